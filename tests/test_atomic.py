@@ -61,7 +61,7 @@ def test_an_export_that_finds_no_room_leaves_the_old_file_and_says_how_much_is_m
 
 
 @pytest.mark.slow
-def test_a_full_disk_is_told_with_what_is_missing_and_keeps_what_it_had(profile: Profile, tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_with_what_is_missing_and_keeps_what_it_had(profile: Profile, tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", 100 << 10) as disk:
         (disk / "trace.json").write_bytes(_OLD)
         with pytest.raises(NpuprofError, match=r"needed, .* are free: free .* MiB more, or choose another directory"):
@@ -75,7 +75,7 @@ def test_a_full_disk_is_told_with_what_is_missing_and_keeps_what_it_had(profile:
         assert sorted(disk.rglob("*")) == [disk / "empty", disk / "trace.json"]
 
 
-def test_a_disk_without_inodes_is_told_as_that(profile: Profile, tmp_path: Path) -> None:
+def test_a_disk_without_inodes_is_reported_as_that(profile: Profile, tmp_path: Path) -> None:
     with (
         small_disk(tmp_path / "disk", 10 << 20, inodes=3) as disk,
         pytest.raises(NpuprofError, match="the file system has no inodes left; remove some files"),
@@ -83,7 +83,7 @@ def test_a_disk_without_inodes_is_told_as_that(profile: Profile, tmp_path: Path)
         profile.save(disk / "saved")
 
 
-def test_a_process_without_descriptors_is_told_as_that(tmp_path: Path) -> None:
+def test_a_process_without_descriptors_is_reported_as_that(tmp_path: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     held = os.open(tmp_path, os.O_RDONLY)
     resource.setrlimit(resource.RLIMIT_NOFILE, (held, hard))
@@ -188,7 +188,7 @@ def test_a_link_stays_one_and_what_is_no_file_is_written_to(tmp_path: Path) -> N
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
 
 
-def test_a_place_that_cannot_be_written_to_is_told(tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_to_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(
         NpuprofError, match=f"{os.strerror(errno.EEXIST)}: choose another directory that you can write to"

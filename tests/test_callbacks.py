@@ -144,7 +144,7 @@ def test_a_training_that_ends_early_is_stopped_with_it(tmp_path: Path) -> None:
     assert len(callback.profiler.result.kernels) == 2 + 3
 
 
-def test_a_training_that_never_comes_so_far_is_told(tmp_path: Path) -> None:
+def test_a_training_that_never_comes_so_far_is_reported(tmp_path: Path) -> None:
     callback = callbacks.StopAtEpoch(5, 6, **_simulated(tmp_path))
     with pytest.warns(NpuprofWarning, match="StopAtEpoch profiled nothing: the training came to 2, not to 5"):
         train(2, 1, callback)

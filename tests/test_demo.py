@@ -43,7 +43,7 @@ def test_the_demo_runs_the_quickstart_and_writes_one_page(tmp_path: Path, capsys
 
 @pytest.mark.kernel
 @pytest.mark.slow
-def test_a_notebook_that_fails_is_told_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_notebook_that_fails_is_reported_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     saved_notebooks.write(saved_notebooks.new(["1 / 0"]), tmp_path / "broken.ipynb")
     monkeypatch.setattr("npuprof.demo.notebook_path", lambda: tmp_path / "broken.ipynb")
     with pytest.raises(NpuprofError, match=r"a cell of the demo notebook failed(.|\n)*ZeroDivisionError"):

@@ -127,7 +127,7 @@ def test_a_set_with_such_a_run_is_read_and_shown(odd: Path, tmp_path: Path, proc
     assert runs.table("kernels")["run"].nunique() == 4
 
 
-def test_a_path_that_cannot_be_read_is_told(odd: Path) -> None:
+def test_a_path_that_cannot_be_read_is_reported(odd: Path) -> None:
     with pytest.raises(NpuprofError, match=r"odd\\xff\\xe9 does not exist") as caught:
         npuprof.load(odd)
     _sound(caught.value)

@@ -25,7 +25,7 @@ def test_rows_that_are_kept_used_or_left_out_balance() -> None:
 
 @pytest.mark.slow
 @given(read=st.integers(0, 50), kept=st.integers(0, 50), used=st.integers(0, 50))
-def test_every_row_without_an_account_is_told(read: int, kept: int, used: int) -> None:
+def test_every_row_without_an_account_is_reported(read: int, kept: int, used: int) -> None:
     notes = Notes()
     notes.ledger.read("input", read)
     notes.ledger.keep("input", "tasks", kept)
@@ -38,7 +38,7 @@ def test_every_row_without_an_account_is_told(read: int, kept: int, used: int) -
 
 @pytest.mark.slow
 @given(made=st.integers(0, 50), there=st.integers(0, 50))
-def test_rows_that_a_table_lost_or_gained_after_reading_are_told(made: int, there: int) -> None:
+def test_rows_that_a_table_lost_or_gained_after_reading_are_reported(made: int, there: int) -> None:
     notes = Notes()
     notes.ledger.read("input", 1)
     notes.ledger.keep("input", "counters", 1, made)
@@ -46,7 +46,7 @@ def test_rows_that_a_table_lost_or_gained_after_reading_are_told(made: int, ther
     assert notes.to_frame()["count"].sum() == abs(made - there)
 
 
-def test_a_table_that_went_away_is_told_and_statistics_are_kept_as_they_came() -> None:
+def test_a_table_that_went_away_is_reported_and_statistics_are_kept_as_they_came() -> None:
     notes = Notes()
     notes.ledger.read("input", 5)
     notes.ledger.keep("input", "kernels", 2)

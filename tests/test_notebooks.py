@@ -84,7 +84,7 @@ def test_the_loaded_result_says_that_it_is_simulated() -> None:
     assert "SIMULATED NPU" in cells["path"].outputs[0].data["text/html"]
 
 
-def test_each_fix_is_told_in_a_sentence_and_drawn() -> None:
+def test_each_fix_is_described_in_a_sentence_and_drawn() -> None:
     cells = {cell.id: cell for cell in code(read("compare"))}
     for fix, told in (("fused", "of it is computing."), ("loader", "of it is an idle NPU, not your kernels.")):
         words, *figures = cells[fix].outputs

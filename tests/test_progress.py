@@ -100,7 +100,7 @@ FILES = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("write", "name"), FILES)
-def test_loading_tells_how_far_it_is(tmp_path: Path, write: Callable[[Path], Path], name: str) -> None:
+def test_loading_reports_progress(tmp_path: Path, write: Callable[[Path], Path], name: str) -> None:
     told: list[Progress] = []
     path = write(tmp_path / name)
     with watched(told.append):

@@ -78,7 +78,7 @@ def test_a_value_that_does_not_fit_is_refused() -> None:
         (lambda frame: frame.assign(duration_ns=-1), "negative"),
     ],
 )
-def test_check_tells_what_breaks_the_contract(damage: object, told: str) -> None:
+def test_check_names_what_breaks_the_contract(damage: object, told: str) -> None:
     assert callable(damage)
     with pytest.raises(tables.TableError, match=told):
         tables.check("marks", damage(tables.build("marks", _MARK)))

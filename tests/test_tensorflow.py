@@ -113,13 +113,13 @@ def test_the_environment_needs_no_tensorflow(tmp_path: Path, graph_engine: bool,
 
 
 @pytest.mark.parametrize("inlet", [tensorflow.session_config, tensorflow.run_config])
-def test_that_a_session_which_exists_is_not_collected_is_told(installed: Any, tmp_path: Path, inlet: Any) -> None:
+def test_that_a_session_which_exists_is_not_collected_is_reported(installed: Any, tmp_path: Path, inlet: Any) -> None:
     installed.session = object()
     with pytest.warns(NpuprofWarning, match="begins with the next session"):
         inlet(Options(output=tmp_path))
 
 
-def test_variables_that_this_comes_before_are_told(
+def test_variables_that_this_comes_before_are_reported(
     installed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PROFILING_MODE", "true")
@@ -135,7 +135,7 @@ def test_without_tensorflow_it_is_absent(inlet: Any, tmp_path: Path, monkeypatch
         inlet(Options(output=tmp_path))
 
 
-def test_an_output_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_an_output_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(NpuprofError, match="choose another output"):
         tensorflow.profiling_options(Options(output=tmp_path / "file" / "below"))

@@ -369,7 +369,7 @@ def test_a_second_start_and_a_stop_before_any_are_runtime_errors_as_documented()
 
 @pytest.mark.slow
 @pytest.mark.parametrize("steps", [4, 5, 8])
-def test_too_few_steps_for_the_schedule_are_told_with_the_number_that_it_needs(steps: int) -> None:
+def test_too_few_steps_for_the_schedule_are_reported_with_the_number_that_it_needs(steps: int) -> None:
     # skip_first + (wait + warmup + active) * repeat
     prof = profile(schedule=npuprof.schedule(wait=1, warmup=1, active=2, repeat=2, skip_first=1)).start()
     for _ in range(steps):

@@ -68,7 +68,7 @@ def test_of_data_parallel_training_the_late_rank_and_the_host(
     assert advice["first_step"].state == "cannot tell"
 
 
-def test_where_collectives_have_no_tasks_waiting_cannot_be_told(samples: Path) -> None:
+def test_where_collectives_have_no_tasks_waiting_is_unknown(samples: Path) -> None:
     advice = sample(samples, "text/level0/rank0_ascend_pt").advice()
     assert advice["waiting"].state == advice["exposed_communication"].state == "cannot tell"
     assert "level=1" in advice["waiting"].collect
@@ -221,7 +221,7 @@ def test_a_rule_of_another_package_that_fails_does_not_take_the_others_with_it(m
     assert len(found.findings) == len(RULES) + 1
 
 
-def test_the_limits_of_a_gain_are_told() -> None:
+def test_the_limits_of_a_gain_are_reported() -> None:
     assert gain(Finding("x", "fires", gain_hi_ns=2_000_000)) == "gain 0-2.00 ms (bounded)"
     assert gain(Finding("x", "fires", gain_lo_ns=5, gain_hi_ns=5, confidence="measured")) == "gain 5 ns (measured)"
 

@@ -164,7 +164,7 @@ def test_a_nested_step_has_its_time_and_the_outer_one_the_rest() -> None:
     assert (told[0, "computing", "kernels"], told[1, "computing", "kernels"]) == (20, 20)
 
 
-def test_without_marked_steps_the_kernels_tell_them() -> None:
+def test_without_marked_steps_kernels_define_them() -> None:
     kernels = pd.concat([table("kernels", [(10, 5), (30, 10)], step=3), table("kernels", [(60, 5)], step=4)])
     collectives = table("communication", [(40, 10)], step=3)
     run = factories.all_tables(kernels=kernels.astype({"name": "category"}), communication=collectives)

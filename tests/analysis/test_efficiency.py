@@ -111,7 +111,7 @@ def test_more_blocks_than_cores_are_several_rounds() -> None:
 
 
 @pytest.mark.slow
-def test_without_counters_the_name_tells_and_without_a_name_nothing_does() -> None:
+def test_without_counters_the_limits_are_those_of_the_named_chip() -> None:
     kernels = factories.profile(20)["kernels"]
     assert measured_limits(kernels, "Ascend 910_9362")[0] is LIMITS["ascend9109362"]
     assert measured_limits(kernels, "what") == (None, "")
@@ -121,7 +121,7 @@ def test_without_counters_the_name_tells_and_without_a_name_nothing_does() -> No
 
 
 @pytest.mark.slow
-def test_rows_are_of_all_kernels_and_a_wrong_choice_is_told() -> None:
+def test_rows_are_of_all_kernels_and_a_wrong_choice_is_reported() -> None:
     run = factories.profile(50)
     for each in ("shapes", "kernel"):
         table = efficiency(run, "Ascend 910B", each=each)
@@ -133,7 +133,7 @@ def test_rows_are_of_all_kernels_and_a_wrong_choice_is_told() -> None:
         efficiency(run, "", each="name")  # type: ignore[arg-type]
 
 
-def test_more_than_the_roof_is_told() -> None:
+def test_more_than_the_roof_is_reported() -> None:
     run = factories.profile(5)
     run["kernels"] = run["kernels"].assign(
         op_type=pd.Categorical(["MatMulV3"] * 5),

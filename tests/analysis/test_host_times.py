@@ -27,7 +27,7 @@ def operators() -> dict[str, object]:
     }
 
 
-def test_operators_are_counted_and_their_time_is_told_once_on_any_thread() -> None:
+def test_operators_are_counted_and_their_time_is_reported_once_on_any_thread() -> None:
     run = factories.all_tables(operators=tables.build("operators", operators()))
     summary = summarise(run, Info(started_ns=0, stopped_ns=600), top=2)
     assert (summary.host.alone, summary.host.operators, summary.host.operators_ns) == (True, 3, 150)
@@ -50,7 +50,7 @@ def test_python_is_shown_where_it_is_all_there_is() -> None:
 
 
 @pytest.mark.slow
-def test_a_run_with_a_device_is_told_by_its_device() -> None:
+def test_a_run_with_a_device_is_summed_by_its_device() -> None:
     summary = summarise(factories.profile(30), factories.info())
     assert not summary.host.alone
     assert "operators" not in dict(key_figures(summary))

@@ -98,7 +98,7 @@ def test_without_code_of_the_users_the_line_is_the_innermost_of_all() -> None:
     assert launches(run)["file"].tolist()[0] == "/opt/site-packages/torch/nn/linear.py"
 
 
-def test_stacks_and_modules_of_operators_tell_where_no_python_call_does() -> None:
+def test_stacks_and_modules_of_operators_are_used_without_python_calls() -> None:
     run = training() | {"python": tables.empty("python")}
     stack = "torch/nn/linear.py(5): forward\nmain.py(7): train\nmain.py(1): <module>"
     run["operators"]["stack"] = pd.Categorical([stack, *[None] * 5])

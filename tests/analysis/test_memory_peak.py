@@ -75,7 +75,7 @@ def test_owners_add_up_to_the_peak(lives: list[tuple[int, int, int]], sampled: b
     assert owners["share"].sum() == pytest.approx(1)
 
 
-def test_a_run_without_memory_has_no_owners_and_cannot_tell_of_leaks() -> None:
+def test_a_run_without_memory_has_no_owners_and_unknown_leaks() -> None:
     assert not len(memory_peak(factories.all_tables()))
     assert memory_leaks(factories.all_tables()).attrs["state"] == "cannot tell"
 

@@ -65,12 +65,12 @@ def test_an_expression_matches_as_it_says() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["(", "(?=a)b", r"(a)\1", "a{2000}", "\ud800", "x" * 1001])
-def test_what_cannot_be_read_is_told(pattern: str) -> None:
+def test_what_cannot_be_read_is_reported(pattern: str) -> None:
     with pytest.raises(OptionsError, match="the regular expression"):
         contains_pattern(["a"], pattern)
 
 
-def test_what_takes_too_long_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_takes_too_long_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patterns, "_MOST_SECONDS", -1.0)
     with pytest.raises(OptionsError, match="takes too long"):
         contains_pattern(np.array(["a"] * 100).tolist(), "a")

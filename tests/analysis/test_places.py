@@ -69,7 +69,7 @@ def test_which_files_are_the_users_own(file: str, users: bool) -> None:
     assert is_users(file) is users
 
 
-def test_lines_tell_files_of_one_name_apart_and_claim_no_line_that_is_an_entrance() -> None:
+def test_lines_distinguish_files_of_one_name_and_exclude_the_line_of_a_definition() -> None:
     places: Any = pd.DataFrame(
         {
             "file": pd.Categorical(["/a/one/x.py", "/a/two/x.py", "/a/y.py", None]),

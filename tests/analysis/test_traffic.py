@@ -163,6 +163,6 @@ def test_the_vendors_times_are_taken_where_no_task_is_known() -> None:
     assert row["total_ns"] == 3_000_001
 
 
-def test_a_run_that_tells_nothing_has_nothing() -> None:
+def test_a_run_without_transfers_has_no_traffic() -> None:
     run = factories.all_tables()
     assert [len(found(run, {})) for found in (rank_traffic, link_packets, operator_times)] == [0, 0, 0]

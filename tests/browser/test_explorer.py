@@ -98,7 +98,7 @@ def _pipes(page: Any) -> tuple[list[list[float]], float]:
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1400, False), (900, True)])
-def test_a_kernel_that_is_chosen_is_told_in_detail(open_explorer: Open, tmp_path: Path, width: int, dark: bool) -> None:
+def test_a_selected_kernel_is_described_in_detail(open_explorer: Open, tmp_path: Path, width: int, dark: bool) -> None:
     page = open_explorer(launches=200, setup=_COUNTERS, width=width, dark=dark)
     assert page.evaluate(_PIPES) == []
     _search_field(page).fill("SoftmaxV2")

@@ -156,7 +156,7 @@ def test_the_hand_moves_the_picture_before_the_kernel_answers(open_timeline: Ope
     assert shown.errors == []
 
 
-def test_what_is_clicked_is_told_and_arrows_lead_on(open_timeline: Open, tmp_path: Path) -> None:
+def test_a_clicked_slice_is_described_and_arrows_lead_on(open_timeline: Open, tmp_path: Path) -> None:
     shown = open_timeline(40)
     page, box, timeline = shown.page, shown.box, shown.view._timeline
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + 8)  # the topmost lane: the steps

@@ -240,7 +240,7 @@ def test_a_range_that_is_open_at_the_end_is_closed_with_the_run(make_mindspore: 
     assert double.marks == [("start", "forward", None, "train"), ("end", 1, "train")]
 
 
-def test_a_stream_by_its_handle_is_told_once_and_the_moment_marked_on_the_host(
+def test_a_stream_by_its_handle_is_reported_once_and_the_moment_marked_on_the_host(
     make_mindspore: Make, tmp_path: Path
 ) -> None:
     mindspore, double = make_mindspore()
@@ -262,7 +262,7 @@ def test_without_markers_none_is_made(make_mindspore: Make, tmp_path: Path, opti
     assert double.marks == []
 
 
-def test_a_device_other_than_the_npu_is_told(make_mindspore: Make, tmp_path: Path) -> None:
+def test_a_device_other_than_the_npu_is_reported(make_mindspore: Make, tmp_path: Path) -> None:
     mindspore, _ = make_mindspore(device="CPU")
     with pytest.warns(NpuprofWarning, match=r"MindSpore's device is CPU, not Ascend"):
         mindspore.start(Options(), tmp_path)
@@ -303,7 +303,7 @@ def test_a_start_that_fails_is_an_error_and_leaves_nothing_running(
     assert double.context._on_trace_ready_output_path == "own"
 
 
-def test_a_stop_that_fails_is_told_and_the_remaining_calls_are_made(make_mindspore: Make, tmp_path: Path) -> None:
+def test_a_stop_that_fails_is_reported_and_the_remaining_calls_are_made(make_mindspore: Make, tmp_path: Path) -> None:
     mindspore, double = make_mindspore(fail={"stop": "broken"})
     mindspore.start(Options(), tmp_path)
     with pytest.raises(CollectorError, match=r"stop failed: .*broken"):
@@ -323,7 +323,7 @@ def test_where_the_users_profilers_write_is_as_before(make_mindspore: Make, tmp_
     assert (double.context._on_trace_ready_output_path, double.paths._dir_path) == ("own", "own")
 
 
-def test_what_mindspore_warns_of_is_told_but_not_what_it_says_of_every_run(
+def test_what_mindspore_warns_of_is_reported_but_not_what_it_says_of_every_run(
     make_mindspore: Make, tmp_path: Path
 ) -> None:
     mindspore, double = make_mindspore(warn={"start": "the driver is old"})

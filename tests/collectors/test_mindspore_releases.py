@@ -78,7 +78,7 @@ def test_a_trace_handlers_directory_does_not_win_over_that_of_the_older_profiler
     assert double.context._on_trace_ready_output_path == "own"
 
 
-def test_markers_of_a_release_without_any_are_told_once(make_mindspore: Make, tmp_path: Path) -> None:
+def test_markers_of_a_release_without_any_are_reported_once(make_mindspore: Make, tmp_path: Path) -> None:
     mindspore, _ = make_mindspore(release="2.4")
     mindspore.start(Options(), tmp_path)
     with pytest.warns(NpuprofWarning, match="has no markers"):
@@ -87,7 +87,7 @@ def test_markers_of_a_release_without_any_are_told_once(make_mindspore: Make, tm
     mindspore.stop()
 
 
-def test_markers_without_domains_are_told_once(make_mindspore: Make, tmp_path: Path) -> None:
+def test_markers_without_domains_are_reported_once(make_mindspore: Make, tmp_path: Path) -> None:
     mindspore, double = make_mindspore(release="2.5")
     mindspore.start(Options(), tmp_path)
     mindspore.mark("plain")

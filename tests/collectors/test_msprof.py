@@ -273,7 +273,7 @@ def test_an_error_line_that_is_no_answer_does_not_end_the_run(tool: Callable[...
         ({"status": 255}, "msprof ended with status 255"),
     ],
 )
-def test_a_stop_that_fails_is_told_in_the_recording(
+def test_a_stop_that_fails_is_reported_in_the_recording(
     tool: Callable[..., Any], tmp_path: Path, how: dict[str, Any], told: str
 ) -> None:
     tool(**how)
@@ -368,7 +368,7 @@ def test_a_program_that_fails_keeps_its_recording(tool: Callable[..., Any], tmp_
     assert "trained 3" in recording.failed
 
 
-def test_a_program_that_never_uses_cann_is_told(tool: Callable[..., Any], tmp_path: Path, script: Path) -> None:
+def test_a_program_that_never_uses_cann_is_reported(tool: Callable[..., Any], tmp_path: Path, script: Path) -> None:
     tool(data="")
     with pytest.raises(CollectorError, match=r"status 255 and left no PROF_\*.*Failed to find.*only if it uses CANN"):
         run_application([str(script), "0"], Options(output=tmp_path / "out"))

@@ -79,7 +79,7 @@ def test_threads_are_followed(stacks: PythonStacks, tmp_path: Path, early: bool)
 
 
 @pytest.mark.slow
-def test_a_thread_that_threading_does_not_know_has_pythons_ident_and_is_told(
+def test_a_thread_that_threading_does_not_know_has_pythons_ident_and_is_reported(
     stacks: PythonStacks, tmp_path: Path
 ) -> None:
     ready, leave, idents = threading.Event(), threading.Event(), []
@@ -219,7 +219,7 @@ def test_a_forked_child_stops_at_once(stacks: PythonStacks) -> None:
 
 
 @pytest.mark.parametrize(("module", "limit"), [(python_stacks, "_MAX_CHANGES"), (stack_tree, "_MAX_NODES")])
-def test_full_memory_ends_the_sampling_and_is_told(
+def test_full_memory_ends_the_sampling_and_is_reported(
     stacks: PythonStacks, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, module: Any, limit: str
 ) -> None:
     monkeypatch.setattr(module, limit, 1)
@@ -233,7 +233,7 @@ def test_full_memory_ends_the_sampling_and_is_told(
 
 
 @pytest.mark.slow
-def test_deep_recursion_is_cut_and_told(stacks: PythonStacks, tmp_path: Path) -> None:
+def test_deep_recursion_is_cut_and_reported(stacks: PythonStacks, tmp_path: Path) -> None:
     def deep(left: int) -> None:
         if left:
             deep(left - 1)
@@ -248,7 +248,7 @@ def test_deep_recursion_is_cut_and_told(stacks: PythonStacks, tmp_path: Path) ->
     assert read(tmp_path / "deep.parquet", Notes())["depth"].max() < 500
 
 
-def test_a_failure_of_the_sampler_is_told_and_not_raised(
+def test_a_failure_of_the_sampler_is_reported_and_not_raised(
     stacks: PythonStacks, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     asked = threading.Event()
@@ -291,7 +291,7 @@ def test_the_first_look_is_kept_at_once(clock: FakeClock, tmp_path: Path) -> Non
         stacks.stop()
 
 
-def test_samples_much_further_apart_than_asked_for_are_told(clock: FakeClock) -> None:
+def test_samples_much_further_apart_than_asked_for_are_reported(clock: FakeClock) -> None:
     clock.tick_ns = 1_000_000_000
     stacks = PythonStacks(interval_s=0.001, clock=clock)
     stacks.start()

@@ -208,7 +208,7 @@ def test_a_window_in_which_no_session_ran_says_what_it_records(make: Make, tmp_p
     assert [problem for problem in prof.recording.problems if "tf.Session.run" in problem]
 
 
-def test_markers_are_told_once_a_run(make: Make, tmp_path: Path) -> None:
+def test_markers_are_reported_once_a_run(make: Make, tmp_path: Path) -> None:
     tensorflow, _ = make()
     tensorflow.mark("before")
     tensorflow.start(Options(), tmp_path)

@@ -397,7 +397,7 @@ tell([session.recording.problems, len(session.result.operators) > 0])
     assert [call.split()[0] for call in before if call.startswith("aclprof")] == _RUN + _END
 
 
-def test_a_machine_without_a_device_is_told_so(stand_in: StandIn, tmp_path: Path) -> None:
+def test_a_machine_without_a_device_is_reported(stand_in: StandIn, tmp_path: Path) -> None:
     outcome = stand_in.run(
         """
 import npuprof

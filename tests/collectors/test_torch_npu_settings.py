@@ -116,7 +116,7 @@ def test_arguments_of_operators_are_refused_without_the_library_that_dumps_them(
 
 @pytest.mark.parametrize("variable", ["PROFILER_SAMPLECONFIG", "PROFILING_MODE"])
 @pytest.mark.usefixtures("installed")
-def test_a_process_that_msprof_profiles_is_told_so(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+def test_a_process_that_msprof_profiles_is_reported(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
     monkeypatch.setenv(variable, "dynamic")
     with pytest.raises(CollectorError, match=f"{variable} is set, as the msprof tool does"):
         TorchNpuCollector().check(Options())

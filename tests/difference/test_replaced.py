@@ -13,7 +13,7 @@ _letters = st.lists(st.sampled_from("abcdefgh"), max_size=30)
 
 
 @given(_letters, _letters)
-def test_what_is_not_told_as_different_is_equal_and_in_order(a: list[str], b: list[str]) -> None:
+def test_what_is_not_reported_as_different_is_equal_and_in_order(a: list[str], b: list[str]) -> None:
     kept_a, kept_b, at = [], [], (0, 0)
     for a0, a1, b0, b1 in replacements(a, b):
         assert at[0] <= a0 <= a1 <= len(a)
@@ -24,7 +24,7 @@ def test_what_is_not_told_as_different_is_equal_and_in_order(a: list[str], b: li
     assert kept_a + a[at[0] :] == kept_b + b[at[1] :]
 
 
-def test_a_kernel_that_also_stands_where_both_are_equal_is_not_told_apart() -> None:
+def test_a_kernel_that_also_stands_where_both_are_equal_is_not_distinguished() -> None:
     a = [("In", ""), ("Fused", ""), ("Out", ""), ("Mul", "")]
     b = [("In", ""), ("Mul", ""), ("Add", ""), ("Out", ""), ("Mul", "")]
     first, second = replaced(a, b)

@@ -58,7 +58,7 @@ def test_any_bytes_are_an_object_or_a_refusal(tmp_path_factory: Any, content: by
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dialect", keys.DIALECTS)
-def test_a_damaged_field_is_told_or_refused(tmp_path: Path, dialect: str) -> None:
+def test_a_damaged_field_is_reported_or_refused(tmp_path: Path, dialect: str) -> None:
     path = tmp_path / "profiler_config.json"
     own = {"npuprof": {"level": 1, "devices": [0], "name": "a run"}} if "npuprof" in keys.DIALECTS[dialect] else {}
     plain = keys.template(dialect) | own

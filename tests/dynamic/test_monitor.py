@@ -193,7 +193,7 @@ def test_a_wrong_file_is_a_logged_error_and_the_next_right_one_counts(
         ),
     ],
 )
-def test_what_cannot_be_had_of_the_vendors_file_is_told_and_the_rest_runs(
+def test_what_cannot_be_had_of_the_vendors_file_is_reported_and_the_rest_runs(
     file: Path,
     tmp_path: Path,
     collector: FakeCollector,
@@ -258,7 +258,7 @@ def test_what_has_the_files_name_and_is_none_does_not_hold_the_loop_up(file: Pat
     assert log_of(file).count(" ERROR ") == 2
 
 
-def test_a_file_that_goes_is_told_once_and_taken_up_again(file: Path, tmp_path: Path) -> None:
+def test_a_file_that_goes_is_reported_once_and_taken_up_again(file: Path, tmp_path: Path) -> None:
     file.unlink()
     steps(3)
     assert log_of(file).count("has gone") == 1
@@ -358,7 +358,7 @@ def test_without_init_every_call_says_so(call: Any) -> None:
         call()
 
 
-def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OptionsError, match="pass a directory"):
         dynamic.init(tmp_path / "file" / "config")

@@ -138,7 +138,7 @@ def test_a_set_writes_the_tables_of_all_ranks(tmp_path: Path) -> None:
         runs.to_csv(tmp_path / "none.csv", "kernel")
 
 
-def test_what_is_wrong_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_wrong_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = run_of()
     with pytest.raises(NpuprofError, match="there is no table 'kernel'"):
         run.to_csv(tmp_path / "none.csv", "kernel")
@@ -164,7 +164,7 @@ def test_rows_that_a_sheet_does_not_hold_are_in_another(tmp_path: Path, monkeypa
     assert [int(row[0]) for row in rows] == run.kernels["start_ns"].tolist()
 
 
-def test_a_text_longer_than_a_cell_is_cut_and_told() -> None:
+def test_a_text_longer_than_a_cell_is_cut_and_reported() -> None:
     with pytest.warns(NpuprofWarning, match="texts in 1 rows of names are cut"):
         book = book_of(names=pd.DataFrame({"name": ["x" * 40_000, "y"]}))
     assert len(book["names"]["A2"].value) == 32_767

@@ -21,7 +21,7 @@ def written(
 
 
 @pytest.mark.slow
-def test_the_first_lines_tell_what_ran_where() -> None:
+def test_the_first_lines_name_the_run_and_its_device() -> None:
     first, second, *_ = written().splitlines()
 
     assert first == "npuprof · training step · SIMULATED NPU"

@@ -58,7 +58,7 @@ def test_its_time_is_the_timelines() -> None:
 
 
 @pytest.mark.slow
-def test_what_is_not_drawn_is_told_and_can_be_asked_for() -> None:
+def test_what_is_not_drawn_is_reported_and_can_be_asked_for() -> None:
     some = [
         ("HBM read", "0", "MB/s"),
         ("QoS", "OTHERS", "MB/s"),

@@ -59,7 +59,7 @@ def test_the_bars_have_the_time_of_all_collectives(samples: Path) -> None:
 
 
 @pytest.mark.slow
-def test_memory_tells_what_lay_idle_and_calls_the_gradients_of_one_step_no_leak(samples: Path) -> None:
+def test_memory_shows_reserved_but_unused_bytes_and_calls_gradients_of_one_step_no_leak(samples: Path) -> None:
     run = load(samples / _TEXT)
     lines = {trace.name: trace for trace in run.plot_memory().data}
     assert not [name for name in lines if "leak" in name or "released" in name]
@@ -93,7 +93,7 @@ def test_the_steps_of_all_ranks_stand_beside_each_other(samples: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_kernel_is_told_as_its_row_has_it(samples: Path) -> None:
+def test_a_kernel_is_described_as_its_row_has_it(samples: Path) -> None:
     run = load(samples / "torch_npu/db/level1/rank1_ascend_pt")
     kernels = run.kernels
     row = int(kernels.index[kernels["op_type"] == "MatMulV2"][0])

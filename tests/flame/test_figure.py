@@ -31,7 +31,7 @@ def test_callees_never_exceed_their_caller(weight: Weight, most: int) -> None:
     assert below["all"] == values["all"] == below[""]
 
 
-def test_the_rest_tells_how_many_it_stands_for() -> None:
+def test_a_folded_frame_has_the_number_of_its_callees() -> None:
     figure = flamegraph(factories.profile(6_000, kernel_names=MANY_NAMES), Info(), weight="device", max_nodes=50)
 
     assert any(label.endswith(" more)") for label in figure.data[0].labels)
@@ -99,7 +99,7 @@ def test_callers_are_above_or_below(orientation: Orientation, flip: str) -> None
     assert (trace.tiling.flip or "") == flip
 
 
-def test_what_a_search_finds_stands_out_and_the_title_tells_its_share() -> None:
+def test_matches_are_outlined_and_the_title_has_their_share() -> None:
     figure = flamegraph(factories.profile(60), Info(), search="ATEN::ADD|copy", regex=True)
 
     (trace,) = figure.data

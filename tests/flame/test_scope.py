@@ -50,13 +50,13 @@ def test_a_call_counts_for_the_part_of_its_time_that_lies_in_the_step() -> None:
     assert _own(run, Scope(step=2), "count") == {"outer": 0, "inner": 0}
 
 
-def test_steps_that_several_devices_tell_of_count_once() -> None:
+def test_steps_of_several_devices_count_once() -> None:
     run = factories.all_tables(api=_api([(0, 100, "a", 1)]), steps=_steps([(1, 10, 50), (1, 20, 50), (1, 80, 5)]))
 
     assert _own(run, Scope(step=1), "host") == {"a": 65}
 
 
-def test_a_kernel_is_of_the_step_that_the_recording_tells_or_in_which_it_was_launched() -> None:
+def test_a_kernel_belongs_to_its_recorded_step_or_that_of_its_launch() -> None:
     kernels = factories.profile(3)["kernels"].assign(
         step=pd.array([2, None, None], dtype="Int64"), start_ns=[70, 70, 20], duration_ns=[1, 10, 100]
     )
@@ -72,7 +72,7 @@ def test_a_kernel_is_of_the_step_that_the_recording_tells_or_in_which_it_was_lau
     assert scoped(calls, run, Scope(step=2))["device"].own.sum() == 1
 
 
-def test_steps_that_only_kernels_tell_of_are_offered() -> None:
+def test_steps_known_from_kernels_alone_are_offered() -> None:
     kernels = factories.profile(2)["kernels"].assign(step=pd.array([7, None], dtype="Int64"))
     run = factories.all_tables(kernels=kernels)
 

@@ -117,7 +117,7 @@ def test_the_root_stays_while_it_has_something_of_the_weight(small: FlameGraph) 
     assert small.picture().frames.total[0] > 0
 
 
-def test_a_step_is_told_from_the_whole(small: FlameGraph) -> None:
+def test_a_step_is_distinguished_from_the_whole(small: FlameGraph) -> None:
     whole = small.picture().whole
 
     small.look_at(Scope(step=1))
@@ -143,7 +143,7 @@ def test_only_weights_that_the_run_has_are_offered() -> None:
         empty.turn("pie")  # type: ignore[arg-type]  # the wrong value is the point
 
 
-def test_a_search_tells_its_share_and_makes_the_others_pale(small: FlameGraph) -> None:
+def test_a_search_shows_its_share_and_fades_other_frames(small: FlameGraph) -> None:
     small.search("aten::softmax")
 
     picture, found = small.picture(), small.found()
@@ -252,7 +252,7 @@ def test_any_picture_is_a_small_answer() -> None:
     assert any("<img" in text for text in view.names)  # as it was recorded: a page sets it as text
 
 
-def test_hover_tells_all_that_is_known_of_a_frame(small: FlameGraph) -> None:
+def test_hover_has_every_known_value_of_a_frame(small: FlameGraph) -> None:
     small.zoom(_frame(small, "train.py(1): main"))
     picture = small.picture()
 

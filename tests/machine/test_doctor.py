@@ -32,7 +32,7 @@ def test_every_front_end_is_listed_and_the_simulated_one_is_ready(tmp_path: Path
     assert states["front end simulator"] == "ok"
 
 
-def test_without_pyacl_the_front_end_is_absent_and_the_way_to_get_it_is_told(
+def test_without_pyacl_the_front_end_is_absent_and_the_way_to_get_it_is_reported(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, "acl", None)
@@ -50,7 +50,7 @@ def test_without_pyacl_the_front_end_is_absent_and_the_way_to_get_it_is_told(
         (["davinci0"], "", "", "problem", "install the driver and the CANN toolkit"),
     ],
 )
-def test_the_hardware_is_told_by_devices_driver_and_cann(
+def test_the_hardware_is_known_by_devices_driver_and_cann(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     nodes: list[str],
@@ -96,7 +96,7 @@ def test_little_disk_is_a_problem(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert _finding("free disk", tmp_path).state == "problem"
 
 
-def test_it_tells_where_copies_of_ranks_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_doctor_names_the_directory_of_cached_ranks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     cache.save("anything", pd.DataFrame({"a": [1]}), {})
     told = _finding("cache", tmp_path).detail

@@ -95,7 +95,7 @@ def test_a_failed_start_leaves_nothing(
     assert controller.end()
 
 
-def test_a_stop_that_fails_is_told_in_the_recording(
+def test_a_stop_that_fails_is_reported_in_the_recording(
     controller: Controller, shown: Shown, collector: FakeCollector, options: Options
 ) -> None:
     collector.fail["stop"] = CollectorError("stop returned 500000")

@@ -102,7 +102,7 @@ def test_a_run_by_hand_spans_cells_and_stop_shows_it(kernel: Kernel, by_hand: in
     assert kernel.run("%npuprof stop").reply["ename"] == "SessionError"
 
 
-def test_a_cell_that_starts_during_a_run_by_hand_is_told_who_holds_it(kernel: Kernel, by_hand: int) -> None:
+def test_a_cell_that_starts_during_a_manual_run_names_the_holder(kernel: Kernel, by_hand: int) -> None:
     executed = kernel.run("%%npuprof\nprint('ran')")
     assert executed.reply["ename"] == "SessionBusyError"
     assert f"%npuprof start in cell [{by_hand}]" in executed.reply["evalue"]

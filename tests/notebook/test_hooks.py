@@ -97,7 +97,7 @@ def test_a_run_by_hand_is_not_ended_by_cells(harness: Harness) -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:To exit")
-def test_what_the_cell_raised_is_told(harness: Harness) -> None:
+def test_what_the_cell_raised_is_reported(harness: Harness) -> None:
     harness.run("%%npuprof\nraise KeyError('k')")
     harness.run("%%npuprof\nraise KeyboardInterrupt")
     harness.run("%%npuprof\nimport sys\nsys.exit(3)")

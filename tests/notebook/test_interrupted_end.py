@@ -76,7 +76,7 @@ def test_an_interrupt_while_the_report_is_drawn_is_one_line(own: Kernel, tmp_pat
         assert "interrupted: the run is kept, and npuprof.load(" in again.traceback()
 
 
-def test_a_flush_is_told_and_its_interrupt_is_one_line(own: Kernel, tmp_path: Path) -> None:
+def test_a_flush_is_reported_and_its_interrupt_is_one_line(own: Kernel, tmp_path: Path) -> None:
     with own as kernel:
         kernel.run(_FLUSHING)
         executed = kernel.run("%%npuprof --output kept\n6 * 7", on_stream=kernel.interrupt)

@@ -59,7 +59,7 @@ def test_a_closed_one_is_no_view_any_more() -> None:
 
 
 @pytest.mark.slow
-def test_the_line_of_an_explorer_tells_how_to_open_its_run() -> None:
+def test_the_text_of_an_explorer_shows_how_to_open_its_run() -> None:
     run = Profile(Decoded(factories.profile(5), factories.info(recording="kept/here", name="n" * 200), Notes()))
     _, note = shown(run.explore())
     assert note["text/plain"].endswith(

@@ -108,7 +108,7 @@ def test_a_part_that_fails_costs_only_itself(run: Profile, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("error", [ValueError("damaged"), MemoryError()])
-def test_a_recording_that_cannot_be_decoded_is_told_with_its_place(
+def test_a_recording_that_cannot_be_decoded_is_reported_with_its_place(
     error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(path: Path) -> None:

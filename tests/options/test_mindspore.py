@@ -92,7 +92,7 @@ def test_every_name_becomes_an_option(given: dict[str, Any], differs: dict[str, 
 
 
 @pytest.mark.parametrize(("given", "differs", "told"), _TOLD)
-def test_what_mindspore_takes_otherwise_is_told(given: dict[str, Any], differs: dict[str, Any], told: str) -> None:
+def test_what_mindspore_takes_otherwise_is_reported(given: dict[str, Any], differs: dict[str, Any], told: str) -> None:
     options, lines = _read(**given)
     assert options == Options(**{**_DEFAULTS, **differs})
     assert len(lines) == 1
@@ -100,7 +100,7 @@ def test_what_mindspore_takes_otherwise_is_told(given: dict[str, Any], differs: 
 
 
 @pytest.mark.parametrize("start", ["", '"start": false'])
-def test_without_start_nothing_is_collected_or_told(start: str) -> None:
+def test_without_start_nothing_is_collected_or_reported(start: str) -> None:
     assert read(f"{{{start}}}") == (None, [])
 
 
@@ -114,7 +114,7 @@ def test_without_start_nothing_is_collected_or_told(start: str) -> None:
         ('{"start": true, "output_path": "a\\u0000b"}', "nothing is collected"),
     ],
 )
-def test_what_cannot_be_understood_is_told_and_nothing_collected(text: str, told: str) -> None:
+def test_what_cannot_be_understood_is_reported_and_nothing_collected(text: str, told: str) -> None:
     options, lines = read(text)
     assert options is None
     assert len(lines) == 1
@@ -140,12 +140,12 @@ _SOME_NAMES = sorted({name for given, *_ in (*_NAMES, *_TOLD) for name in given}
 
 @pytest.mark.slow
 @given(st.dictionaries(st.sampled_from(_SOME_NAMES), _ANY))
-def test_any_values_are_options_or_told(values: dict[str, Any]) -> None:
+def test_any_values_are_options_or_reported(values: dict[str, Any]) -> None:
     options, told = read(json.dumps({"start": True, **values}))
     assert options is not None or told
 
 
-def test_what_level_2_adds_is_left_out_without_the_npu_and_told() -> None:
+def test_what_level_2_adds_is_left_out_without_the_npu_and_reported() -> None:
     options, told = read('{"start": true, "activities": ["CPU"], "profiler_level": "Level2"}')
     assert options is not None
     assert (options.level, options.activities) == (1, ("cpu",))

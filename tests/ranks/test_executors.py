@@ -37,7 +37,7 @@ def test_an_item_that_kills_its_process_is_lost_alone(monkeypatch: pytest.Monkey
     assert "killed" in fates[0]
 
 
-def test_progress_tells_the_rate_and_what_is_left() -> None:
+def test_progress_shows_the_rate_and_the_remaining_time() -> None:
     seen: list[Progress] = []
     with watched(seen.append):
         assert dict(spread(Work(_double, lambda item, fate: item, "numbers"), [1, 2], [1, 1], None)) == {0: 2, 1: 4}

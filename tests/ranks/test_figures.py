@@ -52,7 +52,7 @@ def test_every_rank_has_its_bars(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_every_rank_tells_what_it_sent(tmp_path: Path) -> None:
+def test_every_rank_has_its_transfers(tmp_path: Path) -> None:
     (heat,) = ranks(tmp_path, 3).plot_communication_matrix().data
     assert list(heat.x) == ["0", "1", "2"]
     sent = [[across for across, cell in enumerate(row) if cell] for row in heat.z]

@@ -86,7 +86,7 @@ def test_a_rank_is_read_when_it_is_asked_for_and_once(four: Path) -> None:
 
 
 @pytest.mark.slow
-def test_ranks_that_failed_or_are_absent_are_told(four: Path) -> None:
+def test_ranks_that_failed_or_are_absent_are_reported(four: Path) -> None:
     runs = _open(four)
     assert runs.absent == [2]
     with pytest.raises(SourceError, match="is empty"):
@@ -279,7 +279,7 @@ def test_runs_of_two_hosts_can_be_set_to_one_clock(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_very_many_absent_ranks_are_told_in_a_few_words(tmp_path: Path) -> None:
+def test_very_many_absent_ranks_are_reported_in_a_few_words(tmp_path: Path) -> None:
     for rank in (0, 2):
         _torch(tmp_path / f"r{rank}_ascend_pt", rank, world=100_000)
     runs = _open(tmp_path)

@@ -21,19 +21,19 @@ from npuprof.ranks.rank_discovery import host_of, places_of_ranks, referenced_ra
         (Info(metadata={"ranks": [0, 7]}), 0),  # its user's own
     ],
 )
-def test_every_rank_that_is_told_of_is_known(info: Info, count: int) -> None:
+def test_every_rank_that_is_named_is_known(info: Info, count: int) -> None:
     assert referenced_ranks(info) == set(range(count))
 
 
 @pytest.mark.parametrize("wrong", [None, "4", True, -1, 10**12, {"size": 4}])
-def test_other_values_tell_nothing(wrong: Any) -> None:
+def test_other_values_are_no_rank(wrong: Any) -> None:
     groups = {"g": {"global_ranks": [wrong]}, "h": wrong, "i": {"global_ranks": wrong}}
     told = {"distributed_args": {"world_size": wrong}, "parallel_group_info": groups}
     assert not referenced_ranks(Info(metadata=told))
     assert not referenced_ranks(Info(metadata={"distributed_args": wrong, "parallel_group_info": wrong}))
 
 
-def test_hosts_are_those_that_files_tell() -> None:
+def test_hosts_are_taken_from_the_files() -> None:
     assert [host_of(Info(environment=told)) for told in ({"host": "a"}, {"hostname": "b"}, {"host": ""}, {})] == [
         "a",
         "b",

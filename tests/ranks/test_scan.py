@@ -149,7 +149,7 @@ def test_a_broken_file_of_a_rank_loses_that_rank_alone(
     assert messages.str.contains("rank2", regex=False).all()
 
 
-def test_a_file_that_changes_while_it_is_read_is_told_and_not_kept(
+def test_a_file_that_changes_while_it_is_read_is_reported_and_not_kept(
     eight: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keys = pieces.key_of
@@ -163,7 +163,7 @@ def test_a_file_that_changes_while_it_is_read_is_told_and_not_kept(
     assert kept[1]["runs"] == []
 
 
-def test_small_files_tell_what_whole_runs_do(samples: Path, tmp_path: Path) -> None:
+def test_small_files_and_whole_runs_agree(samples: Path, tmp_path: Path) -> None:
     for folder in ("torch_npu/llm_4ranks", "torch_npu/text/level1"):
         small, whole = load_set(samples / folder), load_set(samples / folder).read()
         names = ["run", "rank", "step", "group", "name", "computing_ns", "free_ns"]

@@ -159,7 +159,7 @@ def test_a_saved_analysis_of_all_ranks_is_no_rank(job: npuprof.ProfileSet, tmp_p
 
 
 @pytest.mark.slow
-def test_a_run_that_cannot_be_saved_is_told(job: npuprof.ProfileSet, tmp_path: Path) -> None:
+def test_a_run_that_cannot_be_saved_is_reported(job: npuprof.ProfileSet, tmp_path: Path) -> None:
     (tmp_path / "job" / "rank1" / "kernels.parquet").write_bytes(b"")
     with pytest.warns(NpuprofWarning, match="rank1 is not saved"):
         saved = job.save(tmp_path / "again")

@@ -18,7 +18,7 @@ from tests.full_disk import small_disk
 
 
 @pytest.mark.parametrize("free_kib", [4, 8, 16, 32])
-def test_a_start_on_a_nearly_full_disk_leaves_nothing_and_tells_why(tmp_path: Path, free_kib: int) -> None:
+def test_a_start_on_a_nearly_full_disk_leaves_nothing_and_says_why(tmp_path: Path, free_kib: int) -> None:
     with small_disk(tmp_path / "disk", 1 << 20) as disk:
         (disk / "there").mkdir()
         room = os.statvfs(disk)
@@ -29,7 +29,7 @@ def test_a_start_on_a_nearly_full_disk_leaves_nothing_and_tells_why(tmp_path: Pa
 
 
 @pytest.mark.parametrize("inodes", [3, 5, 8, 12, 16])
-def test_a_start_without_inodes_leaves_nothing_and_tells_why(tmp_path: Path, inodes: int) -> None:
+def test_a_start_without_inodes_leaves_nothing_and_says_why(tmp_path: Path, inodes: int) -> None:
     with small_disk(tmp_path / "disk", 1 << 24, inodes) as disk:
         with pytest.raises(NpuprofError, match="the file system has no inodes left"):
             npuprof.profile(collector="simulator", activities="npu", output=disk / "runs").start()
@@ -53,7 +53,7 @@ def test_a_start_that_fails_removes_what_its_front_end_wrote(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("number", "told"), [(errno.EMFILE, "ulimit -n"), (errno.ENFILE, "end some programs")])
-def test_a_start_without_descriptors_tells_so(
+def test_a_start_without_descriptors_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, told: str
 ) -> None:
     really = os.open

@@ -131,7 +131,7 @@ def test_a_stop_that_lasts_says_how_long_it_has_taken(
     assert shown[-1] == "closed"
 
 
-def test_a_program_without_a_terminal_is_told_once(
+def test_a_program_without_a_terminal_is_warned_once(
     slow: Slow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for limit in ("_PATIENCE_S", "_TICK_S", "_INTERVAL_S"):

@@ -123,7 +123,7 @@ def test_an_import_that_fails_is_the_programs_and_others_are_still_awaited(tmp_p
 
 
 @pytest.mark.slow
-def test_a_program_without_such_an_import_is_told_at_its_end(tmp_path: Path) -> None:
+def test_a_program_without_such_an_import_is_reported_at_its_end(tmp_path: Path) -> None:
     done = _run_awaiting(tmp_path, "")
     assert (done.returncode, (tmp_path / "out").exists()) == (0, False)
     assert "nothing was collected, because the program imported none of mindspore, acl" in done.stderr
@@ -142,7 +142,7 @@ def test_a_program_without_such_an_import_is_told_at_its_end(tmp_path: Path) -> 
         ('{"collector": "simulator", "output": "/proc/none"}', "choose another directory"),
     ],
 )
-def test_a_wrong_value_is_told_and_the_program_runs(tmp_path: Path, value: str, told: str) -> None:
+def test_a_wrong_value_is_reported_and_the_program_runs(tmp_path: Path, value: str, told: str) -> None:
     if "torch_npu" in value:
         (tmp_path / "torch_npu.py").write_text("raise OSError('no CANN')")
         (tmp_path / "torch.py").write_text("")
@@ -170,7 +170,7 @@ def test_mindspores_variable_is_understood_where_mindspore_is_not_installed(
 
 
 @pytest.mark.slow
-def test_what_a_front_end_lacks_of_mindspores_variable_is_told_and_the_rest_runs(tmp_path: Path) -> None:
+def test_what_a_front_end_lacks_of_mindspores_variable_is_reported_and_the_rest_runs(tmp_path: Path) -> None:
     asked = {"start": True, "output_path": str(tmp_path / "out"), "parallel_strategy": True, "l2_cache": True}
     done = _run(tmp_path, {"MS_PROFILER_OPTIONS": json.dumps(asked)})
     assert (done.returncode, done.stdout) == (0, "the program ran\n")
@@ -193,7 +193,7 @@ def test_our_own_variable_comes_first() -> None:
 
 
 @pytest.mark.slow
-def test_a_session_of_the_users_own_beside_it_is_told_who_collects(tmp_path: Path) -> None:
+def test_a_second_session_of_the_user_is_refused_with_the_name_of_the_collector(tmp_path: Path) -> None:
     more = (
         "try:\n    npuprof.profile(collector='simulator').start()\n"
         "except npuprof.NpuprofError as error:\n    print(error)"

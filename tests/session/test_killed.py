@@ -129,7 +129,7 @@ def test_where_the_recording_cannot_be_written_the_journal_stays(tmp_path: Path,
     assert run.marks["message"].tolist() == ["tick"]
 
 
-def test_a_disk_that_is_full_ends_the_journal_and_is_told(tmp_path: Path, clock: FakeClock) -> None:
+def test_a_disk_that_is_full_ends_the_journal_and_is_reported(tmp_path: Path, clock: FakeClock) -> None:
     session = _session(tmp_path, clock).start()
     with small_files(60):
         for _ in range(3):
@@ -139,7 +139,7 @@ def test_a_disk_that_is_full_ends_the_journal_and_is_told(tmp_path: Path, clock:
     assert "no longer written at once, and would be lost with the process: File too large" in recording.problems[0]
 
 
-def test_a_journal_has_a_limit_which_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_journal_has_a_limit_which_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("npuprof.journal._MAX_BYTES", 20)
     journal = Journal("entries")
     journal.open(tmp_path / "journal")
@@ -165,7 +165,7 @@ def test_a_forked_child_adds_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line", ["[", '["step",1]', '["step",1,2,99999999999999999999]', '["other"]', "\ud800", "{}", ""]
 )
-def test_a_damaged_line_of_the_journal_is_left_out_and_told(tmp_path: Path, line: str) -> None:
+def test_a_damaged_line_of_the_journal_is_left_out_and_reported(tmp_path: Path, line: str) -> None:
     Recording(tmp_path, "killed", "acl", False, started_ns=1).write()
     entries = ['["start",5]', '["step",0,5,9]', line, '["mark","tick","",7,6,6]']
     (tmp_path / JOURNAL_FILE_NAME).write_text("\n".join(entries), errors="surrogatepass")

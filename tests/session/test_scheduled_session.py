@@ -139,7 +139,7 @@ def test_a_session_that_is_forgotten_while_it_warms_up_gives_the_place_back(make
     make_session().start().stop()
 
 
-def test_a_warm_up_that_fails_is_told_and_the_start_is_tried_all_the_same(make_session: MakeSession) -> None:
+def test_a_warm_up_that_fails_is_reported_and_the_start_is_tried_all_the_same(make_session: MakeSession) -> None:
     collector = FakeCollector(fail={"warmup": CollectorError("cold")})
     with make_session(collector, schedule=schedule(wait=1, warmup=1, active=1, repeat=1)) as session:
         with pytest.warns(NpuprofWarning, match="step 1 is not a warm-up: cold"):
@@ -173,7 +173,7 @@ def test_a_schedule_of_ones_own_may_leave_a_warm_up_unused(make_session: MakeSes
     assert steps_of(session) == [[2]]
 
 
-def test_too_few_steps_are_told_with_the_number_needed(make_session: MakeSession) -> None:
+def test_too_few_steps_are_reported_with_the_number_needed(make_session: MakeSession) -> None:
     session = make_session(schedule=schedule(wait=2, active=2, repeat=2, skip_first=1)).start()
     session.step()
     with pytest.warns(NpuprofWarning, match=r"after 1 steps; it needs 9 \(skip_first"), pytest.raises(SessionError):
@@ -182,7 +182,7 @@ def test_too_few_steps_are_told_with_the_number_needed(make_session: MakeSession
         _ = session.result
 
 
-def test_a_schedule_without_step_is_told(make_session: MakeSession) -> None:
+def test_a_schedule_without_step_is_reported(make_session: MakeSession) -> None:
     with (
         pytest.warns(NpuprofWarning, match=r"step\(\) was never called"),
         make_session(schedule=schedule(wait=1, active=1)),
@@ -212,7 +212,7 @@ def test_a_step_outside_is_an_error(make_session: MakeSession) -> None:
         session.step()
 
 
-def test_a_front_end_that_refuses_is_told_at_the_start_not_at_the_first_recorded_step(
+def test_a_front_end_that_refuses_is_reported_at_the_start_not_at_the_first_recorded_step(
     make_session: MakeSession,
 ) -> None:
     session = make_session(FakeCollector(fail={"check": CollectorError("absent")}), schedule=schedule(wait=5, active=1))

@@ -126,7 +126,7 @@ def test_a_start_that_fails_keeps_the_output_directory_that_was_there_or_is_not_
     assert (tmp_path / "deep" / "er" / "data").is_file()
 
 
-def test_a_stop_that_fails_keeps_the_recording_and_tells(make_session: MakeSession) -> None:
+def test_a_failed_stop_keeps_the_recording_and_is_reported(make_session: MakeSession) -> None:
     session = make_session(FakeCollector(fail={"stop": CollectorError("acl.prof.stop returned 500005")})).start()
     assert session.stop().problems == ["acl.prof.stop returned 500005"]
     assert Recording.read(session.recording.directory).problems == ["acl.prof.stop returned 500005"]
@@ -182,7 +182,7 @@ def test_a_full_disk_at_the_start_is_one_clear_error(
     make_session().start().stop()
 
 
-def test_a_full_disk_at_the_stop_is_told_and_nothing_raises(
+def test_a_full_disk_at_the_stop_is_reported_and_nothing_raises(
     make_session: MakeSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = make_session().start()

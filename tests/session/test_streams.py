@@ -119,7 +119,7 @@ def test_collection_and_subscription_exclude_each_other(tmp_path: Path, model: i
 
 
 @pytest.mark.slow
-def test_what_pyacl_refuses_is_told_and_nothing_is_left(tmp_path: Path, model: int) -> None:
+def test_what_pyacl_refuses_is_reported_and_nothing_is_left(tmp_path: Path, model: int) -> None:
     with pytest.raises(CollectorError, match=r"model_subscribe\(77\) returned 100011 \(INVALID_MODEL_ID\)"):
         session(tmp_path).stream([model, 77])
     session(tmp_path).stream(model).close()
@@ -163,7 +163,7 @@ def test_closing_twice_closes_once(tmp_path: Path, model: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_callback_that_fails_is_told_once_and_the_rows_are_kept(tmp_path: Path, model: int) -> None:
+def test_a_callback_that_fails_is_reported_once_and_the_rows_are_kept(tmp_path: Path, model: int) -> None:
     calls: list[int] = []
 
     def broken(batch: object) -> None:
@@ -335,7 +335,7 @@ def test_a_start_that_fails_closes_what_it_opened(spoil: Callable[[Any], None]) 
 
 
 @pytest.mark.slow
-def test_a_getter_that_fails_ends_the_stream_and_is_told() -> None:
+def test_a_getter_that_fails_ends_the_stream_and_is_reported() -> None:
     module = other(code_first=False, spelling="model_unsubscribe")
     module.prof.get_op_num = lambda data, size: (0, 100000)
     stream = ModelStream(module, [3], SystemClock())

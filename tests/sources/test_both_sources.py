@@ -176,7 +176,7 @@ def test_sampled_counters_of_the_result_are_among_ours(case: tuple[str, Profile,
 
 
 @pytest.mark.slow
-def test_info_tells_the_same_run(case: tuple[str, Profile, Profile]) -> None:
+def test_both_sources_have_the_same_info(case: tuple[str, Profile, Profile]) -> None:
     _, ours, theirs = case
     assert ours.info.devices == theirs.info.devices
     assert ours.info.rank == theirs.info.rank

@@ -104,7 +104,7 @@ def test_the_whole_result_has_nothing_to_note(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize("name", FILES)
-def test_a_broken_file_is_told_and_the_others_are_read(tmp_path: Path, name: str, damage: str) -> None:
+def test_a_broken_file_is_reported_and_the_others_are_read(tmp_path: Path, name: str, damage: str) -> None:
     path = whole_result(tmp_path)
     (path / "ASCEND_PROFILER_OUTPUT" / name).write_bytes(DAMAGE[damage](FILES[name]))
     run = npuprof.load(path)
@@ -224,7 +224,7 @@ def test_any_file_may_be_missing(tmp_path: Path, missing: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_rank_that_failed_is_told_and_the_others_are_read(tmp_path: Path) -> None:
+def test_a_rank_that_failed_is_reported_and_the_others_are_read(tmp_path: Path) -> None:
     for rank in range(3):
         whole_result(tmp_path / f"{rank}").rename(tmp_path / f"rank{rank}_ascend_pt")
         (tmp_path / f"rank{rank}_ascend_pt" / "profiler_info_0.json").rename(
@@ -248,7 +248,7 @@ def test_a_directory_in_place_of_a_file_is_no_file(tmp_path: Path) -> None:
     assert "op_statistic" not in npuprof.load(path).statistics
 
 
-def test_a_broken_file_of_msprof_is_told_by_its_name(tmp_path: Path) -> None:
+def test_a_broken_file_of_msprof_is_reported_by_its_name(tmp_path: Path) -> None:
     root = result(tmp_path / "PROF_1")
     for name, content in (("op_statistic", b""), ("fusion_op", POINTER), ("hbm", b"\0" * 9)):
         (root / "mindstudio_profiler_output" / f"{name}_{STAMP}.csv").write_bytes(content)

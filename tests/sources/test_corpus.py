@@ -47,7 +47,7 @@ def test_the_campaign_sees_a_crash_and_a_loss(tmp_path: Path) -> None:
     assert find.kind == "crash"
 
 
-def test_the_campaign_forgives_only_what_nothing_can_tell() -> None:
+def test_the_campaign_forgives_only_what_is_undetectable() -> None:
     before = b"Name,Count\nAdd,3\nMul,4\n"
     assert mutations.is_untold("a.csv", before, b"Name,Count\nAdd,3\n")
     assert mutations.is_untold("a.csv", before, b"Name,Count\nAddul,4\n")

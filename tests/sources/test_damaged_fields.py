@@ -199,7 +199,7 @@ def _damages(plain: Any) -> Iterator[tuple[tuple[Any, ...], str, str]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "file"), _FILES)
-def test_a_damaged_field_is_told_or_refused(
+def test_a_damaged_field_is_reported_or_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, file: str
 ) -> None:
     if name == "recording":
@@ -222,7 +222,9 @@ def test_a_damaged_field_is_told_or_refused(
     assert not wrong
 
 
-def test_a_damaged_fact_of_a_recording_is_left_out_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_fact_of_a_recording_is_left_out_and_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(raw, "read", lambda path, part: Decoded({"marks": _MARKS}))
     _recorded(tmp_path / "run")
     plain = json.loads((tmp_path / "run" / FILE_NAME).read_bytes())
@@ -235,7 +237,7 @@ def test_a_damaged_fact_of_a_recording_is_left_out_and_told(tmp_path: Path, monk
 
 
 @pytest.mark.parametrize("simulated", ["", '"x"', "null", "0"])
-def test_a_recording_that_no_longer_tells_whether_it_was_simulated_is_refused(tmp_path: Path, simulated: str) -> None:
+def test_a_recording_without_its_simulated_flag_is_refused(tmp_path: Path, simulated: str) -> None:
     _recorded(tmp_path / "run")
     plain = json.loads((tmp_path / "run" / FILE_NAME).read_bytes())
     (tmp_path / "run" / FILE_NAME).write_text(damaged(plain, ("simulated",), simulated))

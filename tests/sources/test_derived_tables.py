@@ -63,7 +63,7 @@ def test_kernels_that_communicate_compute_nothing() -> None:
     assert spent(decoded) == {"computing": 10, "communication": 14, "communication_not_overlapped": 14, "free": 8}
 
 
-def test_intervals_that_contradict_the_rows_are_told() -> None:
+def test_intervals_that_contradict_the_rows_are_reported() -> None:
     kernels = rows("kernels", [(0, 1_000), (2_000, 3_000)])
     for reach, contradicts in ((1_002, False), (1_500, True)):
         told = rows("overlap", [(0, reach), (2_000, 3_000)], kind=["computing"] * 2)
@@ -71,7 +71,7 @@ def test_intervals_that_contradict_the_rows_are_told() -> None:
 
 
 @pytest.mark.slow
-def test_steps_in_which_the_vendor_counted_the_tasks_of_operators_are_told() -> None:
+def test_steps_in_which_the_vendor_counted_the_tasks_of_operators_are_reported() -> None:
     step = pd.array([1, 1], "Int64")
     tables_of_run = {
         "communication": rows("communication", [(0, 10_000), (20_000, 30_000)], step=step),
@@ -104,7 +104,7 @@ def test_without_intervals_the_key_figures_are_those_of_the_steps() -> None:
     assert figures["device idle"] == "5.00 ms (62.5 % of steps)"
 
 
-def test_operators_alone_tell_the_communication_and_nothing_else() -> None:
+def test_communication_is_derived_from_operators_alone_and_nothing_else() -> None:
     summary = summarise(
         run(communication=rows("communication", [(0, 2_000_000), (1_000_000, 3_000_000)])).tables, Info()
     )

@@ -72,7 +72,7 @@ def test_a_piece_of_raw_data_names_what_it_is_a_part_of(tmp_path: Path, piece: s
         npuprof.load(path / piece)
 
 
-def test_what_the_walk_to_a_single_run_left_out_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_walk_to_a_single_run_left_out_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synthesise(tmp_path / "a", launches=3)
     for number in range(9):
         (tmp_path / f"b{number}" / "c").mkdir(parents=True)
@@ -98,7 +98,7 @@ def test_a_directory_around_one_run_is_that_run(samples: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_recording_without_its_own_file_is_read_as_far_as_it_goes_and_told(tmp_path: Path) -> None:
+def test_a_recording_without_its_own_file_is_read_as_far_as_it_goes_and_reported(tmp_path: Path) -> None:
     synthesise(tmp_path / "run", launches=3)
     assert not npuprof.load(tmp_path / "run").notes["message"].str.contains("recording.json").any()
     (tmp_path / "run" / "python_stacks.parquet").write_bytes(b"")

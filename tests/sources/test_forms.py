@@ -89,7 +89,7 @@ def test_columns_and_dtypes_are_the_same(samples: Path, sample: str) -> None:
 
 @pytest.mark.parametrize("sample", ALL)
 @pytest.mark.parametrize("name", EXACT)
-def test_what_each_form_tells_exactly_is_the_same(samples: Path, sample: str, name: str) -> None:
+def test_forms_agree_in_exact_values(samples: Path, sample: str, name: str) -> None:
     found = _tables(_forms(samples, sample), name)
     if sample == "everything":
         assert found

@@ -70,7 +70,7 @@ def ranks_of(decoded: Decoded) -> list[tuple[Any, Any]]:
     return list(zip(*sides, strict=True))
 
 
-def test_the_metadata_tells_the_members_by_the_name_of_a_group_or_its_hash() -> None:
+def test_members_are_known_by_the_name_of_a_group_or_its_hash() -> None:
     told = info(pipeline=[2, 6], world=list(range(8)))
     for pipeline in (PIPELINE, str(hash_of(PIPELINE))):
         decoded = run(6, {pipeline: (1, [0, 1]), WORLD: (6, [7])}, parallel_group_info=told)
@@ -112,7 +112,7 @@ def test_a_group_of_as_many_as_there_are_ranks_is_all_of_them() -> None:
     assert not len(decoded.notes)
 
 
-def test_members_are_in_order_so_that_an_own_number_tells_those_before_it() -> None:
+def test_members_are_in_order_so_that_a_rank_number_gives_those_before_it() -> None:
     assert ranks_of(run(1, {PIPELINE: (1, [0, 2]), WORLD: (1, [0, 2])})) == [(1, 0), (1, None)] * 2
 
 
@@ -122,7 +122,7 @@ def test_the_runs_of_a_set_know_the_groups_together() -> None:
     assert members[str(hash_of(PIPELINE))] == {0: 2, 1: 6}
 
 
-def test_damaged_metadata_tells_nothing() -> None:
+def test_damaged_metadata_has_no_members() -> None:
     damaged: list[Any] = [[], {PIPELINE: []}, {PIPELINE: {"global_ranks": [True, -1, "2"]}}, {PIPELINE: {}}]
     for told in damaged:
         decoded = run(None, {PIPELINE: (0, [1]), "other": (0, [1])}, parallel_group_info=told)

@@ -129,7 +129,7 @@ def _warnings(run: npuprof.Profile) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", LOST)
-def test_what_a_timeline_loses_is_told(tmp_path: Path, what: str) -> None:
+def test_what_a_timeline_loses_is_reported(tmp_path: Path, what: str) -> None:
     event, words = LOST[what]
     maker = small_trace()
     before = npuprof.load(maker.write(tmp_path / "trace_view.json"))
@@ -142,7 +142,7 @@ def test_what_a_timeline_loses_is_told(tmp_path: Path, what: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_flow_that_leads_to_no_row_is_told(tmp_path: Path) -> None:
+def test_a_flow_that_leads_to_no_row_is_reported(tmp_path: Path) -> None:
     maker = small_trace()
     maker.flow("HostToDevice", "77", (CANN, 2, 19), (NPU, 2, 777))
     run = npuprof.load(maker.write(tmp_path / "trace_view.json"))

@@ -43,7 +43,7 @@ def _told(path: Path) -> dict[str, list[Progress]]:
     return told
 
 
-def test_a_raw_directory_tells_the_bytes_of_each_side(tmp_path: Path) -> None:
+def test_a_raw_directory_reports_the_bytes_of_host_and_device(tmp_path: Path) -> None:
     path = raw(tmp_path)
     told = _told(path)
     for side in ("host", "device_0"):
@@ -55,7 +55,7 @@ def test_a_raw_directory_tells_the_bytes_of_each_side(tmp_path: Path) -> None:
         assert done[-1] == sum(sizes)
 
 
-def test_a_front_ends_folder_tells_the_bytes_of_each_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_front_ends_folder_reports_the_bytes_of_each_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "_BYTES_AT_ONCE", 64)
     path = framework(tmp_path)
     told = _told(path)

@@ -33,14 +33,14 @@ def _told(path: Path) -> dict[str, int]:
 
 
 @pytest.mark.slow
-def test_events_that_are_there_twice_in_one_list_are_told(tmp_path: Path) -> None:
+def test_events_that_are_there_twice_in_one_list_are_reported(tmp_path: Path) -> None:
     assert not _told(_trace(tmp_path / "trace_view.json", 1))
     told = _told(_trace(tmp_path / "trace_view.json", 2))
     assert told["tasks"] == told["api"] == _ROWS
 
 
 @pytest.mark.slow
-def test_rows_of_a_csv_that_are_there_twice_without_a_second_header_are_told(tmp_path: Path) -> None:
+def test_rows_of_a_csv_that_are_there_twice_without_a_second_header_are_reported(tmp_path: Path) -> None:
     rows = [kernel(f"Add{row % 3}", 100 + 20 * row, 10, task=row) for row in range(_ROWS)]
     path = tmp_path / f"op_summary_{STAMP}.csv"
     assert not _told(csv(path, SUMMARY_HEAD, rows))

@@ -66,7 +66,7 @@ def test_a_summed_csv_is_kept_by_its_module(tmp_path: Path, name: str, head: str
 
 
 @pytest.mark.slow
-def test_a_timeline_alone_tells_whether_a_framework_wrote_it(tmp_path: Path) -> None:
+def test_the_framework_is_known_from_a_timeline_alone(tmp_path: Path) -> None:
     torch = npuprof.load(small_trace().write(tmp_path / "a.json"))
     plain = npuprof.load(device_trace().write(tmp_path / "b.json"))
     assert [torch.info.collector, plain.info.collector] == ["torch_npu", ""]

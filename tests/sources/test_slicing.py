@@ -159,7 +159,7 @@ def test_a_run_without_the_step_names_those_it_has(saved: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_set_passes_the_selection_on_and_tells_of_a_run_without_the_step(tmp_path: Path, saved: Path) -> None:
+def test_a_set_applies_the_selection_and_reports_a_run_without_the_step(tmp_path: Path, saved: Path) -> None:
     run = npuprof.load(saved)
     run.save(tmp_path / "rank_0")
     run.tables["steps"] = run.tables["steps"].assign(step=run.tables["steps"]["step"] + 100)

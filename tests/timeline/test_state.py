@@ -154,7 +154,7 @@ def test_an_operator_has_its_effects(timeline: Timeline) -> None:
 
 
 @pytest.mark.slow
-def test_a_call_around_the_whole_run_tells_that_it_has_more_effects(timeline: Timeline) -> None:
+def test_a_call_around_the_whole_run_reports_further_effects(timeline: Timeline) -> None:
     timeline.select(_number(timeline, "python", 0))
     found = timeline.arrows()
 
@@ -205,7 +205,7 @@ def test_rows_of_a_table_light_up(timeline: Timeline) -> None:
     assert timeline.selected == _number(timeline, "kernels", 3)
 
 
-def test_a_wrong_expression_is_told(timeline: Timeline) -> None:
+def test_a_wrong_expression_is_reported(timeline: Timeline) -> None:
     with pytest.raises(OptionsError, match="cannot be read"):
         timeline.search("(", regex=True)
 
@@ -250,7 +250,7 @@ def test_the_queue_levels_and_planes_have_groups_of_their_own() -> None:
     assert counted == 3 + 2 + 4 + 10 + 100 + 100 + 100 + 20 + 100 + 200
 
 
-def test_details_tell_all_that_is_known(timeline: Timeline) -> None:
+def test_details_have_every_known_value(timeline: Timeline) -> None:
     told = dict(timeline.slices.details(_number(timeline, "kernels", 0)))
 
     assert told["table"] == "kernels, row 0"

@@ -41,7 +41,7 @@ def test_it_has_the_lanes_colours_and_names_of_the_figure() -> None:
     assert all(0 <= float(bar.get("x", "-1")) <= 1_000 and float(bar.get("width", "0")) > 0 for bar in bars(root))
 
 
-def test_hovering_a_bar_tells_of_it() -> None:
+def test_a_bar_has_a_hover_text() -> None:
     told = [
         title.text or ""
         for title in parsed(timeline_svg(factories.profile(20), factories.info())).iter(f"{_SPACE}title")
@@ -96,7 +96,7 @@ def test_the_window_is_the_width_of_the_picture() -> None:
 
 
 @pytest.mark.slow
-def test_many_slices_are_few_bars_that_tell_how_many() -> None:
+def test_many_slices_are_drawn_as_few_bars_with_their_number() -> None:
     text = timeline_svg(factories.profile(20_000), factories.info())
     assert len(bars(parsed(text))) <= 400
     assert "slices in" in texts(parsed(text))[1]

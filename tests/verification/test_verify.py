@@ -124,7 +124,7 @@ def test_what_is_ready_is_verified_and_the_simulated_npu_where_there_is_no_other
     assert verification._present(on_npu) == ["mindspore"]
 
 
-def test_only_variables_that_tell_and_are_no_secret_are_reported() -> None:
+def test_only_relevant_variables_without_secrets_are_reported() -> None:
     variables = {
         "ASCEND_HOME_PATH": "/usr/local/Ascend",
         "RANK": "1",

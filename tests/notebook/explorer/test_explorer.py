@@ -102,7 +102,7 @@ def test_a_tab_is_built_when_it_is_first_opened_and_once() -> None:
         _TABS[:] = before
 
 
-def test_a_view_that_fails_tells_so_in_its_tab() -> None:
+def test_a_failed_view_shows_its_error_in_its_tab() -> None:
     before = list(_TABS)
 
     def fail(_: Explorer) -> Any:
@@ -174,7 +174,7 @@ def test_blocks_light_up_the_operators_that_allocated_them_and_mark_their_life()
 
 
 @pytest.mark.slow
-def test_a_selected_kernel_is_told_in_detail_by_one_figure() -> None:
+def test_a_selected_kernel_is_described_in_detail_by_one_figure() -> None:
     explorer = explorer_of(_counted_run())
     explorer.open("Timeline")
     select = lambda row: explorer.timeline.select(explorer.timeline.slices.first["kernels"] + row)  # noqa: E731
@@ -248,7 +248,7 @@ def test_messages_of_every_tab_arrive_while_a_cell_runs(monkeypatch: pytest.Monk
 
 
 @pytest.mark.slow
-def test_names_are_escaped_wherever_they_are_told() -> None:
+def test_names_are_escaped_wherever_they_are_shown() -> None:
     explorer = explorer_of(_run(kernel_names=[_HOSTILE]))
 
     for title in explorer.titles:

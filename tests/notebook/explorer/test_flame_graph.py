@@ -106,7 +106,7 @@ def test_only_what_a_run_has_is_offered() -> None:
 
 
 @pytest.mark.slow
-def test_a_search_tells_its_share_and_a_wrong_pattern_what_is_wrong() -> None:
+def test_a_search_shows_its_share_and_an_invalid_pattern_its_error() -> None:
     flame = _flame()
     view = FlameGraphView(flame)
     (text,), (regex,) = _all(view.widget, "Text"), _all(view.widget, "Checkbox")
@@ -138,7 +138,7 @@ def test_keys_of_the_browser_arrive_and_others_are_let_pass() -> None:
     assert "train.py(1): main" in _said(view)
 
 
-def test_names_are_escaped_wherever_they_are_told() -> None:
+def test_names_are_escaped_wherever_they_are_shown() -> None:
     flame = _flame(kernel_names=[_HOSTILE])
     view = FlameGraphView(flame)
     _toggle(view, "device").value = "device"

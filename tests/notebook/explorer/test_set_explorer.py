@@ -84,7 +84,7 @@ def test_every_figure_of_all_ranks_has_a_tab(runs: ProfileSet) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_that_cannot_be_read_is_told_and_the_others_are_shown(runs: ProfileSet, tmp_path: Path) -> None:
+def test_a_run_that_cannot_be_read_is_reported_and_the_others_are_shown(runs: ProfileSet, tmp_path: Path) -> None:
     (tmp_path / "rank<1>" / "kernels.parquet").write_bytes(b"no parquet")
     explorer = SetExplorer(runs)
     explorer.open("Steps")

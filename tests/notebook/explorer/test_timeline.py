@@ -66,7 +66,7 @@ def test_a_window_is_answered_by_columns_of_numbers_and_each_name_once(view: _He
     assert len(view.messages[0][1]) == len(answer["columns"]) + 2 * len(view.timeline.lines)
 
 
-def test_a_page_tells_what_it_shows_and_is_not_told_so(view: _Heard) -> None:
+def test_a_page_reports_its_window_without_an_echo(view: _Heard) -> None:
     heard = view.ask("select", slice=3, seen=[0, 400_000.7])
 
     assert "show" not in heard
@@ -75,7 +75,7 @@ def test_a_page_tells_what_it_shows_and_is_not_told_so(view: _Heard) -> None:
     assert heard["selected"][0]["slice"] == 3
 
 
-def test_a_selected_kernel_is_told_with_its_causes_and_where_they_are(view: _Heard) -> None:
+def test_a_selected_kernel_is_described_with_its_causes_and_where_they_are(view: _Heard) -> None:
     number = view.timeline.slices.first["kernels"] + 10
 
     (told,) = view.ask("select", slice=number)["selected"]

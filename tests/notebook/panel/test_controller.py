@@ -151,7 +151,7 @@ def test_growth_is_looked_at_once_a_second(panel: PanelController, clock: FakeCl
     assert "on disk" in panel.state().details
 
 
-def test_a_refused_start_is_told(panel: PanelController, collector: FakeCollector) -> None:
+def test_a_refused_start_is_reported(panel: PanelController, collector: FakeCollector) -> None:
     panel.choose("activities", ("npu",))
     collector.fail["start"] = CollectorError("aclprofStart returned 100042: set the device first")
     panel.start()
@@ -163,7 +163,7 @@ def test_a_refused_start_is_told(panel: PanelController, collector: FakeCollecto
     assert panel.state().phase == "recording"
 
 
-def test_a_start_that_fails_in_an_unexpected_way_is_told(panel: PanelController, collector: FakeCollector) -> None:
+def test_a_start_that_fails_in_an_unexpected_way_is_reported(panel: PanelController, collector: FakeCollector) -> None:
     panel.choose("activities", ("npu",))
     collector.fail["start"] = ZeroDivisionError("oh")
     panel.start()
@@ -240,7 +240,7 @@ def test_a_cell_within_a_recording_changes_nothing(panel: PanelController, cells
     assert cells.cell is None
 
 
-def test_a_cell_that_cannot_be_profiled_runs_and_is_told(panel: PanelController, collector: FakeCollector) -> None:
+def test_a_cell_that_cannot_be_profiled_has_a_reason(panel: PanelController, collector: FakeCollector) -> None:
     panel.choose("activities", ("npu",))
     panel.set_mode("next cell")
     collector.fail["start"] = CollectorError("no device")
@@ -309,7 +309,7 @@ def test_a_run_can_be_saved_and_loaded(simulated: PanelController, later: Later,
 
 
 @pytest.mark.parametrize("path", ["", "   ", "/nowhere/at/all"])
-def test_a_load_that_fails_is_told(simulated: PanelController, later: Later, path: str) -> None:
+def test_a_load_that_fails_is_reported(simulated: PanelController, later: Later, path: str) -> None:
     simulated.load(path)
     later.do()
     assert simulated.state().phase == "failed"

@@ -139,7 +139,7 @@ def test_names_are_escaped(view: PanelView, panel: PanelController) -> None:
 
 
 @pytest.mark.slow
-def test_a_control_that_cannot_be_chosen_is_disabled_and_its_reason_is_told(view: PanelView) -> None:
+def test_a_control_that_cannot_be_chosen_is_disabled_and_its_reason_is_reported(view: PanelView) -> None:
     _find(view, widgets.Dropdown, "Level").value = 0
     view.refresh()
     metrics = _find(view, widgets.Dropdown, "Metrics")
@@ -153,7 +153,7 @@ def test_a_control_that_cannot_be_chosen_is_disabled_and_its_reason_is_told(view
 
 @pytest.mark.slow
 @pytest.mark.parametrize("broken", ["start", "stop", "load"])
-def test_what_a_callback_raises_is_told_in_the_panel(
+def test_what_a_callback_raises_is_reported_in_the_panel(
     panel: PanelController, monkeypatch: pytest.MonkeyPatch, broken: str
 ) -> None:
     def fail(*_: object) -> None:

@@ -111,7 +111,7 @@ def test_sorting_by_two_columns(kernels: TableController) -> None:
     assert shown.index.tolist() == expected.index.tolist()
 
 
-def test_a_filter_that_cannot_be_understood_is_told_and_changes_nothing(kernels: TableController) -> None:
+def test_a_filter_that_cannot_be_understood_is_reported_and_changes_nothing(kernels: TableController) -> None:
     before = kernels.rows()
     _ask(kernels, kind="filter", column="total_ns", text="> 5 apples")
     page = kernels.page()
@@ -217,7 +217,7 @@ def test_chosen_rows_of_every_table_are_shown_in_the_timeline(any_table: TableCo
     assert lit.shown[1] == (any_table.kind.table, sorted(shown.index[[3, 1]].tolist()))
 
 
-def test_who_wants_to_know_is_told_which_rows_are_chosen() -> None:
+def test_observers_are_notified_of_the_chosen_rows() -> None:
     told: list[list[int]] = []
     kernels = TableController(KERNELS, TABLES["kernels"], START_NS, None, lambda rows: told.append(rows.tolist()))
     assert kernels.page().tells_choice

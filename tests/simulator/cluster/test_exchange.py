@@ -49,7 +49,7 @@ def test_groups_meet_apart() -> None:
     assert found == [[0, 2], [1, 3], [0, 2], [1, 3]]
 
 
-def test_ranks_that_wait_for_each_other_crosswise_are_told_where() -> None:
+def test_a_deadlock_of_ranks_is_reported_with_its_place() -> None:
     exchange = Exchange(2)
     found = together(
         lambda: exchange.meet("a", 0, (0, 1), None, "recv(x) from rank 1"),
@@ -60,7 +60,7 @@ def test_ranks_that_wait_for_each_other_crosswise_are_told_where() -> None:
         assert "same order" in str(message)
 
 
-def test_one_that_waits_for_a_rank_that_has_ended_is_told() -> None:
+def test_a_wait_for_a_rank_that_has_ended_is_reported() -> None:
     exchange = Exchange(2)
     found = together(lambda: exchange.meet("a", 0, (0, 1), None, "broadcast(x)"), lambda: exchange.leave(1))
     assert "rank 0 is in broadcast(x)" in str(found[0])

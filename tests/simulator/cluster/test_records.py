@@ -59,7 +59,7 @@ def test_recordings_of_ranks_keep_the_rules(recordings: list[Path]) -> None:
                 rule(recording)
 
 
-def test_each_operator_tells_its_type(recordings: list[Path]) -> None:
+def test_each_operator_has_its_type(recordings: list[Path]) -> None:
     recording = Recording(recordings[0])
     told = [record for record in recording.host("compact.node_basic_info") if record.values[1] == 9]
     operators = [api for api in recording.apis if api.level == 10000 and api.type >> 16 == 2]
@@ -103,7 +103,7 @@ def test_what_the_host_launched_is_what_the_device_ran(recordings: list[Path]) -
 
 
 @pytest.mark.slow
-def test_a_step_tells_its_ranks_its_data_and_its_link(recordings: list[Path]) -> None:
+def test_a_transfer_has_its_ranks_size_and_link(recordings: list[Path]) -> None:
     names = {int(key): name for key, name in reading.dictionary(recordings[1], "hash_dic").items()}
     rows = []
     for data in reading.cut(reading.stream(recordings[1], "aging.additional.hccl_info"), 256):
@@ -123,7 +123,7 @@ def test_a_step_tells_its_ranks_its_data_and_its_link(recordings: list[Path]) ->
 
 
 @pytest.mark.slow
-def test_an_operator_tells_its_data_and_algorithm(recordings: list[Path]) -> None:
+def test_an_operator_has_its_data_and_algorithm(recordings: list[Path]) -> None:
     names = {int(key): name for key, name in reading.dictionary(recordings[0], "hash_dic").items()}
     rows = []
     for data in reading.cut(reading.stream(recordings[0], "aging.compact.hccl_op_info"), 64):

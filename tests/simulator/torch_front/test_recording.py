@@ -45,7 +45,7 @@ def linked(run: Profile, kind: str, source: pd.DataFrame, target: pd.DataFrame) 
     return both
 
 
-def test_it_is_told_that_it_is_simulated(run: Profile) -> None:
+def test_it_says_that_it_is_simulated(run: Profile) -> None:
     assert run.info.simulated
     assert run.info.collector == "simulator"
     assert run.info.source == "recording, raw files of simulated torch"

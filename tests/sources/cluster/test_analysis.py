@@ -27,7 +27,7 @@ def text(tmp_path: Path) -> Profile:
     return npuprof.load(maker.text_result(tmp_path / "renamed"))
 
 
-def test_steps_tell_ranks_from_stages(text: Profile) -> None:
+def test_steps_distinguish_ranks_and_stages(text: Profile) -> None:
     steps = text.step_times
     tables.check("step_times", steps)
     assert steps["kind"].tolist() == ["rank"] * 4 + ["stage"] * 2
@@ -102,7 +102,7 @@ def test_a_database_gives_what_the_text_gives(tmp_path: Path, text: Profile, old
     assert run.statistics["communication_groups"]["ranks"].tolist() == ["0, 1", "2, 3", "0, 2", *["0, 1, 2, 3"] * 2]
 
 
-def test_a_database_tells_where_ranks_ran_and_keeps_further_tables(tmp_path: Path) -> None:
+def test_a_database_has_the_hosts_of_ranks_and_keeps_further_tables(tmp_path: Path) -> None:
     run = npuprof.load(maker.database(tmp_path / "cluster_analysis.db"))
     assert run.info.metadata["rank_devices"][3] == {"rank": 3, "device": 1, "host": "beta"}
     assert run.info.metadata["distributed_args"]["world_size"] == 5
@@ -146,7 +146,7 @@ def test_a_database_of_recipes_alone_is_known_by_its_name(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_a_view_and_a_renamed_column_are_told(tmp_path: Path) -> None:
+def test_a_view_and_a_renamed_column_are_reported(tmp_path: Path) -> None:
     path = maker.database(tmp_path / "cluster_analysis.db")
     assert not len(npuprof.load(path).notes)
     with closing(sqlite3.connect(path)) as connection:
@@ -247,7 +247,7 @@ def test_the_old_form_keeps_groups_of_the_same_ranks(tmp_path: Path) -> None:
     assert run.notes["message"].tolist() == ["a group has no ranks; left out"]
 
 
-def test_what_one_damaged_file_loses_is_told_and_the_others_are_read(tmp_path: Path) -> None:
+def test_what_one_damaged_file_loses_is_reported_and_the_others_are_read(tmp_path: Path) -> None:
     folder = maker.text_result(tmp_path)
     whole = (folder / "cluster_communication.json").read_text()
     (folder / "cluster_communication.json").write_text(whole[: len(whole) // 2])
@@ -277,7 +277,7 @@ def test_rows_that_belong_to_nobody_are_counted(tmp_path: Path) -> None:
     assert run.notes["count"].tolist() == [2]
 
 
-def test_missing_groups_and_numbers_are_told(tmp_path: Path) -> None:
+def test_missing_groups_and_numbers_are_reported(tmp_path: Path) -> None:
     folder = maker.text_result(tmp_path)
     assert not len(npuprof.load(folder).notes)
     (folder / "communication_group.json").unlink()

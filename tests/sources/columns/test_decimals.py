@@ -101,7 +101,7 @@ def test_known_times(text: str, ns: int) -> None:
 @pytest.mark.parametrize(
     "text", ["", " ", "-", ".", "1.2.3", "0x10", "nan", "1\0", "١", "1e999", "9223372036854775.808"]
 )
-def test_what_is_no_number_is_told(text: str) -> None:
+def test_what_is_no_number_is_reported(text: str) -> None:
     values, valid = scaled([text, "2"], US_TO_NS)
     assert (values.tolist(), valid.tolist()) == ([0, 2000], [False, True])
 

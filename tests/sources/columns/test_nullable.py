@@ -19,7 +19,7 @@ def test_floats_become_the_nearest_whole_numbers_and_the_rest_is_absent() -> Non
     assert found.tolist() == [9273, 0, pd.NA, pd.NA, pd.NA]
 
 
-def test_a_module_is_told_from_an_allocator() -> None:
+def test_a_module_is_distinguished_from_an_allocator() -> None:
     assert module_component("GE") == "GE (module)"
 
 

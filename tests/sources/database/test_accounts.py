@@ -90,7 +90,7 @@ def test_damaged_cells_cost_no_row_without_a_note(whole: Path, tmp_path: Path) -
         ("STRING_IDS", "value", 40),
     ],
 )
-def test_cells_that_every_version_fills_and_that_are_empty_are_told(
+def test_cells_that_every_version_fills_and_that_are_empty_are_reported(
     whole: Path, tmp_path: Path, table: str, column: str, count: int
 ) -> None:
     path = tmp_path / whole.name
@@ -121,7 +121,7 @@ def test_a_kernel_that_is_described_twice_counts_once(whole: Path, tmp_path: Pat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("task", [2, 3])
-def test_kernels_that_nothing_describes_are_told_with_their_number(whole: Path, tmp_path: Path, task: int) -> None:
+def test_kernels_that_nothing_describes_are_reported_with_their_number(whole: Path, tmp_path: Path, task: int) -> None:
     path = tmp_path / whole.name
     path.write_bytes(whole.read_bytes())
     assert "does not describe" not in " ".join(database.read(path).notes.to_frame()["message"])

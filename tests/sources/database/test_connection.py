@@ -107,7 +107,7 @@ def test_a_schema_without_end_is_refused(tmp_path: Path, kind: str) -> None:
         pass
 
 
-def test_tables_beyond_the_bound_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_beyond_the_bound_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "_MAX_TABLES", 3)
     maker = _maker(tmp_path)
     for number in range(5):
@@ -142,7 +142,7 @@ def test_reading_changes_nothing_and_leaves_nothing(tmp_path: Path) -> None:
     assert checksum(path) == before
 
 
-def test_a_journal_beside_the_file_is_told(tmp_path: Path) -> None:
+def test_a_journal_beside_the_file_is_reported(tmp_path: Path) -> None:
     path = _maker(tmp_path).close()
     path.with_name(path.name + "-wal").write_bytes(b"something")
     notes = Notes()
@@ -169,7 +169,7 @@ def test_a_file_that_is_no_database_is_refused_with_the_reason(tmp_path: Path, c
     assert is_database(path) == content.startswith(b"SQLite")
 
 
-def test_the_rows_before_the_damage_are_kept_and_told(tmp_path: Path) -> None:
+def test_the_rows_before_the_damage_are_kept_and_reported(tmp_path: Path) -> None:
     rows = [(row, "x" * 100) for row in range(5000)]
     path = _maker(tmp_path).table("T", "a b:TEXT", rows).close()
     whole = path.read_bytes()
@@ -213,7 +213,7 @@ def test_only_digits_are_cast(expression: str, text: str) -> None:
     assert found == (min(int(text), 2**63 - 1) if is_number else ABSENT)
 
 
-def test_a_name_without_a_text_is_absent_and_told(tmp_path: Path) -> None:
+def test_a_name_without_a_text_is_absent_and_reported(tmp_path: Path) -> None:
     maker = _maker(tmp_path)
     known, nothing = maker.text("known"), maker.text("N/A")
     notes = Notes()

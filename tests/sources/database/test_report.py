@@ -126,7 +126,7 @@ def test_the_second_version_keeps_times_as_text_exactly(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_rounded_times_are_read_as_far_as_they_reach_and_told(tmp_path: Path) -> None:
+def test_rounded_times_are_read_as_far_as_they_reach_and_reported(tmp_path: Path) -> None:
     decoded = database.read(_second(tmp_path / "report_1.db", _rounded))
     (start,) = decoded.tables["kernels"]["start_ns"].tolist()
     assert start != BASE_NS + at(20)
@@ -135,14 +135,14 @@ def test_rounded_times_are_read_as_far_as_they_reach_and_told(tmp_path: Path) ->
     assert {message.partition(":")[0] for message in told} == {"TASK", "CANN_API", "COMMUNICATION_OP"}
 
 
-def test_times_that_were_floats_are_told_too(tmp_path: Path) -> None:
+def test_times_that_were_floats_are_reported_too(tmp_path: Path) -> None:
     decoded = database.read(_first(tmp_path / "report_1.db", "REAL", float))
     (start,) = decoded.tables["kernels"]["start_ns"].tolist()
     assert abs(start - BASE_NS - at(20)) <= 8
     assert any("rounded to 16 ns" in message for message in decoded.notes.to_frame()["message"])
 
 
-def test_times_of_a_few_digits_tell_nothing_and_are_counted(tmp_path: Path) -> None:
+def test_times_of_a_few_digits_are_dropped_and_counted(tmp_path: Path) -> None:
     path = _second(tmp_path / "report_1.db", lambda time_ns: f"{float(time_ns):.6g}")
     with pytest.raises(SourceError, match="empty"):
         database.read(path)

@@ -99,7 +99,7 @@ def test_operators_and_the_task_queue(path: Path) -> None:
     assert operators["step"].tolist() == [50, 50, 50, 50]
 
 
-def test_exchanged_columns_of_operands_are_put_right_and_told(tmp_path: Path) -> None:
+def test_exchanged_columns_of_operands_are_put_right_and_reported(tmp_path: Path) -> None:
     maker = Maker(tmp_path / "a.db")
     made.add_framework(maker, exchanged=True)
     decoded = database.read(maker.close())

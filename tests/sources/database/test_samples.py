@@ -301,7 +301,7 @@ def test_an_analysis_by_itself(samples: Path, rank: int) -> None:
     assert len(decoded.statistics["communication_matrix"]) == truth["tables"]["CommAnalyzerMatrix"]
 
 
-def test_an_analysis_tells_what_the_json_beside_it_tells(samples: Path) -> None:
+def test_an_analysis_database_agrees_with_the_json_beside_it(samples: Path) -> None:
     root = samples / "torch_npu" / "llm_pp2dp2" / "rank_0_ascend_pt"
     ours = database.read(root / OUTPUT / "analysis.db").statistics["communication"]
     theirs = npuprof.load(root).statistics["communication"]

@@ -114,7 +114,7 @@ def test_what_is_kept_as_it_came_keeps_its_digits_and_names(tmp_path: Path) -> N
     ]
 
 
-def test_a_table_of_a_later_version_is_kept_and_told(tmp_path: Path) -> None:
+def test_a_table_of_a_later_version_is_kept_and_reported(tmp_path: Path) -> None:
     rows = [(None, at(1), "a", 1), (2, None, 3, 0.5)]
     decoded = _read(tmp_path, "NEW_IN_2027", "id startNs mixed: value:NUMERIC", lambda _: rows)
     frame = decoded.statistics["new_in_2027"]
@@ -138,7 +138,7 @@ def test_a_table_of_any_name_is_saved_in_its_place(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["msprof_1.db", "saved"]
 
 
-def test_numbers_that_are_told_of_blocks_and_collectives(tmp_path: Path) -> None:
+def test_numbers_of_blocks_and_collectives_are_read(tmp_path: Path) -> None:
     columns, row, _ = TABLES["OP_MEMORY"]
     (block,) = _read(tmp_path, "OP_MEMORY", columns, row).tables["allocations"].to_dict("records")
     totals = [
@@ -169,7 +169,7 @@ def test_pauses_of_the_garbage_collector_stand_among_the_marks_in_order(tmp_path
     assert marks["id"].tolist() == [pd.NA, 99]
 
 
-def test_a_view_in_place_of_a_table_is_told(tmp_path: Path) -> None:
+def test_a_view_in_place_of_a_table_is_reported(tmp_path: Path) -> None:
     maker = Maker(tmp_path / "msprof_1.db")
     add_launches(maker)
     maker.run("ALTER TABLE CANN_API RENAME TO KEPT").run("CREATE VIEW CANN_API AS SELECT * FROM KEPT")
@@ -190,7 +190,7 @@ def test_a_view_in_place_of_a_table_is_told(tmp_path: Path) -> None:
         ("ENUM_API_TYPE", "name", "label"),
     ],
 )
-def test_a_renamed_column_is_told_with_its_new_name(tmp_path: Path, table: str, old: str, new: str) -> None:
+def test_a_renamed_column_is_reported_with_its_new_name(tmp_path: Path, table: str, old: str, new: str) -> None:
     maker = Maker(tmp_path / "msprof_1.db")
     add_launches(maker)
     path = maker.close()
@@ -204,7 +204,7 @@ def test_a_renamed_column_is_told_with_its_new_name(tmp_path: Path, table: str, 
     assert new in note["message"]
 
 
-def test_a_column_of_a_later_version_is_told_without_alarm(tmp_path: Path) -> None:
+def test_a_column_of_a_later_version_is_reported_without_alarm(tmp_path: Path) -> None:
     maker = Maker(tmp_path / "msprof_1.db")
     add_launches(maker)
     maker.run("ALTER TABLE TASK ADD COLUMN newIn2027 INTEGER")
@@ -213,7 +213,7 @@ def test_a_column_of_a_later_version_is_told_without_alarm(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_times_in_microseconds_are_told(tmp_path: Path) -> None:
+def test_times_in_microseconds_are_reported(tmp_path: Path) -> None:
     maker = Maker(tmp_path / "msprof_1.db")
     add_launches(maker)
     for table in ("TASK", "CANN_API"):

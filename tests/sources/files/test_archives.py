@@ -137,7 +137,7 @@ def test_names_of_windows_and_macos_and_names_that_are_no_utf8(tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_encrypted_files_are_told(tmp_path: Path) -> None:
+def test_encrypted_files_are_reported(tmp_path: Path) -> None:
     path = zip_of(tmp_path / "a.zip", {"a.txt": b"1", "b.txt": b"2"})
     patch(path, 6, 8, 1)
     with pytest.raises(SourceError, match="holds no file that can be read: an encrypted file: unpack the archive with"):
@@ -145,7 +145,7 @@ def test_encrypted_files_are_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_compression_that_is_not_read_is_told(tmp_path: Path) -> None:
+def test_a_compression_that_is_not_read_is_reported(tmp_path: Path) -> None:
     """As of large files that Windows packs (deflate64), or one whose dictionary may fill the memory."""
     path = zip_of(tmp_path / "a.zip", {"a.txt": b"1", "b.txt": b"2"})
     patch(path, 8, 10, 9 ^ zipfile.ZIP_DEFLATED)
@@ -180,7 +180,7 @@ def test_other_archives_are_refused_with_what_to_do(tmp_path: Path, head: bytes)
 
 
 @pytest.mark.slow
-def test_archives_in_a_directory_are_told(tmp_path: Path) -> None:
+def test_archives_in_a_directory_are_reported(tmp_path: Path) -> None:
     for rank in range(3):
         torch_result(tmp_path / "job" / f"rank{rank}_ascend_pt", rank)
         pack(tmp_path / f"job/rank{rank}_ascend_pt", tmp_path / f"job/rank{rank}_ascend_pt.zip")

@@ -209,7 +209,7 @@ def test_members_that_are_skipped_count_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_full_disk_is_told_before_it_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_before_it_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = zip_of(tmp_path / "a.zip", {"a": bytes(1000)})
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000})())
     with pytest.raises(SourceError, match="has room for: free some space there, or set TMPDIR"):
@@ -218,7 +218,7 @@ def test_a_full_disk_is_told_before_it_is_full(tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.slow
 @pytest.mark.parametrize("inodes", [0, 3])
-def test_a_disk_that_is_full_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inodes: int) -> None:
+def test_a_disk_that_is_full_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inodes: int) -> None:
     archive = zip_of(tmp_path / "a.zip", {f"{number}": os.urandom(20_000) for number in range(20)})
     with small_disk(tmp_path / "disk", 1 << 17, inodes) as disk:
         monkeypatch.setattr(tempfile, "tempdir", str(disk))
@@ -243,7 +243,7 @@ def test_what_is_unpacked_is_private_under_any_umask(tmp_path: Path, umask: int)
 
 
 @pytest.mark.slow
-def test_a_tar_that_was_cut_between_two_members_or_has_a_damaged_header_is_told(tmp_path: Path) -> None:
+def test_a_tar_that_was_cut_between_two_members_or_has_a_damaged_header_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "a.tar"
     whole = b"".join(member(name, b"1")[0].tobuf() + b"1".ljust(512, b"\0") for name in "abc") + bytes(1024)
     for content, problem in (
@@ -260,7 +260,7 @@ def test_a_tar_that_was_cut_between_two_members_or_has_a_damaged_header_is_told(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("behind", [b"x" * 512, bytes(100)], ids=["joined", "shifted"])
-def test_what_lies_behind_the_end_of_a_tar_is_told(tmp_path: Path, behind: bytes) -> None:
+def test_what_lies_behind_the_end_of_a_tar_is_reported(tmp_path: Path, behind: bytes) -> None:
     path = tmp_path / "a.tar"
     whole = member("a", b"1")[0].tobuf() + b"1".ljust(512, b"\0") + bytes(1024)
     path.write_bytes(whole)
@@ -272,7 +272,7 @@ def test_what_lies_behind_the_end_of_a_tar_is_told(tmp_path: Path, behind: bytes
 
 
 @pytest.mark.slow
-def test_a_file_of_a_zip_whose_damaged_name_is_that_of_a_folder_is_told(tmp_path: Path) -> None:
+def test_a_file_of_a_zip_whose_damaged_name_is_that_of_a_folder_is_reported(tmp_path: Path) -> None:
     path = zip_of(tmp_path / "a.zip", {"run/a.csv": b"1", "run/b.csv": b"2"})
     path.write_bytes(path.read_bytes().replace(b"run/b.csv", b"run/\0.csv"))
     unpacked = unpack(path)
@@ -281,7 +281,7 @@ def test_a_file_of_a_zip_whose_damaged_name_is_that_of_a_folder_is_told(tmp_path
 
 
 @pytest.mark.slow
-def test_files_that_a_damaged_list_of_a_zip_no_longer_names_are_told(tmp_path: Path) -> None:
+def test_files_that_a_damaged_list_of_a_zip_no_longer_names_are_reported(tmp_path: Path) -> None:
     path = zip_of(tmp_path / "a.zip", dict.fromkeys("abc", b"1"))
     content = bytearray(path.read_bytes())
     content[content.index(b"PK\x01\x02") + 32] = 200  # the length of the first comment, which takes in what follows

@@ -44,7 +44,7 @@ def test_an_older_container_bounds_it_too(machine: Path) -> None:
 
 
 @pytest.mark.slow
-def test_where_nothing_tells_everything_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_known_limit_everything_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_MEMINFO", "_CGROUP", "_STATUS"):
         monkeypatch.setattr(memory_limit, name, tmp_path / "missing")
     assert too_large(1 << 60) == ""

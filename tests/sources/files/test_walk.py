@@ -48,7 +48,7 @@ def test_a_link_to_itself_hides_nothing_beside_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("limits", "found"), [({"max_depth": 1}, 1), ({"max_found": 2}, 2), ({"max_directories": 4}, 1)]
 )
-def test_it_stops_where_it_is_told_and_says_so(tmp_path: Path, limits: dict[str, int], found: int) -> None:
+def test_it_stops_at_its_limits_and_says_so(tmp_path: Path, limits: dict[str, int], found: int) -> None:
     _make(tmp_path, "a/run2", "a/run3", "b", "run1")
     result = walk(tmp_path, _named_run, lambda _: True, **limits)
     assert len(result.found) == found
@@ -56,7 +56,7 @@ def test_it_stops_where_it_is_told_and_says_so(tmp_path: Path, limits: dict[str,
 
 
 @pytest.mark.slow
-def test_what_cannot_be_listed_is_told(tmp_path: Path) -> None:
+def test_what_cannot_be_listed_is_reported(tmp_path: Path) -> None:
     _make(tmp_path, "bad", "run1")
 
     def refuse(directory: Path) -> list[str]:

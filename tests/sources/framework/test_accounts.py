@@ -56,7 +56,7 @@ def test_damaged_records_are_accounted_for(run: Path) -> None:
 
 
 @pytest.mark.slow
-def test_an_emptied_file_is_told(run: Path) -> None:
+def test_an_emptied_file_is_reported(run: Path) -> None:
     for path in _files(run):
         whole = path.read_bytes()
         path.write_bytes(b"")

@@ -39,7 +39,7 @@ def convert(
     return int(clock.to_ns(stamps)[0])
 
 
-def test_without_a_raw_directory_the_end_of_the_run_tells_the_time_of_day() -> None:
+def test_without_a_raw_directory_the_wall_clock_is_taken_from_the_end_of_the_run() -> None:
     notes = Notes()
     assert convert(profiler_info(), START_NS + 17, notes=notes) == START_NS + 17 + EPOCH_OFFSET_NS
     assert "may be slewed" in notes.to_frame()["message"][0]
@@ -89,7 +89,7 @@ def test_without_any_pair_times_count_from_the_boot(told: dict[str, Any]) -> Non
     assert "count from the host's boot" in notes.to_frame()["message"][0]
 
 
-def test_a_counter_of_unknown_frequency_is_told() -> None:
+def test_a_counter_of_unknown_frequency_is_reported() -> None:
     notes = Notes()
     told = profiler_info(syscnt_enable=True, freq=0, start_cnt=0)
     assert convert(told, 1, notes=notes) == START_NS + 10 + EPOCH_OFFSET_NS

@@ -72,7 +72,7 @@ def test_memory_of_the_host_is_left_out(read: Reader) -> None:
     assert decoded.notes.to_frame()["message"].tolist() == ["memory of the host is left out"]
 
 
-def test_a_record_that_belongs_to_no_device_that_torch_has_is_told_as_damage(read: Reader) -> None:
+def test_a_record_that_belongs_to_no_device_that_torch_has_is_reported_as_damage(read: Reader) -> None:
     run = Framework()
     run.block(10, ALLOCATED, 0x1000, 64, device_type=7, thread=MAIN)
     notes = read(run).notes.to_frame()

@@ -87,7 +87,7 @@ def test_files_of_several_devices_are_read_one_after_another(folder: Path) -> No
     assert read(folder).tables["operators"]["name"].tolist() == ["MatMul", "ReLU", "Default/BiasAdd-op0", "MatMul"]
 
 
-def test_damaged_lines_are_told_and_the_rest_is_kept(folder: Path) -> None:
+def test_damaged_lines_are_reported_and_the_rest_is_kept(folder: Path) -> None:
     broken = f"{OPERATORS}nonsense\nReLU;HostCpuOps;9999999999999999999,1,0 x,1,0 {T + 20},2,0 {T},1.2.3,0 {T},4\n"
     (folder / "cpu_op_execute_timestamp_0.txt").write_text(broken)
     (folder / "cpu_ms_memory_record_0.txt").write_text(MEMORY + "1,2,3\n")

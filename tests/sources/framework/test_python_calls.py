@@ -100,7 +100,7 @@ def test_modules_of_one_class_are_numbered_in_the_order_of_their_calls(read: Rea
     ]
 
 
-def test_a_return_without_a_call_and_an_unknown_tag_are_told(read: Reader) -> None:
+def test_a_return_without_a_call_and_an_unknown_tag_are_reported(read: Reader) -> None:
     run = Framework()
     run.moment(5, 1, RETURN)
     run.moment(6, 1, 77)

@@ -34,19 +34,19 @@ def test_every_text_comes_back(values: list[bytes | None]) -> None:
     assert read(values) == [None if value is None else value.decode() for value in values]
 
 
-def test_many_texts_of_one_length_are_told_apart() -> None:
+def test_many_texts_of_one_length_are_distinguished() -> None:
     values: list[bytes | None] = [f"operator number {number % 700:>9}".encode() for number in range(3000)]
     assert read(values) == [str(value, "ascii") for value in values if value is not None]
 
 
-def test_texts_of_one_digest_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_of_one_digest_are_distinguished(monkeypatch: pytest.MonkeyPatch) -> None:
     # GIVEN a factor that makes every digest 0
     monkeypatch.setattr(files, "_FACTOR", np.uint64(0))
     values: list[bytes | None] = [b"one" if number % 3 else b"two" for number in range(200)]
     assert read(values) == [str(value, "ascii") for value in values if value is not None]
 
 
-def test_a_text_that_is_not_utf_8_is_told() -> None:
+def test_a_text_that_is_not_utf_8_is_reported() -> None:
     notes = Notes()
     assert read([b"caf\xe9"], notes) == ["caf\N{REPLACEMENT CHARACTER}"]
     assert "not valid UTF-8" in notes.to_frame()["message"][0]

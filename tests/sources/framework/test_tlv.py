@@ -43,7 +43,7 @@ def test_nothing_is_found_in_an_empty_file() -> None:
     assert not len(notes)
 
 
-def test_a_cut_record_is_left_out_and_told() -> None:
+def test_a_cut_record_is_left_out_and_reported() -> None:
     notes = Notes()
     raw = one(1) + one(2)
     assert numbers(raw[:-1], notes) == [1]

@@ -188,7 +188,7 @@ def test_a_block_freed_that_was_allocated_before_has_its_end_only(tmp_path: Path
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["t.json", "t.json.gz"])
-def test_older_versions_tell_the_base_behind_the_events(trace: KinetoTrace, tmp_path: Path, name: str) -> None:
+def test_older_versions_have_the_time_base_after_the_events(trace: KinetoTrace, tmp_path: Path, name: str) -> None:
     trace.base_behind = True
     path = trace.write(tmp_path / name)
     assert detect(path).found[0].source.name == "kineto"

@@ -47,7 +47,7 @@ def test_the_run_is_known_as_one_of_mindspore(run: Profile) -> None:
     assert not (run.notes["severity"] != "info").any()
 
 
-def test_without_its_info_file_the_timeline_tells(tmp_path: Path) -> None:
+def test_without_its_info_file_the_timeline_is_used(tmp_path: Path) -> None:
     path = result(tmp_path / "renamed")
     (path / "profiler_info_2.json").unlink()
     assert (npuprof.load(path).info.collector, npuprof.load(path).info.source) == ("mindspore", "mindspore text result")

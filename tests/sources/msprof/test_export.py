@@ -188,7 +188,7 @@ def test_an_old_result_without_start_info_says_that_its_times_are_of_the_machine
 
 
 @pytest.mark.parametrize("damage", [b"", b"\0" * 40, b"[1,2", b"Op Name\n", SUMMARY_HEAD.encode()])
-def test_a_damaged_file_is_told_and_the_others_are_read(tmp_path: Path, damage: bytes) -> None:
+def test_a_damaged_file_is_reported_and_the_others_are_read(tmp_path: Path, damage: bytes) -> None:
     root = result(tmp_path / "PROF_1")
     (root / "mindstudio_profiler_output" / f"op_summary_{STAMP}.csv").write_bytes(damage)
     decoded = _read(root)
@@ -206,7 +206,7 @@ def test_a_result_of_which_nothing_can_be_read_is_refused(tmp_path: Path) -> Non
         msprof.read(tmp_path / "absent")
 
 
-def test_times_that_went_through_a_spreadsheet_are_told_not_used(tmp_path: Path) -> None:
+def test_times_that_went_through_a_spreadsheet_are_reported_and_not_used(tmp_path: Path) -> None:
     root = result(tmp_path / "PROF_1")
     row = kernel("MatMul_0", 100, 10).replace(f"{at(100)}\t", "1.69512E+15")
     csv(root / "mindstudio_profiler_output" / f"op_summary_{STAMP}.csv", SUMMARY_HEAD, [row])
@@ -218,7 +218,7 @@ def test_times_that_went_through_a_spreadsheet_are_told_not_used(tmp_path: Path)
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("sample", "collector"), [({"app": "python3"}, "msprof"), ({"app": ""}, ""), (None, "")])
-def test_the_front_end_is_told_only_where_the_files_do(
+def test_the_front_end_is_known_only_if_files_name_it(
     tmp_path: Path, sample: dict[str, str] | None, collector: str
 ) -> None:
     # GIVEN a result of msprof's own start of a program, and one of pyACL or TensorFlow, which write the same files

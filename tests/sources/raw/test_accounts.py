@@ -98,7 +98,7 @@ def test_a_part_of_a_run_is_accounted_for(simulated: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stream", ["lpmFreqConv.data.0", "ffts_profile.data.0", "npu_mem.data.0"])
-def test_an_emptied_slice_is_told(simulated: Path, stream: str) -> None:
+def test_an_emptied_slice_is_reported(simulated: Path, stream: str) -> None:
     path = simulated / f"device_0/data/{stream}.slice_0"
     path.write_bytes(b"")
     path.with_name(f"{path.name}.done").unlink(missing_ok=True)
@@ -123,7 +123,7 @@ def test_calls_of_points_and_of_unknown_levels_balance(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_record_that_a_reader_forgets_is_told(simulated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_that_a_reader_forgets_is_reported(simulated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     built = raw.launch_tables.api_table
 
     def forgetful(api: Api) -> pd.DataFrame:

@@ -26,7 +26,7 @@ def test_two_threads_that_launch_at_once_keep_their_own_operators(directory: Raw
     assert kernels["start_ns"].tolist() == [START_NS + 1000, START_NS + 1020]
 
 
-def test_devices_of_one_process_are_told_apart(tmp_path: Path) -> None:
+def test_devices_of_one_process_are_distinguished(tmp_path: Path) -> None:
     directory = RawDirectory(tmp_path / "PROF_test", devices=2)
     directory.launch(0, "zero", 3, 0, device=0)
     directory.launch(400, "one", 3, 0, device=1)
@@ -105,7 +105,7 @@ def test_a_copy_above_its_maximum_is_several_tasks(directory: RawDirectory) -> N
     assert set(tasks["task_type"]) == {"MEMCPY_ASYNC"}
 
 
-def test_operators_fused_in_one_launch_are_told_by_context(directory: RawDirectory) -> None:
+def test_operators_fused_in_one_launch_are_distinguished_by_context(directory: RawDirectory) -> None:
     directory.api(10000, 5, 0, 50, item="fused")
     directory.track(20, 3, 0, kind=52)
     for name, context in (("one", 5), ("two", 6)):

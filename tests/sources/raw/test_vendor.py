@@ -148,7 +148,7 @@ def test_steps_are_those_of_step_trace(samples: Path, decoded: dict[str, Decoded
     assert decoded["model_step"].tables["kernels"]["step"].tolist() == [1] * 6
 
 
-def test_info_tells_the_machine(samples: Path, decoded: dict[str, Decoded]) -> None:
+def test_info_describes_the_machine(samples: Path, decoded: dict[str, Decoded]) -> None:
     info = decoded["minimal"].info
     assert (info.chip, info.devices, info.rank, info.source, info.simulated) == ("Ascend 910B", [0], None, "raw", False)
     assert (info.started_ns, info.stopped_ns) == (1_763_600_000_000_000_000, 1_763_600_000_580_607_330)

@@ -160,7 +160,7 @@ def test_a_recording_without_any_of_its_files_says_that_they_are_gone(copied: Pa
 
 
 @pytest.mark.slow
-def test_a_directory_that_a_link_replaces_is_told(copied: Path, tmp_path: Path) -> None:
+def test_a_directory_that_a_link_replaces_is_reported(copied: Path, tmp_path: Path) -> None:
     (prof,) = copied.glob("PROF_*")
     data = prof / "device_0" / "data"
     count = sum(name.startswith(f"{prof.name}/device_0/data/") for name in Recording.read(copied).files)
@@ -218,7 +218,7 @@ def test_nothing_is_listed_as_long_as_a_collector_may_still_write(tmp_path: Path
     assert recording.stopped_ns
 
 
-def test_files_that_cannot_be_listed_are_told_and_the_recording_stays(
+def test_files_that_cannot_be_listed_are_reported_and_the_recording_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("npuprof.recording._MAX_FILES", 0)

@@ -92,7 +92,7 @@ def test_an_interrupted_recording_opens_and_says_so(tmp_path: Path) -> None:
     assert "interrupted" in run.notes["message"].to_list()[-1]
 
 
-def test_a_recording_without_data_tells_what_went_wrong(tmp_path: Path) -> None:
+def test_a_recording_without_data_says_what_failed(tmp_path: Path) -> None:
     recording = Recording(tmp_path, "n", "acl", False, problems=["acl.prof.stop returned 500005"], stopped_ns=1)
     recording.write()
     with pytest.raises(SourceError, match=r"holds no data: acl\.prof\.stop returned 500005"):

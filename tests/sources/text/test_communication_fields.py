@@ -48,7 +48,7 @@ def _damages(plain: Any) -> Iterator[tuple[tuple[Any, ...], str]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", _FILES)
-def test_a_field_of_another_type_is_told_or_refused(tmp_path: Path, name: str) -> None:
+def test_a_field_of_another_type_is_reported_or_refused(tmp_path: Path, name: str) -> None:
     plain, read = _FILES[name]
     path = tmp_path / "x.json"
     path.write_text(json.dumps(plain))

@@ -90,7 +90,7 @@ def _count(warned: dict[str, int], words: str) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", CASES)
-def test_damage_of_a_result_is_told_and_counted(tmp_path: Path, what: str) -> None:
+def test_damage_of_a_result_is_reported_and_counted(tmp_path: Path, what: str) -> None:
     name, damage, words, count = CASES[what]
     root = whole_result(tmp_path)
     assert not _count(_warned(root), words)
@@ -103,7 +103,7 @@ def test_damage_of_a_result_is_told_and_counted(tmp_path: Path, what: str) -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["memory_record.csv", "operator_memory.csv", "npu_module_mem.csv"])
-def test_a_memory_file_of_mindspore_that_is_cut_is_told(tmp_path: Path, name: str) -> None:
+def test_a_memory_file_of_mindspore_that_is_cut_is_reported(tmp_path: Path, name: str) -> None:
     path = mindspore.result(tmp_path / "ms") / "ASCEND_PROFILER_OUTPUT" / name
     before = _warned(tmp_path / "ms")
     head, row = path.read_bytes().rstrip().split(b"\n", 1)
@@ -115,7 +115,7 @@ def test_a_memory_file_of_mindspore_that_is_cut_is_told(tmp_path: Path, name: st
 
 
 @pytest.mark.slow
-def test_a_cut_header_of_mindspore_is_told(tmp_path: Path) -> None:
+def test_a_cut_header_of_mindspore_is_reported(tmp_path: Path) -> None:
     root = mindspore.result(tmp_path / "ms")
     for path in sorted((root / "ASCEND_PROFILER_OUTPUT").glob("*.csv")):
         content = path.read_bytes()
@@ -135,7 +135,7 @@ def test_counters_without_values_are_counted(tmp_path: Path) -> None:
     assert _count(warned, "the value of a counter is no number") == 1
 
 
-def test_a_cell_of_a_step_trace_that_is_no_number_is_told(tmp_path: Path) -> None:
+def test_a_cell_of_a_step_trace_that_is_no_number_is_reported(tmp_path: Path) -> None:
     cells = [at(us) + "\t" for us in (1, 2, 9.5)]
     row = f"0,1,{cells[0]},{cells[1]},{cells[2]},8.5,1,x,0,1"
     csv(tmp_path / "step_trace_0.csv", STEP_HEAD, [row])
@@ -171,7 +171,7 @@ _OF_EVERY_VERSION = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "columns"), _OF_EVERY_VERSION.items())
-def test_a_column_that_somebody_removed_is_told(tmp_path: Path, name: str, columns: tuple[str, ...]) -> None:
+def test_a_column_that_somebody_removed_is_reported(tmp_path: Path, name: str, columns: tuple[str, ...]) -> None:
     rows = [line.split(",") for line in FILES[name].decode().splitlines()]
     root = whole_result(tmp_path)
     for column in columns:
@@ -181,7 +181,7 @@ def test_a_column_that_somebody_removed_is_told(tmp_path: Path, name: str, colum
         assert sum("is missing: its values are absent" in message for message in _warned(root)) == 1, column
 
 
-def test_a_quote_that_is_not_closed_is_told_since_it_swallows_rows(tmp_path: Path) -> None:
+def test_a_quote_that_is_not_closed_is_reported_since_it_swallows_rows(tmp_path: Path) -> None:
     path = tmp_path / "hbm.csv"
     row = "0,Average,2.309,2.390\n"
     path.write_text(f"Device_id,Metric,Read(MB/s),Write(MB/s)\n{row}{row}{row}")

@@ -216,7 +216,7 @@ def test_sliced_and_zipped_timelines_of_msprof_are_one(tmp_path: Path, module: s
     assert [len(run.tasks), len(run.steps), len(run.marks)] == [1, 1, 1]
 
 
-def test_what_is_told_of_a_run_is_read_by_itself(tmp_path: Path) -> None:
+def test_the_description_of_a_run_is_read_alone(tmp_path: Path) -> None:
     info = tmp_path / "profiler_info_3.json"
     info.write_text(json.dumps(INFO["torch_npu"]))
     run = npuprof.load(info)

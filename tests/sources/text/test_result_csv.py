@@ -149,7 +149,7 @@ def test_memory_is_exact_bytes_by_the_unit_in_the_header(tmp_path: Path, unit: s
 
 
 @pytest.mark.parametrize("device", ["NPU:99999999999999999999", "NPU:²", "NPU:", "NPU:-1", "4"])
-def test_a_device_that_has_no_number_is_told(tmp_path: Path, device: str) -> None:
+def test_a_device_that_has_no_number_is_reported(tmp_path: Path, device: str) -> None:
     notes = Notes()
     head = "Component,Timestamp(us),Total Allocated(MB),Total Reserved(MB),Device Type\n"
     text = f"{head}PTA,{T}001.0\t,1,2,{device}\nPTA,{T}002.0\t,1,2,NPU:4\nPTA,{T}003.0\t,1,2,\n"
@@ -310,7 +310,7 @@ def test_samples_of_memory_with_damaged_times_are_counted_as_left_out(tmp_path: 
     assert (note["severity"], note["source"], note["count"]) == ("warning", f"{kind}.csv", 2)
 
 
-def test_steps_that_no_run_has_are_told(tmp_path: Path) -> None:
+def test_steps_that_no_run_has_are_reported(tmp_path: Path) -> None:
     notes = Notes()
     rows = "0,7,5,1,-2\r\n0,7,6,1,2\r\n1,7,5,1,2\r\n"
     times = read_step_times(write(tmp_path, f"Device_id,Step,Computing,Communication,Free\r\n{rows}"), notes, 3)

@@ -53,7 +53,7 @@ def test_each_operator_is_a_row_that_starts_where_the_file_says(tmp_path: Path) 
     assert run.info.devices == [3]
 
 
-def test_what_is_not_known_is_told(tmp_path: Path) -> None:
+def test_what_is_not_known_is_reported(tmp_path: Path) -> None:
     folder = result(tmp_path / "a", one=operator(START), two=operator("null"), three=operator(START, '"N/A"'))
     (folder / "ASCEND_PROFILER_OUTPUT" / "step_trace_time.csv").unlink()
     run = npuprof.load(folder)
@@ -75,7 +75,7 @@ def test_operators_that_other_files_hold_are_not_made_twice(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", ["analysis.db", "communication.json"])
-def test_the_file_alone_tells_them_too(tmp_path: Path, name: str) -> None:
+def test_a_single_file_has_them_too(tmp_path: Path, name: str) -> None:
     file = tmp_path / name
     if name == "analysis.db":
         with sqlite3.connect(file) as database:

@@ -145,7 +145,7 @@ def test_a_damaged_raw_directory_leaves_the_framework(device: Path) -> None:
 
 
 @pytest.mark.slow
-def test_an_earlier_start_of_the_collector_is_told(device: Path) -> None:
+def test_an_earlier_start_of_the_collector_is_reported(device: Path) -> None:
     root = run_around(device).write(device.parent)
     (root / "PROF_000000_20000101_EARLIER").mkdir()
     notes = npuprof.load(root).notes
@@ -174,7 +174,7 @@ def parsed(root: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_a_parsed_result_is_preferred_and_that_is_told(tmp_path: Path) -> None:
+def test_a_parsed_result_is_preferred_and_that_is_reported(tmp_path: Path) -> None:
     root = small().write(tmp_path / "result")
     parsed(root)
     decoded = torch_npu.read(root)

@@ -94,7 +94,7 @@ def test_the_files_are_joined_into_one_set_of_tables(result: Path) -> None:
     assert not len(decoded.notes)
 
 
-def test_what_the_files_tell_of_the_run(result: Path) -> None:
+def test_info_is_taken_from_the_files(result: Path) -> None:
     info = torch_npu.read(result).info
     assert (info.name, info.collector, info.rank, info.devices) == ("renamed by its user", "torch_npu", 3, [1])
     assert (info.started_ns, info.stopped_ns) == (50_000, 90_000)
@@ -183,7 +183,7 @@ def test_an_empty_folder_of_the_framework_is_no_result(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_files_that_are_not_read_are_told(result: Path) -> None:
+def test_files_that_are_not_read_are_reported(result: Path) -> None:
     (result / "ASCEND_PROFILER_OUTPUT/platform.xlsx").write_text("x")
     notes = torch_npu.read(result).notes.to_frame()
     assert notes["source"].tolist() == ["platform.xlsx"]

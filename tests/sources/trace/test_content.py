@@ -80,7 +80,7 @@ def test_each_line_is_an_event_whatever_its_text(
     assert not len(notes)
 
 
-def test_a_line_that_is_cut_is_told(tmp_path: Path) -> None:
+def test_a_line_that_is_cut_is_reported(tmp_path: Path) -> None:
     path, notes = tmp_path / "t.json", Notes()
     path.write_text('{"ph": "X", "name": "a"}\n{"ph": "X", "name": "b"}\n{"ph": "X", "na')
     assert [event.name for batch in read_events(path, notes) for event in batch] == ["a", "b"]

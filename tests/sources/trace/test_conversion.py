@@ -87,7 +87,7 @@ def test_overlap_goes_by_names(small: dict[str, pd.DataFrame]) -> None:
     assert small["overlap"]["kind"].tolist() == ["computing", "free", "computing", "communication_not_overlapped"]
 
 
-def test_counters_tell_their_instance_and_unit(small: dict[str, pd.DataFrame]) -> None:
+def test_counters_have_their_instance_and_unit(small: dict[str, pd.DataFrame]) -> None:
     rows = small["counters"][["counter", "instance", "value", "unit"]].astype(object)
     assert rows.iloc[0].tolist() == ["HBM read", "0", 2.5, "MB/s"]
     assert rows.iloc[1].tolist()[:3] == ["Acc PMU read_bandwidth", "3", 7.0]
@@ -139,7 +139,7 @@ def test_a_ring_of_python_parents_is_cut_and_noted(tmp_path: Path) -> None:
         ("12.5", 12_500, "relative"),
     ],
 )
-def test_other_forms_of_time_are_read_and_told(
+def test_other_forms_of_time_are_read_and_reported(
     tmp_path: Path, ts: int | float | str, start_ns: int, note: str | None
 ) -> None:
     maker = TraceMaker()
@@ -281,7 +281,7 @@ def test_steps_know_their_task_without_any_process_name(tmp_path: Path) -> None:
     assert found["communication_tasks"]["op_id"].tolist() == [0]
 
 
-def test_a_packed_process_number_tells_the_device_of_old_results(tmp_path: Path) -> None:
+def test_old_results_have_the_device_in_a_packed_process_id(tmp_path: Path) -> None:
     maker = TraceMaker()
     maker.process(NPU, "Ascend Hardware", "NPU", 13)  # 417 = 13 << 5 | 1
     task: dict[str, Any] = {"Task Type": "AI_CORE", "Stream Id": 2, "Task Id": 1, "Batch Id": 0}
@@ -290,7 +290,7 @@ def test_a_packed_process_number_tells_the_device_of_old_results(tmp_path: Path)
     assert found["tasks"]["device_id"].tolist() == [1]
 
 
-def test_what_newer_results_tell_of_copies_and_collectives(tmp_path: Path) -> None:
+def test_newer_results_describe_copies_and_collectives(tmp_path: Path) -> None:
     maker = TraceMaker()
     maker.process(NPU, "Ascend Hardware", "NPU 1", 13)
     maker.process(HCCL, "Communication", "NPU 1", 15)
@@ -334,7 +334,7 @@ def test_threads_may_be_numbered_in_text(tmp_path: Path) -> None:
     ],
     ids=["no flows", "no categories"],
 )
-def test_a_timeline_that_lost_its_flows_tells_so(tmp_path: Path, kept: set[str], message: str, count: int) -> None:
+def test_a_timeline_without_its_flows_has_a_note(tmp_path: Path, kept: set[str], message: str, count: int) -> None:
     maker = small_trace()
     maker.events[:] = [event for event in maker.events if event["ph"] not in {"s", "t", "f"} - kept]
     for event in maker.events:

@@ -42,7 +42,7 @@ from tests.sources.trace.maker import TraceMaker
         ("AI Core Utilization", "Core 2", {"Utilization(%)": 9.0}, [("AI Core Utilization Core", "2", 9.0, "%")]),
     ],
 )
-def test_values_of_one_event_are_told_apart(
+def test_values_of_one_event_are_distinguished(
     process: str,
     event: str,
     arguments: dict[str, float],

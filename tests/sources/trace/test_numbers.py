@@ -71,7 +71,9 @@ _PLACES = [(form, place) for form, plain in _PLAIN.items() for place in _numbers
 @pytest.mark.slow
 @settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(_PLACES), _NUMBERS)
-def test_a_number_of_any_size_is_read_or_told(tmp_path: Path, where: tuple[str, tuple[Any, ...]], value: Any) -> None:
+def test_a_number_of_any_size_is_read_or_reported(
+    tmp_path: Path, where: tuple[str, tuple[Any, ...]], value: Any
+) -> None:
     form, place = where
     path = tmp_path / "trace_view.json"
     path.write_text(_with(_PLAIN[form], place, value))
@@ -81,7 +83,7 @@ def test_a_number_of_any_size_is_read_or_told(tmp_path: Path, where: tuple[str, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", _PLAIN)
-def test_a_number_that_no_field_can_hold_is_told(tmp_path: Path, form: str) -> None:
+def test_a_number_that_no_field_can_hold_is_reported(tmp_path: Path, form: str) -> None:
     values = cycle([1 << 63, -(1 << 63), 10**400])
     path = tmp_path / "trace_view.json"
     path.write_text(json.dumps(_PLAIN[form]))

@@ -111,7 +111,7 @@ def test_each_sign(head: dict[str, Any], event: dict[str, Any], kind: str, tmp_p
     assert kind_of_trace(path) == kind
 
 
-def test_an_archive_that_is_cut_tells_by_what_is_left(tmp_path: Path) -> None:
+def test_the_producer_of_a_truncated_archive_is_known_from_the_rest(tmp_path: Path) -> None:
     path = tmp_path / "t.json.gz"
     whole = gzip.compress(json.dumps(small_trace().events * 20).encode())
     path.write_bytes(whole[: len(whole) // 2])

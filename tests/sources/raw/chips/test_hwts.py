@@ -114,7 +114,7 @@ def test_ai_cpu_tasks_come_from_their_states(directory: HwtsDirectory) -> None:
     ]
 
 
-def test_ai_cpu_tasks_that_the_log_holds_are_not_told_twice(tmp_path: Path) -> None:
+def test_ai_cpu_tasks_that_the_log_holds_are_not_counted_twice(tmp_path: Path) -> None:
     directory = HwtsDirectory(tmp_path / "PROF_310P", platform_version="4")
     directory.task(30, 90, 3, 2, sqe=1)
     for stamp, state in ((30, 1), (90, 2)):
@@ -122,7 +122,7 @@ def test_ai_cpu_tasks_that_the_log_holds_are_not_told_twice(tmp_path: Path) -> N
     assert len(raw.read(directory.finish()).tables["tasks"]) == 1
 
 
-def test_wrapped_task_ids_are_told_apart(directory: HwtsDirectory) -> None:
+def test_wrapped_task_ids_are_distinguished(directory: HwtsDirectory) -> None:
     directory.task(10, 20, 3, 7)
     directory.flip(50, 3, 1)
     directory.task(100, 120, 3, 7)

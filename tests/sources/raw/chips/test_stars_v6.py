@@ -126,7 +126,7 @@ def test_counters_that_overflowed_or_belong_to_no_kernel_are_counted(directory: 
     assert _count(decoded, "counters of no compute kernel") == 2
 
 
-def test_blocks_are_told_by_core(directory: V6Directory) -> None:
+def test_blocks_are_distinguished_by_core(directory: V6Directory) -> None:
     directory.task(50, 100, 3, _BIG)
     directory.block(52, 70, _BIG, 0, core=4)
     directory.block(52, 80, _BIG, 1, core=40, core_type=1)
@@ -137,7 +137,7 @@ def test_blocks_are_told_by_core(directory: V6Directory) -> None:
     ]
 
 
-def test_without_their_log_blocks_are_told_by_their_counters(directory: V6Directory) -> None:
+def test_without_their_log_blocks_are_known_by_their_counters(directory: V6Directory) -> None:
     directory.task(50, 100, 3, 6)
     directory.counters(52, 70, 6, 500, function=0b101001, block=3, core=4)
     decoded = raw.read(directory.finish())
@@ -146,7 +146,7 @@ def test_without_their_log_blocks_are_told_by_their_counters(directory: V6Direct
     assert "aic_total_cycles" not in decoded.tables["kernels"]
 
 
-def test_parts_of_a_fused_task_are_told(directory: V6Directory) -> None:
+def test_parts_of_a_fused_task_are_kept(directory: V6Directory) -> None:
     directory.task(50, 100, 3, 6, sqe=2)
     directory.fused(55, 60, 6, 2, 1)
     directory.fused(60, 90, 6, 16, 2)

@@ -19,7 +19,7 @@ _STREAMS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stream", _STREAMS)
-def test_the_missing_end_of_a_stream_is_told(tmp_path: Path, stream: str) -> None:
+def test_the_missing_end_of_a_stream_is_reported(tmp_path: Path, stream: str) -> None:
     run = synthesise(tmp_path, launches=_LAUNCHES)
     path = run / f"{stream}.slice_0"
     record_bytes, words = _STREAMS[stream]
@@ -58,7 +58,7 @@ def test_the_last_slice_of_a_sample_is_missed(samples: Path, tmp_path: Path) -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stream", ["host/data/aging.api_event.data", "device_0/data/stars_soc.data.0"])
-def test_a_last_slice_that_is_full_tells_that_later_ones_may_be_missing(
+def test_a_full_last_slice_is_noted_since_later_slices_may_be_missing(
     samples: Path, tmp_path: Path, stream: str
 ) -> None:
     words = "its last slice is as full as those before it: later ones may be missing"
@@ -74,7 +74,7 @@ def test_a_last_slice_that_is_full_tells_that_later_ones_may_be_missing(
 
 
 @pytest.mark.parametrize("chip", ["5", "4"])
-def test_a_device_without_any_task_is_told(tmp_path: Path, chip: str) -> None:
+def test_a_device_without_any_task_is_reported(tmp_path: Path, chip: str) -> None:
     run = synthesise(tmp_path, launches=_LAUNCHES)
     for path in run.rglob("stars_soc*"):
         path.unlink()

@@ -65,7 +65,7 @@ def test_no_chip_has_two_metrics_of_one_name_and_the_same_events(version: str) -
     assert len(set(keys)) == len(keys)
 
 
-def test_a_nano_tells_a_task_and_its_counters_in_one_record(tmp_path: Path) -> None:
+def test_a_nano_has_a_task_and_its_counters_in_one_record(tmp_path: Path) -> None:
     directory = RawDirectory(tmp_path / "PROF_nano", platform_version="9")
     stamp = DEVICE_COUNTER + (3 << 32)
     words = (stamp & 0xFFFFFFFF, 25, 1000, stamp >> 32 & 0xFFFF, stamp >> 48, 0)

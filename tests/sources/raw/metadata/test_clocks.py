@@ -89,12 +89,12 @@ def test_without_a_host_anchor_the_devices_reading_serves() -> None:
     assert "device_0" in notes.to_frame()["message"][0]
 
 
-def test_the_end_of_collection_tells_the_time_of_day_too() -> None:
+def test_the_end_of_collection_also_has_the_wall_clock() -> None:
     side = _side(end={"collectionTimeEnd": "1763600000000001", "clockMonotonicRaw": "1000"})
     assert epoch_offset([side], Notes()) == 1_763_600_000_000_000_000
 
 
-def test_a_damaged_start_is_told_and_that_of_a_device_comes_before_the_end() -> None:
+def test_a_damaged_start_is_reported_and_that_of_a_device_comes_before_the_end() -> None:
     pair = {"collectionTimeBegin": "1763600000000000", "clockMonotonicRaw": "1000"}
     end = {"collectionTimeEnd": "1763600000000002", "clockMonotonicRaw": "2170"}
     notes = Notes()

@@ -67,7 +67,7 @@ def test_a_number_may_be_text_and_may_be_absent(tmp_path: Path, value: str) -> N
 
 
 @pytest.mark.parametrize(("key", "value"), [("hwts_frequency", "fast"), ("aiv_num", "many"), ("aiv_num", "9" * 20)])
-def test_a_text_that_is_no_number_is_told(tmp_path: Path, key: str, value: str) -> None:
+def test_a_text_that_is_no_number_is_reported(tmp_path: Path, key: str, value: str) -> None:
     device, told = damaged(directory(tmp_path / "PROF_1"), "info.json.0", "DeviceInfo", key, json.dumps(value))
     assert key not in device.device
     assert f"{key} is damaged" in told

@@ -39,7 +39,7 @@ def test_names_of_a_sample_have_the_hashes_of_its_dictionary(samples: Path) -> N
 
 
 @pytest.mark.slow
-def test_a_missing_dictionary_is_told_where_rows_show_numbers(tmp_path: Path) -> None:
+def test_a_missing_dictionary_is_reported_where_rows_show_numbers(tmp_path: Path) -> None:
     directory = RawDirectory(tmp_path / "PROF_1")
     for turn in range(3):
         directory.launch(turn * 1000, "MatMul", 3, turn)
@@ -79,7 +79,7 @@ def test_a_type_without_a_name_is_counted(tmp_path: Path) -> None:
     assert (note["count"], note["message"].split(":")[0]) == (2, "it lacks a name")
 
 
-def test_a_type_of_kernels_with_the_name_of_something_else_is_told(tmp_path: Path) -> None:
+def test_a_type_of_kernels_with_the_name_of_something_else_is_reported(tmp_path: Path) -> None:
     path = RawDirectory(tmp_path / "PROF_1").finish()
     dictionary = path / "host/data/unaging.additional.type_info_dic.slice_0"
     for name, told in (("KERNEL_AICORE", 0), ("KERNEL_NEWER", 0), ("XERNEL_AICORE", 1)):

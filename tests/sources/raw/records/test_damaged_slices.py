@@ -118,7 +118,7 @@ _LOSSES: dict[str, tuple[Callable[[list[Path]], object], str, int]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", _LOSSES)
-def test_what_slices_lack_is_told(loss: str, run: Path) -> None:
+def test_what_slices_lack_is_reported(loss: str, run: Path) -> None:
     slices = reslice(run, "stars_soc.data.0", 64 * 20)
     slices[-1].write_bytes(slices[-1].read_bytes()[:640])
     slices[-1].with_name(f"{slices[-1].name}.done").write_text("filesize:640\n")

@@ -154,7 +154,7 @@ def test_anything_may_be_given(kind: str) -> None:
         assert len(found) + lost >= len(content) // record.itemsize
 
 
-def test_the_marks_of_slices_tell_where_records_begin() -> None:
+def test_records_begin_at_the_marks_of_slices() -> None:
     """Two cuts that make up a whole record: only the sizes that were written show them."""
     record, content = _content("hbm")
     half, size = _COUNT // 2 * record.itemsize, record.itemsize

@@ -66,7 +66,7 @@ def test_slices_of_a_sample_may_be_cut_anywhere(name: str, samples: Path, tmp_pa
 
 
 @pytest.mark.slow
-def test_a_slice_that_does_not_fit_into_memory_is_left_out_and_told(
+def test_a_slice_that_does_not_fit_into_memory_is_left_out_and_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = synthesise(tmp_path, launches=20)

@@ -91,7 +91,7 @@ def test_a_cache_that_was_sampled_for_capacity_is_named_in_the_notes(samples_dir
     assert "neither for reads nor for writes" in " ".join(decoded.notes.to_frame()["message"])
 
 
-def test_ddr_controllers_are_summed_and_a_master_is_told_apart(samples_dir: Samples) -> None:
+def test_ddr_controllers_are_summed_and_a_master_is_distinguished(samples_dir: Samples) -> None:
     none = 0xFFFFFFFF
     for us in (1000, 2000):
         samples_dir.put(
@@ -214,7 +214,7 @@ def test_links_between_chips_and_power_samples(samples_dir: Samples) -> None:
     assert "stars_soc_profile: records of other types skipped" in set(notes)
 
 
-def test_voltages_are_told_apart_by_their_kind(samples_dir: Samples) -> None:
+def test_voltages_are_distinguished_by_their_kind(samples_dir: Samples) -> None:
     changes = [(DEVICE_COUNTER + 100, 850, 1), (DEVICE_COUNTER + 50, 800, 1), (DEVICE_COUNTER, 900, 2)]
     values = [value for change in changes for value in change]
     samples_dir.put("lpmInfoConv.data", f"II{'QII' * 3}{52 * 16}x", (3, 0, *values))
