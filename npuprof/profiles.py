@@ -44,13 +44,31 @@ class Exports(Figures):
     def _page(self, figures: Mapping[str, go.Figure], picture: str = "") -> str:
         """Return a self-contained HTML page with the report and some figures."""
 
-    def to_chrome_trace(self, path: str | PathLike[str], *, pretty: bool = False) -> Path:
-        """Write the timeline as a Chrome trace, of all ranks, compressed for a name in ``.gz``; return its path."""
+    def to_chrome_trace(
+        self,
+        path: str | PathLike[str],
+        *,
+        start_ns: int | None = None,
+        end_ns: int | None = None,
+        pretty: bool = False,
+    ) -> Path:
+        """Write the timeline as a Chrome trace, of all ranks, for Perfetto and others; return its path.
+
+        Parameters
+        ----------
+        path
+            The file; it is compressed for a name in ``.gz``.
+        start_ns, end_ns
+            Window in epoch nanoseconds; slices that overlap it are written whole.
+        pretty
+            Whether each event is on a line of its own.
+        """
         from npuprof.exports import chrome_trace
 
         target = Path(path)
         with atomic.replacing(target, like_before=True) as file, atomic.text(file, target) as out:
-            chrome_trace.write(out, self._merged_tables(), self._merged_info(), pretty=pretty)
+            tables, info = self._merged_tables(), self._merged_info()
+            chrome_trace.write(out, tables, info, start_ns=start_ns, end_ns=end_ns, pretty=pretty)
         return target
 
     def to_folded_stacks(self, path: str | PathLike[str], metric: Metric = "self_cpu_time_total") -> Path:

@@ -39,12 +39,13 @@ from npuprof.sources.text.memory_csv import (
 from npuprof.sources.text.pipeline_summary import read_pipeline_summary
 from npuprof.sources.text.result import TextReading
 from npuprof.sources.text.vendor_sums import add_listed_operators, check_sums, read_step_times
-from npuprof.sources.trace.columns import gather
+from npuprof.sources.trace.columns import Trace, gather
 from npuprof.sources.trace.conversion import build_tables, device_ids
 from npuprof.sources.trace.events import read_events
 from npuprof.sources.trace.links import build_links
 from npuprof.sources.trace.marks import add_device_sides
 from npuprof.sources.trace.plain_slices import is_mindspore
+from npuprof.sources.trace.producer import own_base
 
 _MEMORY: dict[str, Callable[[Path, Notes], pd.DataFrame]] = {
     "memory_record": read_memory_record,
@@ -125,13 +126,16 @@ class Reading(TextReading):
         path = self._layout.file(name)
         return None if path is None else self.attempt(path, lambda path: read(path, self.notes))
 
+    def _slices(self, path: Path) -> Trace:
+        return gather(read_events(path, self.notes), self.notes, path.name, base_ns=own_base(path))
+
     def _trace(self) -> None:
         path = self._layout.trace
         if path is None:
             if self._alone:
                 self.notes.warning("trace_view.json", "there is no timeline: no operators, calls, tasks or links")
             return
-        trace = self.attempt(path, lambda path: gather(read_events(path, self.notes), self.notes, path.name))
+        trace = self.attempt(path, self._slices)
         if trace is None:
             return
         built = build_tables(trace, self.notes, path.name)

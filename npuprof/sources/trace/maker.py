@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -66,10 +67,21 @@ class TableMaker:
 
 
 def thread_numbers(trace: Trace) -> Int64:
-    """Return the thread number of each lane; a thread without a valid number gets a free one above all others."""
-    numbers = [_thread_number(tid) for _, tid in trace.lanes]
+    """Return the thread number of each lane; a thread without a valid number gets a free one above all others.
+
+    npuprof's own traces have several threads for the slices of one that cross; their name has its number.
+    """
+    numbers = [_own_number(trace.threads.get(lane, "")) or _thread_number(lane[1]) for lane in trace.lanes]
     free = max((number for number in numbers if number is not None), default=0) + 1
     return np.array([free + row if number is None else number for row, number in enumerate(numbers)], np.int64)
+
+
+_FURTHER = re.compile(r"(?:Thread|Stream) (\d{1,18}) \(\d{1,9}\)")
+
+
+def _own_number(name: str) -> int | None:
+    match = _FURTHER.fullmatch(name)
+    return int(match[1]) if match else None
 
 
 def _thread_number(tid: object) -> int | None:

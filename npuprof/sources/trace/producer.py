@@ -65,6 +65,15 @@ _HEADER = re.compile(rb'"(?:schemaVersion|baseTimeNanoseconds|deviceProperties)"
 _EVENTS = re.compile(rb'"traceEvents"\s*:')
 
 
+_OWN_BASE = re.compile(rb'\{"otherData": \{"producer": "npuprof", "base_ns": "(\d{1,18}|[1-3]\d{18})"')
+
+
+def own_base(path: Path) -> int:
+    """Return what the times of a trace that npuprof wrote count from, epoch nanoseconds; 0 for any other trace."""
+    base = _OWN_BASE.match(read_head(path, _HEAD_BYTES))
+    return int(base[1]) if base else 0
+
+
 def kind_of_trace(path: Path) -> Kind:
     """Return the writer of a timeline; empty if nothing identifies it.
 
