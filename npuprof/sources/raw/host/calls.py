@@ -150,8 +150,10 @@ def _known_levels(host: Host, records: Records) -> Records:
     if bool(known.all()):
         return records
     levels, counts = np.unique(records["level"][~known], return_counts=True)
+    registered = {level for level, _ in host.names.types}  # of newer versions; any other level is damage
     for level, count in zip(levels.tolist()[:20], counts.tolist(), strict=False):
-        host.skip(_STREAM, f"calls of level {level} are not decoded", count, label="api_event", info=True)
+        is_newer = level in registered
+        host.skip(_STREAM, f"calls of level {level} are not decoded", count, label="api_event", info=is_newer)
     host.notes.ledger.leave_out(host.streams.account(_STREAM), sum(counts.tolist()[20:]))
     kept: Records = records[known]
     return kept
