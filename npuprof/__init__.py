@@ -141,7 +141,14 @@ def _show_comparison(shown: Comparison) -> None:
     show_comparison(shown)
 
 
+def _show_set(shown: ProfileSet) -> None:
+    from npuprof.notebook.report import show_set
+
+    show_set(shown)
+
+
 interactive.explorer = _explorer
+interactive.show_set = _show_set
 interactive.show_comparison = _show_comparison
 interactive.cell_display = _cell_display
 

@@ -22,3 +22,6 @@ cell_display: Callable[[], Any]
 
 show_comparison: Callable[[Any], None]
 """Show a :class:`npuprof.comparison.Comparison` below the running cell."""
+
+show_set: Callable[[Any], None]
+"""Show the overview of a :class:`npuprof.ranks.profile_set.ProfileSet` below the running cell."""

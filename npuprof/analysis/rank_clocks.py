@@ -26,6 +26,22 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
+class Lead:
+    """How far a clock is ahead: `offset_ns` at `middle_ns`, which grows by `rate` nanoseconds per nanosecond."""
+
+    offset_ns: int
+    rate: float = 0.0
+    middle_ns: int = 0
+
+    def taken_off(self, times_ns: pd.Series[int]) -> pd.Series[int]:
+        """Return moments on the reference clock; absent ones stay absent."""
+        if not self.rate:
+            return times_ns - self.offset_ns
+        drifted: pd.Series[int] = ((times_ns - self.middle_ns) * self.rate).round().astype(times_ns.dtype)
+        return times_ns - self.offset_ns - drifted
+
+
+@dataclass(frozen=True)
 class Clocks:
     """How far the clocks of ranks are ahead of that of the lowest rank which they share collectives with.
 
@@ -41,6 +57,8 @@ class Clocks:
         The median deviation of ends from what is estimated; -1 without common collectives.
     collectives
         The number of ends that were compared.
+    references
+        The place of the rank whose clock `offsets` is ahead of: the lowest of those that collectives connect.
     middle_ns
         The moment of `offsets`.
     """
@@ -50,6 +68,7 @@ class Clocks:
     rates: Floats
     spreads: Int64
     collectives: Int64
+    references: Int64
     middle_ns: int
 
     def corrected(self, rank: Int64, times_ns: Int64) -> Int64:
@@ -66,10 +85,10 @@ class Clocks:
         moments: Int64 = times_ns + ahead
         return moments
 
-    def offset(self, rank: int) -> int:
-        """Return the nanoseconds of a rank at the middle; 0 for one that is not known."""
-        rows = np.flatnonzero(self.ranks == rank)
-        return int(self.offsets[rows[0]]) if len(rows) else 0
+    def lead(self, rank: int) -> Lead:
+        """Return how far the clock of one of the ranks is ahead."""
+        at = int(np.searchsorted(self.ranks, rank))
+        return Lead(int(self.offsets[at]), float(self.rates[at]), self.middle_ns)
 
 
 def clocks(rows: pd.DataFrame) -> Clocks:
@@ -110,6 +129,7 @@ def clocks(rows: pd.DataFrame) -> Clocks:
         drifting.solved(slopes[known]),
         spread_of,
         ends_of,
+        graph.references(),
         middle,
     )
 
@@ -169,6 +189,16 @@ class _Graph:
     second: Int64
     weights: Floats
 
+    def references(self) -> Int64:
+        """Return the lowest rank that each rank is connected with, by place."""
+        lowest = np.arange(self.count)
+        for component in self._components():
+            lowest[component] = component[0]
+        return lowest
+
+    def _components(self) -> list[list[int]]:
+        return _components(self.count, list(zip(self.first.tolist(), self.second.tolist(), strict=True)))
+
     def solved(self, differences: Floats) -> Floats:
         """Return the value of each rank; the lowest one of those that are connected has 0."""
         normal, right = np.zeros((self.count, self.count)), np.zeros(self.count)
@@ -179,7 +209,7 @@ class _Graph:
         np.add.at(right, self.second, self.weights * differences)
         np.add.at(right, self.first, -self.weights * differences)
         values = np.zeros(self.count)
-        for component in _components(self.count, list(zip(self.first.tolist(), self.second.tolist(), strict=True))):
+        for component in self._components():
             free = component[1:]  # the lowest rank is the reference
             if len(free):
                 scale = normal[free, free].max()

@@ -8,6 +8,9 @@ import pandas as pd
 from npuprof.analysis.rank_clocks import clocks
 from npuprof.arrays import Int64
 
+_OF_ONE_RANK = r"Group \d+"
+_GROUP_END = r"__(\d{3})(?:_\d+){2,4}$"
+
 
 def collectives(communication: pd.DataFrame) -> pd.DataFrame:
     """Join the collectives of all ranks: members of the same one have the same number.
@@ -19,20 +22,21 @@ def collectives(communication: pd.DataFrame) -> pd.DataFrame:
     ----------
     communication
         Stacked ``communication`` tables: ``rank``, ``step``, ``group``, ``op_type``, ``count``, ``start_ns``,
-        ``duration_ns``. Rows without rank or group are left out.
+        ``duration_ns``. Rows without rank or group are left out. What a timeline calls ``Group 0`` is another group on
+        each rank: there the end of the group's hash counts, which is in the ``name``.
 
     Returns
     -------
     pandas.DataFrame
         The rows with ``k`` and ``op``, ordered by rank and start; ``members`` is how many ranks have the operator.
     """
-    known = communication["rank"].notna() & communication["group"].notna()
-    rows = communication[known.to_numpy(bool)]
+    rows = _named_groups(communication)
+    rows = rows[(rows["rank"].notna() & rows["group"].notna()).to_numpy(bool)]
     rank, start = rows["rank"].to_numpy(np.int64), rows["start_ns"].to_numpy(np.int64)
     rows = rows.iloc[np.lexsort((start, rank))].reset_index(drop=True)
     rank = rows["rank"].to_numpy(np.int64)
     group, groups = _coded(rows["group"])
-    kind, kinds = _coded(rows["op_type"])
+    kind, kinds = _coded(_types(rows))
     step = rows["step"].fillna(-1).to_numpy(np.int64)
     k = _counted(rank, step, group)
     op = _numbered(step, group, k)
@@ -40,13 +44,35 @@ def collectives(communication: pd.DataFrame) -> pd.DataFrame:
     first[op[::-1]] = kind[::-1]
     mixed = np.unique(group[kind != first[op]])
     if len(mixed):
-        apart, _ = _coded(rows["op_type"].astype(str) + "|" + rows["count"].astype(str))
+        apart, _ = _coded(pd.Series(kinds[kind]) + "|" + rows["count"].astype(str))
         apart = np.where(np.isin(group, mixed), apart + 1, 0)
         k = _counted(rank, step, group, apart)
         op = _numbered(step, group, apart, k)
     columns = {"rank": rank, "step": step, "group": groups[group], "op_type": kinds[kind]}
     joined: pd.DataFrame = rows.assign(**columns, k=k, op=op, members=np.bincount(op)[op] if len(op) else op)
     return joined
+
+
+def _named_groups(communication: pd.DataFrame) -> pd.DataFrame:
+    """Return the operators with groups that mean the same on every rank, absent where none is known."""
+    group = communication["group"].astype("category")
+    names = group.cat.categories.astype(str)
+    local = np.append(names.str.fullmatch(_OF_ONE_RANK), False)[group.cat.codes.to_numpy()].astype(bool)
+    if not local.any() or "name" not in communication:
+        return communication
+    ends = communication["name"].astype(str).str.extract(_GROUP_END, expand=False)
+    named: pd.DataFrame = communication.assign(group=group.astype(object).mask(local, ends.astype(object)))
+    return named
+
+
+def _types(rows: pd.DataFrame) -> pd.Series[str]:
+    """Return the type of each operator; ``hcom_allReduce_`` is that of an ``hcom_allReduce__586_0_1`` without one."""
+    types: pd.Series[str] = rows["op_type"]
+    if not types.isna().any() or "name" not in rows:
+        return types
+    named = rows["name"].astype(str).str.replace(r"__.*", "_", regex=True)
+    known: pd.Series[str] = types.astype(object).where(types.notna(), named)
+    return known
 
 
 def _coded(texts: pd.Series[str]) -> tuple[Int64, np.ndarray[tuple[int], np.dtype[np.object_]]]:

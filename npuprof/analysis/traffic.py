@@ -22,7 +22,10 @@ Statistics: TypeAlias = Mapping[str, pd.DataFrame]
 Tables: TypeAlias = Mapping[str, pd.DataFrame]
 
 _NO_TRAFFIC: pd.DataFrame = pd.DataFrame(
-    {name: pd.Series(dtype=object) for name in ("src_rank", "dst_rank", "size_bytes", "duration_ns", "link", "tasks")}
+    {
+        name: pd.Series(dtype=object)
+        for name in ("src_rank", "dst_rank", "size_bytes", "duration_ns", "link", "tasks", "name")
+    }
 )
 
 
@@ -220,6 +223,44 @@ def _summed(rows: pd.DataFrame) -> pd.DataFrame:
     return sums
 
 
+def link_transfers(tables: Tables, statistics: Statistics) -> pd.DataFrame:
+    """Return the transfers of a run of which both ranks of the job are known: the vendor's sums, else tasks.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``src_rank``, ``dst_rank``, ``transport``, ``op_type``, ``size_bytes`` and ``duration_ns``.
+    """
+    rows = _vendor_matrix(statistics)
+    if not len(rows):
+        rows = _task_transfers(tables)
+    pairs = zip(rows["src_rank"], rows["dst_rank"], strict=True)
+    rows = rows[np.array([str(one).isdecimal() and str(two).isdecimal() for one, two in pairs], bool)]
+    frame: pd.DataFrame = pd.DataFrame(
+        {
+            "src_rank": rows["src_rank"].astype("int64"),
+            "dst_rank": rows["dst_rank"].astype("int64"),
+            "transport": rows["link"].astype(str),
+            "op_type": rows["name"].astype(str).str.removesuffix("-total"),
+            "size_bytes": rows["size_bytes"].astype("float64").round().astype("int64"),
+            "duration_ns": rows["duration_ns"].astype("float64").round().astype("int64"),
+        }
+    )
+    return frame
+
+
+def _task_transfers(tables: Tables) -> pd.DataFrame:
+    tasks, operators = _transfers(tables["communication_tasks"]), tables["communication"]
+    row = tasks["op_id"].to_numpy(np.int64, na_value=-1)
+    known = (row >= 0) & (row < len(operators))
+    kinds = np.append(np.array(_kinds(operators), object), "")
+    named = _rank_names(tasks, _task_groups(tasks, operators))
+    columns = {"link": _link_names(tasks), "name": kinds[np.where(known, row, -1)]}
+    sizes = tasks[["size_bytes", "duration_ns"]].reset_index(drop=True)
+    frame: pd.DataFrame = sizes.assign(**named, **columns)
+    return frame
+
+
 def _vendor_matrix(statistics: Statistics) -> pd.DataFrame:
     frame = statistics.get("communication_matrix")
     needed = {"name", "src_rank", "dst_rank", "Transit Size(MB)", "Transit Time(ms)"}
@@ -234,6 +275,7 @@ def _vendor_matrix(statistics: Statistics) -> pd.DataFrame:
             "duration_ns": _numbers(frame, "Transit Time(ms)") * _NS_PER_MS,
             "link": [link if isinstance(link, str) else "unknown link" for link in links],
             "tasks": 0,
+            "name": frame["name"].astype(str).to_numpy(object),
         }
     )
     return rows

@@ -70,7 +70,9 @@ _MOST_NOTES = 20
 
 # Colours come from the notebook's theme where it defines them, from the text around elsewhere.
 _LINE = "var(--jp-border-color2,rgba(128,128,128,.35))"
-_FAINT = "var(--jp-ui-font-color2,inherit)"
+FAINT_TEXT = "var(--jp-ui-font-color2,inherit)"
+"""Colour of text of less weight."""
+
 _FONT = "var(--jp-ui-font-family,system-ui,sans-serif)"
 _SEVERITY = {"error": "#d55e00", "warning": "#e69f00", "info": "#56b4e9"}
 
@@ -87,7 +89,7 @@ def report_html(summary: Summary, info: Info, notes: pd.DataFrame, advice: Advic
     Styles are inline, with the colours of the notebook's theme; there is no script. Every text from the recording is
     escaped and shortened, so the fragment stays below 100 kB. The first findings of the advice are shown.
     """
-    return framed(_overview(summary, info, advice) + _notes(notes))
+    return framed(_overview(summary, info, advice) + notes_html(notes))
 
 
 def page_html(
@@ -107,14 +109,15 @@ def page_html(
     return _page(framed(_overview(summary, info, advice)), info, notes, figures, picture)
 
 
-def set_page_html(runs: str, info: Info, notes: pd.DataFrame, figures: Mapping[str, go.Figure]) -> str:
-    """Return the page of a set of runs, as :func:`page_html` of a run; `runs` is their table as HTML."""
-    return _page(framed(_head(info)) + runs, info, notes, figures)
+def set_page_html(head: str, runs: str, info: Info, notes: pd.DataFrame, figures: Mapping[str, go.Figure]) -> str:
+    """Return the page of a set of runs, as :func:`page_html` of a run: an overview, figures, table of runs, notes."""
+    title = f"npuprof · {info.name}" if info.name else "npuprof"
+    return page_of(title, head or framed(head_html(info)), figures, tail=runs + framed(notes_html(notes)))
 
 
 def _page(head: str, info: Info, notes: pd.DataFrame, figures: Mapping[str, go.Figure], picture: str = "") -> str:
     title = f"npuprof · {info.name}" if info.name else "npuprof"
-    return page_of(title, head, figures, picture, framed(_notes(notes)))
+    return page_of(title, head, figures, picture, framed(notes_html(notes)))
 
 
 def page_of(title: str, head: str, figures: Mapping[str, go.Figure], picture: str = "", tail: str = "") -> str:
@@ -154,7 +157,12 @@ def _overview(summary: Summary, info: Info, advice: Advice) -> str:
     shown = [grid for grid in grids(summary) if not grid.title.startswith(DEVICE_TIME) or len(summary.devices) > 1]
     bars = "".join(map(_device_bar, summary.devices[:_MOST_BARS]))
     return (
-        _head(info) + _verdict(advice) + bars + _findings(advice) + _figures(summary) + "".join(map(grid_html, shown))
+        head_html(info)
+        + _verdict(advice)
+        + bars
+        + findings_html(advice)
+        + _figures(summary)
+        + "".join(map(grid_html, shown))
     )
 
 
@@ -165,20 +173,20 @@ def _verdict(advice: Advice) -> str:
     return f'<div style="font-size:15px;font-weight:600;margin:8px 0 2px">{line}</div>'
 
 
-def _findings(advice: Advice) -> str:
+def findings_html(advice: Advice) -> str:
     """Write the first findings: what happens, what it costs and may gain, where, and what to do."""
     items = "".join(
         f'<li style="margin:4px 0;overflow-wrap:anywhere"><strong>{text(finding.title, _LONGEST_CELL)}</strong> '
         f'<span style="white-space:nowrap">{text(duration(finding.cost_ns), 40)}</span> '
-        f'<span style="color:{_FAINT};white-space:nowrap">{text(gain(finding), 60)}</span>'
+        f'<span style="color:{FAINT_TEXT};white-space:nowrap">{text(gain(finding), 60)}</span>'
         f"<div>{text(finding.detail, _LONGEST_LINE)}</div>"
-        f'<div style="color:{_FAINT}">→ {text(finding.action, _LONGEST_LINE)}</div>{_evidence(finding)}</li>'
+        f'<div style="color:{FAINT_TEXT}">→ {text(finding.action, _LONGEST_LINE)}</div>{_evidence(finding)}</li>'
         for finding in advice.fired[:MOST_FINDINGS]
     )
     listed = f'<ol style="margin:6px 0 0;padding-left:22px">{items}</ol>' if items else ""
     rest = advice.rest(MOST_FINDINGS)
     return listed + (
-        f'<div style="color:{_FAINT};margin-top:4px;overflow-wrap:anywhere">{text(rest, _LONGEST_LINE)}</div>'
+        f'<div style="color:{FAINT_TEXT};margin-top:4px;overflow-wrap:anywhere">{text(rest, _LONGEST_LINE)}</div>'
         if rest
         else ""
     )
@@ -204,7 +212,7 @@ def _evidence(finding: Finding) -> str:
     call = f"advice()[{finding.rule!r}].show()"
     title = f"The {len(figures)} costliest rows" if len(rows) > len(figures) else "All rows"
     return (
-        f'<details><summary style="cursor:pointer;color:{_FAINT}">evidence: {text(finding.where, 120)}</summary>'
+        f'<details><summary style="cursor:pointer;color:{FAINT_TEXT}">evidence: {text(finding.where, 120)}</summary>'
         f"{grid_html(Grid(title, ('name', 'row', 'start', 'cost'), figures, 3))}"
         f"<div><code>{text(call, 120)}</code> opens them in the explorer</div></details>"
     )
@@ -215,7 +223,8 @@ def text(content: str, longest: int) -> str:
     return html.escape(printable(content, longest))
 
 
-def _head(info: Info) -> str:
+def head_html(info: Info) -> str:
+    """Write name, origin and what failed."""
     badge = (
         '<span style="background:#e69f00;color:#111;font-weight:700;padding:1px 8px;border-radius:3px;'
         f'white-space:nowrap">{SIMULATED}</span>'
@@ -233,13 +242,13 @@ def _head(info: Info) -> str:
     return (
         '<div style="display:flex;flex-wrap:wrap;gap:2px 10px;align-items:baseline;margin-top:4px">'
         f'<strong style="font-size:15px">npuprof</strong> {name} {badge}</div>'
-        f'<div style="color:{_FAINT};overflow-wrap:anywhere">{known}</div>{failed}'
+        f'<div style="color:{FAINT_TEXT};overflow-wrap:anywhere">{known}</div>{failed}'
     )
 
 
 def _figures(summary: Summary) -> str:
     cells = "".join(
-        f'<div style="min-width:90px"><div style="font-size:11px;color:{_FAINT}">{text(name, 40)}</div>'
+        f'<div style="min-width:90px"><div style="font-size:11px;color:{FAINT_TEXT}">{text(name, 40)}</div>'
         f'<div style="font-size:16px;font-weight:600;white-space:nowrap">{text(value, 40)}</div></div>'
         for name, value in key_figures(summary)
     )
@@ -263,7 +272,7 @@ def _device_bar(device: DeviceTimes) -> str:
     )
     return (
         f'<div style="display:flex;height:10px;max-width:900px;margin-top:4px;overflow:hidden">{bar}</div>'
-        f'<div style="display:flex;flex-wrap:wrap;gap:0 16px;font-size:11px;color:{_FAINT}">'
+        f'<div style="display:flex;flex-wrap:wrap;gap:0 16px;font-size:11px;color:{FAINT_TEXT}">'
         f"<span>{device.label}, {device.where}, {duration(device.span_ns)}:</span> "
         f"{legend}</div>"
     )
@@ -282,7 +291,7 @@ def grid_html(grid: Grid) -> str:
         )
 
     line = f"border:0;border-bottom:1px solid {_LINE};background:transparent"
-    head = f'<tr style="{line}">{cells(grid.headings, "th", f"font-weight:600;color:{_FAINT}")}</tr>'
+    head = f'<tr style="{line}">{cells(grid.headings, "th", f"font-weight:600;color:{FAINT_TEXT}")}</tr>'
     body = "".join(f'<tr style="{line}">{cells(row, "td", "")}</tr>' for row in grid.rows)
     return (
         f'<div style="overflow-x:auto;margin-top:12px"><div style="font-weight:600">{text(grid.title, 80)}</div>'
@@ -296,7 +305,8 @@ _WORD = "text-align:left;overflow-wrap:anywhere;min-width:64px;"
 _NUMBER = "text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums;"
 
 
-def _notes(notes: pd.DataFrame) -> str:
+def notes_html(notes: pd.DataFrame) -> str:
+    """Write the gravest notes, closed if none is a warning."""
     if not len(notes):
         return ""
     rows = "".join(

@@ -81,6 +81,7 @@ def plot_traffic(traffic: pd.DataFrame, info: Info, *, value: Value = "size", ma
             x=names,
             y=names,
             z=cells,
+            zmin=0,
             text=hover,
             colorscale=_SCALE,
             xgap=1,

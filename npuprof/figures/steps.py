@@ -115,6 +115,8 @@ def _subtitle(parts: pd.DataFrame, drawn: pd.DataFrame) -> str:
     words = ["as the vendor's step trace has them" if vendor.any() else "computed from the device's tasks in each step"]
     if vendor.any() and not vendor.all():
         words = ["partly the vendor's, partly computed"]
+    if "joined" in parts and parts["joined"].any():
+        words.append("waiting and moving told by when the ranks came to their collectives")
     if len(drawn) < len(parts):
         words.append(f"{count(len(drawn))} of {count(len(parts))} bars: the longest and shortest of each range")
     return " · ".join(words)

@@ -11,6 +11,7 @@ from IPython.display import display
 if TYPE_CHECKING:
     from npuprof.comparison import Comparison
     from npuprof.profiles import Profile
+    from npuprof.ranks.profile_set import ProfileSet
     from npuprof.session.session import Session
 
 _Bundle = dict[str, Any]
@@ -20,6 +21,9 @@ _Bundle = dict[str, Any]
 _SAVED_PICTURES = (
     "<style>.jp-OutputArea:has(.npuprof-report) .jp-RenderedPlotly>.plot-img{max-width:100%;height:auto}</style>"
 )
+
+
+_WHOLE = "overview() and plot_ranks() read all of these runs: they have no small files with steps and collectives"
 
 
 def show_session(session: Session) -> None:
@@ -68,6 +72,45 @@ def show_comparison(comparison: Comparison) -> None:
             bundles = [_failure(f"The {what} could not be made", error, None)]
         for bundle in bundles:
             display(bundle, raw=True)
+
+
+def show_set(runs: ProfileSet) -> None:
+    """Show the overview of a set of ranks: verdict, findings and runs, then figures of all ranks, each in a message.
+
+    Where ranks would have to be read as a whole for it, their table is shown with the call that does. A failure is
+    shown instead of the part; only an interrupt is raised.
+    """
+    for what, part in (("overview", _set_overview), ("figures", _set_figures)):
+        try:
+            bundles = part(runs)
+        except Exception as error:  # noqa: BLE001 - shown; the other part is still shown
+            bundles = [_failure(f"The {what} could not be made", error, None)]
+        for bundle in bundles:
+            display(bundle, raw=True)
+
+
+def _set_overview(runs: ProfileSet) -> list[_Bundle]:
+    from npuprof.exports.html import framed, notes_html
+
+    listed = runs._repr_html_()
+    if not runs._is_seen_at_once():
+        return [{"text/plain": f"{runs!r}\n{_WHOLE}", "text/html": f"{listed}<p>{escape(_WHOLE)}</p>"}]
+    overview = runs.overview()
+    table = f'<details><summary style="cursor:pointer">The {len(runs)} runs</summary>{listed}</details>'
+    shown = _SAVED_PICTURES + overview._repr_html_() + framed(table) + framed(notes_html(runs.notes))
+    return [{"text/plain": f"{overview!r}\n{runs!r}", "text/html": shown}]
+
+
+def _set_figures(runs: ProfileSet) -> list[_Bundle]:
+    from npuprof.figures.embed import mimebundle
+
+    if not runs._is_seen_at_once():
+        return []
+    drawn = {"plot_overview": runs.plot_overview(), "plot_ranks": runs.plot_ranks()}
+    return [
+        {**mimebundle(figure), "text/plain": f"[shown where plotly figures are; runs.{name}() draws it]"}
+        for name, figure in drawn.items()
+    ]
 
 
 def _comparison(comparison: Comparison) -> list[_Bundle]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal
@@ -11,21 +11,24 @@ from typing import TYPE_CHECKING, Literal
 import pandas as pd
 
 from npuprof.analysis.by import Key, checked_keys, kernel_rows, sums
-from npuprof.errors import NpuprofError
+from npuprof.profile_figures import with_fallback
 from npuprof.profiles import Profile
+from npuprof.ranks.members import Members
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.concatenation import stacked
 
 if TYPE_CHECKING:
+    import plotly.graph_objects as go
     from ipywidgets import Widget
 
     from npuprof.advice.finding import Finding
     from npuprof.advice.findings import Advice
     from npuprof.analysis.prediction import Prediction
     from npuprof.comparison import Comparison
+    from npuprof.ranks.overview import Overview
 
 
-class SetAnswers(ABC):
+class SetAnswers(Members, ABC):
     """Answers about the job that the ranks of a set ran."""
 
     @abstractmethod
@@ -35,11 +38,6 @@ class SetAnswers(ABC):
     def table(self, name: str, *, align: bool = False) -> pd.DataFrame:
         """Stack one table of every run."""
 
-    @property
-    @abstractmethod
-    def absent(self) -> list[int]:
-        """The ranks without a run that any file refers to."""
-
     @abstractmethod
     def explore(self, finding: Finding | None = None) -> Widget:
         """Return the explorer of the set."""
@@ -47,8 +45,13 @@ class SetAnswers(ABC):
     if TYPE_CHECKING:
 
         def _rank_runs(self) -> Iterator[Profile]: ...
-        def _hosts_of_ranks(self) -> dict[int, int | str]: ...
-        def _matrix(self) -> pd.DataFrame: ...
+
+    def _communication(self) -> pd.DataFrame:
+        """Return the operators of all ranks; of a rank with several sessions those of the newest, as ``runs[rank]``."""
+        operators = self.table("communication")
+        newest = list(self._newest().values())
+        known: pd.DataFrame = operators[operators["run"].isin(newest).to_numpy(bool)].reset_index(drop=True)
+        return known if len(known) < len(operators) else operators
 
     def __sub__(self, other: SetAnswers | Profile) -> Comparison:
         """Return by how much a step of these ranks is longer than one of `other`; ranks are repeats of each other."""
@@ -95,7 +98,9 @@ class SetAnswers(ABC):
     def advice(self) -> Advice:
         """Return what makes a step of the job slow, and what to do: of all ranks together, and of single ones.
 
-        See :meth:`npuprof.profiles.Profile.advice`; a finding with a ``rank`` has rows of that rank's table.
+        See :meth:`npuprof.profiles.Profile.advice`; a finding with a ``rank`` has rows of that rank's table. Of more
+        than 8 ranks those are read as a whole that take the most time of their pipeline stage outside collectives; of
+        the others only small files are.
 
         Raises
         ------
@@ -106,20 +111,10 @@ class SetAnswers(ABC):
 
     @cached_property
     def _advice(self) -> Advice:
-        from npuprof.advice.job import JobFacts, Member
         from npuprof.advice.job_findings import advise_job
+        from npuprof.ranks.job import explaining, job_facts
 
-        newest = {run.info.rank: run for run in self._rank_runs() if run.info.rank is not None}
-        if not newest:
-            raise NpuprofError("no run here has a rank: use advice() of a single run, runs.at(row)")
-        hosts = self._hosts_of_ranks()
-        members = [
-            Member(rank, run.tables, run.accounting, run.advice(), hosts.get(rank))
-            for rank, run in sorted(newest.items())
-        ]
-        simulated = any(run.info.simulated for run in newest.values())
-        facts = JobFacts(members, self.table("communication"), self.absent, simulated=simulated, matrix=self._matrix())
-        return advise_job(facts, self.explore)
+        return advise_job(job_facts(self, explaining(job_facts(self))), self.explore)
 
     def step_statistics(self) -> pd.DataFrame:
         """Compare the steps of each rank; see :meth:`npuprof.profiles.Profile.step_statistics`."""
@@ -171,16 +166,109 @@ class SetAnswers(ABC):
         """
         from npuprof.analysis.rank_waits import waits
 
-        return waits(self.table("communication"))
+        return waits(self._communication())
 
-    def blame(self) -> pd.DataFrame:
+    def blame(self, root_rank: int | None = None) -> pd.DataFrame:
         """Return whose own time the waits of all ranks come from, through all ranks that waited in between.
 
         See :func:`npuprof.analysis.rank_blame.blame`.
+
+        Parameters
+        ----------
+        root_rank
+            A rank whose own time is meant: the result then is what it does in that time that another one does not.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Without `root_rank`: ``rank``, ``cause``, ``root_rank`` and ``wait_ns``. With it: the kernels of that rank
+            and of one to compare with, by ``op_type`` and source ``line`` (absent if not recorded): ``root_rank``,
+            ``peer``, ``time_ns``, ``peer_ns`` and ``delta_ns`` of a step, the greatest difference first. The peer runs
+            the same collectives, or those of another pipeline stage where no such rank has kernels.
+
+        Raises
+        ------
+        KeyError
+            If `root_rank` has no run.
+        NpuprofError
+            If no other rank has kernels, or no two ranks have collectives in common.
         """
+        if root_rank is not None:
+            from npuprof.ranks.job import kernels_beside
+
+            return kernels_beside(self, root_rank)
         from npuprof.analysis.rank_blame import blame
 
-        return blame(self.table("communication"))
+        return blame(self._communication())
+
+    def bandwidths(self) -> pd.DataFrame:
+        """Return the bandwidth of each link between ranks beside that of links of its kind.
+
+        Ranks that were not read have the vendor's communication matrix. See :func:`npuprof.analysis.links.links`.
+        """
+        from npuprof.analysis.links import links
+        from npuprof.analysis.traffic import link_transfers
+
+        parts = [link_transfers(*one) for one in self._transfers()]
+        return links(stacked([part for part in parts if len(part)] or parts[:1] or [link_transfers({}, {})]))
+
+    def compare(self, ranks: Collection[int] | None = None) -> pd.DataFrame:
+        """Return what a step consists of on some ranks, beside each other.
+
+        Parameters
+        ----------
+        ranks
+            The ranks; all by default. Of those that were not read, only small files and kernels are.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``part`` (``step``, ``computing``, ``waiting``, ``moving``, ``communication``, ``copy``, ``idle``,
+            ``outside collectives``, ``waits it causes``, ``kernels``), ``name`` (the type of kernels), ``rank``,
+            ``time_ns`` (the mean of a step), ``median_ns`` (of these ranks) and ``delta_ns``.
+
+        Raises
+        ------
+        KeyError
+            If a rank has no run.
+        """
+        from npuprof.ranks.job import compared
+
+        return compared(self, sorted(set(self.ranks if ranks is None else ranks)))
+
+    def pipeline(self, number: int = 0, *, step: int | None = None) -> pd.DataFrame:
+        """Return what the stages of a pipeline do in a step; see :func:`npuprof.analysis.rank_pipeline.pipeline_work`.
+
+        Parameters
+        ----------
+        number
+            Which pipeline, of those of all replicas, in the order of their ranks.
+        step
+            The step; by default the longest.
+
+        Raises
+        ------
+        NpuprofError
+            If no ranks send to each other, or there is no such pipeline or step.
+        """
+        return self._pipeline(number, step)[0]
+
+    def overview(self) -> Overview:
+        """Return the job at a glance: verdict, findings about ranks, groups, and the parts of each step of each rank.
+
+        Ranks that were not read stay so: their small files are enough. Where these lack, all ranks are read.
+        """
+        from npuprof.ranks.overview import overview
+
+        return overview(self)
+
+    @with_fallback("steps of all ranks")
+    def plot_overview(self) -> go.Figure:
+        """Draw the parts of each step of each rank as heat maps, and the waits that each rank causes.
+
+        See :func:`npuprof.figures.rank_steps.plot_rank_steps`.
+        """
+        return self.overview().plot()
 
     def what_if(
         self,
@@ -221,7 +309,7 @@ class SetAnswers(ABC):
         from npuprof.analysis.rank_replay import what_if
         from npuprof.analysis.what_if import kernel_changes, kernel_factors
 
-        communication = self.table("communication")
+        communication = self._communication()
         if not kernel:
             return what_if(communication, transfer=transfer, rank=rank, balance=balance)
         kernels = self.table("kernels")
@@ -237,7 +325,7 @@ class SetAnswers(ABC):
         """
         from npuprof.analysis.rank_replay import critical_path
 
-        return critical_path(self.table("communication"))
+        return critical_path(self._communication())
 
 
 def _compared(a: SetAnswers | Profile, b: SetAnswers | Profile) -> Comparison:

@@ -1,27 +1,27 @@
-"""Clocks of runs, and estimated offsets between the clocks of hosts.
+"""Clocks of runs, and estimated offsets between them.
 
-Every time is UTC by the clock of the run's host. Runs of a host share its clock: their times need no correction. Runs
-are assigned to hosts by host name, else by the boot time, which is the difference of UTC and monotonic time at the end
-of the recording in ``profiler_info*.json``.
+Every time is UTC by the clock of the run's host, which its devices follow to some microseconds. Runs are assigned to
+hosts by host name, else by the boot time, which is the difference of UTC and monotonic time at the end of the recording
+in ``profiler_info*.json``.
 
-No file has the offset between the clocks of two hosts. An all-reduce, all-gather, reduce-scatter, all-to-all or barrier
-ends on all ranks at about the same time, so the median difference of their ends is an **estimate** of the offset. It is
-no more accurate than these ends coincide, and wrong if the ranks recorded different steps. It is reported, and applied
-only on request.
+No file has the offset between two clocks. An all-reduce, all-gather, reduce-scatter, all-to-all or barrier ends on all
+ranks at about the same time, so that the ends tell it: :func:`npuprof.analysis.rank_clocks.clocks`. That is an
+**estimate**, no more accurate than these ends coincide, and wrong if the ranks recorded different steps.
 
 Source: sources/RESULTS.md sections 1.1 and 2.2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from npuprof.analysis.rank_clocks import Clocks, Lead
 from npuprof.notes import Notes
 from npuprof.sources.database.layout import find as find_database
 from npuprof.sources.result_folder.description import load
@@ -31,7 +31,7 @@ MIN_COLLECTIVES = 5
 _MAX_SPREAD_NS = 1_000_000  # ends that differ by more are not those of the same operators
 _SAME_START_NS = 1_000_000
 _DRIFT = 1e-4  # of the monotonic clock, which nobody corrects, against UTC
-_TOGETHER = r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|barrier"
+_NS_PER_S = 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -45,15 +45,6 @@ class Boot:
         """Return whether both may be the same boot of the same host."""
         allowed = _SAME_START_NS + abs(self.told_ns - other.told_ns) * _DRIFT
         return abs(self.started_ns - other.started_ns) <= allowed
-
-
-@dataclass(frozen=True)
-class Offset:
-    """The lead of a clock over the reference: median over `collectives`, with the median deviation `spread_ns`."""
-
-    nanoseconds: int
-    collectives: int
-    spread_ns: int
 
 
 def boot_of(path: Path) -> Boot | None:
@@ -90,68 +81,87 @@ def same_clocks(hosts: Sequence[str | None], boots: Sequence[Boot | None]) -> li
     return number
 
 
-def offsets(communication: Mapping[int, Sequence[pd.DataFrame]], reference: int) -> dict[int, Offset]:
-    """Estimate the lead of clocks over a reference clock, from the table ``communication`` of each run by clock.
+@dataclass(frozen=True)
+class RunClock:
+    """The clock of a run.
 
-    A clock without collectives in common with the reference is compared by way of others; a clock without enough
-    collectives that end close together has no estimate.
+    Attributes
+    ----------
+    number
+        The same for runs of one host; None if unknown.
+    lead
+        How far it is ahead of the clock of the first rank; None if unknown.
+    collectives, spread_ns
+        What an estimate was made from: ends that were compared, and the median deviation from it; None if it is none.
     """
-    ends = {clock: _ends(frames) for clock, frames in communication.items()}
-    known_offsets = {reference: Offset(0, 0, 0)}
-    reached = [reference]
-    while reached:
-        known = reached.pop(0)
-        for clock in sorted(set(ends) - set(known_offsets)):
-            estimate = _estimate(ends[known], ends[clock])
-            if estimate is not None:
-                base = known_offsets[known]
-                known_offsets[clock] = Offset(
-                    base.nanoseconds + estimate.nanoseconds,
-                    estimate.collectives,
-                    base.spread_ns + estimate.spread_ns,
-                )
-                reached.append(clock)
-    return known_offsets
+
+    number: int | None
+    lead: Lead | None = None
+    collectives: int | None = None
+    spread_ns: int | None = None
+
+    @property
+    def basis(self) -> str:
+        """``estimate`` from collectives, ``same clock`` as a run with one or as the first run, or ``unknown``."""
+        return "unknown" if self.lead is None else "same clock" if self.collectives is None else "estimate"
 
 
-def clock_table(
-    ranks: Sequence[int | None],
+def run_clocks(
     hosts: Sequence[str | None],
     boots: Sequence[Boot | None],
-    communication: Sequence[pd.DataFrame],
-) -> pd.DataFrame:
-    """Return a row for each run with its clock and its offset from the first run's clock.
+    estimated: Clocks,
+    sessions: Mapping[int, int],
+) -> list[RunClock]:
+    """Return the clock of each run.
 
-    Returns
-    -------
-    pandas.DataFrame
-        rank, host, clock, offset_ns, basis (``same clock``, ``estimate`` or ``unknown``), collectives, spread_ns.
+    Parameters
+    ----------
+    hosts, boots
+        Of each run, as far as they are known.
+    estimated
+        The clocks of ranks, from their collectives.
+    sessions
+        The place of the run of each rank whose collectives these were.
     """
-    known = same_clocks(hosts, boots)
-    clocks = [len(known) + row if clock is None else clock for row, clock in enumerate(known)]  # nobody else's
-    by_clock: dict[int, list[pd.DataFrame]] = {}
-    for clock, operators in zip(clocks, communication, strict=True):
-        by_clock.setdefault(clock, []).append(operators)
-    by_offset = offsets(by_clock, clocks[0]) if clocks else {}
-    estimates = [by_offset.get(clock) for clock in clocks]
+    numbers = same_clocks(hosts, boots)
+    found = [RunClock(number) for number in numbers]
+    for rank, ends, spread in _sure(estimated):
+        if (at := sessions.get(rank)) is not None:
+            found[at] = RunClock(numbers[at], estimated.lead(rank), ends, spread)
+    of_host = {one.number: one.lead for one in reversed(found) if one.lead is not None}
+    if not of_host:
+        of_host = {number: Lead(0) for number in numbers[:1]}
+    return [
+        RunClock(one.number, of_host.get(one.number)) if one.lead is None and one.number is not None else one
+        for one in found
+    ]
+
+
+def _sure(estimated: Clocks) -> Iterator[tuple[int, int, int]]:
+    """Yield rank, collectives and spread of ranks that are connected with the first one by ends that fit."""
+    fit = (estimated.collectives >= MIN_COLLECTIVES) & (estimated.spreads <= _MAX_SPREAD_NS)
+    first = np.flatnonzero(fit)[:1]
+    connected = fit & np.isin(estimated.references, estimated.references[first])
+    columns = (estimated.ranks, estimated.collectives, estimated.spreads)
+    yield from zip(*(column[connected].tolist() for column in columns), strict=True)
+
+
+def clock_table(ranks: Sequence[int | None], hosts: Sequence[str | None], clocks: Sequence[RunClock]) -> pd.DataFrame:
+    """Return the clocks of runs as :meth:`npuprof.ranks.profile_set.ProfileSet.clocks` has them."""
+    leads = [one.lead for one in clocks]
     frame: pd.DataFrame = pd.DataFrame(
         {
             "rank": _whole(ranks),
             "host": list(hosts),
-            "clock": _whole(known),
-            "offset_ns": _whole([estimate.nanoseconds if estimate else None for estimate in estimates]),
-            "basis": pd.Categorical([_basis(estimate) for estimate in estimates]),
-            "collectives": _whole([estimate.collectives if estimate else None for estimate in estimates]),
-            "spread_ns": _whole([estimate.spread_ns if estimate else None for estimate in estimates]),
+            "clock": _whole([one.number for one in clocks]),
+            "offset_ns": _whole([None if lead is None else lead.offset_ns for lead in leads]),
+            "drift_ns_per_s": [float("nan") if lead is None else lead.rate * _NS_PER_S for lead in leads],
+            "basis": pd.Categorical([one.basis for one in clocks]),
+            "collectives": _whole([one.collectives for one in clocks]),
+            "spread_ns": _whole([one.spread_ns for one in clocks]),
         }
     )
     return frame
-
-
-def _basis(offset: Offset | None) -> str:
-    if offset is None:
-        return "unknown"
-    return "estimate" if offset.collectives else "same clock"
 
 
 def _whole(values: Sequence[int | None]) -> Any:
@@ -161,41 +171,3 @@ def _whole(values: Sequence[int | None]) -> Any:
 def _same(boot: Boot, other: Boot | None, host: str | None, other_host: str | None) -> bool:
     named_apart = host is not None and other_host is not None and host != other_host
     return other is not None and not named_apart and boot.fits(other)
-
-
-def _ends(frames: Sequence[pd.DataFrame]) -> pd.Series[int]:
-    """Return the latest end of each collective by name, group and occurrence."""
-    parts = []
-    for frame in frames:
-        names = frame["name"].astype(object)
-        chosen = names.astype("string").str.contains(_TOGETHER, case=False, na=False).to_numpy(np.bool_)
-        rows = frame.loc[chosen, ["start_ns"]].assign(
-            name=names[chosen],
-            group=_shared_groups(frame.loc[chosen, "group"]),
-            end=frame["start_ns"] + frame["duration_ns"],
-        )
-        rows = rows.sort_values("start_ns", kind="stable")
-        rows["occurrence"] = rows.groupby(["name", "group"], dropna=False).cumcount()
-        parts.append(rows)
-    if not parts:
-        return cast("pd.Series[int]", pd.Series([], dtype="int64"))
-    ends: Any = pd.concat(parts).groupby(["name", "group", "occurrence"], dropna=False)["end"].max()
-    return cast("pd.Series[int]", ends)
-
-
-def _shared_groups(groups: pd.Series[str]) -> pd.Series[str]:
-    """Keep group names with the same meaning on every rank; ``Group 0`` is each rank's first group."""
-    texts = groups.astype(object)
-    shared = texts.astype("string").str.fullmatch(r"\d{6,}").fillna(False).to_numpy(np.bool_)
-    kept: pd.Series[str] = texts.where(shared, "")
-    return kept
-
-
-def _estimate(reference: pd.Series[int], other: pd.Series[int]) -> Offset | None:
-    both = reference.index.intersection(other.index)
-    if len(both) < MIN_COLLECTIVES:
-        return None
-    differences = (other.loc[both].to_numpy(np.int64) - reference.loc[both].to_numpy(np.int64)).astype(np.int64)
-    middle = int(np.sort(differences)[len(differences) // 2])  # one of them: the mean of two could leave int64
-    spread = int(np.median(np.abs(differences - middle)))
-    return Offset(middle, len(both), spread) if spread <= _MAX_SPREAD_NS else None

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 import pandas as pd
 
-from npuprof import tables
+from npuprof.errors import NpuprofError
 from npuprof.info import Info
 from npuprof.profile_figures import Figures, with_fallback
 from npuprof.profiles import Profile
+from npuprof.quantities import formatted_ranks
 from npuprof.ranks.entries import Entry, read_or_none
+from npuprof.ranks.together import every_table
 from npuprof.sources.base import Decoded, PartName
 from npuprof.sources.cluster.analysis import CLUSTER_ANALYSIS
 from npuprof.sources.global_ranks import MATRIX, groups_of, with_global_ranks
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
 
     import plotly.graph_objects as go
 
+    from npuprof.analysis.intervals import Spans
+    from npuprof.analysis.rank_clocks import Lead
     from npuprof.ranks.scan import Scan
 
 
@@ -37,7 +42,10 @@ class SetFigures(Figures):
 
         def _pieces(self, part: PartName) -> dict[int, pd.DataFrame]: ...
         def _scan(self, part: PartName) -> Scan | None: ...
-        def _labelled_scan(self, scanned: Scan, ahead: Mapping[int, int]) -> pd.DataFrame: ...
+        def _labelled_scan(self, scanned: Scan, ahead: Mapping[int, Lead]) -> pd.DataFrame: ...
+        def _newest(self) -> dict[int, int]: ...
+        def _communication(self) -> pd.DataFrame: ...
+        def _ahead(self) -> dict[int, Lead]: ...
 
         @property
         def cluster(self) -> Profile | None:
@@ -78,6 +86,87 @@ class SetFigures(Figures):
             longest_name=longest_name,
         )
 
+    @with_fallback("all ranks on one clock")
+    def plot_ranks(self, *, step: int | None = None) -> go.Figure:
+        """Draw what each rank did over time, on one clock, with the collectives that were waited for most.
+
+        Small files of ranks are enough; kernels are drawn of ranks that were read. See
+        :func:`npuprof.figures.rank_timeline.plot_rank_timeline`.
+
+        Parameters
+        ----------
+        step
+            The step; by default the longest.
+
+        Raises
+        ------
+        NpuprofError
+            If there is no such step.
+        """
+        from npuprof.analysis.rank_waits import waits
+        from npuprof.figures.rank_timeline import plot_rank_timeline
+        from npuprof.ranks.job import step_window
+
+        rows = waits(self._communication())
+        if not rows["op"].duplicated().any():
+            return plot_rank_timeline(rows.iloc[:0], self._merged_info(), window=(0, 0))
+        shown, window, which = step_window(rows, step)
+        kernels = self._kernel_spans()
+        return plot_rank_timeline(shown, self._merged_info(), window=window, kernels=kernels, subtitle=which)
+
+    def _kernel_spans(self) -> dict[int, Spans]:
+        """Return when kernels ran of each rank that was read, on the common clock."""
+        from npuprof.analysis.intervals import covering
+
+        ahead, spans = self._ahead(), {}
+        for rank, row in self._newest().items():
+            run = self._entries[row].profile
+            if run is not None and len(run.kernels):
+                start = run.kernels["start_ns"] if row not in ahead else ahead[row].taken_off(run.kernels["start_ns"])
+                spans[rank] = covering(start.to_numpy(np.int64), run.kernels["duration_ns"].to_numpy(np.int64))
+        return spans
+
+    @with_fallback("pipeline")
+    def plot_pipeline(self, number: int = 0, *, step: int | None = None) -> go.Figure:
+        """Draw the stages of a pipeline over a step, with the microbatch that each works on.
+
+        See :func:`npuprof.figures.pipeline.plot_stages`; without a pipeline, the figure says so.
+
+        Parameters
+        ----------
+        number
+            Which pipeline, of those of all replicas, in the order of their ranks.
+        step
+            The step; by default the longest.
+
+        Raises
+        ------
+        NpuprofError
+            If there is no such pipeline or step.
+        """
+        from npuprof.figures.pipeline import plot_stages
+
+        work, which = self._pipeline(number, step)
+        return plot_stages(work, self._merged_info(), subtitle=which)
+
+    def _pipeline(self, number: int, step: int | None) -> tuple[pd.DataFrame, str]:
+        from npuprof.analysis.rank_groups import pipelines, rank_groups
+        from npuprof.analysis.rank_pipeline import pipeline_work
+        from npuprof.analysis.rank_waits import waits
+        from npuprof.ranks.job import step_window, told_groups
+
+        rows = waits(self._communication())
+        groups = rank_groups(rows, told_groups(entry.known for entry in self._entries))
+        found = pipelines(groups, sorted(set(rows["rank"].tolist())))
+        if not found:
+            return pipeline_work(rows, (), (), (0, 0)), ""
+        if not 0 <= number < len(found):
+            raise NpuprofError(f"there is no pipeline {number}: there are {len(found)}, from 0 on")
+        shown, window, which = step_window(rows, step)
+        inside = [group.key for group in groups if group.kind == "tp" or len(group.ranks) == 1]
+        words = f"pipeline {number} of {len(found)} (ranks {formatted_ranks(found[number])})"
+        return pipeline_work(shown, found[number], inside, window), " · ".join(filter(None, (words, which)))
+
     def _merged_info(self) -> Info:
         facts = [entry.known for entry in self._entries]
         chips = {info.chip for info in facts}
@@ -87,37 +176,55 @@ class SetFigures(Figures):
             simulated=any(info.simulated for info in facts),
         )
 
-    def _step_parts(self) -> pd.DataFrame:
+    def _step_parts(self, *, newest: bool = False) -> pd.DataFrame:
         """Return the steps of every rank; for a rank without steps, the rows of the vendor's analysis of all ranks.
 
-        A rank that was not read has the vendor's breakdown, if it has one, which does not tell waiting from moving.
+        A rank that was not read has the vendor's breakdown, if it has one. Where that does not tell waiting from
+        moving, the starts of collectives on all ranks do. With `newest`, older sessions of a rank are left out.
         """
         from npuprof.analysis.accounting import account
+        from npuprof.analysis.rank_steps import with_waiting
+        from npuprof.analysis.rank_waits import waits
 
         unread = any(entry.profile is None for entry in self._entries if not entry.is_cluster)
         small = self._scan("step_times") if unread else None
         rows: set[int] = set()
+        latest = self._newest()
+        older = {
+            row
+            for row, entry in enumerate(self._entries)
+            if newest and entry.info.rank is not None and latest[entry.info.rank] != row
+        }
         parts = []
         if small is not None and len(small.frame):
             times = self._labelled_scan(small, {})
             rows = {row for row in times["run"].unique().tolist() if self._entries[row].profile is None}
-            of_unread = times[times["run"].isin(rows).to_numpy(bool)].reset_index(drop=True)
+            of_unread = times[times["run"].isin(rows - older).to_numpy(bool)].reset_index(drop=True)
             parts.append(account(every_table({"step_times": of_unread})).by_part())
         for row, entry in enumerate(self._entries):
-            if row not in rows and not entry.is_cluster and (run := read_or_none(entry)) is not None:
+            if row not in rows | older and not entry.is_cluster and (run := read_or_none(entry)) is not None:
                 parts.append(run.accounting.by_part())
         parts = [steps[steps["basis"] != "run"] for steps in parts]
         if self.cluster is not None:
             with_steps = {rank for steps in parts for rank in steps["rank"].dropna()}
             rest = account(self.cluster.tables).by_part()
             parts.append(rest[~rest["rank"].isin(with_steps).to_numpy(bool)])
-        steps_of_all: pd.DataFrame = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
-        return steps_of_all
+        steps: pd.DataFrame = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+        if not len(steps) or not steps["communication"].any():
+            return steps
+        return with_waiting(steps, waits(self._communication()))
 
     def _traffic(self) -> pd.DataFrame:
         """Return the traffic of every rank by global rank; without any, that of the vendor's analysis of all ranks."""
         from npuprof.analysis.traffic import all_traffic, rank_traffic
 
+        parts = [rank_traffic(*one) for one in self._transfers()]
+        if not any(map(len, parts)) and self.cluster is not None:
+            parts = [rank_traffic(self.cluster.tables, self.cluster.statistics)]
+        return all_traffic(parts)
+
+    def _transfers(self) -> list[tuple[dict[str, pd.DataFrame], dict[str, pd.DataFrame]]]:
+        """Return tables and statistics of every rank with global ranks; of unread ones the transfers alone."""
         small = {} if all(entry.profile for entry in self._entries) else self._pieces("communication_matrix")
         runs: list[Decoded | Profile] = []
         for row, entry in enumerate(self._entries):
@@ -126,10 +233,7 @@ class SetFigures(Figures):
             elif not entry.is_cluster and (run := read_or_none(entry)) is not None:
                 runs.append(run)
         groups = groups_of(runs)
-        parts = [rank_traffic(*with_global_ranks(run.tables, run.statistics, groups)) for run in runs]
-        if not any(map(len, parts)) and self.cluster is not None:
-            parts = [rank_traffic(self.cluster.tables, self.cluster.statistics)]
-        return all_traffic(parts)
+        return [with_global_ranks(run.tables, run.statistics, groups) for run in runs]
 
     def _collectives(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         runs = list(self._rank_runs()) or ([self.cluster] if self.cluster is not None else [])
@@ -141,11 +245,6 @@ class SetFigures(Figures):
     def _rank_runs(self) -> Iterator[Profile]:
         """Return the profile of each rank, without the vendor's analyses of all ranks."""
         return (run for run in self if run.info.source != CLUSTER_ANALYSIS)
-
-
-def every_table(some: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    """Return every table: those given, the others empty."""
-    return {name: some[name] if name in some else tables.empty(name) for name in tables.NAMES}
 
 
 def _non_empty(parts: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:

@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
-from html import escape
 from numbers import Integral
 from os import PathLike
 from pathlib import Path
@@ -17,15 +16,18 @@ import pandas as pd
 
 from npuprof import atomic, interactive, tables
 from npuprof.analysis.correlation import LAYERS
+from npuprof.analysis.rank_clocks import Lead, clocks
+from npuprof.analysis.rank_waits import collectives
 from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError
 from npuprof.notes import Notes
 from npuprof.profiles import Exports, Profile
 from npuprof.quantities import formatted_ranks
 from npuprof.ranks.answers import SetAnswers
-from npuprof.ranks.clocks import boot_of, clock_table
+from npuprof.ranks.clocks import Boot, RunClock, boot_of, clock_table, run_clocks, same_clocks
 from npuprof.ranks.entries import Entry, describe, read, read_apart, read_or_none
 from npuprof.ranks.executors import active_client
 from npuprof.ranks.figures import SetFigures
+from npuprof.ranks.job import FEW
 from npuprof.ranks.parallelism import processes_for
 from npuprof.ranks.rank_discovery import (
     communicating_ranks,
@@ -55,7 +57,7 @@ _MAX_SHOWN = 40
 _SMALL: tuple[PartName, ...] = ("communication", "step_times")  # tables of which a rank has a small file
 
 
-class ProfileSet(SetAnswers, SetFigures, Exports):
+class ProfileSet(SetFigures, SetAnswers, Exports):
     """The runs below a directory.
 
     ``runs[rank]`` is the :class:`~npuprof.profiles.Profile` of a rank, ``runs.at(row)`` that of a row of :attr:`info`;
@@ -171,10 +173,13 @@ class ProfileSet(SetAnswers, SetFigures, Exports):
 
     def _hosts_of_ranks(self) -> dict[int, int | str]:
         """Return the host of each rank: its name, else the number of its clock."""
-        clocks = self.clocks()
-        known = zip(clocks["rank"], clocks["host"], clocks["clock"], strict=True)
-        found = ((rank, clock if pd.isna(host) else host) for rank, host, clock in known if not pd.isna(rank))
-        return {int(rank): host if isinstance(host, str) else int(host) for rank, host in found if not pd.isna(host)}
+        names, boots = self._hosts(), self._boots()
+        clocks = same_clocks(names[: len(boots)], boots)
+        known = {rank: names[row] or clocks[row] for rank, row in self._newest().items()}
+        return {rank: host for rank, host in known.items() if host is not None}
+
+    def _boots(self) -> list[Boot | None]:
+        return [boot_of(entry.run.path) for entry in self._entries if not entry.is_cluster]
 
     def _scan(self, part: PartName) -> Scan | None:
         """Return one part of all runs, read once from their small files; None where these have it of no run."""
@@ -271,28 +276,35 @@ class ProfileSet(SetAnswers, SetFigures, Exports):
         return self
 
     def clocks(self) -> pd.DataFrame:
-        """Return the clock of each run, and estimated offsets between clocks.
+        """Return the clock of each run, and how far it is ahead of that of the first rank.
+
+        Members of a collective end together: offsets of all ranks are fitted to that at once, by weighted least squares
+        (:func:`npuprof.analysis.rank_clocks.clocks`). Of a rank with several sessions the newest one counts.
 
         Returns
         -------
         pandas.DataFrame
             A row for each run, as in :attr:`info`: rank, host, `clock` (a number that runs of a host share, absent if
-            unknown), `offset_ns` (lead over the first run's clock, absent if unknown), `basis` (``same clock``,
-            ``estimate`` or ``unknown``), and for an estimate the number of `collectives` and their `spread_ns`; see
-            :mod:`npuprof.ranks.clocks` for its accuracy.
+            unknown), `offset_ns` (lead over the first rank's clock in the middle of the recording, absent if unknown),
+            `drift_ns_per_s` (by how much it grows; 0 unless collectives span 10 s), `basis` (``estimate``; ``same
+            clock`` for a run without collectives on the host of one that has them; ``unknown``), and for an estimate
+            the number of `collectives` and their `spread_ns`; see :mod:`npuprof.ranks.clocks` for its accuracy.
         """
-        pieces = self._pieces("communication")
-        entries = [entry for entry in (self if pieces else self.read())._entries if not entry.is_cluster]
-        nothing_read = tables.empty("communication")
+        clocks = self._clocks()
         return clock_table(
-            [entry.info.rank for entry in entries],
-            self._hosts()[: len(entries)],
-            [boot_of(entry.run.path) for entry in entries],
-            [
-                entry.profile.communication if entry.profile else pieces.get(row, nothing_read)
-                for row, entry in enumerate(entries)
-            ],
+            [entry.info.rank for entry in self._entries[: len(clocks)]], self._hosts()[: len(clocks)], clocks
         )
+
+    def _clocks(self) -> list[RunClock]:
+        """Return the clock of each row of :attr:`info`, without analyses of all ranks, which come last."""
+        boots = self._boots()
+        estimated = clocks(collectives(self._communication()))
+        return run_clocks(self._hosts()[: len(boots)], boots, estimated, self._newest())
+
+    def _newest(self) -> dict[int, int]:
+        """Return the row of the newest run of each rank."""
+        rows = enumerate(self._entries)
+        return {entry.info.rank: row for row, entry in rows if entry.info.rank is not None and not entry.is_cluster}
 
     def table(self, name: str, *, align: bool = False) -> pd.DataFrame:
         """Stack a table of all readable runs, with the columns `rank`, `run`, `host` and `device_id`.
@@ -327,20 +339,21 @@ class ProfileSet(SetAnswers, SetFigures, Exports):
         frames = [frame for frame in (self._labelled_scan(pieces, ahead), *of_read) if len(frame)]
         return stacked(frames).sort_values("run", kind="stable", ignore_index=True) if frames else nothing(name)
 
-    def _ahead(self) -> dict[int, int]:
+    def _ahead(self) -> dict[int, Lead]:
         """Return by how much the clock of a run leads, by row of :attr:`info`, where that is known."""
-        offsets = self.clocks()["offset_ns"].dropna()
-        return {int(row): int(offset) for row, offset in zip(offsets.index, offsets, strict=True)}
+        return {row: one.lead for row, one in enumerate(self._clocks()) if one.lead is not None}
 
-    def _labelled_scan(self, scanned: Scan, ahead: Mapping[int, int]) -> pd.DataFrame:
+    def _labelled_scan(self, scanned: Scan, ahead: Mapping[int, Lead]) -> pd.DataFrame:
         """Add rank and host to what small files hold, for all runs at once."""
         runs = scanned.frame["run"].to_numpy(np.int64)
         ranks = pd.array([entry.info.rank for entry in self._entries], "Int64")
         columns: dict[str, Any] = {"rank": ranks[runs], "host": recoded(runs.astype(np.int32), self._hosts())}
         if ahead and "start_ns" in scanned.frame:
-            late = np.zeros(len(self._entries), np.int64)
-            late[list(ahead)] = list(ahead.values())
-            columns["start_ns"] = scanned.frame["start_ns"].to_numpy(np.int64) - late[runs]
+            late, rate, middle = (np.zeros(len(self._entries), kind) for kind in (np.int64, np.float64, np.int64))
+            for row, lead in ahead.items():
+                late[row], rate[row], middle[row] = lead.offset_ns, lead.rate, lead.middle_ns
+            start = scanned.frame["start_ns"].to_numpy(np.int64)
+            columns["start_ns"] = start - late[runs] - np.rint((start - middle[runs]) * rate[runs]).astype(np.int64)
         frame: pd.DataFrame = scanned.frame.assign(**columns)
         return frame
 
@@ -351,7 +364,7 @@ class ProfileSet(SetAnswers, SetFigures, Exports):
         frames = self._labelled_runs(name, range(len(self)), ahead)
         return stacked(frames) if frames else nothing(name)
 
-    def _labelled_runs(self, name: str, rows: Sequence[int], ahead: Mapping[int, int]) -> list[pd.DataFrame]:
+    def _labelled_runs(self, name: str, rows: Sequence[int], ahead: Mapping[int, Lead]) -> list[pd.DataFrame]:
         """Return a table of each of some runs that were read, if it has rows."""
         groups, hosts = groups_of(self._runs_read()), self._hosts()
         return [
@@ -361,7 +374,7 @@ class ProfileSet(SetAnswers, SetFigures, Exports):
                 rank=entry.info.rank,
                 host=hosts[row],
                 devices=entry.profile.info.devices,
-                ahead_ns=ahead.get(row, 0),
+                ahead=ahead.get(row),
             )
             for row, entry in ((row, self._entries[row]) for row in rows)
             if entry.profile is not None and not entry.is_cluster and len(entry.profile.tables[name])
@@ -386,7 +399,7 @@ class ProfileSet(SetAnswers, SetFigures, Exports):
 
     def _merged_tables(self, *, apart: bool = False) -> dict[str, pd.DataFrame]:
         ahead = self._ahead()
-        return together([Part(run, ahead.get(row, 0)) for row, run in self._read_runs()], apart=apart)
+        return together([Part(run, ahead.get(row)) for row, run in self._read_runs()], apart=apart)
 
     def to_parquet(self, path: str | PathLike[str]) -> Path:
         """Save every run below a directory, as :meth:`Profile.to_parquet`; ``load_set`` opens it again.
@@ -414,21 +427,44 @@ class ProfileSet(SetAnswers, SetFigures, Exports):
     save = to_parquet
 
     def to_html(self, path: str | PathLike[str]) -> Path:
-        """Write a self-contained page with the runs, figures of all ranks and the notes; return its path."""
-        on_host = any(len(run.tables[name]) for _, run in self._read_runs() for name in LAYERS)
-        figures = {
-            "Steps": self.plot_steps(),
-            "Communication matrix": self.plot_communication_matrix(),
-            "Timeline": self.timeline(),
-            "Flame graph": self.flamegraph(weight="host" if on_host else "device"),
-        }
-        return atomic.write_text(path, self._page(figures))
+        """Write a self-contained page; return its path.
 
-    def _page(self, figures: Mapping[str, go.Figure], picture: str = "") -> str:
+        It has the overview, figures of all ranks, the runs and the notes. Timelines and flame graphs of single ranks
+        are on it where there are few ranks, or all were read before.
+        """
+        head = self.overview()._repr_html_()
+        return atomic.write_text(path, self._page(self._all_figures(), head=head))
+
+    def _all_figures(self) -> dict[str, go.Figure]:
+        if len(self._entries) <= FEW:
+            self.read()
+        figures = {
+            "Steps of all ranks": self.plot_overview(),
+            "All ranks on one clock": self.plot_ranks(),
+            "Pipeline": self.plot_pipeline(),
+            "Communication matrix": self.plot_communication_matrix(),
+            "Steps": self.plot_steps(),
+        }
+        if any(entry.outcome is None for entry in self._entries):
+            return figures
+        on_host = any(len(run.tables[name]) for _, run in self._read_runs() for name in LAYERS)
+        figures["Timeline"] = self.timeline()
+        figures["Flame graph"] = self.flamegraph(weight="host" if on_host else "device")
+        return figures
+
+    def _page(self, figures: Mapping[str, go.Figure], picture: str = "", *, head: str = "") -> str:
         from npuprof.exports.html import set_page_html
 
         del picture  # each rank has one of its own
-        return set_page_html(self._repr_html_(), self._merged_info(), self.notes, figures)
+        return set_page_html(head, self._repr_html_(), self._merged_info(), self.notes, figures)
+
+    def _is_seen_at_once(self) -> bool:
+        """Return whether small files, or runs that were read, are enough for an overview."""
+        unread = [entry for entry in self._entries if entry.outcome is None and not entry.is_cluster]
+        return not unread or bool(self._pieces("step_times") or self._pieces("communication"))
+
+    def _ipython_display_(self) -> None:
+        interactive.show_set(self)
 
     def explore(self, finding: Finding | None = None) -> Widget:
         """Return the explorer of the set: each run, and figures of all ranks.
@@ -475,13 +511,17 @@ class ProfileSet(SetAnswers, SetFigures, Exports):
         return plain_lines(f"{len(self)} runs below {self.root}\n{shown}{more}{absent}")
 
     def _repr_html_(self) -> str:
-        from npuprof.exports.html import AS_TEXT
+        from npuprof.exports.html import framed, grid_html
+        from npuprof.exports.text import Grid
 
-        shown = self.info.head(_MAX_SHOWN).to_html(escape=True, border=0)
+        shown = self.info.head(_MAX_SHOWN)
+        columns = ["path", "rank", "front_end", "source", "host", "started", "state", "problem"]
+        shown = shown.assign(started=shown["started"].dt.strftime("%Y-%m-%d %H:%M:%S UTC"))[columns]
+        rows = [["" if pd.isna(cell) else str(cell) for cell in row] for row in shown.itertuples(index=False)]
+        title = f"{len(self)} runs below {encodable(str(self.root))}"
         more = f"<p>... and {len(self) - _MAX_SHOWN} more</p>" if len(self) > _MAX_SHOWN else ""
         absent = f"<p>absent ranks: {formatted_ranks(self.absent)}</p>" if self.absent else ""
-        head = f"<p>{len(self)} runs below {escape(encodable(str(self.root)))}</p>"
-        return f'<div class="{AS_TEXT}">{head}{shown}{more}{absent}</div>'
+        return framed(grid_html(Grid(title, columns, rows, 0)) + more + absent)
 
     def _hosts(self) -> list[str | None]:
         """Return the host of each row of `info`, from its files or from an analysis of all ranks."""

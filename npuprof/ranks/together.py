@@ -10,6 +10,7 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.analysis.correlation import LAYERS, whole_links
+from npuprof.analysis.rank_clocks import Lead
 from npuprof.sources.columns.builders import recoded
 from npuprof.sources.columns.concatenation import merged
 
@@ -21,14 +22,22 @@ _TIMES = ("start_ns", "time_ns", "allocated_ns", "released_ns", "device_start_ns
 
 
 def labelled(
-    frame: pd.DataFrame, *, run: int, rank: int | None, host: str | None, devices: Sequence[int], ahead_ns: int = 0
+    frame: pd.DataFrame,
+    *,
+    run: int,
+    rank: int | None,
+    host: str | None,
+    devices: Sequence[int],
+    ahead: Lead | None = None,
 ) -> pd.DataFrame:
     """Return a table with the columns `run`, `rank` and `host`, and for a host table `device_id`.
 
-    `device_id` is absent for a run with several devices; `ahead_ns` is subtracted from times.
+    `device_id` is absent for a run with several devices; the lead of the run's clock is taken off times.
     """
     count = len(frame)
-    columns: dict[str, Any] = {time: frame[time] - ahead_ns for time in _TIMES if ahead_ns and time in frame}
+    columns: dict[str, Any] = {
+        time: ahead.taken_off(frame[time]) for time in _TIMES if ahead is not None and time in frame
+    }
     if "device_id" not in frame:
         device = devices[0] if len(devices) == 1 else pd.NA
         columns["device_id"] = pd.array([device] * count, dtype="Int64")
@@ -39,16 +48,21 @@ def labelled(
     return added
 
 
+def every_table(some: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """Return every table: those given, the others empty."""
+    return {name: some[name] if name in some else tables.empty(name) for name in tables.NAMES}
+
+
 def nothing(name: str) -> pd.DataFrame:
     """Return an empty stacked table."""
     return labelled(tables.empty(name), run=0, rank=None, host=None, devices=())
 
 
 class Part(NamedTuple):
-    """The run of a rank, and the lead of its clock, which is subtracted from its times."""
+    """The run of a rank, and the lead of its clock, which is taken off its times; None where it is not known."""
 
     run: Profile
-    ahead_ns: int
+    ahead: Lead | None
 
 
 def together(parts: Sequence[Part], *, apart: bool = False) -> dict[str, pd.DataFrame]:
@@ -68,7 +82,7 @@ def _labelled(part: Part, number: int, *, apart: bool) -> dict[str, pd.DataFrame
         frames |= _numbered_anew(frames, number)
     info = part.run.info
     return {
-        name: labelled(frame, run=number, rank=info.rank, host=None, devices=info.devices, ahead_ns=part.ahead_ns)
+        name: labelled(frame, run=number, rank=info.rank, host=None, devices=info.devices, ahead=part.ahead)
         for name, frame in frames.items()
     }
 

@@ -61,7 +61,7 @@ def llm(samples: Path) -> pd.DataFrame:
 
 def test_the_clocks_of_real_ranks(llm: pd.DataFrame) -> None:
     found = clocks(collectives(llm))
-    assert [found.offset(rank) / 1e3 for rank in range(4)] == pytest.approx([0, -1.5, -25.4, 1.0], abs=0.15)
+    assert [found.lead(rank).offset_ns / 1e3 for rank in range(4)] == pytest.approx([0, -1.5, -25.4, 1.0], abs=0.15)
 
 
 def test_the_waits_of_real_ranks(llm: pd.DataFrame) -> None:
@@ -150,7 +150,7 @@ def test_a_job_that_is_played_again_takes_as_long(steps: list[tuple[list[int], i
 def test_a_clock_that_is_ahead_changes_no_wait(steps: list[tuple[list[int], int]], ahead: int) -> None:
     recorded = synchronised([own for own, _ in steps], [moving for _, moving in steps])
     shifted = recorded.assign(start_ns=recorded["start_ns"] + ahead * (recorded["rank"] == 1).astype("int64"))
-    assert clocks(collectives(shifted)).offset(1) == ahead
+    assert clocks(collectives(shifted)).lead(1).offset_ns == ahead
     assert waits(shifted)["wait_ns"].tolist() == waits(recorded)["wait_ns"].tolist()
 
 

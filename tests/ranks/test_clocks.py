@@ -10,9 +10,12 @@ import pandas as pd
 import pytest
 
 from npuprof import tables
+from npuprof.analysis import rank_clocks
+from npuprof.analysis.rank_waits import collectives
 from npuprof.loading import open_path
-from npuprof.ranks.clocks import MIN_COLLECTIVES, Boot, Offset, boot_of, clock_table, offsets, same_clocks
+from npuprof.ranks.clocks import MIN_COLLECTIVES, Boot, boot_of, clock_table, run_clocks, same_clocks
 from npuprof.ranks.profile_set import ProfileSet
+from npuprof.ranks.together import labelled
 
 UTC = 1_736_408_883_674_584_732
 BOOTED = 1_736_000_000_000_000_000
@@ -75,16 +78,32 @@ def test_the_host_s_start_follows_from_the_end_of_the_recording(tmp_path: Path) 
     assert boot_of(tmp_path / "missing") is None
 
 
+def _table(
+    operators: list[pd.DataFrame], hosts: list[str | None] | None = None, ranks: list[int | None] | None = None
+) -> pd.DataFrame:
+    """Return the clocks of runs with these operators; of equal ranks the last one is the newest session."""
+    known: list[int | None] = [*range(len(operators))] if ranks is None else ranks
+    hosts = hosts or [None] * len(operators)
+    newest = {rank: row for row, rank in enumerate(known) if rank is not None}
+    frames = [
+        operators[row].assign(rank=pd.array([rank] * len(operators[row]), "Int64")) for rank, row in newest.items()
+    ]
+    estimated = rank_clocks.clocks(collectives(pd.concat(frames)))
+    return clock_table(known, hosts, run_clocks(hosts, [None] * len(operators), estimated, newest))
+
+
 def test_an_offset_is_found_to_the_nanosecond_where_ends_coincide() -> None:
-    found = offsets({0: [_collectives(0)], 1: [_collectives(123_456_789, late=[5_000, 900_000, 70])]}, 0)
-    assert found == {0: Offset(0, 0, 0), 1: Offset(123_456_789, 9, 0)}
+    table = _table([_collectives(0), _collectives(123_456_789, late=[5_000, 900_000, 70])])
+    assert table["offset_ns"].tolist() == [0, 123_456_789]
+    assert table["basis"].tolist() == ["estimate"] * 2
+    assert table["collectives"].tolist() == [9, 9]
+    assert table["drift_ns_per_s"].tolist() == [0, 0]
 
 
 def test_an_offset_by_way_of_another_clock() -> None:
     other = "839319275709983152"
-    both = [_collectives(1000), _collectives(1000, group=other)]
-    found = offsets({4: [_collectives(0)], 5: both, 6: [_collectives(-70, group=other)]}, 4)
-    assert {clock: one.nanoseconds for clock, one in found.items()} == {4: 0, 5: 1000, 6: -70}
+    both = pd.concat([_collectives(1000), _collectives(1000, group=other)])
+    assert _table([_collectives(0), both, _collectives(-70, group=other)])["offset_ns"].tolist() == [0, 1000, -70]
 
 
 @pytest.mark.parametrize(
@@ -97,28 +116,59 @@ def test_an_offset_by_way_of_another_clock() -> None:
     ],
 )
 def test_too_little_in_common_is_no_estimate(other: pd.DataFrame) -> None:
-    assert set(offsets({0: [_collectives(0)], 1: [other]}, 0)) == {0}
+    assert _table([_collectives(0), other])["basis"].tolist() == ["unknown", "unknown"]
 
 
 def test_ends_that_do_not_fit_are_no_estimate() -> None:
     scattered = _collectives(0)
     scattered["duration_ns"] += np.arange(len(scattered)) ** 2 * 5_000_000
-    assert set(offsets({0: [_collectives(0)], 1: [scattered]}, 0)) == {0}
+    assert _table([_collectives(0), scattered])["basis"].tolist() == ["unknown", "unknown"]
 
 
 def test_local_numbers_of_groups_are_not_compared() -> None:
-    found = offsets({0: [_collectives(0, group="Group 0")], 1: [_collectives(40, group="Group 3")]}, 0)
-    assert found[1].nanoseconds == 40
+    """Group 0 is each rank's first group: the end of the hash, which is in the names of operators, counts."""
+    assert _table([_collectives(0, group="Group 0"), _collectives(40, group="Group 3")])["offset_ns"].tolist() == [
+        0,
+        40,
+    ]
+
+
+def test_the_newest_session_of_a_rank_counts() -> None:
+    old, new = _collectives(5_000), _collectives(7)
+    table = _table([_collectives(0), old, new], ["a", "b", "b"], [0, 1, 1])
+    assert table["offset_ns"].tolist() == [0, 7, 7]
+    assert table["basis"].tolist() == ["estimate", "same clock", "estimate"]
 
 
 def test_the_table_says_what_each_figure_is_worth() -> None:
-    operators = [_collectives(0), _collectives(7), _collectives(3_000_000), tables.empty("communication")]
-    table = clock_table([0, 1, 2, 3], ["a", "a", "b", None], [None] * 4, operators)
+    operators = [_collectives(0), tables.empty("communication"), _collectives(3_000_000), tables.empty("communication")]
+    table = _table(operators, ["a", "a", "b", None])
     assert table["clock"].tolist() == [0, 0, 1, pd.NA]
-    assert table["basis"].tolist() == ["same clock", "same clock", "estimate", "unknown"]
-    assert table["offset_ns"].tolist() == [0, 0, 3_000_000 - 7, pd.NA]
-    assert table["collectives"].tolist() == [0, 0, 9, pd.NA]
-    assert len(clock_table([], [], [], [])) == 0
+    assert table["basis"].tolist() == ["estimate", "same clock", "estimate", "unknown"]
+    assert table["offset_ns"].tolist() == [0, 0, 3_000_000, pd.NA]
+    assert table["collectives"].tolist() == [9, pd.NA, 9, pd.NA]
+
+
+def test_a_clock_that_runs_faster_is_taken_off_by_what_it_is_ahead_at_the_moment() -> None:
+    ends = UTC + np.arange(12) * 2_000_000_000
+    slow = tables.build(
+        "communication",
+        {
+            "start_ns": ends - 500,
+            "duration_ns": np.full(12, 500),
+            "device_id": np.zeros(12, np.int64),
+            "name": pd.Categorical([f"hcom_allReduce__152_{at}_1" for at in range(12)]),
+            "group": pd.Categorical([GROUP] * 12),
+        },
+    )
+    fast = slow.assign(start_ns=ends - 500 + 1_000 * np.arange(12))  # 500 ns a second
+    table = _table([slow, fast])
+    assert table["drift_ns_per_s"][1] == pytest.approx(500, rel=1e-6)
+    assert table["offset_ns"][1] == pytest.approx(5_500, abs=1)
+    frames = [one.assign(rank=rank) for rank, one in enumerate((slow, fast))]
+    lead = rank_clocks.clocks(collectives(pd.concat(frames))).lead(1)
+    moved = labelled(fast, run=1, rank=1, host=None, devices=[0], ahead=lead)
+    assert (moved["start_ns"] - slow["start_ns"]).abs().max() <= 1
 
 
 @pytest.mark.slow
@@ -131,4 +181,4 @@ def test_ranks_of_a_real_run_are_of_one_host(samples: Path) -> None:
     assert first.fits(second)
     runs = open_path(samples / "torch_npu" / "text" / "level1")
     assert isinstance(runs, ProfileSet)
-    assert runs.clocks()["basis"].tolist() == ["same clock", "same clock"]
+    assert runs.clocks()["clock"].tolist() == [0, 0]

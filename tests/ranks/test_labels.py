@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from npuprof import tables
+from npuprof.analysis.rank_clocks import Lead
 from npuprof.ranks.together import labelled, nothing
 from tests import factories
 
@@ -33,7 +34,7 @@ def test_every_moment_is_set_back_and_no_duration() -> None:
             "device_start_ns": pd.array([pd.NA], dtype="Int64"),
         },
     )
-    moved = labelled(frame, run=0, rank=0, host=None, devices=[], ahead_ns=30)
+    moved = labelled(frame, run=0, rank=0, host=None, devices=[], ahead=Lead(30))
     assert (moved["start_ns"].tolist(), moved["duration_ns"].tolist()) == ([970], [5])
     assert moved["device_start_ns"].isna().all()
     tables.check("marks", moved)

@@ -12,6 +12,7 @@ import pytest
 
 import npuprof
 from npuprof import tables
+from npuprof.analysis.rank_clocks import Lead
 from npuprof.errors import NpuprofError, NpuprofWarning
 from npuprof.flame.tree import call_tree
 from npuprof.notes import Notes
@@ -95,7 +96,7 @@ def test_each_rank_has_lanes_of_its_own(job: npuprof.ProfileSet) -> None:
 @pytest.mark.slow
 def test_no_slice_of_any_rank_is_left_out() -> None:
     run = rank(0)
-    merged = together([Part(rank(number), 0) for number in range(_COUNT)])
+    merged = together([Part(rank(number), None) for number in range(_COUNT)])
     of_one = {layer.title: len(layer.slices) for layer in layers(Slices(run.tables))}
     of_all = {layer.title: len(layer.slices) for layer in layers(Slices(merged))}
     assert of_all == {title: _COUNT * count for title, count in of_one.items()}
@@ -103,7 +104,7 @@ def test_no_slice_of_any_rank_is_left_out() -> None:
 
 @pytest.mark.slow
 def test_times_are_on_the_clock_of_the_first_rank_and_stay_whole() -> None:
-    merged = together([Part(rank(0), 0), Part(rank(1), 1_234_567_891)])
+    merged = together([Part(rank(0), None), Part(rank(1), Lead(1_234_567_891))])
     starts = merged["kernels"].groupby("rank")["start_ns"].min()
     assert starts[0] - starts[1] == 1_234_567_891
     assert merged["kernels"]["start_ns"].dtype == np.int64
@@ -112,7 +113,7 @@ def test_times_are_on_the_clock_of_the_first_rank_and_stay_whole() -> None:
 @pytest.mark.slow
 def test_one_flame_graph_adds_up_the_ranks(job: npuprof.ProfileSet) -> None:
     alone = call_tree(rank(0).tables)
-    merged = call_tree(together([Part(rank(number), 0) for number in range(_COUNT)], apart=True))
+    merged = call_tree(together([Part(rank(number), None) for number in range(_COUNT)], apart=True))
     assert merged[["layer", "name", "depth"]].astype(str).equals(alone[["layer", "name", "depth"]].astype(str))
     for column in ("count", "host_ns", "device_ns"):
         assert (merged[column] == _COUNT * alone[column]).all()
@@ -171,7 +172,7 @@ def test_the_page_of_a_set_has_its_runs_and_figures_and_needs_nothing_else(
     job: npuprof.ProfileSet, tmp_path: Path
 ) -> None:
     page = job.to_html(tmp_path / "job.html").read_text(encoding="utf-8")
-    assert page.count("<section>") == 4
+    assert page.count("<section>") == 7
     assert "3 runs below" in page
     assert "rank 2" in page
     assert "simulated" in page.lower()
@@ -190,7 +191,9 @@ def test_a_set_without_a_run_that_can_be_read_draws_that_there_is_nothing(tmp_pa
 
 @pytest.mark.slow
 def test_a_lane_names_the_rank_where_only_one_has_slices() -> None:
-    merged = together([Part(rank(0), 0), Part(Profile(Decoded(factories.all_tables(), factories.info(rank=1))), 0)])
+    merged = together(
+        [Part(rank(0), None), Part(Profile(Decoded(factories.all_tables(), factories.info(rank=1))), None)]
+    )
     streams = next(layer for layer in layers(Slices(merged)) if layer.title == "stream")
     _, keys = streams.tracks()
     assert [streams.track_title(key, keys) for key in keys] == ["rank 0, stream 2", "rank 0, stream 3"]

@@ -1,0 +1,43 @@
+"""The bandwidth of links between ranks, beside that of links of the same kind."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+SLOW = 0.7
+"""A link below this share of the usual bandwidth is slow."""
+
+_LEAST_PEERS = 3  # links: of fewer, none is usual
+_COLUMNS = ["src_rank", "dst_rank", "transport", "op_type", "size_bytes", "duration_ns", "gb_per_s"]
+
+
+def links(transfers: pd.DataFrame) -> pd.DataFrame:
+    """Compare each link with those of the same transport, operator and size within a factor of two.
+
+    Parameters
+    ----------
+    transfers
+        Of all ranks, as :func:`npuprof.analysis.traffic.link_transfers` returns them.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``src_rank``, ``dst_rank``, ``transport``, ``op_type``, ``size_bytes`` and ``duration_ns`` (of all transfers),
+        ``gb_per_s``, ``peers`` (links it is compared with, itself included), ``usual_gb_per_s`` (their median, absent
+        for fewer than 3), ``ratio`` to it, and ``slow`` (below 0.7); the slowest first. Copies within a rank are left
+        out.
+    """
+    between = (transfers["src_rank"] != transfers["dst_rank"]) & (transfers["duration_ns"] > 0)
+    rows = transfers[between.to_numpy(bool)]
+    keys = ["src_rank", "dst_rank", "transport", "op_type"]
+    sums = rows.groupby(keys, sort=True)[["size_bytes", "duration_ns"]].sum().reset_index()
+    speed = sums["size_bytes"] / sums["duration_ns"]
+    sums = sums.assign(gb_per_s=speed)[_COLUMNS]
+    bucket = np.log2(np.maximum(sums["size_bytes"].to_numpy(np.float64), 1)).astype(np.int64)
+    alike = sums.assign(bucket=bucket).groupby(["transport", "op_type", "bucket"])["gb_per_s"]
+    peers, usual = alike.transform("size"), alike.transform("median").where(alike.transform("size") >= _LEAST_PEERS)
+    ratio = sums["gb_per_s"] / usual
+    told = sums.assign(peers=peers.astype("int64"), usual_gb_per_s=usual, ratio=ratio, slow=ratio < SLOW)
+    ordered: pd.DataFrame = told.sort_values(["ratio", "duration_ns"], ascending=[True, False], ignore_index=True)
+    return ordered

@@ -1,0 +1,154 @@
+"""What the groups of a job are for: tensor, pipeline, data and expert parallel ranks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+_POINT_TO_POINT = r"send|recv|receive"
+_TO_ALL = r"all_?to_?all"
+WORLD = "all"
+"""The kind of a group of all ranks."""
+
+_TOLD = {"default_group": WORLD, "dp_cp": "dp", "exp": "ep"}  # what Megatron calls them
+
+
+@dataclass(frozen=True)
+class RankGroup:
+    """Ranks that communicate.
+
+    Attributes
+    ----------
+    key
+        The name of the group in ``communication``.
+    kind
+        ``tp``, ``pp``, ``dp``, ``ep`` or whatever else a framework calls it; ``all`` for all ranks; empty if unknown.
+    ranks
+        Its members, in order.
+    told
+        Whether a file says what it is for; else that is concluded from its ranks and operators.
+    sends
+        Whether its ranks send to each other.
+    """
+
+    key: str
+    kind: str
+    ranks: tuple[int, ...]
+    told: bool
+    sends: bool
+
+
+def rank_groups(rows: pd.DataFrame, told: Mapping[str, tuple[str, tuple[int, ...]]]) -> list[RankGroup]:
+    """Return the groups of a job that communicate.
+
+    Where no file tells: ranks that send to each other are of a pipeline, those with an all-to-all of experts;
+    neighbours are tensor parallel, ranks with equal distances data parallel.
+
+    Parameters
+    ----------
+    rows
+        Collectives of all ranks, as :func:`npuprof.analysis.rank_waits.collectives` returns them.
+    told
+        Kind and ranks of groups by key, from the metadata.
+    """
+    kinds = rows[["group", "rank", "op_type"]].drop_duplicates()
+    members = {str(key): tuple(sorted(set(own))) for key, own in kinds.groupby("group")["rank"]}
+    types = {str(key): "|".join(sorted(set(map(str, own)))) for key, own in kinds.groupby("group")["op_type"]}
+    world = len(set(rows["rank"].tolist()))
+    found = []
+    for key, ranks in members.items():
+        sends = bool(re.search(_POINT_TO_POINT, types[key], re.IGNORECASE))
+        kind, named = told.get(key, ("", ()))
+        found.append(
+            RankGroup(key, _TOLD.get(kind, kind), named or ranks, told=True, sends=sends)
+            if kind
+            else RankGroup(key, _concluded(ranks, types[key], world, sends=sends), ranks, told=False, sends=sends)
+        )
+    return sorted(found, key=lambda group: (group.kind, group.ranks))
+
+
+def _concluded(ranks: Sequence[int], types: str, world: int, *, sends: bool) -> str:
+    if len(ranks) < 2:
+        return ""
+    if sends:
+        return "pp"
+    if len(ranks) == world:
+        return WORLD
+    if re.search(_TO_ALL, types, re.IGNORECASE):
+        return "ep"
+    distances = np.unique(np.diff(ranks))
+    if len(distances) > 1:
+        return ""
+    return "tp" if distances[0] == 1 else "dp"
+
+
+def pipelines(groups: Sequence[RankGroup], ranks: Sequence[int]) -> list[tuple[int, ...]]:
+    """Return the ranks of each pipeline, by stage: those that send to each other, through any others."""
+    lowest = {rank: rank for rank in ranks}
+    for group in groups:
+        own = [rank for rank in group.ranks if rank in lowest]
+        if group.sends and len(own) > 1:
+            roots = {lowest[rank] for rank in own}
+            lowest = {rank: min(roots) if root in roots else root for rank, root in lowest.items()}
+    together: dict[int, list[int]] = {}
+    for rank, root in sorted(lowest.items()):
+        together.setdefault(root, []).append(rank)
+    return [tuple(own) for own in together.values() if len(own) > 1]
+
+
+def groups_by_kind(groups: Sequence[RankGroup], rows: pd.DataFrame, steps: int) -> pd.DataFrame:
+    """Return what communication costs by kind of group.
+
+    Parameters
+    ----------
+    groups
+        The groups.
+    rows
+        As :func:`npuprof.analysis.rank_waits.waits` returns them.
+    steps
+        The number of steps.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``kind``, ``basis`` (``told`` or ``concluded``), ``groups``, ``size`` (of the largest), ``operators``,
+        ``wait_ns`` and ``moving_ns``: of a rank in a step, the mean over all ranks of such groups. Kinds of groups that
+        overlap, such as ``mp`` and ``embd``, do not add up.
+    """
+    kind_of = {group.key: (group.kind or "unknown", "told" if group.told else "concluded") for group in groups}
+    size_of = {group.key: len(group.ranks) for group in groups}
+    sums = rows.groupby(["group", "rank"], observed=True)[["wait_ns", "moving_ns"]].agg(["sum", "size"])
+    keys = [str(key) for key, _ in sums.index]
+    named = pd.DataFrame(
+        {
+            "kind": [kind_of[key][0] for key in keys],
+            "basis": [kind_of[key][1] for key in keys],
+            "group": keys,
+            "rank": sums.index.get_level_values("rank").to_numpy(np.int64),
+            "wait_ns": sums["wait_ns", "sum"].to_numpy(np.int64),
+            "moving_ns": sums["moving_ns", "sum"].to_numpy(np.int64),
+            "operators": sums["wait_ns", "size"].to_numpy(np.int64),
+        }
+    )
+    found = []
+    for (kind, basis), own in named.groupby(["kind", "basis"], sort=True):
+        times = max(1, own["rank"].nunique() * steps)
+        found.append(
+            {
+                "kind": kind,
+                "basis": basis,
+                "groups": own["group"].nunique(),
+                "size": max(size_of[key] for key in set(own["group"])),
+                "operators": round(int(own["operators"].sum()) / times),
+                "wait_ns": int(own["wait_ns"].sum()) // times,
+                "moving_ns": int(own["moving_ns"].sum()) // times,
+            }
+        )
+    columns = ["kind", "basis", "groups", "size", "operators", "wait_ns", "moving_ns"]
+    frame: pd.DataFrame = pd.DataFrame(found, columns=columns)
+    ordered: pd.DataFrame = frame.sort_values(["wait_ns", "moving_ns"], ascending=False, ignore_index=True)
+    return ordered

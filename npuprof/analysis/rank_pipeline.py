@@ -1,0 +1,127 @@
+"""The work of pipeline stages between their sends and receives, and the microbatches it is of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from npuprof.arrays import Int64
+
+_POINT_TO_POINT = r"send|recv|receive"
+_MOST_MICROBATCHES = 2048
+_COLUMNS = ["stage", "rank", "kind", "microbatch", "start_ns", "duration_ns"]
+
+
+def pipeline_work(
+    rows: pd.DataFrame, ranks: Sequence[int], inside: Sequence[str], window: tuple[int, int]
+) -> pd.DataFrame:
+    """Return what the stages of a pipeline do in a step between their sends and receives.
+
+    Which microbatch it is follows from the order of sends and receives: that of one forward, one backward (1F1B), which
+    Megatron, MindSpeed and DeepSpeed run without interleaving. If their number fits no such schedule, pieces are
+    ``work``, without a microbatch.
+
+    Parameters
+    ----------
+    rows
+        Of one step, as :func:`npuprof.analysis.rank_waits.waits` returns them.
+    ranks
+        Of the pipeline, by stage.
+    inside
+        Groups whose collectives are part of a stage's work, such as tensor parallel ones.
+    window
+        First and last moment of the step.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``stage``, ``rank``, ``kind`` (``forward``, ``backward``, ``forward and backward``, ``work``, ``waiting`` or
+        ``moving``), ``microbatch`` (from 0; <NA> if unknown; of forward and backward that of the forward pass),
+        ``start_ns`` and ``duration_ns``.
+    """
+    stages = [_of_rank(rows, rank, inside, window) for rank in ranks]
+    counts = [len(starts) for starts, _, _, _ in stages]
+    plans = _plans(counts)
+    found: list[tuple[int, int, str, object, int, int]] = []
+    for stage, (rank, (starts, arrived, ends, edges)) in enumerate(zip(ranks, stages, strict=True)):
+        begins, stops = np.append(edges[0], ends), np.append(starts, edges[1])
+        for gap, (begin, stop) in enumerate(zip(begins.tolist(), stops.tolist(), strict=True)):
+            kind, microbatch = ("work", pd.NA) if plans is None else plans[stage][gap]
+            if stop > begin and kind:
+                found.append((stage, rank, kind, microbatch, begin, stop - begin))
+        for name, low, high in (("waiting", starts, arrived), ("moving", arrived, ends)):
+            columns = zip(low.tolist(), high.tolist(), strict=True)
+            found += [(stage, rank, name, pd.NA, begin, end - begin) for begin, end in columns if end > begin]
+    frame: pd.DataFrame = pd.DataFrame(found, columns=_COLUMNS)
+    typed: pd.DataFrame = frame.astype({"microbatch": "Int64", "start_ns": "int64", "duration_ns": "int64"})
+    ordered: pd.DataFrame = typed.sort_values(["stage", "start_ns"], ignore_index=True)
+    return ordered
+
+
+def _of_rank(
+    rows: pd.DataFrame, rank: int, inside: Sequence[str], window: tuple[int, int]
+) -> tuple[Int64, Int64, Int64, tuple[int, int]]:
+    """Return starts, ends of the wait and ends of a rank's sends and receives, and where its work begins and ends."""
+    own = rows[(rows["rank"] == rank).to_numpy(bool)].sort_values("start_ns", kind="stable")
+    sends = own["op_type"].astype(str).str.contains(_POINT_TO_POINT, case=False, regex=True).to_numpy(bool)
+    start = own["start_ns"].to_numpy(np.int64)
+    wait, moving = own["wait_ns"].to_numpy(np.int64), own["moving_ns"].to_numpy(np.int64)
+    outer = ~sends & ~own["group"].astype(str).isin(inside).to_numpy(bool)
+    if not sends.any():
+        return start[:0], start[:0], start[:0], (0, 0)
+    first, last = start[sends][0], (start + wait + moving)[sends][-1]
+    before = (start + wait + moving)[outer & (start < first)]
+    after = start[outer & (start >= last)]
+    begin = int(before.max()) if len(before) else min(window[0], int(first))
+    end = int(after.min()) if len(after) else max(window[1], int(last))
+    return start[sends], (start + wait)[sends], (start + wait + moving)[sends], (begin, end)
+
+
+def _plans(counts: Sequence[int]) -> list[list[tuple[str, object]]] | None:
+    """Return the kind and microbatch of each piece of each stage; None if no schedule has so many operators."""
+    stages = len(counts)
+    most = min(max(counts, default=0), _MOST_MICROBATCHES)
+    for microbatches in range(1, most + 1):
+        plans = [_plan(stage, stages, microbatches) for stage in range(stages)] if stages > 1 else []
+        if plans and [len(plan) - 1 for plan in plans] == list(counts):
+            return [[_called(piece) for piece in plan] for plan in plans]
+        if plans and len(plans[0]) - 1 > counts[0]:
+            break
+    return None
+
+
+def _plan(stage: int, stages: int, microbatches: int) -> list[list[tuple[str, int]]]:
+    """Return the passes between the operators of a stage that runs one forward, one backward."""
+    first, last = stage == 0, stage == stages - 1
+    gaps: list[list[tuple[str, int]]] = [[]]
+    warm = min(stages - 1 - stage, microbatches)
+
+    def meet(*, there: bool) -> None:
+        if there:
+            gaps.append([])
+
+    for number in range(warm):
+        meet(there=not first)
+        gaps[-1].append(("forward", number))
+        meet(there=not last)
+    meet(there=not first and warm < microbatches)
+    for number in range(microbatches - warm):
+        gaps[-1].append(("forward", warm + number))
+        meet(there=not last)
+        gaps[-1].append(("backward", number))
+        meet(there=not first)
+    for number in range(warm):
+        meet(there=not last)
+        gaps[-1].append(("backward", microbatches - warm + number))
+        meet(there=not first)
+    return gaps
+
+
+def _called(passes: Sequence[tuple[str, int]]) -> tuple[str, object]:
+    if not passes:
+        return "", pd.NA
+    kinds = {kind for kind, _ in passes}
+    number = next((number for kind, number in passes if kind == "forward"), passes[0][1])
+    return ("forward and backward" if len(kinds) > 1 else passes[0][0]), number

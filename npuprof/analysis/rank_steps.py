@@ -1,0 +1,76 @@
+"""Steps of all ranks: communication split into waiting and moving by when the ranks came to their collectives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from npuprof.analysis.accounting import IDLE
+
+
+def with_waiting(parts: pd.DataFrame, waits: pd.DataFrame) -> pd.DataFrame:
+    """Split the communication of steps in which the files of a rank alone do not tell waiting from moving.
+
+    The shares are those of the step's collectives, of which the starts on all ranks tell how long each waited. Where
+    computing hides a part of them, the rest is taken to have the same shares.
+
+    Parameters
+    ----------
+    parts
+        Steps of ranks, as :meth:`npuprof.analysis.accounting.Accounting.by_part` returns them.
+    waits
+        As :func:`npuprof.analysis.rank_waits.waits` returns them.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The steps, with ``joined``: whether their communication was split here. Parts still add up to each step.
+    """
+    if not len(parts):
+        nothing: pd.DataFrame = parts.assign(joined=np.zeros(0, bool))
+        return nothing
+    whole = parts["communication"].to_numpy(np.int64)
+    sums = waits.groupby(["rank", "step"], dropna=False)[["wait_ns", "moving_ns"]].sum()
+    keys = pd.MultiIndex.from_arrays([parts["rank"].astype("Int64"), parts["step"].astype("Int64")])
+    index = pd.MultiIndex.from_arrays([sums.index.get_level_values(at).astype("Int64") for at in (0, 1)])
+    own = sums.set_axis(index).reindex(keys).fillna(0)
+    wait, moving = own["wait_ns"].to_numpy(np.float64), own["moving_ns"].to_numpy(np.float64)
+    known = (wait + moving > 0) & (whole > 0)
+    waiting = np.where(known, np.rint(whole * (wait / np.maximum(wait + moving, 1))), 0).astype(np.int64)
+    split: pd.DataFrame = parts.assign(
+        waiting=parts["waiting"] + waiting,
+        moving=parts["moving"] + np.where(known, whole - waiting, 0),
+        communication=np.where(known, 0, whole),
+        joined=known,
+    )
+    return split
+
+
+def ranks_by_step(parts: pd.DataFrame) -> pd.DataFrame:
+    """Return the steps of ranks in few parts, the idle ones as one.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``rank``, ``step`` (numbered from 0 on where a run has none), ``duration_ns``, ``computing_ns``, ``waiting_ns``,
+        ``moving_ns``, ``communication_ns`` (of which neither is known), ``copy_ns`` and ``idle_ns``, which add up to
+        the step, in order. Several devices of a rank are summed.
+    """
+    names = ("duration_ns", "computing", "waiting", "moving", "communication", "copy")
+    columns = ["rank", "step", *(f"{name.removesuffix('_ns')}_ns" for name in names), "idle_ns"]
+    if not len(parts):
+        nothing: pd.DataFrame = pd.DataFrame({name: pd.Series(dtype="int64") for name in columns})
+        return nothing
+    known = parts[parts["rank"].notna().to_numpy(bool)]
+    place = known.groupby(["rank", "device_id"], dropna=False).cumcount()
+    told: pd.DataFrame = pd.DataFrame(
+        {
+            "rank": known["rank"].astype("int64"),
+            "step": known["step"].astype("Int64").fillna(place).astype("int64"),
+            **{f"{name.removesuffix('_ns')}_ns": known[name].astype("int64") for name in names},
+            "idle_ns": known[list(IDLE)].sum(axis=1).astype("int64"),
+        }
+    )
+    summed: pd.DataFrame = told.groupby(["rank", "step"], sort=True).sum().reset_index()
+    ordered: pd.DataFrame = summed[columns]
+    return ordered

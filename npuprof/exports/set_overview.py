@@ -1,0 +1,30 @@
+"""The overview of a job as HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from npuprof.advice.findings import Advice
+from npuprof.exports.html import findings_html, framed, grid_html, head_html, text
+from npuprof.exports.text import Grid
+from npuprof.info import Info
+
+_LONGEST = 400
+_MOST_KINDS = 8
+
+
+def overview_html(
+    verdict: str, advice: Advice | None, kinds: Sequence[tuple[str, ...]], absent: str, info: Info, below: str = ""
+) -> str:
+    """Return verdict, absent ranks, findings and groups of a job as a fragment for a notebook; `below` is HTML."""
+    line = f'<div style="font-size:15px;font-weight:600;margin:8px 0 2px">{text(verdict, _LONGEST)}</div>'
+    missing = (
+        '<div style="border-left:3px solid #e69f00;padding-left:8px;margin:4px 0;overflow-wrap:anywhere">absent ranks: '
+        f"{text(absent, _LONGEST)}</div>"
+        if absent
+        else ""
+    )
+    found = "" if advice is None else findings_html(advice)
+    heads = ("groups of kind", "", "groups", "ranks in each", "operators a step", "waiting a step", "moving a step")
+    groups = grid_html(Grid("Groups of ranks", heads, kinds[:_MOST_KINDS], 5)) if kinds else ""
+    return framed(head_html(info) + line + missing + found + groups + below)

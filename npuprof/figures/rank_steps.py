@@ -1,0 +1,182 @@
+"""Steps of all ranks as heat maps: by how much each part of each step differs from what is usual."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from npuprof.arrays import Float64
+from npuprof.figures.chart import AXIS, chart, nothing, spread
+from npuprof.figures.colours import FAMILIES
+from npuprof.figures.time_axis import unit_of
+from npuprof.info import Info
+from npuprof.quantities import count, duration
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+_TITLE = "Steps of all ranks"
+_WHY = (
+    "no rank has steps with device time<br>"
+    "mark them with prof.step() or a schedule, or load results with step_trace_time.csv, to have them"
+)
+_PANELS = {
+    "duration_ns": "step",
+    "computing_ns": "computing",
+    "waiting_ns": "waiting",
+    "moving_ns": "moving data",
+    "communication_ns": "communication",
+    "copy_ns": "copies",
+    "idle_ns": "idle",
+}
+_MOST_CELLS = 48_000  # of all panels: of more, each cell shows the one of several that differs most
+_LEAST_SPAN = 0.02  # of a step: on a healthy job noise stays pale
+_SCALE = [[0, FAMILIES["matrix"].colour], [0.5, "rgba(128,128,128,.14)"], [1, FAMILIES["communication"].colour]]
+
+
+def plot_rank_steps(
+    steps: pd.DataFrame, caused: pd.Series[int], info: Info, *, absent: Sequence[int] = (), subtitle: str = ""
+) -> go.Figure:
+    """Draw a heat map of ranks and steps for each part of steps, and the waits that come from each rank.
+
+    The colour of a cell is the difference to the median of all cells of its part: orange takes longer, blue shorter.
+
+    Parameters
+    ----------
+    steps
+        As :func:`npuprof.analysis.rank_steps.ranks_by_step` returns them.
+    caused
+        Nanoseconds a step that others wait for each rank, by rank; may be empty.
+    absent
+        Ranks without a run: their rows are empty.
+    """
+    from plotly.subplots import make_subplots
+
+    if not len(steps):
+        return nothing(_TITLE, info, _WHY)
+    panels = [name for name in _PANELS if name == "duration_ns" or steps[name].any()]
+    ranks = sorted({*steps["rank"].tolist(), *absent})
+    numbers = sorted(set(steps["step"].tolist()))
+    cells = {name: _cells(steps, name, ranks, numbers) for name in panels}
+    span = max(_LEAST_SPAN * float(steps["duration_ns"].median()), *(_furthest(one) for one in cells.values()))
+    unit_ns, unit = unit_of(round(span))
+    down, across = _folds(len(ranks), len(numbers), _MOST_CELLS // len(panels))
+    folded = f"each cell is the most different of {count(down * across)}" if down * across > 1 else ""
+    words = "orange takes longer than the median of the part, blue shorter"
+    lines = " · ".join(filter(None, (words, folded, subtitle)))
+    height = 150 + max(120, min(560, 13 * len(ranks)))
+    frame = chart(_TITLE, info, subtitle=lines, height=height)
+    widths = [max(1.0, min(3.0, len(numbers) / 6))] * len(panels) + ([1.3] if len(caused) else [])
+    titles = [_title(steps, name) for name in panels] + (["waits it causes"] if len(caused) else [])
+    figure = make_subplots(
+        cols=len(widths),
+        shared_yaxes=True,
+        horizontal_spacing=0.012,
+        column_widths=widths,
+        subplot_titles=titles,
+        figure=frame,
+    )
+    names = [str(ranks[at]) for at in range(0, len(ranks), down)]
+    for at, name in enumerate(panels, 1):
+        heat = _heat(cells[name], names, [str(one) for one in numbers[::across]], (down, across), (span, unit_ns, unit))
+        figure.add_trace(heat, row=1, col=at)
+    if len(caused):
+        figure.add_trace(_bars(caused, names, down, ranks), row=1, col=len(widths))
+    _dress(figure, names, [str(one) for one in numbers[::across]], len(widths))
+    figure.update_layout(coloraxis=_coloraxis(span / unit_ns, unit), bargap=0.3, margin={"t": 112, "b": 78})
+    return figure
+
+
+def _title(steps: pd.DataFrame, name: str) -> str:
+    return f"{_PANELS[name]}<br>{duration(int(steps[name].median()))}"
+
+
+def _cells(steps: pd.DataFrame, name: str, ranks: Sequence[int], numbers: Sequence[int]) -> Float64:
+    """Return the times of a part by rank and step; NaN where a rank has no such step."""
+    values = np.full((len(ranks), len(numbers)), np.nan)
+    row = np.searchsorted(ranks, steps["rank"].to_numpy(np.int64))
+    column = np.searchsorted(numbers, steps["step"].to_numpy(np.int64))
+    values[row, column] = steps[name].to_numpy(np.float64)
+    return values
+
+
+def _furthest(cells: Float64) -> float:
+    return float(np.nanmax(np.abs(cells - np.nanmedian(cells))))
+
+
+def _folds(ranks: int, steps: int, most: int) -> tuple[int, int]:
+    """Return how many ranks and steps share a cell."""
+    across = min(steps, max(1, -(-ranks * steps // most)))
+    return max(1, -(-ranks * -(-steps // across) // most)), across
+
+
+def _folded(cells: Float64, folds: tuple[int, int]) -> Float64:
+    """Keep of the cells that share one that which is furthest from the median."""
+    down, across = folds
+    if down * across == 1:
+        return cells
+    rows, columns = -(-cells.shape[0] // down), -(-cells.shape[1] // across)
+    padded = np.full((rows * down, columns * across), np.nan)
+    padded[: cells.shape[0], : cells.shape[1]] = cells
+    blocks = padded.reshape(rows, down, columns, across).transpose(0, 2, 1, 3).reshape(rows, columns, -1)
+    distance = np.nan_to_num(np.abs(blocks - np.nanmedian(cells)), nan=-1)
+    furthest: Float64 = np.take_along_axis(blocks, distance.argmax(axis=2)[..., None], axis=2)[..., 0]
+    return furthest
+
+
+def _heat(
+    cells: Float64, ranks: list[str], steps: list[str], folds: tuple[int, int], scale: tuple[float, int, str]
+) -> Any:
+    import plotly.graph_objects as go
+
+    _, unit_ns, unit = scale
+    values = _folded(cells, folds)
+    more = values - np.nanmedian(cells)
+    return go.Heatmap(
+        x=steps,
+        y=ranks,
+        z=(more / unit_ns).astype(np.float32),
+        customdata=(values / unit_ns).astype(np.float32),
+        coloraxis="coloraxis",
+        xgap=1 if len(steps) <= 40 else 0,
+        ygap=1 if len(ranks) <= 64 else 0,
+        hoverongaps=False,
+        hovertemplate=f"<b>rank %{{y}}, step %{{x}}</b><br>%{{customdata:.3g}} {unit}, %{{z:+.3g}} {unit} "
+        "to the median<extra></extra>",
+    )
+
+
+def _bars(caused: pd.Series[int], names: list[str], down: int, ranks: Sequence[int]) -> Any:
+    import plotly.graph_objects as go
+
+    times = caused.reindex(list(ranks)).fillna(0).to_numpy(np.float64)
+    most = np.array([times[at : at + down].max() for at in range(0, len(times), down)])
+    unit_ns, unit = unit_of(int(most.max()))
+    return go.Bar(
+        x=(most / unit_ns).astype(np.float32),
+        y=names,
+        orientation="h",
+        marker={"color": FAMILIES["vector"].colour, "line": {"width": 0}},
+        hovertemplate=f"<b>rank %{{y}}</b><br>others wait %{{x:.3g}} {unit} a step for it, in all<extra></extra>",
+        showlegend=False,
+    )
+
+
+def _dress(figure: go.Figure, ranks: list[str], steps: list[str], columns: int) -> None:
+    figure.update_xaxes(**AXIS)
+    figure.update_yaxes(**AXIS)
+    figure.update_xaxes(type="category", showgrid=False, tickvals=spread(steps, 5))
+    figure.update_yaxes(type="category", autorange="reversed", showgrid=False, tickvals=spread(ranks, 16))
+    figure.update_yaxes(title_text="rank", row=1, col=1)
+    if figure.data[-1].type == "bar":
+        figure.update_xaxes(type="linear", tickvals=None, nticks=3, rangemode="tozero", row=1, col=columns)
+    figure.update_annotations(font={"size": 11})
+
+
+def _coloraxis(span: float, unit: str) -> dict[str, Any]:
+    place = {"orientation": "h", "x": 0.5, "xanchor": "center", "y": 0, "yref": "container", "yanchor": "bottom"}
+    look = {"thickness": 9, "outlinewidth": 0, "len": 0.5, "ticksuffix": f" {unit}", "tickformat": "+.3g"}
+    return {"colorscale": _SCALE, "cmin": -span, "cmax": span, "colorbar": place | look}

@@ -1,0 +1,199 @@
+"""All ranks on one axis of time: what each did, the collectives that made others wait, and who came last."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from npuprof.analysis.intervals import Spans, covering, subtract, within
+from npuprof.figures.chart import chart, label, moment, nothing, spread
+from npuprof.figures.colours import FAMILIES, FOREGROUND, PARTS
+from npuprof.figures.time_axis import unit_of
+from npuprof.info import Info
+from npuprof.quantities import count, duration
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+_TITLE = "All ranks on one clock"
+_WHY = "no two ranks have collectives in common<br>collect communication (level 1 or higher) on the ranks of one job"
+_STATES = (
+    ("computing", PARTS["computing"]),
+    ("waiting for other ranks", PARTS["waiting"]),
+    ("moving data", PARTS["moving"]),
+    ("outside collectives", "#9fb6c6"),
+)
+_MOST_CELLS = 200_000  # a byte each
+_MOST_MOMENTS = 1600
+_MOST_JOINED = 24
+_MOST_MEMBERS = 64  # of a joined collective: of more, those furthest from each other
+
+
+def plot_rank_timeline(
+    rows: pd.DataFrame,
+    info: Info,
+    *,
+    window: tuple[int, int],
+    kernels: Mapping[int, Spans] | None = None,
+    subtitle: str = "",
+) -> go.Figure:
+    """Draw what each rank did over time, and join the collectives in which ranks waited most.
+
+    The colour at a moment is what took most of it. A line joins the starts of a collective on all of its ranks; a
+    triangle marks the rank that came last, which the others waited for.
+
+    Parameters
+    ----------
+    rows
+        As :func:`npuprof.analysis.rank_waits.waits` returns them: on the common clock.
+    window
+        First and last moment, in epoch nanoseconds.
+    kernels
+        When kernels ran, by rank, on the common clock; ranks without have ``outside collectives`` for that.
+    """
+    import plotly.graph_objects as go
+
+    if not len(rows):
+        return nothing(_TITLE, info, _WHY)
+    begin, end = window
+    ranks = sorted(set(rows["rank"].tolist()))
+    unit_ns, unit = unit_of(end - begin)
+    states, edges = _states(rows, ranks, window, kernels or {})
+    waited = f"lines join the {_MOST_JOINED} collectives that were waited for most, triangles mark who came last"
+    lines = " · ".join(filter(None, (f"starts {moment(begin)}", subtitle, waited)))
+    figure = chart(_TITLE, info, subtitle=lines, height=170 + max(110, min(620, 22 * len(ranks))))
+    places = (edges[:-1] + edges[1:]) / 2 / unit_ns
+    figure.add_trace(
+        go.Heatmap(
+            x0=float(places[0]),
+            dx=float((edges[1] - edges[0]) / unit_ns),
+            y0=0,
+            dy=1,
+            z=states,
+            zmin=0,
+            zmax=len(_STATES),
+            colorscale=_scale(),
+            showscale=False,
+            ygap=1 if len(ranks) <= 128 else 0,
+            hoverinfo="skip",
+        )
+    )
+    used = set(np.unique(states).tolist())
+    for at, (name, colour) in enumerate(_STATES, 1):
+        if at in used:
+            marker = {"symbol": "square", "size": 10, "color": colour}
+            figure.add_trace(go.Scatter(x=[None], y=[None], mode="markers", name=name, marker=marker))
+    place = {rank: at for at, rank in enumerate(ranks)}
+    joined = _joined(rows[_inside(rows, window)], place)
+    figure.add_traces(_lines(joined, begin, unit_ns))
+    figure.update_xaxes(
+        range=[0, (end - begin) / unit_ns], ticksuffix=f" {unit}", exponentformat="none", showgrid=False
+    )
+    ticks = spread(list(range(len(ranks))), 24)
+    figure.update_yaxes(
+        range=[len(ranks) - 0.5, -0.5],
+        tickvals=ticks,
+        ticktext=[f"rank {ranks[at]}" for at in ticks],
+        showgrid=False,
+    )
+    figure.update_layout(margin={"b": 70}, dragmode="zoom")
+    return figure
+
+
+def _scale() -> list[list[object]]:
+    """Return a colour for each state; 0, before the first and after the last collective, has none."""
+    colours = ["rgba(0,0,0,0)", *(colour for _, colour in _STATES)]
+    steps = np.linspace(0, 1, len(colours) + 1).tolist()
+    return [[edge, colour] for at, colour in enumerate(colours) for edge in (steps[at], steps[at + 1])]
+
+
+def _states(
+    rows: pd.DataFrame, ranks: Sequence[int], window: tuple[int, int], kernels: Mapping[int, Spans]
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """Return the number of the state that took most of each interval, by rank and interval, and their edges."""
+    begin, end = window
+    moments = max(60, min(_MOST_MOMENTS, _MOST_CELLS // max(1, len(ranks))))
+    edges = np.linspace(0, max(end - begin, moments), moments + 1).astype(np.int64)
+    low, high = edges[:-1] + begin, edges[1:] + begin
+    states = np.zeros((len(ranks), moments), np.uint8)
+    of_rank = rows["rank"].to_numpy(np.int64)
+    order = np.argsort(of_rank, kind="stable")
+    bounds = np.searchsorted(of_rank[order], ranks)
+    start, wait, moving = (rows[name].to_numpy(np.int64) for name in ("start_ns", "wait_ns", "moving_ns"))
+    for at, rank in enumerate(ranks):
+        own = order[bounds[at] : bounds[at + 1] if at + 1 < len(ranks) else len(order)]
+        move = covering(start[own] + wait[own], moving[own])
+        still = subtract(covering(start[own], wait[own]), move)
+        busy = kernels.get(rank, (low[:0], low[:0]))
+        times = np.stack([within(spans, low, high) for spans in (subtract(subtract(busy, move), still), still, move)])
+        first, last = int(start[own].min()), int((start + wait + moving)[own].max())
+        there = np.clip(np.minimum(high, last) - np.maximum(low, first if rank not in kernels else begin), 0, None)
+        rest = np.maximum(there - times.sum(axis=0), 0)
+        if rank in kernels:  # then the rest is idle
+            rest = np.zeros_like(rest)
+        every = np.vstack([times, rest])
+        idle = (high - low) - every.sum(axis=0)
+        states[at] = np.where(every.max(axis=0) > idle, every.argmax(axis=0) + 1, 0)
+    return states, edges
+
+
+def _inside(rows: pd.DataFrame, window: tuple[int, int]) -> npt.NDArray[np.bool_]:
+    start = rows["start_ns"].to_numpy(np.int64)
+    inside: npt.NDArray[np.bool_] = (start >= window[0]) & (start <= window[1])
+    return inside
+
+
+def _joined(rows: pd.DataFrame, place: Mapping[int, int]) -> list[pd.DataFrame]:
+    """Return the operators that ranks waited most in, each by rank."""
+    waited = rows.groupby("op")["wait_ns"].sum()
+    costly = waited[waited > 0].sort_values(ascending=False, kind="stable").index[:_MOST_JOINED]
+    found = []
+    for op in costly:
+        own = rows[(rows["op"] == op).to_numpy(bool)]
+        own = own.assign(place=own["rank"].map(place)).sort_values("place")
+        found.append(own)
+    return found
+
+
+def _lines(joined: Sequence[pd.DataFrame], begin: int, unit_ns: int) -> list[Any]:
+    import plotly.graph_objects as go
+
+    x: list[float | None] = []
+    y: list[float | None] = []
+    last: list[tuple[float, int, str]] = []
+    for own in joined:
+        times = ((own["start_ns"].to_numpy(np.int64) - begin) / unit_ns).tolist()
+        places = own["place"].tolist()
+        if len(times) <= _MOST_MEMBERS:
+            x += [*times, None]
+            y += [*places, None]
+        row = own.iloc[0]
+        late = int(row["last_rank"])
+        at = own["rank"].tolist().index(late)
+        text = (
+            f"<b>rank {late} comes last</b><br>{label(row['op_type'], 40)} {count(int(row['k']))} of group "
+            f"{label(row['group'], 20)}<br>{count(len(own))} ranks, which wait "
+            f"{duration(int(own['wait_ns'].sum()))} in all"
+        )
+        last.append((times[at], places[at], text))
+    line = {"width": 1, "color": FOREGROUND}
+    drawn = go.Scatter(x=x, y=y, mode="lines", line=line, opacity=0.8, hoverinfo="skip", name="one collective")
+    marks = go.Scatter(
+        x=[at for at, _, _ in last],
+        y=[at for _, at, _ in last],
+        mode="markers",
+        name="comes last",
+        marker={
+            "symbol": "triangle-right",
+            "size": 9,
+            "color": FAMILIES["movement"].colour,
+            "line": {"width": 1, "color": "#111"},
+        },
+        hovertext=[text for _, _, text in last],
+        hovertemplate="%{hovertext}<extra></extra>",
+    )
+    return [drawn, marks] if joined else []

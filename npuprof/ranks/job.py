@@ -1,0 +1,205 @@
+"""The job that the ranks of a set ran: facts for rules, groups and steps, from small files where these are enough."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from npuprof.analysis.accounting import account
+from npuprof.errors import NpuprofError
+from npuprof.info import Info
+from npuprof.ranks.entries import Entry, read_or_none
+from npuprof.ranks.members import Members
+from npuprof.ranks.pieces import PieceTask, read_pieces
+from npuprof.ranks.together import every_table
+from npuprof.sources.global_ranks import global_ranks_of
+from npuprof.sources.raw.metadata.dictionaries import hash_of
+
+if TYPE_CHECKING:
+    from npuprof.advice.job import JobFacts, Member
+
+_CALLED = {"duration_ns": "step"}
+FEW = 8
+"""So many ranks are read as a whole for findings; of more, those that may explain most."""
+
+
+def told_groups(infos: Iterable[Info]) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """Return kind and ranks of the groups that the metadata of runs names, by their key in ``communication``."""
+    found: dict[str, tuple[str, tuple[int, ...]]] = {}
+    for info in infos:
+        groups = info.metadata.get("parallel_group_info")
+        for name, group in groups.items() if isinstance(groups, dict) else ():
+            if isinstance(group, dict):
+                kind, ranks = group.get("group_name"), tuple(sorted(global_ranks_of(group.get("global_ranks"))))
+                key = str(name) if str(name).isdecimal() else str(hash_of(str(name)))
+                found[key] = (kind if isinstance(kind, str) else "", ranks)
+    return found
+
+
+def job_facts(runs: Members, whole: Collection[int] = ()) -> JobFacts:
+    """Return what rules about all ranks need.
+
+    Parameters
+    ----------
+    runs
+        The set.
+    whole
+        Ranks that are read as a whole; of others that were not read, only small files are.
+
+    Raises
+    ------
+    NpuprofError
+        If no run with a rank can be read.
+    """
+    from npuprof.advice.job import JobFacts
+
+    communication = runs._communication()
+    steps = runs._pieces("step_times")
+    entries = {rank: (row, runs._entries[row]) for rank, row in runs._newest().items()}
+    hosts = runs._hosts_of_ranks()
+    members = [
+        replace(member, host=hosts.get(rank))
+        for rank, (row, entry) in sorted(entries.items())
+        if (member := _member(rank, entry, steps.get(row), read=rank in whole)) is not None
+    ]
+    if not members:
+        raise NpuprofError("no run here has a rank: use advice() of a single run, runs.at(row)")
+    simulated = any(entry.known.simulated for _, entry in entries.values())
+    return JobFacts(members, communication, runs.absent, simulated=simulated, matrix=runs._matrix())
+
+
+def _member(rank: int, entry: Entry, steps: pd.DataFrame | None, *, read: bool) -> Member | None:
+    from npuprof.advice.facts import Facts
+    from npuprof.advice.findings import Advice
+    from npuprof.advice.job import Member
+
+    run = entry.profile if entry.profile is not None or (steps is not None and not read) else read_or_none(entry)
+    if run is not None:
+        return Member(rank, run.tables, run.accounting, run.advice())
+    if entry.problem or steps is None:
+        return None
+    tables = every_table({"step_times": steps})
+    accounting = account(tables, rank)
+    return Member(rank, tables, accounting, Advice(Facts(tables, entry.info, accounting), []))
+
+
+def explaining(facts: JobFacts) -> set[int]:
+    """Return the ranks that may explain most: of each stage the one with the most time outside collectives."""
+    own = facts.own_ns()
+    every = sorted(facts.members)
+    if len(every) <= FEW:
+        return set(every)
+    stages = [[rank for rank in stage if rank in own.index and rank in facts.members] for stage in facts.stages()]
+    slowest = [max(stage, key=lambda rank: own[rank]) for stage in stages if stage][:FEW]
+    return set(slowest or every[:1])
+
+
+def waits_caused(facts: JobFacts) -> pd.Series[int]:
+    """Return how long all ranks together wait in a step for the own time of each rank, by rank."""
+    from npuprof.analysis.rank_blame import blame_of
+
+    if facts.job is None:
+        nothing: pd.Series[int] = pd.Series(dtype="int64")
+        return nothing
+    roots = blame_of(facts.job).dropna(subset="root_rank")
+    caused: Any = roots.groupby(roots["root_rank"].astype("int64"))["wait_ns"].sum() // facts.steps
+    sums: pd.Series[int] = caused
+    return sums
+
+
+def step_window(rows: pd.DataFrame, step: int | None) -> tuple[pd.DataFrame, tuple[int, int], str]:
+    """Return the collectives of a step, its window on the common clock, and which step it is.
+
+    Parameters
+    ----------
+    rows
+        As :func:`npuprof.analysis.rank_waits.waits` returns them.
+    step
+        The step; the longest if None, or everything where there are no steps.
+
+    Raises
+    ------
+    NpuprofError
+        If there is no such step.
+    """
+    ends = rows["start_ns"] + rows["wait_ns"] + rows["moving_ns"]
+    known = rows["step"].notna()
+    if not known.any():
+        if step is not None:
+            raise NpuprofError("the collectives of these ranks belong to no step")
+        return rows, (int(rows["start_ns"].min()), int(ends.max())), ""
+    bounds = pd.DataFrame({"step": rows["step"], "start": rows["start_ns"], "end": ends})[known.to_numpy(bool)]
+    spans = bounds.groupby("step").agg({"start": "min", "end": "max"}).astype("int64").sort_values("start")
+    spans["start"] = spans["end"].shift(fill_value=int(spans["start"].iloc[0])).clip(upper=spans["start"])
+    if step is None:
+        step = int((spans["end"] - spans["start"]).idxmax())
+        which = f"step {step}" + (f", the longest of {len(spans)}" if len(spans) > 1 else "")
+    elif step not in spans.index:
+        raise NpuprofError(f"there is no step {step!r}: there are {', '.join(map(str, spans.index[:20]))}")
+    else:
+        which = f"step {step}"
+    chosen = rows[(rows["step"] == step).fillna(value=False).to_numpy(bool)]
+    return chosen, (int(spans["start"][step]), int(spans["end"][step])), which
+
+
+def compared(runs: Members, ranks: list[int]) -> pd.DataFrame:
+    """Return times of ranks beside each other; see :meth:`npuprof.ranks.answers.SetAnswers.compare`."""
+    from npuprof.analysis.rank_steps import ranks_by_step
+
+    newest = runs._newest()
+    for rank in ranks:
+        if rank not in newest:
+            raise KeyError(f"rank {rank} has no run here; there are {runs.ranks}")
+    steps = ranks_by_step(runs._step_parts(newest=True)).set_index("rank").drop(columns="step")
+    means = steps.groupby(level=0).mean().reindex(ranks).dropna(how="all")
+    rows = [(_CALLED.get(name, name.removesuffix("_ns")), "", means[name]) for name in means if means[name].any()]
+    facts = job_facts(runs)
+    for part, sums in (("outside collectives", facts.own_ns()), ("waits it causes", waits_caused(facts))):
+        if len(sums):
+            rows.append((part, "", sums.reindex(ranks).fillna(0)))
+    times = {rank: kernel_times(runs, newest[rank], facts.steps) for rank in ranks}
+    wide = pd.DataFrame({rank: own for rank, own in times.items() if len(own)}).fillna(0)
+    order = wide.max(axis=1).sort_values(ascending=False, kind="stable").index
+    rows += [("kernels", str(kind), wide.loc[kind]) for kind in order]
+    found = [
+        {"part": part, "name": name, "rank": int(rank), "time_ns": round(time), "median_ns": round(row.median())}
+        for part, name, row in rows
+        for rank, time in row.items()
+    ]
+    frame: pd.DataFrame = pd.DataFrame(found, columns=["part", "name", "rank", "time_ns", "median_ns"])
+    told: pd.DataFrame = frame.assign(delta_ns=frame["time_ns"] - frame["median_ns"])
+    return told
+
+
+def kernel_times(runs: Members, row: int, steps: int) -> pd.Series[float]:
+    """Return the time of kernels of a run in a step, by type; of a run that was not read, of its file of kernels."""
+    entry = runs._entries[row]
+    if entry.profile is not None:
+        kernels = entry.profile.kernels
+    else:
+        kernels = read_pieces([PieceTask(entry.run.source.name, entry.run.path.absolute(), "kernels")])[0].frame
+    sums: pd.Series[float] = kernels.groupby("op_type", observed=True)["duration_ns"].sum() / max(1, steps)
+    return sums
+
+
+def kernels_beside(runs: Members, rank: int) -> pd.DataFrame:
+    """Return the kernels of a rank beside those of a peer; see :meth:`npuprof.ranks.answers.SetAnswers.blame`."""
+    own, facts = runs[rank], job_facts(runs)
+    if facts.job is None:
+        raise NpuprofError("no two ranks have collectives in common: load the ranks of one job, collected at level 1")
+    alike = next((list(peers) for peers in facts.peers() if rank in peers), [])
+    others = [one for one in [*alike, *facts.members] if one != rank]
+    peer = next((one for one in dict.fromkeys(others) if len(runs[one].kernels)), None)
+    if peer is None or not len(own.kernels):
+        raise NpuprofError(f"rank {rank}, or every other rank, has no kernels: collect them on two ranks at least")
+    keys = ["op_type", "line"]
+    sides = [run.by("op_type", "line").set_index(keys)["total_ns"] // facts.steps for run in (own, runs[peer])]
+    beside = pd.concat(sides, axis=1, keys=["time_ns", "peer_ns"]).fillna(0).astype("int64").reset_index()
+    beside = beside.assign(delta_ns=beside["time_ns"] - beside["peer_ns"])
+    beside.insert(0, "root_rank", rank)
+    beside.insert(1, "peer", peer)
+    ordered: pd.DataFrame = beside.sort_values("delta_ns", ascending=False, ignore_index=True, key=abs)
+    return ordered

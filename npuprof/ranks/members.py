@@ -1,0 +1,48 @@
+"""What answers about a job need of the set of its ranks."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import pandas as pd
+
+from npuprof.info import Info
+from npuprof.profiles import Profile
+from npuprof.ranks.entries import Entry
+from npuprof.sources.base import PartName
+
+
+class Members(Protocol):
+    """The runs of a job's ranks, as :class:`npuprof.ranks.profile_set.ProfileSet` has them."""
+
+    _entries: list[Entry]
+
+    @property
+    def ranks(self) -> list[int]:
+        """The ranks that have a run, in order."""
+
+    @property
+    def absent(self) -> list[int]:
+        """The ranks without a run that any file refers to."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, rank: int) -> Profile: ...
+
+    def _communication(self) -> pd.DataFrame: ...
+
+    def _pieces(self, part: PartName) -> dict[int, pd.DataFrame]: ...
+
+    def _newest(self) -> dict[int, int]: ...
+
+    def _step_parts(self, *, newest: bool = False) -> pd.DataFrame: ...
+
+    def _hosts_of_ranks(self) -> dict[int, int | str]: ...
+
+    def _matrix(self) -> pd.DataFrame: ...
+
+    def _merged_info(self) -> Info: ...
+
+    def _transfers(self) -> list[tuple[dict[str, pd.DataFrame], dict[str, pd.DataFrame]]]: ...
+
+    def _pipeline(self, number: int, step: int | None) -> tuple[pd.DataFrame, str]: ...

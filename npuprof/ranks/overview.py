@@ -1,0 +1,149 @@
+"""A job at a glance: the verdict, findings about its ranks, its groups, and the parts of each step of each rank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from npuprof.advice.findings import Advice
+from npuprof.analysis.rank_groups import RankGroup, groups_by_kind, pipelines, rank_groups
+from npuprof.analysis.rank_steps import ranks_by_step
+from npuprof.errors import NpuprofError
+from npuprof.info import Info
+from npuprof.quantities import duration, formatted_ranks, printable, share
+from npuprof.ranks.job import job_facts, told_groups, waits_caused
+from npuprof.ranks.members import Members
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+    from npuprof.advice.job import JobFacts
+
+
+@dataclass(frozen=True)
+class Overview:
+    """What :meth:`npuprof.ranks.profile_set.ProfileSet.overview` returns.
+
+    Attributes
+    ----------
+    verdict
+        One line: how long a step is, and what makes it so.
+    advice
+        The findings about ranks, stages and waits.
+    steps
+        The parts of each step of each rank, see :func:`npuprof.analysis.rank_steps.ranks_by_step`.
+    groups
+        The groups that communicate.
+    communication
+        What that costs by kind of group, see :func:`npuprof.analysis.rank_groups.groups_by_kind`.
+    caused
+        How long all ranks wait in a step for the own time of each rank, by rank; empty without common collectives.
+    ranks, absent
+        The ranks that have a run, and those that other files refer to.
+    info
+        What the runs have in common.
+    """
+
+    verdict: str
+    advice: Advice | None
+    steps: pd.DataFrame
+    groups: list[RankGroup] = field(repr=False)
+    communication: pd.DataFrame
+    caused: pd.Series[int]
+    ranks: list[int]
+    absent: list[int]
+    info: Info = field(repr=False)
+
+    @property
+    def pipelines(self) -> list[tuple[int, ...]]:
+        """The ranks of each pipeline, by stage."""
+        return pipelines(self.groups, self.ranks)
+
+    def plot(self) -> go.Figure:
+        """Draw the steps of all ranks; see :func:`npuprof.figures.rank_steps.plot_rank_steps`."""
+        from npuprof.figures.rank_steps import plot_rank_steps
+
+        return plot_rank_steps(self.steps, self.caused, self.info, absent=self.absent[:64])
+
+    def lines(self) -> list[str]:
+        """Return the verdict, absent ranks, findings and kinds of groups as lines of text."""
+        lines = [self.verdict]
+        if self.absent:
+            lines.append(f"absent ranks: {formatted_ranks(self.absent)}")
+        if self.advice is not None:
+            lines += self.advice.lines()[1:]
+        kinds = (f"{kind} (waits {wait}, moves {moving} a step)" for kind, *_, wait, moving in self.kinds())
+        return lines + ([f"groups: {', '.join(kinds)}"] if len(self.communication) else [])
+
+    def kinds(self) -> list[tuple[str, ...]]:
+        """Return kind, origin, groups, ranks of the largest, operators, waiting and moving of each kind of group."""
+        times = [[duration(int(time)) for time in self.communication[name]] for name in ("wait_ns", "moving_ns")]
+        told = ["" if basis == "told" else "concluded from its ranks" for basis in self.communication["basis"]]
+        counts = [self.communication[name].astype(str).tolist() for name in ("groups", "size", "operators")]
+        return list(zip(self.communication["kind"].tolist(), told, *counts, *times, strict=True))
+
+    def __repr__(self) -> str:
+        return "\n".join(printable(line, 400) for line in self.lines())
+
+    def _repr_html_(self) -> str:
+        from npuprof.exports.set_overview import overview_html
+
+        return overview_html(self.verdict, self.advice, self.kinds(), formatted_ranks(self.absent), self.info)
+
+
+def overview(runs: Members) -> Overview:
+    """Look at all ranks of a set."""
+    info = runs._merged_info()
+    steps = ranks_by_step(runs._step_parts(newest=True))
+    try:
+        facts: JobFacts | None = job_facts(runs)
+    except NpuprofError:
+        facts = None
+    advice = None if facts is None else _about_ranks(facts)
+    if facts is None or facts.job is None:
+        groups, communication = [], groups_by_kind([], _no_waits(), 1)
+    else:
+        groups = rank_groups(facts.job.rows, told_groups(entry.known for entry in runs._entries))
+        communication = groups_by_kind(groups, facts.job.rows, facts.steps)
+    caused = pd.Series(dtype="int64") if facts is None else waits_caused(facts)
+    verdict = _verdict(runs, facts, advice, steps)
+    return Overview(verdict, advice, steps, groups, communication, caused, runs.ranks, runs.absent, info)
+
+
+def _no_waits() -> pd.DataFrame:
+    nothing: pd.DataFrame = pd.DataFrame(columns=["group", "rank", "wait_ns", "moving_ns"])
+    return nothing
+
+
+def _about_ranks(facts: JobFacts) -> Advice:
+    from npuprof.advice.job_findings import advise_job
+
+    return advise_job(facts)
+
+
+def _verdict(runs: Members, facts: JobFacts | None, advice: Advice | None, steps: pd.DataFrame) -> str:
+    """Return one line on the job: what stands out, or that nothing does, or why that cannot be told."""
+    if advice is None or facts is None:
+        return f"{len(runs)} runs, none with a known rank: nothing can be said about them together"
+    said = " · ".join([advice.headline(), *_shares(steps)])
+    if not advice.step_ns:
+        return f"{len(runs.ranks)} ranks without steps or device time: nothing can be said about them together"
+    if len(runs.ranks) == 1:
+        return f"One rank alone: {said}"
+    if facts.job is None:
+        return f"No two ranks have collectives in common: who waits for whom is not known. {said}"
+    if advice.fired:
+        return f"{advice.fired[0].title}. {said}"
+    if runs.absent:
+        return f"{len(runs.absent)} ranks are absent: who makes the others wait is not known. {said}"
+    return f"No rank, stage or wait stands out. {said}"
+
+
+def _shares(steps: pd.DataFrame) -> list[str]:
+    """Return the share of each part in the time of all steps of all ranks."""
+    whole = int(steps["duration_ns"].sum())
+    parts = [name for name in steps if str(name).endswith("_ns") and name != "duration_ns"]
+    sums = {str(name).removesuffix("_ns"): int(steps[name].sum()) for name in parts}
+    return [f"{name} {share(time, whole)}" for name, time in sums.items() if time]
