@@ -32,13 +32,13 @@ _ELSEWHERE = re.compile(r"aic_vec_.*|aiv_(mac|mte1|fixpipe)_.*")
 """Metrics of units that only the other kind of core has; they are written as 0."""
 
 
-def read_pmu(database: Database, strings: Names, kernels: Int64) -> dict[str, Any]:
+def read_pmu(database: Database, strings: Names, kernels: Int64, cores: Int64) -> dict[str, Any]:
     """Read the counters of kernels.
 
     Parameters
     ----------
-    kernels
-        ``globalTaskId`` of each kernel.
+    kernels, cores
+        ``globalTaskId`` and ``taskType`` of each kernel.
 
     Returns
     -------
@@ -51,6 +51,7 @@ def read_pmu(database: Database, strings: Names, kernels: Int64) -> dict[str, An
     database.accounts.leave_out(
         _TABLE, "a counter belongs to no kernel", int((kernel < 0).sum()), affects="the counters of kernels"
     )
+    _note_unmeasured(database, kernel, rows["value"], cores)
     codes, used = pd.factorize(rows["name"])
     if len(used) > _MAX_METRICS:
         database.notes.warning(database.path.name, f"{_TABLE}: only the first {_MAX_METRICS} metrics are read")
@@ -66,6 +67,23 @@ def read_pmu(database: Database, strings: Names, kernels: Int64) -> dict[str, An
         del columns[taken]
         database.notes.warning(database.path.name, f"{_TABLE}: a metric is named like the column {taken!r}; left out")
     return columns
+
+
+def _note_unmeasured(database: Database, kernel: Int64, values: Records, cores: Int64) -> None:
+    """Warn of kernels with fewer metrics than others of the same core have, or without any of their own core's."""
+    metrics, filled = (
+        np.bincount(kernel[rows], minlength=len(cores)) for rows in (kernel >= 0, (kernel >= 0) & (values != 0))
+    )
+    kinds, of = np.unique(cores, return_inverse=True)
+    most = np.zeros(len(kinds), np.int64)
+    np.maximum.at(most, of, metrics)
+    lost = "they were not recorded, or rows are missing; sums and averages of counters are those of the other kernels"
+    for message, lacking in (
+        ("lacks metrics of a kernel that it has of other kernels of the same core", metrics < most[of]),
+        ("has only zeros of a kernel, so not the metrics of its core", (metrics > 0) & (filled == 0)),
+    ):
+        if count := int(np.count_nonzero(lacking)):
+            database.notes.warning(database.path.name, f"{_TABLE} {message}: {lost}", count)
 
 
 def _column(name: str, values: Any) -> dict[str, Any]:
@@ -171,7 +189,7 @@ def kernels_table(database: Database, strings: Names, tasks: Tasks, collectives:
         **{name: strings.column(info[f"{side}{what}"], operand_text) for name, side, what in _OPERANDS},
         "wait_ns": _waits(chosen, collectives),
         "model_id": optional(tasks.rows["modelId"][row], SENTINELS),
-        **read_pmu(database, strings, info["globalTaskId"]),
+        **read_pmu(database, strings, info["globalTaskId"], info["taskType"]),
     }
     return tables.build("kernels", columns)
 

@@ -14,19 +14,22 @@ from npuprof.sources.columns.builders import optional
 from npuprof.sources.database.connection import Database
 
 MAX_TIME_NS = 4 * 10**18  # 2096; beyond it a time is damage
-_CENTURY_US = (10**15, MAX_TIME_NS // 1000)  # from 2001
+_CENTURY_S = (10**9, 4 * 10**9)  # from 2001
+_UNITS = {"microseconds": 10**6, "milliseconds": 10**3, "seconds": 1}
 _THREAD = 0xFFFFFFFF
 _ENOUGH_PAIRS = 1_000_000
 
 
 def _note_other_unit(database: Database, table: str, times: Records) -> None:
-    """Warn of times that are in 1970 in nanoseconds, and in this century in microseconds."""
-    if len(times) and _CENTURY_US[0] <= np.median(times) < _CENTURY_US[1]:
-        message = (
-            f"{table}: a time is in 1970 in nanoseconds, which databases have, and in this century in microseconds: "
-            "starts and durations may be a thousand times too small; export the result again"
-        )
-        database.notes.warning(database.path.name, message, len(times))
+    """Warn of times that are in 1970 in nanoseconds, and in this century in a coarser unit."""
+    middle = np.median(times) if len(times) else 0
+    for unit, per_second in _UNITS.items():
+        if _CENTURY_S[0] * per_second <= middle < _CENTURY_S[1] * per_second:
+            message = (
+                f"{table}: a time is in 1970 in nanoseconds, which databases have, and in this century in {unit}: starts "
+                f"and durations may be {10**9 // per_second:,} times too small; export the result again"
+            )
+            database.notes.warning(database.path.name, message, len(times))
 
 
 def in_order(database: Database, table: str, rows: dict[str, Records], affects: str) -> dict[str, Records]:

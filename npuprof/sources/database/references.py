@@ -1,4 +1,4 @@
-"""Missing or empty tables that rows of other tables refer to.
+"""Missing tables, and missing rows, that rows of other tables refer to.
 
 Source: sources/RESULTS.md sections 5.1 and 5.2.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from npuprof import tables
 from npuprof.sources.base import Decoded
@@ -90,36 +89,28 @@ def note_undescribed(database: Database, tasks: Tasks) -> None:
         database.notes.warning(database.path.name, message, count)
 
 
-def note_unlaunched(database: Database, kernels: pd.DataFrame) -> None:
-    """Warn of kernels without a CANN call, if the call of an earlier kernel of their stream is there.
+def note_unlaunched(database: Database, tasks: Tasks) -> None:
+    """Warn of kernels whose launch is not among the calls, if others' are.
 
-    The calls of the first kernels may precede the recording; a stream starts its kernels in the order of their calls.
-    Kernels of a model or a captured graph have no calls.
+    Connections are numbered in the order of the calls. A number below those of all calls may be that of a call before
+    the collection began, unless an operator has it; a task of a model is launched as a part of it.
     """
     calls = database.rows("CANN_API", ["connectionId"])["connectionId"]
-    launched = pd.Series(
-        np.isin(kernels["connection_id"].to_numpy(np.int64, na_value=ABSENT), np.setdiff1d(calls, _NONE))
-    )
-    earlier = launched.groupby([kernels["device_id"], kernels["stream_id"]], dropna=False).cummax()
-    if count := int((earlier & ~launched & kernels["model_id"].isna()).sum()):
-        message = (
-            "CANN_API has no call of a kernel, but the call of an earlier kernel of its stream: rows are missing, and "
-            "host times and launch delays are incomplete; export the result again"
-        )
-        database.notes.warning(database.path.name, message, count)
-
-
-def note_unmeasured(database: Database, kernels: pd.DataFrame) -> None:
-    """Warn of kernels without counters, if others of the same kind of core have them."""
-    counters = kernels.columns.difference([*(column.name for column in tables.SCHEMA["kernels"].columns), "model_id"])
-    measured = kernels[counters].notna().any(axis=1)
-    elsewhere = measured.groupby(kernels["core"].astype(object), dropna=False).transform("any")
-    if count := int((elsewhere & ~measured).sum()):
-        message = (
-            "TASK_PMU_INFO has no counters of a kernel, but those of others of the same kind of core: shares and "
-            "sums of counters are incomplete"
-        )
-        database.notes.warning(database.path.name, message, count)
+    calls = np.unique(calls[(calls >= 0) & (calls < FIRST_MARK_CONNECTION) & ~np.isin(calls, _NONE)])
+    if not len(calls):
+        return
+    launched = tasks.rows["connectionId"]
+    alone = np.isin(tasks.rows["modelId"], _NONE) & ~np.isin(launched, _NONE) & (launched < FIRST_MARK_CONNECTION)
+    kernels = alone & named(tasks.table["task_type"], lambda name: name.startswith(_KERNELS))
+    unknown = kernels & ~np.isin(launched, calls)
+    of_operators = database.rows("CONNECTION_IDS", ["connectionId"])["connectionId"]
+    early = int(np.count_nonzero(unknown & (launched < calls[0]) & ~np.isin(launched, of_operators)))
+    message = "CANN_API lacks the call that launched a kernel, which is before all that it has: made before the "
+    if early:
+        database.notes.info(database.path.name, f"{message}collection began, or its rows are missing", early)
+    if later := int(np.count_nonzero(unknown)) - early:
+        message = "CANN_API lacks the call that launched a kernel: counts and times of calls are too low, and the kernel "
+        database.notes.warning(database.path.name, f"{message}has no cause; export the result again", later)
 
 
 def _is_empty(database: Database, table: str) -> bool:

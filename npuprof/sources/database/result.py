@@ -26,13 +26,7 @@ from npuprof.sources.database.memory import allocations_table, memory_table
 from npuprof.sources.database.names import Names
 from npuprof.sources.database.overlap import overlap_of
 from npuprof.sources.database.passthrough import rest_of
-from npuprof.sources.database.references import (
-    kernels_of_tasks,
-    note_lacking,
-    note_undescribed,
-    note_unlaunched,
-    note_unmeasured,
-)
+from npuprof.sources.database.references import kernels_of_tasks, note_lacking, note_undescribed, note_unlaunched
 from npuprof.sources.database.versions import ReportDatabase, is_report, note_shape
 from npuprof.sources.text.vendor_sums import add_listed_operators
 
@@ -146,13 +140,12 @@ class Reading(ResultReading):
 
     def _device_tables(self, database: Database, strings: Names, tasks: Tasks) -> None:
         by_name = self.decoded.tables
+        note_unlaunched(database, tasks)
         collectives = by_name.get("communication")
         kernels = kernels_table(database, strings, tasks, collectives)
         if len(kernels):
             by_name["kernels"] = kernels
             note_undescribed(database, tasks)
-            note_unlaunched(database, kernels)
-            note_unmeasured(database, kernels)
         else:
             kernels_of_tasks(database, self.decoded)
         _name_items(by_name)

@@ -66,7 +66,8 @@ _SYNONYMS = {
 }
 _ALWAYS = ("op_type", "core", "wait", "block_num")  # in each version and at each level; others are required below
 _TOTALS = {"aicore_time_ns": "aic_total_time_ns", "aiv_time_ns": "aiv_total_time_ns"}  # as raw data names them
-_UNITS = {"us": "ns", "%": "percent", "gb/s": "gb_s", "kb": "kb", "mb/s": "mb_s"}
+_NANOSECONDS = {"ns": 1, "us": US_TO_NS, "ms": 1000 * US_TO_NS}
+_UNITS = {**dict.fromkeys(_NANOSECONDS, "ns"), "%": "percent", "gb/s": "gb_s", "kb": "kb", "mb/s": "mb_s"}
 _UNIT = re.compile(r"(.*?)\s*\(([^()]*)\)")
 _KNOWN = {"Infer ID", "Attr Info", *(name for names in _SYNONYMS.values() for name in names)}
 _COUNTER = re.compile(r"[a-z0-9]\S*|\w+_to_\w+\(.*\)")  # all other columns begin with a capital letter
@@ -201,8 +202,8 @@ def _counters(table: CsvTable, headers: dict[str, str]) -> dict[str, Any]:
             table.warn(f"the column {header!r} reads as {name!r}, which is another column; left out", 1)
         elif not _COUNTER.fullmatch(header) and not table.is_numeric(header):
             columns[name] = table.categories(header)
-        elif unit == "us":
-            columns[name] = table.scaled(header, US_TO_NS)
+        elif unit in _NANOSECONDS:
+            columns[name] = table.scaled(header, _NANOSECONDS[unit])
         elif name.endswith(("_cycles", "_id")):
             columns[name] = table.whole(header)
         else:

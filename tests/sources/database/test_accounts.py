@@ -16,7 +16,7 @@ from npuprof.sources import database
 from npuprof.sources.base import Decoded
 from npuprof.sources.database.connection import open_database
 from tests.budget import examples
-from tests.sources.database.maker import framework_database
+from tests.sources.database.maker import Maker, add_launches, framework_database
 
 _COMPUTED = {"links", "overlap"}  # of other tables
 _DAMAGE = ("NULL", "'word'", "-1", "1e300", "x'00ff'")
@@ -136,26 +136,45 @@ def test_kernels_that_nothing_describes_are_reported_with_their_number(whole: Pa
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("statement", "told"),
+    ("call", "severity", "words"),
+    [(5, "warning", "launched a kernel: counts and times"), (2, "info", "before the collection began")],
+)
+def test_kernels_that_no_call_launched_are_told_with_their_number(
+    tmp_path: Path, call: int, severity: str, words: str
+) -> None:
+    maker = Maker(tmp_path / "msprof_1.db")
+    add_launches(maker)
+    whole = maker.run("DELETE FROM CANN_API WHERE connectionId = 1").close()
+    assert not len(database.read(whole).notes)
+    with closing(sqlite3.connect(whole)) as connection:
+        connection.execute(f"DELETE FROM CANN_API WHERE connectionId = {call}")
+        connection.commit()
+    (note,) = database.read(whole).notes.to_frame().to_dict("records")
+    assert (note["severity"], note["count"]) == (severity, 1)
+    assert words in note["message"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("change", "words"),
     [
-        (
-            "DELETE FROM CANN_API WHERE connectionId = (SELECT connectionId FROM TASK WHERE {later})",
-            "no call of a kernel",
-        ),
-        ("UPDATE COMPUTE_TASK_INFO SET taskType = (SELECT min(taskType) FROM COMPUTE_TASK_INFO)", "no counters"),
+        ("DELETE FROM TASK_PMU_INFO WHERE globalTaskId = 3", "lacks metrics of a kernel"),
+        ("DELETE FROM TASK_PMU_INFO WHERE globalTaskId = 3 AND name % 2", "lacks metrics of a kernel"),
+        ("UPDATE TASK_PMU_INFO SET value = 0 WHERE globalTaskId = 3", "has only zeros of a kernel"),
     ],
 )
-def test_calls_and_counters_that_only_some_kernels_have_are_counted(tmp_path: Path, statement: str, told: str) -> None:
-    path = framework_database(tmp_path / "ascend_pytorch_profiler_3.db")
-    assert told not in " ".join(database.read(path).notes.to_frame()["message"])
-    kernels = database.read(path).tables["kernels"]
-    later = kernels[kernels["stream_id"].duplicated()].iloc[-1]
-    with closing(sqlite3.connect(path)) as connection:
-        rows = connection.execute(statement.format(later=f"startNs = {later['start_ns']}")).rowcount
+def test_kernels_without_the_metrics_of_others_of_their_core_are_told(tmp_path: Path, change: str, words: str) -> None:
+    maker = Maker(tmp_path / "msprof_1.db")
+    add_launches(maker)
+    maker.run("UPDATE COMPUTE_TASK_INFO SET taskType = (SELECT max(taskType) FROM COMPUTE_TASK_INFO)")
+    whole = maker.run("INSERT INTO TASK_PMU_INFO SELECT 3, name, value FROM TASK_PMU_INFO").close()
+    assert not len(database.read(whole).notes)
+    with closing(sqlite3.connect(whole)) as connection:
+        connection.execute(change)
         connection.commit()
-    assert rows
-    notes = database.read(path).notes.to_frame().query("severity == 'warning'")
-    assert notes[notes["message"].str.contains(told)]["count"].tolist() == [1]
+    (note,) = database.read(whole).notes.to_frame().to_dict("records")
+    assert (note["severity"], note["count"]) == ("warning", 1)
+    assert words in note["message"]
 
 
 @pytest.mark.slow

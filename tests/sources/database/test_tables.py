@@ -213,11 +213,15 @@ def test_a_column_of_a_later_version_is_reported_without_alarm(tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_times_in_microseconds_are_reported(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("unit", "times"), [("microseconds", 1_000), ("milliseconds", 1_000_000), ("seconds", 1_000_000_000)]
+)
+def test_times_in_another_unit_are_told(tmp_path: Path, unit: str, times: int) -> None:
     maker = Maker(tmp_path / "msprof_1.db")
     add_launches(maker)
     for table in ("TASK", "CANN_API"):
-        maker.run(f"UPDATE {table} SET startNs = startNs / 1000, endNs = endNs / 1000")
+        maker.run(f"UPDATE {table} SET startNs = startNs / {times}, endNs = endNs / {times}")
     notes = database.read(maker.close()).notes.to_frame().query("severity == 'warning'")
-    told = notes[notes["message"].str.contains("a thousand times too small")].set_index("message")["count"]
+    said = notes["message"].str.contains(f"in {unit}: starts and durations may be {times:,} times too small")
+    told = notes[said].set_index("message")["count"]
     assert [(message.split(":")[0], count) for message, count in told.items()] == [("TASK", 5), ("CANN_API", 5)]
