@@ -28,9 +28,9 @@ import npuprof
 from npuprof.simulator import npu
 from tests.fakes import FakeCollector
 
-def in_training():
-    end = time.monotonic() + 0.05
-    while time.monotonic() < end:
+def in_training():  # for as long as the sampler takes for some samples, however slow the machine is
+    enough, end = prof._run.sample_count + 4, time.monotonic() + 60
+    while prof._run.sample_count < enough and time.monotonic() < end:
         pass
 
 def kept():
