@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import io
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -12,15 +13,30 @@ if TYPE_CHECKING:
 
 _BLOCK_BYTES = 1 << 16
 MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-"""The first bytes of such a file."""
+HEAD_BYTES = 8
+"""As many first bytes as tell such a file."""
+_WITHOUT_MARK = {  # eight bytes that are four characters of ASCII
+    "utf-16-le": re.compile(rb"(?:[\t\n\r -~]\0){4}"),
+    "utf-16-be": re.compile(rb"(?:\0[\t\n\r -~]){4}"),
+}
 
 
-def as_utf8(content: bytes, mark: bytes = b"") -> bytes:
-    """Return text in UTF-16 as UTF-8, and any other unchanged; `mark` is the beginning of a file whose end it is."""
-    if not mark and not content.startswith(MARKS):
+def wide_encoding(head: bytes) -> str:
+    """Return the encoding of a file in UTF-16 by its first bytes, with a byte order mark or without; else no text."""
+    if head.startswith(MARKS):
+        return "utf-16"
+    return next((name for name, form in _WITHOUT_MARK.items() if form.match(head)), "")
+
+
+def as_utf8(content: bytes, head: bytes = b"") -> bytes:
+    """Return text in UTF-16 as UTF-8, and any other unchanged; `head` is the beginning of a file whose end it is."""
+    encoding = wide_encoding(head or content)
+    if not encoding:
         return content
-    text = mark + content[len(content) % 2 if mark else 0 :]
-    return text.decode("utf-16", "replace").encode("utf-8", "replace")
+    if head:
+        encoding = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}.get(head[:2], encoding)
+        content = content[len(content) % 2 :]
+    return content.decode(encoding, "replace").removeprefix("\ufeff").encode("utf-8", "replace")
 
 
 class Converted(io.RawIOBase):
@@ -56,9 +72,9 @@ class Converted(io.RawIOBase):
         return count
 
 
-def utf8_stream(stream: io.BufferedIOBase) -> io.BufferedReader:
-    """Return a stream of UTF-16 as one of UTF-8."""
-    decoder = codecs.getincrementaldecoder("utf-16")("replace")
+def utf8_stream(stream: io.BufferedIOBase, encoding: str) -> io.BufferedReader:
+    """Return a stream of UTF-16 as one of UTF-8; the encoding is that of :func:`wide_encoding`."""
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
     return io.BufferedReader(
         Converted(stream, lambda block: decoder.decode(block, not block).encode("utf-8", "replace"))
     )

@@ -10,7 +10,7 @@ import zlib
 from pathlib import Path
 
 from npuprof.errors import SourceError
-from npuprof.sources.files.converted import MARKS, as_utf8
+from npuprof.sources.files.converted import HEAD_BYTES, as_utf8, wide_encoding
 from npuprof.sources.files.memory_limit import free_memory, refuse_too_large
 
 _MAGIC = b"\x1f\x8b"
@@ -30,33 +30,36 @@ def is_zipped(path: Path) -> bool:
 def is_plain(path: Path) -> bool:
     """Return whether the bytes of a file are its text: neither an archive nor UTF-16."""
     with path.open("rb") as file:
-        return not file.read(len(_MAGIC)).startswith((_MAGIC, *MARKS))
+        head = file.read(HEAD_BYTES)
+    return not head.startswith(_MAGIC) and not wide_encoding(head)
 
 
 def read_head(path: Path, size: int) -> bytes:
     """Return the first bytes of a file's content, `size` at most; fewer where an archive is damaged."""
     if is_zipped(path):
-        return as_utf8(_unzipped(path, size)[0])[:size]
+        return as_utf8(_unzipped(path, max(size, HEAD_BYTES))[0])[:size]
     with path.open("rb") as file:
-        return as_utf8(file.read(size))[:size]
+        return as_utf8(file.read(max(size, HEAD_BYTES)))[:size]
 
 
 def read_tail(path: Path, size: int) -> bytes:
     """Return the last bytes of a file's content, `size` at most; of a damaged or huge archive, those before that."""
     if not is_zipped(path):
         with path.open("rb") as file:
-            head = file.read(len(MARKS[0]))
+            head = file.read(HEAD_BYTES)
             file.seek(max(path.stat().st_size - size, 0))
-            return as_utf8(file.read(size), head if head in MARKS else b"")
-    tail, left = b"", _MAX_SEARCHED_BYTES
+            return as_utf8(file.read(size), head)
+    head = tail = b""
+    left = _MAX_SEARCHED_BYTES
     try:
         with gzip.open(path, "rb") as stream:
             while left > 0 and (part := stream.read1(_BLOCK_BYTES)):
+                head = head or part[:HEAD_BYTES]
                 tail = (tail + part)[-size:]
                 left -= len(part)
     except _DAMAGE:
         pass  # reported by the reader of the whole file
-    return tail
+    return as_utf8(tail, head)
 
 
 def read_whole(path: Path, max_bytes: int) -> tuple[bytes, str]:

@@ -54,7 +54,7 @@ class CsvTable:
     Parameters
     ----------
     path
-        The file: comma separated with a header, CRLF or LF, in UTF-8 or, with a byte order mark, in UTF-16.
+        The file: comma separated with a header, CRLF or LF, in UTF-8 or UTF-16.
     notes
         Counts rows of the wrong length and cells that are blank or cannot be read.
     may_be_blank

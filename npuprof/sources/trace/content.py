@@ -13,7 +13,7 @@ import zlib
 from contextlib import suppress
 from typing import Any, cast
 
-from npuprof.sources.files.converted import MARKS, Converted, utf8_stream
+from npuprof.sources.files.converted import HEAD_BYTES, Converted, utf8_stream, wide_encoding
 
 KEY = rb'"(?:ph|name|pid|tid|ts|dur|cat|id|args|bp)"\s*:'
 """A key that an event begins with."""
@@ -49,8 +49,8 @@ def _decoded(file: io.BufferedReader) -> io.BufferedIOBase:
     def unpacked() -> io.BufferedIOBase:
         return cast("io.BufferedIOBase", gzip.GzipFile(fileobj=file)) if is_archive(file) else file
 
-    head = _head(unpacked(), len(MARKS[0]))
-    return utf8_stream(unpacked()) if head in MARKS else unpacked()
+    encoding = wide_encoding(_head(unpacked(), HEAD_BYTES))
+    return utf8_stream(unpacked(), encoding) if encoding else unpacked()
 
 
 def _head(stream: io.BufferedIOBase, size: int = _HEAD_BYTES) -> bytes:

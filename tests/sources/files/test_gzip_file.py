@@ -14,7 +14,7 @@ import pytest
 
 from npuprof.errors import SourceError
 from npuprof.sources.files import gzip_file, memory_limit
-from npuprof.sources.files.gzip_file import is_zipped, read_head, read_tail, read_whole
+from npuprof.sources.files.gzip_file import is_plain, is_zipped, read_head, read_tail, read_whole
 
 HEAVY = pytest.mark.skipif(not os.environ.get("NPUPROF_HEAVY"), reason="set NPUPROF_HEAVY=1")
 CONTENT = b"".join(b"%d,%d\n" % (number, number * number) for number in range(20_000))
@@ -32,6 +32,26 @@ def test_the_content_is_the_same(path: Path) -> None:
     assert read_head(path, 100) == CONTENT[:100]
     assert read_whole(path, len(CONTENT)) == (CONTENT, "")
     assert is_zipped(path) == (path.read_bytes() != CONTENT)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_utf_16_is_read_as_utf_8_with_a_mark_and_without(tmp_path: Path, encoding: str, packed: bool) -> None:
+    path, text = tmp_path / "file.csv", "Name,Größe\r\né𝄞,1\r\n"
+    content = text.encode(encoding)
+    path.write_bytes(gzip.compress(content) if packed else content)
+    assert not is_plain(path)
+    assert read_head(path, 3) == b"Nam"
+    assert read_whole(path, 1000) == (text.encode(), "")
+    assert read_tail(path, 8) == b",1\r\n"
+
+
+@pytest.mark.parametrize("content", [b"", b"a", b"a\0b", b"\0\0\0\0\0\0\0\0", b"a\0b\0c\0\1\0", b"Name,Gr\0e\r\n"])
+def test_bytes_that_are_no_utf_16_stay_as_they_are(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "file.csv"
+    path.write_bytes(content)
+    assert is_plain(path)
+    assert read_whole(path, 1000)[0] == read_head(path, 1000) == read_tail(path, 1000) == content
 
 
 @pytest.mark.slow

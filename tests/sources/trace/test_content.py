@@ -32,6 +32,8 @@ _FORMS: dict[str, Callable[[Path], bytes]] = {
     "lines, packed": lambda path: gzip.compress(_lines("\n")(path)),
     "UTF-16": lambda path: path.read_text().encode("utf-16"),
     "UTF-16, big end first": lambda path: b"\xfe\xff" + path.read_text().encode("utf-16-be"),
+    "UTF-16 without a mark": lambda path: path.read_text().encode("utf-16-le"),
+    "UTF-16 without a mark, big end first, lines": lambda path: _lines("\n")(path).decode().encode("utf-16-be"),
     "UTF-16, packed lines": lambda path: gzip.compress(_lines("\n")(path).decode().encode("utf-16")),
 }
 
@@ -65,15 +67,15 @@ def test_a_trace_of_torch_with_a_line_for_each_event_is_one_of_torch(tmp_path: P
     rows=st.lists(st.sampled_from(_EVENTS), min_size=1, max_size=6, unique_by=lambda row: str(row["name"])),
     between=st.sampled_from(["\n", "\r\n", ",\n", "\n\n", " \n "]),
     end=st.sampled_from(["", "\n", ",\n"]),
-    wide=st.booleans(),
+    encoding=st.sampled_from(["utf-8", "utf-16", "utf-16-le", "utf-16-be"]),
     chunk_bytes=st.sampled_from([1, 7, 40, 1 << 20]),
 )
 def test_each_line_is_an_event_whatever_its_text(
-    tmp_path: Path, rows: list[dict[str, object]], between: str, end: str, wide: bool, chunk_bytes: int
+    tmp_path: Path, rows: list[dict[str, object]], between: str, end: str, encoding: str, chunk_bytes: int
 ) -> None:
     path, notes = tmp_path / "t.json", Notes()
     text = between.join(json.dumps(row, ensure_ascii=False) for row in rows) + end
-    path.write_bytes(text.encode("utf-16" if wide else "utf-8"))
+    path.write_bytes(text.encode(encoding))
     assert is_trace(path)
     found = [event.name for batch in read_events(path, notes, chunk_bytes) for event in batch]
     assert found == [row["name"] for row in rows]
