@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
 from npuprof.errors import SourceError
 from npuprof.info import Info
+from npuprof.notes import Notes
 from npuprof.profiles import Profile
+from npuprof.ranks.rank_discovery import formatted_ranks
 from npuprof.ranks.tasks import Failure, Task, unexpected
 from npuprof.sources.cluster.analysis import CLUSTER_ANALYSIS
 from npuprof.sources.decoding import called_as_given, decode_run
@@ -66,6 +69,26 @@ class Entry:
         if self.problem:
             return "failed"
         return "found" if self.profile is None else "loaded"
+
+
+def note_sessions(entries: Sequence[Entry], notes: Notes) -> None:
+    """Note ranks with several runs: how many, whether other ranks have as many, and which are one run twice."""
+    of_ranks = Counter(entry.info.rank for entry in entries if entry.info.rank is not None)
+    if max(of_ranks.values(), default=0) < 2:
+        return
+    shown = "the newest is runs[rank], tables of the set hold all; their column `run` and at(row) tell one from another"
+    by_count = {count: [rank for rank in of_ranks if of_ranks[rank] == count] for count in sorted({*of_ranks.values()})}
+    if len(by_count) == 1:
+        notes.info("ranks", f"each rank has {max(by_count)} runs: {shown}", len(of_ranks))
+    else:
+        told = "; ".join(f"{count} of rank {formatted_ranks(ranks)}" for count, ranks in by_count.items())
+        several = sum(len(ranks) for count, ranks in by_count.items() if count > 1)
+        notes.warning("ranks", f"ranks have different numbers of runs, so that sums differ: {told}; {shown}", several)
+    starts = Counter((entry.info.rank, entry.info.started_ns) for entry in entries)
+    for (rank, start_ns), count in starts.items():
+        if rank is not None and start_ns is not None and count > 1:
+            twice = "runs of this rank began at the same nanosecond: they are copies of one, which the set counts again"
+            notes.warning(f"rank {rank}", twice, count)
 
 
 def describe(run: Run, selection: Selection | None) -> Entry:

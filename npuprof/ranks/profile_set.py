@@ -24,7 +24,7 @@ from npuprof.profiles import Exports, Profile
 from npuprof.quantities import formatted_ranks
 from npuprof.ranks.answers import SetAnswers
 from npuprof.ranks.clocks import Boot, RunClock, boot_of, clock_table, run_clocks, same_clocks
-from npuprof.ranks.entries import Entry, describe, read, read_apart, read_or_none
+from npuprof.ranks.entries import Entry, describe, note_sessions, read, read_apart, read_or_none
 from npuprof.ranks.executors import active_client
 from npuprof.ranks.figures import SetFigures
 from npuprof.ranks.job import FEW
@@ -197,7 +197,7 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
 
     @property
     def notes(self) -> pd.DataFrame:
-        """Problems of the search, absent and failed ranks: severity, source, message, count."""
+        """Problems of the search, absent and failed ranks, ranks with several runs: severity, source, message, count."""
         notes = Notes()
         for problem in self._problems:
             notes.warning(self.root.name, problem)
@@ -231,6 +231,7 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
                     add(where, f"{source}: {message}", count)
         for which, problem in self.failed.items():
             notes.error(f"rank {which}" if isinstance(which, int) else which, problem)
+        note_sessions(self._entries, notes)
         return notes.to_frame()
 
     def at(self, row: int) -> Profile:

@@ -63,6 +63,26 @@ def four(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def _told_of_sessions(runs: ProfileSet) -> list[tuple[str, str, int]]:
+    notes = runs.notes[runs.notes["message"].str.contains("runs")]
+    return [(severity, message.split(";")[0].split(":")[-1].strip(), count)
+            for severity, _, message, count in notes.to_numpy().tolist() if "there is no run" not in message]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_ranks_with_several_runs_are_told(tmp_path: Path) -> None:
+    for rank in (0, 1):
+        _torch(tmp_path / f"{rank}_first_ascend_pt", rank, world=2)
+    assert _told_of_sessions(_open(tmp_path)) == []
+    _torch(tmp_path / "0_second_ascend_pt", 0, 1_763_600_009_000_000_000, 2)
+    assert _told_of_sessions(_open(tmp_path)) == [("warning", "1 of rank 1", 1)]
+    _torch(tmp_path / "1_second_ascend_pt", 1, 1_763_600_009_000_000_000, 2)
+    assert [(severity, count) for severity, _, count in _told_of_sessions(_open(tmp_path))] == [("info", 2)]
+    _torch(tmp_path / "copies" / "1_second_ascend_pt", 1, 1_763_600_009_000_000_000, 2)
+    (_, copies) = _told_of_sessions(_open(tmp_path))
+    assert copies == ("warning", "they are copies of one, which the set counts again", 2)
+
+
 def test_info_lists_a_row_for_each_rank_and_session(four: Path) -> None:
     info = _open(four).info
     assert info["rank"].tolist() == [0, 1, 1, 3, pd.NA]
@@ -94,7 +114,7 @@ def test_ranks_that_failed_or_are_absent_are_reported(four: Path) -> None:
     assert list(runs.failed) == [3]
     assert runs.info["state"].tolist()[3] == "failed"
     assert len(list(runs)) == 4
-    assert set(runs.notes["source"]) == {"rank 2", "rank 3"}
+    assert set(runs.notes["source"]) == {"rank 2", "rank 3", "ranks"}
 
 
 @pytest.mark.slow
