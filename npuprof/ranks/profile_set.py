@@ -197,7 +197,7 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
 
     @property
     def notes(self) -> pd.DataFrame:
-        """Problems of the search, absent and failed ranks, ranks with several runs: severity, source, message, count."""
+        """Problems of the search, ranks that are absent, failed or have many runs: severity, source, message, count."""
         notes = Notes()
         for problem in self._problems:
             notes.warning(self.root.name, problem)

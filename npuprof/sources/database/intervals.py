@@ -26,8 +26,8 @@ def _note_other_unit(database: Database, table: str, times: Records) -> None:
     for unit, per_second in _UNITS.items():
         if _CENTURY_S[0] * per_second <= middle < _CENTURY_S[1] * per_second:
             message = (
-                f"{table}: a time is in 1970 in nanoseconds, which databases have, and in this century in {unit}: starts "
-                f"and durations may be {10**9 // per_second:,} times too small; export the result again"
+                f"{table}: a time is in 1970 in nanoseconds, which databases have, and in this century in {unit}: "
+                f"starts and durations may be {10**9 // per_second:,} times too small; export the result again"
             )
             database.notes.warning(database.path.name, message, len(times))
 

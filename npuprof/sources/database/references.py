@@ -109,8 +109,8 @@ def note_unlaunched(database: Database, tasks: Tasks) -> None:
     if early:
         database.notes.info(database.path.name, f"{message}collection began, or its rows are missing", early)
     if later := int(np.count_nonzero(unknown)) - early:
-        message = "CANN_API lacks the call that launched a kernel: counts and times of calls are too low, and the kernel "
-        database.notes.warning(database.path.name, f"{message}has no cause; export the result again", later)
+        message = "CANN_API lacks the call that launched a kernel: counts and times of calls are too low"
+        database.notes.warning(database.path.name, f"{message}; export the result again", later)
 
 
 def _is_empty(database: Database, table: str) -> bool:
