@@ -11,7 +11,7 @@ from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.notes import Notes
 from npuprof.profiles import Profile
-from npuprof.ranks.rank_discovery import formatted_ranks
+from npuprof.quantities import formatted_ranks
 from npuprof.ranks.tasks import Failure, Task, unexpected
 from npuprof.sources.cluster.analysis import CLUSTER_ANALYSIS
 from npuprof.sources.decoding import called_as_given, decode_run
