@@ -70,7 +70,7 @@ def _told_of_sessions(runs: ProfileSet) -> list[tuple[str, str, int]]:
 
 
 @pytest.mark.slow
-def test_ranks_with_several_runs_are_told(tmp_path: Path) -> None:
+def test_ranks_with_several_runs_are_reported(tmp_path: Path) -> None:
     for rank in (0, 1):
         _torch(tmp_path / f"{rank}_first_ascend_pt", rank, world=2)
     assert _told_of_sessions(_open(tmp_path)) == []

@@ -139,7 +139,7 @@ def test_kernels_that_nothing_describes_are_reported_with_their_number(whole: Pa
     ("call", "severity", "words"),
     [(5, "warning", "launched a kernel: counts and times"), (2, "info", "before the collection began")],
 )
-def test_kernels_that_no_call_launched_are_told_with_their_number(
+def test_kernels_that_no_call_launched_are_reported_with_their_number(
     tmp_path: Path, call: int, severity: str, words: str
 ) -> None:
     maker = Maker(tmp_path / "msprof_1.db")
@@ -163,7 +163,7 @@ def test_kernels_that_no_call_launched_are_told_with_their_number(
         ("UPDATE TASK_PMU_INFO SET value = 0 WHERE globalTaskId = 3", "has only zeros of a kernel"),
     ],
 )
-def test_kernels_without_the_metrics_of_others_of_their_core_are_told(tmp_path: Path, change: str, words: str) -> None:
+def test_kernels_without_metrics_of_others_of_their_core_are_reported(tmp_path: Path, change: str, words: str) -> None:
     maker = Maker(tmp_path / "msprof_1.db")
     add_launches(maker)
     maker.run("UPDATE COMPUTE_TASK_INFO SET taskType = (SELECT max(taskType) FROM COMPUTE_TASK_INFO)")

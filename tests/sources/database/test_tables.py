@@ -216,7 +216,7 @@ def test_a_column_of_a_later_version_is_reported_without_alarm(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("unit", "times"), [("microseconds", 1_000), ("milliseconds", 1_000_000), ("seconds", 1_000_000_000)]
 )
-def test_times_in_another_unit_are_told(tmp_path: Path, unit: str, times: int) -> None:
+def test_times_in_another_unit_are_reported(tmp_path: Path, unit: str, times: int) -> None:
     maker = Maker(tmp_path / "msprof_1.db")
     add_launches(maker)
     for table in ("TASK", "CANN_API"):
