@@ -263,7 +263,7 @@ class PanelController:
         """Open a recording, a result or a file; the state shows a failure."""
         self._clear()
         if not path.strip():
-            self._failure = "type the path of a recording, a result directory or a file"
+            self._note = "type the path of a recording, a result directory or a file"
         else:
             self._read(path.strip(), lambda: _opened(path.strip()))
         self._changed()
@@ -315,7 +315,10 @@ class PanelController:
                 self.opened = opened if opened is not None else self.opened
             except Exception as error:  # noqa: BLE001 - shown by the state
                 why = str(error) if isinstance(error, NpuprofError) else describe_failure(error)
-                self._failure = f"{why}; {kept}" if kept else why
+                if kept:
+                    self._failure = f"{why}; {kept}"
+                else:
+                    self._note = f"not opened: {why}"
             finally:
                 self._readings.remove(reading)
                 self._changed()
