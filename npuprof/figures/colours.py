@@ -50,14 +50,14 @@ FAMILIES: Mapping[str, Family] = {
     "movement": Family("data movement", "#f0e442"),
     "communication": Family("communication", "#d55e00"),
     "wait": Family("waiting", "#c8c8c8"),
-    "computing": Family("device computes", "#3a8fb7"),
+    "computing": Family("device computes", "#00563f", ink="#ffffff"),
 }
 """The families by key, in legend order."""
 
 PARTS: Mapping[str, str] = {
     "computing": FAMILIES["computing"].colour,
     "waiting": "#e69f00",
-    "moving": FAMILIES["communication"].colour,
+    "moving": FAMILIES["api"].colour,
     "communication": FAMILIES["communication"].colour,
     "copy": FAMILIES["movement"].colour,
     "idle": "rgba(128,128,128,.3)",
