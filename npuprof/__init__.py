@@ -123,10 +123,10 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *_HOMES, "__version__"})
 
 
-def _explorer(shown: Profile | ProfileSet, finding: Finding | None) -> Widget:
+def _explorer(shown: Profile | ProfileSet, finding: Finding | None, window: tuple[int, int] | None) -> Widget:
     from npuprof.notebook.views import explore
 
-    return explore(shown, finding)
+    return explore(shown, finding, window)
 
 
 def _cell_display() -> CellBar | None:

@@ -342,7 +342,7 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
         names = (self.info.name, other.info.name)
         return Comparison.of([self], [other], names if all(names) and names[0] != names[1] else ("a", "b"))
 
-    def explore(self, finding: Finding | None = None) -> Widget:
+    def explore(self, finding: Finding | None = None, *, window: tuple[int, int] | None = None) -> Widget:
         """Return the explorer, a live view with a tab for each kind of data, for the last line of a cell.
 
         It needs a running kernel; for saved notebooks, use the report or :meth:`to_html`.
@@ -351,8 +351,10 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
         ----------
         finding
             One of :meth:`advice`, whose evidence is shown first; see :meth:`npuprof.advice.finding.Finding.show`.
+        window
+            Start and end of what the timeline shows, epoch nanoseconds; it is opened then.
         """
-        return interactive.explorer(self, finding)
+        return interactive.explorer(self, finding, window)
 
     def to_html(self, path: str | PathLike[str]) -> Path:
         """Write a self-contained page with the summary, both figures and the notes; return its path."""

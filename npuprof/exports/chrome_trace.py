@@ -114,6 +114,9 @@ _LANES = (
     ),
     _Lane("overlap", "Overlap Analysis", 8, "kind", "{}", {"kind": "kind"}, "overlap"),
 )
+TABLES = (*(lane.table for lane in _LANES), "counters")
+"""The tables whose rows become events."""
+
 _NAMES = {"steps": "step", "marks": "message", "overlap": "kind"}
 
 

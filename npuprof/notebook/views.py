@@ -38,8 +38,10 @@ def panel() -> Widget:
     return panel_of(shell, magics.controller)
 
 
-def explore(shown: Profile | ProfileSet, finding: Finding | None = None) -> Widget:
-    """Return the explorer of a run, or of a set of runs, opened at the evidence of a finding if one is given."""
+def explore(
+    shown: Profile | ProfileSet, finding: Finding | None = None, window: tuple[int, int] | None = None
+) -> Widget:
+    """Return the explorer of a run, or of a set of runs, opened at the evidence of a finding or a window."""
     from npuprof.notebook.explorer.set_explorer import SetExplorer
     from npuprof.notebook.explorer.tabs import explorer_of
     from npuprof.profiles import Profile
@@ -47,4 +49,7 @@ def explore(shown: Profile | ProfileSet, finding: Finding | None = None) -> Widg
     explorer = explorer_of(shown) if isinstance(shown, Profile) else SetExplorer(shown)
     if finding is not None:
         explorer.open_at(finding)
+    if window is not None:
+        explorer.timeline.show(*window)
+        explorer.open("Timeline")
     return explorer.widget

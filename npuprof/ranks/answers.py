@@ -39,7 +39,7 @@ class SetAnswers(Members, ABC):
         """Stack one table of every run."""
 
     @abstractmethod
-    def explore(self, finding: Finding | None = None) -> Widget:
+    def explore(self, finding: Finding | None = None, *, window: tuple[int, int] | None = None) -> Widget:
         """Return the explorer of the set."""
 
     if TYPE_CHECKING:

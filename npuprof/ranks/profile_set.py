@@ -467,15 +467,17 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
     def _ipython_display_(self) -> None:
         interactive.show_set(self)
 
-    def explore(self, finding: Finding | None = None) -> Widget:
+    def explore(self, finding: Finding | None = None, *, window: tuple[int, int] | None = None) -> Widget:
         """Return the explorer of the set: each run, and figures of all ranks.
 
         Parameters
         ----------
         finding
             One of :meth:`advice`, whose evidence is shown first; see :meth:`npuprof.advice.finding.Finding.show`.
+        window
+            Start and end of what the timeline shows, epoch nanoseconds; it is opened then.
         """
-        return interactive.explorer(self, finding)
+        return interactive.explorer(self, finding, window)
 
     def __len__(self) -> int:
         return len(self._entries)

@@ -130,21 +130,23 @@ class Timeline(Observable):
 
     # What there is to see
 
-    def answer(self, start_ns: int, end_ns: int, pixels: int, lanes: Sequence[int] | None = None) -> Answer:
-        """Return the bars of a window that is drawn that many pixels wide, on the given lanes, or on all."""
+    def answer(
+        self, start_ns: int, end_ns: int, pixels: int, lanes: Sequence[int] | None = None, most: int = _MOST_COLUMNS
+    ) -> Answer:
+        """Return the bars of a window that is drawn that many pixels wide, at most `most`; on all lanes, or on some."""
         shown = None
         if lanes is not None:
             shown = np.zeros(len(self._index.lanes), bool)
             shown[[lane for lane in lanes if 0 <= lane < len(shown)]] = True
-        most = max(_MOST_COLUMNS, len(self._index.lanes))
+        most = max(most, len(self._index.lanes))
         bars = self._index.within(start_ns, end_ns, pixels=pixels, most=most, shown=shown)
         lit = None if self.matches is None else self._index.held(bars, self._found) > 0
         exact = len(bars) == self._index.elements_within(start_ns, end_ns, shown)
         return Answer(start_ns, end_ns, columns(bars, self.labels, self.origin, lit), exact)
 
-    def overview(self) -> Overview:
-        """Return what the devices did over the whole run."""
-        return overview(self.tables, *self.whole, _OVERVIEW_COLUMNS)
+    def overview(self, start_ns: int, end_ns: int) -> Overview:
+        """Return what the devices did in a window."""
+        return overview(self.tables, start_ns, end_ns, _OVERVIEW_COLUMNS)
 
     def summary(self, start_ns: int, end_ns: int) -> RangeSummary:
         """Return what is in a range: by name, by lane, and what the devices did."""

@@ -57,7 +57,7 @@ def _measure(slices: int) -> None:
     timeline.show_all()
     print(f"search {_measured_ms(lambda: timeline.search('Softmax')):.0f} ms")
     print(f"next match {_measured_ms(timeline.next_match):.0f} ms")
-    print(f"overview {_measured_ms(timeline.overview):.0f} ms")
+    print(f"overview {_measured_ms(lambda: timeline.overview(*timeline.whole)):.0f} ms")
     print(f"sums of the whole run {_measured_ms(lambda: timeline.summary(start, end)):.0f} ms")
     print(f"arrows, first time {_measured_ms(timeline.arrows):.0f} ms")
     timeline.step(1)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
@@ -267,3 +270,78 @@ def test_hostile_names_stay_text_and_no_answer_is_said(open_timeline: Open) -> N
     page.locator(".failed").wait_for(state="hidden")
     assert timeline.selected is not None
     assert np.isfinite(shown.window).all()
+
+
+def _exported(shown: CanvasPage, what: str, to: Path) -> Path:
+    """Choose a file of the menu, and return where it was saved."""
+    page = shown.page
+    with page.expect_download() as waiting:
+        page.locator("summary", has_text="Export").click()
+        page.get_by_role("button", name=what).click()
+    waiting.value.save_as(to / waiting.value.suggested_filename)
+    shown.settle()
+    return to / str(waiting.value.suggested_filename)
+
+
+def test_the_window_is_taken_along(open_timeline: Open, browser: Any, tmp_path: Path) -> None:
+    shown = open_timeline(kernel_names=["MatMulV3_ND_FP16", _HOSTILE, "</script><script>window.pwned=3</script>"])
+    timeline = shown.view._timeline
+    shown.page.mouse.click(shown.box["x"] + 300, shown.box["y"] + 60)
+    shown.press("0", *"wwwww")
+    low, high = (round(moment) + timeline.origin for moment in shown.window)
+
+    picture = _exported(shown, "PNG", tmp_path).read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    wide = int.from_bytes(picture[16:20], "big")
+    assert wide == pytest.approx(2 * (176 + shown.box["width"]), abs=2)
+
+    drawing = ElementTree.parse(_exported(shown, "SVG", tmp_path)).getroot()  # it is well-formed
+    texts = [one.text or "" for one in drawing.iter("{http://www.w3.org/2000/svg}text")]
+    assert any("stream 2" in text for text in texts)
+    assert any(text.startswith("MatMul") for text in texts)
+    assert len(drawing.findall("{http://www.w3.org/2000/svg}rect")) > 100
+
+    trace = json.loads(_exported(shown, "Chrome trace", tmp_path).read_text())["traceEvents"]
+    slices = [(float(one["ts"]) * 1e3, float(one["dur"]) * 1e3) for one in trace if one["ph"] == "X"]
+    assert all(start < high + 1e3 and start + long > low - 1e3 for start, long in slices)
+    tasks = timeline.tables["tasks"]
+    inside = (tasks["start_ns"] < high) & (tasks["start_ns"] + tasks["duration_ns"] >= low)
+    named = [one for one in trace if one["ph"] == "X" and "Task Type" in one["args"]]
+    assert 0 < int(inside.sum()) == len(named) < len(tasks)
+
+    shown.page.locator("summary", has_text="Export").click()
+    shown.page.get_by_role("button", name="Line of code").click()
+    line = shown.page.locator(".copied code").inner_text()
+    restored: list[tuple[int, int]] = []
+    run = SimpleNamespace(explore=lambda *, window: restored.append(window))
+    exec(line, {"run": run})
+    assert restored == [timeline.window]
+
+    _moves_alone(browser, _exported(shown, "HTML", tmp_path), tmp_path)
+    assert shown.errors == []
+
+
+def _moves_alone(browser: Any, saved: Path, to: Path) -> None:
+    """Check that a saved page shows the window, moves and tells, without a network."""
+    context = browser.new_context(offline=True, viewport={"width": 900, "height": 700})
+    page = context.new_page()
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(saved.as_uri())
+    root = page.locator(".npuprof-timeline[data-drawn]")
+    root.wait_for()
+    window = root.get_attribute("data-window")
+    box = page.locator(".stick > canvas").last.bounding_box()
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + 60)
+    page.keyboard.press("w")
+    page.keyboard.press("d")
+    page.keyboard.press("r")
+    page.wait_for_function(
+        "before => document.querySelector('.npuprof-timeline').dataset.window !== before", arg=window
+    )
+    page.locator(".panel.range td", has_text="MatMulV3_ND_FP16").first.wait_for()
+    page.screenshot(path=to / "alone.png")
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 900
+    assert page.evaluate("() => window.pwned") is None
+    assert errors == []
+    context.close()

@@ -297,7 +297,7 @@ def test_an_empty_run_is_an_empty_timeline() -> None:
 
     assert timeline.empty
     assert len(_columns(timeline)) == 0
-    assert timeline.overview().devices == 0
+    assert timeline.overview(*timeline.whole).devices == 0
     assert timeline.summary(*timeline.whole).by_name == ()
     for to in ("kernel", "gap", "step", "same"):
         assert timeline.jump(to)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,9 @@ import pandas as pd
 from npuprof.errors import NpuprofError
 from npuprof.notebook.explorer.explorer import Explorer, LazyTabs
 from npuprof.notebook.explorer.tabs import explorer_of, shown
+from npuprof.notebook.explorer.timeline import TimelineView
 from npuprof.notebook.widgets import LiveBox, answer_at_once, close_all
+from npuprof.timeline.state import Timeline
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -47,7 +50,7 @@ class SetExplorer:
             {
                 "Runs": lambda: widgets.HTML(f"<div style='overflow-x:auto'>{runs._repr_html_()}</div>"),
                 "One run": self._chooser,
-                "Timeline": self._all(runs.timeline),
+                "Timeline": self._with_failed(lambda: [self._timeline()]),
                 "Flame graph": self._all(runs.flamegraph),
                 "Steps": self._all(runs.plot_steps),
                 "Memory": self._all(runs.plot_memory),
@@ -94,17 +97,29 @@ class SetExplorer:
         self.choose(self._choice.value)
         return widgets.VBox([self._choice, self._chosen], layout={"width": "100%"})
 
+    @cached_property
+    def timeline(self) -> Timeline:
+        """The state of the timeline of all ranks, above each other on aligned clocks."""
+        return Timeline(self._runs._merged_tables(), self._runs._merged_info())
+
+    def _timeline(self) -> widgets.Widget:
+        return TimelineView(self.timeline).widget
+
     def _all(self, *draws: Callable[[], go.Figure]) -> Callable[[], widgets.Widget]:
-        """Return the builder of a view of all runs, with a list of the unreadable ones."""
+        """Return the builder of figures of all runs."""
+        return self._with_failed(lambda: [shown(draw()) for draw in draws])
+
+    def _with_failed(self, views: Callable[[], list[widgets.Widget]]) -> Callable[[], widgets.Widget]:
+        """Return the builder of views of all runs, with a list of the unreadable ones."""
 
         def build() -> widgets.Widget:
-            figures = [shown(draw()) for draw in draws]
+            made = views()
             failed = "".join(
                 f"<li>{escape(f'rank {which}' if isinstance(which, int) else which)}: {escape(why)}</li>"
                 for which, why in self._runs.failed.items()
             )
             unread = [widgets.HTML(f"Without these runs, which cannot be read:<ul>{failed}</ul>")] if failed else []
-            return widgets.VBox([*figures, *unread], layout={"width": "100%"})
+            return widgets.VBox([*made, *unread], layout={"width": "100%"})
 
         return build
 

@@ -10,6 +10,7 @@ import ipywidgets as widgets
 from npuprof.errors import OptionsError
 from npuprof.figures.chart import moment
 from npuprof.figures.colours import FAMILIES, PARTS, shades
+from npuprof.notebook.explorer import view_export
 from npuprof.notebook.explorer.canvas import CanvasPlace, CanvasWidget, Message, as_bytes
 from npuprof.notebook.explorer.kernel import KernelView
 from npuprof.notebook.explorer.texts import matches_text
@@ -77,6 +78,7 @@ class TimelineView:
             "jump": lambda asked: self._say(timeline.jump(str(asked.get("to")))),
             "clear": lambda _: timeline.clear(),
             "layout": self._keep_layout,
+            "export": self._answer_export,
         }
         parts = [CanvasPlace(self._make), *([kernel.place(_TITLE)] if kernel is not None else [])]
         self.widget = widgets.VBox(parts, layout={"width": "100%"})
@@ -182,8 +184,26 @@ class TimelineView:
         return content, [*arrays.values(), *samples]
 
     def _answer_overview(self) -> None:
-        strip = self._timeline.overview()
+        strip = self._timeline.overview(*self._timeline.whole)
         self.canvas.say("overview", {"devices": strip.devices, "columns": strip.shares.shape[1]}, [strip.shares])
+
+    def _answer_export(self, asked: Message) -> None:
+        what, timeline = asked.get("what"), self._timeline
+        try:
+            if what == "page":
+                # Names are told anew: the page has none.
+                answer = timeline.answer(*timeline.window, _MOST_PIXELS, most=view_export.PAGE_BARS)
+                text = view_export.page(timeline, self._setup(), *self._content(answer, set()))
+            elif what == "trace":
+                text = view_export.trace(timeline)
+            elif what == "code":
+                text = view_export.code(timeline)
+            else:
+                return
+        except OptionsError as error:
+            self._say(str(error), failed=True)
+            return
+        self.canvas.say("export", {"what": what, "page": str(asked.get("page"))[:64], "text": text})
 
     def _answer_mark(self, asked: Message) -> None:
         low, high = _whole(asked.get("start")), _whole(asked.get("end"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
@@ -77,10 +77,14 @@ def test_every_figure_of_all_ranks_has_a_tab(runs: ProfileSet) -> None:
         if isinstance(one, widgets.Output)
     ]
     drawn = [figure["layout"]["title"]["text"].partition(" · ")[0] for figure in figures]
-    assert drawn == [*titles[:4], "Communication", "Communication matrix", *titles[5:]]
-    assert "rank 2" in str(figures[2]["data"][0]["x"])
+    assert drawn == [*titles[1:4], "Communication", "Communication matrix", *titles[5:]]
+    assert "rank 2" in str(figures[1]["data"][0]["x"])
     assert "could not be made" not in _texts(explorer.widget)
-    assert figures[5]["layout"]["annotations"]  # the matrix: says what to collect to have it
+    lanes = [title for group in explorer.timeline.rows for _, title in map(astuple, group) if title]
+    assert [title for title in lanes if title.startswith("steps")] == [f"steps · rank {rank}" for rank in range(3)]
+    starts = {int(rows.start_ns.min()) for _, rows in explorer.timeline.tables["steps"].groupby("rank")}
+    assert len(starts) == 1  # their clocks are aligned
+    assert figures[4]["layout"]["annotations"]  # the matrix: says what to collect to have it
 
 
 @pytest.mark.slow

@@ -155,7 +155,7 @@ def test_impossible_messages_of_a_page_are_survived(view: _Heard, asked: dict[st
 
 
 def test_what_fails_is_said_in_the_page(view: _Heard, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail() -> None:
+    def fail(*_: int) -> None:
         raise RuntimeError("no memory")
 
     monkeypatch.setattr(view.timeline, "overview", fail)

@@ -14,7 +14,18 @@ import traitlets
 from npuprof.notebook.widgets import answer_at_once
 
 _HERE = Path(__file__).parent
-_PARTS = ("base.js", "store.js", "layout.js", "draw.js", "keys.js", "panels.js", "timeline.js", "flame.js", "main.js")
+_PARTS = (
+    "base.js",
+    "store.js",
+    "layout.js",
+    "draw.js",
+    "keys.js",
+    "panels.js",
+    "export.js",
+    "timeline.js",
+    "flame.js",
+    "main.js",
+)
 
 Message: TypeAlias = Mapping[str, Any]
 

@@ -227,7 +227,6 @@ function drawOver(ctx, scene, hand) {
     const { start, end, width, height, theme, store } = scene;
     const scale = width / (end - start);
     const at = (/** @type {number} */ moment) => (moment - start) * scale;
-    ctx.clearRect(0, 0, width, height);
     const range = hand.range ?? store.range.marked;
     if (range) {
         ctx.fillStyle = theme.accent;

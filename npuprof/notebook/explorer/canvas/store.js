@@ -87,7 +87,7 @@ function makeStore(model) {
         /** @type {any} */ overview: null,
         window: { start: setup.start, end: setup.end },
         /** Ask the kernel, which learns each time what is visible. @param {any} message */
-        send(message) { model.send({ ...message, seen: [store.window.start, store.window.end] }); },
+        send(message) { model.send({ ...message, page, seen: [store.window.start, store.window.end] }); },
         listen(/** @type {(what: string, message: any) => void} */ listener) {
             listeners.add(listener);
             return () => listeners.delete(listener);
@@ -111,6 +111,7 @@ function makeStore(model) {
          * @param {number} start @param {number} end @param {number} pixels @param {number[]} lanes
          */
         want(start, end, pixels, lanes) {
+            if (setup.alone) return;
             const span = end - start;
             const has = answers.some((one) => !one.stale
                 && one.start <= Math.max(start - span / 4, setup.start) && one.end >= Math.min(end + span / 4, setup.end)
@@ -128,7 +129,7 @@ function makeStore(model) {
         wanted = null;
         flying.id = ++last;
         store.send({
-            kind: "window", id: flying.id, page, pixels: flying.pixels, lanes: flying.lanes,
+            kind: "window", id: flying.id, pixels: flying.pixels, lanes: flying.lanes,
             start: Math.floor(flying.start), end: Math.ceil(flying.end),
         });
         clearTimeout(late);
@@ -148,6 +149,7 @@ function makeStore(model) {
             if (wanted) ask();
             return;
         }
+        if (content.kind === "export" && content.page !== page) return;
         if (content.kind === "overview") {
             content.shares = typed(buffers[0], "f4");
             store.overview = content;

@@ -35,14 +35,25 @@ function timelineView(store, model, el) {
         button("Longest kernel", "L", () => jump("kernel")), button("Longest gap of the device", "I", () => jump("gap")),
         button("Next slice of the same name", "M", () => jump("same")), button("Previous slice of the same name", "Shift M", () => jump("same before")),
         button("Next step", "]", () => jump("step")), button("Previous step", "[", () => jump("step before")));
+    const files = make("div", { class: "menu" },
+        button("Picture (PNG)", "what is shown, at twice the size of the screen", () => saveCanvas()),
+        button("Drawing (SVG)", "what is shown, as lines and text", () => saveDrawing()),
+        ...(setup.alone ? [] : [
+            button("Page (HTML)", "the window, which moves without a kernel", () => take("page")),
+            button("Chrome trace (JSON)", "the window, for Perfetto", () => take("trace")),
+            button("Line of code", "opens the explorer at this window again", () => take("code"))]));
+    files.addEventListener("click", () => files.closest("details")?.removeAttribute("open"));
     const bar = make("div", { class: "bar" },
         button("Zoom in", "W: show half as much", () => zoom(0.5, null)), button("Zoom out", "S: show twice as much", () => zoom(2, null)),
         button("◀ Move", "A: move to the left", () => pan(-0.25)), button("Move ▶", "D: move to the right", () => pan(0.25)),
         button("Selection", "F: show the selection or the marked range", fit), button("All", "0: show the whole run", all),
-        make("label", { class: "search" }, "Search ", search), make("label", {}, regex, " regular expression"),
-        button("Previous", "P: the match before", () => store.send({ kind: "match", by: -1 })),
-        button("Next", "N: the next match", () => store.send({ kind: "match", by: 1 })), found,
-        make("details", {}, make("summary", { text: "Lanes" }), lanes), make("details", {}, make("summary", { text: "Go to" }), jumps),
+        ...(setup.alone ? [] : [
+            make("label", { class: "search" }, "Search ", search), make("label", {}, regex, " regular expression"),
+            button("Previous", "P: the match before", () => store.send({ kind: "match", by: -1 })),
+            button("Next", "N: the next match", () => store.send({ kind: "match", by: 1 })), found]),
+        make("details", {}, make("summary", { text: "Lanes" }), lanes),
+        ...(setup.alone ? [] : [make("details", {}, make("summary", { text: "Go to" }), jumps)]),
+        make("details", {}, make("summary", { text: "Export" }), files),
         button("Table", "T: what is visible as a table", toggleTable), button("Full screen", "", fullScreen),
         button("?", "the keys", toggleHelp));
     const canvas = () => make("canvas", { "aria-hidden": "true" });
@@ -152,7 +163,11 @@ function timelineView(store, model, el) {
             root.dataset.window = `${window_.start},${window_.end}`;
             root.dataset.drawMs = (performance.now() - began).toFixed(2);
         }
-        if (moved) drawOver(sized(over, width, now.height), now, hand);
+        if (moved) {
+            const ctx = sized(over, width, now.height);
+            ctx.clearRect(0, 0, width, now.height);
+            drawOver(ctx, now, hand);
+        }
         if (dirty) {
             const shown = placed.rows.filter((row) => row.lane >= 0).map((row) => row.lane);
             store.want(window_.start, window_.end, width, shown);
@@ -337,6 +352,49 @@ function timelineView(store, model, el) {
     /** @param {string} text */
     function say(text) { said.textContent = text; }
 
+    // What the user takes along
+
+    /** @param {any} ctx */
+    function drawAll(ctx) {
+        const above = stick.getBoundingClientRect().top;
+        const shown = [...gutter.querySelectorAll(".label")].map((one) => {
+            const place = one.getBoundingClientRect();
+            return { text: one.textContent ?? "", y: place.top - above, height: place.height, pinned: pinnedLabels.contains(one) };
+        });
+        drawView(ctx, scene(), shown, { x: null, bar: null, range: null });
+    }
+    const outer = () => [GUTTER + width, STRIP_HEIGHT + AXIS_HEIGHT + box.clientHeight + LEGEND_HEIGHT];
+    function saveCanvas() {
+        const picture = canvas(), [wide, tall] = outer();
+        const ctx = /** @type {any} */ (picture.getContext("2d"));
+        picture.width = wide * 2;
+        picture.height = tall * 2;
+        ctx.scale(2, 2);
+        drawAll(ctx);
+        picture.toBlob((/** @type {Blob | null} */ blob) => { if (blob) saved("png", blob); else say("The browser could not make a picture."); });
+    }
+    function saveDrawing() {
+        const pen = new SvgPen(outer()[0], outer()[1]);
+        drawAll(pen);
+        saved("svg", new Blob([pen.text(`Timeline from ${duration(window_.start)} to ${duration(window_.end)}`)], { type: "image/svg+xml" }));
+    }
+    /** @param {string} ending @param {Blob} blob */
+    function saved(ending, blob) {
+        const name = `timeline-${Math.round(window_.start)}-${Math.round(window_.end)}ns.${ending}`;
+        download(name, blob);
+        say(`Saved as ${name}.`);
+    }
+    function take(/** @type {string} */ what) {
+        say("working …");
+        store.send({ kind: "export", what });
+    }
+    /** @param {any} told */
+    function taken(told) {
+        if (told.what === "code") copyText(told.text, copied, say);
+        else if (told.what === "trace") saved("json", new Blob([told.text], { type: "application/json" }));
+        else saved("html", new Blob([told.text], { type: "text/html" }));
+    }
+
     // The hand
 
     /** @param {PointerEvent} event @param {HTMLElement} place */
@@ -496,6 +554,7 @@ function timelineView(store, model, el) {
         else if (what === "said" && message.failed) { found.textContent = message.text; say(message.text); }
         else if (what === "said") say(message.text);
         else if (what === "window") tellVisible();
+        else if (what === "export") taken(message);
         redraw();
     });
 
