@@ -62,7 +62,7 @@ def timeline(explorer: Explorer) -> widgets.Widget:
     """Return the live timeline."""
     from npuprof.notebook.explorer.timeline import TimelineView
 
-    return TimelineView(explorer.timeline, explorer.kernel).widget
+    return TimelineView(explorer.timeline, explorer.kernel, explorer.run.advice).widget
 
 
 def flame_graph(explorer: Explorer) -> widgets.Widget:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import ipywidgets as widgets
 
@@ -21,6 +21,9 @@ from npuprof.timeline.overview import OVERVIEW_PARTS
 from npuprof.timeline.range_summary import RangeSummary
 from npuprof.timeline.slices import Matches
 from npuprof.timeline.state import Answer, Timeline
+
+if TYPE_CHECKING:
+    from npuprof.advice.finding import Finding
 
 _TITLE = "Timeline"
 _FIRST_PIXELS = 3_000  # of the answer that a page has before it knows its width
@@ -44,6 +47,8 @@ class TimelineView:
         The state; others may change it too.
     kernel
         Shows a selected kernel in detail.
+    findings
+        Returns what was found in the run; a selected slice lists those that mention it.
 
     Attributes
     ----------
@@ -53,9 +58,15 @@ class TimelineView:
         The widget of the page in it.
     """
 
-    def __init__(self, timeline: Timeline, kernel: KernelView | None = None) -> None:
+    def __init__(
+        self,
+        timeline: Timeline,
+        kernel: KernelView | None = None,
+        findings: Callable[[], Iterable[Finding]] = tuple,
+    ) -> None:
         self._timeline = timeline
         self._kernel = kernel
+        self._findings = findings
         self._window = timeline.window  # what the page shows, or has been told to
         self._selected: int | None = None
         self._marked: tuple[int, int] | None = None
@@ -276,6 +287,7 @@ class TimelineView:
             "more": flows.more,
             "causes": self._named(before),
             "effects": self._named(after),
+            "findings": self._mentions(number),
             "groups": [
                 {
                     "title": group.title,
@@ -285,6 +297,11 @@ class TimelineView:
                 for group in details(timeline.slices, number)
             ],
         }
+
+    def _mentions(self, number: int) -> list[list[str]]:
+        """Return title and advice of the findings whose evidence a slice is."""
+        table, row = self._timeline.slices.row(number)
+        return [[one.title, one.action] for one in self._findings() if one.table == table and row in one.rows.index]
 
     def _drawn(self, number: int) -> tuple[int, int, int]:
         """Return start and end of a slice, from the origin, and its lane; -1 for one that is not drawn."""

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from npuprof.advice.finding import Finding
 from npuprof.notebook.explorer import timeline as module
 from npuprof.notebook.explorer.canvas import CanvasWidget, script
 from npuprof.notebook.explorer.timeline import TimelineView
@@ -154,6 +155,16 @@ def test_impossible_messages_of_a_page_are_survived(view: _Heard, asked: dict[st
     assert view.window()["kind"] == "window"
 
 
+def test_a_slice_lists_the_findings_that_mention_it() -> None:
+    tables = factories.profile(50)
+    evidence = tables["kernels"].iloc[[3, 7]]
+    slow = Finding("slow_rule", "fires", "Kernels are slow", action="Fuse them.", table="kernels", rows=evidence)
+    heard = _Heard(TimelineView(Timeline(tables, factories.info()), findings=lambda: [slow]))
+    first = heard.timeline.slices.first["kernels"]
+    shown = [heard.ask("select", slice=first + row)["selected"][0]["findings"] for row in (3, 4)]
+    assert shown == [[["Kernels are slow", "Fuse them."]], []]
+
+
 def test_what_fails_is_said_in_the_page(view: _Heard, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: int) -> None:
         raise RuntimeError("no memory")
@@ -185,5 +196,6 @@ def test_the_module_is_small_exports_once_and_reaches_no_network() -> None:
     assert len(text) < 100_000
     assert text.count("export default") == 1
     assert "import " not in text.replace("important", "")
+    text = text.replace('xmlns="http://www.w3.org/2000/svg"', "")  # a name, which nobody opens
     assert not any(word in text for word in ("http:", "https:", "fetch(", "XMLHttpRequest", "innerHTML", "eval("))
-    assert CanvasWidget._esm == text
+    assert CanvasWidget._esm == script()

@@ -22,7 +22,7 @@
         const facts = [["start", duration(bars.begin[at])], ["duration", duration(bars.length[at])]];
         return {
             kind: "selected", slice, name: nameOf(at), ends: [[slice, bars.begin[at], bars.begin[at] + bars.length[at], bars.lane[at]]],
-            arrows: [], more: false, causes: [], effects: [], groups: [{ title: "time", facts, zeros: 0 }],
+            arrows: [], more: false, causes: [], effects: [], findings: [], groups: [{ title: "time", facts, zeros: 0 }],
         };
     }
     /** The sums of a range, by name. @param {number} low @param {number} high */

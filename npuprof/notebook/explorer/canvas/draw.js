@@ -104,6 +104,7 @@ function drawLine(ctx, scene, answer, row, y) {
     ctx.stroke();
     ctx.fillStyle = theme.faint;
     ctx.fillText(`${figure(line.top)} ${line.unit}`, 3, y + 6);
+    ctx.fillText("0", 3, bottom - 5);
 }
 
 /** Shade every second step, across all lanes. @param {any} ctx @param {Scene} scene @param {Answer} answer */

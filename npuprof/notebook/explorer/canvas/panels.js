@@ -8,6 +8,12 @@ function tableOf(heads, rows, texts) {
         make("tr", {}, ...row.map((text, at) => make("td", { text, class: at < texts ? null : "number", title: at < texts ? text : null }))))));
 }
 
+/** What was found of a slice, and what to do about it. @param {[string, string][]} findings */
+const mentioned = (findings) => (findings.length
+    ? [make("section", {}, make("h4", { text: "findings" }), ...findings.map(([title, action]) =>
+        make("p", { class: "finding" }, make("b", { text: title }), ` ${action}`)))]
+    : []);
+
 /**
  * All that is known of the selected slice.
  * @param {any} told @param {(slice: number) => void} select
@@ -25,7 +31,7 @@ function selectionBox(told, select) {
             [make("dt", { text: key }), make("dd", { text: value })])),
         ...(group.zeros ? [make("p", { class: "faint", text: `${group.zeros} more are zero` })] : [])));
     return [make("h3", { text: told.name || "(unnamed)", title: told.name }), make("div", { class: "facts" },
-        ...related("caused by", told.causes), ...related("causes", told.effects),
+        ...mentioned(told.findings), ...related("caused by", told.causes), ...related("causes", told.effects),
         ...(told.more ? [make("p", { class: "faint", text: "There are more effects than arrows." })] : []), ...groups)];
 }
 
