@@ -11,7 +11,7 @@ import pandas as pd
 
 from npuprof import atomic, interactive
 from npuprof.difference.difference import Difference
-from npuprof.difference.side import Run, sides
+from npuprof.difference.side import ComparedRun, sides
 from npuprof.info import Info
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Comparison(Difference):
         NpuprofError
             If a side has no step and no device time.
         """
-        runs = [[Run(run.tables, run.info, run.accounting) for run in side] for side in (a, b)]
+        runs = [[ComparedRun(run.tables, run.info, run.accounting) for run in side] for side in (a, b)]
         return cls(*sides(runs[0], runs[1]), names)
 
     def plot_waterfall(self, *, bars: int = _BARS) -> go.Figure:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ProfileReplay:
-    """Answers about a run that is played again."""
+    """Answers from the replay of a run."""
 
     tables: dict[str, pd.DataFrame]
     info: Info
@@ -63,14 +63,14 @@ class ProfileReplay:
         OptionsError
             If a word is not known, or a factor is negative.
         NpuprofError
-            If the unchanged run cannot be played again to within 1 % of what was recorded.
+            If the unchanged run cannot be replayed to within 1 % of what was recorded.
         """
         from npuprof.analysis.what_if import what_if
 
         return what_if(self.tables, self._replay, transfer=transfer, kernel=kernel, cause=cause, part=part)
 
     def critical_path(self) -> pd.DataFrame:
-        """Return what the time of each step consists of: what each moment waited for last, back to its beginning.
+        """Return the critical path of each step, from its end back to its beginning.
 
         Returns
         -------
@@ -82,7 +82,7 @@ class ProfileReplay:
         Raises
         ------
         NpuprofError
-            If the unchanged run cannot be played again to within 1 % of what was recorded.
+            If the unchanged run cannot be replayed to within 1 % of what was recorded.
         """
         from npuprof.analysis.replay_path import critical_path
 

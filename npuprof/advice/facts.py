@@ -204,7 +204,7 @@ class Facts:
 
     @cached_property
     def _replay(self) -> Replay | None:
-        """The run, ready to be played again; None where other ranks decide how long it waits, or it is too large."""
+        """The run, ready for a replay; None where other ranks decide how long it waits, or it is too large."""
         count = len(self.tables["kernels"]) + len(self.tables["tasks"])
         with suppress(NpuprofError):
             return (

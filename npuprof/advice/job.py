@@ -85,7 +85,7 @@ class JobFacts(Facts):
 
     @cached_property
     def job(self) -> Job | None:
-        """The collectives of all ranks, ready to be played again; None where no two ranks have one in common."""
+        """The collectives of all ranks, ready for a replay; None where no two ranks have one in common."""
         try:
             played = job(self.communication)
         except NpuprofError:
@@ -143,7 +143,7 @@ class JobFacts(Facts):
 
     @cached_property
     def _replayed_ns(self) -> float | None:
-        """What the unchanged job takes when it is played again; None if that is not what was recorded."""
+        """The time of a replay of the unchanged job; None if it differs from the recorded time."""
         played = self.job
         if played is None:
             return None

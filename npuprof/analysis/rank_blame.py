@@ -1,4 +1,4 @@
-"""Whose own time the waits of a job come from."""
+"""The root causes of waits in a job: time outside collectives on some rank, or transfers."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from npuprof.arrays import Int64
 MOVING = "moving"
 """The cause of a wait that only the transfers of earlier collectives explain."""
 
-_MOST_RANKS = 64  # whose waits are told apart: the sums of more are told together
+_MOST_RANKS = 64  # of a job whose waits are split by rank
 
 
 def blame(communication: pd.DataFrame) -> pd.DataFrame:
-    """Return which rank's own time the waits of all ranks come from, through all ranks that waited in between.
+    """Return the root causes of the waits of all ranks, traced through the ranks that waited in between.
 
-    A rank waits for the one that arrives last. Between their last common collective and this one, that rank spent more
-    time of its own, more time waiting, or more time in transfers; the wait is split in proportion. Its own time is
-    where the blame stays. Its waiting is passed on to whom it waited for there, and so on.
+    A rank waits for the rank that arrives last. Since their previous common collective, that rank spent more time
+    outside collectives, in waits, or in transfers, and the wait is split in proportion. Time outside collectives is a
+    root cause; a wait is passed on to the rank that it was for, and so on.
 
     Parameters
     ----------
@@ -32,15 +32,15 @@ def blame(communication: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``rank`` (that waited; <NA>, all of them, in a job of more than 64 ranks), ``cause`` (``own`` or ``moving``),
-        ``root_rank`` (whose own time it is; <NA> for ``moving``) and ``wait_ns``. The sum is that of all waits, to the
-        nanosecond for each rank.
+        ``rank`` (that waited; <NA> for all ranks together in a job of more than 64), ``cause`` (``own``: time outside
+        collectives, or ``moving``: transfers), ``root_rank`` (<NA> for ``moving``) and ``wait_ns``, whose sum over a
+        rank is exactly its waiting time.
     """
     return blame_of(job(communication))
 
 
 def blame_of(played: Job) -> pd.DataFrame:
-    """Return what :func:`blame` does of collectives that are ready to be played again."""
+    """Return the result of :func:`blame` for a job."""
     apart = len(played.ranks) <= _MOST_RANKS
     number = {rank: place if apart else 0 for place, rank in enumerate(played.ranks)}
     roots = blamed(played, number)
@@ -73,7 +73,7 @@ def _whole(exact: Floats, total: int) -> Int64:
 
 
 def blamed(played: Job, victims: Mapping[int, int]) -> Floats:
-    """Return the waits of groups of ranks by where they come from.
+    """Return the waits of groups of ranks by their root causes.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def blamed(played: Job, victims: Mapping[int, int]) -> Floats:
     Returns
     -------
     ndarray of shape (groups, ranks + 1)
-        Nanoseconds by place of the rank whose own time it is; the last column is transfers.
+        Nanoseconds by place of the root rank; the last column is transfers.
     """
     rows = played.rows
     rank = rows["rank"].to_numpy(np.int64)
@@ -121,14 +121,14 @@ def blamed(played: Job, victims: Mapping[int, int]) -> Floats:
 
 @dataclass(frozen=True)
 class _Origins:
-    """Why the last rank of each row's operator came so much later: the shares of its times, and where they lie.
+    """Why the last rank of each row's operator arrived later: shares of its time, and where they lie.
 
     Attributes
     ----------
     culprit
         The last rank, by place.
     own, moving
-        The share of its own time, and that of transfers.
+        The share of its time outside collectives, and that of transfers.
     passed
         The share of its waits, for each nanosecond that it waited from row `since` to row `until`.
     """

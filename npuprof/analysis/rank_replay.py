@@ -1,4 +1,4 @@
-"""What a job of several ranks would take if something were faster: its collectives played again."""
+"""Predicted times of a job of several ranks, by a replay of its collectives."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Job:
-    """The collectives of a job on one clock, ready to be played again.
+    """The collectives of a job on one clock, ready for a replay.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ def replay(played: Job, own_ns: Floats | Int64, moving_ns: Floats | Int64) -> fl
     if order.blocked >= 0:
         row = played.rows.iloc[order.blocked]
         raise NpuprofError(
-            f"the ranks cannot be played again: {row['op_type']} {row['k']} of group {row['group']} on rank "
+            f"the ranks cannot be replayed: {row['op_type']} {row['k']} of group {row['group']} on rank "
             f"{row['rank']} waits for a member that never comes to it"
         )
     place = np.searchsorted(np.array(played.ranks), played.rows["rank"].to_numpy(np.int64))[order.rows]
@@ -133,7 +133,7 @@ def what_if(
     balance: Literal["stages"] | None = None,
     saved_ns: Callable[[Job], Int64] | None = None,
 ) -> Prediction:
-    """Predict the time of a job if something were faster; see :meth:`npuprof.ranks.answers.SetAnswers.what_if`.
+    """Predict the time of a job after changes; see :meth:`npuprof.ranks.answers.SetAnswers.what_if`.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ def what_if(
 
 
 def critical_path(communication: pd.DataFrame) -> pd.DataFrame:
-    """Return what the time of a job consists of: own time of the rank that arrives last, and transfers.
+    """Return the critical path of a job: time outside collectives of the rank that arrives last, and transfers.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""A run on one rank played again: host threads and streams as lanes, with what each had to wait for."""
+"""Replay of a run on one rank: host threads and streams as lanes, with the dependencies of each."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Points:
 
 
 class Replay:
-    """A run that can be played again with other times.
+    """A run that can be replayed with other times.
 
     A task starts when its lane is free and what it needs is there: its launch by the host, or an event of another
     stream. A thread goes on from a wait when it has come to it and what it waits for is done. What the recording shows
@@ -74,7 +74,7 @@ class Replay:
         self.windows = windows
         self.device = device_lanes(tables)
         if not len(self.device) or not len(windows.starts):
-            raise NpuprofError("there is nothing to play again: the run has no kernels, or its steps have no position")
+            raise NpuprofError("there is nothing to replay: the run has no kernels, or its steps have no position")
         _check_clocks(tables, self.device)
         self.host = HostLanes(tables, self.device)
         self._order_nodes()
@@ -165,7 +165,7 @@ class Replay:
         return Points(wait, since, np.maximum(until, since), thread)
 
     def step_times(self, change: Change) -> Int64:
-        """Return how long each step takes with something changed, in nanoseconds.
+        """Return the time of each step after a change, in nanoseconds.
 
         A step that is marked on the host ends when its mark is reached and the device has done what it had done by
         then; others begin with their first task and end with the last one.
@@ -206,10 +206,10 @@ class Replay:
         return moved
 
     def play(self, change: Change) -> tuple[Int64, Int64]:
-        """Return when each host wait and each run of tasks is done with something changed, and durations of the tasks.
+        """Return when each host wait and each batch of tasks ends after a change, and durations of the tasks.
 
-        Tasks of a stream one after the other that were launched since the same wait of the host are one run: what it
-        takes after that wait, and after what its stream did before, are two numbers.
+        Consecutive tasks of a stream that were launched since the same wait of the host are one batch, whose time after
+        that wait, and after the previous batch of its stream, are two numbers.
         """
         device, count = self.device, len(self.host.waits)
         durations, holds = device.ends - device.starts, device.holds
@@ -253,7 +253,7 @@ class Replay:
         return before, after + lag
 
     def _run(self, before: Int64, cause: Int64, after: Int64, apart: Int64) -> Int64:
-        """Return when each run is done: after its lane and after its cause."""
+        """Return when each batch ends: after its lane and after its cause."""
         free = [self.root_ns] * (int(self.lane.max()) + 1)
         done = [self.root_ns]
         add = done.append

@@ -32,11 +32,11 @@ def replay_of(tables: Mapping[str, pd.DataFrame], info: Info) -> Replay:
     Raises
     ------
     NpuprofError
-        If the run cannot be played again to within 1 % of what was recorded.
+        If the run cannot be replayed to within 1 % of what was recorded.
     """
     devices = pd.concat([tables["kernels"]["device_id"], tables["tasks"]["device_id"]])
     if not len(devices):
-        raise NpuprofError("there is nothing to play again: the run has no kernels")
+        raise NpuprofError("there is nothing to replay: the run has no kernels")
     selection = info.selection or {}
     windows = step_windows(tables, int(devices.min()))
     return Replay(tables, windows.clipped(selection.get("start_ns"), selection.get("end_ns")))
@@ -88,7 +88,7 @@ def predicted(replay: Replay, change: Change, changes: list[str]) -> Prediction:
     if any(factor != 1 for factor in change.host.values()) and (kernels < 0).sum() > _UNLINKED * len(kernels):
         raise NpuprofError(
             f"of {(kernels < 0).sum():,} of {len(kernels):,} kernels the launch is not recorded, so what the host does "
-            "cannot be played again: collect with level=1, without captured graphs"
+            "cannot be replayed: collect with level=1, without captured graphs"
         )
     after = replay.step_times(change)
     counted = slice(1 if len(after) > 1 else 0, None)

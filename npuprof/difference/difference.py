@@ -22,8 +22,8 @@ from npuprof.errors import NpuprofError
 from npuprof.quantities import duration, printable
 
 LEVELS = (0.01, 0.04)
-"""The share of false rows among those that are called significant: at the top, and at all depths below together."""
-_INTERVALS = 400  # rows, the greatest differences, that have an interval
+"""The false discovery rate of significant rows: at the top, and at all lower depths together."""
+_INTERVALS = 400  # rows with the greatest differences, which have an interval
 _SHOWN = 10
 _VERSION = 1
 _WORDS = {
@@ -53,10 +53,10 @@ class Difference:
         * ``depth``, ``parent`` (row, -1 at the top), ``part``, ``name``, ``path`` and ``place`` (source line);
         * ``a_ns``, ``b_ns``, ``delta_ns``: nanoseconds per step, the mean over steps;
         * ``a_count``, ``b_count``: kernels, collectives or copies per step;
-        * ``by_count_ns`` and ``by_mean_ns``: what of the difference comes from their number, and from their mean;
+        * ``by_count_ns``, ``by_mean_ns``: the parts of the difference due to their number, and to their mean duration;
         * ``share`` of the difference of the step;
-        * ``low_ns``, ``high_ns``: the interval that 95 % of repeated draws of the steps lie in; ``p_value`` of Welch's
-          t-test over steps and whether it is ``significant``: absent with one step on a side;
+        * ``low_ns``, ``high_ns``: the 95 % bootstrap interval; ``p_value`` of Welch's t-test over steps, and whether
+          it is ``significant``: absent with one step on a side;
         * ``why``: ``new``, ``gone``, ``count``, ``slower``, ``faster``, ``shape``, ``gap``, ``wait`` ...
     guards
         What else differs between the sides, a sentence each.
@@ -134,7 +134,7 @@ class Difference:
         return f"{_steps(counts)}; intervals of 95 %"
 
     def evidence(self, row: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Return what a row consists of on each side: rows of ``kernels``, ``communication`` or ``tasks``.
+        """Return the rows of ``kernels``, ``communication`` or ``tasks`` that a row sums, on each side.
 
         Raises
         ------
@@ -369,7 +369,7 @@ def _rows_of(side: Side, kinds: npt.NDArray[np.bool_]) -> pd.DataFrame:
 
 
 def _rank_of(side: Side) -> Int64:
-    """Return the number of each step's rank; each run of a side is one of its own."""
+    """Return a number for the rank of each step, distinct for each run of a side."""
     ranks = side.steps["rank"].fillna(-1).to_numpy(np.int64)
     both = np.stack([ranks, side.steps["run"].to_numpy(np.int64)])
     return np.unique(both, axis=1, return_inverse=True)[1].reshape(-1)

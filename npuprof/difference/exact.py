@@ -10,7 +10,7 @@ from npuprof.arrays import Int64
 def per_step(sums: Int64, parents: Int64, count: int, whole: int) -> Int64:
     """Divide the sums of a tree's nodes by a count, so that those of each node's children add up to it exactly.
 
-    What is left over by rounding down goes to the children with the greatest remainders.
+    The remainder of rounding down goes to the children with the greatest remainders.
 
     Parameters
     ----------

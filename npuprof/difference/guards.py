@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from npuprof.difference.side import Run, Side
+from npuprof.difference.side import ComparedRun, Side
 
 _FREQUENCY_SHARE = 0.03  # of the frequency of the cores, from which on it explains slower kernels
 
@@ -57,7 +57,7 @@ def _frequency_mhz(side: Side) -> float:
     return float(np.median(joined)) if len(joined) else 0.0
 
 
-def _world_size(run: Run) -> str:
+def _world_size(run: ComparedRun) -> str:
     return _text(run.info.environment.get("world_size", run.info.metadata.get("world_size")))
 
 
@@ -65,7 +65,7 @@ def _text(value: object) -> str:
     return "" if value is None else str(value)
 
 
-_FACTS: tuple[tuple[str, Callable[[Run], str], str], ...] = (
+_FACTS: tuple[tuple[str, Callable[[ComparedRun], str], str], ...] = (
     ("the kind of NPU", lambda run: "simulated" if run.info.simulated else "real", ""),
     ("the chip", lambda run: run.info.chip, ""),
     ("the level", lambda run: _text(run.info.options.get("level")), ": a higher one makes the host slower"),

@@ -14,7 +14,7 @@ _INTERVAL = (2.5, 97.5)  # percentiles
 _SEED = 20  # the same steps have the same interval
 _MAD_TO_DEVIATION = 1.4826  # of a normal distribution
 _TERMS = 400
-_CELLS = 4_000_000  # of a matrix of draws
+_CELLS = 4_000_000  # of a matrix of bootstrap means
 
 Floats = npt.NDArray[np.float64]
 
@@ -37,7 +37,7 @@ def p_values(a: Floats, b: Floats) -> Floats:
         t = np.abs(difference) / np.sqrt(spread)
         freedom = spread**2 / (squared[0] ** 2 / (counts[0] - 1) + squared[1] ** 2 / (counts[1] - 1))
     known = spread > 0
-    values = np.where(difference == 0, 1.0, 0.0)  # without any spread, what differs at all differs for certain
+    values = np.where(difference == 0, 1.0, 0.0)  # without spread any difference is certain
     values[known] = _beyond(t[known], freedom[known])
     return values
 
@@ -50,8 +50,8 @@ def adjusted(values: Floats, weights: Floats | None = None) -> Floats:
     values
         The p-values.
     weights
-        How much each counts, whatever its p-value: of rows that take longer it is likelier that they matter. The share
-        of false ones among those below a level stays what it is (Genovese, Roeder and Wasserman, 2006).
+        The weight of each, independent of its p-value: rows that take longer are likelier to matter. Weights keep the
+        false discovery rate (Genovese, Roeder and Wasserman, 2006).
     """
     count = len(values)
     if weights is not None and weights.sum() > 0:
@@ -64,20 +64,20 @@ def adjusted(values: Floats, weights: Floats | None = None) -> Floats:
 
 
 def deviations(a: Floats, b: Floats) -> Floats:
-    """Return the standard deviation of the steps of both sides about their medians, from the absolute deviations."""
+    """Return the standard deviation of steps about the median of their side, from the median absolute deviation."""
     around = np.hstack([side - np.median(side, axis=1, keepdims=True) for side in (a, b)])
     return _MAD_TO_DEVIATION * np.median(np.abs(around), axis=1)
 
 
 def intervals(a: Floats, b: Floats, ranks: tuple[Int64, Int64]) -> tuple[Int64, Int64]:
-    """Return the bounds that 95 % of the differences of means lie in, when steps are drawn again and again.
+    """Return the bounds of the 95 % bootstrap intervals of differences of means.
 
     Parameters
     ----------
     a, b
         A row for each quantity, a column for each step of the side.
     ranks
-        The rank of each step. Ranks are drawn with all their steps, where a side has several.
+        The rank of each step. If a side has several ranks, whole ranks are resampled.
 
     Returns
     -------
@@ -96,7 +96,7 @@ def intervals(a: Floats, b: Floats, ranks: tuple[Int64, Int64]) -> tuple[Int64, 
 
 
 def _weights(random: np.random.Generator, ranks: Int64) -> Floats:
-    """Return the weight of each step in the mean of each draw."""
+    """Return the weight of each step in the mean of each bootstrap sample."""
     distinct, block = np.unique(ranks, return_inverse=True)
     if len(distinct) < 2:
         block = np.arange(len(ranks))
@@ -108,7 +108,7 @@ def _weights(random: np.random.Generator, ranks: Int64) -> Floats:
 
 
 def _beyond(t: Floats, freedom: Floats) -> Floats:
-    """Return the probability that Student's t is beyond -t or t."""
+    """Return the two-sided tail probability of Student's t."""
     return _incomplete_beta(freedom / 2, np.full(len(t), 0.5), freedom / (freedom + t * t))
 
 
@@ -157,7 +157,7 @@ def significant(values: Floats, weights: Floats, delta: Int64, deviation: Floats
     steps
         The number of steps of the side with fewer.
     level
-        The share of false ones among what is called significant.
+        The false discovery rate.
     """
     known = ~np.isnan(values)
     chosen = np.zeros(len(values), bool)

@@ -1,4 +1,4 @@
-"""Which kernel, collective or copy each nanosecond of a step belongs to."""
+"""The kernel, collective or copy that each nanosecond of a step belongs to."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TABLES = {
 
 
 class Owned(NamedTuple):
-    """Stretches of time of steps, each with the row that it belongs to; one value a stretch.
+    """Stretches of time with the table row that each belongs to. Arrays with one element per stretch.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class Owned(NamedTuple):
     table, row
         The table, as a number of :data:`OWNERS`, and its row; -1 for idle time and for sums without a position.
     duration_ns
-        The length; a row that ran entirely beside an earlier one has a stretch of 0.
+        The length; 0 for a row that an earlier one covers entirely.
     first
         1 for the first stretch of its row in this part of the step, else 0.
     """
@@ -91,7 +91,7 @@ def _divided(frame: pd.DataFrame, device: int, table: int, chosen: Int64, spans:
     alone = reach > free
     starts, ends, window = pieces((free[alone], reach[alone]), whole)
     owner = np.searchsorted(free[alone], starts, side="right") - 1
-    # What ran entirely beside an earlier row still counts, where it began.
+    # A row that an earlier one covers entirely still counts, where it began.
     hidden = np.flatnonzero(~alone)
     place = np.searchsorted(whole[0], begins[hidden], side="right") - 1
     inside = (place >= 0) & (begins[hidden] < whole[1][np.maximum(place, 0)])

@@ -10,9 +10,9 @@ import numpy as np
 
 _Key: TypeAlias = tuple[str, str]
 _Block: TypeAlias = tuple[int, int, int, int]
-"""Bounds of what differs: from and to on one side, from and to on the other."""
+"""Bounds of a difference: begin and end on one side, begin and end on the other."""
 
-_MOST = 15  # kernels that one replacement is made of: what differs more is another program
+_MOST = 15  # kernels of one replacement; a longer difference is another program
 _LARGEST = 2_000  # elements of one side that are compared pair by pair
 
 
@@ -22,14 +22,14 @@ def replaced(a: Sequence[_Key], b: Sequence[_Key]) -> tuple[dict[_Key, str], dic
     Parameters
     ----------
     a, b
-        Type and shapes of the kernels of a step, in order of time. They are aligned, anchored on those that both have
-        once; what stands between equal stretches on one side replaces what stands there on the other.
+        Type and shapes of the kernels of a step, in order of time. Sequences are aligned at kernels that are unique on
+        both sides; the kernels between two equal stretches on one side replace those between them on the other.
 
     Returns
     -------
     tuple
-        For each side, by kernel: ``FusedNorm <- Mul, Add, Cast``. A kernel that also stands where both sides are equal
-        is not told apart and has no name.
+        For each side, by kernel: ``FusedNorm <- Mul, Add, Cast``. A kernel that also occurs where both sides are equal
+        is ambiguous and has no name.
     """
     keys = (a, b)
     named: tuple[dict[_Key, str], dict[_Key, str]] = ({}, {})
@@ -50,9 +50,10 @@ def replaced(a: Sequence[_Key], b: Sequence[_Key]) -> tuple[dict[_Key, str], dic
 
 
 def replacements(a: Sequence[Any], b: Sequence[Any]) -> Iterator[_Block]:
-    """Yield what differs between two sequences, in order.
+    """Yield the differences between two sequences, in order.
 
-    Common ends and elements that both have once divide the sequences; what lies between is compared pair by pair.
+    Common ends and unique common elements divide the sequences, as in a patience diff; the rest is compared pair by
+    pair.
     """
     yield from _between(a, b, 0, len(a), 0, len(b))
 
@@ -81,7 +82,7 @@ def _between(a: Sequence[Any], b: Sequence[Any], a0: int, a1: int, b0: int, b1: 
 
 
 def _anchors(a: Sequence[Any], b: Sequence[Any], a0: int, a1: int, b0: int, b1: int) -> list[tuple[int, int]]:
-    """Return places of elements that both stretches have once, in the longest order common to both."""
+    """Return the places of elements that are unique in both stretches, in the longest order common to both."""
     places = [_once(a, a0, a1), _once(b, b0, b1)]
     pairs = sorted((place, places[1][key]) for key, place in places[0].items() if key in places[1])
     # The longest increasing run of the second places, by patience sorting.

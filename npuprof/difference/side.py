@@ -1,4 +1,4 @@
-"""One side of a comparison: the steps of one or several runs, and what each nanosecond of them was spent on."""
+"""One side of a comparison: the steps of one or several runs, divided among kernels, collectives, copies and gaps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from npuprof.difference.paths import call_paths
 from npuprof.info import Info
 
 KEYS = ("part", "cause", "path", "op", "type", "shapes", "line", "nth")
-"""What is known of each stretch of time, absent where it is not.
+"""The keys of each stretch of time; an unknown key is absent.
 
 ``op`` is the framework's operator, ``type`` that of the kernel, the collective or the copy; ``nth`` counts collectives
 of a type in their step, from 1.
@@ -33,8 +33,8 @@ _CALL = r"__\d+(_\d+)*$"  # hcom_allReduce__586_0_1
 
 
 @dataclass(frozen=True)
-class Run:
-    """What of a run is compared."""
+class ComparedRun:
+    """The data of a run that is compared."""
 
     tables: Mapping[str, pd.DataFrame]
     info: Info
@@ -42,7 +42,7 @@ class Run:
 
     @property
     def typed(self) -> bool:
-        """Whether the types of its kernels are known, or it has none."""
+        """Whether the types of its kernels are known, or it has no kernels."""
         types = self.tables["kernels"]["op_type"]
         return bool(types.notna().any()) or not len(types)
 
@@ -61,7 +61,7 @@ class Side:
         ``duration_ns``. The first step of a device counts only if there is no other.
     """
 
-    def __init__(self, runs: Sequence[Run], *, typed: bool = True) -> None:
+    def __init__(self, runs: Sequence[ComparedRun], *, typed: bool = True) -> None:
         self.runs = runs
         self.typed = typed
         self.steps = _stacked([_counted(run).assign(run=number) for number, run in enumerate(runs)])
@@ -71,7 +71,7 @@ class Side:
         """What each step was spent on: ``unit`` (row of :attr:`steps`), :data:`KEYS`, ``duration_ns``, ``count``.
 
         The stretches of a step add up to its duration; ``count`` is 1 for the first stretch of a kernel, a collective
-        or a copy. ``run``, ``table`` and ``row`` tell which row it is.
+        or a copy. ``run``, ``table`` and ``row`` identify it.
         """
         first = np.cumsum([0, *(len(_counted(run)) for run in self.runs)])
         frames = [_stretches(run, self.typed).assign(run=number) for number, run in enumerate(self.runs)]
@@ -111,7 +111,7 @@ class Side:
         return bool((self.kinds[key] != "").any())
 
 
-def sides(a: Sequence[Run], b: Sequence[Run]) -> tuple[Side, Side]:
+def sides(a: Sequence[ComparedRun], b: Sequence[ComparedRun]) -> tuple[Side, Side]:
     """Return both sides of a comparison, with names of kernels that both know."""
     typed = all(run.typed for run in (*a, *b))
     return Side(a, typed=typed), Side(b, typed=typed)
@@ -133,7 +133,7 @@ def _stacked(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     return stacked
 
 
-def _counted(run: Run) -> pd.DataFrame:
+def _counted(run: ComparedRun) -> pd.DataFrame:
     steps = run.accounting.steps
     later = steps.duplicated(["rank", "device_id"])
     several = later.groupby([steps["rank"].fillna(-1), steps["device_id"].fillna(-1)]).transform("any")
@@ -141,7 +141,7 @@ def _counted(run: Run) -> pd.DataFrame:
     return counted
 
 
-def _stretches(run: Run, typed: bool) -> pd.DataFrame:
+def _stretches(run: ComparedRun, typed: bool) -> pd.DataFrame:
     rows = run.accounting.intervals
     counted = _counted(run).index.to_numpy()
     unit_of = np.full(len(run.accounting.steps), -1, np.int64)
@@ -178,7 +178,7 @@ def _nth(stretches: pd.DataFrame, communication: pd.DataFrame) -> pd.Series[Any]
     return nth
 
 
-def _described(run: Run, typed: bool) -> Mapping[str, Mapping[str, pd.Categorical]]:
+def _described(run: ComparedRun, typed: bool) -> Mapping[str, Mapping[str, pd.Categorical]]:
     """Return by key, and by table, what is known of its rows."""
     kernels, communication, tasks = (run.tables[name] for name in OWNERS)
     correlation = causes(run.tables)

@@ -17,7 +17,7 @@ from npuprof.difference.side import Side
 UNNAMED = "(no call path)"
 NOT_SPLIT = "not split"
 
-_UNKNOWN_SHARE = 0.01  # of the steps: so much idle time without a cause hides what the causes of the other side are
+_UNKNOWN_SHARE = 0.01  # of the steps: with more idle time of unknown cause, causes cannot be compared
 _COMMUNICATION = ("waiting", "moving", "communication")
 
 

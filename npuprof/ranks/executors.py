@@ -47,16 +47,16 @@ def active_client() -> Client | None:
 
 @dataclass(frozen=True)
 class Work(Generic[_Item, _Result]):
-    """What to do with each of some items.
+    """A function to apply to batches of items.
 
     Attributes
     ----------
     function
-        Takes a few items and returns their results; it raises nothing of its own.
+        Takes a batch and returns its results; it must not raise.
     lost
-        Returns the result of an item that ended the process which worked on it, for the reason given.
+        Takes an item whose worker died, and the reason, and returns its result.
     what
-        What to call it while progress is shown.
+        The name shown with progress.
     """
 
     function: Callable[[Sequence[_Item]], list[_Result]]

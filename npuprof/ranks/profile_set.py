@@ -150,7 +150,7 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
 
     @cached_property
     def _summed(self) -> set[int]:
-        """The ranks in the vendor's communication matrices, which are read without the rest of the runs."""
+        """The ranks in the vendor's communication matrices, which are read alone."""
         return communicating_ranks(self._with_matrix())
 
     def _with_matrix(self) -> Iterator[Decoded | Profile]:
@@ -268,8 +268,8 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
         sizes = {id(entry): entry.run.source.size_bytes(entry.run.path) for entry in waiting}
         count = processes_for(list(sizes.values())) if processes is None else min(processes, len(waiting))
         if count > 1:
-            waiting.sort(key=lambda entry: -sizes[id(entry)])  # the longest first, so that none is left for the end
-            with suppress(NoProcessesError):  # then what is left is read here
+            waiting.sort(key=lambda entry: -sizes[id(entry)])  # the longest first, to balance the processes
+            with suppress(NoProcessesError):  # then the remaining runs are read here
                 read_apart(waiting, count)
         for entry in waiting:
             if entry.outcome is None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from npuprof.info import Info
 from npuprof.sources.cluster.analysis import CLUSTER_ANALYSIS
-from npuprof.sources.global_ranks import Run, global_ranks_of, groups_of, world_size
+from npuprof.sources.global_ranks import DecodedRun, global_ranks_of, groups_of, world_size
 
 _HOST_KEYS = ("host", "hostname")
 
@@ -27,7 +27,7 @@ def referenced_ranks(info: Info) -> set[int]:
     return set(range(max(ranks, default=-1) + 1))  # ranks are numbered from 0
 
 
-def communicating_ranks(runs: Iterable[Run]) -> set[int]:
+def communicating_ranks(runs: Iterable[DecodedRun]) -> set[int]:
     """Return all ranks in the transfers of some runs."""
     groups = groups_of(run for run in runs if run.info.rank is not None)
     return {rank for members in groups.members.values() for rank in members.values()}

@@ -42,7 +42,7 @@ class Scan:
     rows
         The rows of the set that have the part.
     notes
-        What was noted, by row of the set.
+        Notes by row of the set.
     """
 
     frame: pd.DataFrame
@@ -155,7 +155,7 @@ def _cached(
         if part != MATRIX:  # a column without values has lost its type
             frame = tables.build(part, {str(column): _names_as_read(frame[column]) for column in frame}, columns)
             tables.check(part, frame, columns)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError):  # not as we write it: of somebody else
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError):  # not in our format
         return nothing
     return Scan(frame, sorted(same.values()), {row: some for row, some in notes.items() if some})
 

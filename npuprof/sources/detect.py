@@ -36,18 +36,18 @@ _LFS_POINTER = b"version https://git-lfs"
 
 @dataclass(frozen=True)
 class Run:
-    """A run that was recognised.
+    """A run on disk, recognised by its content.
 
     Attributes
     ----------
     source
-        The format that it is of.
+        Its format.
     path
-        Where it is.
+        Its location.
     choice
-        Why it was chosen where the path holds raw data and the vendor's result of it; else empty.
+        The reason of the choice if the path holds raw data and the parsed result of it; else empty.
     unpacked
-        The archive that it lies in, whose content stays unpacked as long as this refers to it; None for no archive.
+        The archive around it, whose content stays unpacked while this object exists; None without one.
     """
 
     source: Source

@@ -33,8 +33,8 @@ _DIGITS = re.compile(r".+__(\d{3})(?:_\d+){2,4}", re.DOTALL)  # of the group's h
 Frames: TypeAlias = Mapping[str, pd.DataFrame]
 
 
-class Run(Protocol):
-    """A run, as it was read."""
+class DecodedRun(Protocol):
+    """The tables of a run: a ``Profile``, or what a source decoded."""
 
     info: Info
     tables: dict[str, pd.DataFrame]
@@ -52,7 +52,7 @@ class Groups:
     assumed: set[str] = field(default_factory=set)
 
 
-def add_global_ranks(run: Run, notes: Notes) -> None:
+def add_global_ranks(run: DecodedRun, notes: Notes) -> None:
     """Add the columns `src_global_rank` and `dst_global_rank` to the transfers of a run, absent where not known."""
     if any("src_global_rank" in part.frame for part in _transfers(run.tables, run.statistics)):
         return  # a saved profile has them
@@ -81,7 +81,7 @@ def with_global_ranks(
     return frames
 
 
-def groups_of(runs: Iterable[Run]) -> Groups:
+def groups_of(runs: Iterable[DecodedRun]) -> Groups:
     """Return the ranks of every group of the runs of a job."""
     declared: dict[str, dict[int, int]] = {}
     sizes: dict[str, int] = {}

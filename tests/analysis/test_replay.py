@@ -1,4 +1,4 @@
-"""A run that is played again: what it predicts is what a machine shows on which the program was changed."""
+"""A run that is replayed: what it predicts is what a machine shows on which the program was changed."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def test_words_that_are_not_known_are_refused_with_the_nearest() -> None:
 
 
 def test_what_cannot_be_played_again_is_refused() -> None:
-    with pytest.raises(NpuprofError, match="nothing to play again"):
+    with pytest.raises(NpuprofError, match="nothing to replay"):
         profile().what_if(kernel={})
     run = Machine().run([_PLAIN])
     late = run.tables["api"].assign(start_ns=run.tables["api"]["start_ns"] + 10**9)

@@ -40,7 +40,7 @@ def _measure_run(run: Profile) -> None:
 
 
 def _measure_replay(run: Profile) -> None:
-    _measure("a run to play again (once)", lambda: run.what_if())
+    _measure("a run to replay (once)", lambda: run.what_if())
     _measure('what_if(kernel={"Add": 0})', lambda: run.what_if(kernel={"Add": 0}))
     _measure('what_if(cause={"python": 0})', lambda: run.what_if(cause={"python": 0}))
     _measure("critical_path()", lambda: run.critical_path())

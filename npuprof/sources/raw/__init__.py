@@ -154,7 +154,7 @@ def _decode(decoded: Decoded, sides: list[Side], utc_ns: int, part: Selection | 
     tables["marks"] = marks.marks_table(host, device_marks)
     tasks, joined = launches.add_marks(tasks, joined, device_marks, tables["marks"])
     steps = gather(tasks, joined, tracks, api)
-    run = launch_tables.Run(api, operators, tracks, tasks, joined, steps, needed is not None)
+    run = launch_tables.DecodedLaunches(api, operators, tracks, tasks, joined, steps, needed is not None)
     _note_missing_tasks(run, devices, notes)
     _add_launch_tables(tables, run, devices, frequencies, Communication(run, hccl, host.names))
     tables["memory"] = memory_table(devices, host.clock)
@@ -174,7 +174,7 @@ def _decode(decoded: Decoded, sides: list[Side], utc_ns: int, part: Selection | 
 
 def _add_launch_tables(
     tables: dict[str, pd.DataFrame],
-    run: launch_tables.Run,
+    run: launch_tables.DecodedLaunches,
     devices: list[Device],
     frequencies: list[pmu.Frequencies],
     communication: Communication,
@@ -240,7 +240,7 @@ def _open_devices(sides: list[Side], host: Host, utc_ns: int, info: Info, notes:
     return devices
 
 
-def _note_missing_tasks(run: launch_tables.Run, devices: list[Device], notes: Notes) -> None:
+def _note_missing_tasks(run: launch_tables.DecodedLaunches, devices: list[Device], notes: Notes) -> None:
     launched = len(run.tracks.stamp_ns)
     if not devices and launched:
         notes.error("device", f"no device side could be read: the {launched} tasks that the host launched are missing")

@@ -15,7 +15,7 @@ import pandas as pd
 from npuprof import tables
 from npuprof.arrays import Bools, Float64, Int64, Records, Uint64
 from npuprof.sources.columns.builders import optional, recoded
-from npuprof.sources.raw.correlation.launch_tables import Run
+from npuprof.sources.raw.correlation.launch_tables import DecodedLaunches
 from npuprof.sources.raw.device import track_records
 from npuprof.sources.raw.host.hccl import Hccl
 from npuprof.sources.raw.host.operators import take
@@ -95,7 +95,7 @@ class Communication:
         The dictionaries of the host.
     """
 
-    def __init__(self, run: Run, hccl: Hccl, names: Dictionaries) -> None:
+    def __init__(self, run: DecodedLaunches, hccl: Hccl, names: Dictionaries) -> None:
         self._run, self._hccl, self._names = run, hccl, names
         self._operators, self._api = run.collectives, run.api
         track = run.launches.track[run.collectives.task]

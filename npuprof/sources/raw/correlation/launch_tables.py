@@ -32,8 +32,8 @@ _FIRST_MARK_CONNECTION = 4_000_000_001  # connection ids of marks lie far above 
 
 
 @dataclass(frozen=True)
-class Run:
-    """Decoded launches; see the classes of the parts. `is_part`: some were left out."""
+class DecodedLaunches:
+    """The launches of a raw directory, decoded and joined; `is_part`: only the selected ones."""
 
     api: Api
     operators: Operators
@@ -75,7 +75,7 @@ def call_items(api: pd.DataFrame, launched: Sequence[pd.DataFrame]) -> pd.Catego
     return recoded(np.where(launches, items, -1), [*names])
 
 
-def tasks_table(run: Run) -> pd.DataFrame:
+def tasks_table(run: DecodedLaunches) -> pd.DataFrame:
     """Build `tasks`. `copied_bytes` and `copy_direction` follow the schema's columns, for copies."""
     track = run.launches.track
     copied = take(run.tracks.copied_bytes, track)
@@ -86,7 +86,7 @@ def tasks_table(run: Run) -> pd.DataFrame:
     return tables.build("tasks", columns)
 
 
-def _task_columns(run: Run, rows: Int64) -> dict[str, Any]:
+def _task_columns(run: DecodedLaunches, rows: Int64) -> dict[str, Any]:
     tasks, launches = run.tasks, run.launches
     every = len(rows) == len(tasks)  # rows are in order: all of them need no copy
 
@@ -117,7 +117,7 @@ def _models(model: Int64) -> dict[str, Any]:
 
 
 def kernels_table(
-    run: Run, devices: Sequence[Device], frequencies: Sequence[pmu.Frequencies], steps_frame: pd.DataFrame
+    run: DecodedLaunches, devices: Sequence[Device], frequencies: Sequence[pmu.Frequencies], steps_frame: pd.DataFrame
 ) -> pd.DataFrame:
     """Build `kernels`: compute tasks with their operators, waits, steps and performance counters.
 
@@ -157,7 +157,7 @@ def _flags(values: Bools, operator: Int64) -> Int64:
     return np.maximum(take(values.astype(np.int64), operator), 0)
 
 
-def _blocks(run: Run, rows: Int64) -> tuple[Int64, Int64]:
+def _blocks(run: DecodedLaunches, rows: Int64) -> tuple[Int64, Int64]:
     """Return blocks, and blocks of the other core (0 where unknown): from the track where it holds them."""
     track, operator = run.launches.track[rows], run.launches.operator[rows]
     extended = _flags(run.tracks.extended, track).astype(bool)
@@ -167,7 +167,12 @@ def _blocks(run: Run, rows: Int64) -> tuple[Int64, Int64]:
 
 
 def _counters(
-    run: Run, rows: Int64, blocks: Int64, mix: Int64, devices: Sequence[Device], frequencies: Sequence[pmu.Frequencies]
+    run: DecodedLaunches,
+    rows: Int64,
+    blocks: Int64,
+    mix: Int64,
+    devices: Sequence[Device],
+    frequencies: Sequence[pmu.Frequencies],
 ) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     for device, frequency in zip(devices, frequencies, strict=True):
@@ -189,7 +194,7 @@ def _waits(tasks: DeviceTasks, rows: Int64, collectives: Collectives) -> Int64:
     return waits(device, start, end, len(rows))
 
 
-def links_table(run: Run, marks: pd.DataFrame) -> pd.DataFrame:
+def links_table(run: DecodedLaunches, marks: pd.DataFrame) -> pd.DataFrame:
     """Build `links`: from calls to launched tasks, and from marks to their device side in `tasks`."""
     targets = np.flatnonzero(run.launches.call >= 0)
     sources = run.launches.call[targets]
@@ -207,7 +212,7 @@ def links_table(run: Run, marks: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _mark_links(run: Run, marks: pd.DataFrame) -> tuple[Int64, Int64]:
+def _mark_links(run: DecodedLaunches, marks: pd.DataFrame) -> tuple[Int64, Int64]:
     rows = np.flatnonzero(run.launches.mark >= 0)
     ids = marks["id"].to_numpy(np.int64, na_value=-1)
     seen = np.flatnonzero(marks["device_start_ns"].notna().to_numpy())

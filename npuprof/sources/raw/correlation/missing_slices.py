@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from npuprof.notes import Notes
-from npuprof.sources.raw.correlation.launch_tables import Run
+from npuprof.sources.raw.correlation.launch_tables import DecodedLaunches
 from npuprof.sources.raw.records import enums
 
 _FEW = 16  # at the end of the collection a few tasks may lack either side
 
 
-def note_missing_ends(run: Run, notes: Notes) -> None:
+def note_missing_ends(run: DecodedLaunches, notes: Notes) -> None:
     """Warn of the last launched kernels without a device task or a call."""
     tracks, kernels = run.tracks, _are_kernels(run)
     ran = np.zeros(len(tracks.stamp_ns), bool)
@@ -34,7 +34,7 @@ def note_missing_ends(run: Run, notes: Notes) -> None:
             notes.warning(stream, f"{what}: the last slices of {stream} may be missing", count)
 
 
-def note_idle_devices(run: Run, notes: Notes) -> None:
+def note_idle_devices(run: DecodedLaunches, notes: Notes) -> None:
     """Warn of devices without any task on which the host launched kernels."""
     devices, counts = np.unique(run.tracks.device[_are_kernels(run)], return_counts=True)
     for device, count in zip(devices.tolist(), counts.tolist(), strict=True):
@@ -43,7 +43,7 @@ def note_idle_devices(run: Run, notes: Notes) -> None:
             notes.warning(f"device {device}", message, count)
 
 
-def _are_kernels(run: Run) -> npt.NDArray[np.bool_]:
+def _are_kernels(run: DecodedLaunches) -> npt.NDArray[np.bool_]:
     """Return the launched tasks that are kernels."""
     types = run.tracks.task_type
     named = [name in enums.KERNEL_TASK_TYPES or name.startswith("KERNEL_") for name in types.names]
