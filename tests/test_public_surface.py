@@ -22,21 +22,36 @@ from npuprof.sources.base import Decoded
 from tests import factories
 
 _ROOT = Path(__file__).parent.parent
-_GUIDES = ("README.md", *(f"notebooks/{path.name}" for path in sorted((_ROOT / "notebooks").glob("*.ipynb"))))
+_GUIDES = {
+    "README.md": "guide_readme",
+    **{f"notebooks/{path.name}": f"guide_{path.stem}" for path in sorted((_ROOT / "notebooks").glob("*.ipynb"))},
+    **{
+        f"notebooks/reference/{path.name}": f"page_{path.stem}"
+        for path in sorted((_ROOT / "notebooks/reference").glob("*.md"))
+    },
+}
 _HIDES = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 # The keys of the vendors' file differ by its dialect; a table has as many keys as its reader wants, each a Literal.
 _OPEN = {"edit", "Profile.by", "ProfileSet.by"}
 _OLD_NAMES = re.compile(r"_plot$|^export_|^(roofline|kernel_detail|communication_matrix)$")
 # What the examples take from the user's own code.
-_GIVEN = "from typing import Any\ndata: list[Any] = []\ndef train(batch: Any) -> None: ...\n"
-# A notebook's own functions have no annotations, and torch need not be installed.
+_GIVEN = {
+    "README.md": "from typing import Any\ndata: list[Any] = []\ndef train(batch: Any) -> None: ...\n",
+    "notebooks/reference/cluster.md": "import npuprof\n",
+    "notebooks/reference/compare.md": "import npuprof\nrun = before = npuprof.load_set('a')[0]\nrow = 0\n",
+    "notebooks/reference/vendors.md": "from typing import Any\nimport npuprof\n"
+    + "".join(f"{name}: Any\n" for name in ("acl", "data", "inputs", "model", "model_id", "outputs", "tf", "train_op")),
+}
+# Functions of notebooks and pages have no annotations, and torch or Dask need not be installed.
 _LAX = """
 [[tool.mypy.overrides]]
 module = ["torch.*"]
 follow_imports = "skip"
 
 [[tool.mypy.overrides]]
-module = ["guide_compare", "guide_explorer_tour", "guide_quickstart", "guide_torch_simulated"]
+module = [
+  "guide_compare", "guide_explorer_tour", "guide_quickstart", "guide_torch_simulated", "page_cluster", "page_compare",
+]
 check_untyped_defs = true
 disallow_incomplete_defs = false
 disallow_subclassing_any = false
@@ -125,15 +140,15 @@ def python_of(guide: str) -> str:
         cells = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     else:
         cells = ["".join(cell["source"]) + "\n" for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
-    return (_GIVEN if guide == "README.md" else "") + re.sub("^%", "# %", "".join(cells), flags=re.MULTILINE)
+    return _GIVEN.get(guide, "") + re.sub("^%", "# %", "".join(cells), flags=re.MULTILINE)
 
 
 @pytest.mark.slow
 def test_the_lines_of_the_guides_are_well_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check = pytest.importorskip("mypy.api").run
     monkeypatch.chdir(_ROOT)  # where the types of the package are cached
-    for guide in _GUIDES:
-        (tmp_path / f"guide_{Path(guide).stem}.py").write_text(python_of(guide), encoding="utf-8")
+    for guide, module in _GUIDES.items():
+        (tmp_path / f"{module}.py").write_text(python_of(guide), encoding="utf-8")
     settings = tmp_path / "pyproject.toml"
     settings.write_text((_ROOT / "pyproject.toml").read_text(encoding="utf-8") + _LAX, encoding="utf-8")
     told, problems, status = check(["--strict", "--config-file", str(settings), *map(str, tmp_path.glob("*.py"))])
