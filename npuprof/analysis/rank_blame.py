@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof.analysis.rank_replay import Floats, Job, job
-from npuprof.arrays import Int64
+from npuprof.arrays import Int32, Int64
 
 MOVING = "moving"
 """The cause of a wait that only the transfers of earlier collectives explain."""
@@ -133,38 +133,52 @@ class _Origins:
         The share of its waits, for each nanosecond that it waited from row `since` to row `until`.
     """
 
-    culprit: Int64
+    culprit: Int32
     own: Floats
     moving: Floats
     passed: Floats
-    since: Int64
-    until: Int64
+    since: Int32
+    until: Int32
 
     @classmethod
     def of(cls, played: Job) -> _Origins:
         rows = played.rows
-        ranks = np.array(played.ranks)
-        place = np.searchsorted(ranks, rows["rank"].to_numpy(np.int64))
-        culprit = np.searchsorted(ranks, rows["last_rank"].to_numpy(np.int64))
-        find = _Finder(place, rows["op"].to_numpy(np.int64), len(ranks))
-        until = find(rows["op"].to_numpy(np.int64), culprit)
-        victim_since, since = _since(rows, place, culprit, find)
-        more = {}
-        for name in ("own_ns", "wait_ns", "moving_ns"):
-            # A rank arrives after its own time before the collective, which is therefore part of the interval.
-            further = 1 if name == "own_ns" else 0
+        culprit, until, victim_since, since = _stretches(played)
+
+        def more(name: str, further: int) -> Floats:
             total = np.append(0, np.cumsum(rows[name].to_numpy(np.int64)))
-            other = total[until + further] - total[since]
-            victim = total[np.arange(len(rows)) + further] - total[victim_since]
-            more[name] = np.maximum(0, other - victim).astype(np.float64)
+            difference = total[until + further] - total[since]
+            difference -= total[np.arange(len(rows)) + further] - total[victim_since]
+            longer: Floats = np.maximum(0, difference).astype(np.float64)
+            return longer
+
+        # A rank arrives after its own time before the collective, which is therefore part of the interval.
+        own, moving, waiting = more("own_ns", 1), more("moving_ns", 0), more("wait_ns", 0)
+        own += moving
+        own += waiting
+        explained = np.where(own > 0, own, 1.0)
+        del own
+        moving /= explained
         sums = np.append(0, np.cumsum(rows["wait_ns"].to_numpy(np.int64)))
         between = (sums[until] - sums[since]).astype(np.float64)
-        whole = sum(more.values())
-        explained = np.where(whole > 0, whole, 1.0)
-        moving = more["moving_ns"] / explained
-        waiting = np.where(between > 0, more["wait_ns"] / explained, 0.0)
+        waiting = np.where(between > 0, waiting / explained, 0.0)
+        del explained
         passed = waiting / np.where(between > 0, between, 1.0)
         return cls(culprit, 1 - moving - waiting, moving, passed, since, until)
+
+
+def _stretches(played: Job) -> tuple[Int32, Int32, Int32, Int32]:
+    """Return the place of the last rank of each row's operator, its row there, and the rows of :func:`_since`.
+
+    Rows of jobs of thousands of ranks are many: their numbers take four bytes.
+    """
+    rows = played.rows
+    ranks = np.array(played.ranks)
+    place = np.searchsorted(ranks, rows["rank"].to_numpy(np.int64))
+    culprit = np.searchsorted(ranks, rows["last_rank"].to_numpy(np.int64))
+    find = _Finder(place, rows["op"].to_numpy(np.int64), len(ranks))
+    until = find(rows["op"].to_numpy(np.int64), culprit)
+    return culprit.astype(np.int32), until, *_since(rows, place, culprit, find)
 
 
 class _Finder:
@@ -173,32 +187,32 @@ class _Finder:
     def __init__(self, place: Int64, op: Int64, ranks: int) -> None:
         self._ranks = ranks
         key = op * ranks + place
-        self._order = np.argsort(key, kind="stable")
-        self._sorted = key[self._order]
+        order = np.argsort(key, kind="stable")
+        self._sorted, self._order = key[order], order.astype(np.int32)
 
-    def __call__(self, op: Int64, place: Int64) -> Int64:
+    def __call__(self, op: Int64, place: Int64) -> Int32:
         """Return the rows; -1 where the rank has no part in the operator."""
         key = op * self._ranks + place
         at = np.minimum(np.searchsorted(self._sorted, key), len(self._sorted) - 1)
-        rows: Int64 = np.where((op >= 0) & (self._sorted[at] == key), self._order[at], -1)
+        rows: Int32 = np.where((op >= 0) & (self._sorted[at] == key), self._order[at], np.int32(-1))
         return rows
 
 
-def _since(rows: pd.DataFrame, place: Int64, culprit: Int64, find: _Finder) -> tuple[Int64, Int64]:
+def _since(rows: pd.DataFrame, place: Int64, culprit: Int64, find: _Finder) -> tuple[Int32, Int32]:
     """Return the rows that follow the last common operator of each row's rank and its culprit, on either of them."""
     op = rows["op"].to_numpy(np.int64)
     group = pd.factorize(rows["group"])[0].astype(np.int64)
-    first_of = np.searchsorted(place, np.arange(int(place.max(initial=0)) + 1))
+    first_of = np.searchsorted(place, np.arange(int(place.max(initial=0)) + 1)).astype(np.int32)
     first, other = first_of[place], first_of[culprit]
     pairs = np.unique(place * (int(group.max(initial=0)) + 1) + group)
     of_rank = pairs // (int(group.max(initial=0)) + 1)
     slot = np.arange(len(pairs)) - np.searchsorted(of_rank, of_rank)  # the number of the group among those of its rank
-    number = np.arange(len(rows))
+    number = np.arange(len(rows), dtype=np.int32)
     slot_of_row = slot[np.searchsorted(pairs, place * (int(group.max(initial=0)) + 1) + group)]
     for group_slot in range(int(slot.max(initial=-1)) + 1):
-        before = np.where(slot_of_row == group_slot, number, -1)
-        last = np.append(-1, np.maximum.accumulate(before)[:-1])
-        last = np.where(last >= first_of[place], last, -1)
+        before = np.where(slot_of_row == group_slot, number, np.int32(-1))
+        last = np.append(np.int32(-1), np.maximum.accumulate(before)[:-1])
+        last = np.where(last >= first_of[place], last, np.int32(-1))
         theirs = find(np.where(last >= 0, op[last], -1), culprit)
         later = (theirs >= 0) & (last + 1 > first)
         first, other = np.where(later, last + 1, first), np.where(later, theirs + 1, other)

@@ -48,8 +48,11 @@ def collectives(communication: pd.DataFrame) -> pd.DataFrame:
         apart = np.where(np.isin(group, mixed), apart + 1, 0)
         k = _counted(rank, step, group, apart)
         op = _numbered(step, group, apart, k)
-    columns = {"rank": rank, "step": step, "group": groups[group], "op_type": kinds[kind]}
-    joined: pd.DataFrame = rows.assign(**columns, k=k, op=op, members=np.bincount(op)[op] if len(op) else op)
+    texts = {
+        name: pd.Series(texts, dtype=object) for name, texts in (("group", groups[group]), ("op_type", kinds[kind]))
+    }
+    members = np.bincount(op)[op] if len(op) else op
+    joined: pd.DataFrame = rows.assign(rank=rank, step=step, **texts, k=k, op=op, members=members)
     return joined
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TypeAlias
 
@@ -11,13 +12,16 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.ranks.tasks import unexpected
-from npuprof.sources.base import PartName
+from npuprof.sources.base import Alone, PartName
+from npuprof.sources.decoding import decode_run
+from npuprof.sources.detect import Run
 from npuprof.sources.registry import source_named
 
 Told: TypeAlias = tuple[str, str, str, int]
 """A note: severity, source, message and count."""
 
 MATRIX = "communication_matrix"
+_MAX_FILES = 1_000  # of a run whose changes are noticed
 
 
 @dataclass(frozen=True)
@@ -47,12 +51,25 @@ def key_of(source: str, path: Path, part: PartName) -> str | None:
     OSError
         If a file cannot be looked at.
     """
-    of_part = source_named(source).alone
-    part_files = None if of_part is None else of_part(path, part)
+    part_files = _part_of(source, path, part)
     if part_files is None:
         return None
     states = [(file.name, file.stat()) for file in part_files.files]
     return "|".join(f"{name}:{state.st_size}:{state.st_mtime_ns}" for name, state in states)
+
+
+def has_small_files(source: str) -> bool:
+    """Return whether runs of a source have files of single parts: of others a part is read with the whole run."""
+    return source_named(source).alone is not None
+
+
+def _part_of(source: str, path: Path, part: PartName) -> Alone | None:
+    """Return how to read a part: alone where the format has a file of it, else with the run; None if its file lacks."""
+    of_source = source_named(source)
+    if of_source.alone is not None:
+        return of_source.alone(path, part)
+    files = [path] if path.is_file() else [file for file in islice(path.rglob("*"), _MAX_FILES) if file.is_file()]
+    return Alone(tuple(sorted(files)), lambda: decode_run(Run(of_source, path)))
 
 
 def read_pieces(tasks: Sequence[PieceTask]) -> list[Piece]:
@@ -75,8 +92,7 @@ def _read(task: PieceTask) -> Piece:
 
 def _read_alone(task: PieceTask) -> Piece:
     before = key_of(task.source, task.path, task.part)
-    of_part = source_named(task.source).alone
-    part_files = None if of_part is None else of_part(task.path, task.part)
+    part_files = _part_of(task.source, task.path, task.part)
     if part_files is None:
         gone = f"{task.path} has no file of {task.part} any more: load the ranks again when whatever writes it is done"
         return Piece(_nothing(task.part), [("warning", task.part, gone, 1)], "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from numbers import Integral
 from os import PathLike
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 
     from npuprof.advice.finding import Finding
 _MAX_SHOWN = 40
+_JOINED = ("start_ns", "duration_ns", "op_type", "group", "count", "step")
 _SMALL: tuple[PartName, ...] = ("communication", "step_times")  # tables of which a rank has a small file
 
 
@@ -95,6 +97,7 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
         self._problems = list(problems)
         self._client = client
         self._scans: dict[PartName, Scan | None] = {}
+        self._seen: dict[PartName, Scan] = {}  # what was noted while some columns were read
         self._entries = sorted((describe(run, selection) for run in runs), key=_place)
 
     @property
@@ -171,6 +174,20 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
         some = [frame for frame in frames if len(frame)]
         return stacked(some) if some else pd.DataFrame()
 
+    def _operators(self) -> pd.DataFrame:
+        """Return the columns of ``communication`` that answers about all ranks need, in rows of :meth:`table`.
+
+        Of ranks that were not read, they come from small files, without the names of operators, which take most room.
+        """
+        unread = any(entry.profile is None for entry in self._entries if not entry.is_cluster)
+        if not unread or self._runs_read() or self._scans.get("communication") is not None:
+            return self.table("communication")
+        found = scan(self.root, self._entries, "communication", self._client or active_client(), _JOINED)
+        if found is None:
+            return self.table("communication")
+        self._seen["communication"] = replace(found, frame=found.frame.iloc[:0])
+        return self._labelled_scan(found, {})
+
     def _hosts_of_ranks(self) -> dict[int, int | str]:
         """Return the host of each rank: its name, else the number of its clock."""
         names, boots = self._hosts(), self._boots()
@@ -213,7 +230,7 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
                 f"the runs are of {len(clocks)} hosts, whose clocks may differ; clocks() estimates by how much, and "
                 "table(name, align=True) takes it off",
             )
-        for part, pieces in self._scans.items():
+        for part, pieces in {**self._seen, **self._scans}.items():
             if pieces is None:
                 continue
             lacking = [

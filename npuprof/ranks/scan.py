@@ -14,15 +14,27 @@ import pandas as pd
 from npuprof import cache, progress, tables
 from npuprof.ranks.entries import Entry
 from npuprof.ranks.executors import Work, spread
-from npuprof.ranks.pieces import MATRIX, Piece, PieceTask, Told, key_of, lost_piece, read_pieces
+from npuprof.ranks.pieces import (
+    MATRIX,
+    Piece,
+    PieceTask,
+    Told,
+    has_small_files,
+    key_of,
+    lost_piece,
+    read_pieces,
+)
 from npuprof.sources.base import PartName
 from npuprof.sources.columns.concatenation import stacked
+from npuprof.sources.detect import Run
 
 if TYPE_CHECKING:
     from distributed import Client
 
 _ROW = "run"
 _OPENING_BYTES = 1 << 20
+FEW = 8
+"""So many runs without small files are read as a whole, and kept; of more, the part that is asked for."""
 _WORDS: Mapping[PartName, str] = {
     "step_times": "steps of ranks",
     "communication": "communication of ranks",
@@ -108,12 +120,27 @@ def by_run(scanned: Scan) -> dict[int, pd.DataFrame]:
 
 
 def _keys(entries: Sequence[Entry], part: PartName) -> dict[int, str]:
+    """Return what changes with the files of each run that is read for its part alone, by row.
+
+    Runs without a file of the part are, where they are many or other runs have one: else they are read to be kept.
+    """
+    apart = {
+        row: entry.run
+        for row, entry in enumerate(entries)
+        if not entry.is_cluster and entry.selection is None and entry.run.unpacked is None
+    }
+    small = {row: run for row, run in apart.items() if has_small_files(run.source.name)}
+    keys = _known_keys(small, part)
+    if keys or len(apart) > FEW:
+        keys |= _known_keys({row: run for row, run in apart.items() if row not in small}, part)
+    return keys
+
+
+def _known_keys(runs: Mapping[int, Run], part: PartName) -> dict[int, str]:
     keys = {}
-    for row, entry in enumerate(entries):
-        if entry.is_cluster or entry.selection is not None or entry.run.unpacked is not None:
-            continue
+    for row, run in runs.items():
         with suppress(OSError):
-            if (key := key_of(entry.run.source.name, entry.run.path, part)) is not None:
+            if (key := key_of(run.source.name, run.path, part)) is not None:
                 keys[row] = key
     return keys
 

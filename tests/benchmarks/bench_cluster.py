@@ -3,6 +3,7 @@
 Jobs are generated (:mod:`tests.jobs`: simulated, with one slow card) and written in the vendor's text form into a
 temporary directory, or into ``--keep DIRECTORY``, where the next run finds them. ``--steps 9`` gives 1,000 ranks some
 3,000 operators each. Each look is a process of its own: the first with an empty cache, the second with what that left.
+Where ``NPUPROF_SAMPLES`` has four ranks of an LLM, the figure of steps of 64 copies of them is drawn too.
 Where ``MSPROF_ANALYZE`` names a Python that has it, the cluster analysis of msprof-analyze is run on a copy of the
 smallest job.
 """
@@ -41,11 +42,10 @@ def look(folder: Path) -> dict[str, float]:
     began = time.perf_counter()
     runs = load_set(folder)
     seconds["load"] = time.perf_counter() - began
-    measure("steps", lambda: runs._step_parts())
-    measure("communication", lambda: runs.table("communication"))
-    measure("waits", runs.waits)
     if hasattr(runs, "overview"):
         measure("overview", runs.overview)
+    measure("steps", lambda: runs._step_parts())
+    measure("waits", runs.waits)
     measure("blame", runs.blame)
     seconds["all"] = time.perf_counter() - began
     seconds["cores"] = sum(os.times()[:4])
@@ -53,8 +53,8 @@ def look(folder: Path) -> dict[str, float]:
     return seconds
 
 
-def _apart(folder: Path, cache: str) -> dict[str, float]:
-    command = [sys.executable, "-m", "tests.benchmarks.bench_cluster", "--look", str(folder)]
+def _apart(folder: Path, cache: str, how: str = "--look") -> dict[str, float]:
+    command = [sys.executable, "-m", "tests.benchmarks.bench_cluster", how, str(folder)]
     environment = {**os.environ, "XDG_CACHE_HOME": cache}
     done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
     measured: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
@@ -80,6 +80,34 @@ def _print(ranks: int, folder: Path) -> None:
             print(f"  {name}: {times} s; {one['cores']:.1f} s of cores, {one['peak_mb']:,.0f} MB peak", flush=True)
 
 
+def draw(folder: Path) -> dict[str, float]:
+    """Load ranks and draw their steps; give the seconds of each, and the cores' time of the figure."""
+    from npuprof.loading import load_set
+
+    began = time.perf_counter()
+    runs = load_set(folder)
+    loaded, spent = time.perf_counter(), sum(os.times()[:4])
+    runs.plot_steps()
+    drawn = time.perf_counter() - loaded
+    return {"load": loaded - began, "plot_steps": drawn, "cores": sum(os.times()[:4]) - spent}
+
+
+def _copies(sample: Path) -> None:
+    """Draw the steps of 64 copies of real ranks, with an empty cache and with what that left."""
+    ranks = sorted(path for path in sample.iterdir() if path.is_dir())
+    with tempfile.TemporaryDirectory(prefix="npuprof-bench-") as place:
+        for number in range(64):
+            folder = shutil.copytree(ranks[number % len(ranks)], Path(place) / "job" / f"rank{number}_ascend_pt")
+            for file in folder.glob("profiler_info*.json"):
+                facts = {**json.loads(file.read_text()), "rank_id": str(number)}
+                file.unlink()
+                (folder / f"profiler_info_{number}.json").write_text(json.dumps(facts))
+        for name in ("cold", "warm"):
+            times = _apart(Path(place) / "job", f"{place}/cache", "--draw")
+            told = f"load {times['load']:.2f}, plot_steps {times['plot_steps']:.2f} s, {times['cores']:.1f} s of cores"
+            print(f"64 ranks of {sample.name}, {name}: {told}", flush=True)
+
+
 def _vendor(folder: Path) -> None:
     python = os.environ.get("MSPROF_ANALYZE")
     if not python:
@@ -102,9 +130,10 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--look", type=Path)
+    parser.add_argument("--draw", type=Path)
     options = parser.parse_args()
-    if options.look:
-        print(json.dumps(look(options.look)))
+    if options.look or options.draw:
+        print(json.dumps(look(options.look) if options.look else draw(options.draw)))
         return
     sizes = options.ranks or list(_RANKS)
     with tempfile.TemporaryDirectory(prefix="npuprof-bench-") as temporary:
@@ -114,6 +143,9 @@ def main() -> None:
             _write(ranks, options.steps, folder)
             _print(ranks, folder)
         _vendor(parent / f"job{min(sizes)}")
+    sample = Path(os.environ.get("NPUPROF_SAMPLES", "")) / "torch_npu/llm_4ranks"
+    if sample.is_dir():
+        _copies(sample)
 
 
 if __name__ == "__main__":
