@@ -60,6 +60,8 @@ class JobFacts(Facts):
         The collectives of all of them.
     matrix
         The vendor's sums of transfers between pairs of ranks, with the ranks of the whole job; None without them.
+    job
+        The collectives, ready to be played again, which `played` is where the caller has it.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class JobFacts(Facts):
         *,
         simulated: bool,
         matrix: pd.DataFrame | None = None,
+        played: Job | None = None,
     ) -> None:
         tables = {name: next(iter(members)).tables[name].iloc[:0] for name in next(iter(members)).tables}
         super().__init__(tables, Info(simulated=simulated), _joined([member.accounting for member in members]))
@@ -77,6 +80,7 @@ class JobFacts(Facts):
         self.absent = list(absent)
         self.communication = communication
         self.matrix = matrix
+        self._played = played
 
     @property
     def stacks(self) -> bool:
@@ -87,7 +91,7 @@ class JobFacts(Facts):
     def job(self) -> Job | None:
         """The collectives of all ranks, ready for a replay; None where no two ranks have one in common."""
         try:
-            played = job(self.communication)
+            played = self._played or job(self.communication)
         except NpuprofError:
             return None
         return played if played.rows["op"].duplicated().any() else None

@@ -13,8 +13,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from npuprof.analysis.prediction import TOLERANCE, Prediction, checked_factor, checked_factors
+from npuprof.analysis.rank_clocks import Clocks
 from npuprof.analysis.rank_order import Waves, waves
-from npuprof.analysis.rank_waits import waits
+from npuprof.analysis.rank_waits import aligned
 from npuprof.arrays import Int64
 from npuprof.errors import NpuprofError, OptionsError
 
@@ -34,12 +35,15 @@ class Job:
         its collective before), ordered by rank and start.
     start_ns, end_ns
         First start and last end of all collectives.
+    clocks
+        Those that the starts were corrected by.
     """
 
     ranks: tuple[int, ...]
     rows: pd.DataFrame
     start_ns: int
     end_ns: int
+    clocks: Clocks
 
     @cached_property
     def waves(self) -> Waves:
@@ -65,7 +69,7 @@ def job(communication: pd.DataFrame) -> Job:
     NpuprofError
         If there is no collective with a rank and a group.
     """
-    rows = waits(communication)
+    rows, told = aligned(communication)
     rank, starts = rows["rank"].to_numpy(np.int64), rows["start_ns"].to_numpy(np.int64)
     if ((rank[1:] == rank[:-1]) & (starts[1:] < starts[:-1])).any():  # a clock that drifts much
         rows = rows.sort_values(["rank", "start_ns"], kind="stable").reset_index(drop=True)
@@ -77,7 +81,7 @@ def job(communication: pd.DataFrame) -> Job:
     first = np.append(True, rank[1:] != rank[:-1])
     before = np.where(first, starts.min(), np.append(0, ends[:-1]))
     prepared = rows.assign(own_ns=starts - before)
-    return Job(tuple(sorted(set(rank.tolist()))), prepared, int(starts.min()), int(ends.max()))
+    return Job(tuple(sorted(set(rank.tolist()))), prepared, int(starts.min()), int(ends.max()), told)
 
 
 def replay(played: Job, own_ns: Floats | Int64, moving_ns: Floats | Int64) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from npuprof.analysis.rank_clocks import clocks
+from npuprof.analysis.rank_clocks import Clocks, clocks
 from npuprof.arrays import Int64
 
 _OF_ONE_RANK = r"Group \d+"
@@ -120,9 +120,15 @@ def waits(communication: pd.DataFrame) -> pd.DataFrame:
         ``rank``, ``step``, ``group``, ``k``, ``op_type``, ``start_ns`` (on the common clock),
         ``wait_ns``, ``moving_ns``, ``last_rank`` (of several at once, the lowest) and ``op``.
     """
+    return aligned(communication)[0]
+
+
+def aligned(communication: pd.DataFrame) -> tuple[pd.DataFrame, Clocks]:
+    """Return what :func:`waits` does, and the clocks that starts were corrected by."""
     rows = collectives(communication)
     rank, op = rows["rank"].to_numpy(np.int64), rows["op"].to_numpy(np.int64)
-    start = clocks(rows).corrected(rank, rows["start_ns"].to_numpy(np.int64))
+    told = clocks(rows)
+    start = told.corrected(rank, rows["start_ns"].to_numpy(np.int64))
     latest = np.full(int(op.max(initial=-1)) + 1, np.iinfo(np.int64).min)
     np.maximum.at(latest, op, start)
     at_last = np.flatnonzero(start == latest[op])[::-1]  # rows are in the order of ranks: the lowest stays
@@ -137,4 +143,4 @@ def waits(communication: pd.DataFrame) -> pd.DataFrame:
         moving_ns=duration - wait,
         last_rank=last_rank[op],
     )[["rank", "step", "group", "k", "op_type", "start_ns", "wait_ns", "moving_ns", "last_rank", "op"]]
-    return frame
+    return frame, told

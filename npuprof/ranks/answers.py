@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from npuprof.advice.finding import Finding
     from npuprof.advice.findings import Advice
     from npuprof.analysis.prediction import Prediction
+    from npuprof.analysis.rank_replay import Job
     from npuprof.comparison import Comparison
     from npuprof.ranks.overview import Overview
 
@@ -43,15 +44,28 @@ class SetAnswers(Members, ABC):
         """Return the explorer of the set."""
 
     if TYPE_CHECKING:
+        _played: tuple[int, Job | None] | None
 
         def _rank_runs(self) -> Iterator[Profile]: ...
+        def _operators(self) -> pd.DataFrame: ...
 
     def _communication(self) -> pd.DataFrame:
         """Return the operators of all ranks; of a rank with several sessions those of the newest, as ``runs[rank]``."""
-        operators = self.table("communication")
+        operators = self._operators()
         newest = list(self._newest().values())
         known: pd.DataFrame = operators[operators["run"].isin(newest).to_numpy(bool)].reset_index(drop=True)
         return known if len(known) < len(operators) else operators
+
+    def _job(self) -> Job | None:
+        """Return the collectives of all ranks, ready to be played again; None without any."""
+        from npuprof.analysis.rank_replay import job
+
+        loaded = sum(entry.profile is not None for entry in self._entries)  # whole runs may tell more
+        if self._played is None or self._played[0] != loaded:
+            communication = self._communication()
+            some = (communication["rank"].notna() & communication["group"].notna()).any()
+            self._played = loaded, job(communication) if some else None
+        return self._played[1]
 
     def __sub__(self, other: SetAnswers | Profile) -> Comparison:
         """Return by how much a step of these ranks is longer than one of `other`; ranks are repeats of each other."""
@@ -166,7 +180,8 @@ class SetAnswers(Members, ABC):
         """
         from npuprof.analysis.rank_waits import waits
 
-        return waits(self._communication())
+        played = self._job()
+        return waits(self._communication()) if played is None else played.rows.drop(columns="own_ns")
 
     def blame(self, root_rank: int | None = None) -> pd.DataFrame:
         """Return whose own time the waits of all ranks come from, through all ranks that waited in between.
@@ -197,9 +212,10 @@ class SetAnswers(Members, ABC):
             from npuprof.ranks.job import kernels_beside
 
             return kernels_beside(self, root_rank)
-        from npuprof.analysis.rank_blame import blame
+        from npuprof.analysis.rank_blame import blame, blame_of
 
-        return blame(self._communication())
+        played = self._job()
+        return blame(self._communication()) if played is None else blame_of(played)
 
     def bandwidths(self) -> pd.DataFrame:
         """Return the bandwidth of each link between ranks beside that of links of its kind.

@@ -44,7 +44,9 @@ class SetFigures(Figures):
         def _scan(self, part: PartName) -> Scan | None: ...
         def _labelled_scan(self, scanned: Scan, ahead: Mapping[int, Lead]) -> pd.DataFrame: ...
         def _newest(self) -> dict[int, int]: ...
-        def _communication(self) -> pd.DataFrame: ...
+        def waits(self) -> pd.DataFrame:
+            """Return how long each rank waited in each collective."""
+
         def _ahead(self) -> dict[int, Lead]: ...
 
         @property
@@ -103,11 +105,10 @@ class SetFigures(Figures):
         NpuprofError
             If there is no such step.
         """
-        from npuprof.analysis.rank_waits import waits
         from npuprof.figures.rank_timeline import plot_rank_timeline
         from npuprof.ranks.job import step_window
 
-        rows = waits(self._communication())
+        rows = self.waits()
         if not rows["op"].duplicated().any():
             return plot_rank_timeline(rows.iloc[:0], self._merged_info(), window=(0, 0))
         shown, window, which = step_window(rows, step)
@@ -152,10 +153,9 @@ class SetFigures(Figures):
     def _pipeline(self, number: int, step: int | None) -> tuple[pd.DataFrame, str]:
         from npuprof.analysis.rank_groups import pipelines, rank_groups
         from npuprof.analysis.rank_pipeline import pipeline_work
-        from npuprof.analysis.rank_waits import waits
         from npuprof.ranks.job import step_window, told_groups
 
-        rows = waits(self._communication())
+        rows = self.waits()
         groups = rank_groups(rows, told_groups(entry.known for entry in self._entries))
         found = pipelines(groups, sorted(set(rows["rank"].tolist())))
         if not found:
@@ -184,7 +184,6 @@ class SetFigures(Figures):
         """
         from npuprof.analysis.accounting import account
         from npuprof.analysis.rank_steps import with_waiting
-        from npuprof.analysis.rank_waits import waits
 
         unread = any(entry.profile is None for entry in self._entries if not entry.is_cluster)
         small = self._scan("step_times") if unread else None
@@ -212,7 +211,7 @@ class SetFigures(Figures):
         steps: pd.DataFrame = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
         if not len(steps) or not steps["communication"].any():
             return steps
-        return with_waiting(steps, waits(self._communication()))
+        return with_waiting(steps, self.waits())
 
     def _traffic(self) -> pd.DataFrame:
         """Return the traffic of every rank by global rank; without any, that of the vendor's analysis of all ranks."""

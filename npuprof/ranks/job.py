@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
-from npuprof.analysis.accounting import account
+from npuprof import tables
+from npuprof.analysis.accounting import Accounting, account
 from npuprof.errors import NpuprofError
 from npuprof.info import Info
 from npuprof.ranks.entries import Entry, read_or_none
 from npuprof.ranks.members import Members
 from npuprof.ranks.pieces import PieceTask, read_pieces
 from npuprof.ranks.together import every_table
+from npuprof.sources.columns.concatenation import stacked
 from npuprof.sources.global_ranks import global_ranks_of
 from npuprof.sources.raw.metadata.dictionaries import hash_of
 
@@ -56,34 +59,61 @@ def job_facts(runs: Members, whole: Collection[int] = ()) -> JobFacts:
     """
     from npuprof.advice.job import JobFacts
 
-    communication = runs._communication()
+    played = runs._job()
+    communication = tables.empty("communication") if played is not None else runs._communication()
     steps = runs._pieces("step_times")
     entries = {rank: (row, runs._entries[row]) for rank, row in runs._newest().items()}
     hosts = runs._hosts_of_ranks()
+    small = {rank: steps[row] for rank, (row, entry) in entries.items() if row in steps and entry.profile is None}
+    parts = _parts_of({rank: frame for rank, frame in small.items() if rank not in whole})
+    nothing = every_table({})
     members = [
         replace(member, host=hosts.get(rank))
-        for rank, (row, entry) in sorted(entries.items())
-        if (member := _member(rank, entry, steps.get(row), read=rank in whole)) is not None
+        for rank, (_, entry) in sorted(entries.items())
+        if (member := _member(rank, entry, parts.get(rank), nothing)) is not None
     ]
     if not members:
         raise NpuprofError("no run here has a rank: use advice() of a single run, runs.at(row)")
     simulated = any(entry.known.simulated for _, entry in entries.values())
-    return JobFacts(members, communication, runs.absent, simulated=simulated, matrix=runs._matrix())
+    return JobFacts(members, communication, runs.absent, simulated=simulated, matrix=runs._matrix(), played=played)
 
 
-def _member(rank: int, entry: Entry, steps: pd.DataFrame | None, *, read: bool) -> Member | None:
+def _parts_of(steps: Mapping[int, pd.DataFrame]) -> dict[int, tuple[pd.DataFrame, Accounting]]:
+    """Return the step times of ranks, and the parts of their steps: all at once, since a rank alone takes long."""
+    if not steps:
+        return {}
+    times = stacked([frame.assign(rank=pd.array([rank] * len(frame), "Int64")) for rank, frame in steps.items()])
+    whole = account(every_table({"step_times": times.reset_index(drop=True)}))
+    ranks = whole.steps["rank"].to_numpy(np.int64)
+    of_interval = ranks[whole.intervals["row"].to_numpy(np.int64)]
+    found = {}
+    for rank, frame in steps.items():
+        rows, intervals = np.flatnonzero(ranks == rank), whole.intervals[of_interval == rank]
+        place = np.searchsorted(rows, intervals["row"].to_numpy(np.int64))
+        own = Accounting(
+            whole.steps.iloc[rows].reset_index(drop=True),
+            intervals.assign(row=place).reset_index(drop=True),
+            whole.unmeasured,
+        )
+        found[rank] = frame, own
+    return found
+
+
+def _member(
+    rank: int, entry: Entry, parts: tuple[pd.DataFrame, Accounting] | None, nothing: Mapping[str, pd.DataFrame]
+) -> Member | None:
     from npuprof.advice.facts import Facts
     from npuprof.advice.findings import Advice
     from npuprof.advice.job import Member
 
-    run = entry.profile if entry.profile is not None or (steps is not None and not read) else read_or_none(entry)
+    run = entry.profile if entry.profile is not None or parts is not None else read_or_none(entry)
     if run is not None:
         return Member(rank, run.tables, run.accounting, run.advice())
-    if entry.problem or steps is None:
+    if entry.problem or parts is None:
         return None
-    tables = every_table({"step_times": steps})
-    accounting = account(tables, rank)
-    return Member(rank, tables, accounting, Advice(Facts(tables, entry.info, accounting), []))
+    steps, accounting = parts
+    frames = {**nothing, "step_times": steps}
+    return Member(rank, frames, accounting, Advice(Facts(frames, entry.info, accounting), []))
 
 
 def explaining(facts: JobFacts) -> set[int]:

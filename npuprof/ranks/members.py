@@ -6,6 +6,7 @@ from typing import Protocol
 
 import pandas as pd
 
+from npuprof.analysis.rank_replay import Job
 from npuprof.info import Info
 from npuprof.profiles import Profile
 from npuprof.ranks.entries import Entry
@@ -30,6 +31,8 @@ class Members(Protocol):
     def __getitem__(self, rank: int) -> Profile: ...
 
     def _communication(self) -> pd.DataFrame: ...
+
+    def _job(self) -> Job | None: ...
 
     def _pieces(self, part: PartName) -> dict[int, pd.DataFrame]: ...
 

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from ipywidgets import Widget
 
     from npuprof.advice.finding import Finding
+    from npuprof.analysis.rank_replay import Job
 _MAX_SHOWN = 40
 _JOINED = ("start_ns", "duration_ns", "op_type", "group", "count", "step")
 _SMALL: tuple[PartName, ...] = ("communication", "step_times")  # tables of which a rank has a small file
@@ -97,6 +98,7 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
         self._problems = list(problems)
         self._client = client
         self._scans: dict[PartName, Scan | None] = {}
+        self._played: tuple[int, Job | None] | None = None
         self._seen: dict[PartName, Scan] = {}  # what was noted while some columns were read
         self._entries = sorted((describe(run, selection) for run in runs), key=_place)
 
@@ -316,7 +318,8 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
     def _clocks(self) -> list[RunClock]:
         """Return the clock of each row of :attr:`info`, without analyses of all ranks, which come last."""
         boots = self._boots()
-        estimated = clocks(collectives(self._communication()))
+        played = self._job()
+        estimated = clocks(collectives(self._communication())) if played is None else played.clocks
         return run_clocks(self._hosts()[: len(boots)], boots, estimated, self._newest())
 
     def _newest(self) -> dict[int, int]:
