@@ -203,7 +203,7 @@ class Difference:
     def _interval(self, row: pd.Series[Any]) -> str:
         if pd.isna(row["low_ns"]):
             return ""
-        star = "" if row["significant"] else ", may be noise"
+        star = "" if row["significant"] or not row["delta_ns"] else ", may be noise"
         return f"  ({signed(row['low_ns'])} to {signed(row['high_ns'])}{star})"
 
     def to_dict(self) -> dict[str, Any]:

@@ -80,5 +80,5 @@ def _times(row: pd.Series[Any]) -> tuple[str, str, str]:
 def _noise(row: pd.Series[Any]) -> str:
     if pd.isna(row["low_ns"]):
         return ""
-    mark = "" if row["significant"] else " (noise?)"
+    mark = "" if row["significant"] or not row["delta_ns"] else " (noise?)"
     return f"{signed(row['low_ns'])} to {signed(row['high_ns'])}{mark}"

@@ -53,6 +53,7 @@ def plot_waterfall(
     deltas = [*map(int, bars["delta_ns"]), rest]
     begins = (ends[0] + np.cumsum([0, *deltas])[:-1]).tolist()
     lengths = [ends[0], *deltas, ends[1]]
+    titles, texts, hover = _waterfall_texts(bars, deltas, ends, names)
     figure.add_trace(
         go.Bar(
             orientation="h",
@@ -63,32 +64,54 @@ def plot_waterfall(
                 "line": {"width": 0},
             },
             error_x=_whiskers(bars, unit_ns),
-            textposition="outside",
-            cliponaxis=False,
             hovertemplate="%{hovertext}<extra></extra>",
             showlegend=False,
-            **_waterfall_texts(bars, deltas, ends, names),
+            y=titles,
+            hovertext=hover,
         )
     )
-    edges = [*begins, *ends]
-    margin = max(max(edges) - min(edges), 1) * 0.25
-    shown = [max(min(edges) - margin, 0) / unit_ns, (max(edges) + margin) / unit_ns]
+    lows, highs = _reach(bars, begins, ends)
+    figure.add_trace(  # right of the bars and of their whiskers, which would strike a bar's own text through
+        go.Scatter(
+            x=[high / unit_ns for high in highs],
+            y=titles,
+            text=[f"  {text}" for text in texts],
+            mode="text",
+            textposition="middle right",
+            cliponaxis=False,
+            hoverinfo="skip",
+            showlegend=False,
+        )
+    )
+    margin = max(max(highs) - min(lows), 1) * 0.15
+    shown = [max(min(lows) - margin, 0) / unit_ns, (max(highs) + margin) / unit_ns]
     figure.update_xaxes(ticksuffix=f" {unit}", range=shown, exponentformat="none")
     figure.update_yaxes(autorange="reversed", showgrid=False, type="category")
     figure.update_layout(bargap=0.25)
     return figure
 
 
+def _reach(bars: pd.DataFrame, begins: list[int], ends: tuple[int, int]) -> tuple[list[int], list[int]]:
+    """Return between which moments each bar lies with its whiskers; of the first and the last, where they end."""
+    stops = [*begins[1:], ends[1]]
+    whiskers = [
+        (begin, begin) if pd.isna(low) else (begin + int(low), begin + int(high))
+        for begin, low, high in zip(begins, bars["low_ns"], bars["high_ns"], strict=False)
+    ] + [(ends[1], ends[1])]  # the rest has none
+    rows = list(zip(begins, stops, *zip(*whiskers, strict=True), strict=True))
+    return [ends[0], *map(min, rows), ends[1]], [ends[0], *map(max, rows), ends[1]]
+
+
 def _waterfall_texts(
     bars: pd.DataFrame, deltas: list[int], ends: tuple[int, int], names: tuple[str, str]
-) -> dict[str, list[str]]:
-    """Return the titles (`y`), texts and hover texts of the bars: the step of `b`, the differences, the step of `a`."""
+) -> tuple[list[str], list[str], list[str]]:
+    """Return the titles, texts and hover texts of the bars: the step of `b`, the differences, the step of `a`."""
     titles = [names[1], *bars["title"], "the rest", names[0]]
     titles = _distinct([label(title, _LONGEST_NAME) for title in titles])
     texts = [duration(ends[0]), *map(signed, deltas), duration(ends[1])]
     whys = ["", *bars["why"], "", ""]
     hover = [f"<b>{name}</b><br>{text} {why}" for name, text, why in zip(titles, texts, whys, strict=True)]
-    return {"y": titles, "text": texts, "hovertext": hover}
+    return titles, texts, hover
 
 
 def _whiskers(bars: pd.DataFrame, unit_ns: int) -> dict[str, object]:
@@ -128,26 +151,28 @@ def plot_flame_difference(rows: pd.DataFrame, names: tuple[str, str], info: Info
     kept = _kept(rows["parent"].to_numpy(np.int64), weight)
     if not len(kept):
         return nothing(_TITLE, info, "neither side has device time")
-    depth = rows["depth"].to_numpy()[kept]
-    parents = rows["parent"].to_numpy(np.int64)[kept]
-    largest = max(int(rows["delta_ns"].abs().max()), 1)
-    figure = chart("Differential flame graph", info, subtitle=subtitle, height=110 + 30 * (int(depth.max()) + 2))
+    drawn = _with_the_step(rows, kept)
+    largest = max(int(drawn["delta_ns"].abs().max()), 1)
+    figure = chart(
+        "Differential flame graph", info, subtitle=subtitle, height=140 + 30 * (int(drawn["depth"].max()) + 1)
+    )
+    columns = zip(*(drawn[name].tolist() for name in ("title", "a_ns", "b_ns", "delta_ns", "why")), strict=True)
     hover = [
-        f"<b>{label(row.name_, 200)}</b><br>{signed(row.delta_ns)}: {duration(row.a_ns)} in {label(names[0], 40)}, "
-        f"{duration(row.b_ns)} in {label(names[1], 40)}<br>{row.why}"
-        for row in rows.iloc[kept].rename(columns={"name": "name_"}).itertuples()
+        f"<b>{label(title, 200)}</b><br>{signed(delta)}: {duration(a_ns)} in {label(names[0], 40)}, "
+        f"{duration(b_ns)} in {label(names[1], 40)}<br>{why}"
+        for title, a_ns, b_ns, delta, why in columns
     ]
     figure.add_trace(
         go.Icicle(
-            ids=[str(one) for one in kept.tolist()],
-            parents=["" if parent < 0 else str(parent) for parent in parents.tolist()],
-            labels=[label(name, 60) for name in rows["name"].iloc[kept]],
-            values=weight[kept].tolist(),
+            ids=drawn["id"].tolist(),
+            parents=drawn["above"].tolist(),
+            labels=[label(title, 60) for title in drawn["title"]],
+            values=(drawn["a_ns"] + drawn["b_ns"]).tolist(),
             branchvalues="total",
             hovertext=hover,
             hovertemplate="%{hovertext}<extra></extra>",
             marker={
-                "colors": [_colour(int(one), largest) for one in rows["delta_ns"].iloc[kept]],
+                "colors": [_colour(int(delta), largest) for delta in drawn["delta_ns"]],
                 "line": {"width": 0.5, "color": FAINT},
             },
             leaf={"opacity": 1},  # a background that shone through would make the text unreadable where it is dark
@@ -158,6 +183,18 @@ def plot_flame_difference(rows: pd.DataFrame, names: tuple[str, str], info: Info
     )
     figure.update_layout(uniformtext={"minsize": 8, "mode": "hide"})
     return figure
+
+
+def _with_the_step(rows: pd.DataFrame, kept: Int64) -> pd.DataFrame:
+    """Return the rows to draw, with ``id``, ``above`` (the id of the parent) and ``title``, below one of the step."""
+    chosen = rows.iloc[kept]
+    times = ["a_ns", "b_ns", "delta_ns"]
+    sums = chosen.loc[(chosen["depth"] == 0).to_numpy(bool), times].sum()
+    step = pd.DataFrame([{**sums, "title": f"step {signed(sums['delta_ns'])}", "id": "step", "above": ""}])
+    above = [str(parent) if parent >= 0 else "step" for parent in chosen["parent"].tolist()]
+    below = chosen[[*times, "why", "depth"]].assign(title=chosen["name"], id=list(map(str, kept.tolist())), above=above)
+    drawn: pd.DataFrame = pd.concat([step.assign(why="", depth=-1), below], ignore_index=True)
+    return drawn
 
 
 def _kept(parents: Int64, weight: Int64) -> Int64:

@@ -246,6 +246,22 @@ def test_it_is_shown_in_a_page_and_small_in_a_notebook(tmp_path: Path) -> None:
     assert bar.base[-2] + bar.x[-2] == pytest.approx(bar.x[-1])  # the way ends at the step of a
 
 
+@pytest.mark.slow
+def test_no_whisker_strikes_a_label_through_and_all_frames_lie_in_the_step() -> None:
+    random = np.random.default_rng(9)
+    difference = run(noisy(_model(), 6, random)) - run(noisy(_model(), 6, random))
+    bars, labels = difference.plot_waterfall().data
+    ends = [max(base, base + x) for base, x in zip(bars.base, bars.x, strict=True)]
+    whiskers = [base + x + more for base, x, more in zip(bars.base, bars.x, bars.error_x.array, strict=True)]
+    for x, end, whisker in zip(labels.x, ends, whiskers, strict=True):
+        assert x >= max(end, whisker) - 1e-9
+    assert any(bars.error_x.array)
+    frames = difference.plot_flamegraph().data[0]
+    assert (frames.ids[0], frames.parents[0]) == ("step", "")
+    top = [value for value, parent in zip(frames.values, frames.parents, strict=True) if parent == "step"]
+    assert frames.values[0] == sum(top) == difference.a_ns + difference.b_ns
+
+
 def _sample(samples: Path, name: str) -> Profile:
     return npuprof.load_set(samples / "torch_npu" / name)[0]
 
