@@ -250,3 +250,10 @@ def test_a_kernel_by_which_communication_is_done_is_no_operator(tmp_path: Path, 
     assert run.kernels["name"].tolist() == [name, "MatMul_0"]
     assert run.kernels["task_type"].tolist() == ["COMMUNICATION", "AI_CORE"]
     assert run.ledger[["rows", "in_tables"]].iloc[0].tolist() == [3, 3]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("unit", "cell"), [("us", "1234.5"), ("ms", "1.2345"), ("ns", "1234500")])
+def test_counters_are_nanoseconds_whatever_unit_of_time_their_header_has(tmp_path: Path, unit: str, cell: str) -> None:
+    kernel = _kernels(tmp_path, f"{HEADS['torch Level0']}|vec_time({unit})", [cell])
+    assert kernel["vec_time_ns"].tolist() == [1_234_500]
