@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
@@ -27,6 +28,8 @@ from npuprof.info import Info
 Confidence: TypeAlias = Literal["measured", "bounded", "guess"]
 """``measured`` where a replay predicts the gain, ``bounded`` where only its limits are known."""
 
+_GRAPH = re.compile(r"aclmdl(RI)?Execute|ModelExecute|GraphLaunch")
+_MOSTLY = 0.5  # of the kernels
 _MOST_TASKS = 200_000  # of more, a replay for each finding takes longer than all the rest
 
 
@@ -80,6 +83,30 @@ class Facts:
         return any(len(self.tables[name]) for name in ("operators", "api"))
 
     @cached_property
+    def captured(self) -> bool:
+        """Whether graphs were launched, and most kernels have no call of their own."""
+        graphs = schema.matching(self.tables["api"]["name"], lambda name: bool(_GRAPH.search(name))).any()
+        return bool(graphs) and float((self.causes.launchers < 0).mean()) > _MOSTLY
+
+    def needs(self, *options: str, level: str = "", instead: str = "") -> str:
+        """Return what a rule that cannot tell needs.
+
+        Parameters
+        ----------
+        options
+            Options of the command line to collect with, ``--shapes``.
+        level
+            The rows of level 1 that this run lacks. Where it was recorded with that level, its result is not whole.
+        instead
+            What serves as well.
+        """
+        whole = str(self.info.options.get("level")) in ("1", "2")
+        wanted = " ".join(["--level 1"] * bool(level and not whole) + list(options))
+        if not wanted:
+            return instead or f"load the whole result, this one has no {level}"
+        return f"collect with {wanted}{f', or {instead}' if instead else ''}"
+
+    @cached_property
     def limits(self) -> ChipLimits | None:
         """The limits of the chip, from the kernels' counters and its name."""
         return measured_limits(self.tables["kernels"], self.info.chip)[0]
@@ -89,9 +116,14 @@ class Facts:
         """Achieved rates of each kernel, in their order; see :func:`npuprof.analysis.efficiency.efficiency`."""
         return efficiency(self.tables, self.info.chip, each="kernel", limits=self.limits)
 
+    @property
+    def steps(self) -> int:
+        """The number of recorded steps of all devices, at least 1."""
+        return max(1, len(self.accounting.steps))
+
     def kernels_per_step(self, times_ns: Int64 | Float64) -> int:
         """Return the sum of times of kernels for each of the recorded steps."""
-        return round(float(times_ns.sum())) // max(1, len(self.accounting.steps))
+        return round(float(times_ns.sum())) // self.steps
 
     def per_step(self, parts: Sequence[str], causes: Sequence[str] = ()) -> int:
         """Return the median over the counted steps of the time of some parts, and causes if any are named."""
@@ -172,8 +204,8 @@ class Facts:
         Parameters
         ----------
         limit_ns
-            What it may gain at most where a replay cannot tell: of a run that does not come out as recorded, or that
-            waits for ranks that are not in it.
+            What it may gain at most; the gain where a replay cannot tell: of a run that does not come out as recorded,
+            or that waits for ranks that are not in it.
         saved_ns
             Time that kernels take less, by their row.
         cause, part
@@ -182,6 +214,7 @@ class Facts:
         gained = self._replayed_gain(saved_ns, cause, part)
         if gained is None:
             return Gain(gain_lo_ns=0, gain_hi_ns=limit_ns, confidence="bounded")
+        gained = min(gained, limit_ns)  # other streams may gain beside it: no more is promised than it takes
         if cause and self.stacks:
             return Gain(gain_lo_ns=0, gain_hi_ns=gained, confidence="bounded")
         return Gain(gain_lo_ns=gained, gain_hi_ns=gained, confidence="measured")

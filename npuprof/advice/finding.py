@@ -70,6 +70,11 @@ class Finding:
     explore: Callable[[Finding], Widget] | None = field(default=None, repr=False, compare=False)
 
     @property
+    def is_risk(self) -> bool:
+        """Whether it fires without a gain to measure, as of memory that is nearly full; a replayed 0 is no risk."""
+        return self.state == "fires" and not self.gain_hi_ns and self.confidence != "measured"
+
+    @property
     def where(self) -> str:
         """The number of rows of evidence and their table, ``27 rows of run.operators``; empty without evidence."""
         if not len(self.rows):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import operator
+import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -44,6 +45,7 @@ _COLUMNS = (
     "collect",
     "rank",
 )
+_WIDTH, _LONGEST = 120, 1_200
 _SHOWN = 0.01  # of the step: what may gain less is not worth a line
 _PARTS = {
     "computing": ("computing",),
@@ -150,7 +152,7 @@ class Advice:
     def headline(self) -> str:
         """Return how long a step is, and of how many steps."""
         if not self.step_ns:
-            return "No step or device time: nothing can be concluded"
+            return "No step or device time: nothing can be concluded (collect with --activities cpu,npu)"
         steps = self._facts.accounting.steps
         if (steps["basis"] == "run").all():
             which = f"{duration(self.step_ns)} in all (the run has no steps)"
@@ -171,10 +173,13 @@ class Advice:
         """Return the verdict, the first `most` findings or all of them, and what cannot be told, as lines of text."""
         lines = [self.verdict()]
         for number, finding in enumerate(self.fired[:most], 1):
-            lines.append(f"{number}  {finding.title}   {duration(finding.cost_ns)}   {gain(finding)}")
-            lines += [f"   {finding.detail}", f"   -> {finding.action}"]
-            lines += [f"   evidence: {finding.where}; advice()[{finding.rule!r}].show()"] if finding.where else []
-        return lines + ([rest] if (rest := self.rest(most)) else [])
+            lines.append(
+                printable(f"{number}  {finding.title}   {duration(finding.cost_ns)}   {gain(finding)}", _LONGEST)
+            )
+            lines += [*_wrapped(finding.detail, "   "), *_wrapped(f"-> {finding.action}", "   ")]
+            evidence = f"   evidence: {finding.where}; advice()[{finding.rule!r}].show()"
+            lines += [printable(evidence, _LONGEST)] if finding.where else []
+        return lines + _wrapped(self.rest(most))
 
     def rest(self, most: int | None = None) -> str:
         """Return what :meth:`lines` of `most` findings leaves to say: more of them, risks, what is unknown."""
@@ -183,16 +188,13 @@ class Advice:
             words.append("no finding that would gain 1 % of a step")
         if most is not None and len(self) > most:
             words.append(f"{len(self) - most} more in run.advice()")
-        also = [
-            f"{finding.title} ({finding.detail})"
-            for finding in self.findings
-            if finding.state == "fires" and not finding.gain_hi_ns
-        ]
+        also = [f"{finding.title} ({finding.detail})" for finding in self.findings if finding.is_risk]
         words += [f"also: {'; '.join(also)}"] if also else []
         lacks: dict[str, list[str]] = {}
         for finding in self.cannot_tell:
             lacks.setdefault(finding.collect, []).append(finding.rule.replace("_", " "))
-        words += [f"cannot tell: {', '.join(rules)} (collect {what})" for what, rules in lacks.items()]
+        unknown = "; ".join(f"{', '.join(rules)} ({what})" for what, rules in lacks.items())
+        words += [f"cannot tell: {unknown}"] if lacks else []
         return " · ".join(words)
 
     def worst_share(self) -> float:
@@ -202,7 +204,14 @@ class Advice:
         )
 
     def __repr__(self) -> str:
-        return "\n".join(printable(line, 400) for line in self.lines())
+        return "\n".join(self.lines())
+
+
+def _wrapped(text: str, indent: str = "") -> list[str]:
+    """Return a text as lines of a terminal's width; what is longer than any sentence of ours is shortened."""
+    return textwrap.wrap(
+        printable(text, _LONGEST), _WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+    )
 
 
 def gain(finding: Finding) -> str:

@@ -14,16 +14,23 @@ _MOST_LINES = 2
 _LONGEST = 60
 
 
-def most_time(kernels: pd.DataFrame, by: Sequence[str] = ("op_type",)) -> str:
-    """Return the kinds of kernels with the most time: ``Cast (12 times, 6.00 ms), Slice (3 times, 3.66 ms)``."""
+def most_time(kernels: pd.DataFrame, steps: int = 1, by: Sequence[str] = ("op_type",)) -> str:
+    """Return the kinds of kernels with the most time: ``Cast (12 times, 6.00 ms), Slice (3 times, 3.66 ms)``.
+
+    Of several `steps` it is the mean of them: ``Cast (12 times, 6.00 ms a step)``.
+    """
     rows = kernels[["name", *by, "duration_ns"]].astype({"name": object} | dict.fromkeys(by, object))
     rows[by[0]] = rows[by[0]].fillna(rows["name"]).fillna("kernels without a name")
     kinds = rows.groupby(list(by), dropna=False, sort=False)["duration_ns"].agg(["sum", "size"])
     first = kinds.sort_values("sum", ascending=False, kind="stable")[:_MOST]
     return ", ".join(
-        f"{_called(kind)} ({count:,} time{'s' * (count != 1)}, {duration(int(time))})"
+        f"{_called(kind)} ({_times(count / steps)}, {duration(int(time) // steps)}{' a step' * (steps > 1)})"
         for kind, time, count in zip(first.index, first["sum"], first["size"], strict=True)
     )
+
+
+def _times(count: float) -> str:
+    return "1 time" if count == 1 else f"{count:,.0f} times" if count == int(count) else f"{count:,.1f} times"
 
 
 def shares_of(times: pd.Series[int], most: int | None = None) -> str:

@@ -225,7 +225,8 @@ def device_parts(tables: Mapping[str, pd.DataFrame], device_id: int) -> tuple[li
     )
     computing = _covered(kernels)
     exposed = subtract(_covered(communication), computing)
-    # A collective without tasks of its own cannot be split, whatever is known of the others.
+    # A collective without tasks of its own, or of tasks of no known type, cannot be split, whatever the others have.
+    moves = moves[moves["task_type"].notna().to_numpy(bool)]
     ops = moves["op_id"].dropna().unique()
     with_tasks = communication[communication.index.isin(ops)]
     if len(moves) and not len(ops):

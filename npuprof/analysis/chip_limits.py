@@ -238,6 +238,6 @@ def _cores(kernels: pd.DataFrame, core: str, mhz: float) -> tuple[int, float]:
         return 0, math.inf
     several, least = rounds > 1, int(np.ceil(blocks / rounds).max())
     below = float(np.min(blocks[several] / (rounds[several] - 1))) if several.any() else math.inf
-    if np.mean(blocks[~several] == least) > _OFTEN:  # many kernels take all cores there are
+    if (blocks[~several] == least).sum() > _OFTEN * (~several).sum():  # many kernels take all cores there are
         below = min(below, least + 1.0)
     return least, below

@@ -64,6 +64,7 @@ def report_figures(
 _LONGEST_CELL = 160
 _LONGEST_WORD = 40
 _LONGEST_LINE = 400
+_LONGEST_SENTENCE = 1_200
 _MOST_BARS = 16
 _MOST_EVIDENCE = 5
 _MOST_NOTES = 20
@@ -179,14 +180,14 @@ def findings_html(advice: Advice) -> str:
         f'<li style="margin:4px 0;overflow-wrap:anywhere"><strong>{text(finding.title, _LONGEST_CELL)}</strong> '
         f'<span style="white-space:nowrap">{text(duration(finding.cost_ns), 40)}</span> '
         f'<span style="color:{FAINT_TEXT};white-space:nowrap">{text(gain(finding), 60)}</span>'
-        f"<div>{text(finding.detail, _LONGEST_LINE)}</div>"
-        f'<div style="color:{FAINT_TEXT}">→ {text(finding.action, _LONGEST_LINE)}</div>{_evidence(finding)}</li>'
+        f"<div>{text(finding.detail, _LONGEST_SENTENCE)}</div>"
+        f'<div style="color:{FAINT_TEXT}">→ {text(finding.action, _LONGEST_SENTENCE)}</div>{_evidence(finding)}</li>'
         for finding in advice.fired[:MOST_FINDINGS]
     )
     listed = f'<ol style="margin:6px 0 0;padding-left:22px">{items}</ol>' if items else ""
     rest = advice.rest(MOST_FINDINGS)
     return listed + (
-        f'<div style="color:{FAINT_TEXT};margin-top:4px;overflow-wrap:anywhere">{text(rest, _LONGEST_LINE)}</div>'
+        f'<div style="color:{FAINT_TEXT};margin-top:4px;overflow-wrap:anywhere">{text(rest, _LONGEST_SENTENCE)}</div>'
         if rest
         else ""
     )

@@ -140,7 +140,7 @@ def _trace(go: Any, look: Family, some: pd.DataFrame) -> Any:
         hovertext=some["hover"].tolist(),
         hovertemplate="%{hovertext}<extra></extra>",
         textposition="inside",
-        insidetextfont={"size": 10, "color": look.ink},
+        insidetextfont={"size": 11, "color": look.ink},
         insidetextanchor="middle",
         textangle=0,
         constraintext="inside",
@@ -176,7 +176,7 @@ def _layout(info: Info, subtitle: str, lanes: float) -> dict[str, Any]:
     return {
         "title": {
             "text": f"Timeline{name}{simulated}<br><sup>{subtitle}</sup>",
-            "font": {"size": 15},
+            "font": {"size": 16},
             "x": 0,
             "xref": "paper",
         },

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from npuprof.advice.rules.waiting import late_peers
 from npuprof.analysis.accounting import account
 from npuprof.errors import NpuprofError
 from npuprof.info import Info
+from npuprof.notes import Notes
 from npuprof.profiles import Profile
 from npuprof.sources.base import Decoded
 from tests import factories
@@ -71,7 +73,7 @@ def test_of_data_parallel_training_the_late_rank_and_the_host(
 def test_where_collectives_have_no_tasks_waiting_is_unknown(samples: Path) -> None:
     advice = sample(samples, "text/level0/rank0_ascend_pt").advice()
     assert advice["waiting"].state == advice["exposed_communication"].state == "cannot tell"
-    assert "level=1" in advice["waiting"].collect
+    assert advice["waiting"].collect == "collect with --level 1, or load all ranks"
     assert "not recorded" in advice["host_bound"].detail
 
 
@@ -100,8 +102,8 @@ def test_idle_time_behind_a_wait_has_the_line_that_waited_and_the_loader_its_own
     found = advice(
         steps=table("steps", [(0, 100)]), kernels=table("kernels", [(0, 25), (90, 10)]), operators=calls, api=waits
     )["host_bound"]
-    assert "data loader (1 calls; train.py:3)" in found.detail
-    assert "65 ns of it since the host waited for the NPU (1 calls; train.py:7)" in found.detail
+    assert "data loader (1 call; train.py:3)" in found.detail
+    assert "65 ns of it since the host waited for the NPU (1 call; train.py:7)" in found.detail
     assert ".item()" in found.action
 
 
@@ -327,9 +329,41 @@ def test_links_that_are_alike_or_hardly_known_are_clean(rates: list[float], coun
 
 def test_without_the_tasks_of_collectives_the_links_are_not_known() -> None:
     found = advice(kernels=table("kernels", [(0, 9)]), communication=table("communication", [(9, 50)]))["slow_link"]
-    assert (found.state, found.collect) == ("cannot tell", "level=1, or load all ranks")
+    assert (found.state, found.collect) == ("cannot tell", "collect with --level 1, or load all ranks")
 
 
 def test_the_links_of_data_parallel_training_are_alike(samples: Path) -> None:
     found = sample(samples, "text/level1/rank0_ascend_pt").advice()["slow_link"]
     assert found.state == "clean"
+
+
+def test_what_to_collect_is_what_the_run_was_not_collected_with() -> None:
+    kernels = table("kernels", [(0, 9)])
+    ranks = {"kernels": kernels, "communication": table("communication", [(9, 50)])}
+    for level, waiting, host in (
+        (0, "collect with --level 1, or load all ranks", "collect with --level 1 --activities cpu,npu"),
+        (2, "load all ranks", "collect with --activities cpu,npu"),
+    ):
+        info = replace(factories.info(), options={"level": level})
+        found = Profile(Decoded(factories.all_tables(**ranks), info, Notes())).advice()
+        assert (found["waiting"].collect, found["host_bound"].collect) == (waiting, host)
+        assert found.rest().count("cannot tell") == 1
+
+
+def test_of_kernels_in_captured_graphs_the_hosts_part_is_unknown() -> None:
+    calls = table("api", [(0, 5), (40, 5)], name="aclmdlRIExecuteAsync", thread_id=1)
+    found = advice(
+        steps=table("steps", [(0, 100)]), kernels=table("kernels", [(5, 10), (15, 10), (90, 10)]), api=calls
+    )["host_bound"]
+    assert (found.state, found.cost_ns, found.gain_lo_ns, found.gain_hi_ns) == ("fires", 65, 0, 65)
+    assert "3 of 3 kernels have no call of their own" in found.detail
+    assert "synchronis" not in found.detail
+
+
+def test_no_finding_gains_more_than_it_takes_and_hidden_ones_are_no_risks() -> None:
+    kernels = table("kernels", [(0, 9), (50, 9), (60, 9)])
+    operators = table("operators", [(0, 5)], thread_id=1)
+    found = advice(steps=table("steps", [(0, 100)]), kernels=kernels, operators=operators)
+    assert all(one.gain_lo_ns <= one.gain_hi_ns <= one.cost_ns for one in found)
+    assert found["small_kernels"].state == "clean"  # nothing was dispatched while the device was idle
+    assert not found["layout_and_casts"].is_risk

@@ -218,7 +218,10 @@ def test_forward_operators_in_the_backward_pass_are_recomputed(second: tuple[str
     assert (found.state, found.cost_ns) == (state, 60 * _US * (state == "fires"))
     assert set(found.rows.get("op_type", [])) == ({"Again"} if state == "fires" else set())
     alone = finding("recompute", kernels=rows, operators=calls[:3], links=links[:3])
-    assert alone.state == "cannot tell"
+    assert alone.state == "clean"  # torch ran no backward pass
+    unshaped_calls = calls.assign(input_shapes=pd.Series(pd.NA, calls.index, dtype="category"))
+    unshaped = finding("recompute", kernels=rows, operators=unshaped_calls, links=links)
+    assert (unshaped.state, unshaped.collect) == ("cannot tell", "collect with --shapes --activities cpu,npu")
 
 
 def memory(*samples: tuple[str, float | None, float]) -> pd.DataFrame:
@@ -258,7 +261,7 @@ def test_memory_that_is_full_or_in_pieces(samples: list[tuple[str, float | None,
 
 def test_without_samples_memory_is_unknown() -> None:
     found = finding("memory_peak", kernels=kernels(("Add", 900)))
-    assert (found.state, found.collect) == ("cannot tell", "memory=True")
+    assert (found.state, found.collect) == ("cannot tell", "collect with --memory")
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ def check(facts: JobFacts) -> Finding:
     """Fire if a job without transfers would be more than 5 % of a step faster."""
     gain = None if facts.absent else _free(facts)
     if facts.job is None or gain is None:
-        return Finding(NAME, "cannot tell", collect="the profiles of all ranks, with collectives")
+        return Finding(NAME, "cannot tell", collect="load the profiles of all ranks, with collectives")
     if gain <= _THRESHOLD * facts.step_ns:
         return Finding(NAME, "clean", cost_ns=gain)
     rows = facts.job.rows

@@ -13,7 +13,7 @@ NAME = "late_host"
 def check(facts: JobFacts) -> Finding:
     """Fire if all ranks of a host come to a collective of each step later than those of other hosts, by 1 % of it."""
     if facts.job is None or facts.absent or not facts.hosts:
-        return Finding(NAME, "cannot tell", collect="the profiles of all ranks, with collectives, and their hosts")
+        return Finding(NAME, "cannot tell", collect="load the profiles of all ranks, with collectives, and their hosts")
     late = facts.late_host
     if late is None:
         return Finding(NAME, "clean")

@@ -27,7 +27,7 @@ def check(facts: JobFacts) -> Finding:
     """Fire if stages wait for others, more than a fifth of all waits, and one of them has 5 % more to do."""
     stages = facts.stages()
     if facts.job is None or facts.absent:
-        return Finding(NAME, "cannot tell", collect="the profiles of all ranks, with collectives")
+        return Finding(NAME, "cannot tell", collect="load the profiles of all ranks, with collectives")
     if len(stages) < 2:
         return Finding(NAME, "clean")
     stage_of = {rank: number for number, stage in enumerate(stages) for rank in stage}

@@ -19,7 +19,7 @@ _COLUMNS = {*_NAMES, "name", "group", "src_global_rank", "dst_global_rank"}
 def check(facts: JobFacts) -> Finding:
     """Fire if two ranks have at most 0.7 of the rate that links of their kind have for transfers of the same size."""
     if facts.job is None or facts.absent or facts.matrix is None or not set(facts.matrix.columns) >= _COLUMNS:
-        return Finding(NAME, "cannot tell", collect="level=1 on all ranks")
+        return Finding(NAME, "cannot tell", collect="collect with --level 1 on all ranks")
     links = compared(facts.matrix)
     slow = links[links["rate"] < SLOW * links["usual"]]
     if not len(slow):

@@ -24,7 +24,7 @@ _NORMAL = 0.6745  # of a standard deviation: the median deviation of normal valu
 def check(facts: JobFacts) -> Finding:
     """Fire if a rank's own time is far beyond that of its peers, the ranks with the same collectives."""
     if facts.job is None or facts.absent:
-        return Finding(NAME, "cannot tell", collect="the profiles of all ranks, with collectives")
+        return Finding(NAME, "cannot tell", collect="load the profiles of all ranks, with collectives")
     own_ns = facts.own_ns()
     slow = slow_ranks(facts)
     if not slow:
@@ -44,7 +44,7 @@ def check(facts: JobFacts) -> Finding:
         cost_ns=beyond,
         gain_lo_ns=0 if gain is None or hidden or (facts.stacks and part == "idle") else gain,
         gain_hi_ns=beyond if gain is None else 0 if hidden else gain,
-        confidence="bounded" if gain is None else "measured",
+        confidence="bounded" if gain is None or hidden else "measured",
         detail=f"{times}{why}",
         action=f"compare its kernels with those of rank {next(peer for peer in peers if peer != rank)}; check clock, "
         "temperature and power of its card"

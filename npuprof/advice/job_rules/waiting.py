@@ -19,7 +19,7 @@ _MOST = 2
 def check(facts: JobFacts) -> Finding:
     """Fire if a rank waits for others more than 2 % of the step, and name those whose own time it comes from."""
     if facts.job is None or facts.absent:
-        return Finding(NAME, "cannot tell", collect="the profiles of all ranks, with collectives")
+        return Finding(NAME, "cannot tell", collect="load the profiles of all ranks, with collectives")
     cost = facts.waiting_ns()
     if cost <= _THRESHOLD * facts.step_ns:
         return Finding(NAME, "clean", cost_ns=cost)

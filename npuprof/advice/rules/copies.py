@@ -13,7 +13,7 @@ def check(facts: Facts) -> Finding:
     """Fire if copies outside kernels and collectives take more than 1 % of the step."""
     cost = facts.per_step(["copy"])
     if not len(facts.tables["tasks"]):
-        return Finding(NAME, "cannot tell", collect="level=1")
+        return Finding(NAME, "cannot tell", collect=facts.needs(level="tasks"))
     if cost <= _THRESHOLD * facts.step_ns:
         return Finding(NAME, "clean", cost_ns=cost)
     tasks = facts.tables["tasks"]

@@ -22,7 +22,7 @@ def check(facts: Facts) -> Finding:
     """Fire if kernels of the cube reach less than half of the run's best, and that costs more than 1 % of a step."""
     kernels = facts.tables["kernels"]
     if facts.limits is None or not len(kernels):
-        return Finding(NAME, "cannot tell", collect="level=1 with aic_metrics=PipeUtilization, and shapes")
+        return Finding(NAME, "cannot tell", collect=facts.needs("--aic-metrics PipeUtilization", level="counters"))
     duration = kernels["duration_ns"].to_numpy(np.int64)
     whole = facts.kernels_per_step(duration[schema.matching(kernels["op_type"], is_of_cube)])
     if whole <= _THRESHOLD * facts.step_ns:
@@ -48,8 +48,8 @@ def check(facts: Facts) -> Finding:
         title="Matrix products use little of the cube",
         cost_ns=facts.kernels_per_step(duration[slow]),
         **facts.gain(gained, saved_ns=rows["lost_ns"]),
-        detail=f"{most_time(rows, ('op_type', 'input_shapes'))} at {mean:.0f} % of the peak, which others in this run "
-        f"reach to {100 * best:.0f} %",
+        detail=f"{most_time(rows, facts.steps, ('op_type', 'input_shapes'))} at {mean:.0f} % of the peak, "
+        f"which others in this run reach to {100 * best:.0f} %",
         action="M, N and K as multiples of 256 (16 at least), 16-bit operands, weights in FRACTAL_NZ, and a chunked "
         "product where one dimension is huge",
         table="kernels",

@@ -15,8 +15,8 @@ _THRESHOLD = 0.05  # of the step
 def check(facts: Facts) -> Finding:
     """Fire if moving data that no kernel hides takes more than 5 % of the step; waiting for ranks does not count."""
     cost = facts.per_step(["moving"])
-    if not len(facts.tables["communication_tasks"]) and facts.per_step(["communication"]):
-        return Finding(NAME, "cannot tell", collect="level=1, or load all ranks")
+    if not cost and facts.per_step(["communication"]):
+        return Finding(NAME, "cannot tell", collect=facts.needs(level="tasks of collectives", instead="load all ranks"))
     if cost <= _THRESHOLD * facts.step_ns:
         return Finding(NAME, "clean", cost_ns=cost)
     communication = facts.tables["communication"]

@@ -51,7 +51,7 @@ def check(facts: Facts) -> Finding:
     """Fire if sequences of vector kernels that come at least five times would take 1 % of a step less as one kernel."""
     kernels = facts.tables["kernels"]
     if facts.limits is None or not kernels["input_shapes"].notna().any():
-        return Finding(NAME, "cannot tell", collect="level=1 with aic_metrics=PipeUtilization, and shapes")
+        return Finding(NAME, "cannot tell", collect=facts.needs("--aic-metrics PipeUtilization", level="counters"))
     sequences, gaps = _sequences(kernels), facts.host_known and facts.per_step(IDLE) > _HOST_BOUND * facts.step_ns
     of_all = max(1.0, len(kernels) / _MOST_KERNELS)
     at_most = np.array([_time(kernels, rows, gaps=gaps) for rows in sequences], np.int64)

@@ -17,7 +17,6 @@ from npuprof.arrays import Int64
 from npuprof.quantities import duration
 
 NAME = "host_bound"
-COLLECT = "level=1 with a framework's front end"
 _THRESHOLD = 0.1  # of the step
 _NAMED = 0.01  # of the step: causes below it are not named
 
@@ -61,11 +60,13 @@ _LABELS = {
 def check(facts: Facts) -> Finding:
     """Fire if the device is idle for more than a tenth of the step, and name the host's activities."""
     if not facts.host_known:
-        return Finding(NAME, "cannot tell", collect=COLLECT)
+        return Finding(NAME, "cannot tell", collect=needs(facts))
     causes = facts.idle_causes
     cost = sum(causes.values())
     if not starved(facts):
         return Finding(NAME, "clean", cost_ns=cost)
+    if facts.captured:
+        return _of_graphs(facts, cost)
     parts = [
         f"{duration(time)} {_LABELS.get(cause, cause)}{_lines(facts, cause)}"
         for cause, time in causes.items()
@@ -79,7 +80,7 @@ def check(facts: Facts) -> Finding:
     host = "operators" if len(facts.tables["operators"]) else "api"
     overlap = facts.overlapping(host, facts.spans(IDLE))
     unknown = [_LABELS[cause] for cause in ("op_compile", "sync_call") if cause in facts.accounting.unmeasured]
-    parts += [f"{' and '.join(unknown)} not recorded (level=1)"] if unknown else []
+    parts += [f"{' and '.join(unknown)} not recorded (--level 1)"] if unknown else []
     return Finding(
         NAME,
         "fires",
@@ -93,9 +94,31 @@ def check(facts: Facts) -> Finding:
     )
 
 
+def needs(facts: Facts) -> str:
+    """Return how to have the host's side of a run."""
+    return facts.needs("--activities cpu,npu", level="calls of the host")
+
+
 def starved(facts: Facts) -> bool:
     """Return whether the device is idle for more than a tenth of the step."""
     return sum(facts.idle_causes.values()) > _THRESHOLD * facts.step_ns
+
+
+def _of_graphs(facts: Facts, cost: int) -> Finding:
+    """Return the finding of a run whose kernels have no calls: which of the host's work each waited for is unknown."""
+    without = facts.causes.launchers < 0
+    return Finding(
+        NAME,
+        "fires",
+        title="The NPU is idle, and the profile does not say why",
+        cost_ns=cost,
+        gain_hi_ns=cost,
+        detail=f"{int(without.sum()):,} of {len(without):,} kernels have no call of their own, since "
+        "captured graphs launched them: what the host did meanwhile need not be the cause",
+        action="profile a run without capturing to see the host's part; larger graphs, or more work in each",
+        table="kernels",
+        rows=facts.tables["kernels"][without],
+    )
 
 
 def _lines(facts: Facts, cause: str) -> str:
@@ -130,7 +153,8 @@ def _calls_text(facts: Facts, table: Literal["operators", "api"], rows: Int64, i
     if not len(rows):
         return ""
     lines = most_lines(facts.lines_of(table, rows), idle)
-    return f" ({len(rows)} calls{'; ' + ', '.join(lines) if lines else ''})"
+    calls = f"{len(rows):,} call{'s' * (len(rows) != 1)}"
+    return f" ({'; '.join([calls, *([', '.join(lines)] if lines else [])])})"
 
 
 RULE = Rule(NAME, "idle time of the device while the host works on something else", check)

@@ -25,7 +25,7 @@ def check(facts: Facts) -> Finding:
     memory = facts.tables["memory"]
     used = int(memory["reserved_bytes"].max()) if memory["reserved_bytes"].notna().any() else 0
     if not used:
-        return Finding(NAME, "cannot tell", collect="memory=True")
+        return Finding(NAME, "cannot tell", collect=facts.needs("--memory"))
     whole = facts.limits.hbm_bytes if facts.limits is not None else 0
     allocated, reserved = _peak(memory)
     pieces = reserved - allocated

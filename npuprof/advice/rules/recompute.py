@@ -26,8 +26,10 @@ def check(facts: Facts) -> Finding:
     """Fire if kernels of forward operators that run again in the backward pass take more than 1 % of the step."""
     operators = facts.tables["operators"]
     in_engine = schema.matching(operators["name"], lambda name: _ENGINE in name)
+    if not in_engine.any() and schema.matching(operators["name"], lambda name: name.startswith("aten::")).any():
+        return Finding(NAME, "clean")  # torch ran no backward pass
     if not in_engine.any() or not operators["input_shapes"].notna().any() or not len(facts.tables["kernels"]):
-        return Finding(NAME, "cannot tell", collect="shapes, and operators of forward and backward pass")
+        return Finding(NAME, "cannot tell", collect=facts.needs("--shapes", "--activities cpu,npu"))
     again = _again(facts, in_engine)
     causes, first = facts.causes, facts.causes.first_row["operators"]
     wanted = np.zeros(len(causes.callers), bool)
@@ -45,7 +47,7 @@ def check(facts: Facts) -> Finding:
         cost_ns=cost,
         **facts.gain(cost, saved_ns=rows["duration_ns"]),
         detail=f"{int(again.sum()):,} operators run again, {share(int(rows['duration_ns'].sum()), whole)} of kernel "
-        f"time: {most_time(rows)}",
+        f"time: {most_time(rows, facts.steps)}",
         action="checkpoint fewer layers, or only their cheap operators, as far as the memory allows",
         table="kernels",
         rows=rows,

@@ -21,8 +21,8 @@ ACTION = "look for errors of its ports (hccn_tool -i DEVICE -stat -g), and at wh
 def check(facts: Facts) -> Finding:
     """Fire if a link has at least five transfers, at less than 0.7 of the rate that links of its kind usually have."""
     tasks = facts.tables["communication_tasks"]
-    if not len(tasks) and len(facts.tables["communication"]):
-        return Finding(NAME, "cannot tell", collect="level=1, or load all ranks")
+    if not tasks["task_type"].notna().any() and len(facts.tables["communication"]):
+        return Finding(NAME, "cannot tell", collect=facts.needs(level="tasks of collectives", instead="load all ranks"))
     moves = transfers(tasks)
     if not len(moves):
         return Finding(NAME, "clean")

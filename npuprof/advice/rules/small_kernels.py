@@ -13,6 +13,7 @@ from npuprof.quantities import duration, share
 NAME = "small_kernels"
 _SHORT_NS = 10_000
 _THRESHOLD = 0.3  # of all kernels
+_WORTH = 0.01  # of the step: idle time while operators are dispatched
 _DISPATCH = ("forward_dispatch", "backward_dispatch", "optimizer", "other_operators")
 
 
@@ -20,12 +21,13 @@ def check(facts: Facts) -> Finding:
     """Fire if more than 30 % of kernels take less than 10 us and the host cannot launch them in time."""
     kernels = facts.tables["kernels"]
     if not len(kernels):
-        return Finding(NAME, "cannot tell", collect="kernels of the device")
+        return Finding(NAME, "cannot tell", collect=facts.needs("--activities cpu,npu"))
     short = kernels["duration_ns"].to_numpy(np.int64) < _SHORT_NS
     if not facts.host_known:
-        return Finding(NAME, "cannot tell", collect=host_bound.COLLECT)
+        return Finding(NAME, "cannot tell", collect=host_bound.needs(facts))
     dispatch = sum(time for cause, time in facts.idle_causes.items() if cause in _DISPATCH)
-    if short.mean() <= _THRESHOLD or not host_bound.starved(facts):
+    few = short.mean() <= _THRESHOLD or dispatch <= _WORTH * facts.step_ns
+    if few or not host_bound.starved(facts):
         return Finding(NAME, "clean")
     count, rows = int(short.sum()), np.flatnonzero(short)
     lines = most_lines(facts.lines_of_kernels(rows), np.ones(len(rows), np.int64))

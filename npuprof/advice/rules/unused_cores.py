@@ -22,7 +22,7 @@ def check(facts: Facts) -> Finding:
     kernels, limits = facts.tables["kernels"], facts.limits
     blocks = kernels["block_num"].to_numpy(np.float64, na_value=0.0)
     if limits is None or not blocks.any():
-        return Finding(NAME, "cannot tell", collect="level=1 with aic_metrics=PipeUtilization")
+        return Finding(NAME, "cannot tell", collect=facts.needs("--aic-metrics PipeUtilization", level="counters"))
     lost = kernels["duration_ns"].to_numpy(np.float64) * _unused(facts, blocks)
     cost = facts.kernels_per_step(lost)
     if cost <= _THRESHOLD * facts.step_ns:
@@ -36,8 +36,8 @@ def check(facts: Facts) -> Finding:
         cost_ns=cost,
         **facts.gain(cost, saved_ns=rows["lost_ns"]),
         detail=f"{share(int(rows['duration_ns'].sum()), whole)} of kernel time on fewer cores than there are: "
-        f"{most_time(rows)}; {limits.cube_cores} cube and {limits.vector_cores} vector cores; kernels that memory "
-        f"limits gain less than {duration(cost)}",
+        f"{most_time(rows, facts.steps)}; {limits.cube_cores} cube and {limits.vector_cores} vector cores; "
+        f"kernels that memory limits gain less than {duration(cost)}",
         action="larger batches or fewer, larger operators; tune tiling and block numbers (AOE); split long reductions",
         table="kernels",
         rows=rows,

@@ -24,7 +24,7 @@ def check(facts: Facts) -> Finding:
             NAME,
             "cannot tell",
             cost_ns=unsplit,
-            collect="level=1, or load all ranks",
+            collect=facts.needs(level="tasks of collectives", instead="load all ranks"),
         )
     if cost <= _THRESHOLD * facts.step_ns:
         return Finding(NAME, "clean", cost_ns=cost)
