@@ -32,6 +32,7 @@ _VALUES: Mapping[str, tuple[str, str]] = {
     "time": ("time of transfers, summed up", "ms"),
     "bandwidth": ("bandwidth", "GB/s"),
 }
+_EMPTY = "rgba(128,128,128,.16)"  # told from the colour of zero on either background
 _MATRIX_WHY = (
     "this run does not say which ranks sent to which<br>"
     "collect communication at level 1 or higher, or load a result with communication_matrix.json, to have it"
@@ -74,7 +75,8 @@ def plot_traffic(traffic: pd.DataFrame, info: Info, *, value: Value = "size", ma
     what, unit = _VALUES[value]
     cells, hover = _cells(traffic, ranks, value)
     names = [label(rank, 12) for rank in ranks]
-    subtitle = f"{what}, from rank to rank{_basis(traffic, len(ranks))}"
+    empty = " · grey where nothing was recorded" if any(cell is None for row in cells for cell in row) else ""
+    subtitle = f"{what}, from rank to rank{_basis(traffic, len(ranks))}{empty}"
     figure = chart("Communication matrix", info, subtitle=subtitle, height=170 + 24 * min(max(len(ranks), 6), 26))
     figure.add_trace(
         go.Heatmap(
@@ -91,6 +93,7 @@ def plot_traffic(traffic: pd.DataFrame, info: Info, *, value: Value = "size", ma
             hovertemplate="%{text}<extra></extra>",
         )
     )
+    figure.update_layout(plot_bgcolor=_EMPTY)
     ticks = spread(names, 32)
     figure.update_xaxes(type="category", title_text="to rank", side="bottom", tickvals=ticks, showgrid=False)
     figure.update_yaxes(type="category", title_text="from rank", autorange="reversed", tickvals=ticks, showgrid=False)

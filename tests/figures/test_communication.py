@@ -125,3 +125,22 @@ def test_a_run_of_one_rank_says_what_to_collect() -> None:
     ):
         assert not figure.data
         assert "level 1" in figure.layout.annotations[0].text
+
+
+def test_an_empty_cell_is_told_from_one_of_no_bytes() -> None:
+    traffic = pd.DataFrame(
+        {
+            "src_rank": ["0", "1"],
+            "dst_rank": ["1", "0"],
+            "size_bytes": [0.0, 5e6],
+            "duration_ns": [1.0, 1e6],
+            "tasks": 1,
+            "links": "HCCS",
+        }
+    )
+    figure = plot_traffic(traffic, Info())
+    (heat,) = figure.data
+    assert [list(row) for row in heat.z] == [[None, 0.0], [5.0, None]]
+    assert heat.zmin == 0
+    assert "grey where nothing was recorded" in figure.layout.title.text
+    assert figure.layout.plot_bgcolor == "rgba(128,128,128,.16)"

@@ -10,13 +10,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
 
 from npuprof.analysis.rank_groups import pipelines, rank_groups
 from npuprof.analysis.rank_pipeline import pipeline_work
 from npuprof.analysis.rank_steps import ranks_by_step
 from npuprof.analysis.rank_waits import collectives, waits
 from npuprof.errors import NpuprofError
-from npuprof.figures.embed import saved_bytes
+from npuprof.figures.embed import MIMETYPE, saved_bytes
 from npuprof.figures.rank_steps import plot_rank_steps
 from npuprof.figures.rank_timeline import plot_rank_timeline
 from npuprof.info import Info
@@ -214,6 +216,37 @@ def test_the_page_has_the_verdict_first_and_figures_of_all_ranks(runs: ProfileSe
     assert places == sorted(places)
     for title in ("Steps of all ranks", "All ranks on one clock", "Pipeline", "Communication matrix"):
         assert f'aria-label="{title}"' in page
+
+
+@pytest.mark.slow
+def test_shown_below_a_cell_it_is_an_overview_of_less_than_a_megabyte(runs: ProfileSet, tmp_path: Path) -> None:
+    InteractiveShell.instance()
+    with capture_output() as captured:
+        runs._ipython_display_()
+    head, *figures = [output.data for output in captured.outputs]
+    assert head["text/plain"].startswith("Rank 5 is slow. ")
+    places = [head["text/html"].index(words) for words in ("Rank 5 is slow", "Groups of ranks", "The 8 runs")]
+    assert places == sorted(places)
+    assert [figure[MIMETYPE]["layout"]["title"]["text"].partition(" · ")[0] for figure in figures] == [
+        "Steps of all ranks",
+        "All ranks on one clock",
+    ]
+    assert "bdata" in json.dumps(figures[0][MIMETYPE]["data"][0]["z"])
+    assert len(json.dumps([head, *figures])) < 1_000_000
+    assert set(runs.info["state"]) == {"found"}
+
+
+@pytest.mark.slow
+def test_ranks_without_small_files_are_listed_and_not_read(tmp_path: Path) -> None:
+    for rank in range(2):
+        Profile(Decoded(factories.profile(30), factories.info(rank=rank), Notes())).save(tmp_path / f"rank{rank}")
+    runs = load_set(tmp_path)
+    InteractiveShell.instance()
+    with capture_output() as captured:
+        runs._ipython_display_()
+    (listed,) = [output.data for output in captured.outputs]
+    assert "overview() and plot_ranks() read all" in listed["text/html"]
+    assert set(runs.info["state"]) == {"found"}
 
 
 @pytest.mark.parametrize("ranks", [64, 1000])

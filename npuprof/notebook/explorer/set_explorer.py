@@ -49,6 +49,7 @@ class SetExplorer:
         self._tabs = LazyTabs(
             {
                 "Runs": lambda: widgets.HTML(f"<div style='overflow-x:auto'>{runs._repr_html_()}</div>"),
+                "All ranks": self._all(runs.plot_overview, runs.plot_ranks, runs.plot_pipeline),
                 "One run": self._chooser,
                 "Timeline": self._with_failed(lambda: [self._timeline()]),
                 "Flame graph": self._all(runs.flamegraph),
@@ -65,7 +66,7 @@ class SetExplorer:
         )
 
     def open(self, title: str) -> None:
-        """Bring a tab to the front: Runs, One run, Steps or Communication."""
+        """Bring a tab to the front: Runs, All ranks, One run, Steps or Communication."""
         self._tabs.open(title)
 
     def open_at(self, finding: Finding) -> None:
