@@ -38,6 +38,11 @@ class SetFigures(Figures):
     root: Path
 
     if TYPE_CHECKING:
+
+        @property
+        def absent(self) -> list[int]:
+            """The ranks without a run that any file refers to."""
+
         _entries: list[Entry]
 
         def _pieces(self, part: PartName) -> dict[int, pd.DataFrame]: ...
@@ -211,7 +216,11 @@ class SetFigures(Figures):
         steps: pd.DataFrame = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
         if not len(steps) or not steps["communication"].any():
             return steps
-        return with_waiting(steps, self.waits())
+        found = self.waits()
+        # Of members that are not there nobody knows when they came: what looks like moving may be waiting for them.
+        if self.absent or len(latest) < 2 or not set(latest) <= set(found["rank"].tolist()):
+            return steps
+        return with_waiting(steps, found)
 
     def _traffic(self) -> pd.DataFrame:
         """Return the traffic of every rank by global rank; without any, that of the vendor's analysis of all ranks."""

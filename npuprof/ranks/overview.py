@@ -79,10 +79,13 @@ class Overview:
 
     def kinds(self) -> list[tuple[str, ...]]:
         """Return kind, origin, groups, ranks of the largest, operators, waiting and moving of each kind of group."""
-        times = [[duration(int(time)) for time in self.communication[name]] for name in ("wait_ns", "moving_ns")]
+        most = "at most " if self.absent else ""  # waits for ranks that are not there look like moving
+        least = "at least " if self.absent else ""
+        waiting = [least + duration(int(time)) for time in self.communication["wait_ns"]]
+        moving = [most + duration(int(time)) for time in self.communication["moving_ns"]]
         told = ["" if basis == "told" else "concluded from its ranks" for basis in self.communication["basis"]]
         counts = [self.communication[name].astype(str).tolist() for name in ("groups", "size", "operators")]
-        return list(zip(self.communication["kind"].tolist(), told, *counts, *times, strict=True))
+        return list(zip(self.communication["kind"].tolist(), told, *counts, waiting, moving, strict=True))
 
     def __repr__(self) -> str:
         return "\n".join(printable(line, 400) for line in self.lines())

@@ -191,6 +191,9 @@ def test_an_absent_rank_is_named_and_keeps_its_row(folder: Path, tmp_path: Path)
     assert list(heat.y) == [str(rank) for rank in range(8)]
     assert np.isnan(heat.z[3]).all()
     assert "absent ranks: 3" in seen._repr_html_()
+    assert not seen.steps["waiting_ns"].any()  # waits for rank 3 would be taken for moving data
+    assert seen.steps["communication_ns"].all()
+    assert "at most" in seen.kinds()[0][-1]
 
 
 @pytest.mark.slow
