@@ -112,6 +112,36 @@ class Exports(Figures):
             If there is none of that name.
         """
 
+    @property
+    @abstractmethod
+    def _table_names(self) -> Sequence[str]:
+        """The names of all tables that :meth:`_table` returns."""
+
+    def sql(self, query: str, *, most_rows: int = 1_000_000) -> pd.DataFrame:
+        """Return what a query over the tables selects: ``run.sql("select name, duration_ns from kernels")``.
+
+        DuckDB answers it (``pip install 'npuprof[sql]'``), with 2 GB of memory at most, and without access to files and
+        the network. Nanoseconds stay exact. Tables are those of :data:`npuprof.tables.SCHEMA`, ``launches``, ``notes``
+        and, of a run, :attr:`Profile.statistics`, or of a set, ``info``.
+
+        Parameters
+        ----------
+        query
+            One statement that only reads, in DuckDB's SQL.
+        most_rows
+            The most rows to return; a warning says when there are more.
+
+        Raises
+        ------
+        NpuprofError
+            If DuckDB is not installed.
+        OptionsError
+            If the query is refused, with DuckDB's reason.
+        """
+        from npuprof.exports.sql import select
+
+        return select(query, self._table_names, self._table, most_rows)
+
     def to_csv(self, path: str | PathLike[str], table: str | pd.DataFrame) -> Path:
         """Write a table by name, or an answer such as ``run.by("line")``, as CSV; return its path.
 
@@ -365,13 +395,17 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
         figures = {"Timeline": timeline, "Flame graph": flame}
         return atomic.write_text(path, self._page(figures, timeline_svg(self.tables, self.info)))
 
+    @property
+    def _table_names(self) -> Sequence[str]:
+        return [*{**self.statistics, **self.tables, "launches": None, "notes": None}]
+
     def _table(self, name: str) -> pd.DataFrame:
-        named = {**self.statistics, **self.tables}
+        if name not in self._table_names:
+            raise NpuprofError(f"there is no table {name!r}; the tables are {', '.join(self._table_names)}")
         if name in ("notes", "launches"):
-            named[name] = getattr(self, name)
-        if name not in named:
-            raise NpuprofError(f"there is no table {name!r}; the tables are {', '.join([*named, 'launches', 'notes'])}")
-        return named[name]
+            frame: pd.DataFrame = getattr(self, name)
+            return frame
+        return self.tables[name] if name in self.tables else self.statistics[name]
 
     def _page(self, figures: Mapping[str, go.Figure], picture: str = "") -> str:
         from npuprof.exports.html import page_html

@@ -25,13 +25,14 @@ from npuprof.notebook.hooks import (
 from npuprof.texts import plain_lines
 
 if TYPE_CHECKING:
+    import pandas as pd
     from IPython.core.interactiveshell import InteractiveShell
 
     from npuprof.profiles import Profile
     from npuprof.session.session import Session
 
 _NAME = "npuprof"
-_COMMANDS = ("start", "stop", "status", "last", "assert", "load", "run", "panel")
+_COMMANDS = ("start", "stop", "status", "last", "assert", "load", "run", "sql", "panel")
 
 
 def _show(session: Session) -> None:
@@ -102,12 +103,13 @@ class NpuprofMagics(Magics):
         help="start or stop collecting by hand, across cells; show the panel that does; show the status (the "
         "default); show the report of the last run again; fail the cell unless the last run keeps to limits, as "
         "`%%npuprof assert step < 160ms and idle < 30%%`; load a recording, a result or one file and show its report; "
+        "select from the tables of the last run, as `%%npuprof sql select * from steps`; "
         "or run a script under msprof, as `%%npuprof run [options] script.py [its arguments]`.",
     )
     @argument("path", nargs="?", help="What to load.")
     @profiling_arguments
     @line_magic(_NAME)  # type: ignore[arg-type]  # IPython's own annotation fits the form without a name only
-    def npuprof_line(self, line: str) -> None:
+    def npuprof_line(self, line: str) -> pd.DataFrame | None:
         """Start and stop the profiler by hand, or look at a run.
 
         The options are those of `%%npuprof` and go with `start`.
@@ -115,13 +117,15 @@ class NpuprofMagics(Magics):
         word, _, rest = line.partition(" ")
         if word == PRIVATE_WORD:
             self._begin_cell(rest)
-            return
+            return None
+        if word == "sql":
+            return self._sql(rest)
         if word in ("run", "load", "assert"):  # these have words of their own
             {"run": self._run, "load": self._load, "assert": self._assert}[word](rest)
-            return
+            return None
         words = parse(self.npuprof_line.parser, line)
         command, path = words.pop("command"), words.pop("path")
-        if command in ("run", "load", "assert"):
+        if command in ("run", "load", "assert", "sql"):
             raise UsageError(f"options of {command} come after `{command}`: %npuprof {command} --... PATH")
         if path is not None:
             raise UsageError(f"%npuprof {command} takes no path: leave {path!r} out")
@@ -133,6 +137,7 @@ class NpuprofMagics(Magics):
             self._begin(interpret(words), f"%npuprof start in {place}")
         else:
             {"stop": self._stop, "status": self._status, "last": self._last, "panel": self._panel}[command]()
+        return None
 
     def _begin_cell(self, line: str) -> None:
         arguments = interpret(parse(self.npuprof_cell.parser, line))
@@ -173,6 +178,14 @@ class NpuprofMagics(Magics):
         for limit in compared:
             sides = [quantities.duration(round(side)) for side in (limit.left_ns, limit.right_ns)]
             print(plain_lines(f"npuprof: {limit.text}: {sides[0]} against {sides[1]}"))  # noqa: T201 - to the user
+
+    def _sql(self, query: str) -> pd.DataFrame:
+        from npuprof.session.mixins import last
+
+        try:
+            return last().sql(query)
+        except OptionsError as error:
+            raise UsageError(str(error)) from None
 
     def _run(self, line: str) -> None:
         from npuprof.notebook.arguments import parse_run

@@ -401,6 +401,10 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
             if entry.profile is not None and not entry.is_cluster and len(entry.profile.tables[name])
         ]
 
+    @property
+    def _table_names(self) -> Sequence[str]:
+        return [*tables.NAMES, "info", "launches", "notes"]
+
     def _table(self, name: str) -> pd.DataFrame:
         return getattr(self, name) if name in ("info", "launches", "notes") else self.table(name)
 

@@ -1,0 +1,123 @@
+"""SQL over tables: DuckDB reads them where they are, and reaches neither files nor the network.
+
+Source: DuckDB's guide "Securing DuckDB" (enable_external_access, lock_configuration).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import warnings
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
+
+import pandas as pd
+import pyarrow as pa
+
+from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError
+from npuprof.texts import plain_lines
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+_SETTINGS = (  # the order counts: what comes last locks the others
+    "memory_limit='2GB'",
+    "temp_directory=''",  # what does not fit is an error, and not a file
+    "enable_progress_bar=false",
+    "python_enable_replacements=false",
+    "autoinstall_known_extensions=false",
+    "autoload_known_extensions=false",
+    "allow_community_extensions=false",
+    "enable_external_access=false",
+    "lock_configuration=true",
+)
+_INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
+
+
+def select(
+    query: str, names: Collection[str], table: Callable[[str], pd.DataFrame], most_rows: int = 1_000_000
+) -> pd.DataFrame:
+    """Return what a query over tables selects.
+
+    Parameters
+    ----------
+    query
+        One statement of DuckDB's SQL that only reads.
+    names
+        The tables that there are.
+    table
+        Returns a table by name; called for those that the query names.
+    most_rows
+        The most rows to return; a warning says when there are more.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Whole numbers stay whole numbers where values are absent, and sums of them too, up to 63 bits.
+
+    Raises
+    ------
+    NpuprofError
+        If DuckDB is not installed.
+    OptionsError
+        If the query is not one statement that reads, is refused by DuckDB, or `most_rows` is not positive.
+    """
+    if importlib.util.find_spec("duckdb") is None:
+        raise NpuprofError("DuckDB is needed for SQL: pip install 'npuprof[sql]'")
+    if most_rows < 1:
+        raise OptionsError(f"most_rows must be at least 1, not {most_rows}")
+    import duckdb
+
+    with duckdb.connect() as connection:
+        for setting in _SETTINGS:
+            connection.execute(f"SET {setting}")
+        try:
+            _check_reads(connection, query)
+            wanted = {name.lower() for name in connection.get_table_names(query)}
+            for name in names:
+                if name.lower() in wanted:
+                    connection.register(name, _arrow(table(name)))
+            found = connection.sql(query).limit(most_rows + 1).to_arrow_table()
+        except duckdb.OutOfMemoryException:
+            raise OptionsError("the query needs more than 2 GB of memory: select less, or sum up earlier") from None
+        except duckdb.Error as error:
+            raise OptionsError(
+                f"the query cannot be answered: {plain_lines(str(error))}\nThe tables are {', '.join(names)}."
+            ) from None
+    if len(found) > most_rows:
+        warnings.warn(
+            f"the query has more than {most_rows:,} rows, of which these are the first: add a LIMIT or sum up, or give "
+            "most_rows",
+            NpuprofWarning,
+            stacklevel=3,
+        )
+    return _frame(found.slice(0, most_rows))
+
+
+def _check_reads(connection: DuckDBPyConnection, query: str) -> None:
+    statements = connection.extract_statements(query)
+    if len(statements) != 1 or statements[0].type.name != "SELECT":
+        raise OptionsError("give one statement that reads, as: select name, sum(duration_ns) from kernels group by 1")
+
+
+def _arrow(frame: pd.DataFrame) -> pa.Table:
+    named = frame if all(name is None for name in frame.index.names) else frame.reset_index(allow_duplicates=True)
+    named = named.set_axis([str(column) for column in named.columns], axis=1)
+    return pa.Table.from_pandas(named, preserve_index=False)
+
+
+def _frame(found: pa.Table) -> pd.DataFrame:
+    columns = [_narrowed(column) for column in found.columns]
+    narrow = pa.Table.from_arrays(columns, names=found.column_names)
+    kinds = {**dict.fromkeys(_INTEGERS, pd.Int64Dtype()), pa.bool_(): pd.BooleanDtype()}
+    frame: pd.DataFrame = narrow.to_pandas(types_mapper=kinds.get, strings_to_categorical=False)
+    return frame
+
+
+def _narrowed(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a sum of whole numbers, which DuckDB makes of 128 bits, with 64 if it fits."""
+    if pa.types.is_decimal(column.type) and column.type.scale == 0:
+        try:
+            return column.cast(pa.int64())
+        except pa.ArrowInvalid:
+            return column
+    return column
