@@ -114,7 +114,7 @@ _LANES = (
     ),
     _Lane("overlap", "Overlap Analysis", 8, "kind", "{}", {"kind": "kind"}, "overlap"),
 )
-TABLES = (*(lane.table for lane in _LANES), "counters")
+TABLES = (*(lane.table for lane in _LANES), "memory", "counters")
 """The tables whose rows become events."""
 
 _NAMES = {"steps": "step", "marks": "message", "overlap": "kind"}
@@ -142,7 +142,7 @@ def write(
     pretty
         Whether each event is on a line of its own.
     """
-    placed = _Placed.of(_within(tables, start_ns, end_ns))
+    placed = _Placed.of(within(tables, start_ns, end_ns))
     other_data = {
         "producer": "npuprof",
         "base_ns": str(placed.base_ns),  # as text: many readers of JSON round large numbers
@@ -164,7 +164,7 @@ def write(
 _LINK_ENDS = ("source", "target")
 
 
-def _within(tables: Mapping[str, pd.DataFrame], start_ns: int | None, end_ns: int | None) -> dict[str, pd.DataFrame]:
+def within(tables: Mapping[str, pd.DataFrame], start_ns: int | None, end_ns: int | None) -> dict[str, pd.DataFrame]:
     """Return the rows of a window, and the links of which both ends are in it."""
     if start_ns is None and end_ns is None:
         return dict(tables)

@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from npuprof.errors import OptionsError
 from npuprof.exports import chrome_trace
-from npuprof.exports.window import tables_within
 from npuprof.notebook.explorer.canvas import CanvasWidget, as_bytes, script
 from npuprof.quantities import count
 from npuprof.timeline.state import Timeline
@@ -56,7 +55,7 @@ def trace(timeline: Timeline) -> str:
     OptionsError
         If the window has more rows than a browser should be handed.
     """
-    tables = tables_within(timeline.tables, *timeline.window)
+    tables = chrome_trace.within(timeline.tables, *timeline.window)
     rows = sum(len(tables[name]) for name in chrome_trace.TABLES)
     if rows > _MOST_ROWS:
         raise OptionsError(
