@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -139,13 +140,20 @@ class _Transfers(NamedTuple):
         """Return by group how many numbers it has at least, and the run's own number where it is known."""
         sides = {side: _numbers(self.frame, side) for side in _SIDES}
         pairs = pd.DataFrame({"code": self.codes, **sides}).drop_duplicates()
+        largest: dict[int, int] = {}
+        sources: dict[int, set[int]] = {}
+        selves: dict[int, set[int]] = {}
+        for code, sender, receiver in zip(*(pairs[name].tolist() for name in pairs), strict=True):
+            largest[code] = max(largest.get(code, -1), sender, receiver)
+            sources.setdefault(code, set()).add(sender)
+            if sender == receiver:
+                selves.setdefault(code, set()).add(sender)
         sizes = {}
-        for code, rows in pairs.groupby("code"):
-            selves = set(rows["src"][rows["src"] == rows["dst"]]) or set(rows["src"])
-            size = 1 + int(rows[list(_SIDES)].to_numpy().max())
-            number = selves.pop() if len(selves) == 1 else -1
-            if size:
-                sizes[self.keys[int(code)]] = (size, None if number < 0 else int(number))
+        for code, most in sorted(largest.items()):
+            alone = selves.get(code) or sources[code]
+            number = next(iter(alone)) if len(alone) == 1 else -1
+            if most >= 0:
+                sizes[self.keys[code]] = (1 + most, None if number < 0 else number)
         return sizes
 
     def global_ranks(self, side: str, groups: Groups) -> Any:
@@ -187,6 +195,7 @@ def _operator_keys(communication: pd.DataFrame | None) -> tuple[Int64, list[str]
     return codes.astype(np.int64), [_key(name) for name in names]
 
 
+@lru_cache(maxsize=1 << 16)
 def _key(name: str) -> str:
     """Return the hash of a group's name; what is a number is one already."""
     return name if not name or name.isdecimal() else str(hash_of(name))
