@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables as schema
-from npuprof.analysis.accounting import IDLE, PARTS, Accounting
-from npuprof.analysis.correlation import causes
+from npuprof.analysis.accounting import IDLE, PARTS, Accounting, copies
+from npuprof.analysis.correlation import Causes, causes
 from npuprof.analysis.launches import framework_operators
 from npuprof.analysis.places import Places, lines
 from npuprof.arrays import Int64
@@ -193,8 +193,34 @@ def _described(run: ComparedRun, typed: bool) -> Mapping[str, Mapping[str, pd.Ca
         "op": {"kernels": framework_operators(run.tables, correlation)},
         "type": types,
         "shapes": {"kernels": kernels["input_shapes"].array},
-        "line": {"kernels": lines(Places(run.tables, correlation).at(correlation.launchers))},
+        "line": _lines(run, correlation),
     }
+
+
+def _lines(run: ComparedRun, correlation: Causes) -> Mapping[str, pd.Categorical]:
+    """Return by table the source lines that launched kernels, collectives and copies, as far as links name them."""
+    places = Places(run.tables, correlation)
+    communication, tasks = (_callers_of(run.tables, correlation, name) for name in ("communication", "tasks"))
+    rows = np.flatnonzero(copies(run.tables["tasks"]))
+    of_copies = lines(places.at(tasks[rows]))
+    codes = np.full(len(tasks), -1, np.int64)
+    codes[rows] = of_copies.codes
+    return {
+        "kernels": lines(places.at(correlation.launchers)),
+        "communication": lines(places.at(communication)),
+        "tasks": schema.categorical(codes, list(of_copies.categories)),
+    }
+
+
+def _callers_of(tables: Mapping[str, pd.DataFrame], correlation: Causes, table: str) -> Int64:
+    """Return for each row of a device table the CANN call that links name as its cause, -1 for none."""
+    links = tables["links"]
+    chosen = ((links["target_table"] == table) & (links["source_table"] == "api")).to_numpy(bool, na_value=False)
+    sources, targets = (links[f"{end}_row"].to_numpy(np.int64)[chosen] for end in ("source", "target"))
+    callers = np.full(len(tables[table]), -1, np.int64)
+    known = (sources >= 0) & (sources < len(tables["api"])) & (targets >= 0) & (targets < len(callers))
+    callers[targets[known]] = sources[known] + correlation.first_row["api"]
+    return callers
 
 
 def _types_of(communication: pd.DataFrame) -> pd.Categorical:
