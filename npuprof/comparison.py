@@ -46,7 +46,7 @@ class Comparison(Difference):
         Raises
         ------
         NpuprofError
-            If a side has no step and no device time.
+            If a side has no kernels, no tasks of an NPU and no step times.
         """
         runs = [[ComparedRun(run.tables, run.info, run.accounting) for run in side] for side in (a, b)]
         return cls(*sides(runs[0], runs[1]), names)

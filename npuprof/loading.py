@@ -126,7 +126,7 @@ def compare(
     SourceError
         If nothing can be read at a path.
     NpuprofError
-        If a side has no step and no device time.
+        If a side has no kernels, no tasks of an NPU and no step times.
     """
     from npuprof.comparison import Comparison
 

@@ -65,7 +65,10 @@ class Difference:
     def __init__(self, a: Side, b: Side, names: tuple[str, str] = ("a", "b")) -> None:
         for side, name in zip((a, b), names, strict=True):
             if not len(side.steps):
-                raise NpuprofError(f"{name} has no step and no device time: there is nothing to compare")
+                raise NpuprofError(
+                    f"{name} has no kernels, no tasks of an NPU and no step times, so there is nothing to compare: "
+                    "load a result that has its device's part"
+                )
         self.a, self.b, self.names = a, b, names
         self.guards = guards(a, b)
 

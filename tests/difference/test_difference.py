@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,7 @@ from npuprof.comparison import Comparison
 from npuprof.errors import NpuprofError
 from npuprof.figures.embed import saved_bytes
 from npuprof.profiles import Profile
+from tests import factories
 from tests.analysis.test_accounting import table
 from tests.budget import examples
 from tests.difference.runs import STEP_NS, noisy, profile, run
@@ -149,6 +152,12 @@ def _with_stacks(outer: str, inner: str) -> Profile:
 def test_without_a_step_or_device_time_there_is_nothing_to_compare() -> None:
     with pytest.raises(NpuprofError, match="nothing to compare"):
         run([[("A", "1", 10)]]) - profile({})
+    step = table("steps", [(0, 100)])
+    for name, other in (("operators", "host only"), ("communication", "no tasks")):
+        with pytest.raises(NpuprofError, match=f"^{other} has no kernels, no tasks of an NPU and no step times"):
+            npuprof.compare(
+                profile({"steps": step, name: table(name, [(10, 50)])}), run([[("A", "1", 10)]]), names=(other, "b")
+            )
     with pytest.raises(TypeError):
         run([[("A", "1", 10)]]) - 3  # type: ignore[operator]
 
@@ -266,6 +275,41 @@ def _sample(samples: Path, name: str) -> Profile:
     return npuprof.load_set(samples / "torch_npu" / name)[0]
 
 
+def _odd_runs() -> dict[str, Profile]:
+    devices = table("kernels", [(0, 50), (60, 10), (5, 20)])
+    devices["device_id"] = [0, 0, 3]
+    step = table("steps", [(0, 100)])
+    return {
+        "no steps": profile({"kernels": table("kernels", [(0, 50), (60, 10)])}),
+        "one step": run([[("A", "1", 10)]]),
+        "many steps": run([[("A", "1", 10 + number), ("B", "2", 3)] for number in range(40)]),
+        "copies only": profile({"steps": step, "tasks": table("tasks", [(10, 50)])}),
+        "two devices": profile({"steps": step, "kernels": devices}),
+        "long names": run([[("N" * 20_000, "9" * 20_000, 10)]]),
+        "every table": profile(factories.profile(60)),
+    }
+
+
+@pytest.mark.slow
+def test_any_run_that_has_a_step_is_compared_with_any_other() -> None:
+    runs = _odd_runs()
+    names = list(runs)
+    for (place, name), further in itertools.product(enumerate(names), (0, 1, 3)):
+        other = names[(place + further) % len(names)]
+        difference = runs[name] - runs[other]
+        _check_sums(difference)
+        assert not difference.rows[["a_ns", "b_ns", "delta_ns", "a_count", "b_count"]].isna().any(axis=None)
+        for text in (difference.sentence(), repr(difference), difference._repr_html_(), difference.to_json()):
+            assert not re.search(r"\b(nan|NaN|NA|None|inf)\b", text), (name, other, text)
+        if name == other:
+            assert difference.guards == []
+            assert not difference.rows["delta_ns"].any()
+    for name in ("no steps", "copies only", "every table"):  # the figures, of those that differ most
+        difference = runs[name] - runs["two devices"]
+        assert difference.plot_waterfall().data
+        assert difference.plot_flamegraph().data
+
+
 @pytest.mark.slow
 def test_of_two_levels_communication_is_compared_as_a_whole(samples: Path) -> None:
     difference = _sample(samples, "text/level1") - _sample(samples, "text/level0")
@@ -294,6 +338,8 @@ def test_of_text_and_database_the_waiting_differs(samples: Path) -> None:
     )
     computing = difference.rows[(difference.rows["part"] == "computing") & (difference.rows["depth"] == 1)]
     assert (computing["a_count"] == computing["b_count"]).all()  # every module and line is matched
+    (copy,) = difference.rows[(difference.rows["part"] == "copy") & (difference.rows["depth"] == 1)].to_dict("records")
+    assert copy["place"] == "main.py:350"
 
 
 @pytest.mark.slow
