@@ -125,8 +125,9 @@ def step_of(starts: Int64, devices: Int64, steps: pd.DataFrame) -> pd.arrays.Int
 def _of_device(device: Device, records: Records) -> dict[str, Int64]:
     tags = records["tag"]
     begins, ends = records[tags == _STEP_BEGIN], records[tags == _STEP_END]
-    keep_model = not len(begins)
+    keep_model, lost = not len(begins), 0
     if keep_model:
+        lost = len(ends)  # of steps whose begin is missing
         begins = records[tags == _MODEL_START]
         ends = records[tags == _ITERATION_END]
         if not len(ends):
@@ -134,7 +135,7 @@ def _of_device(device: Device, records: Records) -> dict[str, Int64]:
     keys = [part["index"].astype(np.int64) ^ part["model"].astype(np.int64) << 32 for part in (begins, ends)]
     times = [device.clock.counter.to_ns(part["counter"]) for part in (begins, ends)]
     starts, stops = joins.pair(keys[0], times[0], keys[1], times[1])
-    lost = len(begins) + len(ends) - 2 * len(starts)
+    lost += len(begins) + len(ends) - 2 * len(starts)
     if lost:
         device.notes.warning(f"device {device.id}", "ts_track: step tags without their other end skipped", lost)
     model = begins["model"][starts].astype(np.int64) if keep_model else np.full(len(starts), -1, np.int64)
