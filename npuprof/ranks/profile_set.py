@@ -100,6 +100,7 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
         self._scans: dict[PartName, Scan | None] = {}
         self._played: tuple[int, Job | None] | None = None
         self._seen: dict[PartName, Scan] = {}  # what was noted while some columns were read
+        self._sums: tuple[list[int], pd.DataFrame] | None = None  # the matrix, and the runs that were read for it
         self._entries = sorted((describe(run, selection) for run in runs), key=_place)
 
     @property
@@ -169,12 +170,11 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
                 yield Decoded(info=entry.info, statistics=statistics)
 
     def _matrix(self) -> pd.DataFrame:
-        """Return the vendor's sums of transfers of all ranks, with the ranks of the whole run."""
-        runs = list(self._with_matrix())
-        groups = groups_of(runs)
-        frames = [with_global_ranks({}, run.statistics, groups)[1].get(MATRIX, pd.DataFrame()) for run in runs]
-        some = [frame for frame in frames if len(frame)]
-        return stacked(some) if some else pd.DataFrame()
+        """Return the vendor's sums of transfers of all ranks, with the ranks of the whole run; made once."""
+        read = [row for row, entry in enumerate(self._entries) if entry.profile is not None]
+        if self._sums is None or self._sums[0] != read:
+            self._sums = read, _matrix_of(list(self._with_matrix()))
+        return self._sums[1]
 
     def _operators(self) -> pd.DataFrame:
         """Return the columns of ``communication`` that answers about all ranks need, in rows of :meth:`table`.
@@ -575,3 +575,10 @@ def _below(run: Run, root: Path) -> str:
         return encodable(str(path.relative_to(root)))
     except ValueError:  # reached by a link
         return encodable(str(path))
+
+
+def _matrix_of(runs: Sequence[Decoded | Profile]) -> pd.DataFrame:
+    groups = groups_of(runs)
+    frames = [with_global_ranks({}, run.statistics, groups)[1].get(MATRIX, pd.DataFrame()) for run in runs]
+    some = [frame for frame in frames if len(frame)]
+    return stacked(some) if some else pd.DataFrame()
