@@ -45,6 +45,7 @@ _MAX_UNZIPPED_BYTES = 8 << 30
 _SENTINELS = ("4294967295",)
 _LINE_END = re.compile(r"\r\n|\n|\r")  # for Arrow; str.splitlines knows others
 _NOT_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f\ufffd]")
+_NUMBER = re.compile(r"[-+]?\d+(\.\d+)?")
 _EARLIEST_MOMENT_US = 1e14  # in 1973; no duration is as long
 
 
@@ -80,6 +81,8 @@ class CsvTable:
         repeated = {name for name in self.names if name and self.names.count(name) > 1}
         for name in sorted(repeated):
             notes.warning(self.source, f"the column {name!r} is there more than once: the first of them is shown")
+        numbers = sum(_NUMBER.fullmatch(name) is not None for name in self.names)
+        self.warn("numbers between the names of the columns: a row that has lost its line end is missing", numbers)
         if not len(self):
             notes.warning(self.source, "it has a header and no rows: its table is empty")
 
