@@ -25,7 +25,7 @@ class DeviceTimes:
     device_id
         The device; None where only its rank is known.
     rank
-        Its rank in an analysis of all ranks; else None.
+        Its rank in an analysis of all ranks; None of a device of one run, and where the rank cannot be read.
     basis
         The origin of the steps; ``run`` if there are none and the times are those of the whole run.
     steps
@@ -42,8 +42,10 @@ class DeviceTimes:
 
     @property
     def label(self) -> str:
-        """``device 0``, or in an analysis of all ranks ``rank 3``."""
-        return f"device {self.device_id}" if self.rank is None else f"rank {self.rank}"
+        """``device 0``, or in an analysis of all ranks ``rank 3``; ``rank unknown`` where that is damaged."""
+        if self.rank is not None:
+            return f"rank {self.rank}"
+        return "rank unknown" if self.device_id is None else f"device {self.device_id}"
 
     @property
     def span_ns(self) -> int:
@@ -176,7 +178,7 @@ def device_times(accounting: Accounting, *, by_rank: bool = False) -> tuple[Devi
         devices.append(
             DeviceTimes(
                 device_id=int(device.iloc[0]) if len(device) else 0 if not by_rank else None,
-                rank=int(cast("int", number)) if by_rank else None,
+                rank=None if not by_rank or pd.isna(number) else int(cast("int", number)),
                 basis=rows["basis"].iloc[0],
                 steps=tuple(rows["duration_ns"].tolist()),
                 parts={part: int(rows[part].sum()) for part in PARTS},
