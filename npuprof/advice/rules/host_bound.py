@@ -73,7 +73,7 @@ def check(facts: Facts) -> Finding:
         if time >= _NAMED * facts.step_ns
     ]
     best = [action for cause, action in _ACTIONS.items() if causes.get(cause, 0) >= _NAMED * facts.step_ns]
-    drained, where = _after_waits(facts)
+    drained, where = after_waits(facts)
     if drained >= _NAMED * facts.step_ns:
         parts.append(f"{duration(drained)} of it since the host waited for the NPU{where}")
         best = list(dict.fromkeys([_ACTIONS["sync_call"], *best]))
@@ -131,7 +131,7 @@ def _lines(facts: Facts, cause: str) -> str:
     return _calls_text(facts, table, rows[idle > 0], idle[idle > 0])
 
 
-def _after_waits(facts: Facts) -> tuple[int, str]:
+def after_waits(facts: Facts) -> tuple[int, str]:
     """Return for how long of a step the device is idle from the end of a wait for it to its next task, and the calls.
 
     The host had nothing queued behind what it waited for; of several waits with no task between them the first counts.

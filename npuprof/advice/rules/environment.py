@@ -1,0 +1,56 @@
+"""Environment variables that explain what another rule finds."""
+
+from __future__ import annotations
+
+from npuprof.advice.facts import Facts, Gain
+from npuprof.advice.finding import Finding, Rule
+from npuprof.advice.rules import host_bound, memory_peak
+from npuprof.analysis.what_if import HOST_CAUSES
+
+NAME = "environment"
+_WORTH = 0.01  # of the step
+_PREFIXES = ("ASCEND_", "PYTORCH_NPU_", "HCCL_", "TASK_QUEUE_")
+_VERBOSE = {"0": "debug", "1": "info"}
+
+
+def check(facts: Facts) -> Finding:
+    """Fire if a variable is set, or is not, that makes the host wait, allocate or log, and the run shows it."""
+    variables = facts.info.environment
+    idle = host_bound.starved(facts) and facts.host_known
+    waited, _ = host_bound.after_waits(facts)
+    allocating = facts.idle_causes.get("alloc", 0)
+    in_pieces = "fragmented" in memory_peak.check(facts).title
+    drained = idle and waited > _WORTH * facts.step_ns
+    scattered = in_pieces or allocating > _WORTH * facts.step_ns
+    if not (idle or scattered):
+        return Finding(NAME, "clean")
+    if "executable" not in variables and not any(name.startswith(_PREFIXES) for name in variables):
+        return Finding(NAME, "cannot tell", collect="collect with npuprof, which records these variables")
+    found: list[tuple[int, Gain, str, str]] = []
+    if drained and variables.get("ASCEND_LAUNCH_BLOCKING") == "1":
+        gain = facts.gain(waited, cause=["sync_call"])
+        why = "with ASCEND_LAUNCH_BLOCKING=1 each launch waits for the NPU"
+        found.append((waited, gain, why, "unset ASCEND_LAUNCH_BLOCKING"))
+    if scattered and "expandable_segments:true" not in variables.get("PYTORCH_NPU_ALLOC_CONF", "").lower():
+        gain = facts.gain(allocating, cause=["alloc"])
+        why = "without expandable segments the allocator holds memory in pieces"
+        found.append((allocating, gain, why, "export PYTORCH_NPU_ALLOC_CONF=expandable_segments:True"))
+    if idle and (level := _VERBOSE.get(variables.get("ASCEND_GLOBAL_LOG_LEVEL", ""))):
+        cost = sum(time for cause, time in facts.idle_causes.items() if cause in HOST_CAUSES)
+        gain = Gain(gain_lo_ns=0, gain_hi_ns=cost, confidence="bounded")
+        found.append((cost, gain, f"CANN logs at level {level}", "export ASCEND_GLOBAL_LOG_LEVEL=3"))
+    if not found:
+        return Finding(NAME, "clean")
+    cost, gain, _, _ = max(found, key=lambda one: one[1]["gain_hi_ns"])
+    return Finding(
+        NAME,
+        "fires",
+        title="Environment variables slow the host down" if cost else "An environment variable costs memory",
+        cost_ns=cost,
+        **gain,
+        detail="; ".join(why for *_, why, _ in found),
+        action="; ".join(action for *_, action in found),
+    )
+
+
+RULE = Rule(NAME, "environment variables behind another finding", check)

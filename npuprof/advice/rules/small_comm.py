@@ -1,0 +1,91 @@
+"""Collectives too small for the rate of their links."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from npuprof.advice.facts import Facts
+from npuprof.advice.finding import Finding, Rule
+from npuprof.advice.wording import shares_of
+from npuprof.analysis.accounting import moves_data
+from npuprof.quantities import duration
+
+NAME = "small_comm"
+_THRESHOLD = 0.01  # of the step
+_SHORT_NS = 200_000
+_FULL = {"RDMA": (1 << 20, 20.0), "": (4 << 20, 18.0)}
+"""By transport ("" for others): bytes over a link from which its rate is full, and GB/s of a link at full rate."""
+
+
+def check(facts: Facts) -> Finding:
+    """Fire if small collectives take 1 % of the step more than their bytes at the full rate of a link.
+
+    Small are those that move data for less than 0.2 ms, or less than 4 MiB over each link (RDMA: 1 MiB). Only time in
+    which data moves and no kernel runs counts; the full rate is the median of the run's own large transfers, or a usual
+    one where it has none.
+    """
+    communication, tasks = facts.tables["communication"], facts.tables["communication_tasks"]
+    if not tasks["task_type"].notna().any() and len(communication):
+        return Finding(NAME, "cannot tell", collect=facts.needs(level="tasks of collectives", instead="load all ranks"))
+    busiest = _busiest_links(tasks)
+    moving = facts.overlapping("communication", facts.spans(["moving"]))[busiest.index]
+    excess = np.maximum(moving - busiest["least_ns"].to_numpy(np.int64), 0)
+    small = (busiest["moving_ns"] < _SHORT_NS) | (busiest["size_bytes"] < busiest["full_bytes"])
+    chosen = small.to_numpy(bool) & (excess > 0)
+    steps = max(1, len(facts.counted))
+    cost = int(excess[chosen].sum()) // steps
+    if cost <= _THRESHOLD * facts.step_ns:
+        return Finding(NAME, "clean", cost_ns=cost)
+    rows = communication.iloc[busiest.index[chosen]].assign(moving_ns=excess[chosen])
+    kinds = shares_of(rows.groupby("op_type", observed=True)["moving_ns"].sum())
+    return Finding(
+        NAME,
+        "fires",
+        title="Many small collectives",
+        cost_ns=cost,
+        gain_hi_ns=cost,
+        detail=f"{len(rows) / steps:,.0f} a step ({kinds}) are too small for the rate of a link: data moves for "
+        f"{duration(int(moving[chosen].sum()) // steps)} a step, {duration(cost)} more than at full rate",
+        action="fewer, larger collectives: a larger bucket_cap_mb, coalesced or flattened tensors",
+        table="communication",
+        rows=rows,
+    )
+
+
+def _busiest_links(tasks: pd.DataFrame) -> pd.DataFrame:
+    """Return by collective what moved over its busiest link.
+
+    Returns
+    -------
+    pandas.DataFrame
+        By row of ``communication``: ``size_bytes``, ``full_bytes`` (from which the link's rate is full), ``moving_ns``
+        (its longest sum of transfers) and ``least_ns`` (that the bytes take at full rate).
+    """
+    moves = tasks[moves_data(tasks) & (tasks["src_rank"] != tasks["dst_rank"]).fillna(value=False).to_numpy(bool)]
+    moves = moves[moves[["op_id", "size_bytes"]].notna().all(axis=1).to_numpy(bool)]
+    known = pd.DataFrame(
+        {
+            "op_id": moves["op_id"].astype("int64"),
+            "dst": moves["dst_rank"].astype("int64"),
+            "transport": moves["transport"].astype(object).where(moves["transport"] == "RDMA", ""),
+            "size_bytes": moves["size_bytes"].astype("int64"),
+            "moving_ns": moves["duration_ns"].astype("int64"),
+        }
+    )
+    sums = known.groupby(["op_id", "transport", "dst"])[["size_bytes", "moving_ns"]].sum().reset_index()
+    full = {transport: size for transport, (size, _) in _FULL.items()}
+    sums["full_bytes"] = sums["transport"].map(full).astype("int64")
+    sums["least_ns"] = (sums["size_bytes"] / sums["transport"].map(_rates(known, full))).round().astype("int64")
+    busiest: pd.DataFrame = sums.groupby("op_id")[["size_bytes", "full_bytes", "moving_ns", "least_ns"]].max()
+    return busiest
+
+
+def _rates(moves: pd.DataFrame, full: dict[str, int]) -> dict[str, float]:
+    """Return by transport the bytes a nanosecond of large transfers, or a usual rate where there are none."""
+    large = moves[(moves["size_bytes"] >= moves["transport"].map(full)) & (moves["moving_ns"] > 0)]
+    rates = (large["size_bytes"] / large["moving_ns"]).groupby(large["transport"]).median()
+    return {transport: float(rates.get(transport, usual)) for transport, (_, usual) in _FULL.items()}
+
+
+RULE = Rule(NAME, "collectives too small for the rate of their links", check)
