@@ -52,7 +52,7 @@ _PARTS = {
     "waiting": ("waiting",),
     "moving": ("moving",),
     "communication": ("communication",),
-    "copies": ("copy",),
+    "copy": ("copy",),
     "idle": IDLE,
 }
 _VERSION = 1
@@ -149,6 +149,10 @@ class Advice:
         """Return the nanoseconds of the step of median length by part, the three idle parts as one."""
         return {name: self._facts.of_median_step(parts) for name, parts in _PARTS.items()}
 
+    def idle_parts(self) -> dict[str, int]:
+        """Return the nanoseconds of the three idle parts of the step of median length."""
+        return {name: self._facts.of_median_step([name]) for name in IDLE}
+
     def headline(self) -> str:
         """Return how long a step is, and of how many steps."""
         if not self.step_ns:
@@ -166,7 +170,8 @@ class Advice:
 
     def verdict(self) -> str:
         """Return one line: how long a step is, and the shares of its parts."""
-        shares = [f"{name} {share(time, self.step_ns)}" for name, time in self.parts().items() if time]
+        parts = self.parts().items()
+        shares = [f"{'copies' if name == 'copy' else name} {share(time, self.step_ns)}" for name, time in parts if time]
         return "   ".join([self.headline(), *shares])
 
     def lines(self, most: int | None = None) -> list[str]:

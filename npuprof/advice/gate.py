@@ -65,7 +65,7 @@ class Comparison:
 
 def figures(advice: Advice) -> dict[str, int]:
     """Return the names that a gate may use of one run, in nanoseconds per step: ``step`` and the parts of a step."""
-    return {"step": advice.step_ns, **advice.parts()}
+    return {"step": advice.step_ns, **advice.parts(), **advice.idle_parts()}
 
 
 def check(text: str, names: Mapping[str, int]) -> list[Comparison]:

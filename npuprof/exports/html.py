@@ -154,13 +154,14 @@ def framed(content: str) -> str:
 
 
 def _overview(summary: Summary, info: Info, advice: Advice) -> str:
-    # For one device the bar says all that the table would.
-    shown = [grid for grid in grids(summary) if not grid.title.startswith(DEVICE_TIME) or len(summary.devices) > 1]
+    # For one device the bar of the verdict says all that the table would.
+    several = len(summary.devices) > 1
+    shown = [grid for grid in grids(summary) if not grid.title.startswith(DEVICE_TIME) or several]
     bars = "".join(map(_device_bar, summary.devices[:_MOST_BARS]))
     return (
         head_html(info)
         + _verdict(advice)
-        + bars
+        + (bars if several else "")
         + findings_html(advice)
         + _figures(summary)
         + "".join(map(grid_html, shown))
@@ -171,7 +172,7 @@ def _verdict(advice: Advice) -> str:
     if not advice.step_ns:
         return ""
     line = text(advice.headline(), _LONGEST_LINE)
-    return f'<div style="font-size:15px;font-weight:600;margin:8px 0 2px">{line}</div>'
+    return f'<div style="font-size:15px;font-weight:600;margin:8px 0 2px">{line}</div>' + _bar("", advice.parts())
 
 
 def findings_html(advice: Advice) -> str:
@@ -257,25 +258,29 @@ def _figures(summary: Summary) -> str:
 
 
 def _device_bar(device: DeviceTimes) -> str:
-    """Return the breakdown of a device's time as a bar with a legend."""
-    if not device.span_ns:
-        return ""
-    shares = [(PART_LABELS[part], time, PARTS[part]) for part, time in shown_parts(device)]
+    """Return the breakdown of all steps of a device."""
+    return _bar(f"{device.label}, {device.where}, {duration(device.span_ns)}: ", dict(shown_parts(device)))
+
+
+def _bar(label: str, parts: Mapping[str, int]) -> str:
+    """Return times by key of :data:`PART_LABELS` as a bar with a legend."""
+    whole = sum(parts.values())
+    shares = [(PART_LABELS[part], parts[part], PARTS[part]) for part in PART_LABELS if parts.get(part)]
     bar = "".join(
-        f'<div style="width:{100 * part / device.span_ns:.2f}%;background:{colour}"></div>'
-        for _, part, colour in shares
+        f'<div style="width:{100 * time / whole:.2f}%;background:{colour}"></div>' for _, time, colour in shares
     )
     # Spaces part the words where a viewer strips all styles.
     legend = " ".join(
         f'<span style="white-space:nowrap"><span style="display:inline-block;width:9px;height:9px;'
-        f'background:{colour};margin-right:4px"></span>{name} {text(share(part, device.span_ns), 10)}</span>'
-        for name, part, colour in shares
+        f'background:{colour};margin-right:4px"></span>{name} {text(share(time, whole), 10)}</span>'
+        for name, time, colour in shares
     )
+    if not whole:
+        return ""
     return (
         f'<div style="display:flex;height:10px;max-width:900px;margin-top:4px;overflow:hidden">{bar}</div>'
         f'<div style="display:flex;flex-wrap:wrap;gap:0 16px;font-size:11px;color:{FAINT_TEXT}">'
-        f"<span>{device.label}, {device.where}, {duration(device.span_ns)}:</span> "
-        f"{legend}</div>"
+        f"{f'<span>{label}</span>' if label else ''}{legend}</div>"
     )
 
 

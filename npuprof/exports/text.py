@@ -118,9 +118,8 @@ def _second(epoch_ns: int) -> str:
 def _with_share(device: DeviceTimes | None, part_ns: int | None) -> str:
     if device is None or part_ns is None:
         return duration(part_ns)
-    return (
-        f"{duration(part_ns)} ({share(part_ns, device.span_ns)} of {'the run' if device.basis == 'run' else 'steps'})"
-    )
+    whole = "the run" if device.basis == "run" else device.where
+    return f"{duration(part_ns)} ({share(part_ns, device.span_ns)} of {whole})"
 
 
 PART_LABELS: Mapping[str, str] = {

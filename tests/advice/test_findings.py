@@ -192,7 +192,7 @@ def test_findings_are_data_too() -> None:
         "waiting": 0,
         "moving": 0,
         "communication": 0,
-        "copies": 0,
+        "copy": 0,
         "idle": 80,
     }
     first = plain["findings"][0]
@@ -267,7 +267,7 @@ def test_a_rule_of_another_package_that_is_wrong_costs_only_itself(
     monkeypatch.setattr(findings, "entry_points", lambda group: [entry])
     run = Profile(Decoded(factories.all_tables(**factories.profile(30)), factories.info()))
     assert told in run.advice()["other"].detail
-    assert "rule failed" in repr(run)
+    assert "rule failed" in " ".join(repr(run).split())  # a line may end anywhere
     assert "rule failed" in run._repr_html_()
     assert len(run.advice().to_frame()) == len(json.loads(run.advice().to_json())["findings"]) == len(RULES) + 1
 

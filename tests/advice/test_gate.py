@@ -9,8 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npuprof.advice.gate import GateError, check, require
+from npuprof.advice.findings import advise
+from npuprof.advice.gate import GateError, check, figures, require
+from npuprof.analysis.accounting import IDLE, PARTS, account
 from npuprof.errors import NpuprofError, OptionsError
+from npuprof.info import Info
+from tests import factories
+from tests.analysis.test_accounting import table
 
 NAMES = {"step": 200_000_000, "idle": 50_000_000, "last": 210_000_000, "best": 200_000_000}
 
@@ -63,6 +68,18 @@ def test_a_gate_that_fails_has_its_figures() -> None:
 def test_what_is_no_gate_is_refused(text: str) -> None:
     with pytest.raises(OptionsError):
         check(text, NAMES)
+
+
+def test_names_are_the_parts_of_a_breakdown_and_idle_for_its_three() -> None:
+    run = factories.all_tables(
+        steps=table("steps", [(0, 100), (100, 100)]), kernels=table("kernels", [(10, 20), (110, 30)])
+    )
+    accounting = account(run)
+    names = figures(advise(run, Info(), accounting))
+    assert {"step", "idle", *PARTS} == set(names)
+    parts = accounting.breakdown().query("step == 1").groupby("part", observed=True)["duration_ns"].sum()
+    assert {part: names[part] for part in parts.index} == parts.to_dict()
+    assert names["idle"] == sum(names[part] for part in IDLE) == 70
 
 
 def test_an_unknown_name_lists_those_there_are() -> None:

@@ -37,7 +37,7 @@ def test_a_real_run_is_not_called_simulated() -> None:
 def test_key_figures_and_tables_are_there() -> None:
     text = written()
 
-    assert re.search(r"device idle: +[\d.]+ ms \([\d.]+ % of steps\)", text)
+    assert re.search(r"device idle: +[\d.]+ ms \([\d.]+ % of 3 steps\)", text)
     assert "5 longest kernels" in text
     assert "5 kernels with the most time in all" in text
     assert "2 CANN calls with the most time" in text

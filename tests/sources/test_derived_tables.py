@@ -99,9 +99,9 @@ def test_without_intervals_the_key_figures_are_those_of_the_steps() -> None:
     )
     summary = summarise(run(step_times=told).tables, Info())
     figures = dict(key_figures(summary))
-    assert figures["computing"] == "2.00 ms (25.0 % of steps)"
-    assert figures["communication alone"] == "1.00 ms (12.5 % of steps)"
-    assert figures["device idle"] == "5.00 ms (62.5 % of steps)"
+    assert figures["computing"] == "2.00 ms (25.0 % of 1 step)"
+    assert figures["communication alone"] == "1.00 ms (12.5 % of 1 step)"
+    assert figures["device idle"] == "5.00 ms (62.5 % of 1 step)"
 
 
 def test_communication_is_derived_from_operators_alone_and_nothing_else() -> None:
