@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterator
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -12,36 +9,53 @@ import pandas as pd
 
 from npuprof.analysis import device_lanes, host_lanes
 from npuprof.analysis.replay import Replay
+from npuprof.arrays import Int64
 
-_HOST_TABLES = ("operators", "api")
-
-
-class _Segment(NamedTuple):
-    lane: str
-    kind: str
-    start: int
-    end: int
-    table: str | None
-    row: int
+_TABLES = ("operators", "api", *device_lanes.TABLES)
+_OF_HOST = ("host", *host_lanes.KINDS)
+_KINDS = (*_OF_HOST, *device_lanes.KINDS, "gap", "event", "launch")
+_GAP, _EVENT, _LAUNCH = range(len(_KINDS) - 3, len(_KINDS))
 
 
-class _Host(NamedTuple):
-    """A moment on a thread, after a wait (-1: since the beginning)."""
+class _Nodes(NamedTuple):
+    """What a path goes over: waits of the host, tasks, and the beginning of each thread, as arrays.
 
-    thread: int
-    moment: int
-    wait: int
+    ``before`` is the node that each waited for last, -1 for none, and ``reached`` the moment at which that was done;
+    ``begin`` is when its own time began. ``waited`` is the kind of the time between the two, -1 for none, ``kind`` that
+    of its own time, and ``table`` and ``row`` are those of the call or task.
+    """
+
+    before: Int64
+    reached: Int64
+    begin: Int64
+    waited: Int64
+    kind: Int64
+    table: Int64
+    row: Int64
 
 
-class _Task(NamedTuple):
-    """A moment at which a task, or what its lane needs of it, is done."""
+class _Path(NamedTuple):
+    """Nodes in order of time, until which moment each is on the path, and of which window."""
 
-    node: int
-    moment: int
+    node: Int64
+    until: Int64
+    window: Int64
+
+
+class _Pieces(NamedTuple):
+    """Pieces of the nodes of a path, in order of time: the node's place in the path, kind, end, table and row."""
+
+    place: Int64
+    kind: Int64
+    end: Int64
+    table: Int64
+    row: Int64
 
 
 def critical_path(replay: Replay, rank: int | None) -> pd.DataFrame:
     """Return what the time of each step consists of: the last of what each moment waited for, up to its beginning.
+
+    Of several that were done at once, it is the one of the own thread or stream.
 
     Parameters
     ----------
@@ -59,130 +73,138 @@ def critical_path(replay: Replay, rank: int | None) -> pd.DataFrame:
         (:data:`npuprof.analysis.host_lanes.KINDS`: what is left when that is done), ``launch`` and ``event`` (from
         these to the start of a task) and ``gap`` (between two tasks of a stream). Durations of a step add up to it.
     """
-    walk = _Walk(replay)
-    segments: list[_Segment] = []
-    steps: list[int] = []
     windows = replay.windows
-    for start, end, owner in zip(windows.starts.tolist(), windows.ends.tolist(), windows.owner.tolist(), strict=True):
-        pieces = [
-            segment._replace(start=max(segment.start, start))
-            for segment in walk.back(start, end)
-            if segment.end > start
-        ]
-        pieces = [segment for segment in pieces if segment.end > segment.start][::-1]
-        segments += pieces
-        steps += [owner] * len(pieces)
-    rows = np.array([segment.row for segment in segments], np.int64)
-    starts = np.array([segment.start for segment in segments], np.int64)
+    nodes, threads = _nodes(replay)
+    path = _walk(nodes, replay, threads)
+    lanes = _lanes(replay, threads)
+    pieces = _pieces(replay, nodes, path, lanes, threads)
+    # Each piece begins where the one before it ends, and the first one of a node where what it waited for is done.
+    starts = np.append(0, pieces.end[:-1])[: len(pieces.end)]
+    first = np.append(True, pieces.place[1:] != pieces.place[:-1])[: len(pieces.end)]
+    starts[first] = nodes.reached[path.node[pieces.place[first]]]
+    window = path.window[pieces.place]
+    starts = np.maximum(starts, windows.starts[window])
+    kept = np.flatnonzero(pieces.end > starts)
+    rows, tables = pieces.row[kept], np.array([*_TABLES, None], object)
+    names = np.array([*replay.device.names, *(f"thread {thread}" for thread in threads.tolist())], object)
     frame: pd.DataFrame = pd.DataFrame(
         {
-            "segment": np.arange(len(segments)),
-            "rank": pd.array([rank] * len(segments), dtype="Int64"),
-            "step": windows.steps[np.array(steps, np.int64)],
-            "lane": pd.Categorical([segment.lane for segment in segments]),
-            "kind": pd.Categorical([segment.kind for segment in segments]),
-            "start_ns": starts,
-            "duration_ns": np.array([segment.end for segment in segments], np.int64) - starts,
-            "table": pd.Categorical([segment.table for segment in segments]),
+            "segment": np.arange(len(kept)),
+            "rank": pd.array([rank] * len(kept), dtype="Int64"),
+            "step": windows.steps[windows.owner[window[kept]]],
+            "lane": pd.Categorical(names[lanes[path.node[pieces.place[kept]]]]),
+            "kind": pd.Categorical(np.array(_KINDS, object)[pieces.kind[kept]]),
+            "start_ns": starts[kept],
+            "duration_ns": (pieces.end - starts)[kept],
+            "table": pd.Categorical(tables[pieces.table[kept]]),
             "row": pd.arrays.IntegerArray(rows, rows < 0),
         }
     )
     return frame
 
 
-class _Walk:
-    """Goes back from a moment to what it waited for last; of several at once, its own lane."""
+def _nodes(replay: Replay) -> tuple[_Nodes, Int64]:
+    """Return the nodes, and the threads in the order of the beginnings, which are the last of them."""
+    waits, device, count = replay.host.waits, replay.device, len(replay.host.waits)
+    called = np.concatenate([replay.after_call.thread, replay.launched.thread])
+    threads = np.unique(np.concatenate([called, waits.thread, [-1 if replay.host.main is None else replay.host.main]]))
+    beginning = len(replay.lane) + np.arange(len(threads))
+    wait = np.concatenate([replay.after_call.wait, replay.launched.wait])
+    of_call = np.where(wait >= 0, wait, beginning[np.searchsorted(threads, called)])
+    own = np.arange(-1, len(replay.lane) - 1)
+    first = np.append(True, replay.lane[1:] != replay.lane[:-1])
+    own[first] = -1
+    own[:count] = np.where(first[:count], beginning[np.searchsorted(threads, waits.thread)], own[:count])
+    waited_for = replay.cause_ns > replay.free_ns
+    waited = np.where(~waited_for, _GAP, np.where(replay.by_task, _EVENT, _LAUNCH))
+    waited[:count] = 1 + waits.kind
+    before = np.where(waited_for, np.where(replay.by_task, replay.cause, of_call), own)
+    root, none, no_table = np.full(len(threads), replay.root_ns), np.full(len(threads), -1), len(_TABLES)
+    nodes = _Nodes(
+        before=np.concatenate([before, none]),
+        reached=np.concatenate([np.maximum(replay.free_ns, replay.cause_ns), root]),
+        begin=np.concatenate([waits.time, device.starts, root]),
+        waited=np.concatenate([waited, none]),
+        kind=np.concatenate([waits.kind * 0, len(_OF_HOST) + device.kind, none * 0]),
+        table=np.concatenate([np.where(waits.row >= 0, waits.table, no_table), 2 + device.table, none * 0 + no_table]),
+        row=np.concatenate([waits.row, device.row, none]),
+    )
+    return nodes, threads
 
-    def __init__(self, replay: Replay) -> None:
-        self._replay = replay
-        waits, device = replay.host.waits, replay.device
-        self._count = len(waits)
-        # Lists: single items of arrays take several times as long.
-        self._free, self._caused, self._cause = (
-            column.tolist() for column in (replay.free_ns, replay.cause_ns, replay.cause)
+
+def _lanes(replay: Replay, threads: Int64) -> Int64:
+    """Return the lane of each node: those of the device, then the threads."""
+    waits = np.searchsorted(threads, replay.host.waits.thread)
+    of_threads = len(replay.device.names) + np.concatenate([waits, np.arange(len(threads))])
+    lanes: Int64 = np.insert(of_threads, len(waits), replay.device.lane)
+    return lanes
+
+
+def _walk(nodes: _Nodes, replay: Replay, threads: Int64) -> _Path:
+    """Go back from the end of each window to its beginning."""
+    before, reached = nodes.before.tolist(), nodes.reached.tolist()
+    starts = replay.windows.starts.tolist()
+    path: list[int] = []
+    until: list[int] = []
+    window: list[int] = []
+    for number, (node, moment) in enumerate(zip(*_ends(replay, threads), strict=True)):
+        first = len(path)
+        while node >= 0 and moment > starts[number]:
+            path.append(node)
+            until.append(moment)
+            moment, node = reached[node], before[node]
+        path[first:] = path[first:][::-1]
+        until[first:] = until[first:][::-1]
+        window += [number] * (len(path) - first)
+    return _Path(*(np.array(column, np.int64) for column in (path, until, window)))
+
+
+def _ends(replay: Replay, threads: Int64) -> tuple[list[int], list[int]]:
+    """Return the node and the moment with which each window ends."""
+    ends = replay.windows.ends
+    if replay.by_marks and replay.host.main is not None:
+        marks = replay.points(np.full(len(ends), replay.host.main), ends)
+        beginning = len(replay.lane) + int(np.searchsorted(threads, replay.host.main))
+        return np.where(marks.wait >= 0, marks.wait, beginning).tolist(), ends.tolist()
+    order = np.argsort(replay.device.ends, kind="stable")
+    done = replay.device.ends[order]
+    last = np.searchsorted(done, ends, side="right") - 1
+    first = np.searchsorted(done, done[last], side="left")
+    nodes = np.where(last >= 0, len(replay.host.waits) + order[first], -1)
+    return nodes.tolist(), done[last].tolist()
+
+
+def _pieces(replay: Replay, nodes: _Nodes, path: _Path, lanes: Int64, threads: Int64) -> _Pieces:
+    """Cut the nodes of a path: what each waited for, the calls of a thread, and what is left of its own time."""
+    kind, until = nodes.kind[path.node], path.until
+    waited = np.flatnonzero(nodes.waited[path.node] >= 0)
+    host = np.flatnonzero(kind == 0)
+    thread = threads[lanes[path.node[host]] - len(replay.device.names)]
+    at, calls = _calls(replay, thread, nodes.begin[path.node[host]], until[host])
+    labels = np.stack([nodes.table[path.node], nodes.row[path.node]])
+    rest = labels.copy()
+    rest[:, host] = np.array([[len(_TABLES)], [-1]])
+    parts = (
+        (waited, nodes.waited[path.node[waited]], nodes.begin[path.node[waited]], labels[:, waited]),
+        (host[at], at * 0, calls[0], np.stack(calls[1:])),
+        (np.arange(len(kind)), kind, until, rest),
+    )
+    place, kinds, ends, of = (np.concatenate(column, axis=-1) for column in zip(*parts, strict=True))
+    order = np.argsort(place, kind="stable")
+    return _Pieces(place[order], kinds[order], ends[order], *of[:, order])
+
+
+def _calls(replay: Replay, thread: Int64, begin: Int64, until: Int64) -> tuple[Int64, tuple[Int64, Int64, Int64]]:
+    """Return the launches of threads in intervals of theirs: which interval, and moment, table and row of each."""
+    threads, times, tables, rows = replay.host.points(replay.device)
+    low, high = np.zeros(len(thread), np.int64), np.zeros(len(thread), np.int64)
+    for number in pd.unique(thread).tolist():
+        first, last = np.searchsorted(threads, [number, number + 1])
+        own = np.flatnonzero(thread == number)
+        low[own], high[own] = (
+            first + np.searchsorted(times[first:last], moments[own], "right") for moments in (begin, until)
         )
-        self._by_task = replay.by_task.tolist()
-        self._waits = list(zip(waits.thread.tolist(), waits.time.tolist(), _labels(waits), strict=True))
-        self._after, self._launched = (
-            list(zip(calls.thread.tolist(), calls.wait.tolist(), strict=True))
-            for calls in (replay.after_call, replay.launched)
-        )
-        columns = (device.lane, device.starts, device.kind, device.table, device.row)
-        self._tasks = list(zip(*(column.tolist() for column in columns), strict=True))
-        threads, times, tables, rows = replay.host.points(device)
-        self._points: dict[int, tuple[list[int], list[tuple[str, int]]]] = {}
-        for thread in pd.unique(threads).tolist():
-            of_thread = slice(*np.searchsorted(threads, [thread, thread + 1]))
-            names = [_HOST_TABLES[table] for table in tables[of_thread].tolist()]
-            self._points[thread] = times[of_thread].tolist(), list(zip(names, rows[of_thread].tolist(), strict=True))
-
-    def back(self, start: int, end: int) -> Iterator[_Segment]:
-        """Yield the segments from `end` back to `start`, the last one first."""
-        replay = self._replay
-        at: _Host | _Task | None
-        if replay.by_marks and replay.host.main is not None:
-            mark = replay.points(np.array([replay.host.main]), np.array([end]))
-            at = _Host(replay.host.main, end, int(mark.wait[0]))
-        else:
-            ended = np.where(replay.device.ends <= end, replay.device.ends, np.iinfo(np.int64).min)
-            node = int(np.argmax(ended))
-            at = _Task(node, int(ended[node]))
-        while at is not None and at.moment > start:
-            segments, at = self._of_host(at) if isinstance(at, _Host) else self._of_task(at)
-            yield from segments
-
-    def _of_host(self, at: _Host) -> tuple[list[_Segment], _Host | _Task | None]:
-        lane = f"thread {at.thread}"
-        if at.wait < 0:
-            return self._calls(at.thread, lane, self._replay.root_ns, at.moment), None
-        _, time, (kind, table, row) = self._waits[at.wait]
-        free, caused = self._free[at.wait], self._caused[at.wait]
-        segments = self._calls(at.thread, lane, time, at.moment)
-        segments.append(_Segment(lane, kind, max(free, caused), time, table, row))
-        if caused > free:
-            return segments, self._cause_of(at.wait, caused)
-        before = at.wait - 1 if at.wait and self._waits[at.wait - 1][0] == at.thread else -1
-        return segments, _Host(at.thread, free, before)
-
-    def _of_task(self, at: _Task) -> tuple[list[_Segment], _Host | _Task | None]:
-        lane, start, kind, table, row = self._tasks[at.node]
-        name, of = self._replay.device.names[lane], device_lanes.TABLES[table]
-        node = at.node + self._count
-        free, caused = self._free[node], self._caused[node]
-        waited = "gap" if free >= caused else "event" if self._by_task[node] else "launch"
-        segments = [
-            _Segment(name, device_lanes.KINDS[kind], start, at.moment, of, row),
-            _Segment(name, waited, max(free, caused), start, of, row),
-        ]
-        if caused > free:
-            return segments, self._cause_of(node, caused)
-        first = at.node == 0 or self._tasks[at.node - 1][0] != lane
-        return segments, None if first else _Task(at.node - 1, free)
-
-    def _cause_of(self, node: int, moment: int) -> _Host | _Task:
-        if self._by_task[node]:
-            return _Task(self._cause[node] - self._count, moment)
-        thread, wait = self._after[node] if node < self._count else self._launched[node - self._count]
-        return _Host(thread, moment, wait)
-
-    def _calls(self, thread: int, lane: str, start: int, end: int) -> list[_Segment]:
-        """Return the time of a thread, cut where it launched something, the last part first."""
-        times, names = self._points.get(thread, ([], []))
-        low, high = bisect_right(times, start), bisect_right(times, end)
-        ends: list[int] = times[low:high]
-        labels: list[tuple[str | None, int]] = [*names[low:high]]
-        if not ends or ends[-1] < end:
-            ends, labels = [*ends, end], [*labels, (None, -1)]
-        calls = [
-            _Segment(lane, "host", begin, stop, *label)
-            for (begin, stop), label in zip(pairwise([start, *ends]), labels, strict=True)
-        ]
-        return calls[::-1]
-
-
-def _labels(waits: host_lanes.HostWaits) -> list[tuple[str, str | None, int]]:
-    """Return the kind of each wait, and the table and row of its call."""
-    return [
-        (host_lanes.KINDS[kind], _HOST_TABLES[table] if row >= 0 else None, row)
-        for kind, table, row in zip(waits.kind.tolist(), waits.table.tolist(), waits.row.tolist(), strict=True)
-    ]
+    counts = np.maximum(high - low, 0)
+    interval = np.repeat(np.arange(len(thread)), counts)
+    point = np.arange(len(interval)) - (np.cumsum(counts) - counts)[interval] + low[interval]
+    return interval, (times[point], tables[point], rows[point])
