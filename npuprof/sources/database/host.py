@@ -114,6 +114,9 @@ def read_framework(database: Database, strings: Names) -> HostCalls:
     chosen = (kinds != _PYTHON) & ~marked
     if chosen.any():
         _add_operators(database, calls, take(rows, chosen), kinds[chosen] == _QUEUE, strings)
+    else:
+        unused = len(database.rows("CONNECTION_IDS", ["id"])["id"])
+        database.accounts.leave_out("CONNECTION_IDS", "no operator is there to connect", unused, affects="links")
     if (kinds == _PYTHON).any():
         calls.tables["python"] = _python(take(rows, kinds == _PYTHON), strings)
     for name in ("operators", "python"):

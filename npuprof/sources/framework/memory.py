@@ -65,6 +65,7 @@ def read_memory(folder: Path, clock: Clock, operators: pd.DataFrame, notes: Note
     device_type, device = records.column(56, "i1"), records.column(57, "i1")
     on_device = device_type == _NPU
     on_host = (device_type == _CPU) & np.isin(device, _OF_CPU) & (stamps != 0) & (records.column(16, "<i8") != 0)
+    on_host &= records.column(32, "<i8") == 0  # torch's allocator of the host reserves nothing
     notes.ledger.leave_out(_FILE, int((good & ~on_device).sum()))
     if count := int((good & on_host).sum()):
         notes.info(_FILE, "memory of the host is left out", count)
