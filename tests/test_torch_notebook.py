@@ -50,7 +50,7 @@ def test_it_runs(tmp_path: Path) -> None:
     for cell in _code_cells(notebook).values():
         cell.outputs = []
     client = client_of(
-        notebook, timeout=pace.seconds(300), kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
+        notebook, timeout=int(pace.seconds(300)), kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
     )
     client.execute()
     _check(_code_cells(notebook))
