@@ -119,36 +119,42 @@ def groups_by_kind(groups: Sequence[RankGroup], rows: pd.DataFrame, steps: int) 
         ``wait_ns`` and ``moving_ns``: of a rank in a step, the mean over all ranks of such groups. Kinds of groups that
         overlap, such as ``mp`` and ``embd``, do not add up.
     """
-    kind_of = {group.key: (group.kind or "unknown", "told" if group.told else "concluded") for group in groups}
-    size_of = {group.key: len(group.ranks) for group in groups}
+    costs = _costs(groups, rows)
+    kinds = []
+    for (kind, basis), of_kind in costs.groupby(["kind", "basis"], sort=True):
+        times = max(1, of_kind["rank"].nunique() * steps)
+        kinds.append(
+            {
+                "kind": kind,
+                "basis": basis,
+                "groups": of_kind["group"].nunique(),
+                "size": int(of_kind["size"].max()),
+                "operators": round(int(of_kind["operators"].sum()) / times),
+                "wait_ns": int(of_kind["wait_ns"].sum()) // times,
+                "moving_ns": int(of_kind["moving_ns"].sum()) // times,
+            }
+        )
+    columns = ["kind", "basis", "groups", "size", "operators", "wait_ns", "moving_ns"]
+    frame: pd.DataFrame = pd.DataFrame(kinds, columns=columns)
+    ordered: pd.DataFrame = frame.sort_values(["wait_ns", "moving_ns"], ascending=False, ignore_index=True)
+    return ordered
+
+
+def _costs(groups: Sequence[RankGroup], rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the operators and times of each rank in each group."""
+    by_key = {group.key: group for group in groups}
     sums = rows.groupby(["group", "rank"], observed=True)[["wait_ns", "moving_ns"]].agg(["sum", "size"])
     keys = [str(key) for key, _ in sums.index]
-    named = pd.DataFrame(
+    costs: pd.DataFrame = pd.DataFrame(
         {
-            "kind": [kind_of[key][0] for key in keys],
-            "basis": [kind_of[key][1] for key in keys],
+            "kind": [by_key[key].kind or "unknown" for key in keys],
+            "basis": ["told" if by_key[key].told else "concluded" for key in keys],
             "group": keys,
             "rank": sums.index.get_level_values("rank").to_numpy(np.int64),
+            "size": [len(by_key[key].ranks) for key in keys],
             "wait_ns": sums["wait_ns", "sum"].to_numpy(np.int64),
             "moving_ns": sums["moving_ns", "sum"].to_numpy(np.int64),
             "operators": sums["wait_ns", "size"].to_numpy(np.int64),
         }
     )
-    found = []
-    for (kind, basis), own in named.groupby(["kind", "basis"], sort=True):
-        times = max(1, own["rank"].nunique() * steps)
-        found.append(
-            {
-                "kind": kind,
-                "basis": basis,
-                "groups": own["group"].nunique(),
-                "size": max(size_of[key] for key in set(own["group"])),
-                "operators": round(int(own["operators"].sum()) / times),
-                "wait_ns": int(own["wait_ns"].sum()) // times,
-                "moving_ns": int(own["moving_ns"].sum()) // times,
-            }
-        )
-    columns = ["kind", "basis", "groups", "size", "operators", "wait_ns", "moving_ns"]
-    frame: pd.DataFrame = pd.DataFrame(found, columns=columns)
-    ordered: pd.DataFrame = frame.sort_values(["wait_ns", "moving_ns"], ascending=False, ignore_index=True)
-    return ordered
+    return costs

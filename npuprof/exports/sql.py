@@ -65,6 +65,18 @@ def select(
         raise NpuprofError("DuckDB is needed for SQL: pip install 'npuprof[sql]'")
     if most_rows < 1:
         raise OptionsError(f"most_rows must be at least 1, not {most_rows}")
+    found = _answer(query, names, table, most_rows + 1)
+    if len(found) > most_rows:
+        warnings.warn(
+            f"the query has more than {most_rows:,} rows, of which these are the first: add a LIMIT or sum up, or give "
+            "most_rows",
+            NpuprofWarning,
+            stacklevel=3,
+        )
+    return _frame(found.slice(0, most_rows))
+
+
+def _answer(query: str, names: Collection[str], table: Callable[[str], pd.DataFrame], most_rows: int) -> pa.Table:
     import duckdb
 
     with duckdb.connect() as connection:
@@ -76,21 +88,13 @@ def select(
             for name in names:
                 if name.lower() in wanted:
                     connection.register(name, _arrow(table(name)))
-            found = connection.sql(query).limit(most_rows + 1).to_arrow_table()
+            return connection.sql(query).limit(most_rows).to_arrow_table()
         except duckdb.OutOfMemoryException:
             raise OptionsError("the query needs more than 2 GB of memory: select less, or sum up earlier") from None
         except duckdb.Error as error:
             raise OptionsError(
                 f"the query cannot be answered: {plain_lines(str(error))}\nThe tables are {', '.join(names)}."
             ) from None
-    if len(found) > most_rows:
-        warnings.warn(
-            f"the query has more than {most_rows:,} rows, of which these are the first: add a LIMIT or sum up, or give "
-            "most_rows",
-            NpuprofWarning,
-            stacklevel=3,
-        )
-    return _frame(found.slice(0, most_rows))
 
 
 def _check_reads(connection: DuckDBPyConnection, query: str) -> None:

@@ -63,8 +63,6 @@ def plot_traffic(traffic: pd.DataFrame, info: Info, *, value: Value = "size", ma
     ValueError
         If `value` or `max_ranks` is invalid.
     """
-    import plotly.graph_objects as go
-
     if value not in get_args(Value):
         raise ValueError(f"value is {value!r}; it must be one of {', '.join(get_args(Value))}")
     if max_ranks < 1:
@@ -74,30 +72,34 @@ def plot_traffic(traffic: pd.DataFrame, info: Info, *, value: Value = "size", ma
     ranks = _ranks(traffic, max_ranks)
     what, unit = _VALUES[value]
     cells, hover = _cells(traffic, ranks, value)
-    names = [label(rank, 12) for rank in ranks]
     empty = " · grey where nothing was recorded" if any(cell is None for row in cells for cell in row) else ""
     subtitle = f"{what}, from rank to rank{_basis(traffic, len(ranks))}{empty}"
     figure = chart("Communication matrix", info, subtitle=subtitle, height=170 + 24 * min(max(len(ranks), 6), 26))
-    figure.add_trace(
-        go.Heatmap(
-            x=names,
-            y=names,
-            z=cells,
-            zmin=0,
-            text=hover,
-            colorscale=_SCALE,
-            xgap=1,
-            ygap=1,
-            hoverongaps=False,
-            colorbar={"title": {"text": unit}, "thickness": 14, "outlinewidth": 0},
-            hovertemplate="%{text}<extra></extra>",
-        )
-    )
+    names = [label(rank, 12) for rank in ranks]
+    figure.add_trace(_heat(names, cells, hover, unit))
     figure.update_layout(plot_bgcolor=_EMPTY)
     ticks = spread(names, 32)
     figure.update_xaxes(type="category", title_text="to rank", side="bottom", tickvals=ticks, showgrid=False)
     figure.update_yaxes(type="category", title_text="from rank", autorange="reversed", tickvals=ticks, showgrid=False)
     return figure
+
+
+def _heat(names: list[str], cells: list[list[float | None]], hover: list[list[str]], unit: str) -> Any:
+    import plotly.graph_objects as go
+
+    return go.Heatmap(
+        x=names,
+        y=names,
+        z=cells,
+        zmin=0,
+        text=hover,
+        colorscale=_SCALE,
+        xgap=1,
+        ygap=1,
+        hoverongaps=False,
+        colorbar={"title": {"text": unit}, "thickness": 14, "outlinewidth": 0},
+        hovertemplate="%{text}<extra></extra>",
+    )
 
 
 def _basis(traffic: pd.DataFrame, drawn: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -42,8 +42,6 @@ def plot_waterfall(
         Names of `a` and `b`.
     info
         The run whose origin the title has.
-    subtitle
-        The subtitle.
     """
     import plotly.graph_objects as go
 
@@ -71,24 +69,29 @@ def plot_waterfall(
         )
     )
     lows, highs = _reach(bars, begins, ends)
-    figure.add_trace(  # right of the bars and of their whiskers, which would strike a bar's own text through
-        go.Scatter(
-            x=[high / unit_ns for high in highs],
-            y=titles,
-            text=[f"  {text}" for text in texts],
-            mode="text",
-            textposition="middle right",
-            cliponaxis=False,
-            hoverinfo="skip",
-            showlegend=False,
-        )
-    )
+    figure.add_trace(_texts_beside(titles, texts, [high / unit_ns for high in highs]))
     margin = max(max(highs) - min(lows), 1) * 0.15
     shown = [max(min(lows) - margin, 0) / unit_ns, (max(highs) + margin) / unit_ns]
     figure.update_xaxes(ticksuffix=f" {unit}", range=shown, exponentformat="none")
     figure.update_yaxes(autorange="reversed", showgrid=False, type="category")
     figure.update_layout(bargap=0.25)
     return figure
+
+
+def _texts_beside(titles: list[str], texts: list[str], x: list[float]) -> Any:
+    """Return the texts of bars, right of their whiskers, which would strike a bar's own text through."""
+    import plotly.graph_objects as go
+
+    return go.Scatter(
+        x=x,
+        y=titles,
+        text=[f"  {text}" for text in texts],
+        mode="text",
+        textposition="middle right",
+        cliponaxis=False,
+        hoverinfo="skip",
+        showlegend=False,
+    )
 
 
 def _reach(bars: pd.DataFrame, begins: list[int], ends: tuple[int, int]) -> tuple[list[int], list[int]]:
@@ -142,8 +145,6 @@ def plot_flame_difference(rows: pd.DataFrame, names: tuple[str, str], info: Info
         Names of `a` and `b`.
     info
         The run whose origin the title has.
-    subtitle
-        The subtitle.
     """
     import plotly.graph_objects as go
 
@@ -153,15 +154,8 @@ def plot_flame_difference(rows: pd.DataFrame, names: tuple[str, str], info: Info
         return nothing(_TITLE, info, "neither side has device time")
     drawn = _with_the_step(rows, kept)
     largest = max(int(drawn["delta_ns"].abs().max()), 1)
-    figure = chart(
-        "Differential flame graph", info, subtitle=subtitle, height=140 + 30 * (int(drawn["depth"].max()) + 1)
-    )
-    columns = zip(*(drawn[name].tolist() for name in ("title", "a_ns", "b_ns", "delta_ns", "why")), strict=True)
-    hover = [
-        f"<b>{label(title, 200)}</b><br>{signed(delta)}: {duration(a_ns)} in {label(names[0], 40)}, "
-        f"{duration(b_ns)} in {label(names[1], 40)}<br>{why}"
-        for title, a_ns, b_ns, delta, why in columns
-    ]
+    height = 140 + 30 * (int(drawn["depth"].max()) + 1)
+    figure = chart("Differential flame graph", info, subtitle=subtitle, height=height)
     figure.add_trace(
         go.Icicle(
             ids=drawn["id"].tolist(),
@@ -169,7 +163,7 @@ def plot_flame_difference(rows: pd.DataFrame, names: tuple[str, str], info: Info
             labels=[label(title, 60) for title in drawn["title"]],
             values=(drawn["a_ns"] + drawn["b_ns"]).tolist(),
             branchvalues="total",
-            hovertext=hover,
+            hovertext=_flame_hover(drawn, names),
             hovertemplate="%{hovertext}<extra></extra>",
             marker={
                 "colors": [_colour(int(delta), largest) for delta in drawn["delta_ns"]],
@@ -183,6 +177,15 @@ def plot_flame_difference(rows: pd.DataFrame, names: tuple[str, str], info: Info
     )
     figure.update_layout(uniformtext={"minsize": 8, "mode": "hide"})
     return figure
+
+
+def _flame_hover(drawn: pd.DataFrame, names: tuple[str, str]) -> list[str]:
+    columns = zip(*(drawn[name].tolist() for name in ("title", "a_ns", "b_ns", "delta_ns", "why")), strict=True)
+    return [
+        f"<b>{label(title, 200)}</b><br>{signed(delta)}: {duration(a_ns)} in {label(names[0], 40)}, "
+        f"{duration(b_ns)} in {label(names[1], 40)}<br>{why}"
+        for title, a_ns, b_ns, delta, why in columns
+    ]
 
 
 def _with_the_step(rows: pd.DataFrame, kept: Int64) -> pd.DataFrame:

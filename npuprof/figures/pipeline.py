@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -37,47 +37,19 @@ def plot_stages(work: pd.DataFrame, info: Info, *, subtitle: str = "") -> go.Fig
     work
         As :func:`npuprof.analysis.rank_pipeline.pipeline_work` returns them.
     """
-    import plotly.graph_objects as go
-
     if not len(work):
         return nothing(_TITLE, info, _WHY)
     begin = int(work["start_ns"].min())
     unit_ns, unit = unit_of(int((work["start_ns"] + work["duration_ns"]).max()) - begin)
     shown = work.nlargest(_MOST_BARS, "duration_ns").sort_values(["stage", "start_ns"])
     stages = work[["stage", "rank"]].drop_duplicates().sort_values("stage")
-    told = "" if work["microbatch"].notna().any() else "no schedule fits the sends and receives: microbatches not told"
-    lines = " · ".join(filter(None, (subtitle, told)))
+    unnumbered = "no schedule fits the sends and receives: microbatches are not numbered"
+    lines = " · ".join(filter(None, (subtitle, "" if work["microbatch"].notna().any() else unnumbered)))
     figure = chart(_TITLE, info, subtitle=lines, height=170 + max(100, min(520, 34 * len(stages))))
-    for kind, (name, colour, ink) in _KINDS.items():
-        own = shown[(shown["kind"] == kind).to_numpy(bool)]
-        if not len(own):
-            continue
-        numbers = ["" if pd.isna(one) else str(one) for one in own["microbatch"]]
-        figure.add_trace(
-            go.Bar(
-                name=name,
-                orientation="h",
-                base=((own["start_ns"].to_numpy(np.int64) - begin) / unit_ns).astype(np.float32),
-                x=(own["duration_ns"].to_numpy(np.int64) / unit_ns).astype(np.float32),
-                y=own["stage"].to_numpy(np.int16),
-                width=0.8,
-                marker={"color": colour, "line": {"width": 0.5, "color": "rgba(255,255,255,.5)"}},
-                text=numbers,
-                textposition="inside",
-                insidetextanchor="middle",
-                insidetextfont={"size": 10, "color": ink},
-                textangle=0,
-                constraintext="inside",
-                hovertext=[
-                    f"<b>stage {stage}, rank {rank}</b><br>{name}{f', microbatch {number}' if number else ''}: "
-                    f"{duration(int(time))}"
-                    for stage, rank, number, time in zip(
-                        own["stage"], own["rank"], numbers, own["duration_ns"], strict=True
-                    )
-                ],
-                hovertemplate="%{hovertext}<extra></extra>",
-            )
-        )
+    for kind in _KINDS:
+        bars = shown[(shown["kind"] == kind).to_numpy(bool)]
+        if len(bars):
+            figure.add_trace(_bars(kind, bars, begin, unit_ns))
     idle = work[(work["kind"] == "waiting").to_numpy(bool)].groupby("stage")["duration_ns"].sum()
     whole = work.groupby("stage")["duration_ns"].sum()
     figure.update_yaxes(
@@ -92,3 +64,34 @@ def plot_stages(work: pd.DataFrame, info: Info, *, subtitle: str = "") -> go.Fig
     figure.update_xaxes(ticksuffix=f" {unit}", exponentformat="none", rangemode="tozero")
     figure.update_layout(barmode="overlay", margin={"b": 84}, uniformtext={"minsize": 8, "mode": "hide"})
     return figure
+
+
+def _bars(kind: str, bars: pd.DataFrame, begin: int, unit_ns: int) -> Any:
+    """Return the bars of one kind of work, with the numbers of their microbatches."""
+    import plotly.graph_objects as go
+
+    name, colour, ink = _KINDS[kind]
+    numbers = ["" if pd.isna(number) else str(number) for number in bars["microbatch"]]
+    rows = zip(bars["stage"], bars["rank"], numbers, bars["duration_ns"], strict=True)
+    hover = [
+        f"<b>stage {stage}, rank {rank}</b><br>{name}{f', microbatch {number}' if number else ''}: "
+        f"{duration(int(duration_ns))}"
+        for stage, rank, number, duration_ns in rows
+    ]
+    return go.Bar(
+        name=name,
+        orientation="h",
+        base=((bars["start_ns"].to_numpy(np.int64) - begin) / unit_ns).astype(np.float32),
+        x=(bars["duration_ns"].to_numpy(np.int64) / unit_ns).astype(np.float32),
+        y=bars["stage"].to_numpy(np.int16),
+        width=0.8,
+        marker={"color": colour, "line": {"width": 0.5, "color": "rgba(255,255,255,.5)"}},
+        text=numbers,
+        textposition="inside",
+        insidetextanchor="middle",
+        insidetextfont={"size": 10, "color": ink},
+        textangle=0,
+        constraintext="inside",
+        hovertext=hover,
+        hovertemplate="%{hovertext}<extra></extra>",
+    )

@@ -61,7 +61,7 @@ def plot_rank_steps(
     ranks = sorted({*steps["rank"].tolist(), *absent})
     numbers = sorted(set(steps["step"].tolist()))
     cells = {name: _cells(steps, name, ranks, numbers) for name in panels}
-    span = max(_LEAST_SPAN * float(steps["duration_ns"].median()), *(_furthest(one) for one in cells.values()))
+    span = max(_LEAST_SPAN * float(steps["duration_ns"].median()), *map(_furthest, cells.values()))
     unit_ns, unit = unit_of(round(span))
     down, across = _folds(len(ranks), len(numbers), _MOST_CELLS // len(panels))
     folded = f"each cell is the most different of {count(down * across)}" if down * across > 1 else ""
@@ -79,13 +79,12 @@ def plot_rank_steps(
         subplot_titles=titles,
         figure=frame,
     )
-    names = [str(ranks[at]) for at in range(0, len(ranks), down)]
+    names, columns = [str(rank) for rank in ranks[::down]], [str(step) for step in numbers[::across]]
     for at, name in enumerate(panels, 1):
-        heat = _heat(cells[name], names, [str(one) for one in numbers[::across]], (down, across), (span, unit_ns, unit))
-        figure.add_trace(heat, row=1, col=at)
+        figure.add_trace(_heat(cells[name], names, columns, (down, across), (unit_ns, unit)), row=1, col=at)
     if len(caused):
         figure.add_trace(_bars(caused, names, down, ranks), row=1, col=len(widths))
-    _dress(figure, names, [str(one) for one in numbers[::across]], len(widths))
+    _dress(figure, names, columns, len(widths))
     figure.update_layout(coloraxis=_coloraxis(span / unit_ns, unit), bargap=0.3, margin={"t": 112, "b": 78})
     return figure
 
@@ -127,12 +126,10 @@ def _folded(cells: Float64, folds: tuple[int, int]) -> Float64:
     return furthest
 
 
-def _heat(
-    cells: Float64, ranks: list[str], steps: list[str], folds: tuple[int, int], scale: tuple[float, int, str]
-) -> Any:
+def _heat(cells: Float64, ranks: list[str], steps: list[str], folds: tuple[int, int], scale: tuple[int, str]) -> Any:
     import plotly.graph_objects as go
 
-    _, unit_ns, unit = scale
+    unit_ns, unit = scale
     values = _folded(cells, folds)
     more = values - np.nanmedian(cells)
     return go.Heatmap(

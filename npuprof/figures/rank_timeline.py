@@ -55,8 +55,6 @@ def plot_rank_timeline(
     kernels
         When kernels ran, by rank, on the common clock; ranks without have ``outside collectives`` for that.
     """
-    import plotly.graph_objects as go
-
     if not len(rows):
         return nothing(_TITLE, info, _WHY)
     begin, end = window
@@ -66,30 +64,10 @@ def plot_rank_timeline(
     waited = f"lines join the {_MOST_JOINED} collectives that were waited for most, triangles mark who came last"
     lines = " · ".join(filter(None, (f"starts {moment(begin)}", subtitle, waited)))
     figure = chart(_TITLE, info, subtitle=lines, height=170 + max(110, min(620, 22 * len(ranks))))
-    places = (edges[:-1] + edges[1:]) / 2 / unit_ns
-    figure.add_trace(
-        go.Heatmap(
-            x0=float(places[0]),
-            dx=float((edges[1] - edges[0]) / unit_ns),
-            y0=0,
-            dy=1,
-            z=states,
-            zmin=0,
-            zmax=len(_STATES),
-            colorscale=_scale(),
-            showscale=False,
-            ygap=1 if len(ranks) <= 128 else 0,
-            hoverinfo="skip",
-        )
-    )
-    used = set(np.unique(states).tolist())
-    for at, (name, colour) in enumerate(_STATES, 1):
-        if at in used:
-            marker = {"symbol": "square", "size": 10, "color": colour}
-            figure.add_trace(go.Scatter(x=[None], y=[None], mode="markers", name=name, marker=marker))
-    place = {rank: at for at, rank in enumerate(ranks)}
-    joined = _joined(rows[_inside(rows, window)], place)
-    figure.add_traces(_lines(joined, begin, unit_ns))
+    figure.add_trace(_heat(states, edges, unit_ns))
+    figure.add_traces(_legend(states))
+    position = {rank: at for at, rank in enumerate(ranks)}
+    figure.add_traces(_lines(_joined(rows[_inside(rows, window)], position), begin, unit_ns))
     figure.update_xaxes(
         range=[0, (end - begin) / unit_ns], ticksuffix=f" {unit}", exponentformat="none", showgrid=False
     )
@@ -102,6 +80,37 @@ def plot_rank_timeline(
     )
     figure.update_layout(margin={"b": 70}, dragmode="zoom")
     return figure
+
+
+def _heat(states: npt.NDArray[np.uint8], edges: npt.NDArray[np.int64], unit_ns: int) -> Any:
+    import plotly.graph_objects as go
+
+    return go.Heatmap(
+        x0=float((edges[0] + edges[1]) / 2 / unit_ns),
+        dx=float((edges[1] - edges[0]) / unit_ns),
+        y0=0,
+        dy=1,
+        z=states,
+        zmin=0,
+        zmax=len(_STATES),
+        colorscale=_scale(),
+        showscale=False,
+        ygap=1 if len(states) <= 128 else 0,
+        hoverinfo="skip",
+    )
+
+
+def _legend(states: npt.NDArray[np.uint8]) -> list[Any]:
+    """Return an entry for each state that occurs."""
+    import plotly.graph_objects as go
+
+    used = set(np.unique(states).tolist())
+    marker = {"symbol": "square", "size": 10}
+    return [
+        go.Scatter(x=[None], y=[None], mode="markers", name=name, marker={**marker, "color": colour})
+        for at, (name, colour) in enumerate(_STATES, 1)
+        if at in used
+    ]
 
 
 def _scale() -> list[list[object]]:
