@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,11 +10,16 @@ import numpy as np
 import pytest
 
 import npuprof
+from npuprof.advice.facts import Facts
+from npuprof.advice.findings import Advice
+from npuprof.analysis.accounting import IDLE, PARTS
 from npuprof.analysis.intervals import intersection, total, union
 from npuprof.errors import SourceError
+from npuprof.figures.steps import NAMES as BARS
 from npuprof.loading import open_path
 from npuprof.profiles import Profile
 from npuprof.sources.base import Preference
+from npuprof.timeline.state import Timeline
 
 FOLDERS = (
     "cluster",
@@ -55,6 +61,36 @@ def united(run: Profile, device: int | None) -> tuple[int, int]:
     return total(intersection(computing, steps) if len(begins) else computing), len(own)
 
 
+def same_accounting(run: Profile) -> None:
+    """One accounting: the table, the summary, the figure, the explorer and the verdict have the same times."""
+    table = run.breakdown().groupby("part", observed=True)["duration_ns"].sum()
+    if not len(run.accounting.steps):
+        assert not run.summary.devices
+        return
+    expected = {part: int(table.get(part, 0)) for part in PARTS}
+    assert sum(expected.values()) == run.accounting.steps["duration_ns"].sum()
+    devices = run.summary.devices
+    assert {part: sum(device.parts[part] for device in devices) for part in PARTS} == expected
+    placed = run.accounting.intervals[run.accounting.intervals["start_ns"].notna().to_numpy(bool)]
+    if len(placed):
+        ends = placed["start_ns"] + placed["duration_ns"]
+        explored = Timeline(run.tables, run.info).summary(int(placed["start_ns"].min()), int(ends.max())).parts
+        sums = placed.groupby(["part", "cause"], observed=True)["duration_ns"].sum()
+        assert {(one.part, one.cause): one.duration_ns for one in explored} == sums[sums > 0].to_dict()
+    if (run.accounting.steps["basis"] != "run").any():
+        bars = run.plot_steps().data
+        unit_ns = run.accounting.steps["duration_ns"].sum() / sum(np.sum(bar.y) for bar in bars)
+        drawn = {bar.name: np.sum(bar.y) * unit_ns for bar in bars}
+        grouped = {BARS[part]: 0 for part in BARS} | {BARS["idle"]: sum(expected[part] for part in IDLE)}
+        grouped |= {BARS[part]: expected[part] for part in PARTS if part not in IDLE}
+        assert unit_ns == pytest.approx(10 ** round(math.log10(unit_ns)))
+        assert drawn == pytest.approx({name: grouped[name] for name in drawn})
+    if len(run.accounting.steps) == 1:
+        verdict = Advice(Facts(run.tables, run.info, run.accounting), []).parts()
+        assert verdict.pop("idle") == sum(expected[part] for part in IDLE)
+        assert verdict == {part: expected[part] for part in PARTS if part not in IDLE}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_device_times_are_those_of_the_kernels_and_operators(samples: Path, folder: str) -> None:
@@ -67,6 +103,7 @@ def test_device_times_are_those_of_the_kernels_and_operators(samples: Path, fold
             assert abs(time - times.parts["computing"]) <= _ROUNDED_NS * (count + 1), run.info.recording
             assert sum(times.parts.values()) == times.span_ns
             compared += count
+        same_accounting(run)
         if len(run.kernels):
             shares = run.summary.top_ops["total_ns"] / run.summary.top_ops["share"]
             assert shares.round().unique().tolist() == [run.kernels["duration_ns"].sum()]

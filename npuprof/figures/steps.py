@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 _TITLE = "Steps"
-_NAMES = {
+NAMES = {
     "computing": "computing",
     "waiting": "waiting for other ranks",
     "moving": "moving data",
@@ -26,6 +26,7 @@ _NAMES = {
     "copy": "copies",
     "idle": "idle",
 }
+"""Names of the bars by part; the three idle parts are one."""
 _WHY = (
     "this run has no steps with device time<br>"
     "mark them with prof.step() or a schedule, or load a result with step_trace_time.csv, to have them"
@@ -58,7 +59,7 @@ def plot_step_parts(parts: pd.DataFrame, info: Info, *, max_bars: int = 240) -> 
     figure = chart(_TITLE, info, subtitle=_subtitle(parts, drawn))
     unit_ns, unit = unit_of(int(drawn["duration_ns"].max()))
     places = _places(drawn)
-    for part, name in _NAMES.items():
+    for part, name in NAMES.items():
         values = drawn[part].to_numpy(np.int64)
         if part not in ("computing", "idle") and not values.any():
             continue
