@@ -1,0 +1,50 @@
+"""A finding in JupyterLab: its call, as the report writes it, opens the explorer at the evidence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from npuprof.notes import Notes
+from npuprof.profiles import Profile
+from npuprof.sources.base import Decoded
+from tests import factories
+from tests.browser.notebook_page import OpenNotebook, settle
+
+pytestmark = pytest.mark.browser
+
+_KERNELS = 300
+_SOURCE = f"""\
+import sys
+sys.path.insert(0, {str(Path(__file__).parents[2])!r})
+from npuprof.notes import Notes
+from npuprof.profiles import Profile
+from npuprof.sources.base import Decoded
+from tests import factories
+run = Profile(Decoded(factories.profile({_KERNELS}), factories.info(), Notes()))
+run"""
+_WINDOW = "document.querySelector('.npuprof-timeline[data-drawn]')?.dataset.window"
+
+
+def test_the_call_below_a_finding_shows_its_costliest_row(open_notebook: OpenNotebook, tmp_path: Path) -> None:
+    run = Profile(Decoded(factories.profile(_KERNELS), factories.info(), Notes()))
+    finding = run.advice()["layout_and_casts"]
+    notebook = open_notebook([_SOURCE, "run.advice()['layout_and_casts'].show()"], width=1400, height=1500)
+    page = notebook.page
+    report = notebook.run(0)
+    evidence = report.locator("details", has_text=finding.where)
+    evidence.locator("summary").click()
+    assert f"run.{evidence.locator('code').inner_text()}" == notebook.cell(1).locator(".cm-line").inner_text()
+
+    shown = notebook.run(1)
+    page.wait_for_function(f"() => {_WINDOW}")
+    settle(page)
+    row = int(finding.rows.index[finding.costs().argmax()])
+    shown.locator(".selection", has_text=f"kernels, row {row}").wait_for()
+    low, high = map(float, page.evaluate(f"() => {_WINDOW}").split(","))
+    kernel = run.kernels.iloc[row]
+    start = kernel["start_ns"] - int(run.steps["start_ns"].min())
+    assert low < start < start + kernel["duration_ns"] < high
+    assert high - low < run.steps["duration_ns"].max()
+    page.screenshot(path=tmp_path / "finding.png")
