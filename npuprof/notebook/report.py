@@ -47,7 +47,7 @@ def show_session(session: Session) -> None:
 
 
 def show_run(run: Profile) -> None:
-    """Show the summary, the timeline and the flame graph of a run, each in a message.
+    """Show the summary, the timeline and the flame graph of a run, each in a message with an equivalent as text.
 
     A failure is shown instead of the part; only an interrupt is raised.
     """
@@ -138,23 +138,18 @@ def _summary(run: Profile) -> list[_Bundle]:
 def _figures(run: Profile) -> list[_Bundle]:
     # As data for the front end's renderer: plotly's renderers would add scripts and addresses of other hosts.
     from npuprof.exports.html import LIMIT_BYTES, report_figures
+    from npuprof.exports.text_figures import flamegraph_text, timeline_text
     from npuprof.figures.embed import mimebundle
     from npuprof.timeline.svg import timeline_svg
 
     # A viewer shows only the richest form it supports: the plotly figure if it has a renderer, else the picture.
     picture = timeline_svg(run.tables, run.info)
-    room = LIMIT_BYTES - len(json.dumps(picture))
+    texts = timeline_text(run.tables), flamegraph_text(run.tables, "device" if len(run.kernels) else "host")
+    room = LIMIT_BYTES - len(json.dumps([picture, *texts]))
     timeline, flame_graph = report_figures(run.tables, run.info, limit_bytes=room)
     return [
-        {
-            **mimebundle(timeline),
-            "image/svg+xml": picture,
-            "text/plain": "[timeline: shown where plotly figures are; run.timeline() draws it]",
-        },
-        {
-            **mimebundle(flame_graph),
-            "text/plain": "[flame graph: shown where plotly figures are; run.flamegraph() draws it]",
-        },
+        {**mimebundle(timeline), "image/svg+xml": picture, "text/plain": texts[0]},
+        {**mimebundle(flame_graph), "text/plain": texts[1]},
     ]
 
 

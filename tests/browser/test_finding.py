@@ -40,7 +40,7 @@ def test_the_call_below_a_finding_shows_its_costliest_row(open_notebook: OpenNot
     shown = notebook.run(1)
     page.wait_for_function(f"() => {_WINDOW}")
     settle(page)
-    row = int(finding.rows.index[finding.costs().argmax()])
+    row = int(finding.rows.index[int(finding.costs().argmax())])
     shown.locator(".selection", has_text=f"kernels, row {row}").wait_for()
     low, high = map(float, page.evaluate(f"() => {_WINDOW}").split(","))
     kernel = run.kernels.iloc[row]

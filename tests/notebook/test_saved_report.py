@@ -44,7 +44,7 @@ def test_the_page_holds_the_tables_and_the_picture(bundles: list[dict[str, Any]]
     drawn = b64decode(picture).decode()
     assert "&lt;img src=x" in drawn
     assert 'aria-label="Timeline"' in drawn
-    assert "[flame graph: shown where plotly figures are" in page
+    assert "device time, callees below their callers" in page
     assert page.count("<img") == 1
     assert "<script" not in page
     assert re.search(r"(src|href)=.?http|//cdn|localhost|127\.0\.0\.1", page) is None

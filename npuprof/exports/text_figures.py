@@ -1,0 +1,92 @@
+"""The timeline and the flame graph as plain text, for terminals, screen readers and viewers without figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pandas as pd
+
+from npuprof.arrays import Float64
+from npuprof.flame.fold import Root, fold
+from npuprof.flame.scope import Scope
+from npuprof.flame.tree import Weight, merged_calls
+from npuprof.flame.view import TITLES
+from npuprof.flame.view import Picture as FlamePicture
+from npuprof.quantities import count, duration, printable, share
+from npuprof.timeline.view import Picture, picture
+
+_COLUMNS = 60
+_BARS = 2_000
+_FRAMES = 40
+_TITLE, _NAME = 24, 48
+_HEIGHTS = " ▁▂▃▄▅▆▇█"
+
+
+def timeline_text(tables: Mapping[str, pd.DataFrame]) -> str:
+    """Write the timeline: a line for each track, whose columns are as high as the track is busy in that time."""
+    drawn = picture(tables, None, None, _BARS)
+    if drawn is None:
+        return "timeline: no slices in this run"
+    span = max(drawn.last_ns - drawn.first_ns, 1)
+    head = f"timeline: {duration(span)}, {duration(span // _COLUMNS)} a column, as high as its track is busy"
+    return "\n".join(line.rstrip() for line in [head, *_tracks(drawn, span), *_counters(drawn, span)])
+
+
+def _tracks(drawn: Picture, span: int) -> Iterator[str]:
+    """Yield a line for each track; what lies below its first lane, such as callees, is in the same line."""
+    bars, titles = drawn.bars, [lane.title for lane in drawn.lanes]
+    track = np.cumsum([bool(title) for title in titles])[bars.lane]
+    names = drawn.slices.names(bars.row)
+    edges = np.arange(_COLUMNS + 1) * (span / _COLUMNS)
+    for number, title in enumerate((title for title in titles if title), 1):
+        rows = np.flatnonzero(track == number)
+        if not len(rows):
+            continue
+        starts, ends = (moments[rows, None] - drawn.first_ns for moments in (bars.start_ns, bars.end_ns))
+        inside = np.minimum(ends, edges[1:]) - np.maximum(starts, edges[:-1])
+        part = bars.busy_ns[rows, None] / np.maximum(ends - starts, 1)
+        busy = (np.maximum(inside, 0) * part).sum(axis=0) / (span / _COLUMNS)
+        longest = rows[int(np.argmax(bars.longest_ns[rows]))]
+        most = f"{printable(names[longest], _NAME)} {duration(int(bars.longest_ns[longest]))}"
+        slices = int(bars.count[rows].sum())
+        yield _line(title, busy, f"{count(slices)} slice{'s' * (slices != 1)}, longest {most}")
+
+
+def _counters(drawn: Picture, span: int) -> Iterator[str]:
+    for number, line in enumerate(drawn.tracks):
+        _, times, _, values = drawn.track(number)
+        since = times - drawn.first_ns
+        ends = (np.arange(_COLUMNS) + 1) * (span / _COLUMNS)
+        highest = values[np.maximum(np.searchsorted(since, ends) - 1, 0)].astype(np.float64)
+        column = np.clip(since * _COLUMNS // span, 0, _COLUMNS - 1)
+        np.maximum.at(highest, column, values)
+        yield _line(line.title, highest / max(line.top, 1), f"at most {values.max(initial=0):,.0f}")
+
+
+def _line(title: str, heights: Float64, told: str) -> str:
+    # What is there at all is seen: a column is empty only where nothing is.
+    levels = np.where(heights > 0, np.clip(np.rint(heights * (len(_HEIGHTS) - 1)), 1, len(_HEIGHTS) - 1), 0)
+    strip = "".join(_HEIGHTS[level] for level in levels.astype(np.int64).tolist())
+    return f"{printable(title, _TITLE):<{_TITLE}} |{strip}| {told}"
+
+
+def flamegraph_text(tables: Mapping[str, pd.DataFrame], weight: Weight) -> str:
+    """Write the widest frames of the flame graph, each below its caller, with their shares."""
+    calls = merged_calls(tables)
+    sums = calls.whole(tables)
+    frames = fold(calls, sums[weight], Root(), _FRAMES)
+    graph = FlamePicture(calls, sums, weight, Scope(), Root(), frames)
+    whole = int(frames.total[0])
+    if not whole:
+        return f"flame graph: no {TITLES[weight]} in this run"
+    write = count if weight == "count" else duration
+    lines = [f"flame graph: {write(whole)} of {TITLES[weight]}, callees below their callers"]
+    waiting = frames.below(0).tolist()[::-1]
+    while waiting:
+        frame = waiting.pop()
+        total, indent = int(frames.total[frame]), "  " * (int(frames.depth[frame]) - 1)
+        name = printable(graph.name(frame), _NAME)
+        lines.append(f"{share(total, whole):>8}  {write(total):>9}  {indent}{name}")
+        waiting += frames.below(frame).tolist()[::-1]
+    return "\n".join(lines)
