@@ -227,8 +227,8 @@ class Facts:
             factors = np.ones(len(kernels))
             if saved_ns is not None:
                 rows = saved_ns.index.to_numpy(np.int64)
-                own = np.maximum(kernels.to_numpy(np.int64)[rows], 1)
-                factors[rows] = 1 - np.clip(saved_ns.to_numpy(np.int64), 0, own) / own
+                recorded_ns = np.maximum(kernels.to_numpy(np.int64)[rows], 1)
+                factors[rows] = 1 - np.clip(saved_ns.to_numpy(np.int64), 0, recorded_ns) / recorded_ns
             durations = task_durations(self.tables, self._replay.device, factors, dict.fromkeys(part, 0))
             change = Change(durations, dict.fromkeys(cause, 0))
             return max(0, predicted(self._replay, change, []).gain_ns)

@@ -86,8 +86,8 @@ class Finding:
     def costs(self) -> Int64:
         """Return what each row of the evidence costs, in nanoseconds: what the rule counts of it, else its duration."""
         whole = "wait_ns" if self.table == "waits" else "duration_ns"
-        own = [name for name in ("idle_ns", "exposed_ns", "moving_ns", whole) if name in self.rows]
-        costs: Int64 = self.rows[own[0]].to_numpy(np.int64) if own else np.zeros(len(self.rows), np.int64)
+        columns = [name for name in ("idle_ns", "exposed_ns", "moving_ns", whole) if name in self.rows]
+        costs: Int64 = self.rows[columns[0]].to_numpy(np.int64) if columns else np.zeros(len(self.rows), np.int64)
         return costs
 
     def show(self) -> Widget:

@@ -127,8 +127,8 @@ class JobFacts(Facts):
         if self.job is None:
             nothing: pd.Series[int] = pd.Series(dtype="int64")
             return nothing
-        own = pd.Series(self.punctual_ns).groupby(self.job.rows["rank"].to_numpy(np.int64)).sum()
-        sums: pd.Series[int] = (own // self.steps).astype("int64")
+        of_rank = pd.Series(self.punctual_ns).groupby(self.job.rows["rank"].to_numpy(np.int64)).sum()
+        sums: pd.Series[int] = (of_rank // self.steps).astype("int64")
         return sums
 
     def gain_ns(
@@ -140,9 +140,11 @@ class JobFacts(Facts):
         """
         if self.job is None or self._replayed_ns is None:
             return None
-        own, moving = self.job.rows["own_ns"].to_numpy(np.float64), recorded_moving(self.job)
+        recorded_ns, moving = self.job.rows["own_ns"].to_numpy(np.float64), recorded_moving(self.job)
         before = self._replayed_ns if than_ns is None else replay(self.job, than_ns, moving)
-        changed = replay(self.job, own if own_ns is None else own_ns, moving if moving_ns is None else moving_ns)
+        changed = replay(
+            self.job, recorded_ns if own_ns is None else own_ns, moving if moving_ns is None else moving_ns
+        )
         return max(0, round((before - changed) / self.steps))
 
     @cached_property

@@ -107,10 +107,10 @@ def account(
     windows = {device: step_windows(tables, device) for device in devices_of(tables)}
     bounds = (selection or {}).get("start_ns"), (selection or {}).get("end_ns")
     if bounds != (None, None):
-        windows = {device: own.clipped(*bounds) for device, own in windows.items()}
+        windows = {device: window.clipped(*bounds) for device, window in windows.items()}
     times = _vendor_rows(tables["step_times"])
     known = times["device_id"].fillna(next(iter(windows), -1))  # a run of one device need not number it
-    devices = [device for device, own in windows.items() if own.basis != "run" or not (known == device).any()]
+    devices = [device for device, window in windows.items() if window.basis != "run" or not (known == device).any()]
     accounted = [_device(tables, device, windows[device]) for device in devices]
     accounted.append(_vendor(times[~known.isin(devices).to_numpy(bool)] if "rank" not in times else times))
     steps: pd.DataFrame = pd.concat([device.steps for device in accounted], ignore_index=True)

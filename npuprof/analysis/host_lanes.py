@@ -179,8 +179,8 @@ class HostLanes:
             edges = self._edges[thread]
             silent = np.append(edges[0], edges)[np.searchsorted(edges, time, side="left")]
             none = np.full(len(calls), -1, np.int64)
-            kind, one = none * 0 + DRAIN, none * 0 + 1
-            waits.append([none * 0 + thread, silent, time, kind, one, calls, none, of_queue[at], ends[at]])
+            kind, single = none * 0 + DRAIN, none * 0 + 1
+            waits.append([none * 0 + thread, silent, time, kind, single, calls, none, of_queue[at], ends[at]])
         return waits
 
     def _bursts(self, device: DeviceLanes) -> list[list[Int64]]:

@@ -38,6 +38,6 @@ def links(transfers: pd.DataFrame) -> pd.DataFrame:
     alike = sums.assign(bucket=bucket).groupby(["transport", "op_type", "bucket"])["gb_per_s"]
     peers, usual = alike.transform("size"), alike.transform("median").where(alike.transform("size") >= _LEAST_PEERS)
     ratio = sums["gb_per_s"] / usual
-    told = sums.assign(peers=peers.astype("int64"), usual_gb_per_s=usual, ratio=ratio, slow=ratio < SLOW)
-    ordered: pd.DataFrame = told.sort_values(["ratio", "duration_ns"], ascending=[True, False], ignore_index=True)
+    compared = sums.assign(peers=peers.astype("int64"), usual_gb_per_s=usual, ratio=ratio, slow=ratio < SLOW)
+    ordered: pd.DataFrame = compared.sort_values(["ratio", "duration_ns"], ascending=[True, False], ignore_index=True)
     return ordered

@@ -110,7 +110,7 @@ def blamed(played: Job, victims: Mapping[int, int]) -> Floats:
         ill = waited[here] > 0
         here, amount = here[ill], amount[ill]
         culprit = origin.culprit[here]
-        np.add.at(sums, culprit, amount * origin.own[here, None])
+        np.add.at(sums, culprit, amount * origin.own_ns[here, None])
         sums[-1] += (amount * origin.moving[here, None]).sum(axis=0)
         passed = amount * origin.passed[here, None]
         np.add.at(begun, origin.until[here], passed)
@@ -127,14 +127,14 @@ class _Origins:
     ----------
     culprit
         The last rank, by place.
-    own, moving
+    own_ns, moving
         The share of its time outside collectives, and that of transfers.
     passed
         The share of its waits, for each nanosecond that it waited from row `since` to row `until`.
     """
 
     culprit: Int32
-    own: Floats
+    own_ns: Floats
     moving: Floats
     passed: Floats
     since: Int32
@@ -153,11 +153,11 @@ class _Origins:
             return longer
 
         # A rank arrives after its own time before the collective, which is therefore part of the interval.
-        own, moving, waiting = more("own_ns", 1), more("moving_ns", 0), more("wait_ns", 0)
-        own += moving
-        own += waiting
-        explained = np.where(own > 0, own, 1.0)
-        del own
+        own_ns, moving, waiting = more("own_ns", 1), more("moving_ns", 0), more("wait_ns", 0)
+        own_ns += moving
+        own_ns += waiting
+        explained = np.where(own_ns > 0, own_ns, 1.0)
+        del own_ns
         moving /= explained
         sums = np.append(0, np.cumsum(rows["wait_ns"].to_numpy(np.int64)))
         between = (sums[until] - sums[since]).astype(np.float64)

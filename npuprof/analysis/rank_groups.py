@@ -14,7 +14,7 @@ _TO_ALL = r"all_?to_?all"
 WORLD = "all"
 """The kind of a group of all ranks."""
 
-_TOLD = {"default_group": WORLD, "dp_cp": "dp", "exp": "ep"}  # what Megatron calls them
+_NAMES = {"default_group": WORLD, "dp_cp": "dp", "exp": "ep"}  # what Megatron calls them
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ class RankGroup:
         ``tp``, ``pp``, ``dp``, ``ep`` or whatever else a framework calls it; ``all`` for all ranks; empty if unknown.
     ranks
         Its members, in order.
-    told
-        Whether a file says what it is for; else that is concluded from its ranks and operators.
+    recorded
+        Whether a file says what it is for; else that is inferred from its ranks and operators.
     sends
         Whether its ranks send to each other.
     """
@@ -38,40 +38,40 @@ class RankGroup:
     key: str
     kind: str
     ranks: tuple[int, ...]
-    told: bool
+    recorded: bool
     sends: bool
 
 
-def rank_groups(rows: pd.DataFrame, told: Mapping[str, tuple[str, tuple[int, ...]]]) -> list[RankGroup]:
+def rank_groups(rows: pd.DataFrame, recorded: Mapping[str, tuple[str, tuple[int, ...]]]) -> list[RankGroup]:
     """Return the groups of a job that communicate.
 
-    Where no file tells: ranks that send to each other are of a pipeline, those with an all-to-all of experts;
+    Where no file says it: ranks that send to each other are of a pipeline, those with an all-to-all of experts;
     neighbours are tensor parallel, ranks with equal distances data parallel.
 
     Parameters
     ----------
     rows
         Collectives of all ranks, as :func:`npuprof.analysis.rank_waits.collectives` returns them.
-    told
+    recorded
         Kind and ranks of groups by key, from the metadata.
     """
     kinds = rows[["group", "rank", "op_type"]].drop_duplicates()
-    members = {str(key): tuple(sorted(set(own))) for key, own in kinds.groupby("group")["rank"]}
-    types = {str(key): "|".join(sorted(set(map(str, own)))) for key, own in kinds.groupby("group")["op_type"]}
+    members = {str(key): tuple(sorted(set(of_group))) for key, of_group in kinds.groupby("group")["rank"]}
+    types = {str(key): "|".join(sorted(set(map(str, of_group)))) for key, of_group in kinds.groupby("group")["op_type"]}
     world = len(set(rows["rank"].tolist()))
-    found = []
+    communicating = []
     for key, ranks in members.items():
         sends = bool(re.search(_POINT_TO_POINT, types[key], re.IGNORECASE))
-        kind, named = told.get(key, ("", ()))
-        found.append(
-            RankGroup(key, _TOLD.get(kind, kind), named or ranks, told=True, sends=sends)
+        kind, named = recorded.get(key, ("", ()))
+        communicating.append(
+            RankGroup(key, _NAMES.get(kind, kind), named or ranks, recorded=True, sends=sends)
             if kind
-            else RankGroup(key, _concluded(ranks, types[key], world, sends=sends), ranks, told=False, sends=sends)
+            else RankGroup(key, _inferred(ranks, types[key], world, sends=sends), ranks, recorded=False, sends=sends)
         )
-    return sorted(found, key=lambda group: (group.kind, group.ranks))
+    return sorted(communicating, key=lambda group: (group.kind, group.ranks))
 
 
-def _concluded(ranks: Sequence[int], types: str, world: int, *, sends: bool) -> str:
+def _inferred(ranks: Sequence[int], types: str, world: int, *, sends: bool) -> str:
     if len(ranks) < 2:
         return ""
     if sends:
@@ -90,14 +90,14 @@ def pipelines(groups: Sequence[RankGroup], ranks: Sequence[int]) -> list[tuple[i
     """Return the ranks of each pipeline, by stage: those that send to each other, through any others."""
     lowest = {rank: rank for rank in ranks}
     for group in groups:
-        own = [rank for rank in group.ranks if rank in lowest]
-        if group.sends and len(own) > 1:
-            roots = {lowest[rank] for rank in own}
+        members = [rank for rank in group.ranks if rank in lowest]
+        if group.sends and len(members) > 1:
+            roots = {lowest[rank] for rank in members}
             lowest = {rank: min(roots) if root in roots else root for rank, root in lowest.items()}
     together: dict[int, list[int]] = {}
     for rank, root in sorted(lowest.items()):
         together.setdefault(root, []).append(rank)
-    return [tuple(own) for own in together.values() if len(own) > 1]
+    return [tuple(members) for members in together.values() if len(members) > 1]
 
 
 def groups_by_kind(groups: Sequence[RankGroup], rows: pd.DataFrame, steps: int) -> pd.DataFrame:
@@ -115,7 +115,7 @@ def groups_by_kind(groups: Sequence[RankGroup], rows: pd.DataFrame, steps: int) 
     Returns
     -------
     pandas.DataFrame
-        ``kind``, ``basis`` (``told`` or ``concluded``), ``groups``, ``size`` (of the largest), ``operators``,
+        ``kind``, ``basis`` (``recorded`` or ``inferred``), ``groups``, ``size`` (of the largest), ``operators``,
         ``wait_ns`` and ``moving_ns``: of a rank in a step, the mean over all ranks of such groups. Kinds of groups that
         overlap, such as ``mp`` and ``embd``, do not add up.
     """
@@ -148,7 +148,7 @@ def _costs(groups: Sequence[RankGroup], rows: pd.DataFrame) -> pd.DataFrame:
     costs: pd.DataFrame = pd.DataFrame(
         {
             "kind": [by_key[key].kind or "unknown" for key in keys],
-            "basis": ["told" if by_key[key].told else "concluded" for key in keys],
+            "basis": ["recorded" if by_key[key].recorded else "inferred" for key in keys],
             "group": keys,
             "rank": sums.index.get_level_values("rank").to_numpy(np.int64),
             "size": [len(by_key[key].ranks) for key in keys],

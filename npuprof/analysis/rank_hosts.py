@@ -52,35 +52,35 @@ def latest_host(played: Job, hosts: Mapping[int, int | str], least_ns: float) ->
         By how much it has to be later.
     """
     rows = played.rows
-    rank, own = rows["rank"].to_numpy(np.int64), rows["own_ns"].to_numpy(np.float64)
+    rank, own_ns = rows["rank"].to_numpy(np.int64), rows["own_ns"].to_numpy(np.float64)
     steps = rows["step"].fillna(-1).to_numpy(np.int64)
-    found: dict[int | str, list[_Late]] = {}
+    late_hosts: dict[int | str, list[_Late]] = {}
     for members in peers_of(played):
-        known = [one for one in members if one in hosts]
-        names = {hosts[one] for one in known}
+        known = [member for member in members if member in hosts]
+        names = {hosts[member] for member in known}
         if len(names) < 2:
             continue
         at = np.flatnonzero(np.isin(rank, known)).reshape(len(known), -1)  # equal ranks have equally many rows
-        of_host = np.array([list(names).index(hosts[one]) for one in known])
+        of_host = np.array([list(names).index(hosts[member]) for member in known])
         for number, name in enumerate(names):
-            late = _late(at, own, steps[at[0]], of_host == number, least_ns)
+            late = _late(at, own_ns, steps[at[0]], of_host == number, least_ns)
             if late is not None:
-                found.setdefault(name, []).append(late)
-    if not found:
+                late_hosts.setdefault(name, []).append(late)
+    if not late_hosts:
         return None
-    host = max(found, key=lambda name: max(late.late_ns for late in found[name]))
-    changed = own.copy()
-    for late in found[host]:
+    host = max(late_hosts, key=lambda name: max(late.late_ns for late in late_hosts[name]))
+    changed = own_ns.copy()
+    for late in late_hosts[host]:
         changed[late.rows] = np.minimum(changed[late.rows], late.usual_ns)
-    ranks = sorted({int(one) for late in found[host] for one in rank[late.rows]})
-    most = max(found[host], key=lambda late: late.late_ns)
+    ranks = sorted({int(member) for late in late_hosts[host] for member in rank[late.rows]})
+    most = max(late_hosts[host], key=lambda late: late.late_ns)
     return LateHost(host, tuple(ranks), round(most.late_ns), most.first, changed)
 
 
 def peers_of(played: Job) -> list[list[int]]:
     """Return the ranks that run the same collectives in the same order."""
     orders = played.rows.groupby("rank")["op_type"].agg(tuple)
-    return [sorted(own.index.tolist()) for _, own in orders.groupby(orders)]
+    return [sorted(same.index.tolist()) for _, same in orders.groupby(orders)]
 
 
 @dataclass(frozen=True)

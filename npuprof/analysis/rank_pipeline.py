@@ -44,17 +44,17 @@ def pipeline_work(
     stages = [_of_rank(rows, rank, inside, window) for rank in ranks]
     counts = [len(starts) for starts, _, _, _ in stages]
     plans = _plans(counts)
-    found: list[tuple[int, int, str, object, int, int]] = []
+    work: list[tuple[int, int, str, object, int, int]] = []
     for stage, (rank, (starts, arrived, ends, edges)) in enumerate(zip(ranks, stages, strict=True)):
         begins, stops = np.append(edges[0], ends), np.append(starts, edges[1])
         for gap, (begin, stop) in enumerate(zip(begins.tolist(), stops.tolist(), strict=True)):
             kind, microbatch = ("work", pd.NA) if plans is None else plans[stage][gap]
             if stop > begin and kind:
-                found.append((stage, rank, kind, microbatch, begin, stop - begin))
+                work.append((stage, rank, kind, microbatch, begin, stop - begin))
         for name, low, high in (("waiting", starts, arrived), ("moving", arrived, ends)):
             columns = zip(low.tolist(), high.tolist(), strict=True)
-            found += [(stage, rank, name, pd.NA, begin, end - begin) for begin, end in columns if end > begin]
-    frame: pd.DataFrame = pd.DataFrame(found, columns=_COLUMNS)
+            work += [(stage, rank, name, pd.NA, begin, end - begin) for begin, end in columns if end > begin]
+    frame: pd.DataFrame = pd.DataFrame(work, columns=_COLUMNS)
     typed: pd.DataFrame = frame.astype({"microbatch": "Int64", "start_ns": "int64", "duration_ns": "int64"})
     ordered: pd.DataFrame = typed.sort_values(["stage", "start_ns"], ignore_index=True)
     return ordered
@@ -64,11 +64,11 @@ def _of_rank(
     rows: pd.DataFrame, rank: int, inside: Sequence[str], window: tuple[int, int]
 ) -> tuple[Int64, Int64, Int64, tuple[int, int]]:
     """Return starts, ends of the wait and ends of a rank's sends and receives, and where its work begins and ends."""
-    own = rows[(rows["rank"] == rank).to_numpy(bool)].sort_values("start_ns", kind="stable")
-    sends = own["op_type"].astype(str).str.contains(_POINT_TO_POINT, case=False, regex=True).to_numpy(bool)
-    start = own["start_ns"].to_numpy(np.int64)
-    wait, moving = own["wait_ns"].to_numpy(np.int64), own["moving_ns"].to_numpy(np.int64)
-    outer = ~sends & ~own["group"].astype(str).isin(inside).to_numpy(bool)
+    of_rank = rows[(rows["rank"] == rank).to_numpy(bool)].sort_values("start_ns", kind="stable")
+    sends = of_rank["op_type"].astype(str).str.contains(_POINT_TO_POINT, case=False, regex=True).to_numpy(bool)
+    start = of_rank["start_ns"].to_numpy(np.int64)
+    wait, moving = of_rank["wait_ns"].to_numpy(np.int64), of_rank["moving_ns"].to_numpy(np.int64)
+    outer = ~sends & ~of_rank["group"].astype(str).isin(inside).to_numpy(bool)
     if not sends.any():
         return start[:0], start[:0], start[:0], (0, 0)
     first, last = start[sends][0], (start + wait + moving)[sends][-1]

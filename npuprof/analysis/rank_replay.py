@@ -69,7 +69,7 @@ def job(communication: pd.DataFrame) -> Job:
     NpuprofError
         If there is no collective with a rank and a group.
     """
-    rows, told = aligned(communication)
+    rows, estimated = aligned(communication)
     rank, starts = rows["rank"].to_numpy(np.int64), rows["start_ns"].to_numpy(np.int64)
     if ((rank[1:] == rank[:-1]) & (starts[1:] < starts[:-1])).any():  # a clock that drifts much
         rows = rows.sort_values(["rank", "start_ns"], kind="stable").reset_index(drop=True)
@@ -81,7 +81,7 @@ def job(communication: pd.DataFrame) -> Job:
     first = np.append(True, rank[1:] != rank[:-1])
     before = np.where(first, starts.min(), np.append(0, ends[:-1]))
     prepared = rows.assign(own_ns=starts - before)
-    return Job(tuple(sorted(set(rank.tolist()))), prepared, int(starts.min()), int(ends.max()), told)
+    return Job(tuple(sorted(set(rank.tolist()))), prepared, int(starts.min()), int(ends.max()), estimated)
 
 
 def replay(played: Job, own_ns: Floats | Int64, moving_ns: Floats | Int64) -> float:

@@ -33,8 +33,8 @@ def with_waiting(parts: pd.DataFrame, waits: pd.DataFrame) -> pd.DataFrame:
     sums = waits.groupby(["rank", "step"], dropna=False)[["wait_ns", "moving_ns"]].sum()
     keys = pd.MultiIndex.from_arrays([parts["rank"].astype("Int64"), parts["step"].astype("Int64")])
     index = pd.MultiIndex.from_arrays([sums.index.get_level_values(at).astype("Int64") for at in (0, 1)])
-    own = sums.set_axis(index).reindex(keys).fillna(0)
-    wait, moving = own["wait_ns"].to_numpy(np.float64), own["moving_ns"].to_numpy(np.float64)
+    of_step = sums.set_axis(index).reindex(keys).fillna(0)
+    wait, moving = of_step["wait_ns"].to_numpy(np.float64), of_step["moving_ns"].to_numpy(np.float64)
     known = (wait + moving > 0) & (whole > 0)
     waiting = np.where(known, np.rint(whole * (wait / np.maximum(wait + moving, 1))), 0).astype(np.int64)
     split: pd.DataFrame = parts.assign(
@@ -63,7 +63,7 @@ def ranks_by_step(parts: pd.DataFrame) -> pd.DataFrame:
         return nothing
     known = parts[parts["rank"].notna().to_numpy(bool)]
     place = known.groupby(["rank", "device_id"], dropna=False).cumcount()
-    told: pd.DataFrame = pd.DataFrame(
+    by_device: pd.DataFrame = pd.DataFrame(
         {
             "rank": known["rank"].astype("int64"),
             "step": known["step"].astype("Int64").fillna(place).astype("int64"),
@@ -71,6 +71,6 @@ def ranks_by_step(parts: pd.DataFrame) -> pd.DataFrame:
             "idle_ns": known[list(IDLE)].sum(axis=1).astype("int64"),
         }
     )
-    summed: pd.DataFrame = told.groupby(["rank", "step"], sort=True).sum().reset_index()
+    summed: pd.DataFrame = by_device.groupby(["rank", "step"], sort=True).sum().reset_index()
     ordered: pd.DataFrame = summed[columns]
     return ordered

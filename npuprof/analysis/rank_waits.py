@@ -127,8 +127,8 @@ def aligned(communication: pd.DataFrame) -> tuple[pd.DataFrame, Clocks]:
     """Return what :func:`waits` does, and the clocks that starts were corrected by."""
     rows = collectives(communication)
     rank, op = rows["rank"].to_numpy(np.int64), rows["op"].to_numpy(np.int64)
-    told = clocks(rows)
-    start = told.corrected(rank, rows["start_ns"].to_numpy(np.int64))
+    estimated = clocks(rows)
+    start = estimated.corrected(rank, rows["start_ns"].to_numpy(np.int64))
     latest = np.full(int(op.max(initial=-1)) + 1, np.iinfo(np.int64).min)
     np.maximum.at(latest, op, start)
     at_last = np.flatnonzero(start == latest[op])[::-1]  # rows are in the order of ranks: the lowest stays
@@ -143,4 +143,4 @@ def aligned(communication: pd.DataFrame) -> tuple[pd.DataFrame, Clocks]:
         moving_ns=duration - wait,
         last_rank=last_rank[op],
     )[["rank", "step", "group", "k", "op_type", "start_ns", "wait_ns", "moving_ns", "last_rank", "op"]]
-    return frame, told
+    return frame, estimated

@@ -111,14 +111,14 @@ def _nodes(replay: Replay) -> tuple[_Nodes, Int64]:
     beginning = len(replay.lane) + np.arange(len(threads))
     wait = np.concatenate([replay.after_call.wait, replay.launched.wait])
     of_call = np.where(wait >= 0, wait, beginning[np.searchsorted(threads, called)])
-    own = np.arange(-1, len(replay.lane) - 1)
+    previous = np.arange(-1, len(replay.lane) - 1)
     first = np.append(True, replay.lane[1:] != replay.lane[:-1])
-    own[first] = -1
-    own[:count] = np.where(first[:count], beginning[np.searchsorted(threads, waits.thread)], own[:count])
+    previous[first] = -1
+    previous[:count] = np.where(first[:count], beginning[np.searchsorted(threads, waits.thread)], previous[:count])
     waited_for = replay.cause_ns > replay.free_ns
     waited = np.where(~waited_for, _GAP, np.where(replay.by_task, _EVENT, _LAUNCH))
     waited[:count] = 1 + waits.kind
-    before = np.where(waited_for, np.where(replay.by_task, replay.cause, of_call), own)
+    before = np.where(waited_for, np.where(replay.by_task, replay.cause, of_call), previous)
     root, none, no_table = np.full(len(threads), replay.root_ns), np.full(len(threads), -1), len(_TABLES)
     nodes = _Nodes(
         before=np.concatenate([before, none]),
@@ -200,9 +200,9 @@ def _calls(replay: Replay, thread: Int64, begin: Int64, until: Int64) -> tuple[I
     low, high = np.zeros(len(thread), np.int64), np.zeros(len(thread), np.int64)
     for number in pd.unique(thread).tolist():
         first, last = np.searchsorted(threads, [number, number + 1])
-        own = np.flatnonzero(thread == number)
-        low[own], high[own] = (
-            first + np.searchsorted(times[first:last], moments[own], "right") for moments in (begin, until)
+        of_thread = np.flatnonzero(thread == number)
+        low[of_thread], high[of_thread] = (
+            first + np.searchsorted(times[first:last], moments[of_thread], "right") for moments in (begin, until)
         )
     counts = np.maximum(high - low, 0)
     interval = np.repeat(np.arange(len(thread)), counts)

@@ -235,7 +235,7 @@ def link_transfers(tables: Tables, statistics: Statistics) -> pd.DataFrame:
     if not len(rows):
         rows = _task_transfers(tables)
     pairs = zip(rows["src_rank"], rows["dst_rank"], strict=True)
-    rows = rows[np.array([str(one).isdecimal() and str(two).isdecimal() for one, two in pairs], bool)]
+    rows = rows[np.array([str(source).isdecimal() and str(target).isdecimal() for source, target in pairs], bool)]
     frame: pd.DataFrame = pd.DataFrame(
         {
             "src_rank": rows["src_rank"].astype("int64"),

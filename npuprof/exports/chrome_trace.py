@@ -228,14 +228,14 @@ class _Placed:
         group = process * (int(tids.max()) - int(tids.min()) + 1) + tids - int(tids.min())
         track = nested_tracks(starts, starts + frame["duration_ns"].to_numpy(np.int64), group)
         threads: dict[tuple[int, int], str] = {}
-        own = tids.copy()
+        placed = tids.copy()
         free = int(tids.max()) + 1
         places = pd.DataFrame({"pid": pids, "tid": tids, "track": track})
         for (pid, tid, number), rows in sorted(places.groupby(["pid", "tid", "track"]).indices.items()):
             if number:
-                own[rows], free = free, free + 1
-            threads[int(pid), int(own[rows[0]])] = names[int(tid)] + f" ({number + 1})" * bool(number)
-        self.pids[lane.table], self.tids[lane.table], self.threads[lane.table] = pids, own, threads
+                placed[rows], free = free, free + 1
+            threads[int(pid), int(placed[rows[0]])] = names[int(tid)] + f" ({number + 1})" * bool(number)
+        self.pids[lane.table], self.tids[lane.table], self.threads[lane.table] = pids, placed, threads
 
     @property
     def forward(self) -> Bools:

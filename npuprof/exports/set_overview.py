@@ -24,7 +24,7 @@ def overview_html(
         if absent
         else ""
     )
-    found = "" if advice is None else findings_html(advice)
+    findings = "" if advice is None else findings_html(advice)
     heads = ("groups of kind", "", "groups", "ranks in each", "operators a step", "waiting a step", "moving a step")
     groups = grid_html(Grid("Groups of ranks", heads, kinds[:_MOST_KINDS], 5)) if kinds else ""
-    return framed(head_html(info) + line + missing + found + groups + below)
+    return framed(head_html(info) + line + missing + findings + groups + below)

@@ -65,15 +65,15 @@ def select(
         raise NpuprofError("DuckDB is needed for SQL: pip install 'npuprof[sql]'")
     if most_rows < 1:
         raise OptionsError(f"most_rows must be at least 1, not {most_rows}")
-    found = _answer(query, names, table, most_rows + 1)
-    if len(found) > most_rows:
+    answer = _answer(query, names, table, most_rows + 1)
+    if len(answer) > most_rows:
         warnings.warn(
             f"the query has more than {most_rows:,} rows, of which these are the first: add a LIMIT or sum up, or give "
             "most_rows",
             NpuprofWarning,
             stacklevel=3,
         )
-    return _frame(found.slice(0, most_rows))
+    return _frame(answer.slice(0, most_rows))
 
 
 def _answer(query: str, names: Collection[str], table: Callable[[str], pd.DataFrame], most_rows: int) -> pa.Table:
@@ -109,9 +109,9 @@ def _arrow(frame: pd.DataFrame) -> pa.Table:
     return pa.Table.from_pandas(named, preserve_index=False)
 
 
-def _frame(found: pa.Table) -> pd.DataFrame:
-    columns = [_narrowed(column) for column in found.columns]
-    narrow = pa.Table.from_arrays(columns, names=found.column_names)
+def _frame(answer: pa.Table) -> pd.DataFrame:
+    columns = [_narrowed(column) for column in answer.columns]
+    narrow = pa.Table.from_arrays(columns, names=answer.column_names)
     kinds = {**dict.fromkeys(_INTEGERS, pd.Int64Dtype()), pa.bool_(): pd.BooleanDtype()}
     frame: pd.DataFrame = narrow.to_pandas(types_mapper=kinds.get, strings_to_categorical=False)
     return frame

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Value: TypeAlias = Literal["size", "time", "bandwidth"]
 
-_LOOKS = {
+_STYLES = {
     "transit_ns": ("moving data", FAMILIES["communication"].colour),
     "wait_ns": ("waiting", FAMILIES["vector"].colour),
     "other_ns": ("neither", FAMILIES["wait"].colour),
@@ -207,9 +207,9 @@ def _bars(bars: pd.DataFrame, unit_ns: int) -> list[Any]:
         return []
     names = _bar_names(bars)
     known = bool(bars["known"].all())
-    looks = _LOOKS if known else {"other_ns": ("time", FAMILIES["communication"].colour)}
+    styles = _STYLES if known else {"other_ns": ("time", FAMILIES["communication"].colour)}
     traces = []
-    for column, (name, colour) in looks.items():
+    for column, (name, colour) in styles.items():
         rows = bars[[column, "total_ns", "count"]].itertuples(index=False)
         hover = [
             f"<b>{title}</b><br>{name}: {duration(int(part))}"

@@ -134,12 +134,12 @@ def _states(
     bounds = np.searchsorted(of_rank[order], ranks)
     start, wait, moving = (rows[name].to_numpy(np.int64) for name in ("start_ns", "wait_ns", "moving_ns"))
     for at, rank in enumerate(ranks):
-        own = order[bounds[at] : bounds[at + 1] if at + 1 < len(ranks) else len(order)]
-        move = covering(start[own] + wait[own], moving[own])
-        still = subtract(covering(start[own], wait[own]), move)
+        members = order[bounds[at] : bounds[at + 1] if at + 1 < len(ranks) else len(order)]
+        move = covering(start[members] + wait[members], moving[members])
+        still = subtract(covering(start[members], wait[members]), move)
         busy = kernels.get(rank, (low[:0], low[:0]))
         times = np.stack([within(spans, low, high) for spans in (subtract(subtract(busy, move), still), still, move)])
-        first, last = int(start[own].min()), int((start + wait + moving)[own].max())
+        first, last = int(start[members].min()), int((start + wait + moving)[members].max())
         there = np.clip(np.minimum(high, last) - np.maximum(low, first if rank not in kernels else begin), 0, None)
         rest = np.maximum(there - times.sum(axis=0), 0)
         if rank in kernels:  # then the rest is idle
@@ -160,12 +160,12 @@ def _joined(rows: pd.DataFrame, place: Mapping[int, int]) -> list[pd.DataFrame]:
     """Return the operators that ranks waited most in, each by rank."""
     waited = rows.groupby("op")["wait_ns"].sum()
     costly = waited[waited > 0].sort_values(ascending=False, kind="stable").index[:_MOST_JOINED]
-    found = []
+    collectives = []
     for op in costly:
-        own = rows[(rows["op"] == op).to_numpy(bool)]
-        own = own.assign(place=own["rank"].map(place)).sort_values("place")
-        found.append(own)
-    return found
+        collective = rows[(rows["op"] == op).to_numpy(bool)]
+        collective = collective.assign(place=collective["rank"].map(place)).sort_values("place")
+        collectives.append(collective)
+    return collectives
 
 
 def _lines(joined: Sequence[pd.DataFrame], begin: int, unit_ns: int) -> list[Any]:
@@ -174,19 +174,19 @@ def _lines(joined: Sequence[pd.DataFrame], begin: int, unit_ns: int) -> list[Any
     x: list[float | None] = []
     y: list[float | None] = []
     last: list[tuple[float, int, str]] = []
-    for own in joined:
-        times = ((own["start_ns"].to_numpy(np.int64) - begin) / unit_ns).tolist()
-        places = own["place"].tolist()
+    for collective in joined:
+        times = ((collective["start_ns"].to_numpy(np.int64) - begin) / unit_ns).tolist()
+        places = collective["place"].tolist()
         if len(times) <= _MOST_MEMBERS:
             x += [*times, None]
             y += [*places, None]
-        row = own.iloc[0]
+        row = collective.iloc[0]
         late = int(row["last_rank"])
-        at = own["rank"].tolist().index(late)
+        at = collective["rank"].tolist().index(late)
         text = (
             f"<b>rank {late} comes last</b><br>{label(row['op_type'], 40)} {count(int(row['k']))} of group "
-            f"{label(row['group'], 20)}<br>{count(len(own))} ranks, which wait "
-            f"{duration(int(own['wait_ns'].sum()))} in all"
+            f"{label(row['group'], 20)}<br>{count(len(collective))} ranks, which wait "
+            f"{duration(int(collective['wait_ns'].sum()))} in all"
         )
         last.append((times[at], places[at], text))
     line = {"width": 1, "color": FOREGROUND}

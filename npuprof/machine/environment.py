@@ -9,7 +9,7 @@ from importlib import metadata
 
 ASKING = ("NPUPROF_OPTIONS", "MS_PROFILER_OPTIONS")
 """The variables that start a session when npuprof is imported."""
-_TOLD = ("ASCEND_LAUNCH_BLOCKING", "ASCEND_GLOBAL_LOG_LEVEL", "PYTORCH_NPU_ALLOC_CONF", "TASK_QUEUE_ENABLE")
+_HOST_VARIABLES = ("ASCEND_LAUNCH_BLOCKING", "ASCEND_GLOBAL_LOG_LEVEL", "PYTORCH_NPU_ALLOC_CONF", "TASK_QUEUE_ENABLE")
 
 
 def of_own_process() -> dict[str, str]:
@@ -24,8 +24,8 @@ def versions() -> dict[str, str]:
 
 def describe() -> dict[str, str]:
     """Return facts about this machine and process, with the variables that change how fast the host is, if set."""
-    told = {name: os.environ[name] for name in _TOLD if os.environ.get(name)}
-    return told | {
+    variables = {name: os.environ[name] for name in _HOST_VARIABLES if os.environ.get(name)}
+    return variables | {
         "hostname": platform.node(),
         "os": platform.platform(),
         "cpus": str(os.cpu_count()),

@@ -225,7 +225,7 @@ class SetAnswers(Members, ABC):
         from npuprof.analysis.links import links
         from npuprof.analysis.traffic import link_transfers
 
-        parts = [link_transfers(*one) for one in self._transfers()]
+        parts = [link_transfers(*transfers) for transfers in self._transfers()]
         return links(stacked([part for part in parts if len(part)] or parts[:1] or [link_transfers({}, {})]))
 
     def compare(self, ranks: Collection[int] | None = None) -> pd.DataFrame:

@@ -124,16 +124,16 @@ def run_clocks(
         The place of the run of each rank whose collectives these were.
     """
     numbers = same_clocks(hosts, boots)
-    found = [RunClock(number) for number in numbers]
+    clocks = [RunClock(number) for number in numbers]
     for rank, ends, spread in _sure(estimated):
         if (at := sessions.get(rank)) is not None:
-            found[at] = RunClock(numbers[at], estimated.lead(rank), ends, spread)
-    of_host = {one.number: one.lead for one in reversed(found) if one.lead is not None}
+            clocks[at] = RunClock(numbers[at], estimated.lead(rank), ends, spread)
+    of_host = {clock.number: clock.lead for clock in reversed(clocks) if clock.lead is not None}
     if not of_host:
         of_host = {number: Lead(0) for number in numbers[:1]}
     return [
-        RunClock(one.number, of_host.get(one.number)) if one.lead is None and one.number is not None else one
-        for one in found
+        RunClock(clock.number, of_host.get(clock.number)) if clock.lead is None and clock.number is not None else clock
+        for clock in clocks
     ]
 
 
@@ -148,17 +148,17 @@ def _sure(estimated: Clocks) -> Iterator[tuple[int, int, int]]:
 
 def clock_table(ranks: Sequence[int | None], hosts: Sequence[str | None], clocks: Sequence[RunClock]) -> pd.DataFrame:
     """Return the clocks of runs as :meth:`npuprof.ranks.profile_set.ProfileSet.clocks` has them."""
-    leads = [one.lead for one in clocks]
+    leads = [clock.lead for clock in clocks]
     frame: pd.DataFrame = pd.DataFrame(
         {
             "rank": _whole(ranks),
             "host": list(hosts),
-            "clock": _whole([one.number for one in clocks]),
+            "clock": _whole([clock.number for clock in clocks]),
             "offset_ns": _whole([None if lead is None else lead.offset_ns for lead in leads]),
             "drift_ns_per_s": [float("nan") if lead is None else lead.rate * _NS_PER_S for lead in leads],
-            "basis": pd.Categorical([one.basis for one in clocks]),
-            "collectives": _whole([one.collectives for one in clocks]),
-            "spread_ns": _whole([one.spread_ns for one in clocks]),
+            "basis": pd.Categorical([clock.basis for clock in clocks]),
+            "collectives": _whole([clock.collectives for clock in clocks]),
+            "spread_ns": _whole([clock.spread_ns for clock in clocks]),
         }
     )
     return frame

@@ -81,9 +81,9 @@ def note_sessions(entries: Sequence[Entry], notes: Notes) -> None:
     if len(by_count) == 1:
         notes.info("ranks", f"each rank has {max(by_count)} runs: {shown}", len(of_ranks))
     else:
-        told = "; ".join(f"{count} of rank {formatted_ranks(ranks)}" for count, ranks in by_count.items())
+        counts = "; ".join(f"{count} of rank {formatted_ranks(ranks)}" for count, ranks in by_count.items())
         several = sum(len(ranks) for count, ranks in by_count.items() if count > 1)
-        notes.warning("ranks", f"ranks have different numbers of runs, so that sums differ: {told}; {shown}", several)
+        notes.warning("ranks", f"ranks have different numbers of runs, so that sums differ: {counts}; {shown}", several)
     starts = Counter((entry.info.rank, entry.info.started_ns) for entry in entries)
     for (rank, start_ns), count in starts.items():
         if rank is not None and start_ns is not None and count > 1:

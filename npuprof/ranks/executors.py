@@ -128,8 +128,8 @@ def _with_second_try(
         else:
             yield from zip(batch, results, strict=True)
     for batch, results in run(again) if again else ():
-        one = work.lost(left[batch[0]], results.fate) if isinstance(results, Died) else results[0]
-        yield batch[0], one
+        result = work.lost(left[batch[0]], results.fate) if isinstance(results, Died) else results[0]
+        yield batch[0], result
 
 
 def _in_processes(

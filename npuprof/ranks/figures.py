@@ -158,19 +158,19 @@ class SetFigures(Figures):
     def _pipeline(self, number: int, step: int | None) -> tuple[pd.DataFrame, str]:
         from npuprof.analysis.rank_groups import pipelines, rank_groups
         from npuprof.analysis.rank_pipeline import pipeline_work
-        from npuprof.ranks.job import step_window, told_groups
+        from npuprof.ranks.job import recorded_groups, step_window
 
         rows = self.waits()
-        groups = rank_groups(rows, told_groups(entry.known for entry in self._entries))
-        found = pipelines(groups, sorted(set(rows["rank"].tolist())))
-        if not found:
+        groups = rank_groups(rows, recorded_groups(entry.known for entry in self._entries))
+        stages = pipelines(groups, sorted(set(rows["rank"].tolist())))
+        if not stages:
             return pipeline_work(rows, (), (), (0, 0)), ""
-        if not 0 <= number < len(found):
-            raise NpuprofError(f"there is no pipeline {number}: there are {len(found)}, from 0 on")
+        if not 0 <= number < len(stages):
+            raise NpuprofError(f"there is no pipeline {number}: there are {len(stages)}, from 0 on")
         shown, window, which = step_window(rows, step)
         inside = [group.key for group in groups if group.kind == "tp" or len(group.ranks) == 1]
-        words = f"pipeline {number} of {len(found)} (ranks {formatted_ranks(found[number])})"
-        return pipeline_work(shown, found[number], inside, window), " · ".join(filter(None, (words, which)))
+        words = f"pipeline {number} of {len(stages)} (ranks {formatted_ranks(stages[number])})"
+        return pipeline_work(shown, stages[number], inside, window), " · ".join(filter(None, (words, which)))
 
     def _merged_info(self) -> Info:
         facts = [entry.known for entry in self._entries]
@@ -216,17 +216,17 @@ class SetFigures(Figures):
         steps: pd.DataFrame = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
         if not len(steps) or not steps["communication"].any():
             return steps
-        found = self.waits()
+        waits = self.waits()
         # Of members that are not there nobody knows when they came: what looks like moving may be waiting for them.
-        if self.absent or len(latest) < 2 or not set(latest) <= set(found["rank"].tolist()):
+        if self.absent or len(latest) < 2 or not set(latest) <= set(waits["rank"].tolist()):
             return steps
-        return with_waiting(steps, found)
+        return with_waiting(steps, waits)
 
     def _traffic(self) -> pd.DataFrame:
         """Return the traffic of every rank by global rank; without any, that of the vendor's analysis of all ranks."""
         from npuprof.analysis.traffic import all_traffic, rank_traffic
 
-        parts = [rank_traffic(*one) for one in self._transfers()]
+        parts = [rank_traffic(*transfers) for transfers in self._transfers()]
         if not any(map(len, parts)) and self.cluster is not None:
             parts = [rank_traffic(self.cluster.tables, self.cluster.statistics)]
         return all_traffic(parts)

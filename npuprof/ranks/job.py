@@ -29,17 +29,17 @@ FEW = 8
 """So many ranks are read as a whole for findings; of more, those that may explain most."""
 
 
-def told_groups(infos: Iterable[Info]) -> dict[str, tuple[str, tuple[int, ...]]]:
+def recorded_groups(infos: Iterable[Info]) -> dict[str, tuple[str, tuple[int, ...]]]:
     """Return kind and ranks of the groups that the metadata of runs names, by their key in ``communication``."""
-    found: dict[str, tuple[str, tuple[int, ...]]] = {}
+    groups_by_key: dict[str, tuple[str, tuple[int, ...]]] = {}
     for info in infos:
         groups = info.metadata.get("parallel_group_info")
         for name, group in groups.items() if isinstance(groups, dict) else ():
             if isinstance(group, dict):
                 kind, ranks = group.get("group_name"), tuple(sorted(global_ranks_of(group.get("global_ranks"))))
                 key = str(name) if str(name).isdecimal() else str(hash_of(str(name)))
-                found[key] = (kind if isinstance(kind, str) else "", ranks)
-    return found
+                groups_by_key[key] = (kind if isinstance(kind, str) else "", ranks)
+    return groups_by_key
 
 
 def job_facts(runs: Members, whole: Collection[int] = ()) -> JobFacts:
@@ -86,17 +86,17 @@ def _parts_of(steps: Mapping[int, pd.DataFrame]) -> dict[int, tuple[pd.DataFrame
     whole = account(every_table({"step_times": times.reset_index(drop=True)}))
     ranks = whole.steps["rank"].to_numpy(np.int64)
     of_interval = ranks[whole.intervals["row"].to_numpy(np.int64)]
-    found = {}
+    by_rank = {}
     for rank, frame in steps.items():
         rows, intervals = np.flatnonzero(ranks == rank), whole.intervals[of_interval == rank]
         place = np.searchsorted(rows, intervals["row"].to_numpy(np.int64))
-        own = Accounting(
+        accounting = Accounting(
             whole.steps.iloc[rows].reset_index(drop=True),
             intervals.assign(row=place).reset_index(drop=True),
             whole.unmeasured,
         )
-        found[rank] = frame, own
-    return found
+        by_rank[rank] = frame, accounting
+    return by_rank
 
 
 def _member(
@@ -118,12 +118,12 @@ def _member(
 
 def explaining(facts: JobFacts) -> set[int]:
     """Return the ranks that may explain most: of each stage the one with the most time outside collectives."""
-    own = facts.own_ns()
+    own_ns = facts.own_ns()
     every = sorted(facts.members)
     if len(every) <= FEW:
         return set(every)
-    stages = [[rank for rank in stage if rank in own.index and rank in facts.members] for stage in facts.stages()]
-    slowest = [max(stage, key=lambda rank: own[rank]) for stage in stages if stage][:FEW]
+    stages = [[rank for rank in stage if rank in own_ns.index and rank in facts.members] for stage in facts.stages()]
+    slowest = [max(stage, key=lambda rank: own_ns[rank]) for stage in stages if stage][:FEW]
     return set(slowest or every[:1])
 
 
@@ -191,17 +191,17 @@ def compared(runs: Members, ranks: list[int]) -> pd.DataFrame:
         if len(sums):
             rows.append((part, "", sums.reindex(ranks).fillna(0)))
     times = {rank: kernel_times(runs, newest[rank], facts.steps) for rank in ranks}
-    wide = pd.DataFrame({rank: own for rank, own in times.items() if len(own)}).fillna(0)
+    wide = pd.DataFrame({rank: of_rank for rank, of_rank in times.items() if len(of_rank)}).fillna(0)
     order = wide.max(axis=1).sort_values(ascending=False, kind="stable").index
     rows += [("kernels", str(kind), wide.loc[kind]) for kind in order]
-    found = [
+    cells = [
         {"part": part, "name": name, "rank": int(rank), "time_ns": round(time), "median_ns": round(row.median())}
         for part, name, row in rows
         for rank, time in row.items()
     ]
-    frame: pd.DataFrame = pd.DataFrame(found, columns=["part", "name", "rank", "time_ns", "median_ns"])
-    told: pd.DataFrame = frame.assign(delta_ns=frame["time_ns"] - frame["median_ns"])
-    return told
+    frame: pd.DataFrame = pd.DataFrame(cells, columns=["part", "name", "rank", "time_ns", "median_ns"])
+    differences: pd.DataFrame = frame.assign(delta_ns=frame["time_ns"] - frame["median_ns"])
+    return differences
 
 
 def kernel_times(runs: Members, row: int, steps: int) -> pd.Series[float]:
@@ -217,16 +217,16 @@ def kernel_times(runs: Members, row: int, steps: int) -> pd.Series[float]:
 
 def kernels_beside(runs: Members, rank: int) -> pd.DataFrame:
     """Return the kernels of a rank beside those of a peer; see :meth:`npuprof.ranks.answers.SetAnswers.blame`."""
-    own, facts = runs[rank], job_facts(runs)
+    run_of_rank, facts = runs[rank], job_facts(runs)
     if facts.job is None:
         raise NpuprofError("no two ranks have collectives in common: load the ranks of one job, collected at level 1")
     alike = next((list(peers) for peers in facts.peers() if rank in peers), [])
-    others = [one for one in [*alike, *facts.members] if one != rank]
-    peer = next((one for one in dict.fromkeys(others) if len(runs[one].kernels)), None)
-    if peer is None or not len(own.kernels):
+    others = [other for other in [*alike, *facts.members] if other != rank]
+    peer = next((other for other in dict.fromkeys(others) if len(runs[other].kernels)), None)
+    if peer is None or not len(run_of_rank.kernels):
         raise NpuprofError(f"rank {rank}, or every other rank, has no kernels: collect them on two ranks at least")
     keys = ["op_type", "line"]
-    sides = [run.by("op_type", "line").set_index(keys)["total_ns"] // facts.steps for run in (own, runs[peer])]
+    sides = [run.by("op_type", "line").set_index(keys)["total_ns"] // facts.steps for run in (run_of_rank, runs[peer])]
     beside = pd.concat(sides, axis=1, keys=["time_ns", "peer_ns"]).fillna(0).astype("int64").reset_index()
     beside = beside.assign(delta_ns=beside["time_ns"] - beside["peer_ns"])
     beside.insert(0, "root_rank", rank)

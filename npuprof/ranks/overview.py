@@ -13,7 +13,7 @@ from npuprof.analysis.rank_steps import ranks_by_step
 from npuprof.errors import NpuprofError
 from npuprof.info import Info
 from npuprof.quantities import duration, formatted_ranks, printable, share
-from npuprof.ranks.job import job_facts, told_groups, waits_caused
+from npuprof.ranks.job import job_facts, recorded_groups, waits_caused
 from npuprof.ranks.members import Members
 
 if TYPE_CHECKING:
@@ -83,9 +83,9 @@ class Overview:
         least = "at least " if self.absent else ""
         waiting = [least + duration(int(time)) for time in self.communication["wait_ns"]]
         moving = [most + duration(int(time)) for time in self.communication["moving_ns"]]
-        told = ["" if basis == "told" else "concluded from its ranks" for basis in self.communication["basis"]]
+        origin = ["" if basis == "recorded" else "inferred from its ranks" for basis in self.communication["basis"]]
         counts = [self.communication[name].astype(str).tolist() for name in ("groups", "size", "operators")]
-        return list(zip(self.communication["kind"].tolist(), told, *counts, waiting, moving, strict=True))
+        return list(zip(self.communication["kind"].tolist(), origin, *counts, waiting, moving, strict=True))
 
     def __repr__(self) -> str:
         return "\n".join(printable(line, 400) for line in self.lines())
@@ -108,7 +108,7 @@ def overview(runs: Members) -> Overview:
     if facts is None or facts.job is None:
         groups, communication = [], groups_by_kind([], _no_waits(), 1)
     else:
-        groups = rank_groups(facts.job.rows, told_groups(entry.known for entry in runs._entries))
+        groups = rank_groups(facts.job.rows, recorded_groups(entry.known for entry in runs._entries))
         communication = groups_by_kind(groups, facts.job.rows, facts.steps)
     caused = pd.Series(dtype="int64") if facts is None else waits_caused(facts)
     verdict = _verdict(runs, facts, advice, steps)

@@ -184,11 +184,11 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
         unread = any(entry.profile is None for entry in self._entries if not entry.is_cluster)
         if not unread or self._runs_read() or self._scans.get("communication") is not None:
             return self.table("communication")
-        found = scan(self.root, self._entries, "communication", self._client or active_client(), _JOINED)
-        if found is None:
+        scanned = scan(self.root, self._entries, "communication", self._client or active_client(), _JOINED)
+        if scanned is None:
             return self.table("communication")
-        self._seen["communication"] = replace(found, frame=found.frame.iloc[:0])
-        return self._labelled_scan(found, {})
+        self._seen["communication"] = replace(scanned, frame=scanned.frame.iloc[:0])
+        return self._labelled_scan(scanned, {})
 
     def _hosts_of_ranks(self) -> dict[int, int | str]:
         """Return the host of each rank: its name, else the number of its clock."""
@@ -362,7 +362,7 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
 
     def _ahead(self) -> dict[int, Lead]:
         """Return by how much the clock of a run leads, by row of :attr:`info`, where that is known."""
-        return {row: one.lead for row, one in enumerate(self._clocks()) if one.lead is not None}
+        return {row: clock.lead for row, clock in enumerate(self._clocks()) if clock.lead is not None}
 
     def _labelled_scan(self, scanned: Scan, ahead: Mapping[int, Lead]) -> pd.DataFrame:
         """Add rank and host to what small files hold, for all runs at once."""

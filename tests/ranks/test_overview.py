@@ -25,7 +25,7 @@ from npuprof.info import Info
 from npuprof.loading import load_set
 from npuprof.notes import Notes
 from npuprof.profiles import Profile
-from npuprof.ranks.job import told_groups
+from npuprof.ranks.job import recorded_groups
 from npuprof.ranks.profile_set import ProfileSet
 from npuprof.sources.base import Decoded
 from tests import factories
@@ -47,7 +47,7 @@ def runs(folder: Path) -> ProfileSet:
 
 
 def _told(job: Job) -> dict[str, tuple[str, tuple[int, ...]]]:
-    return told_groups(frames.info(job, rank) for rank in range(job.plan.ranks))
+    return recorded_groups(frames.info(job, rank) for rank in range(job.plan.ranks))
 
 
 @pytest.mark.slow

@@ -47,10 +47,10 @@ def check(facts: JobFacts) -> Finding:
 def _imbalance(facts: JobFacts, stages: Sequence[Sequence[int]], of_stage: Sequence[int]) -> Finding:
     most = int(np.argmax(of_stage))
     rows = pd.DataFrame(columns=["rank", "own_ns"]) if facts.job is None else facts.job.rows
-    rank, own = rows["rank"].to_numpy(np.int64), facts.punctual_ns
-    sums = pd.Series(own).groupby(rank).sum()
-    even = own * float(sums.mean()) / sums.reindex(rank).to_numpy(np.float64)
-    gain = facts.gain_ns(even, than_ns=own)
+    rank, punctual = rows["rank"].to_numpy(np.int64), facts.punctual_ns
+    sums = pd.Series(punctual).groupby(rank).sum()
+    even = punctual * float(sums.mean()) / sums.reindex(rank).to_numpy(np.float64)
+    gain = facts.gain_ns(even, than_ns=punctual)
     bound = of_stage[most] - round(float(np.mean(of_stage)))
     evidence, why, of_rank = _difference(facts, stages, most)
     stage_times = [f"{ranks_called(stage)} {duration(time)}" for stage, time in zip(stages, of_stage, strict=True)]

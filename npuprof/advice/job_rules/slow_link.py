@@ -26,10 +26,10 @@ def check(facts: JobFacts) -> Finding:
         return Finding(NAME, "clean")
     of_pair = slow.groupby(["low", "high"])["more_ms"].sum()
     low, high = of_pair.idxmax()
-    own = slow[(slow["low"] == low) & (slow["high"] == high)]
+    of_link = slow[(slow["low"] == low) & (slow["high"] == high)]
     gain = _gain(facts, slow)
     cost = round(float(of_pair.max()) * 1e6) // facts.steps
-    worst = own.loc[own["time_ms"].idxmax()]
+    worst = of_link.loc[of_link["time_ms"].idxmax()]
     others = f", and {len(of_pair) - 1} more slow links" if len(of_pair) > 1 else ""
     return Finding(
         NAME,

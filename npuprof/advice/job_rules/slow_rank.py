@@ -59,8 +59,8 @@ def check(facts: JobFacts) -> Finding:
 
 def slow_ranks(facts: JobFacts) -> list[tuple[int, list[int]]]:
     """Return the ranks that are slower than their peers, each with these."""
-    own = facts.own_ns()
-    return [(rank, peers) for peers in facts.peers() for rank in _slow(own[peers])]
+    own_ns = facts.own_ns()
+    return [(rank, peers) for peers in facts.peers() for rank in _slow(own_ns[peers])]
 
 
 def _slow(own_ns: pd.Series[int]) -> list[int]:
@@ -86,12 +86,12 @@ def as_peers(facts: JobFacts, rank: int, peers: Sequence[int], own_ns: Floats) -
         return own_ns
     rows = facts.job.rows
     place = rows.groupby("rank").cumcount()
-    others = rows["rank"].isin([one for one in peers if one != rank])
+    others = rows["rank"].isin([peer for peer in peers if peer != rank])
     medians = pd.Series(own_ns)[others.to_numpy(bool)].groupby(place[others].to_numpy(np.int64)).median()
-    own: Floats = own_ns.copy()
+    changed: Floats = own_ns.copy()
     mine = (rows["rank"] == rank).to_numpy(bool)
-    own[mine] = np.minimum(own[mine], medians.reindex(place[mine]).to_numpy(np.float64))
-    return own
+    changed[mine] = np.minimum(changed[mine], medians.reindex(place[mine]).to_numpy(np.float64))
+    return changed
 
 
 def _why(facts: JobFacts, rank: int, peers: Sequence[int]) -> tuple[str, str]:

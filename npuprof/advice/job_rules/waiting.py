@@ -55,11 +55,11 @@ def _evened(facts: JobFacts) -> int | None:
         return None
     rows = facts.job.rows
     kind = rows["rank"].map({rank: number for number, peers in enumerate(facts.peers()) for rank in peers})
-    own = facts.punctual_ns
+    punctual = facts.punctual_ns
     for rank, peers in slow_ranks(facts):
-        own = as_peers(facts, rank, peers, own)
-    even = pd.Series(own, rows.index).groupby([kind, rows.groupby("rank").cumcount()]).transform("mean")
-    return facts.gain_ns(even.to_numpy(np.float64), than_ns=own)
+        punctual = as_peers(facts, rank, peers, punctual)
+    even = pd.Series(punctual, rows.index).groupby([kind, rows.groupby("rank").cumcount()]).transform("mean")
+    return facts.gain_ns(even.to_numpy(np.float64), than_ns=punctual)
 
 
 RULE = JobRule(NAME, "ranks that arrive at different times", check)

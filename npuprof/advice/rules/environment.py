@@ -26,30 +26,30 @@ def check(facts: Facts) -> Finding:
         return Finding(NAME, "clean")
     if "executable" not in variables and not any(name.startswith(_PREFIXES) for name in variables):
         return Finding(NAME, "cannot tell", collect="collect with npuprof, which records these variables")
-    found: list[tuple[int, Gain, str, str]] = []
+    problems: list[tuple[int, Gain, str, str]] = []
     if drained and variables.get("ASCEND_LAUNCH_BLOCKING") == "1":
         gain = facts.gain(waited, cause=["sync_call"])
         why = "with ASCEND_LAUNCH_BLOCKING=1 each launch waits for the NPU"
-        found.append((waited, gain, why, "unset ASCEND_LAUNCH_BLOCKING"))
+        problems.append((waited, gain, why, "unset ASCEND_LAUNCH_BLOCKING"))
     if scattered and "expandable_segments:true" not in variables.get("PYTORCH_NPU_ALLOC_CONF", "").lower():
         gain = facts.gain(allocating, cause=["alloc"])
         why = "without expandable segments the allocator holds memory in pieces"
-        found.append((allocating, gain, why, "export PYTORCH_NPU_ALLOC_CONF=expandable_segments:True"))
+        problems.append((allocating, gain, why, "export PYTORCH_NPU_ALLOC_CONF=expandable_segments:True"))
     if idle and (level := _VERBOSE.get(variables.get("ASCEND_GLOBAL_LOG_LEVEL", ""))):
         cost = sum(time for cause, time in facts.idle_causes.items() if cause in HOST_CAUSES)
         gain = Gain(gain_lo_ns=0, gain_hi_ns=cost, confidence="bounded")
-        found.append((cost, gain, f"CANN logs at level {level}", "export ASCEND_GLOBAL_LOG_LEVEL=3"))
-    if not found:
+        problems.append((cost, gain, f"CANN logs at level {level}", "export ASCEND_GLOBAL_LOG_LEVEL=3"))
+    if not problems:
         return Finding(NAME, "clean")
-    cost, gain, _, _ = max(found, key=lambda one: one[1]["gain_hi_ns"])
+    cost, gain, _, _ = max(problems, key=lambda problem: problem[1]["gain_hi_ns"])
     return Finding(
         NAME,
         "fires",
         title="Environment variables slow the host down" if cost else "An environment variable costs memory",
         cost_ns=cost,
         **gain,
-        detail="; ".join(why for *_, why, _ in found),
-        action="; ".join(action for *_, action in found),
+        detail="; ".join(why for *_, why, _ in problems),
+        action="; ".join(action for *_, action in problems),
     )
 
 

@@ -301,7 +301,11 @@ class TimelineView:
     def _mentions(self, number: int) -> list[list[str]]:
         """Return title and advice of the findings whose evidence a slice is."""
         table, row = self._timeline.slices.row(number)
-        return [[one.title, one.action] for one in self._findings() if one.table == table and row in one.rows.index]
+        return [
+            [finding.title, finding.action]
+            for finding in self._findings()
+            if finding.table == table and row in finding.rows.index
+        ]
 
     def _drawn(self, number: int) -> tuple[int, int, int]:
         """Return start and end of a slice, from the origin, and its lane; -1 for one that is not drawn."""

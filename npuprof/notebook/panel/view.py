@@ -143,8 +143,8 @@ class PanelView:
             state = panel.state()
             self._headline.value = f'<b class="npuprof-phase npuprof-{state.phase}" role="status">{state.headline}</b>'
             # Periodically updated text is kept to one line: see npuprof-changing.
-            looks = "npuprof-line npuprof-changing" if state.phase in ("recording", "decoding") else "npuprof-line"
-            lines = [(looks, state.details), ("npuprof-line", state.hint)]
+            style = "npuprof-line npuprof-changing" if state.phase in ("recording", "decoding") else "npuprof-line"
+            lines = [(style, state.details), ("npuprof-line", state.hint)]
             self._details.value = "".join(f'<div class="{look}">{escape(line)}</div>' for look, line in lines if line)
             self._start.disabled, self._stop.disabled = not state.can_start, not state.can_stop
             self._mode.value = panel.mode

@@ -101,8 +101,8 @@ def _united(parts: Sequence[pd.Categorical]) -> pd.Categorical:
     places, names = pd.factorize(np.concatenate(categories))
     first = np.cumsum([0, *map(len, categories)])[:-1]
     codes = [
-        np.append(places[at : at + len(own)], -1)[part.codes]
-        for part, own, at in zip(parts, categories, first, strict=True)
+        np.append(places[at : at + len(of_part)], -1)[part.codes]
+        for part, of_part, at in zip(parts, categories, first, strict=True)
     ]
     return tables.categorical(np.concatenate(codes), list(names))
 

@@ -31,9 +31,9 @@ _LFS_POINTER = b"version https://git-lfs"
 _BATCH = 2_000  # few enough that their memory is used again at once
 _MAX_TABLES = 2_000
 _SCHEMA_STEPS = 1_000  # of SQLite's machine, of which an entry of the schema takes seven
-_MAX_SCHEMA_LOOKS = 140  # each after so many steps: 20,000 entries; the time grows with the square of their number
+_MAX_SCHEMA_CALLS = 140  # each after so many steps: 20,000 entries; the time grows with the square of their number
 _CHECKED_BYTES = 64 << 20
-_MAX_CHECK_LOOKS = 100_000
+_MAX_CHECK_CALLS = 100_000
 _MAX_COLUMNS = 500
 _MAX_ROWS = 200_000_000
 _MAX_TEXT = 64 << 10  # the longest text kept of a name, a stack or shapes
@@ -320,8 +320,8 @@ def open_database(path: Path, notes: Notes) -> Iterator[Database]:
 
 def _refuse_endless_schema(connection: sqlite3.Connection, path: Path) -> None:
     # No Python code, which would swallow an interrupt: 0 for so many looks, then 1, which ends it.
-    looks = chain(repeat(0, _MAX_SCHEMA_LOOKS), repeat(1))
-    connection.set_progress_handler(looks.__next__, _SCHEMA_STEPS)
+    answers = chain(repeat(0, _MAX_SCHEMA_CALLS), repeat(1))
+    connection.set_progress_handler(answers.__next__, _SCHEMA_STEPS)
     try:
         connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
     except sqlite3.OperationalError as error:
@@ -337,8 +337,8 @@ def _has_damaged_pages(connection: sqlite3.Connection, path: Path) -> bool:
     """Return whether pages of a small file contradict each other: reading alone passes over such rows."""
     if path.stat().st_size > _CHECKED_BYTES:
         return False
-    looks = chain(repeat(0, _MAX_CHECK_LOOKS), repeat(1))
-    connection.set_progress_handler(looks.__next__, _SCHEMA_STEPS)
+    answers = chain(repeat(0, _MAX_CHECK_CALLS), repeat(1))
+    connection.set_progress_handler(answers.__next__, _SCHEMA_STEPS)
     try:
         problems = connection.execute("PRAGMA quick_check(20)").fetchall()
     except _DAMAGE:
