@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -159,10 +160,10 @@ def measured_limits(kernels: pd.DataFrame, chip: str) -> tuple[ChipLimits | None
         The chip's name in the recording; may be empty.
     """
     named = limits_of(chip)
-    mhz = _clock(kernels)
+    mhz = measured_mhz(kernels)
     if not mhz:
         return named, ""
-    cube, vector = (_cores(kernels, core, mhz) for core in ("aic", "aiv"))
+    cube, vector = (measured_cores(kernels, core, mhz) for core in _KINDS)
     if named is not None and _fits(named, cube, vector, mhz):
         return named, ""
     if not cube[0] and not vector[0]:
@@ -206,10 +207,13 @@ def _within(cores: int, bounds: tuple[int, float]) -> bool:
     return bounds[0] <= cores < bounds[1]
 
 
-_KINDS = {"aic": ("AI_CORE", "AICORE", "AIC"), "aiv": ("AI_VECTOR_CORE", "AIVECTOR", "AIV")}
+_KINDS: Mapping[Literal["aic", "aiv"], tuple[str, ...]] = {
+    "aic": ("AI_CORE", "AICORE", "AIC"),
+    "aiv": ("AI_VECTOR_CORE", "AIVECTOR", "AIV"),
+}
 
 
-def _rates(kernels: pd.DataFrame, core: str) -> tuple[Float64, Float64]:
+def _rates(kernels: pd.DataFrame, core: Literal["aic", "aiv"]) -> tuple[Float64, Float64]:
     """Return the blocks of kernels of one kind of core, and the MHz that their cycles seem to have had."""
     columns = [f"{core}_total_time_ns", f"{core}_total_cycles", "block_num"]
     if not all(name in kernels for name in columns):
@@ -220,16 +224,26 @@ def _rates(kernels: pd.DataFrame, core: str) -> tuple[Float64, Float64]:
     return blocks[known], cycles[known] / time[known] / blocks[known] * 1e3
 
 
-def _clock(kernels: pd.DataFrame) -> float:
+def measured_mhz(kernels: pd.DataFrame) -> float:
     """Return the clock in MHz that most kernels of one round had; 0 if no kernel has one."""
-    rates = [np.rint(_rates(kernels, core)[1]) for core in ("aic", "aiv")]
+    rates = [np.rint(_rates(kernels, core)[1]) for core in _KINDS]
     values, counts = np.unique(np.concatenate(rates), return_counts=True)
     often = values[counts >= _OFTEN * counts.sum()]
     return float(often.max()) if len(often) else 0.0
 
 
-def _cores(kernels: pd.DataFrame, core: str, mhz: float) -> tuple[int, float]:
-    """Return the least number of cores by the kernels' counters, and the number that it is below."""
+def measured_cores(kernels: pd.DataFrame, core: Literal["aic", "aiv"], mhz: float) -> tuple[int, float]:
+    """Return the least number of cores by the kernels' counters, and the number that it is below.
+
+    Parameters
+    ----------
+    kernels
+        The table of that name.
+    core
+        Cube (``aic``) or vector cores (``aiv``).
+    mhz
+        Their clock, as :func:`measured_mhz` returns it.
+    """
     blocks, rates = _rates(kernels, core)
     rounds = np.rint(mhz / rates)
     sure = (rounds >= 1) & (np.abs(rates * rounds / mhz - 1) < _SAME)

@@ -16,6 +16,7 @@ from npuprof.difference import noise
 from npuprof.difference.exact import depths, per_step
 from npuprof.difference.guards import guards
 from npuprof.difference.owners import OWNERS
+from npuprof.difference.reasons import reasons
 from npuprof.difference.side import Side
 from npuprof.difference.tree import nodes
 from npuprof.errors import NpuprofError
@@ -34,7 +35,6 @@ _WORDS = {
     "copy": "copies",
     "idle": "an idle NPU",
 }
-_OF_PART = {"waiting": "wait", "moving": "transfer", "communication": "communication", "copy": "copy", "idle": "gap"}
 
 
 class Difference:
@@ -57,7 +57,8 @@ class Difference:
         * ``share`` of the difference of the step;
         * ``low_ns``, ``high_ns``: the 95 % bootstrap interval; ``p_value`` of Welch's t-test over steps, and whether
           it is ``significant``: absent with one step on a side;
-        * ``why``: ``new``, ``gone``, ``count``, ``slower``, ``faster``, ``shape``, ``gap``, ``wait`` ...
+        * ``why``: ``new``, ``gone``, ``count``, ``shape``, ``dtype``, ``frequency``, ``slower``, ``faster``, ``gap``,
+          ``wait`` ...
     guards
         What else differs between the sides, a sentence each.
     """
@@ -116,7 +117,7 @@ class Difference:
             share=delta / self.delta_ns if self.delta_ns else np.full(len(nodes), np.nan),
             **self._noise(nodes["depth"].to_numpy(), sides[0][0], sides[1][0], delta),
         )
-        frame["why"] = _reasons(frame)
+        frame["why"] = reasons(frame, (self.a, self.b), self._nodes[1])
         frame["place"] = self._places()
         return frame
 
@@ -316,39 +317,6 @@ def _by_count(times: Sequence[Int64], counts: Sequence[npt.NDArray[np.float64]])
     known = (counts[0] > 0) | (counts[1] > 0)
     result: Int64 = np.where(known, np.where(alone, times[0] - times[1], split), 0)
     return result
-
-
-def _reasons(frame: pd.DataFrame) -> list[str]:
-    """Return why each row differs."""
-    part = frame["part"].to_numpy(object)
-    in_a, in_b = ((frame[f"{side}_ns"] > 0).to_numpy() | (frame[f"{side}_count"] > 0).to_numpy() for side in "ab")
-    by_count, by_mean = (frame[name].to_numpy(np.int64) for name in ("by_count_ns", "by_mean_ns"))
-    conditions = [
-        (frame["delta_ns"] == 0).to_numpy(bool),
-        *(part == name for name in _OF_PART),
-        (in_a != in_b) & _in_other_shapes(frame),
-        ~in_b,
-        ~in_a,
-        np.abs(by_count) > np.abs(by_mean),
-        by_mean > 0,
-    ]
-    reasons = ["", *_OF_PART.values(), "shape", "new", "gone", "count", "slower"]
-    return [str(reason) for reason in np.select(conditions, reasons, "faster")]
-
-
-def _in_other_shapes(frame: pd.DataFrame) -> npt.NDArray[np.bool_]:
-    """Return which rows one side alone has whose operator the other has in other shapes, under the same parent."""
-    in_a, in_b = ((frame[f"{side}_count"] > 0).to_numpy() for side in "ab")
-    alone = (frame["part"] == "computing").to_numpy(bool) & (frame["depth"] > 0).to_numpy(bool) & (in_a != in_b)
-    rows = np.flatnonzero(alone)
-    ops, names = pd.factorize(np.array([name.partition(" ")[0] for name in frame["name"].iloc[rows]], object))
-    group, distinct = pd.factorize(frame["parent"].to_numpy(np.int64)[rows] * max(len(names), 1) + ops)
-    both = np.ones(len(distinct), bool)
-    for side in (in_a, in_b):
-        both &= np.bincount(group[side[rows]], minlength=len(distinct)) > 0
-    reshaped = np.zeros(len(frame), bool)
-    reshaped[rows] = both[group]
-    return reshaped
 
 
 def _below(parents: Int64, row: int) -> list[int]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Literal
 
 import numpy as np
 
+from npuprof.analysis.chip_limits import measured_cores, measured_mhz
 from npuprof.difference.side import ComparedRun, Side
 
+_CORES: Mapping[Literal["aic", "aiv"], str] = {"aic": "cube", "aiv": "vector"}
 _FREQUENCY_SHARE = 0.03  # of the frequency of the cores, from which on it explains slower kernels
 
 
@@ -26,10 +29,17 @@ def guards(a: Side, b: Side) -> list[str]:
     ]
     if a.has("shapes") and b.has("shapes") and _in_other_shapes(a, b):
         sentences.append("kernels have other shapes: compare times per sample or token as well")
-    speeds = [_frequency_mhz(side) for side in (a, b)]
-    if all(speeds) and abs(speeds[0] - speeds[1]) > _FREQUENCY_SHARE * max(speeds):
+    speeds = clocks(a, b)
+    if speeds[0] != speeds[1]:
         sentences.append(f"the cores ran at {speeds[0]:.0f} MHz against {speeds[1]:.0f} MHz")
-    return sentences
+    return sentences + _other_cores(a, b)
+
+
+def clocks(a: Side, b: Side) -> tuple[float, float]:
+    """Return the clock of the cores of both sides in MHz: the same where they hardly differ, or one is unknown."""
+    first, second = _mhz(a), _mhz(b)
+    differ = first and second and abs(first - second) > _FREQUENCY_SHARE * max(first, second)
+    return (first, second) if differ else (0.0, 0.0)
 
 
 def _in_other_shapes(a: Side, b: Side) -> bool:
@@ -47,14 +57,37 @@ def _shapes(side: Side) -> dict[str, set[str]]:
     return shapes
 
 
-def _frequency_mhz(side: Side) -> float:
+def _mhz(side: Side) -> float:
+    """Return the clock of the cores by its samples, or else by the counters of kernels; 0 where neither is there."""
     samples = []
     for run in side.runs:
         counters = run.tables["counters"]
         chosen = (counters["counter"] == "AI Core Freq").to_numpy(dtype=bool, na_value=False)
         samples.append(counters["value"].to_numpy(np.float64)[chosen])
     joined = np.concatenate(samples)
-    return float(np.median(joined)) if len(joined) else 0.0
+    return float(np.median(joined)) if len(joined) else _measured_mhz(side)
+
+
+def _measured_mhz(side: Side) -> float:
+    known = [mhz for run in side.runs if (mhz := measured_mhz(run.tables["kernels"]))]
+    return float(np.median(known)) if known else 0.0
+
+
+def _other_cores(a: Side, b: Side) -> list[str]:
+    """Return a sentence for each kind of core of which the counters of kernels tell other numbers."""
+    sentences = []
+    for core, name in _CORES.items():
+        counts = [_cores(side, core) for side in (a, b)]
+        if all(least for least, _ in counts) and (counts[0][0] >= counts[1][1] or counts[1][0] >= counts[0][1]):
+            sentences.append(f"kernels ran on {counts[0][0]} {name} cores against {counts[1][0]}")
+    return sentences
+
+
+def _cores(side: Side, core: Literal["aic", "aiv"]) -> tuple[int, float]:
+    """Return the least number of cores of any run of a side, and the number that it is below."""
+    mhz = _measured_mhz(side)
+    bounds = [measured_cores(run.tables["kernels"], core, mhz) for run in side.runs] if mhz else []
+    return max((least for least, _ in bounds), default=0), min((below for _, below in bounds), default=np.inf)
 
 
 def _world_size(run: ComparedRun) -> str:

@@ -21,7 +21,7 @@ from npuprof.difference.owners import OWNERS, owned
 from npuprof.difference.paths import call_paths
 from npuprof.info import Info
 
-KEYS = ("part", "cause", "path", "op", "type", "shapes", "line", "nth")
+KEYS = ("part", "cause", "path", "op", "type", "shapes", "dtypes", "line", "nth")
 """The keys of each stretch of time; an unknown key is absent.
 
 ``op`` is the framework's operator, ``type`` that of the kernel, the collective or the copy; ``nth`` counts collectives
@@ -193,6 +193,7 @@ def _described(run: ComparedRun, typed: bool) -> Mapping[str, Mapping[str, pd.Ca
         "op": {"kernels": framework_operators(run.tables, correlation)},
         "type": types,
         "shapes": {"kernels": kernels["input_shapes"].array},
+        "dtypes": {"kernels": kernels["input_dtypes"].array},
         "line": _lines(run, correlation),
     }
 

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import npuprof
+from npuprof import tables
 from npuprof.comparison import Comparison
 from npuprof.errors import NpuprofError
 from npuprof.figures.embed import saved_bytes
@@ -21,7 +22,7 @@ from npuprof.profiles import Profile
 from tests import factories
 from tests.analysis.test_accounting import table
 from tests.budget import examples
-from tests.difference.runs import STEP_NS, noisy, profile, run
+from tests.difference.runs import BASE, STEP_NS, noisy, profile, run
 
 _spans = st.lists(st.tuples(st.integers(0, 300), st.integers(0, 60)), max_size=10)
 _kernel = st.tuples(st.integers(0, 300), st.integers(0, 60), st.sampled_from("ABC"), st.sampled_from(["1,2", "3", ""]))
@@ -106,6 +107,42 @@ def test_a_change_is_of_number_of_length_of_shape_or_of_kind() -> None:
         "",
     ]
     assert rows.loc["Cast 8", ["by_count_ns", "by_mean_ns"]].tolist() == [50, 0]
+
+
+@pytest.mark.slow
+def test_a_change_of_data_type_is_named() -> None:
+    base, other = run([[("MatMul", "8,8", 1000), ("Add", "8", 100)]]), run([[("MatMul", "8,8", 480), ("Add", "8", 90)]])
+    for profile_, dtype in ((base, "FLOAT;FLOAT"), (other, "DT_BF16;DT_BF16")):
+        profile_.kernels["input_dtypes"] = pd.Categorical([dtype, "FLOAT"])
+    rows = (other - base).rows.set_index("name")
+    assert rows["why"][["MatMul 8,8", "Add 8"]].tolist() == ["dtype", "faster"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("source", ["samples", "counters of kernels"])
+def test_kernels_that_are_slower_as_their_clock_is_slower_are_named_so(source: str) -> None:
+    a = run([[("MatMul", "8,8", 12_000), ("Add", "8", 6_000), ("Cast", "8", 9_000)]])
+    b = run([[("MatMul", "8,8", 10_000), ("Add", "8", 6_000), ("Cast", "8", 4_000)]])
+    for side, mhz, cores in ((a, 1500, 20), (b, 1800, 24)):
+        if source == "samples":
+            side.tables["counters"] = _frequency(mhz)
+        else:
+            kernels = side.kernels
+            kernels["core"], kernels["block_num"] = pd.Categorical(["AI_CORE"] * 3), pd.array([cores] * 3, "Int64")
+            kernels["aic_total_time_ns"] = kernels["duration_ns"]
+            kernels["aic_total_cycles"] = kernels["duration_ns"] * mhz // 1000 * cores
+    difference = a - b
+    rows = difference.rows.set_index("name")
+    assert rows["why"][["MatMul 8,8", "Add 8", "Cast 8"]].tolist() == ["frequency", "", "slower"]
+    expected = ["the cores ran at 1500 MHz against 1800 MHz"]
+    if source != "samples":
+        expected.append("kernels ran on 20 cube cores against 24")
+    assert difference.guards == expected
+
+
+def _frequency(mhz: int) -> pd.DataFrame:
+    columns = {"time_ns": [BASE], "counter": ["AI Core Freq"], "value": [float(mhz)], "unit": ["MHz"]}
+    return tables.build("counters", columns)
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from npuprof.analysis.accounting import PARTS
-from npuprof.difference.difference import _OF_PART
+from npuprof.difference.reasons import OF_PART
 from npuprof.profiles import Profile
 from tests.difference.runs import noisy, run
 
@@ -42,7 +42,7 @@ def test_the_parts_and_the_reasons_are_listed() -> None:
     listed = re.findall(r"^\| (`.*?) \|", rows, re.MULTILINE)
     assert re.findall(r"`(\w+)`", " ".join(listed)) == [*PARTS[: PARTS.index("copy") + 1], "idle"]
     reasons = set(re.findall(r"`(\w+)`", rows.partition("`why`")[2]))
-    assert reasons == {"new", "gone", "shape", "count", "slower", "faster", *_OF_PART.values()}
+    assert reasons == {"new", "gone", "shape", "count", "slower", "faster", *OF_PART.values()}
 
 
 @pytest.mark.slow
