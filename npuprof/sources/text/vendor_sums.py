@@ -17,7 +17,7 @@ from npuprof import tables
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
 from npuprof.sources.base import Decoded
-from npuprof.sources.columns.builders import ABSENT, named, optional
+from npuprof.sources.columns.builders import named, optional, whole_numbers
 from npuprof.sources.columns.decimals import MS_TO_NS, US_TO_NS, scaled
 from npuprof.sources.overlap import COMMUNICATION_KERNELS
 from npuprof.sources.text.csv_table import CsvTable
@@ -87,7 +87,7 @@ def add_listed_operators(decoded: Decoded) -> None:
     if len(decoded.tables.get("communication", ())) or listed is None or not len(listed):
         return
     notes, device = decoded.notes, _only_device(decoded.tables)
-    operators = _operators(listed, 0 if device is None else device)
+    operators = _operators(listed, 0 if device is None else device, notes)
     decoded.tables["communication"] = operators
     notes.ledger.make(_COMMUNICATION, "communication", len(operators))
     decoded.derived["communication"] = (_COMMUNICATION, _FROM_SUMS)
@@ -99,12 +99,16 @@ def add_listed_operators(decoded: Decoded) -> None:
         )
 
 
-def _operators(listed: pd.DataFrame, device: int) -> pd.DataFrame:
+def _operators(listed: pd.DataFrame, device: int, notes: Notes) -> pd.DataFrame:
     listed = listed.reindex(columns=list(dict.fromkeys([*listed.columns, "start_ns", _ELAPSED])))
     elapsed, timed = scaled(["" if pd.isna(text) else str(text) for text in listed[_ELAPSED]], MS_TO_NS)
     timed &= listed["start_ns"].notna().to_numpy() & (elapsed >= 0)
     rows = listed[timed]
-    steps = pd.to_numeric(rows["step"], errors="coerce").fillna(ABSENT).astype(np.int64).to_numpy()
+
+    def note(count: int) -> None:
+        notes.warning(_COMMUNICATION, "an operator's step is no number; taken as absent", count)
+
+    steps = whole_numbers(rows["step"].tolist(), note)
     columns = {
         "start_ns": rows["start_ns"].to_numpy(np.int64),
         "duration_ns": elapsed[timed],
