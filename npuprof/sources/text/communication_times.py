@@ -6,17 +6,20 @@ Source: sources/RESULTS.md section 4.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pandas as pd
 
-from npuprof.sources.columns.builders import optional
+from npuprof import tables
+from npuprof.sources.columns.builders import Codebook, optional
 from npuprof.sources.columns.decimals import US_TO_NS, scaled
 from npuprof.sources.files.gzip_file import read_whole
 from npuprof.sources.text.communication_json import MAX_BYTES, TOTAL
 
 ELAPSED = "Elapse Time(ms)"
 _START = "Start Timestamp(us)"
+_WHERE = ("step", "kind", "name", "group")
 
 
 class _Times(msgspec.Struct):
@@ -41,20 +44,39 @@ def read_times(path: Path) -> pd.DataFrame | None:
         plain = _DECODER.decode(content) if not problem else {}
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    rows = [
-        (step.removeprefix("step"), kind, *key.partition("@")[::2], operator.times)
-        for step, kinds in plain.items()
-        for kind, operators in kinds.items()
-        for key, operator in operators.items()
-        if key != TOTAL
-    ]
-    texts = [(bytes(times.start).decode(), bytes(times.elapsed).decode()) for *_, times in rows]
-    starts, sound = scaled([start for start, _ in texts], US_TO_NS)
-    if not rows or not sound.all() or not (starts > 0).all() or not all(elapsed for _, elapsed in texts):
+    where: tuple[list[str], list[str], list[str], list[str]] = ([], [], [], [])
+    times: list[_Times] = []
+    for step, kinds in plain.items():
+        for kind, operators in kinds.items():
+            named = [(key, operator.times) for key, operator in operators.items() if key != TOTAL]
+            times += [own for _, own in named]
+            values = (step.removeprefix("step"), kind)
+            where[0].extend(values[:1] * len(named))
+            where[1].extend(values[1:] * len(named))
+            for key, _ in named:
+                name, _, group = key.partition("@")
+                where[2].append(name)
+                where[3].append(group)
+    begun, lasted = _texts([own.start for own in times]), _texts([own.elapsed for own in times])
+    if not times or begun is None or lasted is None:
         return None
+    starts, sound = scaled(begun, US_TO_NS)
+    if not sound.all() or not (starts > 0).all() or not all(lasted):
+        return None
+    columns: dict[str, Any] = {name: _coded(texts) for name, texts in zip(_WHERE, where, strict=True)}
     frame: pd.DataFrame = pd.DataFrame(
-        [row[:4] for row in rows], columns=["step", "kind", "name", "group"], dtype=object
+        {**columns, "start_ns": optional(starts), ELAPSED: pd.Series(lasted, dtype=object)}
     )
-    frame["start_ns"] = optional(starts)
-    frame[ELAPSED] = [elapsed for _, elapsed in texts]
     return frame
+
+
+def _texts(raws: list[msgspec.Raw]) -> list[str] | None:
+    """Return the texts of values; None if one is more than a number."""
+    texts = b"\n".join(raws).decode().split("\n")  # at once: there are thousands
+    return texts if len(texts) == len(raws) else None
+
+
+def _coded(texts: list[str]) -> pd.Categorical:
+    book = Codebook()
+    codes = book.codes(texts, len(texts))
+    return tables.categorical(codes, book.values)

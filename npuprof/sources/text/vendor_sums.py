@@ -17,7 +17,7 @@ from npuprof import tables
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
 from npuprof.sources.base import Decoded
-from npuprof.sources.columns.builders import named, optional, whole_numbers
+from npuprof.sources.columns.builders import named, optional, recoded, whole_numbers
 from npuprof.sources.columns.decimals import MS_TO_NS, US_TO_NS, scaled
 from npuprof.sources.overlap import COMMUNICATION_KERNELS
 from npuprof.sources.text.csv_table import CsvTable
@@ -101,9 +101,12 @@ def add_listed_operators(decoded: Decoded) -> None:
 
 def _operators(listed: pd.DataFrame, device: int, notes: Notes) -> pd.DataFrame:
     listed = listed.reindex(columns=list(dict.fromkeys([*listed.columns, "start_ns", _ELAPSED])))
-    elapsed, timed = scaled(["" if pd.isna(text) else str(text) for text in listed[_ELAPSED]], MS_TO_NS)
+    texts = ["" if text is None or text is pd.NA else str(text) for text in listed[_ELAPSED].tolist()]  # nan is none
+    elapsed, timed = scaled(texts, MS_TO_NS)
     timed &= listed["start_ns"].notna().to_numpy() & (elapsed >= 0)
-    rows = listed[timed]
+    rows = listed if timed.all() else listed[timed]
+    name, group = (rows[column].astype("category").cat for column in ("name", "group"))
+    names = [str(text) for text in name.categories]
 
     def note(count: int) -> None:
         notes.warning(_COMMUNICATION, "an operator's step is no number; taken as absent", count)
@@ -113,9 +116,9 @@ def _operators(listed: pd.DataFrame, device: int, notes: Notes) -> pd.DataFrame:
         "start_ns": rows["start_ns"].to_numpy(np.int64),
         "duration_ns": elapsed[timed],
         "device_id": np.full(len(rows), device, np.int64),
-        "name": rows["name"],
-        "op_type": rows["name"].astype(str).map(operator_type),
-        "group": rows["group"].where(rows["group"] != "", None),
+        "name": tables.categorical(name.codes.to_numpy(), names),
+        "op_type": recoded(name.codes.to_numpy(), [operator_type(text) for text in names]),
+        "group": recoded(group.codes.to_numpy(), [str(text) for text in group.categories]),
         "step": optional(steps),
     }
     return tables.sort_by_time(tables.build("communication", columns))
