@@ -63,6 +63,8 @@ class Advice:
 
     Attributes
     ----------
+    facts
+        What the rules saw of the run.
     findings
         The finding of every rule.
     step_ns
@@ -72,7 +74,7 @@ class Advice:
     def __init__(
         self, facts: Facts, findings: list[Finding], explore: Callable[[Finding], Widget] | None = None
     ) -> None:
-        self._facts = facts
+        self.facts = facts
         self.findings = [replace(finding, explore=explore) for finding in findings]
         self.step_ns = facts.step_ns
 
@@ -134,9 +136,9 @@ class Advice:
         ]
         return {
             "version": _VERSION,
-            "simulated": self._facts.info.simulated,
+            "simulated": self.facts.info.simulated,
             "step_ns": self.step_ns,
-            "steps": len(self._facts.counted),
+            "steps": len(self.facts.counted),
             "parts_ns": self.parts(),
             "findings": findings,
         }
@@ -147,24 +149,24 @@ class Advice:
 
     def parts(self) -> dict[str, int]:
         """Return the nanoseconds of the step of median length by part, the three idle parts as one."""
-        return {name: self._facts.of_median_step(parts) for name, parts in _PARTS.items()}
+        return {name: self.facts.of_median_step(parts) for name, parts in _PARTS.items()}
 
     def idle_parts(self) -> dict[str, int]:
         """Return the nanoseconds of the three idle parts of the step of median length."""
-        return {name: self._facts.of_median_step([name]) for name in IDLE}
+        return {name: self.facts.of_median_step([name]) for name in IDLE}
 
     def headline(self) -> str:
         """Return how long a step is, and of how many steps."""
         if not self.step_ns:
             return "No step or device time: nothing can be concluded (collect with --activities cpu,npu)"
-        steps = self._facts.accounting.steps
+        steps = self.facts.accounting.steps
         if (steps["basis"] == "run").all():
             which = f"{duration(self.step_ns)} in all (the run has no steps)"
         else:
-            count, ranks = len(self._facts.counted), max(1, steps["rank"].nunique())
+            count, ranks = len(self.facts.counted), max(1, steps["rank"].nunique())
             basis = f"median of {count // ranks} steps" if count > ranks else "1 step"
             which = f"{duration(self.step_ns)} a step ({basis}{f' of {ranks} ranks' if ranks > 1 else ''})"
-        if self._facts.stacks:
+        if self.facts.stacks:
             which = which.replace(")", ", stacks on)")
         return which
 

@@ -20,6 +20,7 @@ from npuprof.errors import NpuprofError
 from npuprof.info import Info
 
 _POINT_TO_POINT = r"send|recv|receive"
+_MOST_ROWS = 10_000
 WORTH = 0.01
 """The share of a step that a cause has to take."""
 
@@ -45,6 +46,13 @@ class Member:
     accounting: Accounting
     advice: Advice
     host: int | str | None = None
+
+
+def costliest(rows: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Return the rows of a job that cost most, of millions only so many as are worth a look, in their order."""
+    most = np.sort(np.argsort(-rows[column].to_numpy(np.int64), kind="stable")[:_MOST_ROWS])
+    few: pd.DataFrame = rows.iloc[most] if len(rows) > _MOST_ROWS else rows
+    return few
 
 
 class JobFacts(Facts):

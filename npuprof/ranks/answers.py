@@ -212,10 +212,19 @@ class SetAnswers(Members, ABC):
             from npuprof.ranks.job import kernels_beside
 
             return kernels_beside(self, root_rank)
-        from npuprof.analysis.rank_blame import blame, blame_of
+        return self._blame()
 
+    def _blame(self) -> pd.DataFrame:
+        from npuprof.analysis.rank_blame import blame, blame_of
+        from npuprof.ranks.kept import keep, known, state_of
+
+        state = state_of(self)
+        if (kept := known(self, "blame", state, ("roots",))) is not None:
+            return kept[0][0]
         played = self._job()
-        return blame(self._communication()) if played is None else blame_of(played)
+        roots = blame(self._communication()) if played is None else blame_of(played)
+        keep(self, "blame", state, {"roots": roots}, {})
+        return roots
 
     def bandwidths(self) -> pd.DataFrame:
         """Return the bandwidth of each link between ranks beside that of links of its kind.
@@ -274,7 +283,7 @@ class SetAnswers(Members, ABC):
 
         Ranks that were not read stay so: their small files are enough. Where these lack, all ranks are read.
         """
-        from npuprof.ranks.overview import overview
+        from npuprof.ranks.kept_overview import overview
 
         return overview(self)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Protocol
 
 import pandas as pd
@@ -9,14 +10,19 @@ import pandas as pd
 from npuprof.analysis.rank_replay import Job
 from npuprof.info import Info
 from npuprof.profiles import Profile
+from npuprof.ranks.clocks import Boot
 from npuprof.ranks.entries import Entry
+from npuprof.ranks.scan import Scan
 from npuprof.sources.base import PartName
 
 
 class Members(Protocol):
     """The runs of a job's ranks, as :class:`npuprof.ranks.profile_set.ProfileSet` has them."""
 
+    root: Path
     _entries: list[Entry]
+    _scans: dict[PartName, Scan | None]
+    _seen: dict[PartName, Scan]
 
     @property
     def ranks(self) -> list[int]:
@@ -29,6 +35,8 @@ class Members(Protocol):
     def __len__(self) -> int: ...
 
     def __getitem__(self, rank: int) -> Profile: ...
+
+    def _boots(self) -> list[Boot | None]: ...
 
     def _communication(self) -> pd.DataFrame: ...
 

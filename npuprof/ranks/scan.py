@@ -84,7 +84,7 @@ def scan(
     columns
         The columns of a table that are asked for; by default all.
     """
-    keys = _keys(entries, part)
+    keys = keys_of(entries, part)
     if not keys:
         return None
     name = f"{' '.join((*columns, part))} of {Path(root).absolute()}"
@@ -119,7 +119,7 @@ def by_run(scanned: Scan) -> dict[int, pd.DataFrame]:
     return {row: plain.iloc[at:end] for row, at, end in zip(rows.tolist(), starts, ends, strict=True)}
 
 
-def _keys(entries: Sequence[Entry], part: PartName) -> dict[int, str]:
+def keys_of(entries: Sequence[Entry], part: PartName) -> dict[int, str]:
     """Return what changes with the files of each run that is read for its part alone, by row.
 
     Runs without a file of the part are, where they are many or other runs have one: else they are read to be kept.
@@ -167,7 +167,7 @@ def _cached(
             for number, run in old.items()
             if run["path"] in paths and run["key"] == keys[paths[run["path"]]]
         }
-        notes = {row: [_note(note) for note in old[number]["notes"]] for number, row in same.items()}
+        notes = {row: [told_of(note) for note in old[number]["notes"]] for number, row in same.items()}
         if frame.empty:
             return Scan(frame, sorted(same.values()), notes)
         numbers = frame[_ROW].to_numpy(np.int64)
@@ -194,7 +194,8 @@ def _names_as_read(column: pd.Series[Any]) -> Any:
     return tables.categorical(column.cat.codes.to_numpy(), [str(name) for name in column.cat.categories])
 
 
-def _note(note: Sequence[Any]) -> Told:
+def told_of(note: Sequence[Any]) -> Told:
+    """Return a note that was kept as JSON."""
     severity, source, message, count = note
     return str(severity), str(source), str(message), int(count)
 

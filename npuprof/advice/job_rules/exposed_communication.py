@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npuprof.advice.finding import Finding
-from npuprof.advice.job import JobFacts, JobRule
+from npuprof.advice.job import JobFacts, JobRule, costliest
 from npuprof.advice.rules.exposed_communication import ACTION, NAME
 from npuprof.advice.wording import shares_of
 from npuprof.analysis.rank_replay import recorded_moving
@@ -31,7 +31,7 @@ def check(facts: JobFacts) -> Finding:
         detail=f"without transfers a step would be {duration(gain)} shorter; moving data takes {kinds}",
         action=ACTION,
         table="waits",
-        rows=rows,
+        rows=costliest(rows, "moving_ns"),
     )
 
 

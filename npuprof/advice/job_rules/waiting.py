@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof.advice.finding import Finding
-from npuprof.advice.job import JobFacts, JobRule
+from npuprof.advice.job import JobFacts, JobRule, costliest
 from npuprof.advice.job_rules.slow_rank import as_peers, slow_ranks
 from npuprof.analysis.rank_blame import blame_of
 from npuprof.quantities import duration
@@ -42,7 +42,7 @@ def check(facts: JobFacts) -> Finding:
         action="give every rank equal work: the same batch shapes, data loading and logging on all of them",
         place=f"rank {most.index[0]}" if len(most) else "",
         table="waits",
-        rows=facts.job.rows.drop(columns="moving_ns"),
+        rows=costliest(facts.job.rows, "wait_ns").drop(columns="moving_ns"),
     )
 
 

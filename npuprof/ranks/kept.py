@@ -1,0 +1,92 @@
+"""Answers about all ranks, kept in the cache for as long as no file that they come of has changed.
+
+What they come of is small files alone: an answer about runs that were read as a whole is made anew.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache as once
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from npuprof import cache
+from npuprof.ranks.members import Members
+from npuprof.ranks.scan import Scan, keys_of, told_of
+from npuprof.sources.base import PartName
+
+_PARTS: tuple[PartName, ...] = ("communication", "step_times", "communication_matrix")
+_ROW = "row of the table"
+
+
+def state_of(runs: Members) -> str:
+    """Return what changes with the files of all ranks and with npuprof; empty where answers are not kept."""
+    entries = runs._entries
+    if any(entry.outcome is not None or entry.selection is not None or entry.run.unpacked for entry in entries):
+        return ""
+    described = [(str(entry.run.path), entry.run.source.name, repr(entry.info)) for entry in entries]
+    keys = [sorted(keys_of(entries, part).items()) for part in _PARTS]
+    if not any(keys):
+        return ""
+    plain = json.dumps([_made_by(), described, runs._boots(), keys], default=repr)
+    return sha256(plain.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+@once
+def _made_by() -> tuple[str, ...]:
+    """Return the state of the files of npuprof, another version of which may answer otherwise."""
+    files = sorted(Path(__file__).parents[1].rglob("*.py"))
+    return tuple(f"{file} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files)
+
+
+def known(runs: Members, what: str, state: str, names: tuple[str, ...] = ()) -> tuple[list[pd.DataFrame], Any] | None:
+    """Return the tables and facts of an answer to the same files; None where there is none. Notes of reading come too.
+
+    Parameters
+    ----------
+    runs, what
+        The set, and the name of the answer.
+    state
+        Of the files, see :func:`state_of`.
+    names
+        Of the tables.
+    """
+    if not state:
+        return None
+    frames, facts = [], None
+    for name in ("", *names):
+        kept = cache.load(_called(runs, what, name))
+        if kept is None or kept[1].get("state") != state:
+            return None
+        frames.append(kept[0])
+        facts = facts or kept[1]
+    try:
+        for part, (rows, notes) in (facts or {})["notes"].items():
+            runs._seen[part] = Scan(pd.DataFrame(), rows, {int(row): list(map(told_of, some)) for row, some in notes})
+    except (KeyError, TypeError, ValueError):  # not in our format
+        return None
+    return [_rows_again(frame) for frame in frames[1:]], (facts or {})["facts"]
+
+
+def keep(runs: Members, what: str, state: str, frames: Mapping[str, pd.DataFrame], facts: Mapping[str, Any]) -> None:
+    """Keep an answer, unless a file has changed since `state`, or one of them is read anew each time."""
+    if not state or state_of(runs) != state:
+        return
+    scans = {part: scanned for part, scanned in {**runs._seen, **runs._scans}.items() if scanned is not None}
+    notes = {part: (scanned.rows, list(scanned.notes.items())) for part, scanned in scans.items()}
+    for name, frame in frames.items():
+        cache.save(_called(runs, what, name), frame.rename_axis(_ROW).reset_index(), {"state": state})
+    cache.save(_called(runs, what, ""), pd.DataFrame({_ROW: []}), {"state": state, "notes": notes, "facts": facts})
+
+
+def _called(runs: Members, what: str, name: str) -> str:
+    return " ".join(filter(None, (name, what, "of", str(runs.root.absolute()))))
+
+
+def _rows_again(frame: pd.DataFrame) -> pd.DataFrame:
+    again: pd.DataFrame = frame.set_index(_ROW).rename_axis(None)
+    return again

@@ -1,0 +1,94 @@
+"""An overview of all ranks as tables and plain facts, to be kept, and made of these again."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from npuprof.advice.facts import Facts
+from npuprof.advice.finding import Finding
+from npuprof.advice.findings import Advice
+from npuprof.analysis.accounting import Accounting
+from npuprof.analysis.rank_groups import RankGroup
+from npuprof.ranks import overview as look
+from npuprof.ranks.kept import keep, known, state_of
+from npuprof.ranks.members import Members
+from npuprof.ranks.overview import Overview
+from npuprof.ranks.together import every_table
+
+_WHAT = "overview"
+_FRAMES = ("steps", "communication", "caused", "accounted", "intervals")
+_NOT_PLAIN = ("rows", "explore")
+
+
+def overview(runs: Members) -> Overview:
+    """Look at all ranks of a set; what was seen of files that have not changed is seen again."""
+    state = state_of(runs)
+    if (kept := _known(runs, state)) is not None:
+        return kept
+    made = look.overview(runs)
+    _keep(runs, made, state)
+    return made
+
+
+def _keep(runs: Members, made: Overview, state: str) -> None:
+    if made.advice is None or not state:
+        return
+    accounting = made.advice.facts.accounting
+    caused = made.caused.to_frame("wait_ns")
+    tables = (made.steps, made.communication, caused, accounting.steps, accounting.intervals)
+    shown = enumerate(one.rows for one in made.advice.findings)
+    evidence = {f"evidence {number}": rows for number, rows in shown if len(rows.columns)}
+    facts = {
+        "verdict": made.verdict,
+        "findings": [
+            {field.name: _plain(getattr(one, field.name)) for field in fields(one) if field.name not in _NOT_PLAIN}
+            for one in made.advice.findings
+        ],
+        "evidence": list(evidence),
+        "groups": [
+            [group.key, group.kind, [*map(int, group.ranks)], group.recorded, group.sends] for group in made.groups
+        ],
+        "absent": made.absent,
+        "unmeasured": dict(accounting.unmeasured),
+    }
+    keep(runs, _WHAT, state, dict(zip(_FRAMES, tables, strict=True)) | evidence, facts)
+
+
+def _known(runs: Members, state: str) -> Overview | None:
+    kept = known(runs, _WHAT, state, _FRAMES)
+    if kept is None:
+        return None
+    (steps, communication, caused, accounted, intervals), facts = kept
+    shown = known(runs, _WHAT, state, tuple(facts["evidence"]))
+    if shown is None:
+        return None
+    rows = dict(zip(facts["evidence"], shown[0], strict=True))
+    findings = [
+        Finding(**fields_of, rows=rows.get(f"evidence {number}", pd.DataFrame()))
+        for number, fields_of in enumerate(facts["findings"])
+    ]
+    info = runs._merged_info()
+    accounting = Accounting(accounted, intervals, facts["unmeasured"])
+    about = Facts(every_table({}), info, accounting)
+    groups = [
+        RankGroup(key, kind, tuple(ranks), recorded, sends) for key, kind, ranks, recorded, sends in facts["groups"]
+    ]
+    return Overview(
+        facts["verdict"],
+        Advice(about, findings),
+        steps,
+        groups,
+        communication,
+        caused["wait_ns"],
+        runs.ranks,
+        facts["absent"],
+        info,
+    )
+
+
+def _plain(value: Any) -> Any:
+    return int(value) if isinstance(value, np.integer) else value
