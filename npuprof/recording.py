@@ -11,7 +11,7 @@ import os
 import re
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -203,8 +203,17 @@ def json_metadata(key: str, value: Any) -> dict[str, Any]:
 _ELSEWHERE = "choose another directory with --output"
 
 
-def make_directory(output: Path, name: str) -> Path:
+def make_directory(output: Path, name: str, undo: ExitStack) -> Path:
     """Create the private directory of a new recording.
+
+    Parameters
+    ----------
+    output
+        Where it is created; made as well if it is missing.
+    name
+        The beginning of its name.
+    undo
+        Removes it again as long as it is empty, also after an interrupt within this function.
 
     Raises
     ------
@@ -213,10 +222,12 @@ def make_directory(output: Path, name: str) -> Path:
     """
     stamp = time.strftime("%Y%m%d_%H%M%S", time.localtime())
     label = re.sub(r"[^\w.-]+", "_", name) or "run"
+    undo.callback(atomic.remove_empty, atomic.absent(output))
     try:
         output.mkdir(mode=0o700, parents=True, exist_ok=True)
         for attempt in range(1000):
             directory = output.absolute() / f"{label}_{stamp}_{os.getpid()}_{attempt:03d}"
+            undo.callback(atomic.remove_empty, [directory])
             with suppress(FileExistsError):
                 directory.mkdir(mode=0o700)
                 return directory

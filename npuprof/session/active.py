@@ -158,8 +158,7 @@ class ActiveRun(RecordedRun):
         if _reserved and self.native:
             raise SessionBusyError(_reserved)
         self.collector.check(self._options)
-        undo.callback(atomic.remove_empty, atomic.absent(self._options.output))
-        directory = self.recording.directory = make_directory(self._options.output, self._options.name)
+        directory = self.recording.directory = make_directory(self._options.output, self._options.name, undo)
         undo.callback(shutil.rmtree, directory, ignore_errors=True)
         self.recording.versions = environment.versions()
         self.recording.raw_clock_epoch_ns = self._clock.realtime_ns() - self._clock.monotonic_raw_ns()

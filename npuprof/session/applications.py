@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from npuprof import atomic
@@ -63,12 +64,14 @@ def run_application(
     options, clock = options or Options(collector="msprof"), clock or SystemClock()
     _check(options)
     flags, ran = [str(find()), *msprof_flags.flags(options)], _command(program)
-    directory = make_directory(options.output, options.name)
-    epoch_ns = clock.realtime_ns() - clock.monotonic_raw_ns()
-    recording = _recording(directory, program, options, clock.monotonic_raw_ns() + epoch_ns)
-    if "cpu" in options.activities and echo is not None:
-        echo(_NO_STACKS)
-    msprof = MsprofProcess([*flags, f"--output={directory}", *ran], echo)
+    with ExitStack() as undo:
+        directory = make_directory(options.output, options.name, undo)
+        epoch_ns = clock.realtime_ns() - clock.monotonic_raw_ns()
+        recording = _recording(directory, program, options, clock.monotonic_raw_ns() + epoch_ns)
+        if "cpu" in options.activities and echo is not None:
+            echo(_NO_STACKS)
+        msprof = MsprofProcess([*flags, f"--output={directory}", *ran], echo)
+        undo.pop_all()
     _judge(recording, _wait(recording, msprof, timeout_s, clock, epoch_ns), msprof, timeout_s)
     recording.list_files()
     recording.write()

@@ -138,13 +138,15 @@ def test_after_an_interrupt_at_any_line_of_a_start_nothing_runs(
     # A trace may raise between a block and the release of its lock, where no signal comes.
     monkeypatch.setattr(active, "_process_lock", threading.RLock())
     sessions, options = [], Options(activities=("npu",), output=tmp_path)
+    modules = {"npuprof.session.session", "npuprof.session.active", "npuprof.recording"}
     for line in count():
         plan = schedule(wait=0, warmup=warmup, active=1)
         sessions.append(Session(options, collector=FakeCollector(), schedule=plan))
-        came = interrupted(sessions[-1].start, {"npuprof.session.session", "npuprof.session.active"}, line)
+        came = interrupted(sessions[-1].start, modules, line)
         if not came:
             break
         assert not sessions[-1].active, line
+        assert all((directory / "recording.json").is_file() for directory in tmp_path.iterdir()), line
         Session(options, collector=FakeCollector()).start().stop()
     assert line > 40
     with suppress(SessionError):

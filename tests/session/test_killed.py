@@ -69,7 +69,7 @@ def killed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 @pytest.mark.slow
 def test_the_steps_that_had_ended_are_there(killed: Profile) -> None:
     assert killed.steps["step"].tolist() == [0, 1, 2, 3]
-    assert (killed.steps["duration_ns"] >= 50_000_000).all()
+    assert (killed.steps["duration_ns"] > 0).all()
     assert killed.info.started_ns == killed.steps["start_ns"].iloc[0]
     assert killed.info.metadata == {"epochs": 4}
 
