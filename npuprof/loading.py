@@ -156,9 +156,9 @@ def _as_set(root: Path, walked: Walk[Run], selection: Selection | None, client: 
     from npuprof.ranks.profile_set import ProfileSet  # 25 ms that one run does not need
 
     try:
-        return ProfileSet(root, walked.found, [*walked.problems, *walked.left_out], selection, client)
+        return ProfileSet(root, walked.results, [*walked.problems, *walked.left_out], selection, client)
     except BaseException:
-        walked.found[0].close()
+        walked.results[0].close()
         raise
 
 
@@ -173,9 +173,9 @@ def open_path(
 ) -> Profile | ProfileSet:
     """Return a profile for one run, or a set for several; see :func:`load`."""
     root, walked, selection = _look(path, source, steps, start, end)
-    if len(walked.found) > 1:
+    if len(walked.results) > 1:
         return _as_set(root, walked, selection, client)
-    run = walked.found[0]
+    run = walked.results[0]
     try:
         decoded = decode_run(run, selection)
     except BaseException as error:

@@ -33,6 +33,18 @@ _GUIDES = {
 _HIDES = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 # The keys of the vendors' file differ by its dialect; a table has as many keys as its reader wants, each a Literal.
 _OPEN = {"edit", "Profile.by", "ProfileSet.by"}
+# What only a single run has, and where a set has it instead.
+_OF_ONE_RUN = {
+    "accounting": "breakdown(), by rank",
+    "ledger": "of one result's files: runs[rank].ledger",
+    "plot_kernel": "of one kernel: runs[rank].plot_kernel(row)",
+    "summary": "overview()",
+}
+_PARAMETERS_OF_ONE_RUN = {
+    "efficiency": {"limits": "each rank has the limits of its chip"},
+    "flamegraph": {"step": "steps of ranks are not at the same time", "thread": "ranks have no thread in common"},
+    "what_if": {"cause": "rank and balance change a job", "part": "rank and balance change a job"},
+}
 _OLD_NAMES = re.compile(r"_plot$|^export_|^(roofline|kernel_detail|communication_matrix)$")
 # What the examples take from the user's own code.
 _GIVEN = {
@@ -109,6 +121,21 @@ def test_one_convention_names_figures_and_exports() -> None:
         *("to_html", "to_parquet", "to_chrome_trace", "to_folded_stacks", "to_memory_timeline"),
         *("to_csv", "to_xlsx"),
     }
+
+
+def test_a_set_has_what_a_run_has() -> None:
+    run, job = (
+        {name: getattr(public, name) for name in dir(public) if not name.startswith("_")}
+        for public in (npuprof.Profile, npuprof.ProfileSet)
+    )
+    assert run.keys() - job.keys() == _OF_ONE_RUN.keys()
+    lacks = {
+        name: missing
+        for name in run.keys() & job.keys()
+        if inspect.isfunction(run[name])
+        and (missing := set(inspect.signature(run[name]).parameters) - set(inspect.signature(job[name]).parameters))
+    }
+    assert lacks == {name: set(reasons) for name, reasons in _PARAMETERS_OF_ONE_RUN.items()}
 
 
 def test_a_star_import_replaces_no_builtin() -> None:

@@ -141,7 +141,7 @@ def _lanes(replay: Replay, threads: Int64) -> Int64:
 
 
 def _walk(nodes: _Nodes, replay: Replay, threads: Int64) -> _Path:
-    """Go back from the end of each window to its beginning."""
+    """Walk back from the end of each window to its beginning."""
     before, reached = nodes.before.tolist(), nodes.reached.tolist()
     starts = replay.windows.starts.tolist()
     path: list[int] = []

@@ -268,7 +268,7 @@ class _Sampler:
         return full
 
     def _look_aside(self) -> None:
-        """Look on a thread of the user's."""
+        """Take a sample on a thread of the user's."""
         with suppress(Exception):  # must not surface there
             self._look()
 

@@ -21,7 +21,7 @@ Metric: TypeAlias = Literal["self_cpu_time_total", "self_npu_time_total"]
 _WEIGHTS = {"self_cpu_time_total": "self_host_ns", "self_npu_time_total": "self_device_ns"}
 _NS_PER_US = 1_000
 _PACKAGE = Path(__file__).parents[1]
-_OWN = re.compile(rf"(?:^|[/\\]){_PACKAGE.name}[/\\]([\w/\\]+\.py)\(\d+\): ")
+_OF_NPUPROF = re.compile(rf"(?:^|[/\\]){_PACKAGE.name}[/\\]([\w/\\]+\.py)\(\d+\): ")
 
 
 def folded_stacks(tables: Mapping[str, pd.DataFrame], metric: Metric = "self_cpu_time_total") -> Iterator[str]:
@@ -70,7 +70,7 @@ def _path(node: int, parents: list[int], names: list[str]) -> Iterator[str]:
 
 def _is_own(name: str) -> bool:
     """Return whether a name is a function of npuprof: ``<somewhere>/npuprof/session/session.py(240): step``."""
-    match = _OWN.search(name)
+    match = _OF_NPUPROF.search(name)
     return match is not None and (_PACKAGE / match[1]).is_file()
 
 

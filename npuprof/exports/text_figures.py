@@ -64,11 +64,11 @@ def _counters(drawn: Picture, span: int) -> Iterator[str]:
         yield _line(line.title, highest / max(line.top, 1), f"at most {values.max(initial=0):,.0f}")
 
 
-def _line(title: str, heights: Float64, told: str) -> str:
+def _line(title: str, heights: Float64, text: str) -> str:
     # What is there at all is seen: a column is empty only where nothing is.
     levels = np.where(heights > 0, np.clip(np.rint(heights * (len(_HEIGHTS) - 1)), 1, len(_HEIGHTS) - 1), 0)
     strip = "".join(_HEIGHTS[level] for level in levels.astype(np.int64).tolist())
-    return f"{printable(title, _TITLE):<{_TITLE}} |{strip}| {told}"
+    return f"{printable(title, _TITLE):<{_TITLE}} |{strip}| {text}"
 
 
 def flamegraph_text(tables: Mapping[str, pd.DataFrame], weight: Weight) -> str:

@@ -12,7 +12,7 @@ from npuprof.figures.chart import label
 from npuprof.figures.colours import FAINT, FOREGROUND, MODEBAR
 from npuprof.flame.fold import Root, fold
 from npuprof.flame.scope import Scope, scoped
-from npuprof.flame.search import Found, found_in, matching, path_called
+from npuprof.flame.search import FrameMatches, matches_in, matching, path_called
 from npuprof.flame.tree import Weight as Weight  # the figure's argument
 from npuprof.flame.tree import merged_calls
 from npuprof.flame.view import MATCH, TITLES, Picture, scope_text
@@ -77,7 +77,7 @@ def flamegraph(
     matches = matching(calls, search, regex=regex)
     frames = fold(calls, sums[weight], top, max_nodes)
     picture = Picture(calls, sums, weight, scope, top, frames)
-    hits = found_in(calls, sums[weight], top, frames, matches) if search else None
+    hits = matches_in(calls, sums[weight], top, frames, matches) if search else None
     return _figure(picture, info, orientation, search, hits, longest_name)
 
 
@@ -90,7 +90,7 @@ def _check_arguments(weight: str, orientation: str, max_nodes: int) -> None:
 
 
 def _figure(
-    picture: Picture, info: Info, orientation: Orientation, search: str, hits: Found | None, longest_name: int
+    picture: Picture, info: Info, orientation: Orientation, search: str, hits: FrameMatches | None, longest_name: int
 ) -> go.Figure:
     import plotly.graph_objects as go
 
@@ -101,7 +101,7 @@ def _figure(
     return figure
 
 
-def _trace(go: Any, picture: Picture, orientation: Orientation, hits: Found | None, longest_name: int) -> Any:
+def _trace(go: Any, picture: Picture, orientation: Orientation, hits: FrameMatches | None, longest_name: int) -> Any:
     frames = picture.frames
     rows = range(len(frames))
     ids = ["all", *(str(row - 1) for row in rows[1:])]
@@ -130,7 +130,7 @@ def _trace(go: Any, picture: Picture, orientation: Orientation, hits: Found | No
     )
 
 
-def _layout(info: Info, picture: Picture, search: str, hits: Found | None, longest_name: int) -> dict[str, Any]:
+def _layout(info: Info, picture: Picture, search: str, hits: FrameMatches | None, longest_name: int) -> dict[str, Any]:
     parts = ["Flame graph", TITLES[picture.weight], scope_text(picture.scope)]
     if picture.root.path >= 0:
         parts.append(label(picture.name(0), longest_name))
@@ -138,7 +138,7 @@ def _layout(info: Info, picture: Picture, search: str, hits: Found | None, longe
         parts.append("<b>simulated NPU</b>")
     title = " · ".join(part for part in parts if part)
     if hits is not None:
-        title += f"<br><sub>{label(search, longest_name)}: {picture.found(hits)}</sub>"
+        title += f"<br><sub>{label(search, longest_name)}: {picture.match_text(hits)}</sub>"
     top = _TITLE_PIXELS + (_LINE_PIXELS if hits is not None else 0)
     any_width = bool(picture.frames.total[0])
     levels = min(int(picture.frames.depth.max()) + 1, _LEVELS) if any_width else 4

@@ -34,7 +34,7 @@ class Frames:
         The path of each frame; of a folded frame that of the caller, and -1 at the top.
     above
         The frame above; -1 for the root.
-    total, own
+    total, exclusive
         The amount with and without callees. The totals of the frames below and the self amount add up exactly.
     folded
         The number of callees in a folded frame; 0 for others.
@@ -44,7 +44,7 @@ class Frames:
     above: Int64
     depth: Int64
     total: Int64
-    own: Int64
+    exclusive: Int64
     folded: Int64
 
     def __len__(self) -> int:
@@ -69,9 +69,9 @@ class Frames:
 def amount(sums: Sums, root: Root) -> tuple[int, int]:
     """Return the total and the self amount of the root."""
     if root.path < 0:
-        whole, self_amount = int(sums.own.sum()), 0
+        whole, self_amount = int(sums.exclusive.sum()), 0
     else:
-        whole, self_amount = int(sums.total[root.path]), int(sums.own[root.path])
+        whole, self_amount = int(sums.total[root.path]), int(sums.exclusive[root.path])
     if not root.without:
         return whole, self_amount
     return whole - self_amount - int(sums.total[np.array(root.without)].sum()), 0
@@ -108,7 +108,10 @@ def fold(calls: MergedCalls, sums: Sums, root: Root, most: int, levels: int | No
     ranked, above, callees = ranked[:kept], above[:kept], callees[: kept + 1]
     total, self_amount = amount(sums, root)
     path = np.concatenate([[root.path], ranked])
-    totals, owns = np.concatenate([[total], sums.total[ranked]]), np.concatenate([[self_amount], sums.own[ranked]])
+    totals, owns = (
+        np.concatenate([[total], sums.total[ranked]]),
+        np.concatenate([[self_amount], sums.exclusive[ranked]]),
+    )
     depth = _depths(above)
     rest = callees - np.bincount(above, minlength=kept + 1)
     left = totals - owns
@@ -119,7 +122,7 @@ def fold(calls: MergedCalls, sums: Sums, root: Root, most: int, levels: int | No
         above=np.concatenate([[-1], above, folders]),
         depth=np.concatenate([depth, depth[folders] + 1]),
         total=np.concatenate([totals, left[folders]]),
-        own=np.concatenate([owns, np.zeros(len(folders), np.int64)]),
+        exclusive=np.concatenate([owns, np.zeros(len(folders), np.int64)]),
         folded=np.concatenate([np.zeros(kept + 1, np.int64), rest[folders]]),
     )
 

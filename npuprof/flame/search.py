@@ -19,7 +19,7 @@ _MOST_LISTED, _LONGEST_LISTED = 5, 60
 
 
 @dataclass(frozen=True)
-class Found:
+class FrameMatches:
     """The matches of a search in a view.
 
     Attributes
@@ -56,7 +56,7 @@ def matching(calls: MergedCalls, text: str, *, regex: bool = False) -> Bools:
     return np.array([folded in name.upper() for name in names], bool)[calls.label]
 
 
-def found_in(calls: MergedCalls, sums: Sums, root: Root, frames: Frames, matches: Bools) -> Found:
+def matches_in(calls: MergedCalls, sums: Sums, root: Root, frames: Frames, matches: Bools) -> FrameMatches:
     """Return the matches within a view."""
     low, below = inside(calls, root)
     high = low + len(below)
@@ -68,7 +68,7 @@ def found_in(calls: MergedCalls, sums: Sums, root: Root, frames: Frames, matches
     shown[0] = is_root
     itself = (frames.folded == 0) & (np.arange(len(frames)) > 0)
     shown[itself] = lit[frames.path[itself] - low]
-    return Found(len(paths) + is_root, total, shown | _hidden(calls, frames, low, lit))
+    return FrameMatches(len(paths) + is_root, total, shown | _hidden(calls, frames, low, lit))
 
 
 def path_called(calls: MergedCalls, sums: Sums, names: str | Sequence[str]) -> int:

@@ -14,7 +14,7 @@ from npuprof.errors import OptionsError
 from npuprof.flame.figure import Orientation
 from npuprof.flame.fold import Root, fold, rest_of
 from npuprof.flame.scope import Scope, scoped, steps, threads
-from npuprof.flame.search import Found, found_in, matching
+from npuprof.flame.search import FrameMatches, matches_in, matching
 from npuprof.flame.tree import MergedCalls, Sums, Weight, merged_calls
 from npuprof.flame.view import Picture
 from npuprof.info import Info
@@ -64,7 +64,7 @@ class FlameGraph(Observable):
         self._matches: npt.NDArray[np.bool_] | None = None
         self._sums: dict[Scope, dict[Weight, Sums]] = {}
         self._picture: Picture | None = None
-        self._found: Found | None = None
+        self._frame_matches: FrameMatches | None = None
 
     @cached_property
     def calls(self) -> MergedCalls:
@@ -79,14 +79,16 @@ class FlameGraph(Observable):
             self._picture = Picture(self.calls, sums, self.weight, self.scope, self.root, frames)
         return self._picture
 
-    def found(self) -> Found | None:
+    def frame_matches(self) -> FrameMatches | None:
         """Return the matches within the view; None without a search."""
         if self._matches is None:
             return None
         picture = self.picture()
-        if self._found is None:
-            self._found = found_in(self.calls, picture.sums[self.weight], self.root, picture.frames, self._matches)
-        return self._found
+        if self._frame_matches is None:
+            self._frame_matches = matches_in(
+                self.calls, picture.sums[self.weight], self.root, picture.frames, self._matches
+            )
+        return self._frame_matches
 
     def path(self) -> list[str]:
         """Return the names from the outermost call to the root, not escaped; empty for the whole tree."""
@@ -159,7 +161,7 @@ class FlameGraph(Observable):
         OptionsError
             If the regular expression is invalid; the highlights are removed.
         """
-        self.text, self.regex, self._matches, self._found = "", regex, None, None
+        self.text, self.regex, self._matches, self._frame_matches = "", regex, None, None
         try:
             if text:
                 self._matches = matching(self.calls, text, regex=regex)
@@ -194,11 +196,11 @@ class FlameGraph(Observable):
 
     def next_match(self, by: int = 1) -> None:
         """Move the cursor to the next match, level by level, and from the last to the first."""
-        found, frames = self.found(), self.picture().frames
-        if found is None or not found.lit.any():
+        hits, frames = self.frame_matches(), self.picture().frames
+        if hits is None or not hits.lit.any():
             return
         order = np.lexsort((frames.left, frames.depth))
-        lit = order[found.lit[order]]
+        lit = order[hits.lit[order]]
         rank = np.empty(len(order), np.int64)
         rank[order] = np.arange(len(order))
         here = rank[self.cursor]
@@ -226,7 +228,7 @@ class FlameGraph(Observable):
         self._set_root(Root(path))
 
     def _set_root(self, root: Root) -> None:
-        self.root, self.cursor, self._picture, self._found = root, 0, None, None
+        self.root, self.cursor, self._picture, self._frame_matches = root, 0, None, None
         self._notify()
 
 

@@ -53,7 +53,7 @@ def call_tree(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     tree = tree.assign(parent=calls.parent, depth=calls.depth)[["parent", "depth", "layer", "name"]]
     sums = calls.whole(tables)
     for weight, (self_column, _) in COLUMNS.items():
-        tree[self_column] = sums[weight].own
+        tree[self_column] = sums[weight].exclusive
     for weight, (_, total_column) in COLUMNS.items():
         tree[total_column] = sums[weight].total
     return tree
@@ -71,7 +71,7 @@ class Sums:
         Number of callees with weight. The last element, one more than the paths, counts paths at the top.
     """
 
-    own: Int64
+    exclusive: Int64
     total: Int64
     callees: Int64
 

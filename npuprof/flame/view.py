@@ -14,7 +14,7 @@ from npuprof.figures.chart import label
 from npuprof.figures.colours import FAINT, FAMILIES, FOREGROUND, device_family, shade
 from npuprof.flame.fold import Frames, Root
 from npuprof.flame.scope import Scope
-from npuprof.flame.search import Found
+from npuprof.flame.search import FrameMatches
 from npuprof.flame.tree import MergedCalls, Sums, Weight
 from npuprof.quantities import count as count_text
 from npuprof.quantities import duration as duration_text
@@ -53,7 +53,7 @@ class Picture:
     @property
     def whole(self) -> int:
         """The weight of the whole scope."""
-        return int(self.sums[self.weight].own.sum())
+        return int(self.sums[self.weight].exclusive.sum())
 
     def name(self, frame: int) -> str:
         """Return a frame's name, not escaped."""
@@ -84,12 +84,12 @@ class Picture:
             path = int(frames.path[frame])
             lines = [
                 f"{key} {duration_text(int(self.sums[key].total[path]))}"
-                f", {duration_text(int(self.sums[key].own[path]))} self"
+                f", {duration_text(int(self.sums[key].exclusive[path]))} self"
                 for key in _TIMES
                 if key == self.weight or self.sums[key].total[path]
             ]
             count = self.sums["count"]
-            called = int(count.own[path])
+            called = int(count.exclusive[path])
             kind, word = _LAYER_WORDS[layer]
             many = ("es" if word == "launch" else "s") if called != 1 else ""
             below = f", {count_text(int(count.total[path]))} with all below" if self.weight == "count" else ""
@@ -105,7 +105,7 @@ class Picture:
         """Return a frame's name, escaped, and its facts."""
         return "<br>".join([f"<b>{label(self.name(frame), longest)}</b>", *self.facts(frame)])
 
-    def found(self, matches: Found) -> str:
+    def match_text(self, matches: FrameMatches) -> str:
         """Return the number of matches and their share, without text from the recording."""
         if not matches.frames:
             return "no match"
@@ -184,7 +184,7 @@ class FlameColumns:
         return arrays + sum(_bytes(text) for text in (*self.names, *facts))
 
 
-def flame_columns(picture: Picture, matches: Found | None) -> FlameColumns:
+def flame_columns(picture: Picture, matches: FrameMatches | None) -> FlameColumns:
     """Return the frames of a view; all are lit without a search."""
     frames = picture.frames
     count = len(frames)

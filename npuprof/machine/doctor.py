@@ -53,7 +53,7 @@ class FrontEnd:
 
 
 @dataclass(frozen=True)
-class Found:
+class FrontEndState:
     """The state of a front end, with details and what to do."""
 
     name: str
@@ -66,32 +66,32 @@ _ACL_PROBE = """
 import acl
 assert hasattr(acl, "prof"), f"the module acl at {getattr(acl, '__file__', '?')} is not pyACL: it has no acl.prof"
 count, code = acl.rt.get_device_count()
-tell(devices=count, code=code, place=getattr(acl, "__file__", "?"),
+report(devices=count, code=code, place=getattr(acl, "__file__", "?"),
      chip=str(acl.get_soc_name()) if hasattr(acl, "get_soc_name") else "")
 """
 _TORCH_NPU_PROBE = """
 import torch, torch_npu, torch_npu.profiler
 count = torch_npu.npu.device_count()
-tell(devices=count, torch=torch.__version__, torch_npu=torch_npu.__version__,
+report(devices=count, torch=torch.__version__, torch_npu=torch_npu.__version__,
      chip=torch_npu.npu.get_device_name(0) if count else "")
 """
 _MINDSPORE_PROBE = """
 import mindspore, mindspore.profiler
-tell(mindspore=mindspore.__version__, target=mindspore.get_context("device_target"))
+report(mindspore=mindspore.__version__, target=mindspore.get_context("device_target"))
 """
 _TENSORFLOW_PROBE = """
 import importlib.util, tensorflow
 adapter = next(name for name in ("npu_device", "npu_bridge") if importlib.util.find_spec(name))
 importlib.import_module(adapter)
-tell(tensorflow=tensorflow.__version__, adapter=adapter)
+report(tensorflow=tensorflow.__version__, adapter=adapter)
 """
 _KINETO_PROBE = """
 import torch, torch.profiler
-tell(torch=torch.__version__, gpus=torch.cuda.device_count() if torch.cuda.is_available() else 0)
+report(torch=torch.__version__, gpus=torch.cuda.device_count() if torch.cuda.is_available() else 0)
 """
 _PROLOGUE = f"""
 import importlib, json
-def tell(**facts):
+def report(**facts):
     print({_MARK!r} + json.dumps(facts), flush=True)
 """
 
@@ -116,17 +116,17 @@ FRONT_ENDS: tuple[FrontEnd, ...] = (
 )
 
 
-def look() -> list[Found]:
+def look() -> list[FrontEndState]:
     """Check every front end; installed ones are probed concurrently."""
     with ThreadPoolExecutor(4) as pool:
         by_name = {result.name: result for result in pool.map(_look_at, FRONT_ENDS)}
     by_name["msprof"] = _msprof()
-    by_name["simulator"] = Found("simulator", "ok", "the embedded simulated NPU; its times are estimates", {})
+    by_name["simulator"] = FrontEndState("simulator", "ok", "the embedded simulated NPU; its times are estimates", {})
     order = ("acl", "torch_npu", "mindspore", "tensorflow", "msprof", "kineto", "simulator")
     return [by_name[name] for name in order]
 
 
-def _look_at(front_end: FrontEnd) -> Found:
+def _look_at(front_end: FrontEnd) -> FrontEndState:
     missing = [
         " or ".join(names)
         for needed in front_end.modules
@@ -134,16 +134,16 @@ def _look_at(front_end: FrontEnd) -> Found:
     ]
     versions = {name: version for name in front_end.distributions if (version := _version(name))}
     if missing:
-        return Found(front_end.name, "absent", f"no module {', '.join(missing)}: {front_end.get}", versions)
+        return FrontEndState(front_end.name, "absent", f"no module {', '.join(missing)}: {front_end.get}", versions)
     facts, error = run_probe(front_end.probe)
     if error:
-        return Found(front_end.name, "problem", f"it cannot be used ({error}): {front_end.get}", versions)
+        return FrontEndState(front_end.name, "problem", f"it cannot be used ({error}): {front_end.get}", versions)
     seen = ", ".join(f"{name} {value}" for name, value in facts.items() if value not in ("", None))
     if facts.get("devices") == 0 or facts.get("code"):
-        return Found(
+        return FrontEndState(
             front_end.name, "problem", f"{seen}: no NPU is seen; check `npu-smi info`, ASCEND_RT_VISIBLE_DEVICES", facts
         )
-    return Found(front_end.name, "ok", seen, {**versions, **facts})
+    return FrontEndState(front_end.name, "ok", seen, {**versions, **facts})
 
 
 def run_probe(program: str, timeout_s: float = _PROBE_S) -> tuple[dict[str, Any], str]:
@@ -190,22 +190,24 @@ def _version(distribution: str) -> str:
         return ""
 
 
-def _msprof() -> Found:
+def _msprof() -> FrontEndState:
     tool = cann.msprof()
     if tool is None:
-        return Found("msprof", "absent", f"no msprof on PATH or in ASCEND_HOME_PATH: {_CANN}", {})
+        return FrontEndState("msprof", "absent", f"no msprof on PATH or in ASCEND_HOME_PATH: {_CANN}", {})
     facts = {"place": str(tool), "cann": cann.toolkit_version()}
     try:
         done = subprocess.run(  # noqa: S603 - the vendor's tool, asked for its help
             [str(tool), "--help"], capture_output=True, stdin=subprocess.DEVNULL, timeout=_PROBE_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return Found("msprof", "problem", f"{tool} does not run ({error}): {_CANN}", facts)
+        return FrontEndState("msprof", "problem", f"{tool} does not run ({error}): {_CANN}", facts)
     if done.returncode:
-        return Found("msprof", "problem", f"`{tool} --help` ended with status {done.returncode}: {_CANN}", facts)
+        return FrontEndState(
+            "msprof", "problem", f"`{tool} --help` ended with status {done.returncode}: {_CANN}", facts
+        )
     ready = os.environ.get("PROFILING_MODE") == "dynamic"
     attaching = "attaches to this process" if ready else "attaches to processes started with PROFILING_MODE=dynamic"
-    return Found("msprof", "ok", f"{tool}; {attaching}, and runs scripts (npuprof run)", facts)
+    return FrontEndState("msprof", "ok", f"{tool}; {attaching}, and runs scripts (npuprof run)", facts)
 
 
 _LOW_DISK_BYTES = 1 << 30  # a minute of training at level 2 fills about that much
@@ -293,7 +295,7 @@ def _disk(output: Path) -> Finding:
 
 
 def _cache() -> Finding:
-    """Tell where copies of what was read of many ranks lie, how large they are, and how to remove them."""
+    """Return the place and size of the cache of many ranks, and how to clear it."""
     used = f"{cache.directory()} holds {size(cache.size_bytes())} of at most {size(cache.MOST_BYTES)}"
     return Finding("cache", "ok", f"{used}: copies of small files of ranks; `rm -r {cache.directory()}` clears it")
 

@@ -16,7 +16,7 @@ import pandas as pd
 
 from npuprof import cache
 from npuprof.ranks.members import Members
-from npuprof.ranks.scan import Scan, keys_of, told_of
+from npuprof.ranks.scan import Scan, keys_of, note_row
 from npuprof.sources.base import PartName
 
 _PARTS: tuple[PartName, ...] = ("communication", "step_times", "communication_matrix")
@@ -66,7 +66,7 @@ def known(runs: Members, what: str, state: str, names: tuple[str, ...] = ()) -> 
         facts = facts or kept[1]
     try:
         for part, (rows, notes) in (facts or {})["notes"].items():
-            runs._seen[part] = Scan(pd.DataFrame(), rows, {int(row): list(map(told_of, some)) for row, some in notes})
+            runs._seen[part] = Scan(pd.DataFrame(), rows, {int(row): list(map(note_row, some)) for row, some in notes})
     except (KeyError, TypeError, ValueError):  # not in our format
         return None
     return [_rows_again(frame) for frame in frames[1:]], (facts or {})["facts"]

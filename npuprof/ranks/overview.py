@@ -97,7 +97,7 @@ class Overview:
 
 
 def overview(runs: Members) -> Overview:
-    """Look at all ranks of a set."""
+    """Return the overview of all ranks of a set."""
     info = runs._merged_info()
     steps = ranks_by_step(runs._step_parts(newest=True))
     try:

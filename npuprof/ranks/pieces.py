@@ -17,7 +17,7 @@ from npuprof.sources.decoding import decode_run
 from npuprof.sources.detect import Run
 from npuprof.sources.registry import source_named
 
-Told: TypeAlias = tuple[str, str, str, int]
+NoteRow: TypeAlias = tuple[str, str, str, int]
 """A note: severity, source, message and count."""
 
 MATRIX = "communication_matrix"
@@ -39,7 +39,7 @@ class Piece:
     """A part of a run: rows, notes, and the key of its files, which is empty if they changed while they were read."""
 
     frame: pd.DataFrame
-    notes: list[Told]
+    notes: list[NoteRow]
     key: str
 
 

@@ -16,9 +16,9 @@ from npuprof.ranks.entries import Entry
 from npuprof.ranks.executors import Work, spread
 from npuprof.ranks.pieces import (
     MATRIX,
+    NoteRow,
     Piece,
     PieceTask,
-    Told,
     has_small_files,
     key_of,
     lost_piece,
@@ -59,7 +59,7 @@ class Scan:
 
     frame: pd.DataFrame
     rows: list[int]
-    notes: dict[int, list[Told]] = field(default_factory=dict)
+    notes: dict[int, list[NoteRow]] = field(default_factory=dict)
 
 
 def scan(
@@ -167,7 +167,7 @@ def _cached(
             for number, run in old.items()
             if run["path"] in paths and run["key"] == keys[paths[run["path"]]]
         }
-        notes = {row: [told_of(note) for note in old[number]["notes"]] for number, row in same.items()}
+        notes = {row: [note_row(note) for note in old[number]["notes"]] for number, row in same.items()}
         if frame.empty:
             return Scan(frame, sorted(same.values()), notes)
         numbers = frame[_ROW].to_numpy(np.int64)
@@ -194,7 +194,7 @@ def _names_as_read(column: pd.Series[Any]) -> Any:
     return tables.categorical(column.cat.codes.to_numpy(), [str(name) for name in column.cat.categories])
 
 
-def told_of(note: Sequence[Any]) -> Told:
+def note_row(note: Sequence[Any]) -> NoteRow:
     """Return a note that was kept as JSON."""
     severity, source, message, count = note
     return str(severity), str(source), str(message), int(count)

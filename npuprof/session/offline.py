@@ -151,7 +151,7 @@ def _selection_of(tables: Path) -> Selected | None:
     from npuprof.sources.detect import detect
 
     try:
-        return detect(tables).found[0].describe().selection
+        return detect(tables).results[0].describe().selection
     except (NpuprofError, OSError):
         return None
 

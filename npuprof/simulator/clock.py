@@ -48,13 +48,13 @@ class EmulationClock:
     # -- the clock -----------------------------------------------------------------------------------------
 
     def realtime_ns(self) -> int:
-        """Nanoseconds of the UTC epoch."""
+        """Return nanoseconds of the UTC epoch."""
         with self._lock:
             epoch_ns = min((_reading(self._system) for _ in range(_READINGS)), key=lambda reading: reading[0])
             return self.monotonic_raw_ns() + epoch_ns[2] - epoch_ns[1]
 
     def monotonic_raw_ns(self) -> int:
-        """Nanoseconds of a clock that never steps back."""
+        """Return nanoseconds of a clock that never steps back."""
         with self._lock:
             return self._stands_at_ns if self._emulating else self._system.monotonic_raw_ns() - self._behind_ns
 
@@ -226,11 +226,11 @@ class VirtualClock:
         self._now_ns = -(-now_ns // 1000) * 1000
 
     def realtime_ns(self) -> int:
-        """Nanoseconds of the UTC epoch."""
+        """Return nanoseconds of the UTC epoch."""
         return self._now_ns + self._epoch_ns
 
     def monotonic_raw_ns(self) -> int:
-        """Nanoseconds of a clock that never steps."""
+        """Return nanoseconds of a clock that never steps."""
         return self._now_ns
 
     def sleep_until_ns(self, monotonic_raw_ns: int) -> None:
@@ -249,11 +249,11 @@ class FrozenClock:
         self._realtime_ns, self._monotonic_ns = clock.realtime_ns(), clock.monotonic_raw_ns()
 
     def realtime_ns(self) -> int:
-        """Nanoseconds of the UTC epoch."""
+        """Return nanoseconds of the UTC epoch."""
         return self._realtime_ns
 
     def monotonic_raw_ns(self) -> int:
-        """Nanoseconds of a clock that never steps."""
+        """Return nanoseconds of a clock that never steps."""
         return self._monotonic_ns
 
     def sleep_until_ns(self, monotonic_raw_ns: int) -> None:

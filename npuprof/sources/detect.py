@@ -124,7 +124,7 @@ def _detect_unpacked(unpacked: Unpacked, preferred: Preference) -> Walk[Run]:
     except BaseException:
         unpacked.remove()
         raise
-    runs = [replace(run, unpacked=unpacked) for run in below.found]
+    runs = [replace(run, unpacked=unpacked) for run in below.results]
     problems, left_out = ([unpacked.named(text) for text in texts] for texts in (below.problems, below.left_out))
     return Walk(runs, problems, left_out + unpacked.left_out)
 
@@ -134,9 +134,11 @@ def _detect(path: Path, preferred: Preference) -> Walk[Run]:
         # The files of a cluster's analysis may have been copied beside the runs.
         beside = _below(path, preferred) if runs[0].source.of_many_runs else Walk[Run]()
         loose = runs[0].source.only_given and path.is_dir()
-        return Walk([*runs, *beside.found], beside.problems, _untouched(packed_in(path)) if loose else beside.left_out)
+        return Walk(
+            [*runs, *beside.results], beside.problems, _untouched(packed_in(path)) if loose else beside.left_out
+        )
     below = _below(path, preferred)
-    if below.found:
+    if below.results:
         return below
     raise SourceError(
         f"{path} holds {_WANTED[preferred]}: give it a recording of npuprof, a PROF_* directory, "
@@ -159,7 +161,7 @@ def _below(path: Path, preferred: Preference) -> Walk[Run]:
         return runs
 
     below = walk(path, look, lambda run: not run.source.of_many_runs)
-    for run in below.found:
+    for run in below.results:
         if run.source.of_many_runs and _first(
             run.path, [source for source in sources_for(preferred) if source.only_given]
         ):

@@ -113,7 +113,7 @@ class Timeline(Observable):
         self.matches: Matches | None = None
         self._match = -1
         self._related: tuple[int, Arrows] | None = None
-        self._found: Int64 = np.zeros(0, np.int64)
+        self._matched: Int64 = np.zeros(0, np.int64)
 
     def _whole(self) -> tuple[int, int]:
         spans = [self._index.span] if self._index.span else []
@@ -140,7 +140,7 @@ class Timeline(Observable):
             shown[[lane for lane in lanes if 0 <= lane < len(shown)]] = True
         most = max(most, len(self._index.lanes))
         bars = self._index.within(start_ns, end_ns, pixels=pixels, most=most, shown=shown)
-        lit = None if self.matches is None else self._index.held(bars, self._found) > 0
+        lit = None if self.matches is None else self._index.held(bars, self._matched) > 0
         exact = len(bars) == self._index.elements_within(start_ns, end_ns, shown)
         return Answer(start_ns, end_ns, columns(bars, self.labels, self.origin, lit), exact)
 
@@ -243,7 +243,7 @@ class Timeline(Observable):
             self.select(effect)
 
     def jump(self, to: str) -> str:
-        """Go to the longest kernel, the longest gap of the device, a slice of the same name, or a step.
+        """Select the longest kernel, the longest gap of the device, a slice of the same name, or a step.
 
         Parameters
         ----------
@@ -334,7 +334,7 @@ class Timeline(Observable):
 
     def _light(self, matches: Matches | None) -> None:
         self.matches, self._match = matches, -1
-        self._found = self._index.elements_of(matches.slices) if matches is not None else np.zeros(0, np.int64)
+        self._matched = self._index.elements_of(matches.slices) if matches is not None else np.zeros(0, np.int64)
         self._notify()
 
     def _element(self, number: int) -> int:

@@ -122,7 +122,7 @@ MINDSPORE_CPU = Workload("MindSpore on the CPU", _mindspore, operators=_PRODUCTS
 TENSORFLOW = Workload("TensorFlow", _tensorflow, kernels=_PRODUCTS)
 COPIES = Workload("pyACL copies", _copies, tasks={"MEMCPY": STEPS})
 
-_OWN = {"simulator": SIMULATED, "torch_npu": TORCH_NPU, "mindspore": MINDSPORE, "tensorflow": TENSORFLOW}
+_BY_COLLECTOR = {"simulator": SIMULATED, "torch_npu": TORCH_NPU, "mindspore": MINDSPORE, "tensorflow": TENSORFLOW}
 
 # Where there are operators of a framework, its own stacks take the place of sampled ones.
 _SPECIAL: Mapping[str, Mapping[str, Any]] = {
@@ -138,8 +138,8 @@ def choose(collector: str) -> Workload:
         return TORCH_CPU
     if collector == "mindspore" and import_module("mindspore").get_context("device_target") == "CPU":
         return MINDSPORE_CPU
-    if collector in _OWN:
-        return _OWN[collector]
+    if collector in _BY_COLLECTOR:
+        return _BY_COLLECTOR[collector]
     for module, workload in (("torch_npu", TORCH_NPU), ("mindspore", MINDSPORE)):
         if importlib.util.find_spec(module) is not None:
             return workload

@@ -24,11 +24,11 @@ def check(frames: Frames, most: int) -> None:
         if frames.folded[frame]:
             assert not len(callees)
         else:
-            assert frames.own[frame] + frames.total[callees].sum() == frames.total[frame]
+            assert frames.exclusive[frame] + frames.total[callees].sum() == frames.total[frame]
         itself = callees[frames.folded[callees] == 0]
         assert len(callees) - len(itself) <= 1
         assert (np.diff(frames.total[itself]) <= 0).all()
-    assert frames.own.sum() + frames.total[frames.folded > 0].sum() == frames.total[0]
+    assert frames.exclusive.sum() + frames.total[frames.folded > 0].sum() == frames.total[0]
 
 
 @pytest.mark.slow
@@ -44,7 +44,7 @@ def test_own_shares_and_folded_frames_add_up_to_the_root(
 
     check(frames, most)
     paths = below(calls, root)
-    assert frames.total[0] == sum(sums.own[paths]) + (sums.own[root.path] if root.path >= 0 else 0)
+    assert frames.total[0] == sum(sums.exclusive[paths]) + (sums.exclusive[root.path] if root.path >= 0 else 0)
     shown = frames.path[1:][frames.folded[1:] == 0].tolist()
     assert len(set(shown)) == len(shown)
     assert set(shown) <= {one for one in paths if sums.total[one] > 0}
@@ -92,7 +92,7 @@ def test_a_run_balances_whatever_is_folded(weight: str, most: int) -> None:
     frames = fold(calls, sums, Root(), most)
 
     check(frames, most)
-    assert frames.total[0] == sums.own.sum()
+    assert frames.total[0] == sums.exclusive.sum()
     assert (frames.folded > 0).any() == (len(frames) < (sums.total > 0).sum() + 1)
 
 

@@ -24,8 +24,8 @@ def test_steps_add_up_to_the_run() -> None:
     parts = [scoped(calls, run, Scope(step=step)) for step in steps(run)]
 
     for weight in COLUMNS:
-        own = np.sum([part[weight].own for part in parts], axis=0)
-        outside = whole[weight].own - own
+        own = np.sum([part[weight].exclusive for part in parts], axis=0)
+        outside = whole[weight].exclusive - own
         # The run's Python calls begin a microsecond before its first step and end one after its last.
         assert outside.sum() == {"host": 2_000, "device": 0, "count": 4}[weight]
 
@@ -37,7 +37,7 @@ def test_host_threads_add_up_to_the_run() -> None:
     parts = [scoped(calls, run, Scope(thread=thread)) for thread in threads(run)]
 
     for weight in COLUMNS:
-        assert (np.sum([part[weight].own for part in parts], axis=0) == calls.whole(run)[weight].own).all()
+        assert (np.sum([part[weight].exclusive for part in parts], axis=0) == calls.whole(run)[weight].exclusive).all()
 
 
 def test_a_call_counts_for_the_part_of_its_time_that_lies_in_the_step() -> None:
@@ -68,8 +68,8 @@ def test_a_kernel_belongs_to_its_recorded_step_or_that_of_its_launch() -> None:
     )
     calls = merged_calls(run)
 
-    assert scoped(calls, run, Scope(step=1))["device"].own.sum() == 110
-    assert scoped(calls, run, Scope(step=2))["device"].own.sum() == 1
+    assert scoped(calls, run, Scope(step=1))["device"].exclusive.sum() == 110
+    assert scoped(calls, run, Scope(step=2))["device"].exclusive.sum() == 1
 
 
 def test_steps_known_from_kernels_alone_are_offered() -> None:
@@ -77,7 +77,7 @@ def test_steps_known_from_kernels_alone_are_offered() -> None:
     run = factories.all_tables(kernels=kernels)
 
     assert steps(run) == [7]
-    assert scoped(merged_calls(run), run, Scope(step=7))["count"].own.sum() == 1
+    assert scoped(merged_calls(run), run, Scope(step=7))["count"].exclusive.sum() == 1
 
 
 @pytest.mark.slow
@@ -110,7 +110,7 @@ def test_a_step_of_a_thread_is_both() -> None:
 
     operators = run["operators"]
     begun = operators[(operators["thread_id"] == 101) & operators["start_ns"].between(*_span(run["steps"], 1))]
-    assert both.own.sum() == 3 * len(begun)
+    assert both.exclusive.sum() == 3 * len(begun)
 
 
 def test_what_the_run_does_not_have_is_refused_with_what_it_has() -> None:
@@ -141,24 +141,26 @@ def test_any_calls_split_at_a_moment_keep_their_time(calls_given: list[tuple[int
     parts = [scoped(calls, run, Scope(step=step)) for step in (1, 2)]
 
     whole = calls.whole(run)
-    assert (parts[0]["count"].own + parts[1]["count"].own == whole["count"].own).all()
-    assert (parts[0]["host"].own + parts[1]["host"].own >= whole["host"].own).all()  # equal where calls do not cross
+    assert (parts[0]["count"].exclusive + parts[1]["count"].exclusive == whole["count"].exclusive).all()
+    assert (
+        parts[0]["host"].exclusive + parts[1]["host"].exclusive >= whole["host"].exclusive
+    ).all()  # equal where calls do not cross
     for sums in parts:
         _balanced(sums["host"], calls.parent)
 
 
 def _balanced(sums: Sums, parents: np.ndarray) -> None:
-    expected = sums.own.copy()
+    expected = sums.exclusive.copy()
     for row in range(len(parents) - 1, -1, -1):
         if parents[row] >= 0:
             expected[parents[row]] += expected[row]
-    assert (sums.own >= 0).all()
+    assert (sums.exclusive >= 0).all()
     assert (sums.total == expected).all()
 
 
 def _own(run: dict[str, pd.DataFrame], scope: Scope, weight: Weight) -> dict[str, int]:
     calls = merged_calls(run)
-    own = scoped(calls, run, scope)[weight].own
+    own = scoped(calls, run, scope)[weight].exclusive
     return {calls.name(path): int(own[path]) for path in range(len(calls))}
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from npuprof.errors import OptionsError
 from npuprof.flame.fold import Root, fold, rest_of
-from npuprof.flame.search import found_in, matching, path_called
+from npuprof.flame.search import matches_in, matching, path_called
 from tests.budget import examples
 from tests.flame.trees import NAMES, Row, below, rows, tree
 
@@ -25,14 +25,14 @@ def test_the_share_is_that_of_the_union(given_rows: list[Row], most: int, path: 
         frames = fold(calls, sums, root, most)
     matches = matching(calls, "A")
 
-    found = found_in(calls, sums, root, frames, matches)
+    found = matches_in(calls, sums, root, frames, matches)
 
     itself = [root.path] if root.path >= 0 and not root.without else []
     looked_at = {*below(calls, root), *itself}
     lit = [one for one in looked_at if "a" in NAMES[calls.label[one]] and sums.total[one] > 0]
     assert found.frames == len(lit)
     counted = [one for one in looked_at if any(above in lit for above in calls.callers(one))]
-    assert found.total == sum(int(sums.own[one]) for one in counted)
+    assert found.total == sum(int(sums.exclusive[one]) for one in counted)
     for frame in range(len(frames)):
         if frames.folded[frame]:
             rest = rest_of(frames, frame, root)
@@ -45,7 +45,7 @@ def test_the_share_is_that_of_the_union(given_rows: list[Row], most: int, path: 
 def test_nested_matches_count_once() -> None:
     calls, sums = tree([(0, 2, 1), (1, 3, 0), (2, 4, 0), (0, 1, 2)])
 
-    found = found_in(calls, sums, Root(), fold(calls, sums, Root(), 10), matching(calls, "a"))
+    found = matches_in(calls, sums, Root(), fold(calls, sums, Root(), 10), matching(calls, "a"))
 
     assert (found.frames, found.total) == (2, 7)
 

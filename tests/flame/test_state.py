@@ -48,7 +48,7 @@ def _names(flame: FlameGraph) -> list[str]:
 
 
 def _view(flame: FlameGraph) -> FlameColumns:
-    return flame_columns(flame.picture(), flame.found())
+    return flame_columns(flame.picture(), flame.frame_matches())
 
 
 @pytest.mark.slow
@@ -98,7 +98,7 @@ def test_every_picture_balances(flame: FlameGraph) -> None:
             flame.show_all()
             for _ in range(6):
                 frames = flame.picture().frames
-                assert frames.own.sum() + frames.total[frames.folded > 0].sum() == frames.total[0] > 0
+                assert frames.exclusive.sum() + frames.total[frames.folded > 0].sum() == frames.total[0] > 0
                 flame.zoom(min(3, len(frames) - 1))
 
 
@@ -146,23 +146,23 @@ def test_only_weights_that_the_run_has_are_offered() -> None:
 def test_a_search_shows_its_share_and_fades_other_frames(small: FlameGraph) -> None:
     small.search("aten::softmax")
 
-    picture, found = small.picture(), small.found()
+    picture, found = small.picture(), small.frame_matches()
     assert found is not None
     softmax = [frame for frame in range(len(picture.frames)) if picture.name(frame) == "aten::softmax"]
     assert np.flatnonzero(found.lit).tolist() == softmax
     assert found.total == picture.frames.total[softmax].sum()
-    told = picture.found(found)
+    told = picture.match_text(found)
     assert told.startswith(f"{len(softmax)} frames, ")
     assert told.endswith(" % of host time")
     view = _view(small)
     assert set(np.flatnonzero(view.lit == 1)) == set(softmax)
     small.search("main")
     small.zoom(_frame(small, "train.py(20): step"))  # what was found is above the root
-    found = small.found()
+    found = small.frame_matches()
     assert found is not None
-    assert small.picture().found(found) == "no match"
+    assert small.picture().match_text(found) == "no match"
     small.search("")
-    assert small.found() is None
+    assert small.frame_matches() is None
     assert (_view(small).lit == 1).all()
 
 
@@ -170,7 +170,7 @@ def test_a_pattern_that_cannot_be_read_leaves_nothing_lit(small: FlameGraph) -> 
     small.search("aten")
     with pytest.raises(OptionsError, match="cannot be read"):
         small.search("(", regex=True)
-    assert small.found() is None
+    assert small.frame_matches() is None
 
 
 @pytest.mark.slow
@@ -202,7 +202,7 @@ def test_keys_walk_zoom_and_come_back(small: FlameGraph) -> None:
 
 def test_matches_are_walked_in_a_circle(small: FlameGraph) -> None:
     small.search("aten::add")
-    found = small.found()
+    found = small.frame_matches()
     assert found is not None
     lit = set(np.flatnonzero(found.lit).tolist())
 

@@ -12,7 +12,7 @@ import pytest
 
 from npuprof.machine import doctor as front_ends
 from npuprof.machine import environment
-from npuprof.machine.doctor import Found, run_probe
+from npuprof.machine.doctor import FrontEndState, run_probe
 from tests.collectors import msprof_double
 
 _TORCH = {
@@ -56,7 +56,7 @@ def put(folder: Path, files: dict[str, str], **values: object) -> None:
         (folder / name).write_text(text + "\n")
 
 
-def found(name: str) -> Found:
+def found(name: str) -> FrontEndState:
     return next(one for one in front_ends.look() if one.name == name)
 
 
@@ -119,7 +119,7 @@ def test_an_import_that_fails_is_a_problem_with_its_reason(install: Path, text: 
 def test_an_import_is_not_collected_from_whatever_the_environment_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in environment.ASKING:
         monkeypatch.setenv(name, "{}")
-    facts, _ = run_probe("import os; tell(left=[name for name in os.environ if name.endswith('_OPTIONS')])")
+    facts, _ = run_probe("import os; report(left=[name for name in os.environ if name.endswith('_OPTIONS')])")
     assert facts == {"left": []}
 
 
@@ -130,7 +130,7 @@ def test_an_import_that_hangs_ends(install: Path) -> None:
 
 
 def test_what_an_import_prints_is_no_answer() -> None:
-    assert run_probe("print('npuprof-probe'); tell(a=1); print('bye')") == ({"a": 1}, "")
+    assert run_probe("print('npuprof-probe'); report(a=1); print('bye')") == ({"a": 1}, "")
 
 
 @pytest.mark.parametrize(("status", "state"), [(0, "ok"), (1, "problem")])

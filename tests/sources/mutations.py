@@ -211,7 +211,7 @@ def _alike(files: list[Path]) -> list[Path]:
 def load(path: Path, preferred: Preference = None) -> Decoded | None:
     """Read a run; None where an error tells that it cannot be read."""
     try:
-        return decode_run(detect(path, preferred).found[0])
+        return decode_run(detect(path, preferred).results[0])
     except NpuprofError:
         return None
 

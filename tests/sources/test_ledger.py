@@ -42,7 +42,7 @@ def _runs(samples: Path, preferred: Preference) -> Iterator[Run]:
     for folder in sorted(samples.iterdir()):
         if folder.is_dir():
             try:
-                yield from detect(folder, preferred).found
+                yield from detect(folder, preferred).results
             except SourceError:
                 assert preferred  # a folder may hold no raw data, or nothing but raw data
 
@@ -91,7 +91,7 @@ def test_every_file_of_the_samples_balances_by_itself(samples: Path) -> None:
     gaps: dict[str, list[str]] = {}
     for path in _distinct_files(samples):
         try:
-            decoded = decode_run(detect(path).found[0])
+            decoded = decode_run(detect(path).results[0])
         except SourceError:
             continue
         if wrong := unaccounted(decoded):
@@ -161,7 +161,7 @@ def test_a_trace_of_torch_balances(tmp_path: Path) -> None:
     trace.slice("Trace", "PyTorch Profiler (0)", 0, 100)
     trace.add("s", "ac2g", 20, id=8, cat="ac2g")
     trace.add("i", "Iteration Start: PyTorch Profiler", 0, s="g")
-    decoded = decode_run(detect(trace.write(tmp_path / "torch.json")).found[0])
+    decoded = decode_run(detect(trace.write(tmp_path / "torch.json")).results[0])
     assert not unaccounted(decoded)
     accounts = decoded.notes.ledger.to_frame()  # `overlap` is made of the kernels, no rows of which were read
     assert accounts[accounts["rows"] > 0].to_numpy().tolist() == [["torch.json", 10, 7, 3, 0]]

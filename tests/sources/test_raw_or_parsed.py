@@ -72,17 +72,17 @@ def test_whole_raw_data_is_shown_before_its_result(prof: Path) -> None:
     assert (run.info.source, len(run.kernels)) == ("raw", 20)
     assert "source='parsed' shows the vendor's result" in "".join(run.notes["message"])
     assert npuprof.load(prof, source="parsed").info.source.startswith("msprof")
-    assert [detect(prof, preferred).found[0].source.name for preferred in ("raw", "parsed")] == ["raw", "msprof"]
+    assert [detect(prof, preferred).results[0].source.name for preferred in ("raw", "parsed")] == ["raw", "msprof"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("problem", _DAMAGE)
 def test_raw_data_that_lacks_something_gives_way_to_the_result_which_says_why(prof: Path, problem: str) -> None:
     _DAMAGE[problem](prof)
-    assert detect(prof).found[0].source.name == "forms"
+    assert detect(prof).results[0].source.name == "forms"
     notes = npuprof.load(prof).notes
     assert notes["message"].str.contains(f"raw data, which is not complete: .*{problem}", regex=True).any()
-    assert detect(prof, "raw").found[0].source.name == "raw"
+    assert detect(prof, "raw").results[0].source.name == "raw"
 
 
 def test_raw_data_without_any_marks_is_whole(prof: Path) -> None:
@@ -177,6 +177,6 @@ def test_raw_files_come_before_a_database_of_the_same_run_too(torch_run: Path) -
     output.mkdir()
     framework_database(output / "ascend_pytorch_profiler_0.db")
     assert npuprof.load(torch_run).info.source == "torch_npu raw files"
-    assert detect(torch_run, "parsed").found[0].source.name == "database"
+    assert detect(torch_run, "parsed").results[0].source.name == "database"
     (torch_run / "FRAMEWORK" / "torch.op_range").unlink()
-    assert detect(torch_run).found[0].source.name == "forms"
+    assert detect(torch_run).results[0].source.name == "forms"

@@ -138,7 +138,7 @@ def test_a_file_by_itself_loses_nothing_in_silence(tmp_path: Path, name: str) ->
 @pytest.mark.slow
 @pytest.mark.parametrize("sample", _SMALL)
 def test_a_sample_loses_nothing_in_silence(samples: Path, tmp_path: Path, sample: str) -> None:
-    for run in detect(samples / sample).found:
+    for run in detect(samples / sample).results:
         assert not silent_losses(run.path, tmp_path)
 
 
@@ -146,7 +146,7 @@ def _runs() -> list[tuple[Preference, str]]:
     """List the runs of all samples whose files are text, once each: as they are read, and as text beside raw data."""
     found: dict[tuple[str, str], tuple[Preference, str]] = {}
     for preferred in (None, "parsed"):
-        for run in detect(SAMPLES, preferred).found if SAMPLES.is_dir() else ():
+        for run in detect(SAMPLES, preferred).results if SAMPLES.is_dir() else ():
             if run.source.name not in ("raw", "database"):
                 name = str(run.path.relative_to(SAMPLES))
                 found.setdefault((run.source.name, name), (preferred, name))

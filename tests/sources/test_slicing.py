@@ -221,7 +221,7 @@ def both_ways(path: Path, **asked: Any) -> tuple[Profile, Profile]:
     """A selected run as it is read, and as it would be if its source read everything first."""
     selection = choose(asked.get("steps"), asked.get("start"), asked.get("end"))
     assert selection is not None
-    run = detect(path).found[0]
+    run = detect(path).results[0]
     whole = run.source.read(run.path)
     every = Profile(whole)
     cut(whole, selection)

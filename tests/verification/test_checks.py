@@ -99,7 +99,7 @@ def test_whatever_goes_wrong_is_an_answer(tmp_path: Path, monkeypatch: pytest.Mo
     def broken() -> Any:
         raise NpuprofError("the driver is gone")
 
-    monkeypatch.setitem(workloads._OWN, "simulator", Workload("broken", broken))
+    monkeypatch.setitem(workloads._BY_COLLECTOR, "simulator", Workload("broken", broken))
     answer = verify_one("simulator", tmp_path)
     assert answer["checks"] == [{"name": "run", "passed": False, "detail": "NpuprofError: the driver is gone"}]
     assert "Traceback" in answer["traceback"]

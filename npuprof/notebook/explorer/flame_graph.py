@@ -57,7 +57,7 @@ class FlameFigure:
         """Draw the picture."""
         flame = self._flame
         picture = flame.picture()
-        shown = flame_columns(picture, flame.found())
+        shown = flame_columns(picture, flame.frame_matches())
         self.size_bytes = shown.size_bytes
         simulated = "simulated NPU · " if flame.info.simulated else ""
         amount = amount_text(int(picture.frames.total[0]), picture.weight)
@@ -71,7 +71,7 @@ class FlameFigure:
                 "facts": shown.facts,
                 "levels": int(picture.frames.depth.max()) + 1,
                 "upwards": flame.orientation == "flame",
-                "searching": flame.found() is not None,
+                "searching": flame.frame_matches() is not None,
                 "title": f"{simulated}{TITLES[picture.weight]}: {amount}",
                 "nothing": "" if picture.frames.total[0] else nothing(picture),
             }
@@ -127,7 +127,7 @@ class FlameGraphView:
         self._lock = threading.RLock()  # browser messages may arrive on another thread
         self._drawn = self._look()
         self.figure = FlameFigure(flame, self._done(flame.zoom), self._done(lambda key: press(flame, key)))
-        self._found, self._path, self._frame = widgets.HTML(), widgets.HTML(), widgets.HTML()
+        self._match_text, self._path, self._frame = widgets.HTML(), widgets.HTML(), widgets.HTML()
         self._up = button("Up", "U: show the caller of the frame at the top", self._done(flame.up))
         self._all = button("All", "0: show everything again", self._done(flame.show_all))
         self.widget = self._box()
@@ -164,7 +164,7 @@ class FlameGraphView:
         text, regex = search_fields(self._done(lambda text, regex: flame.search(text, regex=regex)))
         previous = button("Previous", "P: the match before", self._done(lambda: flame.next_match(-1)))
         following = button("Next", "N: the next match", self._done(lambda: flame.next_match(1)))
-        return [text, regex, previous, following, self._found]
+        return [text, regex, previous, following, self._match_text]
 
     def _changed_to(self, action: Callable[[Any], Any]) -> Callable[[Any], None]:
         return self._done(lambda change: action(change["new"]))
@@ -182,7 +182,7 @@ class FlameGraphView:
         return do
 
     def _say(self, text: str) -> None:
-        self._found.value = f'<span class="{AS_TEXT}" role="status">{escape(text)}</span>'
+        self._match_text.value = f'<span class="{AS_TEXT}" role="status">{escape(text)}</span>'
 
     def _look(self) -> tuple[object, ...]:
         """Return everything that a picture depends on."""
@@ -201,8 +201,8 @@ class FlameGraphView:
 
     def _update_texts(self) -> None:
         flame = self._flame
-        picture, matches = flame.picture(), flame.found()
-        self._say("" if matches is None else picture.found(matches))
+        picture, matches = flame.picture(), flame.frame_matches()
+        self._say("" if matches is None else picture.match_text(matches))
         self._up.disabled = self._all.disabled = not flame.path()
         self._path.value = f'<div class="long {AS_TEXT}">{_crumbs(flame.path())}</div>'
         name = escape(printable(picture.name(flame.cursor), _LONGEST_NAME))

@@ -155,7 +155,7 @@ class TimelineView:
             self._timeline.window = self._window = origin + start, origin + end
 
     def _answer_hello(self) -> None:
-        """Tell a page that has just come what there is to see."""
+        """Send the state to a page that has just opened."""
         self._tell_matches()
         self._tell_selection()
         self._tell_range()

@@ -11,18 +11,18 @@ from typing import Generic, TypeVar
 
 MAX_DEPTH = 6
 MAX_DIRECTORIES = 20_000
-MAX_FOUND = 10_000
+MAX_RESULTS = 10_000
 
-_Found = TypeVar("_Found")
+_Result = TypeVar("_Result")
 
 
 @dataclass
-class Walk(Generic[_Found]):
+class Walk(Generic[_Result]):
     """The results of a walk.
 
     Attributes
     ----------
-    found
+    results
         In order of paths.
     problems
         Directories that could not be read, in which there may be more results.
@@ -30,20 +30,20 @@ class Walk(Generic[_Found]):
         Files that it did not open, such as archives.
     """
 
-    found: list[_Found] = field(default_factory=list)
+    results: list[_Result] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
 
 
 def walk(
     root: Path,
-    recognise: Callable[[Path], Sequence[_Found]],
-    ends: Callable[[_Found], bool] = lambda _: True,
+    recognise: Callable[[Path], Sequence[_Result]],
+    ends: Callable[[_Result], bool] = lambda _: True,
     *,
     max_depth: int = MAX_DEPTH,
     max_directories: int = MAX_DIRECTORIES,
-    max_found: int = MAX_FOUND,
-) -> Walk[_Found]:
+    max_results: int = MAX_RESULTS,
+) -> Walk[_Result]:
     """Visit the directories below `root`, level by level; one that is recognised is usually not looked into.
 
     A directory that is reached twice, by a link, is visited once.
@@ -56,10 +56,10 @@ def walk(
         Returns what a directory is, one thing or several; nothing for a directory around others.
     ends
         Whether a directory that is recognised as this is not looked into.
-    max_depth, max_directories, max_found
+    max_depth, max_directories, max_results
         Limits at which the walk stops; the result says so.
     """
-    result: Walk[_Found] = Walk()
+    result: Walk[_Result] = Walk()
     pending = deque([(root, 0)])
     seen: set[tuple[int, int]] = set()
     while pending:
@@ -74,12 +74,12 @@ def walk(
         except OSError as error:
             result.problems.append(f"{directory} cannot be listed ({error.strerror or error})")
             continue
-        result.found.extend(runs)
+        result.results.extend(runs)
         pending.extend((child, depth + 1) for child in children)
-        if len(seen) >= max_directories or len(result.found) >= max_found:
+        if len(seen) >= max_directories or len(result.results) >= max_results:
             if pending:
                 result.problems.append(
-                    f"stopped after {len(seen)} directories and {len(result.found)} results: give one further in"
+                    f"stopped after {len(seen)} directories and {len(result.results)} results: give one further in"
                 )
             break
     return result

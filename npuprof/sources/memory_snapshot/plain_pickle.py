@@ -65,7 +65,7 @@ def load_plain(data: bytes, path: object) -> Any:
 
 
 def _check(data: bytes, path: object) -> None:
-    """Look through the instructions, and refuse those that plain values do not need."""
+    """Check the instructions, and refuse those that plain values do not need."""
     at, end, numbers, marked = 0, len(data), 0, False
     while at < end:
         code = data[at]

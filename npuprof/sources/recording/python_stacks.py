@@ -325,7 +325,7 @@ def node_depths(parents: Int64) -> Int64:
     return depth
 
 
-_USER, _RUNNER, _OWN, _AFTERWARDS = 0, 1, 2, 3
+_USER, _RUNNER, _NPUPROF, _AFTERWARDS = 0, 1, 2, 3
 
 # What IPython does with an error of a cell before its event for the end of the cell.
 _ON_ERROR = frozenset({"showtraceback", "_format_exception_for_storage"})
@@ -338,10 +338,10 @@ def _role(file: str, function: str, module: str) -> int:
         return _AFTERWARDS
     # The simulated NPU stands for hardware, and NumPy's mixin only passes operators on to its arrays.
     if package == "npuprof" or module == "numpy.lib.mixins":
-        return _OWN
+        return _NPUPROF
     # Showing the cell's value is called from the cell, but is the kernel's doing.
     if package in _MACHINERY and module.endswith(".displayhook"):
-        return _OWN
+        return _NPUPROF
     return _RUNNER if package in _MACHINERY or re.split(r"[\\/]", file)[-1] == _LAUNCHER else _USER
 
 
@@ -361,7 +361,7 @@ def _without_machinery(samples: Samples, roles: npt.NDArray[np.int8]) -> Samples
         zip(samples.node_parent.tolist(), samples.node_frame.tolist(), role_of_node, strict=True)
     ):
         in_user[node] = in_user[parent] or role == _USER
-        in_own[node] = role == _OWN or (role == _RUNNER and in_own[parent])
+        in_own[node] = role == _NPUPROF or (role == _RUNNER and in_own[parent])
         outside[node] = outside[parent] or role == _AFTERWARDS
         above = int(new_of[parent])
         shown = in_user[node] and not in_own[node] and not outside[node]

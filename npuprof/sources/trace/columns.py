@@ -137,7 +137,7 @@ class _Kinds:
     _arrays: dict[str, Int32] = field(default_factory=dict)
 
     def add(self, trace: Trace, phase: str, category: str | None, pid: Any, tid: Any) -> None:
-        """Look up a new kind."""
+        """Add a new kind."""
         on_lane = phase in _SLICE_PHASES or phase in _FLOW_PHASES
         self.group.append(self.groups.code(_group_of(self.layouts, phase, category, pid)))
         self.category.append(trace.flows.books["category"].code(category if phase in _SLICE_PHASES else category or ""))
@@ -192,7 +192,7 @@ class _Gatherer:
             self._add_group(batch, keys[group[rows[0]]][0], rows)
 
     def _look_up(self, kind: Int32) -> None:
-        """Look up new kinds."""
+        """Add new kinds."""
         known, book = len(self._kinds.group), self._kinds.book
         if int(kind.max()) >= known:
             for key in book.values[known:]:

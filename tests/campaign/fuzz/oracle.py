@@ -84,7 +84,7 @@ def reader(path: Path) -> Outcome:
     found = detect(path)
     rows: Counter[str] = Counter()
     warnings = [("warning", problem, 1) for problem in (*found.problems, *found.left_out)]
-    for run in found.found:
+    for run in found.results:
         try:
             decoded = run.source.read(run.path)
         finally:

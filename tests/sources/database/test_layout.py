@@ -47,13 +47,13 @@ def test_a_database_in_a_directory_of_raw_data_is_offered(tmp_path: Path, prefer
 
 def test_raw_data_is_still_what_is_asked_for(tmp_path: Path) -> None:
     folder = _prof(tmp_path / "PROF_000001_20260821120000000_ABCDEFGHIJKLMNOP")
-    (run,) = detect(folder, "raw").found
+    (run,) = detect(folder, "raw").results
     assert run.source.name == "raw"
 
 
 def test_below_a_directory_it_is_found_once(tmp_path: Path) -> None:
     folder = _prof(tmp_path / "out" / "PROF_000001_20260821120000000_ABCDEFGHIJKLMNOP")
-    (run,) = detect(tmp_path, "parsed").found
+    (run,) = detect(tmp_path, "parsed").results
     assert (run.source.name, run.path) == ("database", folder)
 
 

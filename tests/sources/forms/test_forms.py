@@ -173,7 +173,7 @@ def test_a_run_beside_the_analysis_of_a_cluster_is_a_run_of_the_set(tmp_path: Pa
     assert [len(run.kernels) for run in runs] == [1, 0]
     assert runs.cluster is not None
     framework_database(folder / "msprof_20260821120000.db")
-    assert sorted(run.source.name for run in detect(folder).found) == ["cluster", "forms.copied_files"]
+    assert sorted(run.source.name for run in detect(folder).results) == ["cluster", "forms.copied_files"]
     above = open_path(tmp_path)
     assert above.notes["message"].str.contains("files of a run beside the analysis").any()
 
@@ -183,4 +183,4 @@ def test_an_analysis_of_a_cluster_does_not_hide_the_ranks_below_it(tmp_path: Pat
     output = folder / "rank0_ascend_pt" / "ASCEND_PROFILER_OUTPUT"
     output.mkdir(parents=True)
     framework_database(output / "ascend_pytorch_profiler_0.db")
-    assert sorted(run.source.name for run in detect(tmp_path).found) == ["cluster", "database"]
+    assert sorted(run.source.name for run in detect(tmp_path).results) == ["cluster", "database"]

@@ -30,7 +30,7 @@ def _unaccounted(run: Path) -> list[str]:
 
 
 def test_every_file_is_an_input(run: Path) -> None:
-    assert detect(run).found[0].source.name == "torch_npu.unparsed"
+    assert detect(run).results[0].source.name == "torch_npu.unparsed"
     ledger = npuprof.load(run).ledger.set_index("input")
     assert {path.name for path in _files(run)} <= set(ledger.index)
     assert (ledger["rows"] == ledger[["in_tables", "used", "left_out"]].sum(axis=1)).all()

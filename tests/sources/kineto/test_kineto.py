@@ -191,7 +191,7 @@ def test_a_block_freed_that_was_allocated_before_has_its_end_only(tmp_path: Path
 def test_older_versions_have_the_time_base_after_the_events(trace: KinetoTrace, tmp_path: Path, name: str) -> None:
     trace.base_behind = True
     path = trace.write(tmp_path / name)
-    assert detect(path).found[0].source.name == "kineto"
+    assert detect(path).results[0].source.name == "kineto"
     assert npuprof.load(path).operators["start_ns"].iloc[0] == ns(2.125)
 
 

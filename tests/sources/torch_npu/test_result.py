@@ -75,7 +75,7 @@ def test_a_result_of_which_only_the_communication_is_left_is_recognised(tmp_path
     listed = {"step7": {"collective": {"hcom_allReduce__586_0_1@4242": ENTRIES[name]}}}
     (output / name).write_text(json.dumps(listed))
     for path in (output.parent, output):
-        found = detect(path).found
+        found = detect(path).results
         assert [run.path.name for run in found] in (["rank1_ascend_pt"], ["ASCEND_PROFILER_OUTPUT"])
         assert found[0].source.name == "torch_npu"
         assert len(decode_run(found[0]).statistics[name.removesuffix(".json")]) == 1

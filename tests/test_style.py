@@ -1,0 +1,90 @@
+"""What the code looks like: how long functions and modules are, how docstrings begin, and which words are no names."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow  # the whole package is parsed
+_ROOT = Path(__file__).parent.parent
+_PACKAGE = _ROOT / "npuprof"
+_MOST_LINES_OF_A_FUNCTION = 50
+_MOST_LINES_OF_A_MODULE = 450
+_LEAST_LINES_ON_AVERAGE = 140  # of a module: what is one thing is in one file
+_LONGER = {"ranks/profile_set.py": "the public methods of a set"}
+_FROZEN = ("sources/raw/chips", 700)  # documented only: corrected where it is wrong, and not extended
+_NO_NAMES = {"told", "own", "found", "one", "lies"}
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+# Attributes and functions begin with a noun; what returns or does something, with a verb.
+_NOUNS = {"A", "All", "Each", "For", "How", "It", "Nanoseconds", "Number", "That", "The", "What", "When", "Whether"}
+_DIALECT = {"Give", "Gives", "Go", "Know", "Let", "Look", "Say", "Tell", "Tells"}
+
+
+@cache
+def _modules() -> dict[str, str]:
+    paths = sorted(_PACKAGE.rglob("*.py"))
+    return {path.relative_to(_PACKAGE).as_posix(): path.read_text(encoding="utf-8") for path in paths}
+
+
+@cache
+def _trees() -> dict[str, ast.Module]:
+    return {path: ast.parse(text) for path, text in _modules().items()}
+
+
+def _functions() -> Iterator[tuple[str, _Function]]:
+    for path, tree in _trees().items():
+        for node in ast.walk(tree):
+            if isinstance(node, _Function):
+                yield f"{path}:{node.name}", node
+
+
+def _lines(text: str) -> int:
+    return text.count("\n")
+
+
+def test_functions_are_short() -> None:
+    lengths = {name: (node.end_lineno or 0) - node.lineno + 1 for name, node in _functions()}
+    assert {name: lines for name, lines in lengths.items() if lines > _MOST_LINES_OF_A_FUNCTION} == {}
+
+
+def test_modules_are_neither_long_nor_split_into_scraps() -> None:
+    lengths = {path: _lines(text) for path, text in _modules().items()}
+    assert {path for path, lines in lengths.items() if lines > _MOST_LINES_OF_A_MODULE} <= set(_LONGER)
+    files = {path: lines for path, lines in lengths.items() if not path.endswith("__init__.py")}
+    assert sum(files.values()) / len(files) >= _LEAST_LINES_ON_AVERAGE
+
+
+def test_what_is_frozen_does_not_grow() -> None:
+    room, most = _FROZEN
+    assert 0 < sum(_lines(text) for path, text in _modules().items() if path.startswith(f"{room}/")) <= most
+
+
+def test_docstrings_of_functions_begin_with_a_verb_of_the_field() -> None:
+    wrong = []
+    for name, node in _functions():
+        is_attribute = any("property" in ast.unparse(decorator) for decorator in node.decorator_list)
+        first = (ast.get_docstring(node) or "Return").split()[0].strip(".,:")
+        if first in _DIALECT or (first in _NOUNS and not is_attribute):
+            wrong.append(f"{name}: {first}")
+    assert wrong == []
+
+
+def test_names_are_nouns_of_the_field() -> None:
+    wrong = set()
+    for path, tree in _trees().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                name = node.id
+            elif isinstance(node, ast.arg):
+                name = node.arg
+            elif isinstance(node, ast.ClassDef | _Function):
+                name = node.name
+            else:
+                continue
+            if name.strip("_").lower() in _NO_NAMES:
+                wrong.add(f"{path}: {name}")
+    assert wrong == set()
