@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
@@ -14,6 +15,7 @@ from npuprof.analysis.host_times import HostTimes, host_times
 from npuprof.analysis.intervals import total, union
 from npuprof.analysis.step_windows import Basis, run_window
 from npuprof.info import Info
+from npuprof.quantities import size
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ class Summary:
         (share of the time of all kernels, 0..1).
     longest_kernels
         The longest kernel of each name and input shapes: ``name, op_type, start_ns, duration_ns, device_id,
-        stream_id, input_shapes, row, count, total_ns, bound`` (the busiest pipe, where the run has its counters).
+        stream_id, input_shapes, row, count, total_ns, bound`` (the busiest pipe, or what other counters say).
     top_api
         The CANN calls with the most host time, their callees' included: ``name, level, count, total_ns,
         mean_ns, max_ns``.
@@ -222,19 +224,35 @@ def longest_kernels(kernels: pd.DataFrame, top: int) -> pd.DataFrame:
     return longest
 
 
-_PIPES = ("mac", "vec", "scalar", "mte1", "mte2", "mte3", "fixpipe")
+PIPES = ("mac", "vec", "scalar", "mte1", "mte2", "mte3", "fixpipe")
+"""The pipes of a core."""
+_CORES = ("aic_", "aiv_")
+_L2 = ("(read|write)_cache_hit|_l2_hit", "(read|write)_cache_miss|_l2_miss")
 
 
 def bound_by(kernel: pd.Series[Any]) -> str:
-    """Return the pipe that was busy the longest share of a kernel's time, ``mte2 92 %``; empty without counters."""
-    shares = {
-        pipe: float(kernel[column])
-        for core in ("aic", "aiv")
-        for pipe in _PIPES
-        if (column := f"{core}_{pipe}_ratio") in kernel.index and not pd.isna(kernel[column])
+    """Return what a kernel's counters say of it, of the metrics that were recorded; empty without counters.
+
+    The pipe that was busy the longest share of its time, ``mte2 92 %``; else of other metrics the greatest ratio,
+    ``vec fp32 12 %``, the share of requests that L2 answers, ``L2 hits 80 %``, the greatest bandwidth,
+    ``main mem read 12.5 GB/s``, or amount of data, ``gm to l1 1.00 MiB``.
+    """
+    values = {
+        name: float(kernel[name])
+        for name in kernel.index
+        if name.startswith(_CORES) and not pd.isna(kernel[name]) and float(kernel[name]) > 0
     }
-    busiest = max(shares, key=lambda pipe: shares[pipe], default="")
-    return f"{busiest} {100 * shares[busiest]:.0f} %" if busiest and shares[busiest] > 0 else ""
+    hits, misses = (sum(value for name, value in values.items() if re.search(kind, name)) for kind in _L2)
+    if hits or misses:
+        return f"L2 hits {100 * hits / (hits + misses):.0f} %"
+    pipes = {name: value for name, value in values.items() if name[4:].removesuffix("_ratio") in PIPES}
+    for ending, of in (("_ratio", pipes), ("_ratio", values), ("_bw_gb_s", values), ("_kb", values)):
+        chosen = {name: value for name, value in of.items() if name.endswith(ending)}
+        if greatest := max(chosen, key=lambda name: chosen[name], default=""):
+            value = chosen[greatest]
+            told = {"_ratio": f"{100 * value:.0f} %", "_kb": size(round(1024 * value))}
+            return f"{greatest[4:].removesuffix(ending).replace('_', ' ')} {told.get(ending, f'{value:,.1f} GB/s')}"
+    return ""
 
 
 def memory_peaks(memory: pd.DataFrame) -> pd.DataFrame:

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof.advice.findings import Advice
-from npuprof.analysis.summary import DeviceTimes, Summary
+from npuprof.analysis.summary import PIPES, DeviceTimes, Summary
 from npuprof.info import Info
 from npuprof.quantities import ABSENT, count, duration, printable, share, size
 
@@ -169,7 +169,8 @@ def _top_ops(summary: Summary) -> Grid:
 
 def _longest_kernels(summary: Summary) -> Grid:
     longest = summary.longest_kernels
-    durations, bound = longest["duration_ns"].tolist(), (longest["bound"] != "").any()
+    durations, bound = longest["duration_ns"].tolist(), [text for text in longest["bound"] if text]
+    counter = "busiest pipe" if all(text.rsplit(" ", 2)[0] in PIPES for text in bound) else "counters"
     streams = ["?" if stream < 0 else str(stream) for stream in longest["stream_id"].fillna(-1).tolist()]
     rows = [
         (
@@ -188,7 +189,7 @@ def _longest_kernels(summary: Summary) -> Grid:
     ]
     title = f"{len(rows)} longest kernels, by name and shapes" if len(rows) > 1 else "The longest kernel"
     # The row of run.kernels distinguishes kernels that are alike in everything else.
-    headings = ("kernel", "type", "input shapes", *(["busiest pipe"] if bound else []), "row", "device:stream", "count")
+    headings = ("kernel", "type", "input shapes", *([counter] if bound else []), "row", "device:stream", "count")
     return Grid(title, (*headings, "longest"), rows, 4)
 
 

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
+import npuprof
 from npuprof import tables
 from npuprof.analysis.step_windows import run_window
-from npuprof.analysis.summary import summarise
+from npuprof.analysis.summary import bound_by, summarise
 from npuprof.arrays import Int64
 from npuprof.exports.text import grids
 from npuprof.info import Info
@@ -99,6 +102,38 @@ def test_the_longest_kernel_of_each_name_and_shapes_is_listed_the_earlier_first(
     assert longest["count"].tolist() == [2, 3, 2]
     assert longest["total_ns"].tolist() == [18, 13, 5]
     assert longest["bound"].tolist() == ["", "", ""]
+
+
+@pytest.mark.parametrize(
+    ("counters", "told"),
+    [
+        ({"aic_mac_ratio": 0.2, "aiv_mte2_ratio": 0.5, "aic_mac_time_ns": 99.0}, "mte2 50 %"),
+        ({"aic_mac_fp16_ratio": 0.3, "aiv_vec_fp32_ratio": 0.75, "aic_cube_fops": 1e9}, "vec fp32 75 %"),
+        ({"aiv_vec_bankgroup_cflt_ratio": 0.02}, "vec bankgroup cflt 2 %"),
+        ({"aic_main_mem_read_bw_gb_s": 12.5, "aiv_ub_read_bw_gb_s": 3.0}, "main mem read 12.5 GB/s"),
+        (
+            {"aic_write_cache_hit": 60.0, "aic_r0_read_cache_hit": 20.0, "aic_r0_read_cache_miss_allocate": 20.0},
+            "L2 hits 80 %",
+        ),
+        (
+            {"aic_read_local_l2_hit": 1.0, "aic_read_local_l2_miss": 3.0, "aic_read_local_l2_victim": 9.0},
+            "L2 hits 25 %",
+        ),
+        ({"aic_gm_to_l1_kb": 2048.0, "aic_l0c_to_gm_kb": 512.0}, "gm to l1 2.00 MiB"),
+        ({"aic_mac_ratio": 0.0, "aic_total_cycles": 9.0, "aic_icache_miss_rate": 0.5}, ""),
+    ],
+)
+def test_each_kind_of_metrics_says_what_bounds_a_kernel(counters: dict[str, float], told: str) -> None:
+    assert bound_by(pd.Series({"duration_ns": 9, "name": "a", **counters})) == told
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "first"), [("ArithmeticUtilization", "mac fp16 "), ("Memory", "l1 read ")])
+def test_metrics_that_a_real_run_was_recorded_with_are_shown(name: str, first: str, samples: Path) -> None:
+    run = npuprof.load(samples / "msprof" / "aic_metrics" / f"PROF_{name}")
+    (longest,) = [grid for grid in grids(run.summary) if "longest" in grid.title]
+    assert longest.headings[3] == "counters"
+    assert any(row[3].startswith(first) for row in longest.rows)
 
 
 @pytest.mark.slow
