@@ -125,6 +125,7 @@ def test_variables_that_a_result_does_not_name_are_not_known() -> None:
     found = blocked({"host": "node"})["environment"]
     assert (found.state, found.collect) == ("cannot tell", "collect with npuprof, which records these variables")
     assert blocked({"executable": "python"})["environment"].state == "clean"
+    assert factories.advice(factories.profile(30), factories.info())["environment"].state == "clean"  # simulated
 
 
 def test_a_recording_has_the_variables(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,8 @@ def check(facts: Facts) -> Finding:
     scattered = in_pieces or allocating > _WORTH * facts.step_ns
     if not (idle or scattered):
         return Finding(NAME, "clean")
-    if "executable" not in variables and not any(name.startswith(_PREFIXES) for name in variables):
+    known = facts.info.simulated or "executable" in variables
+    if not known and not any(name.startswith(_PREFIXES) for name in variables):
         return Finding(NAME, "cannot tell", collect="collect with npuprof, which records these variables")
     problems: list[tuple[int, Gain, str, str]] = []
     if drained and variables.get("ASCEND_LAUNCH_BLOCKING") == "1":
