@@ -71,7 +71,7 @@ def load(name: str) -> tuple[pd.DataFrame, dict[str, Any]] | None:
         return None
     with suppress(OSError):
         os.utime(path)  # it was used
-    facts = kept.get("told")
+    facts = kept.get("facts")
     return (frame, facts) if isinstance(facts, dict) else None
 
 
@@ -86,7 +86,7 @@ def save(name: str, frame: pd.DataFrame, facts: Mapping[str, Any]) -> None:
         if not _is_ours(place.lstat()):
             return
         table = pa.Table.from_pandas(frame, preserve_index=False)
-        kept = {"version": _VERSION, "name": name, "told": facts}
+        kept = {"version": _VERSION, "name": name, "facts": facts}
         table = table.replace_schema_metadata({**(table.schema.metadata or {}), _META: json.dumps(kept).encode()})
         path = _path(name)
         if path.is_symlink():  # which would be written through

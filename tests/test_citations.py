@@ -71,3 +71,13 @@ def test_most_decoders_cite_their_specification() -> None:
 )  # fmt: skip
 def test_what_is_not_there_would_be_found_out(text: str) -> None:
     assert _missing(text)
+
+
+def test_every_function_of_the_two_walks_is_there() -> None:
+    guide = (_ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    walks = re.sub(r"\s+", " ", guide.partition("### Two walks")[2].partition("###")[0])
+    steps = re.findall(r"`(\w+)` in `([\w/]+\.py)`", walks)
+    assert len(steps) >= 12
+    for name, module in steps:
+        source = (_ROOT / "npuprof" / module).read_text(encoding="utf-8")
+        assert re.search(rf"^ *(def |class )?{name}\b", source, re.MULTILINE), f"{module} has no {name}"

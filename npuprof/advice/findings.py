@@ -177,7 +177,7 @@ class Advice:
         return "   ".join([self.headline(), *shares])
 
     def lines(self, most: int | None = None) -> list[str]:
-        """Return the verdict, the first `most` findings or all of them, and what cannot be told, as lines of text."""
+        """Return the verdict, the first `most` findings or all, and the rules that lack data, as lines of text."""
         lines = [self.verdict()]
         for number, finding in enumerate(self.fired[:most], 1):
             lines.append(

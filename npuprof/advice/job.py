@@ -125,7 +125,7 @@ class JobFacts(Facts):
 
     @property
     def punctual_ns(self) -> Floats:
-        """The time before each row's collective, as if no host were late: a finding of its own tells that."""
+        """The time before each row's collective, as if no host were late: another finding is about that."""
         if self.late_host is not None:
             return self.late_host.own_ns
         return np.zeros(0) if self.job is None else self.job.rows["own_ns"].to_numpy(np.float64)

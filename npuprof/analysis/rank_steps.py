@@ -9,9 +9,9 @@ from npuprof.analysis.accounting import IDLE
 
 
 def with_waiting(parts: pd.DataFrame, waits: pd.DataFrame) -> pd.DataFrame:
-    """Split the communication of steps in which the files of a rank alone do not tell waiting from moving.
+    """Split the communication of steps in which the files of a rank alone do not separate waiting from moving.
 
-    The shares are those of the step's collectives, of which the starts on all ranks tell how long each waited. Where
+    The shares are those of the step's collectives, whose starts on all ranks show how long each waited. Where
     computing hides a part of them, the rest is taken to have the same shares.
 
     Parameters

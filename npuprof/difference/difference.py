@@ -175,7 +175,7 @@ class Difference:
         return f"{first}: {amount} of it is {part}{caveat}."
 
     def largest(self, most: int = _SHOWN) -> pd.DataFrame:
-        """Return the rows that tell most of the difference: the deepest, the greatest first, none inside another."""
+        """Return the rows that make most of the difference: the deepest, the greatest first, none inside another."""
         rows: pd.DataFrame = self.rows
         inner = set(rows["parent"])
         leaves = rows[~rows.index.isin(inner)]

@@ -74,7 +74,7 @@ def _measured_mhz(side: Side) -> float:
 
 
 def _other_cores(a: Side, b: Side) -> list[str]:
-    """Return a sentence for each kind of core of which the counters of kernels tell other numbers."""
+    """Return a sentence for each kind of core whose counters have other numbers of kernels."""
     sentences = []
     for core, name in _CORES.items():
         counts = [_cores(side, core) for side in (a, b)]

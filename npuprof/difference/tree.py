@@ -80,7 +80,7 @@ def _parts(kinds: pd.DataFrame) -> pd.Series[Any]:
 
 
 def _causes(kinds: pd.DataFrame, a: Side, b: Side) -> pd.Series[Any]:
-    """Compare only the causes of idle time that both sides can tell."""
+    """Compare only the causes of idle time that both sides record."""
     unknown = [_unknown_head(side) for side in (a, b)]
     unmeasured = {cause for side in (a, b) for run in side.runs for cause in run.accounting.unmeasured}
     idle = kinds["part"] == "idle"

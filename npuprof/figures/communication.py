@@ -32,7 +32,7 @@ _VALUES: Mapping[str, tuple[str, str]] = {
     "time": ("time of transfers, summed up", "ms"),
     "bandwidth": ("bandwidth", "GB/s"),
 }
-_EMPTY = "rgba(128,128,128,.16)"  # told from the colour of zero on either background
+_EMPTY = "rgba(128,128,128,.16)"  # differs from the colour of zero on either background
 _MATRIX_WHY = (
     "this run does not say which ranks sent to which<br>"
     "collect communication at level 1 or higher, or load a result with communication_matrix.json, to have it"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 SLOWER, FASTER = "#d55e00", "#0072b2"
-"""Colours of Okabe and Ito that colour-blind readers tell apart."""
+"""Colours of Okabe and Ito that colour-blind readers distinguish."""
 
 _TITLE = "Difference"
 _LONGEST_NAME = 48

@@ -117,7 +117,7 @@ def _subtitle(parts: pd.DataFrame, drawn: pd.DataFrame) -> str:
     if vendor.any() and not vendor.all():
         words = ["partly the vendor's, partly computed"]
     if "joined" in parts and parts["joined"].any():
-        words.append("waiting and moving told by when the ranks came to their collectives")
+        words.append("waiting and moving by when the ranks came to their collectives")
     if len(drawn) < len(parts):
         words.append(f"{count(len(drawn))} of {count(len(parts))} bars: the longest and shortest of each range")
     return " · ".join(words)

@@ -60,7 +60,7 @@ class SetAnswers(Members, ABC):
         """Return the collectives of all ranks, ready to be played again; None without any."""
         from npuprof.analysis.rank_replay import job
 
-        loaded = sum(entry.profile is not None for entry in self._entries)  # whole runs may tell more
+        loaded = sum(entry.profile is not None for entry in self._entries)  # whole runs may have more
         if self._played is None or self._played[0] != loaded:
             communication = self._communication()
             some = (communication["rank"].notna() & communication["group"].notna()).any()

@@ -5,7 +5,7 @@ hosts by host name, else by the boot time, which is the difference of UTC and mo
 in ``profiler_info*.json``.
 
 No file has the offset between two clocks. An all-reduce, all-gather, reduce-scatter, all-to-all or barrier ends on all
-ranks at about the same time, so that the ends tell it: :func:`npuprof.analysis.rank_clocks.clocks`. That is an
+ranks at about the same time, so that the ends give it: :func:`npuprof.analysis.rank_clocks.clocks`. That is an
 **estimate**, no more accurate than these ends coincide, and wrong if the ranks recorded different steps.
 
 Source: sources/RESULTS.md sections 1.1 and 2.2.

@@ -76,7 +76,7 @@ def note_sessions(entries: Sequence[Entry], notes: Notes) -> None:
     of_ranks = Counter(entry.info.rank for entry in entries if entry.info.rank is not None)
     if max(of_ranks.values(), default=0) < 2:
         return
-    shown = "the newest is runs[rank], tables of the set hold all; their column `run` and at(row) tell one from another"
+    shown = "the newest is runs[rank], tables of the set hold all; their column `run` and at(row) separate them"
     by_count = {count: [rank for rank in of_ranks if of_ranks[rank] == count] for count in sorted({*of_ranks.values()})}
     if len(by_count) == 1:
         notes.info("ranks", f"each rank has {max(by_count)} runs: {shown}", len(of_ranks))

@@ -143,7 +143,7 @@ def _in_processes(
 def _on_cluster(
     client: Client, work: Work[_Item, _Result], batches: list[_Batch], left: Mapping[int, _Item]
 ) -> Iterator[tuple[_Batch, list[_Result] | Died]]:
-    """Yield what the workers of a cluster did; nothing more once its scheduler is gone, which a warning tells."""
+    """Yield what the workers of a cluster did; nothing more, with a warning, once its scheduler is gone."""
     if client.status != "running":
         _warn_gone(client.status)
         return

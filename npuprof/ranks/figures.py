@@ -184,7 +184,7 @@ class SetFigures(Figures):
     def _step_parts(self, *, newest: bool = False) -> pd.DataFrame:
         """Return the steps of every rank; for a rank without steps, the rows of the vendor's analysis of all ranks.
 
-        A rank that was not read has the vendor's breakdown, if it has one. Where that does not tell waiting from
+        A rank that was not read has the vendor's breakdown, if it has one. Where that does not separate waiting from
         moving, the starts of collectives on all ranks do. With `newest`, older sessions of a rank are left out.
         """
         from npuprof.analysis.accounting import account

@@ -25,7 +25,7 @@ _NOT_PLAIN = ("rows", "explore")
 
 
 def overview(runs: Members) -> Overview:
-    """Look at all ranks of a set; what was seen of files that have not changed is seen again."""
+    """Return the overview of all ranks of a set, from the cache if their files have not changed."""
     state = state_of(runs)
     if (kept := _known(runs, state)) is not None:
         return kept
@@ -40,13 +40,17 @@ def _keep(runs: Members, made: Overview, state: str) -> None:
     accounting = made.advice.facts.accounting
     caused = made.caused.to_frame("wait_ns")
     tables = (made.steps, made.communication, caused, accounting.steps, accounting.intervals)
-    shown = enumerate(one.rows for one in made.advice.findings)
+    shown = enumerate(finding.rows for finding in made.advice.findings)
     evidence = {f"evidence {number}": rows for number, rows in shown if len(rows.columns)}
     facts = {
         "verdict": made.verdict,
         "findings": [
-            {field.name: _plain(getattr(one, field.name)) for field in fields(one) if field.name not in _NOT_PLAIN}
-            for one in made.advice.findings
+            {
+                field.name: _plain(getattr(finding, field.name))
+                for field in fields(finding)
+                if field.name not in _NOT_PLAIN
+            }
+            for finding in made.advice.findings
         ],
         "evidence": list(evidence),
         "groups": [

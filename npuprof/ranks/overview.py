@@ -127,7 +127,7 @@ def _about_ranks(facts: JobFacts) -> Advice:
 
 
 def _verdict(runs: Members, facts: JobFacts | None, advice: Advice | None, steps: pd.DataFrame) -> str:
-    """Return one line on the job: what stands out, or that nothing does, or why that cannot be told."""
+    """Return one line on the job: what stands out, or that nothing does, or why that is unknown."""
     if advice is None or facts is None:
         return f"{len(runs)} runs, none with a known rank: nothing can be said about them together"
     said = " · ".join([advice.headline(), *_shares(steps)])

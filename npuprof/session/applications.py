@@ -68,8 +68,7 @@ def run_application(
         directory = make_directory(options.output, options.name, undo)
         epoch_ns = clock.realtime_ns() - clock.monotonic_raw_ns()
         recording = _recording(directory, program, options, clock.monotonic_raw_ns() + epoch_ns)
-        if "cpu" in options.activities and echo is not None:
-            echo(_NO_STACKS)
+        _announce_missing_stacks(options, echo)
         msprof = MsprofProcess([*flags, f"--output={directory}", *ran], echo)
         undo.pop_all()
     _judge(recording, _wait(recording, msprof, timeout_s, clock, epoch_ns), msprof, timeout_s)
@@ -77,6 +76,11 @@ def run_application(
     recording.write()
     note_end(RecordedRun(recording))
     return recording
+
+
+def _announce_missing_stacks(options: Options, echo: Callable[[str], object] | None) -> None:
+    if "cpu" in options.activities and echo is not None:
+        echo(_NO_STACKS)
 
 
 def _wait(

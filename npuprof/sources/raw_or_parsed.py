@@ -6,7 +6,7 @@ there, so that nothing of their result is missing in ours:
 - control files and data of the host, and of a device of a chip whose decoding was compared with the vendor's;
 - ``end_info`` and the anchors of the clocks on every side: the run ended in order;
 - every slice: none is missing by their numbers, and where slices have ``.done`` marks, each has one and the size that
-  it tells;
+  it names;
 - of a run of torch_npu one ``PROF_*`` directory, ``profiler_info.json`` with the end of the run, and the files of the
   framework that its options call for.
 

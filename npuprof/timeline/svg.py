@@ -22,7 +22,7 @@ from npuprof.timeline.view import Picture, picture
 LIMIT_BYTES = 100_000
 """Maximum size of the SVG."""
 
-# Bars, characters of a name, and whether hovering tells of a bar: from the finest down to what always fits.
+# Bars, characters of a name, and whether bars have hover texts: from the finest down to what always fits.
 _DETAILS = ((400, 40, True), (250, 24, True), (200, 12, False))
 _WIDTH, _LEFT, _RIGHT, _TOP = 1000, 160, 12, 62
 _LANE = 16

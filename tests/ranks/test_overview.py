@@ -74,7 +74,7 @@ def test_waiting_of_a_step_is_that_of_the_collectives(runs: ProfileSet) -> None:
     ).abs().max() < 50  # nanoseconds: nothing hides communication here
     bars = {bar.name: np.array(bar.y, float) for bar in runs.plot_steps().data}
     assert bars["waiting for other ranks"].sum() == pytest.approx(sums.sum() / 1e6, rel=1e-6)
-    assert "told by when the ranks came" in runs.plot_steps().layout.title.text
+    assert "waiting and moving by when the ranks came" in runs.plot_steps().layout.title.text
 
 
 def test_groups_are_told_by_their_ranks_where_no_file_says() -> None:

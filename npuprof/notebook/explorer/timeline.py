@@ -67,7 +67,7 @@ class TimelineView:
         self._timeline = timeline
         self._kernel = kernel
         self._findings = findings
-        self._window = timeline.window  # what the page shows, or has been told to
+        self._window = timeline.window  # what the page shows, or was sent
         self._selected: int | None = None
         self._marked: tuple[int, int] | None = None
         self._matches: Matches | None = None
@@ -202,7 +202,7 @@ class TimelineView:
         what, timeline = asked.get("what"), self._timeline
         try:
             if what == "page":
-                # Names are told anew: the page has none.
+                # Names are sent again: the page has none.
                 answer = timeline.answer(*timeline.window, _MOST_PIXELS, most=view_export.PAGE_BARS)
                 text = view_export.page(timeline, self._setup(), *self._content(answer, set()))
             elif what == "trace":
@@ -240,7 +240,7 @@ class TimelineView:
             _layout.clear()
             _layout.update(layout)
 
-    # What a page is told
+    # What a page is sent
 
     def _changed(self) -> None:
         timeline = self._timeline

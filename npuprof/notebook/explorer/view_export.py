@@ -80,7 +80,7 @@ def page(
     timeline
         The timeline.
     setup, content, arrays
-        What a page is told at first, for the window alone.
+        What a page is sent first, for the window alone.
     """
     start, end = timeline.window
     strip = timeline.overview(start, end)

@@ -130,7 +130,7 @@ def groups_table(rows: Iterable[tuple[Any, ...]]) -> pd.DataFrame:
 
 
 def _items(value: Any, path: Path, notes: Notes) -> list[Any]:
-    """Return the entries of a list of groups; notes tell of anything else."""
+    """Return the entries of a list of groups; anything else is noted."""
     left_out = 1 if not isinstance(value, list) else max(len(value) - _MAX_GROUPS, 0)
     notes.ledger.read(path.name, left_out)
     if not isinstance(value, list):
@@ -141,7 +141,7 @@ def _items(value: Any, path: Path, notes: Notes) -> list[Any]:
 
 
 def _members(listed: Any, path: Path, notes: Notes) -> list[int]:
-    """Return the ranks of a group; a note tells of those that cannot be read."""
+    """Return the ranks of a group; those that cannot be read are noted."""
     try:
         members: list[int] = convert(listed, Members)
     except ValueError:

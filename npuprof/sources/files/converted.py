@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _BLOCK_BYTES = 1 << 16
 MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 HEAD_BYTES = 8
-"""As many first bytes as tell such a file."""
+"""The number of first bytes that identify such a file."""
 _WITHOUT_MARK = {  # eight bytes that are four characters of ASCII
     "utf-16-le": re.compile(rb"(?:[\t\n\r -~]\0){4}"),
     "utf-16-be": re.compile(rb"(?:\0[\t\n\r -~]){4}"),

@@ -1,7 +1,7 @@
 """The entries of the vendor's JSON files of communication, checked by their types.
 
-A number of another type or beyond any run, a text that is none, and a part of unknown kind are left out and told. Keys
-of later versions are kept as they came.
+A number of another type or beyond any run, a text that is none, and a part of unknown kind are left out, with a note.
+Keys of later versions are kept as they came.
 
 Source: sources/RESULTS.md sections 4 and 6.
 """
@@ -99,7 +99,7 @@ def fields_of(plain: Any, kind: Kind, source: str, notes: Notes) -> Row:
     kind
         What it holds.
     source, notes
-        Notes tell under this name what is left out.
+        The source of notes on what is left out.
     """
     if not isinstance(plain, dict):
         return {}

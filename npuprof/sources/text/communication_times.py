@@ -37,7 +37,7 @@ _DECODER = msgspec.json.Decoder(dict[str, dict[str, dict[str, _Operator]]])
 def read_times(path: Path) -> pd.DataFrame | None:
     """Return step, kind, name, group, `start_ns` and the duration of each operator, as the whole file is read.
 
-    None for a file that is not just as the vendor writes it: it is read as a whole, which tells what is wrong.
+    None for a file that is not just as the vendor writes it: it is read as a whole, and what is wrong is noted.
     """
     try:
         content, problem = read_whole(path, MAX_BYTES)
@@ -49,7 +49,7 @@ def read_times(path: Path) -> pd.DataFrame | None:
     for step, kinds in plain.items():
         for kind, operators in kinds.items():
             named = [(key, operator.times) for key, operator in operators.items() if key != TOTAL]
-            times += [own for _, own in named]
+            times += [times_of for _, times_of in named]
             values = (step.removeprefix("step"), kind)
             where[0].extend(values[:1] * len(named))
             where[1].extend(values[1:] * len(named))
@@ -57,7 +57,7 @@ def read_times(path: Path) -> pd.DataFrame | None:
                 name, _, group = key.partition("@")
                 where[2].append(name)
                 where[3].append(group)
-    begun, lasted = _texts([own.start for own in times]), _texts([own.elapsed for own in times])
+    begun, lasted = _texts([times_of.start for times_of in times]), _texts([times_of.elapsed for times_of in times])
     if not times or begun is None or lasted is None:
         return None
     starts, sound = scaled(begun, US_TO_NS)

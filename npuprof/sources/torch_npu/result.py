@@ -99,7 +99,7 @@ class Reading(TextReading):
     def read_part(self, part: PartName) -> None:
         """Read only one part, as :meth:`run` would without a timeline."""
         if part == "communication":
-            self._step_times()  # which tells the device
+            self._step_times()  # which has the device
             self._kernels()
             self._listed_times()
             add_listed_operators(self.decoded)

@@ -54,7 +54,7 @@ def _decoded(file: io.BufferedReader) -> io.BufferedIOBase:
 
 
 def _head(stream: io.BufferedIOBase, size: int = _HEAD_BYTES) -> bytes:
-    with suppress(EOFError, zlib.error, gzip.BadGzipFile):  # the reading tells of it
+    with suppress(EOFError, zlib.error, gzip.BadGzipFile):  # reading it reports the error
         return stream.read(size)
     return b""
 
