@@ -31,10 +31,13 @@ def collectives(communication: pd.DataFrame) -> pd.DataFrame:
         The rows with ``k`` and ``op``, ordered by rank and start; ``members`` is how many ranks have the operator.
     """
     rows = _named_groups(communication)
-    rows = rows[(rows["rank"].notna() & rows["group"].notna()).to_numpy(bool)]
+    known = (rows["rank"].notna() & rows["group"].notna()).to_numpy(bool)
+    rows = rows if known.all() else rows[known]
     rank, start = rows["rank"].to_numpy(np.int64), rows["start_ns"].to_numpy(np.int64)
-    rows = rows.iloc[np.lexsort((start, rank))].reset_index(drop=True)
-    rank = rows["rank"].to_numpy(np.int64)
+    if ((rank[1:] < rank[:-1]) | ((rank[1:] == rank[:-1]) & (start[1:] < start[:-1]))).any():  # else a copy less
+        rows = rows.iloc[np.lexsort((start, rank))]
+        rank = rows["rank"].to_numpy(np.int64)
+    rows = rows.reset_index(drop=True)
     group, groups = _coded(rows["group"])
     kind, kinds = _coded(_types(rows))
     step = rows["step"].fillna(-1).to_numpy(np.int64)

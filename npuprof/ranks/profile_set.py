@@ -187,7 +187,9 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
         scanned = scan(self.root, self._entries, "communication", self._client or active_client(), _JOINED)
         if scanned is None:
             return self.table("communication")
-        self._seen["communication"] = replace(scanned, frame=scanned.frame.iloc[:0])
+        self._seen["communication"] = replace(
+            scanned, frame=scanned.frame.iloc[:0].copy()
+        )  # a view would keep all rows
         return self._labelled_scan(scanned, {})
 
     def _hosts_of_ranks(self) -> dict[int, int | str]:

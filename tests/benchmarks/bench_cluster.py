@@ -3,6 +3,7 @@
 Jobs are generated (:mod:`tests.jobs`: simulated, with one slow card) and written in the vendor's text form into a
 temporary directory, or into ``--keep DIRECTORY``, where the next run finds them. ``--steps 9`` gives 1,000 ranks some
 3,000 operators each. Each look is a process of its own: the first with an empty cache, the second with what that left.
+Time grows linearly where the cores' time for an operator does not rise with the number of ranks.
 Where ``NPUPROF_SAMPLES`` has four ranks of an LLM, the figure of steps of 64 copies of them is drawn too.
 Where ``MSPROF_ANALYZE`` names a Python that has it, the cluster analysis of msprof-analyze is run on a copy of the
 smallest job.
@@ -26,6 +27,7 @@ from pathlib import Path
 from tests.jobs import SIZES, Faults, simulate, text
 
 _RANKS = (8, 64, 512, 1000)
+_NO_TIMES = ("peak_mb", "cores", "operators")
 
 
 def look(folder: Path) -> dict[str, float]:
@@ -44,11 +46,12 @@ def look(folder: Path) -> dict[str, float]:
     seconds["load"] = time.perf_counter() - began
     if hasattr(runs, "overview"):
         measure("overview", runs.overview)
+    measure("blame", runs.blame)
     measure("steps", lambda: runs._step_parts())
     measure("waits", runs.waits)
-    measure("blame", runs.blame)
     seconds["all"] = time.perf_counter() - began
     seconds["cores"] = sum(os.times()[:4])
+    seconds["operators"] = len(runs.waits())
     seconds["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return seconds
 
@@ -76,8 +79,10 @@ def _print(ranks: int, folder: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="npuprof-bench-") as cache:
         for name in ("cold", "warm"):
             one = _apart(folder, cache)
-            times = ", ".join(f"{what} {value:.2f}" for what, value in one.items() if what not in ("peak_mb", "cores"))
-            print(f"  {name}: {times} s; {one['cores']:.1f} s of cores, {one['peak_mb']:,.0f} MB peak", flush=True)
+            times = ", ".join(f"{what} {value:.2f}" for what, value in one.items() if what not in _NO_TIMES)
+            each = one["cores"] / one["operators"] * 1e6
+            cores = f"{one['cores']:.1f} s of cores, {each:.1f} us for each of {one['operators']:,} operators"
+            print(f"  {name}: {times} s; {cores}, {one['peak_mb']:,.0f} MB peak", flush=True)
 
 
 def draw(folder: Path) -> dict[str, float]:
