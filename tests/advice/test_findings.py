@@ -44,17 +44,27 @@ def sample(samples: Path, name: str) -> Profile:
 
 
 @pytest.mark.parametrize(
-    ("name", "late", "waiting_ms", "possible_ms", "idle_ms"),
+    ("name", "late", "waiting_ms", "possible_ms", "idle_ms", "late_ms"),
     [
-        ("text/level1/rank0_ascend_pt", "rank 5", 98.03, 96.02, 44.30),
-        ("text/level1/rank1_ascend_pt", "rank 5", 92.41, 95.99, 47.37),
-        ("db/level1/rank0_ascend_pt", "rank 6", 94.01, 84.29, 44.07),
+        ("text/level1/rank0_ascend_pt", "rank 5", 98.03, 96.02, 44.30, (78.76, 0.88, 0.02, 21.98, 5.62)),
+        ("text/level1/rank1_ascend_pt", "rank 5", 92.41, 95.99, 47.37, (73.15, 0.88, 0.02, 21.99, 0.01)),
+        ("db/level1/rank0_ascend_pt", "rank 6", 94.01, 84.29, 44.07, (88.42, 0.76, 0.01, 8.40, 13.29)),
     ],
 )
 def test_of_data_parallel_training_the_late_rank_and_the_host(
-    samples: Path, name: str, late: str, waiting_ms: float, possible_ms: float, idle_ms: float
+    samples: Path,
+    name: str,
+    late: str,
+    waiting_ms: float,
+    possible_ms: float,
+    idle_ms: float,
+    late_ms: tuple[float, ...],
 ) -> None:
-    advice = sample(samples, name).advice()
+    run = sample(samples, name)
+    peers = late_peers(run.communication_tasks)
+    assert {f"rank {peer}" for peer in peers["peer"]} == {late}
+    assert [*peers["latest_ns"] / 1e6, peers["next_ns"].max() / 1e6] == pytest.approx(late_ms, abs=0.01)
+    advice = run.advice()
     assert [one.rule for one in advice] == ["waiting", "host_bound", "layout_and_casts"]
     waiting, host, layout = advice
     assert waiting.title == f"Waiting for {late}, which is not in this profile"

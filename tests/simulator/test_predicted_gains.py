@@ -17,7 +17,9 @@ from npuprof.simulator.cluster.ranks import Rank
 _LAYERS, _STEPS, _SIZE = 4, 3, (512, 4096)
 
 
-def train(rank: Rank, *, item: bool = False, loader_s: float = 0.0, slow: bool = False, copies: int = 0) -> None:
+def train(
+    rank: Rank, *, item: bool = False, wait: bool = False, loader_s: float = 0.0, slow: bool = False, copies: int = 0
+) -> None:
     """Steps of a few layers, in which the host has as much to do as the device, with faults of some kinds."""
     batch = np.ones(_SIZE, np.float32)
     inputs, weight = npu.zeros(_SIZE), npu.zeros((_SIZE[1], _SIZE[1])) if slow else None
@@ -36,7 +38,7 @@ def train(rank: Rank, *, item: bool = False, loader_s: float = 0.0, slow: bool =
                 total.item()
         for _ in range(copies):
             npu.array(batch)
-        if step == _STEPS - 1:
+        if wait or step == _STEPS - 1:
             npu.synchronize()
         rank.step()
 
@@ -50,6 +52,10 @@ def recorded(folder: Path, **faults: Any) -> tuple[Profile, int]:
 
 _FAULTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "an .item() in each layer": ({"item": True}, {"cause": {"sync_call": 0}, "part": {"copy": 0}}),
+    "an .item() in each layer, and a synchronisation of each step": (
+        {"item": True, "wait": True},
+        {"cause": {"sync_call": 0}, "part": {"copy": 0}},
+    ),
     "a slow loader": ({"loader_s": 3e-3}, {"cause": {"unexplained": 0}}),
     "a slow kernel": ({"slow": True}, {"kernel": {"MatMulV3": 0}}),
     "copies": ({"copies": 3}, {"part": {"copy": 0}}),
