@@ -12,7 +12,7 @@ import pytest
 from tests import pace, saved_notebooks
 
 _FOLDER = Path(__file__).parent.parent / "notebooks"
-_NAMES = ("load_my_result", "explorer_tour", "compare")
+_NAMES = ("load_my_result", "explorer_tour", "compare", "cluster")
 _LIVE = ("explore",)  # cells whose output needs a kernel: it is not kept
 _CELL_BYTES = 1_000_000
 _SMALL_FIGURE = 10_000  # characters: one that is restyled may be shown again
@@ -93,6 +93,23 @@ def test_each_fix_is_described_in_a_sentence_and_drawn() -> None:
         assert len([figure.data[_PLOTLY] for figure in figures]) == 2
         assert len(json.dumps(cells[fix].outputs)) < 500_000
     assert cells["gate"].outputs[0].text.startswith("the gate fails: A step of this change is ")
+
+
+def test_each_fault_planted_in_64_ranks_is_found_and_called_simulated() -> None:
+    cells = {cell.id: cell for cell in code(read("cluster"))}
+    (overview,) = cells["overview"].outputs
+    assert overview.data["text/plain"].startswith("Rank 21 is slow. ")
+    assert "SIMULATED NPU" in overview.data["text/html"]
+    verdicts = cells["found"].outputs[0].text
+    told = {
+        "nothing": "Communication is not hidden by kernels",
+        "a link": "The link between ranks 40 and 41 is slow",
+        "a host": "The host of ranks 8-15 is late",
+        "a stage": "Pipeline imbalance, not a slow card",
+    }
+    assert [line.split(". ")[0] for line in verdicts.splitlines()] == [f"{of} planted: {it}" for of, it in told.items()]
+    gains = re.findall(r"([0-9.]+) ms", cells["mended"].outputs[0].text)
+    assert float(gains[0]) == pytest.approx(float(gains[1]), rel=0.1)
 
 
 @pytest.mark.parametrize("path", sorted(_FOLDER.glob("*.ipynb")), ids=lambda path: path.stem)

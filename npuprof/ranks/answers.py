@@ -229,7 +229,8 @@ class SetAnswers(Members, ABC):
     def bandwidths(self) -> pd.DataFrame:
         """Return the bandwidth of each link between ranks beside that of links of its kind.
 
-        Ranks that were not read have the vendor's communication matrix. See :func:`npuprof.analysis.links.links`.
+        Ranks that were not read have the vendor's communication matrix. See :func:`npuprof.analysis.links.links`;
+        ``links`` itself is the table of causes and effects, as of a single run.
         """
         from npuprof.analysis.links import links
         from npuprof.analysis.traffic import link_transfers

@@ -12,8 +12,8 @@ from npuprof.advice.job import JobFacts, Member
 from npuprof.advice.job_rules import late_host, pipeline_imbalance, slow_link, slow_rank, waiting
 from npuprof.analysis.accounting import account
 from npuprof.info import Info
-from tests.jobs import SIZES, Faults, Plan, frames, simulate
-from tests.jobs.model import Job
+from npuprof.simulator.jobs import SIZES, Faults, Plan, frames, simulate
+from npuprof.simulator.jobs.model import Job
 
 RULES = (pipeline_imbalance.RULE, slow_rank.RULE, late_host.RULE, slow_link.RULE, waiting.RULE)
 """Those about faults; that transfers are exposed is no fault of these jobs."""

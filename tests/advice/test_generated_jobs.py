@@ -9,8 +9,8 @@ import pytest
 
 from npuprof.advice.finding import Finding
 from npuprof.loading import load_set
+from npuprof.simulator.jobs import Faults, simulate, text
 from tests.advice.generated import RULES, fired, plan_of, step_ns
-from tests.jobs import Faults, simulate, text
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ from npuprof.analysis.rank_blame import blame
 from npuprof.analysis.rank_clocks import clocks
 from npuprof.analysis.rank_order import waves
 from npuprof.analysis.rank_waits import collectives, waits
-from tests.jobs import SIZES, Faults, frames, simulate
+from npuprof.simulator.jobs import SIZES, Faults, frames, simulate
 
 
 @pytest.mark.slow

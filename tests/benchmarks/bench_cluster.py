@@ -1,6 +1,6 @@
 """A look at jobs of many ranks, cold and warm: run with ``python -m tests.benchmarks.bench_cluster [RANKS ...]``.
 
-Jobs are generated (:mod:`tests.jobs`: simulated, with one slow card) and written in the vendor's text form into a
+Jobs are generated (:mod:`npuprof.simulator.jobs`, with one slow card) and written in the vendor's text form into a
 temporary directory, or into ``--keep DIRECTORY``, where the next run finds them. ``--steps 9`` gives 1,000 ranks some
 3,000 operators each. Each look is a process of its own: the first with an empty cache, the second with what that left.
 Time grows linearly where the cores' time for an operator does not rise with the number of ranks.
@@ -24,7 +24,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from tests.jobs import SIZES, Faults, simulate, text
+from npuprof.simulator.jobs import SIZES, Faults, simulate, text
 
 _RANKS = (8, 64, 512, 1000)
 _NO_TIMES = ("peak_mb", "cores", "operators")

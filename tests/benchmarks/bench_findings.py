@@ -18,9 +18,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from npuprof.loading import load_set
+from npuprof.simulator.jobs import Faults, Plan, simulate, text
+from npuprof.simulator.jobs.model import Job
 from tests.advice.generated import RULES, fired, plan_of
-from tests.jobs import Faults, Plan, simulate, text
-from tests.jobs.model import Job
 
 _MOST_OFF = 0.1
 _FAULTS = {

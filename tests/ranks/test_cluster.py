@@ -16,8 +16,8 @@ from npuprof.errors import NpuprofWarning
 from npuprof.loading import load_set
 from npuprof.ranks import scan
 from npuprof.ranks.executors import Work, active_client, spread
+from npuprof.simulator.jobs import SIZES, simulate, text
 from tests import pace
-from tests.jobs import SIZES, simulate, text
 
 distributed = pytest.importorskip("distributed", reason='pip install "npuprof[cluster]"')
 pytestmark = [

@@ -19,8 +19,8 @@ from npuprof.errors import NpuprofWarning
 from npuprof.loading import load_set
 from npuprof.ranks.executors import Work, spread
 from npuprof.ranks.profile_set import ProfileSet
+from npuprof.simulator.jobs import SIZES, simulate, text
 from tests import pace
-from tests.jobs import SIZES, simulate, text
 
 pytestmark = [
     pytest.mark.slow,

@@ -13,7 +13,7 @@ from npuprof.advice.job import costliest
 from npuprof.loading import load_set
 from npuprof.ranks import answers, kept, overview
 from npuprof.ranks.profile_set import ProfileSet
-from tests.jobs import SIZES, Faults, simulate, text
+from npuprof.simulator.jobs import SIZES, Faults, simulate, text
 
 _JOB = simulate(replace(SIZES[8], steps=2, microbatches=2, layers=1), Faults(slow_rank=5, slow_by=0.4), seed=1)
 _OUTPUT = "ASCEND_PROFILER_OUTPUT"

@@ -27,10 +27,10 @@ from npuprof.notes import Notes
 from npuprof.profiles import Profile
 from npuprof.ranks.job import recorded_groups
 from npuprof.ranks.profile_set import ProfileSet
+from npuprof.simulator.jobs import SIZES, Faults, Plan, frames, simulate, text
+from npuprof.simulator.jobs.model import Job
 from npuprof.sources.base import Decoded
 from tests import factories
-from tests.jobs import SIZES, Faults, Plan, frames, simulate, text
-from tests.jobs.model import Job
 
 _SMALL = replace(SIZES[8], steps=2, microbatches=4, layers=1)
 _SLOW = Faults(slow_rank=5, slow_by=0.4)

@@ -15,7 +15,7 @@ from npuprof import cache
 from npuprof.loading import load_set
 from npuprof.ranks import pieces
 from npuprof.ranks.profile_set import ProfileSet
-from tests.jobs import SIZES, Faults, simulate, text
+from npuprof.simulator.jobs import SIZES, Faults, simulate, text
 
 pytestmark = pytest.mark.slow
 

@@ -82,6 +82,7 @@ def describe(layout: Layout, notes: Notes) -> Info:
     variables = metadata.take("ENV_VARIABLES", dict[str, Any], {})
     info.environment = {key: str(value) for key, value in variables.items() if value not in ("", None)}
     info.metadata = metadata.plain
+    info.simulated = metadata.take("npuprof_simulated", bool, default=False)  # of npuprof.simulator.jobs
     return info
 
 

@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 
 from npuprof.arrays import Int64
-from npuprof.sources.raw.metadata.dictionaries import hash_of
+from npuprof.simulator.names import name_hash
 
 Kind = Literal["tp", "next", "prev", "dp", "mp"]
 START_NS = 1_764_246_877_000_000_000
@@ -118,7 +118,7 @@ class Group:
     @cached_property
     def key(self) -> str:
         """The hash that stands for it in files of a run."""
-        return str(hash_of(self.name))
+        return str(name_hash(self.name))
 
     def after(self, rank: int) -> int:
         """Return the next rank of the ring."""

@@ -11,10 +11,20 @@ from pathlib import Path
 
 import numpy as np
 
-from npuprof.sources.text.vendor_sums import DURATIONS
-from tests.jobs import frames
-from tests.jobs.model import FIRST_STEP, START_NS, TRANSFER, Group, Job, Op
+from npuprof.simulator.jobs import frames
+from npuprof.simulator.jobs.model import FIRST_STEP, START_NS, TRANSFER, Group, Job, Op
 
+_TIMES = {
+    "computing_ns": "Computing",
+    "communication_ns": "Communication",
+    "overlapped_ns": "Overlapped",
+    "communication_not_overlapped_ns": "Communication(Not Overlapped)",
+    "free_ns": "Free",
+    "stage_ns": "Stage",
+    "bubble_ns": "Bubble",
+    "preparing_ns": "Preparing",
+    "communication_not_overlapped_exclude_receive_ns": "Communication(Not Overlapped and Exclude Receive)",
+}
 _KERNEL_HEAD = (
     "Step Id,Device_id,Model ID,Task ID,Stream ID,Name,Type,OP State,Accelerator Core,Start Time(us),Duration(us),"
     "Wait Time(us),Block Dim,Mix Block Dim,HF32 Eligible,Input Shapes,Input Data Types,Input Formats,Output Shapes,"
@@ -77,10 +87,10 @@ def _profiler_info(job: Job, rank: int) -> dict[str, object]:
 
 def _step_trace_time(job: Job, rank: int) -> str:
     table = {name: values.tolist() for name, values in frames.rank_step_times(job, rank).items()}
-    times = zip(*([f"{value / 1e3}" for value in table[name]] for name in DURATIONS), strict=True)
+    times = zip(*([f"{value / 1e3}" for value in table[name]] for name in _TIMES), strict=True)
     rows = zip(table["device_id"], table["step"], times, strict=True)
     lines = [f"{device},{step},{','.join(row)}\n" for device, step, row in rows]
-    return ",".join(["Device_id", "Step", *DURATIONS.values()]) + "\n" + "".join(lines)
+    return ",".join(["Device_id", "Step", *_TIMES.values()]) + "\n" + "".join(lines)
 
 
 def _communication(job: Job, rank: int) -> str:

@@ -10,7 +10,7 @@ import pandas as pd
 from npuprof import tables
 from npuprof.arrays import Int64
 from npuprof.info import Info
-from tests.jobs.model import FIRST_STEP, TRANSFER, Job, Kind
+from npuprof.simulator.jobs.model import FIRST_STEP, TRANSFER, Job, Kind
 
 _BYTES_PER_MB = 1_000_000
 _KERNELS = {"attention": "FlashAttentionScore", "mlp": "MatMulV3", "flatten": "ConcatD", "norm": "ReduceSum"}
@@ -174,6 +174,7 @@ def info(job: Job, rank: int) -> Info:
         rank=rank,
         devices=[rank % job.plan.ranks_per_host],
         metadata=metadata(job, rank),
+        simulated=True,
     )
 
 
@@ -181,6 +182,7 @@ def metadata(job: Job, rank: int) -> dict[str, Any]:
     """Return what a framework writes of a rank into ``profiler_metadata.json``."""
     plan = job.plan
     return {
+        "npuprof_simulated": True,
         "distributed_args": {
             "tensor_model_parallel_size": plan.tensor,
             "pipeline_model_parallel_size": plan.pipeline,
