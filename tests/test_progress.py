@@ -6,7 +6,7 @@ import io
 import json
 import signal
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,14 +29,6 @@ class Screen(io.StringIO):
     @property
     def lines(self) -> list[str]:
         return self.getvalue().split("\r\x1b[K")[1:]
-
-
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """Let the signal interrupt, which it does not where whatever runs the tests ignores it."""
-    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, handler)
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ _MOST_LINES_OF_A_FUNCTION = 50
 _MOST_LINES_OF_A_MODULE = 450
 _LEAST_LINES_ON_AVERAGE = 140  # of a module: what is one thing is in one file
 _LONGER = {"ranks/profile_set.py": "the public methods of a set"}
+_MOST_LINES_ALIKE = 4
 _FROZEN = ("sources/raw/chips", 700)  # documented only: corrected where it is wrong, and not extended
 _NO_NAMES = {"told", "own", "found", "one", "lies"}
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -61,6 +62,15 @@ def test_modules_are_neither_long_nor_split_into_scraps() -> None:
 def test_what_is_frozen_does_not_grow() -> None:
     room, most = _FROZEN
     assert 0 < sum(_lines(text) for path, text in _modules().items() if path.startswith(f"{room}/")) <= most
+
+
+def test_no_function_is_written_twice() -> None:
+    bodies: dict[str, list[str]] = {}
+    for name, node in _functions():
+        body = node.body[1:] if ast.get_docstring(node) else node.body
+        if body and (body[-1].end_lineno or 0) - body[0].lineno >= _MOST_LINES_ALIKE:
+            bodies.setdefault(ast.dump(ast.Module(body, [])), []).append(name)
+    assert [names for names in bodies.values() if len(names) > 1] == []
 
 
 def test_docstrings_of_functions_begin_with_a_verb_of_the_field() -> None:

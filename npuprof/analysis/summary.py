@@ -250,8 +250,10 @@ def bound_by(kernel: pd.Series[Any]) -> str:
         chosen = {name: value for name, value in of.items() if name.endswith(ending)}
         if greatest := max(chosen, key=lambda name: chosen[name], default=""):
             value = chosen[greatest]
-            told = {"_ratio": f"{100 * value:.0f} %", "_kb": size(round(1024 * value))}
-            return f"{greatest[4:].removesuffix(ending).replace('_', ' ')} {told.get(ending, f'{value:,.1f} GB/s')}"
+            formatted = {"_ratio": f"{100 * value:.0f} %", "_kb": size(round(1024 * value))}
+            return (
+                f"{greatest[4:].removesuffix(ending).replace('_', ' ')} {formatted.get(ending, f'{value:,.1f} GB/s')}"
+            )
     return ""
 
 

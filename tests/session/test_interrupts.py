@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -98,14 +97,6 @@ class Taking(FakeCollector):
         super()._called(call)
         if call in ("warmup", "start"):
             ctypes.CDLL(None).signal(signal.SIGINT, ctypes.c_void_p(1))  # SIG_IGN
-
-
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """Let the signal interrupt, which it does not where whatever runs the tests ignores it."""
-    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, handler)
 
 
 @pytest.mark.usefixtures("interruptible")

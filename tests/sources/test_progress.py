@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -26,14 +26,6 @@ def framework(folder: Path) -> Path:
 
 
 FOLDERS = [pytest.param(raw, id="raw"), pytest.param(framework, id="framework")]
-
-
-@pytest.fixture
-def _interruptible() -> Iterator[None]:
-    """Let the signal interrupt, which it does not where whatever runs the tests ignores it."""
-    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, handler)
 
 
 def _told(path: Path) -> dict[str, list[Progress]]:
@@ -66,7 +58,7 @@ def test_a_front_ends_folder_reports_the_bytes_of_each_file(tmp_path: Path, monk
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("_interruptible")
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("write", FOLDERS)
 def test_an_interrupt_ends_the_reading_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[Path], Path]

@@ -25,7 +25,7 @@ from npuprof.texts import encodable
 if TYPE_CHECKING:
     from npuprof.session.session import Session
 
-_LOOK_NS = 900_000_000  # between two looks at a recording's files
+_INTERVAL_NS = 900_000_000  # between two measurements of a recording's files
 _STOP_WAITS = (
     "This front end delivers clicks only after the running cell has ended, and so Stop acts then. To have a report "
     "now, interrupt the kernel."
@@ -107,7 +107,7 @@ class PanelController:
         parts = [
             quantities.duration(elapsed_ns // 100_000_000 * 100_000_000) if elapsed_ns >= 10**8 else "0 s",
             f"{'at least ' * growth.at_least}{growth.records:,} records",
-            *([f"{run.sample_count:,} looks at Python stacks"] if run.sample_count else []),
+            *([f"{run.sample_count:,} samples of Python stacks"] if run.sample_count else []),
             f"{quantities.size(growth.size_bytes)} on disk",
         ]
         ours = self._cells.collecting
@@ -128,7 +128,7 @@ class PanelController:
         run = running.current()
         if run is not None:
             directory, now_ns = run.recording.directory, self._clock.monotonic_raw_ns()
-            if self._growth_of != directory or now_ns - self._looked_ns >= _LOOK_NS:
+            if self._growth_of != directory or now_ns - self._looked_ns >= _INTERVAL_NS:
                 self._growth, self._growth_of, self._looked_ns = measure(directory), directory, now_ns
 
     def heard(self, *, on_main_thread: bool) -> None:
