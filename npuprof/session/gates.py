@@ -34,9 +34,13 @@ def require(text: str) -> list[Comparison]:
     """
     from npuprof.advice import gate
 
-    advice = last().advice()
+    newest = last()
+    advice = newest.advice()
     if not advice.step_ns:
-        raise SessionError("the last run has no step and no device time: there is nothing to compare")
+        raise SessionError(
+            f"{newest.info.recording or 'the last run'} has no step and no device time, so there is nothing to check: "
+            "profile the NPU too (--activities cpu,npu)"
+        )
     names = {**gate.figures(advice), "last": advice.step_ns}
     if re.search(r"\bbest\b", text):
         steps = [run.advice().step_ns for run in map(_profile, ended_runs()) if run is not None]

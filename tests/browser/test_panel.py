@@ -165,6 +165,32 @@ def test_options_say_why_they_cannot_be_chosen_and_runs_can_be_managed(
     assert panel.locator(".npuprof-panel").evaluate(unlabelled) == []
 
 
+def test_two_cells_are_compared_in_the_panel_and_by_a_minus(
+    open_cells: Callable[..., NotebookPage], tmp_path: Path
+) -> None:
+    cells = (
+        "%load_ext npuprof\nimport npuprof",
+        f"%%npuprof --name short\n{_SETUP}",
+        "short = npuprof.last()",
+        f"%%npuprof --name long\n{_SETUP.replace('20', '60')}",
+        "npuprof.last() - short",
+        "npuprof.panel()",
+    )
+    notebook = open_cells(*cells)
+    outputs = [notebook.run(number) for number in range(len(cells))]
+    wait_for_text(outputs[-2], "than one of short")
+    panel = outputs[-1]
+    rows = panel.get_by_role("grid", name="Runs of this kernel").locator("tbody tr[data-id]")
+    rows.nth(1).wait_for()
+    rows.filter(has_text="short").click()
+    rows.filter(has_text="long").click(modifiers=["Control"])
+    panel.get_by_role("button", name="Compare", exact=True).click()
+    panel.locator(".js-plotly-plot").nth(1).wait_for()
+    wait_for_text(panel, "A step of long is")
+    wait_for_text(panel, "than one of short")
+    notebook.page.screenshot(path=tmp_path / "compared.png")
+
+
 def test_the_path_to_load_is_completed(open_cells: Callable[..., NotebookPage]) -> None:
     notebook = open_cells(_PANEL, "%%npuprof --name kept\n" + _SETUP)
     notebook.run(0)
