@@ -100,7 +100,7 @@ def _read_alone(task: PieceTask) -> Piece:
     frame = (decoded.statistics if task.part == MATRIX else decoded.tables).get(task.part, _nothing(task.part))
     if task.columns:
         frame = frame[list(task.columns)]
-    notes = [tuple(row) for row in decoded.notes.to_frame().itertuples(index=False)]
+    notes = [tuple(row) for row in decoded.notes.to_frame().itertuples(index=False)] if len(decoded.notes) else []
     if key_of(task.source, task.path, task.part) == before and before is not None:
         return Piece(frame, notes, before)
     changed = f"{task.path} changed while it was read: load the ranks again when whatever writes it is done"
