@@ -173,7 +173,7 @@ class Job:
         return rank // self.plan.ranks_per_host
 
     def recorded(self, rank: int, true_ns: Int64) -> Int64:
-        """Return moments as the clock of a rank's host told them."""
+        """Return moments as the clock of a rank's host reads them."""
         ahead = self.clock_ns[rank] + np.rint(true_ns * self.clock_rate[rank]).astype(np.int64)
         moments: Int64 = true_ns + START_NS + ahead
         return moments
@@ -216,7 +216,7 @@ def _program(plan: Plan, stage: int) -> list[Op]:
     host = device = 0
     what = ""
 
-    def own(name: str, ns: int) -> None:
+    def compute(name: str, ns: int) -> None:
         nonlocal device, what
         device, what = device + ns, name
 
@@ -230,7 +230,7 @@ def _program(plan: Plan, stage: int) -> list[Op]:
     def work(times: int) -> None:
         for _ in range(plan.layers):
             for name, ns in _LAYER.items():
-                own(name, times * ns)
+                compute(name, times * ns)
                 meet("tp", "hcom_allReduce_")
 
     warm = min(plan.pipeline - 1 - stage, plan.microbatches)
@@ -252,11 +252,11 @@ def _program(plan: Plan, stage: int) -> list[Op]:
             work(2)
             meet("prev", "hcom_batchSendRecv_")
         for _ in range(_BUCKETS):
-            own("flatten", _BUCKET_NS)
+            compute("flatten", _BUCKET_NS)
             meet("dp", "hcom_reduceScatter_")
-        own("norm", _NORM_NS)
+        compute("norm", _NORM_NS)
         meet("mp", "hcom_allReduce_")
-        own("optimizer", _OPTIMIZER_NS)
+        compute("optimizer", _OPTIMIZER_NS)
         meet("dp", "hcom_allGather_")
     return ops
 
@@ -303,7 +303,7 @@ class _Player:
         host = np.array([op.host_ns for op in ops], np.int64)[:, None, None]
         device = np.array([op.device_ns for op in ops], np.int64)[:, None, None]
         self.host: Int64 = host + np.where(host > 0, late, 0)
-        self.own: Int64 = self.host + np.rint(device * pace * np.clip(vary, 0.5, 2)).astype(np.int64)
+        self.own_ns: Int64 = self.host + np.rint(device * pace * np.clip(vary, 0.5, 2)).astype(np.int64)
         factors = {kind: _link_factors(job, kind, ranks) for kind in TRANSFER}
         self.transfer = np.stack([np.rint(TRANSFER[op.kind][0] * factors[op.kind]).astype(np.int64) for op in ops])
         self.ops, self.at = ops, 0
@@ -320,7 +320,7 @@ class _Player:
         """Come to the next operator."""
         if not self.arrived:
             self.before[self.at] = self.clock
-            self.start[self.at] = self.clock + self.own[self.at]
+            self.start[self.at] = self.clock + self.own_ns[self.at]
             self.arrived = True
         arrived: Int64 = self.start[self.at]
         return arrived
