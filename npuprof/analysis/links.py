@@ -34,10 +34,29 @@ def links(transfers: pd.DataFrame) -> pd.DataFrame:
     sums = rows.groupby(keys, sort=True)[["size_bytes", "duration_ns"]].sum().reset_index()
     speed = sums["size_bytes"] / sums["duration_ns"]
     sums = sums.assign(gb_per_s=speed)[_COLUMNS]
-    bucket = np.log2(np.maximum(sums["size_bytes"].to_numpy(np.float64), 1)).astype(np.int64)
-    alike = sums.assign(bucket=bucket).groupby(["transport", "op_type", "bucket"])["gb_per_s"]
-    peers, usual = alike.transform("size"), alike.transform("median").where(alike.transform("size") >= _LEAST_PEERS)
+    peers, usual = beside_peers(sums, ["transport", "op_type"], sums["gb_per_s"])
+    usual = usual.where(peers >= _LEAST_PEERS)
     ratio = sums["gb_per_s"] / usual
     compared = sums.assign(peers=peers.astype("int64"), usual_gb_per_s=usual, ratio=ratio, slow=ratio < SLOW)
     ordered: pd.DataFrame = compared.sort_values(["ratio", "duration_ns"], ascending=[True, False], ignore_index=True)
     return ordered
+
+
+def beside_peers(
+    sums: pd.DataFrame, kind: list[str], rate: pd.Series[float]
+) -> tuple[pd.Series[int], pd.Series[float]]:
+    """Return how many rows each is compared with, itself included, and the median of their rates.
+
+    Parameters
+    ----------
+    sums
+        Links, with ``size_bytes``; sizes within a factor of two are alike.
+    kind
+        Columns that must be equal.
+    rate
+        Of each row.
+    """
+    bucket = np.log2(np.maximum(sums["size_bytes"].to_numpy(np.float64), 1)).astype(np.int64)
+    alike = sums[kind].assign(bucket=bucket, rate=rate)
+    rates = alike.groupby([*kind, "bucket"], observed=True, dropna=False)["rate"]
+    return rates.transform("size"), rates.transform("median")

@@ -26,7 +26,7 @@ _STYLES = {
 }
 _LINK_COLOURS = tuple(FAMILIES[key].colour for key in ("matrix", "operator", "api", "python", "movement", "step"))
 _SYMBOLS = ("circle", "square", "diamond", "cross", "triangle-up", "x")
-_SCALE = "Cividis"  # even for colour-blind readers, and legible on either background
+_SCALE = ((0, "#4477aa"), (1, "#fee838"))  # even for colour-blind readers; either end shows on either background
 _VALUES: Mapping[str, tuple[str, str]] = {
     "size": ("bytes sent", "MB"),
     "time": ("time of transfers, summed up", "ms"),

@@ -132,7 +132,7 @@ def _verdict(runs: Members, facts: JobFacts | None, advice: Advice | None, steps
         return f"{len(runs)} runs, none with a known rank: nothing can be said about them together"
     said = " · ".join([advice.headline(), *_shares(steps)])
     if not advice.step_ns:
-        return f"{len(runs.ranks)} ranks without steps or device time: nothing can be said about them together"
+        return f"{_ranks(len(runs.ranks))} without steps or device time: nothing can be said about the job"
     if len(runs.ranks) == 1:
         return f"One rank alone: {said}"
     if facts.job is None:
@@ -140,8 +140,13 @@ def _verdict(runs: Members, facts: JobFacts | None, advice: Advice | None, steps
     if advice.fired:
         return f"{advice.fired[0].title}. {said}"
     if runs.absent:
-        return f"{len(runs.absent)} ranks are absent: who makes the others wait is not known. {said}"
+        are = "is" if len(runs.absent) == 1 else "are"
+        return f"{_ranks(len(runs.absent))} {are} absent: who makes the others wait is not known. {said}"
     return f"No rank, stage or wait stands out. {said}"
+
+
+def _ranks(number: int) -> str:
+    return "1 rank" if number == 1 else f"{number} ranks"
 
 
 def _shares(steps: pd.DataFrame) -> list[str]:

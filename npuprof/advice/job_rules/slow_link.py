@@ -7,7 +7,8 @@ import pandas as pd
 
 from npuprof.advice.finding import Finding
 from npuprof.advice.job import JobFacts, JobRule
-from npuprof.advice.rules.slow_link import ACTION, LEAST_LINKS, NAME, SLOW, SMALLEST
+from npuprof.advice.rules.slow_link import ACTION, LEAST_LINKS, NAME, SMALLEST
+from npuprof.analysis.links import SLOW, beside_peers
 from npuprof.analysis.rank_replay import recorded_moving
 from npuprof.analysis.traffic import VARIANTS
 from npuprof.quantities import duration
@@ -62,9 +63,8 @@ def compared(matrix: pd.DataFrame) -> pd.DataFrame:
     keys = ["transport", "name", "group", "low", "high"]
     sums = known.groupby(keys, observed=True, dropna=False)[["size_mb", "time_ms"]].sum().reset_index()
     sums["rate"] = sums["size_mb"] / sums["time_ms"]
-    sums["bucket"] = np.floor(np.log2(sums["size_mb"].to_numpy(np.float64)))
-    kinds = sums.groupby(["transport", "name", "bucket"], observed=True, dropna=False)["rate"]
-    sums["usual"], sums["links"] = kinds.transform("median"), kinds.transform("size")
+    sums["size_bytes"] = sums["size_mb"] * 1e6
+    sums["links"], sums["usual"] = beside_peers(sums, ["transport", "name"], sums["rate"])
     sums["more_ms"] = sums["time_ms"] - sums["size_mb"] / sums["usual"]
     enough: pd.DataFrame = sums[(sums["links"] > LEAST_LINKS).to_numpy(bool)].reset_index(drop=True)
     return enough

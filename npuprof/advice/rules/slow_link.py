@@ -8,10 +8,10 @@ import pandas as pd
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
 from npuprof.analysis.accounting import moves_data
+from npuprof.analysis.links import SLOW
 from npuprof.quantities import duration
 
 NAME = "slow_link"
-SLOW = 0.7  # of the usual rate of tasks of the same size
 _LEAST_TASKS = 5
 LEAST_LINKS = 3  # of fewer, none is usual
 SMALLEST = 1 << 16  # bytes: what is smaller takes its time for other reasons
