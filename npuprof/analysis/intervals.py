@@ -35,7 +35,8 @@ def subtract(whole: Spans, part: Spans) -> Spans:
 
 def intersection(first: Spans, second: Spans) -> Spans:
     """Return what both cover; both sorted and disjoint."""
-    starts, ends, _ = pieces(first, second)
+    fewer, more = sorted((first, second), key=lambda spans: len(spans[0]))
+    starts, ends, _ = pieces(more, fewer)  # a search for each window
     return starts, ends
 
 
