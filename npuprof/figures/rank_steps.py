@@ -70,7 +70,7 @@ def plot_rank_steps(
     height = 150 + max(120, min(560, 13 * len(ranks)))
     frame = chart(_TITLE, info, subtitle=lines, height=height)
     widths = [max(1.0, min(3.0, len(numbers) / 6))] * len(panels) + ([1.3] if len(caused) else [])
-    titles = [_title(steps, name) for name in panels] + (["waits it causes"] if len(caused) else [])
+    titles = [_title(steps, name) for name in panels] + _title_of_bars(caused)
     figure = make_subplots(
         cols=len(widths),
         shared_yaxes=True,
@@ -151,7 +151,7 @@ def _bars(caused: pd.Series[int], names: list[str], down: int, ranks: Sequence[i
 
     times = caused.reindex(list(ranks)).fillna(0).to_numpy(np.float64)
     most = np.array([times[at : at + down].max() for at in range(0, len(times), down)])
-    unit_ns, unit = unit_of(int(most.max()))
+    unit_ns, unit = _unit(caused)
     return go.Bar(
         x=(most / unit_ns).astype(np.float32),
         y=names,
@@ -160,6 +160,14 @@ def _bars(caused: pd.Series[int], names: list[str], down: int, ranks: Sequence[i
         hovertemplate=f"<b>rank %{{y}}</b><br>others wait %{{x:.3g}} {unit} a step for it, in all<extra></extra>",
         showlegend=False,
     )
+
+
+def _title_of_bars(caused: pd.Series[int]) -> list[str]:
+    return [f"waits it causes<br>{_unit(caused)[1]}"] if len(caused) else []
+
+
+def _unit(caused: pd.Series[int]) -> tuple[int, str]:
+    return unit_of(int(caused.max()))
 
 
 def _dress(figure: go.Figure, ranks: list[str], steps: list[str], columns: int) -> None:
