@@ -18,7 +18,7 @@ _Parameters = ParamSpec("_Parameters")
 
 
 def with_fallback(name: str) -> Callable[[Callable[_Parameters, go.Figure]], Callable[_Parameters, go.Figure]]:
-    """Return a decorator that attaches a text fallback, the figure's name, for viewers without plotly."""
+    """Return a decorator that attaches a text fallback, the figure's data, for viewers without plotly."""
 
     def decorated(draw: Callable[_Parameters, go.Figure]) -> Callable[_Parameters, go.Figure]:
         @wraps(draw)
@@ -89,8 +89,8 @@ class Figures(TableAttributes):
     ) -> go.Figure:
         """Draw the timeline, or a window of it in more detail; of several ranks, each on lanes of its own.
 
-        Saved in a notebook, it includes an SVG for viewers without plotly. Times of all ranks are on the first rank's
-        clock, with the offsets that :meth:`ProfileSet.clocks` estimates.
+        Saved in a notebook, it includes an SVG and a text for viewers without plotly. Times of all ranks are on the
+        first rank's clock, with the offsets that :meth:`ProfileSet.clocks` estimates.
 
         Parameters
         ----------
@@ -105,6 +105,7 @@ class Figures(TableAttributes):
         --------
         npuprof.timeline.figure.timeline
         """
+        from npuprof.exports.text_figures import timeline_text
         from npuprof.figures.fallback import FigureWithFallback
         from npuprof.timeline.figure import timeline
         from npuprof.timeline.svg import timeline_svg
@@ -114,7 +115,10 @@ class Figures(TableAttributes):
             tables, info, start_ns=start_ns, end_ns=end_ns, max_slices=max_slices, longest_name=longest_name
         )
         return FigureWithFallback(
-            figure, name="timeline", picture=lambda: timeline_svg(tables, info, start_ns=start_ns, end_ns=end_ns)
+            figure,
+            name="timeline",
+            picture=lambda: timeline_svg(tables, info, start_ns=start_ns, end_ns=end_ns),
+            text=lambda: timeline_text(tables, start_ns=start_ns, end_ns=end_ns),
         )
 
     @with_fallback("steps")

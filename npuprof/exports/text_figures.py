@@ -23,11 +23,11 @@ _TITLE, _NAME = 24, 48
 _HEIGHTS = " ▁▂▃▄▅▆▇█"
 
 
-def timeline_text(tables: Mapping[str, pd.DataFrame]) -> str:
-    """Write the timeline: a line for each track, whose columns are as high as the track is busy in that time."""
-    drawn = picture(tables, None, None, _BARS)
+def timeline_text(tables: Mapping[str, pd.DataFrame], *, start_ns: int | None = None, end_ns: int | None = None) -> str:
+    """Write the timeline, or a window of it: a line for each track, whose columns are as high as it is busy then."""
+    drawn = picture(tables, start_ns, end_ns, _BARS)
     if drawn is None:
-        return "timeline: no slices in this run"
+        return f"timeline: no slices in this {'run' if start_ns is end_ns is None else 'window'}"
     span = max(drawn.last_ns - drawn.first_ns, 1)
     head = f"timeline: {duration(span)}, {duration(span // _COLUMNS)} a column, as high as its track is busy"
     return "\n".join(line.rstrip() for line in [head, *_tracks(drawn, span), *_counters(drawn, span)])

@@ -1,4 +1,4 @@
-"""A plotly figure with a fallback for viewers without plotly: an SVG, or its name as text."""
+"""A plotly figure with a fallback for viewers without plotly: an SVG, and its data as text."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import plotly.graph_objects as go
 import plotly.io as pio
 
+from npuprof.figures.data_text import data_text
 from npuprof.figures.embed import mimebundle
 
 # The renderers that plotly selects by itself in a kernel; one writes scripts beside the data, which are left out.
@@ -26,17 +27,25 @@ class FigureWithFallback(go.Figure):  # type: ignore[misc]  # plotly has no anno
     *arguments, **options
         As for a plotly figure.
     name
-        The text of the fallback.
+        What the figure is called in the text.
     picture
         Draws an SVG document, when the figure is shown.
+    text
+        Writes the text; the data of the figure by default.
     """
 
     def __init__(
-        self, *arguments: Any, name: str = "figure", picture: Callable[[], str] | None = None, **options: Any
+        self,
+        *arguments: Any,
+        name: str = "figure",
+        picture: Callable[[], str] | None = None,
+        text: Callable[[], str] | None = None,
+        **options: Any,
     ) -> None:
         super().__init__(*arguments, **options)
         self._called = name
         self._picture = picture
+        self._text = text
 
     @property
     def _ipython_display_(self) -> Callable[[], None] | None:
@@ -51,7 +60,7 @@ class FigureWithFallback(go.Figure):  # type: ignore[misc]  # plotly has no anno
         bundle = mimebundle(self)
         if self._picture is not None:
             bundle["image/svg+xml"] = self._picture()
-        return {**bundle, "text/plain": f"[{self._called}: shown where plotly figures are]"}
+        return {**bundle, "text/plain": self._text() if self._text else data_text(self, self._called)}
 
     def _repr_html_(self) -> str | None:
         # HTML would hide the picture in viewers that prefer it, and plotly's own has the address of another host.

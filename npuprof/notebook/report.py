@@ -102,15 +102,13 @@ def _set_overview(runs: ProfileSet) -> list[_Bundle]:
 
 
 def _set_figures(runs: ProfileSet) -> list[_Bundle]:
+    from npuprof.figures.data_text import data_text
     from npuprof.figures.embed import mimebundle
 
     if not runs._is_seen_at_once():
         return []
-    drawn = {"plot_overview": runs.plot_overview(), "plot_ranks": runs.plot_ranks()}
-    return [
-        {**mimebundle(figure), "text/plain": f"[shown where plotly figures are; runs.{name}() draws it]"}
-        for name, figure in drawn.items()
-    ]
+    drawn = {"overview": runs.plot_overview(), "all ranks": runs.plot_ranks()}
+    return [{**mimebundle(figure), "text/plain": data_text(figure, name)} for name, figure in drawn.items()]
 
 
 def _comparison(comparison: Comparison) -> list[_Bundle]:
@@ -118,13 +116,11 @@ def _comparison(comparison: Comparison) -> list[_Bundle]:
 
 
 def _comparison_figures(comparison: Comparison) -> list[_Bundle]:
+    from npuprof.figures.data_text import data_text
     from npuprof.figures.embed import mimebundle
 
     drawn = {"waterfall": comparison.plot_waterfall(), "flame graph": comparison.plot_flamegraph()}
-    return [
-        {**mimebundle(figure), "text/plain": f"[{name}: shown where plotly figures are; the table has its rows]"}
-        for name, figure in drawn.items()
-    ]
+    return [{**mimebundle(figure), "text/plain": data_text(figure, name)} for name, figure in drawn.items()]
 
 
 def _summary(run: Profile) -> list[_Bundle]:

@@ -49,15 +49,15 @@ def test_the_output_is_the_figure_and_its_picture_and_no_html(shell: Interactive
     bundle = formatted(shell, pictured())
     assert set(bundle) == {MIMETYPE, "image/svg+xml", "text/plain"}
     assert bundle["image/svg+xml"] == _SVG
-    assert bundle["text/plain"] == "[timeline: shown where plotly figures are]"
+    assert bundle["text/plain"] == "timeline: figure\nbar 1: 2 values, 1 to 2\n    1: 2\n    0: 1"
     assert bundle[MIMETYPE]["config"]["showSendToCloud"] is False
     assert "//cdn" not in json.dumps(bundle)
 
 
-def test_without_a_picture_it_leaves_its_name(shell: InteractiveShell, by_default: str) -> None:
-    bundle = formatted(shell, FigureWithFallback(_figure(), name="memory"))
+def test_without_a_picture_its_text_is_left(shell: InteractiveShell, by_default: str) -> None:
+    bundle = formatted(shell, FigureWithFallback(_figure(), name="memory", text=lambda: "two bars"))
     assert set(bundle) == {MIMETYPE, "text/plain"}
-    assert bundle["text/plain"] == "[memory: shown where plotly figures are]"
+    assert bundle["text/plain"] == "two bars"
 
 
 def test_what_is_restyled_is_shown_restyled(shell: InteractiveShell, by_default: str) -> None:
