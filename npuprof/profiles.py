@@ -71,6 +71,18 @@ class Exports(Figures):
             chrome_trace.write(out, tables, info, start_ns=start_ns, end_ns=end_ns, pretty=pretty)
         return target
 
+    def to_speedscope(self, path: str | PathLike[str]) -> Path:
+        """Write calls, device tasks and collectives, of all ranks, as JSON for speedscope; return its path.
+
+        A name in ``.gz`` compresses it. See :func:`npuprof.exports.speedscope.write`.
+        """
+        from npuprof.exports import speedscope
+
+        target = Path(path)
+        with atomic.replacing(target, like_before=True) as file, atomic.text(file, target) as out:
+            speedscope.write(out, self._merged_tables(), self._merged_info())
+        return target
+
     def to_folded_stacks(self, path: str | PathLike[str], metric: Metric = "self_cpu_time_total") -> Path:
         """Write the stacks, summed over ranks, as folded text; see :func:`npuprof.exports.stacks.folded_stacks`.
 

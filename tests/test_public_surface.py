@@ -118,7 +118,7 @@ def test_one_convention_names_figures_and_exports() -> None:
     assert figures >= {"plot_steps", "plot_memory", "plot_counters", "plot_roofline", "plot_kernel"}
     exports = {name for name in dir(npuprof.Profile) if name.startswith("to_")}
     assert exports == {
-        *("to_html", "to_parquet", "to_chrome_trace", "to_folded_stacks", "to_memory_timeline"),
+        *("to_html", "to_parquet", "to_chrome_trace", "to_speedscope", "to_folded_stacks", "to_memory_timeline"),
         *("to_csv", "to_xlsx"),
     }
 

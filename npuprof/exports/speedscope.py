@@ -1,0 +1,135 @@
+"""The timeline as JSON for speedscope: a profile for each host thread, stream and group of ranks.
+
+Calls of Python, of the framework and of CANN are frames of one stack, as they nest in time; what crosses other slices
+of its thread is in a further profile of that thread. Times are nanoseconds after the first slice.
+
+Source: speedscope's file format schema (evented profiles).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, TextIO
+
+import numpy as np
+import pandas as pd
+
+from npuprof.analysis.places import FRAME
+from npuprof.arrays import Int64
+from npuprof.exports.chrome_trace import nested_tracks
+from npuprof.info import Info
+
+SCHEMA = "https://www.speedscope.app/file-format-schema.json"
+
+_HOST = ("python", "operators", "api")  # callers first: slices of equal bounds nest in this order
+_GROUPS = ((_HOST, "thread_id", "Thread"), (("tasks",), "stream_id", "Stream"), (("communication",), "group", "Group"))
+
+
+class _Frames:
+    """The distinct frames, numbered in the order in which they are met."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def number(self, name: str) -> int:
+        return self._numbers.setdefault(name, len(self._numbers))
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for name in self._numbers:
+            place = FRAME.fullmatch(name)
+            if place is None:
+                yield {"name": name or "(unnamed)"}
+            else:
+                yield {"name": place["function"], "file": place["file"], "line": int(place["line"])}
+
+
+def write(out: TextIO, tables: Mapping[str, pd.DataFrame], info: Info) -> int:
+    """Write a run, or the merged tables of several ranks; return the number of slices.
+
+    Parameters
+    ----------
+    out
+        Receives the JSON.
+    tables, info
+        Tables by name, and facts for the file's name and exporter.
+    """
+    if not len(tables["tasks"]):
+        tables = {**tables, "tasks": tables["kernels"]}
+    starts = [tables[name]["start_ns"].min() for names, *_ in _GROUPS for name in names if len(tables[name])]
+    base_ns = int(min(starts, default=0))
+    frames, count, separator = _Frames(), 0, ""
+    about = {"$schema": SCHEMA, "exporter": "npuprof", "name": _title(info), "activeProfileIndex": 0}
+    out.write(json.dumps(about)[:-1] + ', "profiles": [')
+    for names, column, label in _GROUPS:
+        for title, events, last in _profiles(tables, names, column, label, base_ns, frames):
+            profile = {"type": "evented", "name": title, "unit": "nanoseconds", "startValue": 0, "endValue": last}
+            out.write(separator + json.dumps(profile)[:-1] + ', "events": [' + ",".join(events) + "]}")
+            count, separator = count + len(events) // 2, ",\n"
+    out.write('], "shared": {"frames": ' + json.dumps(list(frames)) + "}}")
+    return count
+
+
+def _title(info: Info) -> str:
+    return f"{info.name}{' (simulated NPU)' * info.simulated}"
+
+
+def _profiles(
+    tables: Mapping[str, pd.DataFrame], names: tuple[str, ...], column: str, label: str, base_ns: int, frames: _Frames
+) -> Iterator[tuple[str, list[str], int]]:
+    """Yield the title, the events and the end of each profile of some tables."""
+    parts = [tables[name] for name in names if len(tables[name])]
+    if not parts:
+        return
+    start, duration = (np.concatenate([part[name].to_numpy(np.int64) for part in parts]) for name in _TIMES)
+    titles = np.concatenate([_titles(part, column, label) for part in parts])
+    numbers = np.concatenate([_frame_numbers(part["name"], frames) for part in parts])
+    group, distinct = pd.factorize(titles)
+    end = start + duration
+    track = nested_tracks(start, end, group)
+    order = np.lexsort((-end, start, track, group))
+    changes = np.flatnonzero((np.diff(group[order]) != 0) | (np.diff(track[order]) != 0)) + 1
+    for rows in np.split(order, changes):
+        number = int(track[rows[0]])
+        title = str(distinct[group[rows[0]]]) + f" ({number + 1})" * bool(number)
+        yield title, list(_events(start[rows] - base_ns, end[rows] - base_ns, numbers[rows])), int(end.max()) - base_ns
+
+
+_TIMES = ("start_ns", "duration_ns")
+
+
+def _events(starts: Int64, ends: Int64, frames: Int64) -> Iterator[str]:
+    """Yield the opening and the closing of nested slices, ordered by start and, at one start, longer first."""
+    still_open: list[tuple[int, int]] = []
+    for start, end, frame in zip(starts.tolist(), ends.tolist(), frames.tolist(), strict=True):
+        while still_open and still_open[-1][0] <= start:
+            yield _event("C", *still_open.pop())
+        yield _event("O", start, frame)
+        still_open.append((end, frame))
+    while still_open:
+        yield _event("C", *still_open.pop())
+
+
+def _event(kind: str, at: int, frame: int) -> str:
+    return f'{{"type":"{kind}","frame":{frame},"at":{at}}}'
+
+
+def _frame_numbers(names: pd.Series[Any], frames: _Frames) -> Int64:
+    codes, texts = pd.factorize(names, use_na_sentinel=False)
+    numbers = [frames.number("" if pd.isna(text) else str(text)) for text in texts]
+    of_row: Int64 = np.array(numbers, np.int64)[codes]
+    return of_row
+
+
+def _titles(part: pd.DataFrame, column: str, label: str) -> Any:
+    """Return the title of the profile of each row: its thread, stream or group, with device and rank where known."""
+    keys = [
+        name for name in ("rank", "device_id", column) if name in part and (name != "device_id" or label != "Thread")
+    ]
+    codes, distinct = pd.factorize(pd.MultiIndex.from_frame(part[keys].astype(object)), use_na_sentinel=False)
+    words = {"rank": "rank", "device_id": "device", column: label}
+    titles = [
+        " ".join(f"{words[key]} {value}" for key, value in zip(keys, values, strict=True) if not pd.isna(value))
+        for values in distinct
+    ]
+    return np.array([title or label for title in titles], object)[codes]
