@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
 from contextlib import closing, contextmanager
+from threading import Thread
 from typing import Any, TypeVar
 
 from loky import ProcessPoolExecutor
@@ -28,6 +29,7 @@ from npuprof.sources.base import Decoded
 _TRACKERS = [getattr(of, "_resource_tracker", None) for of in (resource_tracker, multiprocessing.resource_tracker)]
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
+_FEEDER_S = 5.0
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -114,7 +116,12 @@ class Processes:
 
     def _end(self) -> None:
         while self._pools:
-            self._pools[-1].shutdown(wait=True, kill_workers=True)
+            pool = self._pools[-1]
+            # The thread that fills the queue holds semaphores: given back later, they would start another tracker.
+            feeder: Thread | None = getattr(getattr(pool, "_call_queue", None), "_thread", None)
+            pool.shutdown(wait=True, kill_workers=True)
+            if feeder is not None:
+                feeder.join(_FEEDER_S)
             self._pools.pop()
 
 
