@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from os import PathLike
@@ -16,7 +15,8 @@ from npuprof import tables as schema
 from npuprof.errors import NpuprofError
 from npuprof.info import Info
 from npuprof.notes import Notes
-from npuprof.profile_figures import Figures, ProfileFigures
+from npuprof.profile_exports import Exports
+from npuprof.profile_figures import ProfileFigures
 from npuprof.profile_replay import ProfileReplay
 from npuprof.sources import saved
 from npuprof.sources.base import Decoded
@@ -32,172 +32,8 @@ if TYPE_CHECKING:
     from npuprof.analysis.chip_limits import ChipLimits
     from npuprof.analysis.summary import Summary
     from npuprof.comparison import Comparison
-    from npuprof.exports.stacks import Metric
 
 _PAGE_FIGURES_BYTES = 20 << 20  # a page of its own has room for every detail that the figures can show
-
-
-class Exports(Figures):
-    """The exports that a profile and a set of ranks have in common."""
-
-    @abstractmethod
-    def _page(self, figures: Mapping[str, go.Figure], picture: str = "") -> str:
-        """Return a self-contained HTML page with the report and some figures."""
-
-    def to_chrome_trace(
-        self,
-        path: str | PathLike[str],
-        *,
-        start_ns: int | None = None,
-        end_ns: int | None = None,
-        pretty: bool = False,
-    ) -> Path:
-        """Write the timeline as a Chrome trace, of all ranks, for Perfetto and others; return its path.
-
-        Parameters
-        ----------
-        path
-            The file; it is compressed for a name in ``.gz``.
-        start_ns, end_ns
-            Window in epoch nanoseconds; slices that overlap it are written whole.
-        pretty
-            Whether each event is on a line of its own.
-        """
-        from npuprof.exports import chrome_trace
-
-        target = Path(path)
-        with atomic.replacing(target, like_before=True) as file, atomic.text(file, target) as out:
-            tables, info = self._merged_tables(), self._merged_info()
-            chrome_trace.write(out, tables, info, start_ns=start_ns, end_ns=end_ns, pretty=pretty)
-        return target
-
-    def to_speedscope(self, path: str | PathLike[str]) -> Path:
-        """Write calls, device tasks and collectives, of all ranks, as JSON for speedscope; return its path.
-
-        A name in ``.gz`` compresses it. See :func:`npuprof.exports.speedscope.write`.
-        """
-        from npuprof.exports import speedscope
-
-        target = Path(path)
-        with atomic.replacing(target, like_before=True) as file, atomic.text(file, target) as out:
-            speedscope.write(out, self._merged_tables(), self._merged_info())
-        return target
-
-    def to_folded_stacks(self, path: str | PathLike[str], metric: Metric = "self_cpu_time_total") -> Path:
-        """Write the stacks, summed over ranks, as folded text; see :func:`npuprof.exports.stacks.folded_stacks`.
-
-        Raises
-        ------
-        OptionsError
-            If the metric is neither ``self_cpu_time_total`` nor ``self_npu_time_total``.
-        """
-        from npuprof.exports.stacks import folded_stacks
-
-        lines = folded_stacks(self._merged_tables(apart=True), metric)
-        return atomic.write_text(path, "".join(f"{line}\n" for line in lines))
-
-    def to_memory_timeline(self, path: str | PathLike[str], device: str | None = None) -> Path:
-        """Write the memory over time, of one device or all, as ``.json``, ``.json.gz`` or ``.html``.
-
-        Raises
-        ------
-        OptionsError
-            If the name has another suffix, or there are no samples of the device.
-        """
-        from npuprof.exports import memory_timeline
-
-        tables = self._merged_tables()
-        if Path(path).suffix == ".html":
-            from npuprof.figures.memory import plot_memory
-
-            selected = {**tables, "memory": memory_timeline.select(tables["memory"], device)}
-            return atomic.write_text(path, self._page({"Memory": plot_memory(selected, self._merged_info())}))
-        return atomic.write_text(path, memory_timeline.content(Path(path).name, tables["memory"], device))
-
-    @abstractmethod
-    def _table(self, name: str) -> pd.DataFrame:
-        """Return a table by name.
-
-        Raises
-        ------
-        NpuprofError
-            If there is none of that name.
-        """
-
-    @property
-    @abstractmethod
-    def _table_names(self) -> Sequence[str]:
-        """The names of all tables that :meth:`_table` returns."""
-
-    def sql(self, query: str, *, most_rows: int = 1_000_000) -> pd.DataFrame:
-        """Return what a query over the tables selects: ``run.sql("select name, duration_ns from kernels")``.
-
-        DuckDB answers it (``pip install 'npuprof[sql]'``), with 2 GB of memory at most, and without access to files and
-        the network. Nanoseconds stay exact. Tables are those of :data:`npuprof.tables.SCHEMA`, ``launches``, ``notes``
-        and, of a run, :attr:`Profile.statistics`, or of a set, ``info``.
-
-        Parameters
-        ----------
-        query
-            One statement that only reads, in DuckDB's SQL.
-        most_rows
-            The most rows to return; a warning says when there are more.
-
-        Raises
-        ------
-        NpuprofError
-            If DuckDB is not installed.
-        OptionsError
-            If the query is refused, with DuckDB's reason.
-        """
-        from npuprof.exports.sql import select
-
-        return select(query, self._table_names, self._table, most_rows)
-
-    def to_csv(self, path: str | PathLike[str], table: str | pd.DataFrame) -> Path:
-        """Write a table by name, or an answer such as ``run.by("line")``, as CSV; return its path.
-
-        A name in ``.gz`` compresses it. No text is a formula to a spreadsheet: see
-        :func:`npuprof.exports.spreadsheet.write_csv`.
-
-        Raises
-        ------
-        NpuprofError
-            If there is no table of that name.
-        """
-        from npuprof.exports.spreadsheet import write_csv
-
-        target = Path(path)
-        frame = self._table(table) if isinstance(table, str) else table
-        with atomic.replacing(target, like_before=True) as file, atomic.text(file, target) as out:
-            write_csv(out, frame)
-        return target
-
-    def to_xlsx(
-        self, path: str | PathLike[str], tables: str | Sequence[str] | Mapping[str, pd.DataFrame] | None = None
-    ) -> Path:
-        """Write tables as an Excel workbook, by default all that have rows, and the notes; return its path.
-
-        Answers have the names that they are given: ``run.to_xlsx("lines.xlsx", {"lines": run.by("line")})``. A number
-        of more than 15 digits, as times have, is a text, because Excel would round it. See
-        :func:`npuprof.exports.spreadsheet.write_xlsx`.
-
-        Raises
-        ------
-        NpuprofError
-            If there is no table of a name, none with rows, or openpyxl is not installed.
-        """
-        from npuprof.exports.spreadsheet import check_xlsx, write_xlsx
-
-        check_xlsx()
-        if not isinstance(tables, Mapping):
-            names = (*schema.NAMES, "notes") if tables is None else (tables,) if isinstance(tables, str) else tables
-            frames = {name: self._table(name) for name in names}
-            tables = {name: frame for name, frame in frames.items() if tables is not None or len(frame)}
-        target = Path(path)
-        with atomic.replacing(target, like_before=True) as file:
-            write_xlsx(file, tables)
-        return target
 
 
 class Profile(ProfileReplay, ProfileFigures, Exports):

@@ -21,7 +21,8 @@ from npuprof.analysis.rank_clocks import Lead, clocks
 from npuprof.analysis.rank_waits import collectives
 from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError
 from npuprof.notes import Notes
-from npuprof.profiles import Exports, Profile
+from npuprof.profile_exports import Exports
+from npuprof.profiles import Profile
 from npuprof.quantities import formatted_ranks
 from npuprof.ranks.answers import SetAnswers
 from npuprof.ranks.clocks import Boot, RunClock, boot_of, clock_table, run_clocks, same_clocks
