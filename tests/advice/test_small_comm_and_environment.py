@@ -75,7 +75,7 @@ def test_collectives_without_tasks_cannot_be_told_small() -> None:
     assert advise(run, Info(), account(run))["small_comm"].state == "clean"  # there are none
     run["communication"] = table("communication", [(9, 50)])
     found = advise(run, Info(), account(run))["small_comm"]
-    assert (found.state, found.collect) == ("cannot tell", "collect with --level 1, or load all ranks")
+    assert (found.state, found.collect) == ("cannot tell", "collect with --level 1")
 
 
 def blocked(environment: dict[str, str], *, busy: bool = False, memory: pd.DataFrame | None = None) -> Advice:

@@ -27,7 +27,7 @@ def check(facts: Facts) -> Finding:
     """
     communication, tasks = facts.tables["communication"], facts.tables["communication_tasks"]
     if not tasks["task_type"].notna().any() and len(communication):
-        return Finding(NAME, "cannot tell", collect=facts.needs(level="tasks of collectives", instead="load all ranks"))
+        return Finding(NAME, "cannot tell", collect=facts.needs(level="tasks of collectives"))
     busiest = _busiest_links(tasks)
     moving = facts.overlapping("communication", facts.spans(["moving"]))[busiest.index]
     excess = np.maximum(moving - busiest["least_ns"].to_numpy(np.int64), 0)
