@@ -112,12 +112,8 @@ def _percent(text: str) -> float:
 
 def _advise(parsed: argparse.Namespace) -> int:
     from npuprof.loading import open_path
-    from npuprof.profiles import Profile
 
-    run = open_path(parsed.path, **load_arguments(parsed))
-    if not isinstance(run, Profile):
-        raise NpuprofError(f"{parsed.path} holds several runs: name one of them\n{run!r}")
-    advice = run.advice()
+    advice = open_path(parsed.path, **load_arguments(parsed)).advice()
     _say(advice.to_json() if parsed.json else repr(advice))
     return 3 if parsed.fail_on is not None and advice.worst_share() >= parsed.fail_on else 0
 

@@ -155,10 +155,15 @@ class Facts:
         Times of all parts of it add up to the step, which medians of each part would not.
         """
         rows = self.accounting.intervals
+        chosen = self._of(parts) & np.isin(rows["row"].to_numpy(), self.median_steps)
+        return int(rows["duration_ns"].to_numpy()[chosen].sum()) // max(len(self.median_steps), 1)
+
+    @cached_property
+    def median_steps(self) -> Int64:
+        """The rows of the accounting's steps of the counted step of median length, or of the two in the middle."""
         order = np.argsort(self.accounting.steps["duration_ns"].to_numpy(np.int64)[self.counted], kind="stable")
-        middle = self.counted[order[(len(order) - 1) // 2 : len(order) // 2 + 1]]
-        chosen = self._of(parts) & np.isin(rows["row"].to_numpy(), middle)
-        return int(rows["duration_ns"].to_numpy()[chosen].sum()) // max(len(middle), 1)
+        middle: Int64 = self.counted[order[(len(order) - 1) // 2 : len(order) // 2 + 1]]
+        return middle
 
     @cached_property
     def idle_causes(self) -> dict[str, int]:
@@ -167,12 +172,12 @@ class Facts:
         times = {name: self.per_step(IDLE, [name]) for name in names if name != UNKNOWN}
         return dict(sorted(((name, time) for name, time in times.items() if time), key=lambda item: -item[1]))
 
-    def spans(self, parts: Sequence[str], causes: Sequence[str] = ()) -> Spans:
-        """Return when some parts of the counted steps were, as disjoint intervals."""
+    def spans(self, parts: Sequence[str], causes: Sequence[str] = (), steps: Int64 | None = None) -> Spans:
+        """Return when some parts of some steps were, by default of those that are counted, as disjoint intervals."""
         rows = self.accounting.intervals
-        is_counted = np.zeros(len(self.accounting.steps), np.bool_)
-        is_counted[self.counted] = True
-        chosen = self._of(parts, causes) & is_counted[rows["row"].to_numpy()] & rows["start_ns"].notna().to_numpy(bool)
+        of_step = np.zeros(len(self.accounting.steps), np.bool_)
+        of_step[self.counted if steps is None else steps] = True
+        chosen = self._of(parts, causes) & of_step[rows["row"].to_numpy()] & rows["start_ns"].notna().to_numpy(bool)
         starts = rows["start_ns"][chosen].to_numpy(np.int64)
         return union(starts, starts + rows["duration_ns"][chosen].to_numpy(np.int64))
 

@@ -49,6 +49,8 @@ class Finding:
         The options to record with, so that the rule can decide.
     rank
         The rank whose table the evidence is of, in findings of a job.
+    parts
+        The parts of the step that it is about; empty if about the time of its evidence.
     explore
         Opens the explorer of the run at a finding's evidence; see :meth:`show`.
     """
@@ -67,6 +69,7 @@ class Finding:
     rows: pd.DataFrame = field(default_factory=pd.DataFrame, repr=False, compare=False)
     collect: str = ""
     rank: int | None = None
+    parts: tuple[str, ...] = field(default=(), repr=False, compare=False)
     explore: Callable[[Finding], Widget] | None = field(default=None, repr=False, compare=False)
 
     @property

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import pandas as pd
 
+from npuprof.advice.explained import explained_ns
 from npuprof.advice.facts import Confidence, Facts
 from npuprof.advice.finding import Finding, Rule, State
 from npuprof.advice.rules import RULES
@@ -69,14 +70,21 @@ class Advice:
         The finding of every rule.
     step_ns
         Median duration of a step in nanoseconds; of a run without steps, of the run.
+    together_ns
+        What a step of a job would be shorter without all that was found of its ranks; None of a single run.
     """
 
     def __init__(
-        self, facts: Facts, findings: list[Finding], explore: Callable[[Finding], Widget] | None = None
+        self,
+        facts: Facts,
+        findings: list[Finding],
+        explore: Callable[[Finding], Widget] | None = None,
+        together_ns: int | None = None,
     ) -> None:
         self.facts = facts
         self.findings = [replace(finding, explore=explore) for finding in findings]
         self.step_ns = facts.step_ns
+        self.together_ns = together_ns
 
     @cached_property
     def fired(self) -> list[Finding]:
@@ -87,6 +95,11 @@ class Advice:
             if finding.state == "fires" and finding.gain_hi_ns >= _SHOWN * self.step_ns
         ]
         return sorted(worth, key=lambda finding: (-finding.gain_lo_ns, -finding.gain_hi_ns))
+
+    @cached_property
+    def explained_ns(self) -> int:
+        """Nanoseconds of a step that the findings explain together; of a job, what a step is shorter without them."""
+        return explained_ns(self.facts, self.fired) if self.together_ns is None else self.together_ns
 
     @property
     def cannot_tell(self) -> list[Finding]:
@@ -140,6 +153,7 @@ class Advice:
             "step_ns": self.step_ns,
             "steps": len(self.facts.counted),
             "parts_ns": self.parts(),
+            "explained_ns": self.explained_ns,
             "findings": findings,
         }
 
@@ -186,7 +200,15 @@ class Advice:
             lines += [*_wrapped(finding.detail, "   "), *_wrapped(f"-> {finding.action}", "   ")]
             evidence = f"   evidence: {finding.where}; advice()[{finding.rule!r}].show()"
             lines += [printable(evidence, _LONGEST)] if finding.where else []
-        return lines + _wrapped(self.rest(most))
+        return lines + _wrapped(self.explained()) + _wrapped(self.rest(most))
+
+    def explained(self) -> str:
+        """Return how much of a step the findings explain together, in one sentence; empty without findings."""
+        if not self.fired or not self.explained_ns:
+            return ""
+        explained = f"total explained: {duration(self.explained_ns)} of {duration(self.step_ns)}"
+        how = "each moment counted once" if self.together_ns is None else "replayed without all findings about ranks"
+        return f"{explained} ({share(self.explained_ns, self.step_ns)}), {how}"
 
     def rest(self, most: int | None = None) -> str:
         """Return what :meth:`lines` of `most` findings leaves to say: more of them, risks, what is unknown."""

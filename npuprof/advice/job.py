@@ -55,6 +55,14 @@ def costliest(rows: pd.DataFrame, column: str) -> pd.DataFrame:
     return few
 
 
+@dataclass(frozen=True)
+class Times:
+    """Times of a job in nanoseconds: before each row's collective, and moving data in each collective."""
+
+    own_ns: Floats
+    moving_ns: Floats
+
+
 class JobFacts(Facts):
     """A job as rules see it: figures per step are medians over the steps of all ranks.
 
@@ -123,12 +131,19 @@ class JobFacts(Facts):
         """The host whose ranks come to a collective later than those of other hosts; None without one."""
         return None if self.job is None else latest_host(self.job, self.hosts, WORTH * self.step_ns)
 
+    @cached_property
+    def recorded(self) -> Times:
+        """The times as they were recorded."""
+        if self.job is None:
+            return Times(np.zeros(0), np.zeros(0))
+        return Times(self.job.rows["own_ns"].to_numpy(np.float64), recorded_moving(self.job))
+
     @property
     def punctual_ns(self) -> Floats:
         """The time before each row's collective, as if no host were late: another finding is about that."""
         if self.late_host is not None:
             return self.late_host.own_ns
-        return np.zeros(0) if self.job is None else self.job.rows["own_ns"].to_numpy(np.float64)
+        return self.recorded.own_ns
 
     def own_ns(self) -> pd.Series[int]:
         """Return the time outside collectives of each rank and step, as if no host were late."""
@@ -148,10 +163,12 @@ class JobFacts(Facts):
         """
         if self.job is None or self._replayed_ns is None:
             return None
-        recorded_ns, moving = self.job.rows["own_ns"].to_numpy(np.float64), recorded_moving(self.job)
-        before = self._replayed_ns if than_ns is None else replay(self.job, than_ns, moving)
+        recorded = self.recorded
+        before = self._replayed_ns if than_ns is None else replay(self.job, than_ns, recorded.moving_ns)
         changed = replay(
-            self.job, recorded_ns if own_ns is None else own_ns, moving if moving_ns is None else moving_ns
+            self.job,
+            recorded.own_ns if own_ns is None else own_ns,
+            recorded.moving_ns if moving_ns is None else moving_ns,
         )
         return max(0, round((before - changed) / self.steps))
 
@@ -162,7 +179,7 @@ class JobFacts(Facts):
         if played is None:
             return None
         try:
-            unchanged = replay(played, played.rows["own_ns"].to_numpy(np.float64), recorded_moving(played))
+            unchanged = replay(played, self.recorded.own_ns, self.recorded.moving_ns)
         except NpuprofError:
             return None
         return None if abs(unchanged - played.window_ns) > TOLERANCE * played.window_ns else unchanged
@@ -192,11 +209,18 @@ class JobFacts(Facts):
 
 @dataclass(frozen=True)
 class JobRule:
-    """A rule about the ranks of a job together; see :class:`npuprof.advice.finding.Rule`."""
+    """A rule about the ranks of a job together; see :class:`npuprof.advice.finding.Rule`.
+
+    Attributes
+    ----------
+    without
+        Returns the times of a job without what the rule finds.
+    """
 
     name: str
     looks_for: str
     check: Callable[[JobFacts], Finding]
+    without: Callable[[JobFacts, Times], Times]
 
 
 def _components(ranks: pd.Series[int], groups: Sequence[set[int]]) -> dict[int, int]:

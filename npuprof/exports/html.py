@@ -186,11 +186,10 @@ def findings_html(advice: Advice) -> str:
         for finding in advice.fired[:MOST_FINDINGS]
     )
     listed = f'<ol style="margin:6px 0 0;padding-left:22px">{items}</ol>' if items else ""
-    rest = advice.rest(MOST_FINDINGS)
-    return listed + (
-        f'<div style="color:{FAINT_TEXT};margin-top:4px;overflow-wrap:anywhere">{text(rest, _LONGEST_SENTENCE)}</div>'
-        if rest
-        else ""
+    return listed + "".join(
+        f'<div style="color:{FAINT_TEXT};margin-top:4px;overflow-wrap:anywhere">{text(said, _LONGEST_SENTENCE)}</div>'
+        for said in (advice.explained(), advice.rest(MOST_FINDINGS))
+        if said
     )
 
 

@@ -21,7 +21,7 @@ from npuprof.ranks.together import every_table
 
 _WHAT = "overview"
 _FRAMES = ("steps", "communication", "caused", "accounted", "intervals")
-_NOT_PLAIN = ("rows", "explore")
+_NOT_PLAIN = ("rows", "explore", "parts")
 
 
 def overview(runs: Members) -> Overview:
@@ -57,6 +57,7 @@ def _keep(runs: Members, made: Overview, state: str) -> None:
             [group.key, group.kind, [*map(int, group.ranks)], group.recorded, group.sends] for group in made.groups
         ],
         "absent": made.absent,
+        "together_ns": made.advice.together_ns,
         "unmeasured": dict(accounting.unmeasured),
     }
     keep(runs, _WHAT, state, dict(zip(_FRAMES, tables, strict=True)) | evidence, facts)
@@ -83,7 +84,7 @@ def _known(runs: Members, state: str) -> Overview | None:
     ]
     return Overview(
         facts["verdict"],
-        Advice(about, findings),
+        Advice(about, findings, together_ns=facts["together_ns"]),
         steps,
         groups,
         communication,

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from npuprof import cli
 from npuprof.advice.findings import advise
 from npuprof.advice.job_rules import JOB_RULES
 from npuprof.advice.rules import RULES
@@ -36,6 +41,34 @@ def test_the_keys_of_the_data_are_listed() -> None:
     plain = advise(run, Info(), account(run)).to_dict()
     listed = set(re.findall(r"`(\w+)`", section("As data")))
     assert set(plain) | set(plain["parts_ns"]) | set(plain["findings"][0]) <= listed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    [
+        "text/level1/rank0_ascend_pt",
+        "text/level0/rank0_ascend_pt",
+        "db/level1/rank0_ascend_pt",
+        "llm_4ranks/rank_0_ascend_pt",
+        "text/level1",
+        "llm_4ranks",
+    ],
+)
+def test_findings_of_the_samples_follow_the_schema_and_the_exit_code_their_gains(
+    samples: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    known = json.loads(section("As data").partition("```json\n")[2].partition("```")[0])
+    validator: Any = import_module("jsonschema").Draft202012Validator
+    validator.check_schema(known)
+    path = str(samples / "torch_npu" / name)
+    status = cli.main(["advise", path, "--json", "--fail-on", "5%"])
+    plain = json.loads(capsys.readouterr().out)
+    assert [error.message for error in validator(known).iter_errors(plain)] == []
+    worst = max((one["gain_hi_ns"] for one in plain["findings"] if one["state"] == "fires"), default=0)
+    assert status == (3 if 100 * worst >= 5 * plain["step_ns"] else 0)
+    assert list(validator(known).iter_errors(plain | {"step_ns": -1}))
+    assert list(validator(known).iter_errors(plain | {"more": 0}))
 
 
 def test_the_example_of_a_rule_is_one() -> None:

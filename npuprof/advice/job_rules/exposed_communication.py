@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from npuprof.advice.finding import Finding
-from npuprof.advice.job import JobFacts, JobRule, costliest
+from npuprof.advice.job import JobFacts, JobRule, Times, costliest
 from npuprof.advice.rules.exposed_communication import ACTION, NAME
 from npuprof.advice.wording import shares_of
-from npuprof.analysis.rank_replay import recorded_moving
 from npuprof.quantities import duration
 
 _THRESHOLD = 0.05  # of the step
@@ -37,7 +36,12 @@ def check(facts: JobFacts) -> Finding:
 
 def _free(facts: JobFacts) -> int | None:
     """Return what the replay gains if data moved in no time."""
-    return None if facts.job is None else facts.gain_ns(moving_ns=0 * recorded_moving(facts.job))
+    return facts.gain_ns(moving_ns=without(facts, facts.recorded).moving_ns)
 
 
-RULE = JobRule(NAME, "transfers that the job waits for", check)
+def without(_: JobFacts, times: Times) -> Times:
+    """Return times without transfers."""
+    return Times(times.own_ns, 0 * times.moving_ns)
+
+
+RULE = JobRule(NAME, "transfers that the job waits for", check, without)

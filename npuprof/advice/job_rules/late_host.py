@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from npuprof.advice.finding import Finding
-from npuprof.advice.job import JobFacts, JobRule
+from npuprof.advice.job import JobFacts, JobRule, Times
 from npuprof.advice.wording import ranks_called
 from npuprof.quantities import duration
 
@@ -39,4 +41,10 @@ def check(facts: JobFacts) -> Finding:
     )
 
 
-RULE = JobRule(NAME, "a host whose ranks all begin late", check)
+def without(facts: JobFacts, times: Times) -> Times:
+    """Return times with the late host in time."""
+    late_ns = facts.recorded.own_ns - facts.punctual_ns
+    return Times(np.maximum(times.own_ns - late_ns, 0.0), times.moving_ns)
+
+
+RULE = JobRule(NAME, "a host whose ranks all begin late", check, without)

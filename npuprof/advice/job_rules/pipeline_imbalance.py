@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof.advice.finding import Finding
-from npuprof.advice.job import JobFacts, JobRule
+from npuprof.advice.job import JobFacts, JobRule, Times
 from npuprof.advice.wording import ranks_called
 from npuprof.analysis.kernel_flops import shapes
 from npuprof.analysis.rank_blame import blamed
@@ -46,11 +46,8 @@ def check(facts: JobFacts) -> Finding:
 
 def _imbalance(facts: JobFacts, stages: Sequence[Sequence[int]], of_stage: Sequence[int]) -> Finding:
     most = int(np.argmax(of_stage))
-    rows = pd.DataFrame(columns=["rank", "own_ns"]) if facts.job is None else facts.job.rows
-    rank, punctual = rows["rank"].to_numpy(np.int64), facts.punctual_ns
-    sums = pd.Series(punctual).groupby(rank).sum()
-    even = punctual * float(sums.mean()) / sums.reindex(rank).to_numpy(np.float64)
-    gain = facts.gain_ns(even, than_ns=punctual)
+    punctual = Times(facts.punctual_ns, facts.recorded.moving_ns)
+    gain = facts.gain_ns(without(facts, punctual).own_ns, than_ns=punctual.own_ns)
     bound = of_stage[most] - round(float(np.mean(of_stage)))
     evidence, why, of_rank = _difference(facts, stages, most)
     stage_times = [f"{ranks_called(stage)} {duration(time)}" for stage, time in zip(stages, of_stage, strict=True)]
@@ -125,4 +122,14 @@ def _with_dimension(kernels: pd.DataFrame, dimension: int) -> Bools:
     return chosen
 
 
-RULE = JobRule(NAME, "pipeline stages that wait for each other", check)
+def without(facts: JobFacts, times: Times) -> Times:
+    """Return times with the same work, spread equally over the ranks."""
+    if facts.job is None:
+        return times
+    rank = facts.job.rows["rank"].to_numpy(np.int64)
+    sums = pd.Series(times.own_ns).groupby(rank).sum()
+    even = times.own_ns * float(sums.mean()) / np.maximum(sums.reindex(rank).to_numpy(np.float64), 1)
+    return Times(even, times.moving_ns)
+
+
+RULE = JobRule(NAME, "pipeline stages that wait for each other", check, without)

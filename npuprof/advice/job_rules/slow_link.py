@@ -6,10 +6,9 @@ import numpy as np
 import pandas as pd
 
 from npuprof.advice.finding import Finding
-from npuprof.advice.job import JobFacts, JobRule
+from npuprof.advice.job import JobFacts, JobRule, Times
 from npuprof.advice.rules.slow_link import ACTION, LEAST_LINKS, NAME, SMALLEST
 from npuprof.analysis.links import SLOW, beside_peers
-from npuprof.analysis.rank_replay import recorded_moving
 from npuprof.analysis.traffic import VARIANTS
 from npuprof.quantities import duration
 
@@ -72,16 +71,26 @@ def compared(matrix: pd.DataFrame) -> pd.DataFrame:
 
 def _gain(facts: JobFacts, slow: pd.DataFrame) -> int | None:
     """Return what the replay gains with a link's groups as much faster as it would be at the usual rate."""
+    return facts.gain_ns(moving_ns=_faster(facts, slow, facts.recorded).moving_ns)
+
+
+def without(facts: JobFacts, times: Times) -> Times:
+    """Return times with slow links as fast as others of their kind."""
+    links = compared(pd.DataFrame(columns=[*_COLUMNS]) if facts.matrix is None else facts.matrix)
+    return _faster(facts, links[links["rate"] < SLOW * links["usual"]], times)
+
+
+def _faster(facts: JobFacts, slow: pd.DataFrame, times: Times) -> Times:
     if facts.job is None:
-        return None
-    rows, moving = facts.job.rows, recorded_moving(facts.job)
+        return times
+    rows, moving = facts.job.rows, times.moving_ns
     faster = (slow["rate"] / slow["usual"]).groupby(slow["group"].astype(str)).min()
     group = rows["group"].astype(str)
     here = group.isin(faster.index).to_numpy(bool)
     changed = moving.copy()
     ops = rows["op"].to_numpy(np.int64)[here]
     changed[ops] = moving[ops] * group[here].map(faster).to_numpy(np.float64)
-    return facts.gain_ns(moving_ns=changed)
+    return Times(times.own_ns, changed)
 
 
-RULE = JobRule(NAME, "links between ranks that are slower than others of their kind", check)
+RULE = JobRule(NAME, "links between ranks that are slower than others of their kind", check, without)

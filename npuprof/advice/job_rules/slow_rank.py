@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof.advice.finding import Finding
-from npuprof.advice.job import WORTH, JobFacts, JobRule
+from npuprof.advice.job import WORTH, JobFacts, JobRule, Times
 from npuprof.analysis.accounting import IDLE
 from npuprof.analysis.rank_replay import Floats
 from npuprof.quantities import duration
@@ -109,4 +109,12 @@ def _why(facts: JobFacts, rank: int, peers: Sequence[int]) -> tuple[str, str]:
     return most, f"; {duration(more[most])} more of it {most}" if more[most] > 0 else ""
 
 
-RULE = JobRule(NAME, "a rank that is slower than those that do the same", check)
+def without(facts: JobFacts, times: Times) -> Times:
+    """Return times with slow ranks at the medians of their peers."""
+    own_ns = times.own_ns
+    for rank, peers in slow_ranks(facts):
+        own_ns = as_peers(facts, rank, peers, own_ns)
+    return Times(own_ns, times.moving_ns)
+
+
+RULE = JobRule(NAME, "a rank that is slower than those that do the same", check, without)

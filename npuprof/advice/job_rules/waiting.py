@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 
 from npuprof.advice.finding import Finding
-from npuprof.advice.job import JobFacts, JobRule, costliest
-from npuprof.advice.job_rules.slow_rank import as_peers, slow_ranks
+from npuprof.advice.job import JobFacts, JobRule, Times, costliest
+from npuprof.advice.job_rules.slow_rank import without as without_slow
 from npuprof.analysis.rank_blame import blame_of
 from npuprof.quantities import duration
 
@@ -53,13 +53,18 @@ def _evened(facts: JobFacts) -> int | None:
     """
     if facts.job is None:
         return None
+    punctual = without_slow(facts, Times(facts.punctual_ns, facts.recorded.moving_ns))
+    return facts.gain_ns(without(facts, punctual).own_ns, than_ns=punctual.own_ns)
+
+
+def without(facts: JobFacts, times: Times) -> Times:
+    """Return times with equal ones before each collective on ranks with equal collectives."""
+    if facts.job is None:
+        return times
     rows = facts.job.rows
     kind = rows["rank"].map({rank: number for number, peers in enumerate(facts.peers()) for rank in peers})
-    punctual = facts.punctual_ns
-    for rank, peers in slow_ranks(facts):
-        punctual = as_peers(facts, rank, peers, punctual)
-    even = pd.Series(punctual, rows.index).groupby([kind, rows.groupby("rank").cumcount()]).transform("mean")
-    return facts.gain_ns(even.to_numpy(np.float64), than_ns=punctual)
+    even = pd.Series(times.own_ns, rows.index).groupby([kind, rows.groupby("rank").cumcount()]).transform("mean")
+    return Times(even.to_numpy(np.float64), times.moving_ns)
 
 
-RULE = JobRule(NAME, "ranks that arrive at different times", check)
+RULE = JobRule(NAME, "ranks that arrive at different times", check, without)

@@ -29,6 +29,7 @@ def check(facts: Facts) -> Finding:
         action="non_blocking=True from pinned memory, fewer and larger copies, values kept on the device",
         table="tasks",
         rows=rows,
+        parts=("copy",),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from npuprof.advice.facts import Facts, Gain
 from npuprof.advice.finding import Finding, Rule
 from npuprof.advice.rules import host_bound, memory_peak
+from npuprof.analysis.accounting import IDLE
 from npuprof.analysis.what_if import HOST_CAUSES
 
 NAME = "environment"
@@ -51,6 +52,7 @@ def check(facts: Facts) -> Finding:
         **gain,
         detail="; ".join(why for *_, why, _ in problems),
         action="; ".join(action for *_, action in problems),
+        parts=IDLE,
     )
 
 

@@ -33,6 +33,7 @@ def check(facts: Facts) -> Finding:
         action=ACTION,
         table="communication",
         rows=rows,
+        parts=("moving",),
     )
 
 

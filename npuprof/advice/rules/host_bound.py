@@ -91,6 +91,7 @@ def check(facts: Facts) -> Finding:
         action="; ".join(dict.fromkeys(best[:3])) or "record operators and stacks to see what the host does",
         table=host,
         rows=facts.tables[host].assign(idle_ns=overlap)[overlap > 0],
+        parts=IDLE,
     )
 
 
@@ -118,6 +119,7 @@ def _of_graphs(facts: Facts, cost: int) -> Finding:
         action="profile a run without capturing to see the host's part; larger graphs, or more work in each",
         table="kernels",
         rows=facts.tables["kernels"][without],
+        parts=IDLE,
     )
 
 

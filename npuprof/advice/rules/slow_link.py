@@ -51,6 +51,7 @@ def check(facts: Facts) -> Finding:
         place=place,
         table="communication_tasks",
         rows=tasks.loc[rows.index],
+        parts=("moving",),
     )
 
 

@@ -50,6 +50,7 @@ def check(facts: Facts) -> Finding:
         action="fewer, larger collectives: a larger bucket_cap_mb, coalesced or flattened tensors",
         table="communication",
         rows=rows,
+        parts=("moving",),
     )
 
 

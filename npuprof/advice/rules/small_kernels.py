@@ -8,6 +8,7 @@ from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
 from npuprof.advice.rules import host_bound
 from npuprof.advice.wording import most_lines
+from npuprof.analysis.accounting import IDLE
 from npuprof.quantities import duration, share
 
 NAME = "small_kernels"
@@ -44,6 +45,7 @@ def check(facts: Facts) -> Finding:
         place=lines[0] if lines else "",
         table="kernels",
         rows=kernels[short],
+        parts=IDLE,
     )
 
 

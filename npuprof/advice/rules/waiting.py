@@ -31,17 +31,7 @@ def check(facts: Facts) -> Finding:
     late = late_peers(facts.tables["communication_tasks"])
     rows = facts.tables["communication"]
     if not len(late):
-        return Finding(
-            NAME,
-            "fires",
-            title="Waiting for other ranks",
-            cost_ns=cost,
-            gain_hi_ns=cost,
-            detail=f"{len(rows):,} collectives; the profile does not say for which rank",
-            action="load the profiles of all ranks together: npuprof.load of their common folder",
-            table="communication",
-            rows=rows,
-        )
+        return _for_anyone(cost, rows)
     steps = max(1, len(facts.counted))
     sums = late.groupby("peer")["latest_ns"].sum()
     peer = int(sums.index[int(sums.argmax())])
@@ -64,6 +54,22 @@ def check(facts: Facts) -> Finding:
         place=name,
         table="communication",
         rows=rows[rows.index.isin(of_peer["op_id"])],
+        parts=("waiting",),
+    )
+
+
+def _for_anyone(cost: int, rows: pd.DataFrame) -> Finding:
+    return Finding(
+        NAME,
+        "fires",
+        title="Waiting for other ranks",
+        cost_ns=cost,
+        gain_hi_ns=cost,
+        detail=f"{len(rows):,} collectives; the profile does not say for which rank",
+        action="load the profiles of all ranks together: npuprof.load of their common folder",
+        table="communication",
+        rows=rows,
+        parts=("waiting",),
     )
 
 
