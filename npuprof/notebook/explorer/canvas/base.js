@@ -91,8 +91,9 @@ function channels(text) {
     if (!canvas) return [128, 128, 128];
     canvas.fillStyle = text;
     const hex = canvas.fillStyle;
-    if (hex.startsWith("#")) return [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
-    return (hex.match(/[\d.]+/g) ?? ["128", "128", "128"]).slice(0, 3).map(Number);
+    const [red, green, blue] = hex.startsWith("#") ? [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16))
+        : (hex.match(/[\d.]+/g) ?? ["128", "128", "128"]).map(Number);
+    return [red, green, blue];
 }
 
 /**

@@ -43,6 +43,7 @@ class SvgPen {
     /** @param {string} text @param {number} x @param {number} y @param {number} [most] */
     fillText(text, x, y, most) {
         const anchor = { left: "start", center: "middle", right: "end" }[this.textAlign] ?? "start";
+        /** @type {Record<string, string | number>} */
         const long = most && text.length * CHARACTER > most ? { textLength: most, lengthAdjust: "spacingAndGlyphs" } : {};
         this.put("text", { x: x + this.x, y: y + this.y, fill: this.fillStyle, "text-anchor": anchor, "dominant-baseline": "central", ...long }, text);
     }

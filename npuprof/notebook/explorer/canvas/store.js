@@ -70,7 +70,9 @@ function makeStore(model) {
     /** @type {Set<(what: string, message: any) => void>} */
     const listeners = new Set();
     /** @type {any} */
-    let wanted = null, flying = null;
+    let wanted = null;
+    /** @type {any} */
+    let flying = null;
     /** @type {any} */
     let late = 0;
     let last = 0;
