@@ -91,8 +91,7 @@ def plot_memory(tables: Mapping[str, pd.DataFrame], info: Info, *, max_points: i
     every = _series(memory)
     drawn = _chosen(every)
     blocks = leaked_blocks(tables)
-    allocated = blocks["allocated_ns"].to_numpy(np.int64)
-    axis = time_axis(tables, np.concatenate([memory["time_ns"].to_numpy(np.int64), allocated]))
+    axis = memory_axis(tables)
     figure = make_subplots(
         rows=2,
         cols=1,
@@ -113,6 +112,12 @@ def plot_memory(tables: Mapping[str, pd.DataFrame], info: Info, *, max_points: i
     figure.update_yaxes(**AXIS, ticksuffix=" MiB", rangemode="tozero", exponentformat="none")
     figure.update_annotations(font={"size": 11}, x=0, xanchor="left")
     return figure
+
+
+def memory_axis(tables: Mapping[str, pd.DataFrame]) -> TimeAxis:
+    """Return the time axis of :func:`plot_memory`."""
+    allocated = leaked_blocks(tables)["allocated_ns"].to_numpy(np.int64)
+    return time_axis(tables, np.concatenate([tables["memory"]["time_ns"].to_numpy(np.int64), allocated]))
 
 
 def _chosen(every: list[_Series]) -> list[_Series]:

@@ -60,6 +60,10 @@ class TimeAxis:
         places: npt.NDArray[np.float64] = (times_ns - self.first_ns) / self.unit_ns
         return places
 
+    def moment(self, place: float) -> int:
+        """Return a position on the axis as a moment, epoch nanoseconds."""
+        return self.first_ns + round(place * self.unit_ns)
+
     @property
     def look(self) -> dict[str, Any]:
         """Plotly options of the axis."""

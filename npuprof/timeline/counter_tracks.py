@@ -25,12 +25,26 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Line:
-    """A sampled counter, with ascending times in epoch nanoseconds and finite values."""
+    """A sampled counter.
+
+    Attributes
+    ----------
+    title, unit
+        What it counts, and of which device; and its unit.
+    time_ns, value
+        Ascending epoch nanoseconds, and finite values; a sample holds until the next.
+    kind
+        What it counts: lines of one kind differ by device or instance, and can be overlaid or summed.
+    total
+        Whether it is the sum of the lines of its kind.
+    """
 
     title: str
     unit: str
     time_ns: Int64
     value: Float64
+    kind: str
+    total: bool = False
 
     @property
     def top(self) -> float:
@@ -57,7 +71,7 @@ def lines(counters: pd.DataFrame) -> list[Line]:
         order = np.argsort(rows["time_ns"].to_numpy(), kind="stable")
         value = rows["value"].to_numpy(np.float64)[order]
         unit = facts["unit"] if isinstance(facts["unit"], str) else ""
-        line = Line(_title(facts), unit, rows["time_ns"].to_numpy()[order], value)
+        line = Line(_title(facts), unit, rows["time_ns"].to_numpy()[order], value, str(facts["counter"]))
         ranked.append((int(np.count_nonzero(np.diff(value))), line))
     ranked.sort(key=lambda pair: -pair[0])
     return sorted((line for _, line in ranked[:MOST_LINES]), key=lambda line: line.title)
@@ -73,11 +87,11 @@ def memory_lines(memory: pd.DataFrame) -> list[Line]:
             known = some[some[column].notna().to_numpy(bool)].sort_values("time_ns", kind="stable")
             if len(known):
                 facts: Mapping[str, object] = dict(zip(keys, key, strict=True))
+                kind = f"{facts['component']} {word}"
                 device = "" if pd.isna(facts["device_id"]) else f" NPU {facts['device_id']}"  # type: ignore[call-overload]
+                rank = f" rank {facts['rank']}" if "rank" in facts and not pd.isna(facts["rank"]) else ""  # type: ignore[call-overload]
                 mib = known[column].to_numpy(np.float64) / _MIB
-                lines.append(
-                    Line(f"{facts['component']} {word}{device}", "MiB", known["time_ns"].to_numpy(np.int64), mib)
-                )
+                lines.append(Line(kind + rank + device, "MiB", known["time_ns"].to_numpy(np.int64), mib, kind))
                 break
     return sorted(lines, key=lambda line: -line.top)[:MOST_LINES]
 
@@ -95,9 +109,27 @@ def queue_lines(tables: Mapping[str, pd.DataFrame]) -> list[Line]:
             "kernels",
             rows["time_ns"].to_numpy(np.int64),
             rows["depth"].to_numpy(np.float64),
+            QUEUE,
         )
         for rows in devices[:MOST_LINES]
     ]
+
+
+def totals(lines: Sequence[Line]) -> list[Line]:
+    """Return for each kind and unit with several lines their sum: from the first sample of any, 0 before its own."""
+    alike: dict[tuple[str, str], list[Line]] = {}
+    for line in lines:
+        alike.setdefault((line.kind, line.unit), []).append(line)
+    return [_total(kind, unit, some) for (kind, unit), some in alike.items() if len(some) > 1]
+
+
+def _total(kind: str, unit: str, lines: Sequence[Line]) -> Line:
+    time_ns = np.unique(np.concatenate([line.time_ns for line in lines]))
+    value = np.zeros(len(time_ns))
+    for line in lines:
+        at = np.searchsorted(line.time_ns, time_ns, side="right")
+        value += np.concatenate([[0.0], line.value])[at]
+    return Line(f"{kind}, sum of {len(lines)}", unit, time_ns, value, kind, total=True)
 
 
 def _owner(keys: Sequence[str], rows: pd.DataFrame) -> list[str]:

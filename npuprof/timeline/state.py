@@ -13,7 +13,7 @@ from npuprof.arrays import Int64
 from npuprof.info import Info
 from npuprof.observable import Observable
 from npuprof.timeline.columns import Columns, columns
-from npuprof.timeline.counter_tracks import Line, lines, memory_lines, queue_lines
+from npuprof.timeline.counter_tracks import Line, lines, memory_lines, queue_lines, totals
 from npuprof.timeline.flows import Arrows, Relations
 from npuprof.timeline.jumps import Jumps
 from npuprof.timeline.labels import Labels
@@ -27,6 +27,7 @@ _LEAST_NS = 20
 _AROUND = 2.0  # how much of a window a slice that is looked at leaves free, in parts of the slice
 _TOO_SHORT = 100  # a slice shorter than this part of the window cannot be seen
 _ROOM = 20  # the window around one that could not, in parts of the slice
+_NEAR = 20  # what is shown around a moment that is pointed at, as a part of the run
 _MOST_COLUMNS = 24_000
 _OVERVIEW_COLUMNS = 1000
 
@@ -69,7 +70,7 @@ class Timeline(Observable):
     rows
         For each group its lanes.
     lines
-        The counter tracks below them.
+        The counter tracks below them, then the sums of those that are alike.
     labels
         The names of slices as numbers.
     whole
@@ -84,6 +85,8 @@ class Timeline(Observable):
         A range that the user selected, if any.
     matches
         The matches of the current search, if any.
+    cursor
+        A moment that the user pointed at, if any.
     """
 
     def __init__(self, tables: Mapping[str, pd.DataFrame], info: Info) -> None:
@@ -99,17 +102,15 @@ class Timeline(Observable):
         self.rows: list[list[Row]] = [[] for _ in self.groups]
         for number, lane in enumerate(self._index.lanes):
             self.rows[group_of[lane.layer]].append(Row(number, lane.title))
-        self.lines: list[Line] = [
-            *queue_lines(tables),
-            *memory_lines(tables["memory"]),
-            *lines(tables["counters"]),
-        ]
+        each = [*queue_lines(tables), *memory_lines(tables["memory"]), *lines(tables["counters"])]
+        self.lines: list[Line] = [*each, *totals(each)]
         self.relations = Relations(tables, self.slices)
         self.whole = self._whole()
         self.origin = self._index.span[0] if self._index.span else self.whole[0]
         self.window = self.whole
         self.selected: int | None = None
         self.marked: tuple[int, int] | None = None
+        self.cursor: int | None = None
         self.matches: Matches | None = None
         self._match = -1
         self._related: tuple[int, Arrows] | None = None
@@ -192,6 +193,20 @@ class Timeline(Observable):
             self.show(start - around, end + around)
         else:
             self.show_all()
+
+    def point_at(self, moment_ns: int | None) -> None:
+        """Put the cursor at a moment, and bring it into the window, as near as a twentieth of the run."""
+        self.cursor = moment_ns
+        if moment_ns is None:
+            self._notify()
+            return
+        length = self.window[1] - self.window[0]
+        if length > (near := max((self.whole[1] - self.whole[0]) // _NEAR, _LEAST_NS)):
+            self.show(moment_ns - near // 2, moment_ns + near - near // 2)
+        elif self.window[0] <= moment_ns <= self.window[1]:
+            self._notify()
+        else:
+            self.show(moment_ns - length // 2, moment_ns + length - length // 2)
 
     def mark(self, start_ns: int, end_ns: int) -> None:
         """Mark a range, for its summary."""
@@ -287,8 +302,8 @@ class Timeline(Observable):
         return Jumps(self.tables, self.slices)
 
     def clear(self) -> None:
-        """Clear selection and search."""
-        self.selected = self.marked = self.matches = None
+        """Clear selection, cursor and search."""
+        self.selected = self.marked = self.matches = self.cursor = None
         self._match = -1
         self._notify()
 

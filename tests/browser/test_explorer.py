@@ -211,6 +211,16 @@ def test_every_tab_opens(open_explorer: Open, tmp_path: Path) -> None:
         page.screenshot(path=tmp_path / f"{title}.png")
         assert "could not be made" not in explorer.inner_text()
 
+    explorer.get_by_role("tab", name="Memory", exact=True).click()
+    page.wait_for_selector(".npuprof-clicked[data-npuprof-clicks]")
+    _wait_for_a_wide_figure(page)
+    peak = page.locator(".npuprof-clicked .scatterlayer .points path").last.bounding_box()
+    page.mouse.move(peak["x"] + peak["width"] / 2, peak["y"] + peak["height"] / 2, steps=3)
+    page.mouse.down()
+    page.mouse.up()
+    page.locator(".said[aria-live]", has_text="PTA allocated NPU 0 49 MiB").wait_for()
+    page.screenshot(path=tmp_path / "peak.png")
+
 
 def test_hostile_names_stay_text(open_explorer: Open) -> None:
     page = open_explorer(

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from npuprof import tables as schema
 from npuprof.notebook.explorer import timeline as module
 from npuprof.notebook.explorer.timeline import TimelineView
 from npuprof.timeline.state import Timeline
@@ -30,8 +31,18 @@ def open_timeline(browser: Any) -> Iterator[Open]:
     """Show the timeline of a run in a page."""
     pages = []
 
-    def open_(launches: int = 300, *, width: int = 1200, dark: bool = False, **how: Any) -> CanvasPage:
+    def open_(
+        launches: int = 300,
+        *,
+        width: int = 1200,
+        dark: bool = False,
+        counters: Callable[[int, int], dict[str, Any]] | None = None,
+        **how: Any,
+    ) -> CanvasPage:
         tables = factories.profile(launches, **how)
+        if counters is not None:
+            run = Timeline(tables, factories.info())
+            tables["counters"] = schema.build("counters", counters(*run.whole))
         one = tables["python"].iloc[:1]  # as deep as frameworks call
         deep = [one.assign(start_ns=one["start_ns"] + at, duration_ns=one["duration_ns"] - 2 * at) for at in range(12)]
         tables["python"] = pd.concat(deep, ignore_index=True)
@@ -207,6 +218,46 @@ def test_a_range_is_dragged_summed_and_copied(open_timeline: Open) -> None:
     assert "computing" in panel.inner_text()
     panel.get_by_role("button", name="Copy as DataFrame code").click()
     assert f"start, end = {timeline.marked[0]}, {timeline.marked[1]}" in page.locator(".copied code").inner_text()
+    assert shown.errors == []
+
+
+def test_counters_overlay_or_sum_and_tell_their_values_where_the_cursor_is(open_timeline: Open) -> None:
+    samples, number = 400, np.arange(800)
+    shown = open_timeline(
+        counters=lambda first, last: {
+            "time_ns": first + number // 2 * ((last - first) // samples),
+            "device_id": number % 2,
+            "counter": factories.names(["HBM read"], number * 0),
+            "value": np.where(number // 2 == 250, 900.0, 200.0 + number % 2 * 150),
+            "unit": factories.names(["GB/s"], number * 0),
+        }
+    )
+    page, timeline = shown.page, shown.view._timeline
+    page.evaluate("() => { document.querySelector('.frame').scrollTop = 1e5; }")
+    shown.settle()
+    lane = page.locator(".label", has_text="HBM read")
+    assert lane.count() == 1
+    box, y = shown.box, lane.bounding_box()["y"] + 20
+    before = _pixels(shown)
+    page.mouse.click(box["x"] + box["width"] * 250.3 / samples, y)  # beside the peak
+    shown.settle()
+    told = page.locator(".said").inner_text()
+    assert "HBM read NPU 0 900 GB/s, HBM read NPU 1 900 GB/s" in told
+    step = (timeline.whole[1] - timeline.whole[0]) // samples
+    assert timeline.cursor == timeline.origin + 250 * step
+    shown.press("t")
+    assert page.locator(".visible tr", has_text="HBM read NPU 1").locator("td").all_inner_texts()[1:] == [
+        *("GB/s", "350", "900", "900")
+    ]
+    page.get_by_text("Lanes", exact=True).click()
+    page.get_by_label("Counters of several devices").select_option("sum")
+    shown.settle()
+    assert page.locator(".label", has_text="HBM read, sum of 2").count() == 1
+    assert module._layout["joined"] == "sum"
+    assert _pixels(shown) != before
+    page.locator(".npuprof-timeline").focus()
+    shown.press("c")
+    assert shown.view._timeline.cursor is None
     assert shown.errors == []
 
 

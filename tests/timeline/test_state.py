@@ -340,3 +340,44 @@ def test_counters_and_memory_are_on_the_axis_of_the_slices() -> None:
     assert value.max() == 1_850
     memory = run["memory"]["allocated_bytes"].to_numpy(np.float64)
     assert timeline.lines[1].top * 2**20 == memory.max()
+
+
+def _two_devices(run: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """Add a counter of two devices, sampled in turn; it starts later on the second."""
+    first = int(run["python"]["start_ns"].min())
+    device = np.array([0, 1, 0, 1])
+    columns = {
+        "time_ns": first + np.array([0, 10, 20, 30]) * 1_000,
+        "device_id": device,
+        "counter": factories.names(["HBM read"], device * 0),
+        "value": np.array([5.0, 100.0, 7.0, 300.0]),
+        "unit": factories.names(["GB/s"], device * 0),
+    }
+    return {**run, "counters": tables.build("counters", columns)}
+
+
+def test_counters_that_are_alike_are_summed() -> None:
+    timeline = Timeline(_two_devices(factories.profile(20)), factories.info())
+
+    total = timeline.lines[-1]
+    assert (total.title, total.unit, total.total) == ("HBM read, sum of 2", "GB/s", True)
+    assert (total.time_ns - timeline.origin).tolist() == [0, 10_000, 20_000, 30_000]
+    assert total.value.tolist() == [5, 105, 107, 307]
+    assert [line.kind for line in timeline.lines if line.total or "HBM" in line.title] == ["HBM read"] * 3
+
+
+def test_a_moment_that_is_pointed_at_is_shown() -> None:
+    timeline = Timeline(factories.profile(200), factories.info())
+    start, end = timeline.whole
+    moment = start + (end - start) * 3 // 4
+
+    timeline.point_at(moment)
+    near = timeline.window
+    assert timeline.cursor == moment
+    assert near[0] < moment < near[1]
+    assert near[1] - near[0] == (end - start) // 20
+    timeline.point_at(near[1] + 1)
+    assert timeline.window[0] < near[1] + 1 < timeline.window[1]
+    assert timeline.window[1] - timeline.window[0] == near[1] - near[0]
+    timeline.clear()
+    assert timeline.cursor is None

@@ -1,4 +1,4 @@
-"""The width of a box in pixels, which plotly does not report."""
+"""What a page tells of a figure in it: the width of its box in pixels, and where it was clicked."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import anywidget
 import traitlets
 
+_HERE = Path(__file__).parent
 MEASURED_CLASS = "npuprof-measured"
 """Class of the box that is measured; the widget is in it."""
 
@@ -18,9 +19,33 @@ class Width(anywidget.AnyWidget):
     Plotly figures follow the window only, and notifying all of them would blank those that are being drawn.
     """
 
-    _esm = (Path(__file__).parent / "width.js").read_text(encoding="utf-8")
+    _esm = (_HERE / "width.js").read_text(encoding="utf-8")
     width = traitlets.Int(0).tag(sync=True)
 
     def __init__(self, on_width: Callable[[int], None]) -> None:
         super().__init__()
         self.observe(lambda change: on_width(int(change["new"])), "width")
+
+
+_FARTHEST = 2**53  # also refuses NaN
+CLICKED_CLASS = "npuprof-clicked"
+"""Class of the box with the figure; the widget is in it."""
+
+
+class Clicks(anywidget.AnyWidget):
+    """Tells the place on the horizontal axis of a clicked point of a figure in its box; invisible.
+
+    The figure is drawn by the front end, which loads plotly.js once for all of them; a live figure would bring its own.
+    """
+
+    _esm = (_HERE / "clicks.js").read_text(encoding="utf-8")
+
+    def __init__(self, on_click: Callable[[float], None]) -> None:
+        super().__init__()
+        self._on_click = on_click
+        self.on_msg(self._hear)
+
+    def _hear(self, _: object, content: object, __: object) -> None:
+        place = content.get("x") if isinstance(content, dict) else None
+        if isinstance(place, int | float) and not isinstance(place, bool) and abs(place) < _FARTHEST:
+            self._on_click(place)

@@ -102,6 +102,11 @@ class Explorer:
             timeline.mark(*life)
         self.open(_TIMELINE)
 
+    def show_moment(self, moment_ns: int) -> None:
+        """Put the timeline's cursor at a moment, and open it there."""
+        self.timeline.point_at(moment_ns)
+        self.open(_TIMELINE)
+
     def open_at(self, finding: Finding) -> None:
         """Show the evidence of a finding: its rows stand out in the timeline, the costliest one in the middle.
 

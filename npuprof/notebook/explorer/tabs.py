@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import ipywidgets as widgets
 
 from npuprof.figures.embed import mimebundle
+from npuprof.figures.memory import memory_axis
+from npuprof.notebook.explorer.browser_events import CLICKED_CLASS, Clicks
 from npuprof.notebook.explorer.controls import button, side_by_side
 from npuprof.notebook.explorer.explorer import Explorer, Tab
 from npuprof.profiles import Profile
@@ -115,10 +117,19 @@ def kernels(explorer: Explorer) -> widgets.Widget:
 
 
 def memory(explorer: Explorer) -> widgets.Widget:
-    """Return memory over time, and the allocations."""
-    shown_parts = [shown(explorer.run.plot_memory())] if len(explorer.run.memory) else []
+    """Return memory over time, whose clicked moment is shown in the timeline, and the allocations."""
+    shown_parts = [_clicked(explorer)] if len(explorer.run.memory) else []
     blocks = [table("allocations")(explorer)] if len(explorer.run.allocations) else []
     return _column(*shown_parts, *blocks)
+
+
+def _clicked(explorer: Explorer) -> widgets.Widget:
+    axis = memory_axis(explorer.run.tables)
+    clicks = Clicks(lambda place: explorer.show_moment(axis.moment(place)))
+    hint = widgets.HTML("<span class='faint'>Click a line or a star: the timeline shows that moment.</span>")
+    box = _column(hint, shown(explorer.run.plot_memory()), clicks)
+    box.add_class(CLICKED_CLASS)
+    return box
 
 
 def communication(explorer: Explorer) -> widgets.Widget:

@@ -70,6 +70,7 @@ class TimelineView:
         self._window = timeline.window  # what the page shows, or was sent
         self._selected: int | None = None
         self._marked: tuple[int, int] | None = None
+        self._cursor: int | None = None
         self._matches: Matches | None = None
         self._place: int | None = None
         self._version = 0
@@ -81,6 +82,7 @@ class TimelineView:
             "overview": lambda _: self._answer_overview(),
             "select": lambda asked: timeline.select(_slice(timeline, asked.get("slice"))),
             "mark": self._answer_mark,
+            "cursor": self._answer_cursor,
             "search": self._answer_search,
             "match": lambda asked: self._walk(-1 if asked.get("by") == -1 else 1),
             "step": lambda asked: timeline.step(-1 if asked.get("by") == -1 else 1),
@@ -122,7 +124,10 @@ class TimelineView:
                 for group, rows in zip(timeline.groups, timeline.rows, strict=True)
             ],
             "steps": next((at for at, key in enumerate(FAMILY_KEYS) if key == "step"), 0),
-            "lines": [{"title": line.title, "unit": line.unit, "top": line.top} for line in timeline.lines],
+            "lines": [
+                {"title": line.title, "unit": line.unit, "top": line.top, "kind": line.kind, "total": line.total}
+                for line in timeline.lines
+            ],
             "parts": [[part, PARTS[part]] for part in OVERVIEW_PARTS],
             "layout": dict(_layout),
         }
@@ -159,6 +164,7 @@ class TimelineView:
         self._tell_matches()
         self._tell_selection()
         self._tell_range()
+        self._tell_cursor()
         if self._timeline.window != self._timeline.whole:
             self._tell_window()
 
@@ -222,6 +228,11 @@ class TimelineView:
             origin = self._timeline.origin
             self._timeline.mark(origin + low, origin + high)
 
+    def _answer_cursor(self, asked: Message) -> None:
+        """Keep where a page put the cursor; it has drawn it."""
+        moment_ns = _whole(asked.get("at"))
+        self._cursor = self._timeline.cursor = None if moment_ns is None else self._timeline.origin + moment_ns
+
     def _answer_search(self, asked: Message) -> None:
         self._place = None
         try:
@@ -254,9 +265,15 @@ class TimelineView:
         if timeline.marked != self._marked:
             self._marked = timeline.marked
             self._tell_range()
+        if timeline.cursor != self._cursor:
+            self._cursor = timeline.cursor
+            self._tell_cursor()
         if timeline.window != self._window:
             self._window = timeline.window
             self._tell_window()
+
+    def _tell_cursor(self) -> None:
+        self.canvas.say("cursor", {"at": None if self._cursor is None else self._cursor - self._timeline.origin})
 
     def _tell_window(self) -> None:
         start, end = (moment_ns - self._timeline.origin for moment_ns in self._timeline.window)

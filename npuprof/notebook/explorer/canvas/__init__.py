@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -17,6 +18,7 @@ _HERE = Path(__file__).parent
 _PARTS = (
     "base.js",
     "store.js",
+    "counters.js",
     "layout.js",
     "draw.js",
     "keys.js",
@@ -30,9 +32,17 @@ _PARTS = (
 Message: TypeAlias = Mapping[str, Any]
 
 
-def script() -> str:
+_COMMENT = re.compile(r"^[ \t]*(?:/\*\*(?:(?!\*/).)*\*/|//[^\n]*)[ \t]*\n", re.MULTILINE | re.DOTALL)
+
+
+def commented_script() -> str:
     """Return the module: its parts are plain scripts that see each other, and only the last one exports."""
     return "\n".join((_HERE / part).read_text(encoding="utf-8") for part in _PARTS)
+
+
+def script() -> str:
+    """Return the module without lines of comments, as pages get it."""
+    return _COMMENT.sub("", commented_script())
 
 
 class CanvasWidget(anywidget.AnyWidget):

@@ -45,7 +45,7 @@
     }
     /** @type {Record<string, (asked: any) => void>} */
     const answers = {
-        hello() {}, layout() {},
+        hello() {}, layout() {}, cursor() {},
         overview: () => tell({ kind: "overview", ...data.overview }, [bytes(data.overview.shares)]),
         select: ({ slice }) => tell(selected(slice)),
         mark: ({ start, end }) => tell({ kind: "range", marked: [start, end], summary: summed(start, end) }),

@@ -77,36 +77,6 @@ function drawBars(ctx, scene, answer, row, y, labels) {
     }
 }
 
-/** @param {any} ctx @param {Scene} scene @param {Answer} answer @param {Row} row @param {number} y */
-function drawLine(ctx, scene, answer, row, y) {
-    const [times, values] = answer.lines[row.line] ?? [[], []];
-    const line = scene.setup.lines[row.line];
-    const { start, end, width, theme } = scene;
-    const scale = width / (end - start);
-    const bottom = y + row.height - 4, room = row.height - 10;
-    ctx.strokeStyle = theme.line;
-    ctx.lineWidth = 1;
-    ctx.beginPath();
-    ctx.moveTo(0, bottom + 0.5);
-    ctx.lineTo(width, bottom + 0.5);
-    ctx.stroke();
-    ctx.strokeStyle = theme.accent;
-    ctx.beginPath();
-    let height = bottom;
-    for (let at = 0; at < times.length; at += 1) {  // a sample holds until the next one
-        const x = Math.min(Math.max((times[at] - start) * scale, -5), width + 5);
-        if (at) ctx.lineTo(x, height);
-        height = bottom - room * Math.min(Math.max(values[at] / line.top, 0), 1);
-        if (at) ctx.lineTo(x, height);
-        else ctx.moveTo(x, height);
-    }
-    if (times.length) ctx.lineTo(width, height);
-    ctx.stroke();
-    ctx.fillStyle = theme.faint;
-    ctx.fillText(`${figure(line.top)} ${line.unit}`, 3, y + 6);
-    ctx.fillText("0", 3, bottom - 5);
-}
-
 /** Shade every second step, across all lanes. @param {any} ctx @param {Scene} scene @param {Answer} answer */
 function drawSteps(ctx, scene, answer) {
     const steps = scene.setup.groups.find((/** @type {any} */ group) => group.title === "Steps");
@@ -155,7 +125,7 @@ function drawLanes(ctx, scene) {
             for (const row of scene.rows) {
                 const y = row.pinned === pinned ? topOf(scene, row) : null;
                 if (y === null) continue;
-                if (row.line >= 0) drawLine(ctx, scene, answer, row, y);
+                if (row.lines.length) drawCounter(ctx, scene, answer, row, y);
                 else drawBars(ctx, scene, answer, row, y, labels);
             }
         }
@@ -183,6 +153,15 @@ function drawAxis(ctx, scene, height) {
         ctx.fillText(text, x, height / 2 - 2);
     }
     ctx.textAlign = "left";
+    const kept = scene.store.cursor;
+    if (kept === null || kept < start || kept > end) return;
+    const x = ((kept - start) / (end - start)) * width, text = duration(kept), wide = text.length * CHARACTER + 8;
+    const left = Math.min(Math.max(x - wide / 2, 0), width - wide);
+    ctx.fillStyle = theme.accent;
+    ctx.fillRect(left, 1, wide, height - 8);
+    ctx.fillRect(x - 0.75, height - 8, 1.5, 8);
+    ctx.fillStyle = theme.paper;
+    ctx.fillText(text, left + 4, height / 2 - 3);
 }
 
 /** Draw what the devices did over the whole run, and the window in it. @param {any} ctx @param {Scene} scene @param {number} height */
@@ -269,9 +248,28 @@ function drawOver(ctx, scene, hand) {
         const under = middle(hand.bar.lane);
         if (under) outline(ctx, at(hand.bar.begin), under[0], hand.bar.length * scale, under[1], theme.text, 1, width);
     }
-    if (hand.x !== null) {
-        ctx.fillStyle = theme.faint;
-        ctx.fillRect(hand.x, 0, 1, height);
+    drawCursor(ctx, scene, hand.x);
+}
+
+/** Draw the pointer's moment and the one that was clicked, and what counters are then. @param {any} ctx @param {Scene} scene @param {number | null} x */
+function drawCursor(ctx, scene, x) {
+    const { start, end, width, height, theme, store } = scene;
+    const kept = store.cursor;
+    const moment = x === null ? kept : start + (x / width) * (end - start);
+    if (moment === null) return;
+    ctx.fillStyle = theme.faint;
+    if (x !== null) ctx.fillRect(x, 0, 1, height);
+    if (kept !== null) {
+        ctx.fillStyle = theme.accent;
+        ctx.fillRect(((kept - start) / (end - start)) * width - 0.75, 0, 1.5, height);
+    }
+    ctx.font = FONT;
+    ctx.textBaseline = "middle";
+    ctx.textAlign = "left";
+    const answer = store.covering(start, end).at(-1);
+    for (const row of scene.rows) {
+        const y = row.lines.length ? topOf(scene, row) : null;
+        if (y !== null) drawValues(ctx, scene, answer, row, y, moment);
     }
 }
 

@@ -20,7 +20,10 @@ class SvgPen {
         this.textBaseline = "middle";
         this.x = this.y = 0;
         this.clipped = "";
+        /** @type {number[]} */ this.dash = [];
     }
+    /** @param {number[]} dash */
+    setLineDash(dash) { this.dash = dash; }
     save() { this.kept.push([this.x, this.y, this.clipped, this.fillStyle, this.strokeStyle, this.globalAlpha]); }
     restore() { [this.x, this.y, this.clipped, this.fillStyle, this.strokeStyle, this.globalAlpha] = this.kept.pop(); }
     /** @param {number} x @param {number} y */
@@ -64,7 +67,7 @@ class SvgPen {
         this.clips.push(`<clipPath id="${name}"${outer}><rect x="${x}" y="${y}" width="${Math.max(width, 0)}" height="${Math.max(height, 0)}"/></clipPath>`);
         this.clipped = name;
     }
-    stroke() { this.put("path", { d: this.path.join(""), fill: "none", stroke: this.strokeStyle, "stroke-width": this.lineWidth }); }
+    stroke() { this.put("path", { d: this.path.join(""), fill: "none", stroke: this.strokeStyle, "stroke-width": this.lineWidth, "stroke-dasharray": this.dash.join(" ") || "none" }); }
     /** @param {string} title */
     text(title) {
         const [width, height] = this.size;

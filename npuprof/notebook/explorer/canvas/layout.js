@@ -4,16 +4,14 @@
 /**
  * @typedef {object} Row
  * @property {number} lane -1 for a counter
- * @property {number} line -1 for a lane of slices
+ * @property {number[]} lines of a lane of counters; none for slices
  * @property {string} title @property {string} group @property {boolean} first of its group
  * @property {number} y @property {number} height @property {boolean} pinned
  */
-/** @typedef {{order: string[], hidden: string[], opened: string[], folded: string[], pinned: string[], sizes: Record<string, number>, height: number}} Layout */
+/** @typedef {{order: string[], hidden: string[], opened: string[], folded: string[], pinned: string[], sizes: Record<string, number>, height: number, joined: Joined}} Layout */
 
 const FOLDED_ROWS = 4;
-const LINES = "Counters";
 const SIZES = [12, 18, 28];
-const LINE_HEIGHT = 46;
 const GAP = 5;
 
 /** @param {any} given @returns {Layout} */
@@ -22,6 +20,7 @@ function layoutOf(given) {
     return {
         order: list(given.order), hidden: list(given.hidden), opened: list(given.opened), folded: list(given.folded),
         pinned: list(given.pinned), sizes: given.sizes ?? {}, height: Number(given.height) || 420,
+        joined: JOINED.some(([joined]) => joined === given.joined) ? given.joined : JOINED[0][0],
     };
 }
 
@@ -29,7 +28,7 @@ function layoutOf(given) {
 function ordered(setup, layout) {
     const groups = [...setup.groups];
     if (setup.lines.length) {
-        const lanes = setup.lines.map((/** @type {any} */ line, /** @type {number} */ at) => [at, line.title]);
+        const lanes = counterLanes(setup.lines, layout.joined);
         groups.push({ title: LINES, lanes, folded: false, lines: true });
     }
     const known = groups.map((group) => group.title);
@@ -79,7 +78,7 @@ function rowsOf(setup, layout) {
         const height = group.lines ? LINE_HEIGHT : SIZES.includes(layout.sizes[group.title]) ? layout.sizes[group.title] : SIZES[1];
         lanes.forEach((/** @type {any} */ [lane, title], /** @type {number} */ at) => {
             rows.push({
-                lane: group.lines ? -1 : lane, line: group.lines ? lane : -1, title, group: group.title, first: at === 0,
+                lane: group.lines ? -1 : lane, lines: group.lines ? lane : [], title, group: group.title, first: at === 0,
                 y, height, pinned,
             });
             y += height;

@@ -90,9 +90,16 @@ function visibleTable(scene, select) {
             make("td", { class: "number", text: duration(answer.busy[at]) }), make("td", { class: "number", text: duration(answer.longest[at]) }));
     });
     const more = found.length > MOST_TOLD ? `The longest ${MOST_TOLD} of ${counted(found.length)} bars.` : `${counted(found.length)} bars.`;
+    const counters = scene.rows.flatMap((row) => row.lines).map((line) => {
+        const { title, unit } = scene.setup.lines[line];
+        const facts = lineFacts(answer, line, scene.start, scene.end, scene.store.cursor ?? scene.end);
+        return [title, unit, ...[facts.least, facts.most, facts.value].map((value) => (value === null ? "–" : figure(value)))];
+    });
+    const kept = scene.store.cursor === null ? "at the end" : `at ${duration(scene.store.cursor)}`;
     const heads = ["lane", "name", "slices", "at", "time", "longest"].map((text, at) => make("th", { scope: "col", text, class: at < 2 ? null : "number" }));
     return [make("h3", { text: "What is visible" }), make("p", { class: "faint", text: more }),
-        make("table", {}, make("thead", {}, make("tr", {}, ...heads)), make("tbody", {}, ...rows))];
+        make("table", {}, make("thead", {}, make("tr", {}, ...heads)), make("tbody", {}, ...rows)),
+        ...(counters.length ? [make("h3", { text: "Counters" }), tableOf(["counter", "unit", "least", "greatest", kept], counters, 2)] : [])];
 }
 
 /** Copy a text, or select it where the browser does not let a page copy. @param {string} text @param {HTMLElement} place @param {(text: string) => void} say */

@@ -87,6 +87,7 @@ function makeStore(model) {
         /** @type {any} */ range: { marked: null },
         /** @type {any} */ matches: { text: "" },
         /** @type {any} */ overview: null,
+        /** @type {number | null} */ cursor: null,
         window: { start: setup.start, end: setup.end },
         /** Ask the kernel, which learns each time what is visible. @param {any} message */
         send(message) { model.send({ ...message, page, seen: [store.window.start, store.window.end] }); },
@@ -160,6 +161,7 @@ function makeStore(model) {
             store.version = content.version;
             for (const answer of answers) answer.stale = true;
         }
+        if (content.kind === "cursor") store.cursor = content.at;
         if (content.kind === "show") store.window = { start: content.start, end: content.end };
         if (["selected", "range", "matches"].includes(content.kind)) /** @type {any} */ (store)[content.kind] = content;
         tell(content.kind, content);

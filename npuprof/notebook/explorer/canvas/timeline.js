@@ -109,7 +109,7 @@ function timelineView(store, model, el) {
             return top !== null && y >= top && y < top + one.height && (one.pinned || y >= placed.pinned);
         });
         if (!row) return null;
-        if (row.line >= 0) return { row, line: row.line };
+        if (row.lines.length) return { row };
         const moment = momentAt(x), near = span() / Math.max(width, 1);
         const answer = store.covering(window_.start, window_.end).at(-1);
         const lane = answer?.lanes.get(row.lane);
@@ -215,7 +215,13 @@ function timelineView(store, model, el) {
                 small(layout.pinned.includes(title) ? "unpin" : "pin", layout.pinned.includes(title) ? "let it scroll" : "keep on top", () => toggle(layout.pinned, title)),
                 small("↑", "move up", () => shift(title, -1)), small("↓", "move down", () => shift(title, 1)),
                 small("+", "taller rows", () => resize(title, 1)), small("−", "lower rows", () => resize(title, -1)));
-        }), button("As they were", "show all lanes in their order", () => { Object.assign(layout, layoutOf({})); changed(""); }));
+        }), ...(setup.lines.some((/** @type {any} */ line) => line.total) ? [joinChoice()] : []), button("As they were", "show all lanes in their order", () => { Object.assign(layout, layoutOf({})); changed(""); }));
+    }
+
+    function joinChoice() {
+        const choice = make("select", { "data-npuprof-key": LINES, "aria-label": "Counters of several devices", onchange: () => { layout.joined = choice.value; changed(LINES); } },
+            ...JOINED.map(([joined, text]) => make("option", { value: joined, text, selected: joined === layout.joined })));
+        return make("div", { class: "lane" }, make("label", { text: "Counters of several devices" }), choice);
     }
 
     // What the user makes of the lanes
@@ -438,18 +444,39 @@ function timelineView(store, model, el) {
                 const [low, high] = hand.range;
                 hand.range = null;
                 if (to.type === "pointerup") mark(low, high);
-            } else if (!begun.far && to.type === "pointerup" && place === over) click(barAt(x, y));
+            } else if (!begun.far && to.type === "pointerup" && place === over) click(barAt(x, y), x);
         };
         place.addEventListener("pointermove", onMove);
         place.addEventListener("pointerup", onUp);
         place.addEventListener("pointercancel", onUp);
     }
-    /** @param {any} bar_ */
-    function click(bar_) {
-        if (!bar_ || bar_.line !== undefined) return;
+    /** @param {any} bar_ @param {number} x */
+    function click(bar_, x) {
+        if (!bar_) { point(null); return; }
+        if (bar_.row.lines.length) {
+            point(peakNear(scene(), store.covering(window_.start, window_.end).at(-1), bar_.row, x));
+            return;
+        }
         if (bar_.count > 1) { mark(bar_.begin, bar_.begin + bar_.length); return; }
         if (bar_.row.group === "Steps") show(bar_.begin, bar_.begin + bar_.length);
         select(bar_.slice);
+    }
+    /** Keep the cursor at a moment, and tell what counters are then. @param {number | null} moment */
+    function point(moment) {
+        if (moment === store.cursor) return;
+        store.cursor = moment;
+        store.send({ kind: "cursor", at: moment });
+        if (moment !== null) tellMoment(moment);
+        redraw();
+    }
+    /** @param {number} moment */
+    function tellMoment(moment) {
+        const answer = store.covering(window_.start, window_.end).at(-1);
+        const values = placed.rows.flatMap((row) => row.lines).flatMap((line) => {
+            const { value } = lineFacts(answer, line, window_.start, window_.end, moment);
+            return value === null ? [] : [`${setup.lines[line].title} ${figure(value)} ${setup.lines[line].unit}`];
+        });
+        say(`At ${duration(moment)}: ${values.join(", ") || "no counter"}`);
     }
     /** @param {PointerEvent} event */
     function onHover(event) {
@@ -458,8 +485,8 @@ function timelineView(store, model, el) {
         hover();
     }
     function hover() {
-        const bar_ = hand.x === null ? null : barAt(hand.x, hand.y);
-        hand.bar = bar_ && bar_.line === undefined ? bar_ : null;
+        const at = hand.x === null ? null : barAt(hand.x, hand.y);
+        const bar_ = hand.bar = at?.row.lines.length ? null : at;  // a counter's lane has its value in it
         tip.hidden = !bar_;
         if (bar_) {
             tip.replaceChildren(...tipLines(bar_).map((text, at) => make(at ? "div" : "b", { text })));
@@ -472,17 +499,6 @@ function timelineView(store, model, el) {
     }
     /** @param {any} bar_ @returns {string[]} */
     function tipLines(bar_) {
-        if (bar_.line !== undefined) {
-            const answer = store.covering(window_.start, window_.end).at(-1);
-            const [times, values] = answer?.lines[bar_.line] ?? [[], []];
-            let at = times.length - 1;
-            const moment = momentAt(hand.x);
-            while (at > 0 && times[at] > moment) at -= 1;
-            const line = setup.lines[bar_.line];
-            if (at < 0) return [line.title];
-            const low = Math.min(...values), high = Math.max(...values);
-            return [line.title, `${figure(values[at])} ${line.unit} at ${duration(moment)}`, `here from ${figure(low)} to ${figure(high)} ${line.unit}`];
-        }
         if (bar_.count === 1) return [bar_.name, `${duration(bar_.length)}, at ${duration(bar_.begin)}`];
         return [`${counted(bar_.count)} slices`, `${duration(bar_.busy)} in ${duration(bar_.length)}, at ${duration(bar_.begin)}`,
             `longest: ${bar_.name}, ${duration(bar_.longest)}`];
@@ -548,6 +564,7 @@ function timelineView(store, model, el) {
         if (what === "late") fail("The kernel has not answered: it may be busy, or gone. What is drawn is what the page has.");
         else if (what === "back") fail("");
         else if (what === "show") show(message.start, message.end);
+        else if (what === "cursor" && message.at !== null) tellMoment(message.at);
         else if (what === "selected") tellSelection();
         else if (what === "range") tellRange();
         else if (what === "matches") found.textContent = message.text;
