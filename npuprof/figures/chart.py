@@ -20,7 +20,7 @@ UNNAMED = "(unnamed)"
 
 
 def label(name: object, longest: int) -> str:
-    """Return a name as text of a figure: at most `longest` characters, without control characters, escaped.
+    """Return a name as text for a figure: at most `longest` characters, no control characters, escaped.
 
     Plotly reads a subset of HTML in every text, and formulas between dollar signs where MathJax is loaded.
     """
@@ -30,7 +30,7 @@ def label(name: object, longest: int) -> str:
 
 
 def moment(epoch_ns: int) -> str:
-    """Format a moment of UTC to the nanosecond, in integer arithmetic."""
+    """Format a UTC time to the nanosecond, in integer arithmetic."""
     return f"{np.datetime64(epoch_ns, 'ns')}".replace("T", " ") + " UTC"
 
 
@@ -38,14 +38,14 @@ AXIS = {"gridcolor": FAINT, "zeroline": False, "linecolor": FAINT, "automargin":
 """Options of every axis."""
 
 _HEIGHT = 420
-_LONGEST_LINE = 52  # what fits a notebook in half a window
+_LONGEST_LINE = 52  # characters that fit in half the width of a notebook
 _LINE_PIXELS = 14
 
 
 def chart(title: str, info: Info, *, subtitle: str = "", height: int = _HEIGHT) -> go.Figure:
     """Make a figure without traces: title, margins and colours for light and dark themes.
 
-    Text from a recording must have passed :func:`label`. A long subtitle is broken at its dots into lines.
+    Text from a recording must have passed :func:`label`. Long subtitles are broken into lines at their dots.
     """
     import plotly.graph_objects as go
 
@@ -57,7 +57,7 @@ def chart(title: str, info: Info, *, subtitle: str = "", height: int = _HEIGHT) 
         title={
             "text": f"{title}{name}{simulated}" + "".join(f"<br><sup>{line}</sup>" for line in lines),
             "font": {"size": 15},
-            "x": 0.01,  # of the figure: beside long names on an axis it would be cut where the figure is narrow
+            "x": 0.01,  # of the figure: relative to the plot, long axis labels would cut it
             "xref": "container",
             "y": 1,
             "yref": "container",
@@ -79,7 +79,7 @@ def chart(title: str, info: Info, *, subtitle: str = "", height: int = _HEIGHT) 
 
 
 def nothing(title: str, info: Info, why: str) -> go.Figure:
-    """Make the figure of a run without data; `why` says what to collect, with ``<br>`` between lines."""
+    """Make the figure of a run without data; `why` is what is missing and what to collect, ``<br>`` between lines."""
     figure = chart(title, info, height=200)
     figure.add_annotation(text=why, showarrow=False, x=0.5, y=0.5, xref="paper", yref="paper", font={"size": 13})
     figure.update_layout(xaxis={"visible": False}, yaxis={"visible": False})
@@ -97,7 +97,7 @@ def _lines(subtitle: str) -> list[str]:
 
 
 def spread(values: list[Any], most: int) -> list[Any]:
-    """Return at most so many elements, evenly, with the first and the last."""
+    """Return at most `most` evenly spaced elements, including the first and the last."""
     if len(values) <= most:
         return values
     return [values[place * (len(values) - 1) // (most - 1)] for place in range(most)]

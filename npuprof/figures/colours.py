@@ -1,4 +1,4 @@
-"""Colours of slices: a hue for each family of work, in stable shades, for colour-blind readers too.
+"""Colours of slices: a hue per family of work, in stable shades, also for colour-blind readers.
 
 The hues are those of Okabe and Ito, `Color Universal Design`_; they are legible on white and on black.
 
@@ -22,7 +22,7 @@ MODEBAR: Mapping[str, object] = {
     "bgcolor": "rgba(0,0,0,0)",
     "color": FOREGROUND,
     "activecolor": FOREGROUND,
-    # What was profiled stays on this machine, whatever the front end's default is; selecting means nothing here.
+    # Profiling data stays on this machine, whatever the front end's default; box and lasso selection do nothing here.
     "remove": ["sendDataToCloud", "sendChartToCloud", "select2d", "lasso2d"],
 }
 """The buttons of every figure."""
@@ -30,14 +30,14 @@ MODEBAR: Mapping[str, object] = {
 
 @dataclass(frozen=True)
 class Family:
-    """A kind of work with a hue and a legend entry."""
+    """A kind of work, with a hue and a legend entry."""
 
     label: str
     colour: str
     ink: str = "#111111"
     """Text colour."""
     outline: str = ""
-    """Outline colour if it differs, to separate adjacent slices."""
+    """Outline colour, if it differs from the fill, to separate adjacent slices."""
 
 
 FAMILIES: Mapping[str, Family] = {
@@ -65,7 +65,7 @@ PARTS: Mapping[str, str] = {
 """Colours of the parts of a step."""
 
 SHADES = (0.0, 0.17, 0.34)
-"""The shades of a family's colour, as parts of white mixed in."""
+"""The shades of a family's colour, as the fraction of white mixed in."""
 _WAIT = re.compile(r"wait|event|notify", re.IGNORECASE)
 _MATRIX = re.compile(r"mat_?mul|gemm|bmm|conv(?!ert)|attention|linear", re.IGNORECASE)
 _MOVEMENT = re.compile(
@@ -74,7 +74,7 @@ _MOVEMENT = re.compile(
 
 
 def device_family(op_type: str, task_type: str, name: str) -> str:
-    """Return the family of a device task: by its op type, else by its name and task type."""
+    """Return the family of a device task, by its op type if it has one, else by its name and task type."""
     if _WAIT.search(task_type):
         return "wait"
     text = op_type or f"{name} {task_type}"
@@ -86,7 +86,7 @@ def device_family(op_type: str, task_type: str, name: str) -> str:
 
 
 def shade(family: str, name: str) -> str:
-    """Return the family's colour, lighter for some names; a name has the same shade in every run."""
+    """Return the family's colour in the shade of a name, which is the same in every run."""
     return shades(family)[zlib.crc32(name.encode("utf-8", "surrogatepass")) % len(SHADES)]
 
 

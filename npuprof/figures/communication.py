@@ -26,15 +26,15 @@ _STYLES = {
 }
 _LINK_COLOURS = tuple(FAMILIES[key].colour for key in ("matrix", "operator", "api", "python", "movement", "step"))
 _SYMBOLS = ("circle", "square", "diamond", "cross", "triangle-up", "x")
-_SCALE = ((0, "#4477aa"), (1, "#fee838"))  # even for colour-blind readers; either end shows on either background
+_SCALE = ((0, "#4477aa"), (1, "#fee838"))  # perceptually even; both ends are visible on light and dark
 _VALUES: Mapping[str, tuple[str, str]] = {
     "size": ("bytes sent", "MB"),
     "time": ("time of transfers, summed up", "ms"),
     "bandwidth": ("bandwidth", "GB/s"),
 }
-_EMPTY = "rgba(128,128,128,.16)"  # differs from the colour of zero on either background
+_EMPTY = "rgba(128,128,128,.16)"  # differs from the colour of zero on light and dark backgrounds
 _MATRIX_WHY = (
-    "this run does not say which ranks sent to which<br>"
+    "this run has no record of which ranks sent to which<br>"
     "collect communication at level 1 or higher, or load a result with communication_matrix.json, to have it"
 )
 _PLOT_WHY = (
@@ -46,17 +46,17 @@ _LONGEST_NAME = 32
 
 
 def plot_traffic(traffic: pd.DataFrame, info: Info, *, value: Value = "size", max_ranks: int = 64) -> go.Figure:
-    """Draw the traffic from each rank (rows) to each other (columns) as a heat map.
+    """Draw the traffic from each rank (rows) to each other rank (columns) as a heat map.
 
     Parameters
     ----------
     traffic
         The result of :func:`npuprof.analysis.traffic.rank_traffic`.
     value
-        The quantity of the colours: ``size`` (10**6 bytes), ``time`` (the sum over all transfers, which may overlap) or
-        ``bandwidth`` (bytes over that time).
+        The quantity shown as colour: ``size`` (10**6 bytes), ``time`` (the sum over all transfers, which may overlap)
+        or ``bandwidth`` (bytes divided by that time).
     max_ranks
-        Maximum number of ranks on each axis; of more ranks those with the most traffic are drawn, as the title says.
+        Maximum number of ranks on each axis; the title says so if only the ranks with the most traffic are drawn.
 
     Raises
     ------
@@ -105,7 +105,7 @@ def _heat(names: list[str], cells: list[list[float | None]], hover: list[list[st
 def _basis(traffic: pd.DataFrame, drawn: int) -> str:
     every = len(set(traffic["src_rank"]) | set(traffic["dst_rank"]))
     folded = "" if drawn == every else f" · the {drawn} busiest of {every} ranks"
-    return ("" if (traffic["tasks"] > 0).all() else " · as the vendor summed it") + folded
+    return ("" if (traffic["tasks"] > 0).all() else " · sums of the vendor's tool") + folded
 
 
 def _ranks(traffic: pd.DataFrame, most: int) -> list[str]:
@@ -149,13 +149,13 @@ def plot_collectives(times: pd.DataFrame, packets: pd.DataFrame, info: Info, *, 
     times, packets
         The results of ``operator_times`` and ``link_packets`` of :mod:`npuprof.analysis.traffic`.
     max_points
-        Maximum number of points of a link, at least 4; the slowest and fastest are kept.
+        Maximum number of points per link, at least 4; the slowest and fastest are kept.
 
     Returns
     -------
     plotly.graph_objects.Figure
-        The parts of each bar add up to the time of its operators: ``moving data``, ``waiting`` for a notification
-        while no data moves, ``neither``. Of more than 24 operators the rest is one bar.
+        The parts of each bar add up to the time of its operators: ``moving data``; ``waiting`` for a notification while
+        no data moves; ``neither``. Beyond 24 operators, one bar has the sum of the rest.
     """
     from plotly.subplots import make_subplots
 
@@ -190,7 +190,7 @@ def plot_collectives(times: pd.DataFrame, packets: pd.DataFrame, info: Info, *, 
 
 
 def _folded(times: pd.DataFrame) -> pd.DataFrame:
-    """Keep the longest operators and sum the others in one row."""
+    """Keep the longest operators and sum the others up in one row."""
     if len(times) <= _MOST_GROUPS:
         return times
     rest = times.iloc[_MOST_GROUPS - 1 :]
@@ -232,10 +232,10 @@ def _bars(bars: pd.DataFrame, unit_ns: int) -> list[Any]:
 
 
 def _bar_names(bars: pd.DataFrame) -> list[str]:
-    """Return distinct names of bars: equal names on a category axis would be one bar."""
+    """Return distinct names of bars: plotly would draw bars of equal names as one."""
     names: list[str] = []
     for row in bars.itertuples(index=False):
-        group = f"<br>{label(row.group, 14)}" if row.group else ""  # below each other they leave room for the bars
+        group = f"<br>{label(row.group, 14)}" if row.group else ""  # on a line of its own, to leave room for the bars
         name = f"{label(row.op_type, _LONGEST_NAME)}{group}"
         again = sum(other == name or other.startswith(f"{name} #") for other in names)
         names.append(f"{name} #{again + 1}" if again else name)
@@ -277,8 +277,8 @@ def _packets_title(packets: pd.DataFrame) -> str:
     if not len(packets):
         return "bandwidth by link: not recorded (collect at level 1 or higher)"
     if packets["whole"].all():
-        return "bandwidth by link and what an operator moved in all (the size of packets is not known)"
-    return "bandwidth by link and size of packets"
+        return "bandwidth by link and size of operators (packet sizes are not known)"
+    return "bandwidth by link and packet size"
 
 
 def _subtitle(times: pd.DataFrame, packets: pd.DataFrame) -> str:

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 _TITLE = "Counters"
 
-# What is drawn unless others are asked for, in this order: the beginnings of counters' names.
+# Prefixes of the counters drawn by default, in this order.
 _SHOWN = (
     *("AI Core Freq", "AI Core Utilization", "AI Vector Core Utilization", "HBM", "DDR", "LLC", "NPU MEM", "PCIe"),
     *("HCCS", "NIC", "RoCE", "CPU Usage", "Memory Usage", "Disk Usage", "Network Usage"),
 )
 _HELD_UNIT = "MHz"  # a frequency is recorded when it changes, and holds until the next sample
-_SIDE_VALUES = (" min", " max")  # beside the average, which is drawn
+_SIDE_VALUES = (" min", " max")  # recorded next to the average, which is drawn
 _COLOURS = tuple(FAMILIES[key].colour for key in ("matrix", "vector", "operator", "api", "python", "communication"))
 _MOST_LINES = 8
 _MOST_PANELS = 10
@@ -36,7 +36,7 @@ _LONGEST_NAME = 40
 
 @dataclass(frozen=True)
 class _Panel:
-    """Counters of one unit and one part of the machine."""
+    """Counters with the same prefix and unit."""
 
     title: str
     unit: str
@@ -51,21 +51,21 @@ def plot_counters(
     counters: Sequence[str] | None = None,
     max_points: int = 500,
 ) -> go.Figure:
-    """Draw the samples of the table ``counters``, a panel for each part of the machine and unit.
+    """Draw the samples of the table ``counters``, in a panel for each part of the machine and unit.
 
     Parameters
     ----------
     counters
-        Prefixes of counter names, such as ``["HBM", "PCIe post"]``, in the order of panels. By default frequency and
-        use of the cores, memory, caches, links, and the host's CPU, memory, disk and network.
+        Prefixes of counter names, such as ``["HBM", "PCIe post"]``, in the order of panels. By default, frequency and
+        utilisation of the cores, memory, caches, links, and the host's CPU, memory, disk and network.
     max_points
-        Maximum number of points of a line, at least 4; peaks and troughs are kept.
+        Maximum number of points per line, at least 4; peaks and troughs are kept.
 
     Returns
     -------
     plotly.graph_objects.Figure
-        Zero and unit of time are those of :func:`npuprof.timeline.figure.timeline`. Of more than 8 lines in a panel
-        those with the highest mean are drawn, as the title says; of more than 10 panels the first.
+        Origin and unit of time are those of :func:`npuprof.timeline.figure.timeline`. A panel has at most the 8 lines
+        with the highest mean and says so; a figure has at most 10 panels.
     """
     samples = tables["counters"]
     samples = samples[samples["value"].notna()]
@@ -75,7 +75,7 @@ def plot_counters(
     panels = _panels(samples, _SHOWN if counters is None else counters, plain=counters is None)
     if not panels:
         names = ", ".join(label(name, _LONGEST_NAME) for name in samples["counter"].unique()[:8])
-        return nothing(_TITLE, info, f"none of the counters asked for was sampled<br>there are: {names}")
+        return nothing(_TITLE, info, f"none of the requested counters was sampled<br>sampled counters: {names}")
     drawn = panels[:_MOST_PANELS]
     axis = time_axis(tables, np.concatenate([rows["time_ns"].to_numpy() for panel in drawn for _, rows in panel.lines]))
     height = 110 + _PANEL_PIXELS * max(len(drawn), 2)
@@ -105,7 +105,7 @@ def _grid(panels: Sequence[_Panel], frame: go.Figure) -> go.Figure:
 
 
 def _panels(samples: pd.DataFrame, wanted: Sequence[str], *, plain: bool) -> list[_Panel]:
-    """Group the counters into panels; minima and maxima are left out of a plain figure."""
+    """Group the counters into panels; minima and maxima are left out of the default figure."""
     names = samples["counter"].astype(str)
     panels = []
     for beginning in dict.fromkeys(wanted):
@@ -146,7 +146,7 @@ def _panel_title(panel: _Panel) -> str:
     for number, name in enumerate(names):
         first, _, last = name.rpartition(" ")
         if last:
-            parts += [first] * bool(first and first != before)  # once for all instances that follow
+            parts += [first] * bool(first and first != before)  # once for all following instances
             mark = "■" if number < len(_COLOURS) else "▪"
             parts.append(f'<span style="color:{_colour(number)}">{mark}</span> {last}')
             before = first

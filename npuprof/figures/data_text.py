@@ -1,4 +1,4 @@
-"""The data of a plotly figure as lines of text, for terminals, screen readers and viewers without plotly."""
+"""The data of a plotly figure as text, for terminals, screen readers and viewers without plotly."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from npuprof.arrays import Float64
 from npuprof.quantities import printable
 
 _MOST_LINES = 40
-_MOST_BARS, _MOST_FRAMES = 8, 20  # of one trace, the largest
+_MOST_BARS, _MOST_FRAMES = 8, 20  # the largest of a trace
 _NAME, _LINE = 48, 300
-_TAG = re.compile(r"<[^>]*>|[■▪]")  # and the squares of a legend
+_TAG = re.compile(r"<[^>]*>|[■▪]")  # tags, and the squares of a legend
 
 
 def data_text(figure: go.Figure, name: str) -> str:
-    """Return the title, the notes and the data of a figure: of each trace its range, and its largest values.
+    """Return the title, notes and data of a figure: the range of each trace, and its largest values.
 
     Parameters
     ----------
     figure
-        The figure; its bars, lines, points, heat maps and frames are listed.
+        The figure; bars, lines, points, heat maps and frames are listed.
     name
-        What the figure is called.
+        The name of the figure in the text.
     """
     notes = [_plain(note.text) for note in figure.layout.annotations if note.text]
     lines = [f"{name}: {_plain(figure.layout.title.text) or 'figure'}"]
@@ -42,7 +42,7 @@ def data_text(figure: go.Figure, name: str) -> str:
 
 
 def _trace(figure: go.Figure, trace: Any, number: int) -> Iterator[str]:
-    """Yield the lines of one trace; none of one without values."""
+    """Yield the lines of a trace; none if it has no values."""
     title = _plain(getattr(trace, "name", None)) or f"{trace.type} {number}"
     if trace.type in ("icicle", "treemap", "sunburst"):
         yield from _largest(title, _texts(trace.labels), _numbers(trace.values), "", _MOST_FRAMES)
@@ -58,7 +58,7 @@ def _trace(figure: go.Figure, trace: Any, number: int) -> Iterator[str]:
 
 
 def _largest(title: str, names: list[str], values: Float64, unit: str, most: int = _MOST_BARS) -> Iterator[str]:
-    """Yield the range of some named values, and the largest of them."""
+    """Yield the range of named values, and the largest of them."""
     rows = np.flatnonzero(np.isfinite(values))
     if not len(rows):
         return
@@ -89,7 +89,7 @@ def _range(values: Float64) -> str:
 
 
 def _unit(figure: go.Figure, trace: Any, axis: str) -> str:
-    """Return the suffix of an axis's ticks, or its title in brackets."""
+    """Return the suffix of an axis's ticks, or else its title in brackets."""
     which = (getattr(trace, axis, None) or axis[0]).removeprefix(axis[0])
     of = figure.layout[f"{axis}{which}"]
     if of.ticksuffix:
@@ -98,7 +98,7 @@ def _unit(figure: go.Figure, trace: Any, axis: str) -> str:
 
 
 def _numbers(values: Any) -> Float64:
-    """Return values as numbers, those that are none as NaN."""
+    """Return values as floats; NaN for values that are not numbers."""
     if values is None:
         return np.zeros(0)
     array = np.asarray(values)
@@ -116,7 +116,7 @@ def _number(value: Any) -> float:
 
 
 def _texts(values: Any) -> list[str]:
-    """Return names of a categorical axis; those of several levels are joined."""
+    """Return the names on a categorical axis; the levels of a multi-level axis are joined."""
     if values is None:
         return []
     array = np.asarray(values, dtype=object)
@@ -125,5 +125,5 @@ def _texts(values: Any) -> list[str]:
 
 
 def _plain(text: Any) -> str:
-    """Return a text of a figure without its tags."""
+    """Return a text of a figure without tags."""
     return "" if text is None else " ".join(html.unescape(_TAG.sub(" ", str(text))).split())

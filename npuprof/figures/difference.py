@@ -1,4 +1,4 @@
-"""The difference of two runs: a waterfall of what makes a step longer or shorter, and a flame graph of both."""
+"""The difference of two runs: a waterfall of what makes a step longer or shorter, and a differential flame graph."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 SLOWER, FASTER = "#d55e00", "#0072b2"
-"""Colours of Okabe and Ito that colour-blind readers distinguish."""
+"""Colours of Okabe and Ito that colour-blind readers can distinguish."""
 
 _TITLE = "Difference"
 _LONGEST_NAME = 48
 _MOST_FRAMES = 600
-_PALER = 0.85  # of white in the colour of a difference near none
+_PALER = 0.85  # fraction of white in the colour of a very small difference
 
 
 def plot_waterfall(
     bars: pd.DataFrame, ends: tuple[int, int], names: tuple[str, str], info: Info, *, subtitle: str = ""
 ) -> go.Figure:
-    """Draw the way from a step of one run to a step of another: a bar for each row, and one for the rest.
+    """Draw the change from a step of `b` to a step of `a` as a waterfall: a bar for each row, and one for the rest.
 
     Parameters
     ----------
     bars
-        ``title``, ``delta_ns``, ``low_ns`` and ``high_ns`` (absent without noise) and ``why``, in the order to draw.
+        ``title``, ``delta_ns``, ``low_ns`` and ``high_ns`` (absent without noise) and ``why``, in drawing order.
     ends
-        The step of `b`, where the way begins, and of `a`, where it ends, in nanoseconds.
+        Durations of the step of `b`, where the waterfall begins, and of `a`, where it ends, in nanoseconds.
     names
         Names of `a` and `b`.
     info
-        The run whose origin the title has.
+        The run that the title names as the origin.
     """
     import plotly.graph_objects as go
 
@@ -79,7 +79,7 @@ def plot_waterfall(
 
 
 def _texts_beside(titles: list[str], texts: list[str], x: list[float]) -> Any:
-    """Return the texts of bars, right of their whiskers, which would strike a bar's own text through."""
+    """Return the texts of the bars, drawn to the right of the whiskers, which would otherwise cross them."""
     import plotly.graph_objects as go
 
     return go.Scatter(
@@ -95,7 +95,7 @@ def _texts_beside(titles: list[str], texts: list[str], x: list[float]) -> Any:
 
 
 def _reach(bars: pd.DataFrame, begins: list[int], ends: tuple[int, int]) -> tuple[list[int], list[int]]:
-    """Return between which moments each bar lies with its whiskers; of the first and the last, where they end."""
+    """Return the lowest and highest position of each bar and its whiskers; of the first and last bar, their ends."""
     stops = [*begins[1:], ends[1]]
     whiskers = [
         (begin, begin) if pd.isna(low) else (begin + int(low), begin + int(high))
@@ -108,7 +108,7 @@ def _reach(bars: pd.DataFrame, begins: list[int], ends: tuple[int, int]) -> tupl
 def _waterfall_texts(
     bars: pd.DataFrame, deltas: list[int], ends: tuple[int, int], names: tuple[str, str]
 ) -> tuple[list[str], list[str], list[str]]:
-    """Return the titles, texts and hover texts of the bars: the step of `b`, the differences, the step of `a`."""
+    """Return titles, texts and hover texts of the bars: the step of `b`, the differences, the step of `a`."""
     titles = [names[1], *bars["title"], "the rest", names[0]]
     titles = _distinct([label(title, _LONGEST_NAME) for title in titles])
     texts = [duration(ends[0]), *map(signed, deltas), duration(ends[1])]
@@ -118,7 +118,7 @@ def _waterfall_texts(
 
 
 def _whiskers(bars: pd.DataFrame, unit_ns: int) -> dict[str, object]:
-    """Return the intervals of the bars as plotly's error bars; the first, the rest and the last have none."""
+    """Return the intervals of the bars as plotly error bars; the first, the rest and the last have none."""
     spread: list[tuple[float, float]] = [
         (0, 0) if pd.isna(low) else (max(high - delta, 0) / unit_ns, max(delta - low, 0) / unit_ns)
         for low, high, delta in zip(bars["low_ns"], bars["high_ns"], bars["delta_ns"], strict=True)
@@ -135,16 +135,16 @@ def _whiskers(bars: pd.DataFrame, unit_ns: int) -> dict[str, object]:
 
 
 def plot_flame_difference(rows: pd.DataFrame, names: tuple[str, str], info: Info, *, subtitle: str = "") -> go.Figure:
-    """Draw the parts of a step and what they consist of, as wide as its time on both sides, red where `a` is slower.
+    """Draw the parts of a step and their contents, as wide as their time in both runs, red where `a` is slower.
 
     Parameters
     ----------
     rows
-        Those of :class:`npuprof.difference.difference.Difference`; the widest are drawn.
+        Rows of :class:`npuprof.difference.difference.Difference`; the widest are drawn.
     names
         Names of `a` and `b`.
     info
-        The run whose origin the title has.
+        The run that the title names as the origin.
     """
     import plotly.graph_objects as go
 
@@ -169,7 +169,7 @@ def plot_flame_difference(rows: pd.DataFrame, names: tuple[str, str], info: Info
                 "colors": [_colour(int(delta), largest) for delta in drawn["delta_ns"]],
                 "line": {"width": 0.5, "color": FAINT},
             },
-            leaf={"opacity": 1},  # a background that shone through would make the text unreadable where it is dark
+            leaf={"opacity": 1},  # a transparent fill would make the text illegible on a dark background
             tiling={"orientation": "v", "pad": 1},
             textfont={"size": 11, "color": "#111111"},
             pathbar={"visible": False},
@@ -189,7 +189,7 @@ def _flame_hover(drawn: pd.DataFrame, names: tuple[str, str]) -> list[str]:
 
 
 def _with_the_step(rows: pd.DataFrame, kept: Int64) -> pd.DataFrame:
-    """Return the rows to draw, with ``id``, ``above`` (the id of the parent) and ``title``, below one of the step."""
+    """Return the rows to draw, below a row of the step, with ``id``, ``above`` (the parent's id) and ``title``."""
     chosen = rows.iloc[kept]
     times = ["a_ns", "b_ns", "delta_ns"]
     sums = chosen.loc[(chosen["depth"] == 0).to_numpy(bool), times].sum()
@@ -201,7 +201,7 @@ def _with_the_step(rows: pd.DataFrame, kept: Int64) -> pd.DataFrame:
 
 
 def _kept(parents: Int64, weight: Int64) -> Int64:
-    """Return the widest rows that have a width, without those whose parent is left out."""
+    """Return the widest rows with a positive weight, leaving out rows whose parent is left out."""
     widest = set(np.argsort(-weight, kind="stable")[:_MOST_FRAMES].tolist())
     kept: set[int] = set()
     for row in np.flatnonzero(weight > 0).tolist():
@@ -211,7 +211,7 @@ def _kept(parents: Int64, weight: Int64) -> Int64:
 
 
 def _colour(delta: int, largest: int) -> str:
-    """Return the colour of a difference: red where `a` is slower, blue where it is faster, pale near none."""
+    """Return the colour of a difference: red if `a` is slower, blue if it is faster, pale if it is small."""
     base = SLOWER if delta > 0 else FASTER
     white = _PALER * (1 - min(abs(delta) / largest, 1) ** 0.5) if delta else 0.93
     channels = (int(base[at : at + 2], 16) if delta else 128 for at in (1, 3, 5))
@@ -219,7 +219,7 @@ def _colour(delta: int, largest: int) -> str:
 
 
 def _distinct(titles: list[str]) -> list[str]:
-    """Return titles of which none is that of another bar, which would be drawn on top of it."""
+    """Return the titles with repeated ones numbered: bars of one title would be drawn on top of each other."""
     seen: dict[str, int] = {}
     named = []
     for title in titles:

@@ -1,4 +1,4 @@
-"""Figures as JSON, for a notebook's output or a self-contained page, and their size there."""
+"""Figures as JSON for a notebook's output or a self-contained page, and their size there."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ MIMETYPE = "application/vnd.plotly.v1+json"
 CONFIG: Mapping[str, Any] = {
     "displaylogo": False,
     "responsive": True,
-    "showSendToCloud": False,  # what was profiled stays on this machine
+    "showSendToCloud": False,  # profiling data stays on this machine
 }
 """Options of plotly.js for every figure."""
 
 
 def mimebundle(figure: go.Figure) -> dict[str, Any]:
-    """Return a figure in the output format that Jupyter front ends draw with plotly.js."""
+    """Return a figure in the MIME type that Jupyter front ends draw with plotly.js."""
     return {MIMETYPE: {**json.loads(figure.to_json()), "config": dict(CONFIG)}}
 
 
 def saved_bytes(figure: go.Figure) -> int:
-    """Return the size of a figure in a saved notebook, with an element of JSON on each line."""
+    """Return the size of a figure in a saved notebook, where each JSON element is on its own line."""
     notebook = {"cells": [{"outputs": [{"data": mimebundle(figure)}]}]}
     return len(json.dumps(notebook, indent=1, ensure_ascii=False).encode("utf-8", "surrogatepass"))
 
@@ -39,9 +39,9 @@ def library() -> str:
 
 
 def element(figure: go.Figure, element_id: str, title: str) -> str:
-    """Return the elements that draw a figure on a page with :func:`library`.
+    """Return the elements that draw a figure on a page that has :func:`library`.
 
-    No text in the figure can end the script element: ``<``, ``>`` and ``&`` are written as escapes of JSON.
+    No text in the figure can end the script element: ``<``, ``>`` and ``&`` are written as JSON escapes.
     """
     config = _in_script(json.dumps(dict(CONFIG)))
     target = html.escape(element_id)

@@ -11,27 +11,27 @@ import plotly.io as pio
 from npuprof.figures.data_text import data_text
 from npuprof.figures.embed import mimebundle
 
-# The renderers that plotly selects by itself in a kernel; one writes scripts beside the data, which are left out.
-# Any other renderer was selected by the user, and is used.
+# The renderers that plotly selects by itself in a kernel; one of them adds scripts, which are left out.
+# Any other renderer was selected by the user and is used.
 _AS_DATA = frozenset({"plotly_mimetype", "plotly_mimetype+notebook", "jupyterlab", "nteract", "vscode"})
 
 
 class FigureWithFallback(go.Figure):  # type: ignore[misc]  # plotly has no annotations
-    """A figure with a fallback in its notebook output.
+    """A figure that also has a picture and a text in its notebook output.
 
-    A viewer shows one format of an output: the figure if it has a plotly renderer, else the picture or the text. A copy
-    has no picture, and changes of the figure do not change the picture.
+    Of the formats in an output a viewer shows one: the figure if it can draw plotly, else the picture or the text. A
+    copy of the figure has no picture, and later changes of the figure do not change the picture.
 
     Parameters
     ----------
     *arguments, **options
         As for a plotly figure.
     name
-        What the figure is called in the text.
+        The name of the figure in the text.
     picture
-        Draws an SVG document, when the figure is shown.
+        A function that draws an SVG document, called when the figure is shown.
     text
-        Writes the text; the data of the figure by default.
+        A function that returns the text; by default the text is the data of the figure.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class FigureWithFallback(go.Figure):  # type: ignore[misc]  # plotly has no anno
 
     @property
     def _ipython_display_(self) -> Callable[[], None] | None:
-        # Without this method IPython shows the bundle.
+        # If this is None, IPython uses the MIME bundle.
         shows: Callable[[], None] = super()._ipython_display_
         return None if _as_data() else shows
 
@@ -63,7 +63,7 @@ class FigureWithFallback(go.Figure):  # type: ignore[misc]  # plotly has no anno
         return {**bundle, "text/plain": self._text() if self._text else data_text(self, self._called)}
 
     def _repr_html_(self) -> str | None:
-        # HTML would hide the picture in viewers that prefer it, and plotly's own has the address of another host.
+        # HTML would hide the picture in viewers that prefer HTML, and plotly's HTML loads scripts from another host.
         return None if _as_data() else super()._repr_html_()
 
 

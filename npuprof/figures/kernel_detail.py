@@ -47,18 +47,18 @@ def plot_kernel(
     row
         Row of ``kernels``, from 0; see ``run.summary.longest_kernels.row``.
     limits
-        As for :func:`npuprof.figures.roofline.plot_roofline`.
+        See :func:`npuprof.figures.roofline.plot_roofline`.
 
     Returns
     -------
     plotly.graph_objects.Figure
-        A bar for each pipe and kind of core in percent of its cycles, or for each ratio of other metrics. Pipes work
-        concurrently: the bars have no sum. The roofline is drawn if operations and bytes are known.
+        A bar per pipe and kind of core, in percent of the core's cycles; without pipe metrics, a bar per recorded
+        ratio. Pipes work concurrently, so bars do not add up. The roofline is drawn if operations and bytes are known.
 
     Raises
     ------
     NpuprofError
-        If there is no such row.
+        If the run has no such kernel.
     """
     kernels = tables["kernels"]
     if not 0 <= row < len(kernels):
@@ -90,11 +90,11 @@ def plot_kernel(
 
 
 def _frame(kernel: pd.Series, info: Info, pipes: int, *, with_point: bool) -> go.Figure:
-    """Make a figure for the bars, and for the roofline if there is a point on it."""
+    """Make a figure for the bars, and for the roofline if the kernel has a point on it."""
     from plotly.subplots import make_subplots
 
     heights = [_PIPE_PIXELS * max(pipes, 4), *([_ROOFLINE_PIXELS] if with_point else [])]
-    titles = ["busy, of the core's cycles", "operations a second by operations a byte"][: len(heights)]
+    titles = ["busy share of the core's cycles", "operations per second over operations per byte"][: len(heights)]
     frame = chart(_TITLE, info, subtitle=_facts(kernel), height=190 + sum(heights) + 60 * with_point)
     return make_subplots(
         rows=len(heights),
@@ -112,7 +112,7 @@ def _shares(kernel: pd.Series) -> dict[tuple[str, str], float]:
     for core in _CORES:
         cycles = kernel.get(f"{core}_total_cycles")
         if cycles is not None and not pd.isna(cycles) and not int(cycles):
-            continue  # a core that took no part
+            continue  # a core that was not used
         for column in kernel.index:
             if column.startswith(f"{core}_") and column.endswith(_RATIO):
                 value = kernel[column]

@@ -28,15 +28,15 @@ _SIZES = {
     "allocated_bytes": ("allocated", FAMILIES["matrix"].colour, 2.5),
     "active_bytes": ("active", FAMILIES["operator"].colour, 1.0),
 }
-"""Name, colour and width of each line; active memory is mostly equal to allocated memory, and drawn on it."""
+"""Name, colour and width of each line; active memory mostly equals allocated memory and is drawn on top of it."""
 
 _UNUSED = FAMILIES["vector"].colour
 _UNRELEASED = FAMILIES["communication"].colour
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 MODULE = " (module)"
-"""Ends the name of a component that is a module of the driver: many, and rarely what is looked for."""
+"""Suffix of components that are driver modules: there are many, and they are rarely of interest."""
 
-_WHOLE = ("APP", "Device")  # all that the program or everybody holds: so much that allocators would look flat beside
+_WHOLE = ("APP", "Device")  # totals of the program or device, so large that allocators would look flat next to them
 _MOST_SERIES, _MOST_HIDDEN = 12, 4
 _MOST_NAMED = 8
 _LONGEST_NAME = 40
@@ -44,7 +44,7 @@ _LONGEST_NAME = 40
 
 @dataclass(frozen=True)
 class _Series:
-    """The samples of one component on one device, in the order of time."""
+    """The samples of a component on a device, ordered by time."""
 
     rank: int | None
     device: int | None
@@ -66,21 +66,21 @@ class _Series:
 
 
 def plot_memory(tables: Mapping[str, pd.DataFrame], info: Info, *, max_points: int = 1_000) -> go.Figure:
-    """Draw the samples of the table ``memory`` as steps, with their peaks, and fragmentation.
+    """Draw the samples of the table ``memory`` as step lines, with their peaks, and fragmentation.
 
     Parameters
     ----------
     max_points
-        Maximum number of points of a line, at least 4; peaks and troughs are kept.
+        Maximum number of points per line, at least 4; peaks and troughs are kept.
 
     Returns
     -------
     plotly.graph_objects.Figure
         Above, a line for each device, component and sampled size, in MiB over the timeline's time; a star marks the
-        highest allocation, with the operators of its blocks. Where memory leaks, another line is the sum of the blocks
-        that stay (:func:`npuprof.analysis.memory_peak.memory_leaks`). Below, fragmentation: memory that was reserved
-        and not allocated. Of more than 12 components the largest are drawn. Totals of driver modules, the program and
-        the device are shown by a click in the legend: allocators would look flat beside them.
+        highest allocation, with the operators of its blocks. If memory leaks, another line is the sum of the blocks
+        that stay allocated (:func:`npuprof.analysis.memory_peak.memory_leaks`). Below, fragmentation: reserved memory
+        that is not allocated. Beyond 12 components the largest are drawn. Totals of driver modules, the program and the
+        device are hidden until clicked in the legend: allocators would look flat next to them.
     """
     from plotly.subplots import make_subplots
 
@@ -121,21 +121,21 @@ def memory_axis(tables: Mapping[str, pd.DataFrame]) -> TimeAxis:
 
 
 def _chosen(every: list[_Series]) -> list[_Series]:
-    """Return the series to draw: the largest, and a few of those that the legend hides."""
+    """Return the series to draw: the largest, and a few that the legend hides."""
     shown = [series for series in every if not series.hidden][:_MOST_SERIES]
     return shown + [series for series in every if series.hidden][: min(_MOST_HIDDEN, _MOST_SERIES - len(shown))]
 
 
 def _frame(info: Info, drawn: list[_Series], number: int) -> go.Figure:
     folded = "" if len(drawn) == number else f"the {len(drawn)} largest of {number} components"
-    entries = sum(len(_SIZES) + 1 if not series.hidden else 1 for series in drawn)  # of the legend
+    entries = sum(len(_SIZES) + 1 if not series.hidden else 1 for series in drawn)  # legend entries
     figure = chart(_TITLE, info, subtitle=folded, height=480 + 12 * min(entries, 30))
     figure.update_layout(margin={"b": 90})
     return figure
 
 
 def _series(memory: pd.DataFrame) -> list[_Series]:
-    """Return the series of every device and rank, the largest first, hidden ones last."""
+    """Return the series of every device and rank, largest first, hidden ones last."""
     ranked = memory if "rank" in memory else memory.assign(rank=np.nan)
     groups: Any = ranked.groupby(["rank", "device_id", "component"], observed=True, dropna=False, sort=True)
     sampled = []
@@ -212,11 +212,11 @@ def _peak(series: _Series, allocations: pd.DataFrame, axis: TimeAxis) -> Iterato
 
 def _alive(allocations: pd.DataFrame, time_ns: int, series: _Series) -> Iterator[str]:
     if not len(allocations):
-        yield "no allocations were recorded: which operators held it is not known"
+        yield "no allocations were recorded: the operators that held this memory are not known"
         return
     held = allocations if series.rank is None else allocations[(allocations["rank"] == series.rank).fillna(value=False)]
     alive = alive_at(held, time_ns, series.device)
-    yield f"blocks of this run alive then: {size(int(alive['size_bytes'].sum()))}"
+    yield f"blocks of this run in use then: {size(int(alive['size_bytes'].sum()))}"
     for row in alive.head(_MOST_NAMED).itertuples(index=False):
         yield f"{label(row.name, _LONGEST_NAME)}: {size(int(row.size_bytes))} in {count(int(row.blocks))}"
     if len(alive) > _MOST_NAMED:
@@ -234,11 +234,11 @@ def _fragmentation(series: _Series, axis: TimeAxis, max_points: int) -> Iterator
 
 
 def _leaked_line(blocks: pd.DataFrame, axis: TimeAxis, max_points: int) -> Any:
-    """Sum leaked blocks, each from the moment of its allocation, with its name in the hover text."""
+    """Draw the running sum of leaked blocks over their allocation times, with block names in the hover text."""
     times = blocks["allocated_ns"].to_numpy(np.int64)
     total = np.cumsum(blocks["size_bytes"].to_numpy(np.int64))
     heights: Float64 = total / _MIB
-    line = _line("leaked, in sum", times, total, axis, max_points, _LEAKED)
+    line = _line("leaked, total", times, total, axis, max_points, _LEAKED)
     points = thinned(heights, max_points)
     names, sizes = blocks["name"].to_numpy(object)[points], blocks["size_bytes"].to_numpy()[points]
     line.hovertext = [

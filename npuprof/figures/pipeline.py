@@ -1,4 +1,4 @@
-"""A pipeline's stages over time: the microbatch that each works on, and where it waits."""
+"""A pipeline's stages over time: the microbatch that each stage works on, and where it waits."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def plot_stages(work: pd.DataFrame, info: Info, *, subtitle: str = "") -> go.Fig
     Parameters
     ----------
     work
-        As :func:`npuprof.analysis.rank_pipeline.pipeline_work` returns them.
+        The result of :func:`npuprof.analysis.rank_pipeline.pipeline_work`.
     """
     if not len(work):
         return nothing(_TITLE, info, _WHY)
@@ -67,7 +67,7 @@ def plot_stages(work: pd.DataFrame, info: Info, *, subtitle: str = "") -> go.Fig
 
 
 def _bars(kind: str, bars: pd.DataFrame, begin: int, unit_ns: int) -> Any:
-    """Return the bars of one kind of work, with the numbers of their microbatches."""
+    """Return the bars of one kind of work, with their microbatch numbers."""
     import plotly.graph_objects as go
 
     name, colour, ink = _KINDS[kind]

@@ -1,4 +1,4 @@
-"""Steps of all ranks as heat maps: by how much each part of each step differs from what is usual."""
+"""Steps of all ranks as heat maps: the deviation of each part of each step from its median."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ _PANELS = {
     "copy_ns": "copies",
     "idle_ns": "idle",
 }
-_MOST_CELLS = 48_000  # of all panels: of more, each cell shows the one of several that differs most
-_LEAST_SPAN = 0.02  # of a step: on a healthy job noise stays pale
+_MOST_CELLS = 48_000  # over all panels; beyond that, a cell shows the furthest of several values
+_LEAST_SPAN = 0.02  # of a step: noise of a healthy job stays pale
 _SCALE = [[0, FAMILIES["matrix"].colour], [0.5, "rgba(128,128,128,.14)"], [1, FAMILIES["communication"].colour]]
 
 
 def plot_rank_steps(
     steps: pd.DataFrame, caused: pd.Series[int], info: Info, *, absent: Sequence[int] = (), subtitle: str = ""
 ) -> go.Figure:
-    """Draw a heat map of ranks and steps for each part of steps, and the waits that come from each rank.
+    """Draw a heat map of ranks and steps for each part of steps, and the waiting that each rank causes.
 
-    The colour of a cell is the difference to the median of all cells of its part: orange takes longer, blue shorter.
+    The colour is the difference from the median of all cells of the part: orange is longer, blue is shorter.
 
     Parameters
     ----------
     steps
-        As :func:`npuprof.analysis.rank_steps.ranks_by_step` returns them.
+        The result of :func:`npuprof.analysis.rank_steps.ranks_by_step`.
     caused
-        Nanoseconds a step that others wait for each rank, by rank; may be empty.
+        Time per step that other ranks wait for each rank, in nanoseconds by rank; may be empty.
     absent
-        Ranks without a run: their rows are empty.
+        Ranks without a run; their rows are empty.
     """
     from plotly.subplots import make_subplots
 
@@ -64,7 +64,7 @@ def plot_rank_steps(
     span = max(_LEAST_SPAN * float(steps["duration_ns"].median()), *map(_furthest, cells.values()))
     unit_ns, unit = unit_of(round(span))
     down, across = _folds(len(ranks), len(numbers), _MOST_CELLS // len(panels))
-    folded = f"each cell is the most different of {count(down * across)}" if down * across > 1 else ""
+    folded = f"each cell shows the furthest from the median of {count(down * across)}" if down * across > 1 else ""
     words = "orange takes longer than the median of the part, blue shorter"
     lines = " · ".join(filter(None, (words, folded, subtitle)))
     height = 150 + max(120, min(560, 13 * len(ranks)))
@@ -94,7 +94,7 @@ def _title(steps: pd.DataFrame, name: str) -> str:
 
 
 def _cells(steps: pd.DataFrame, name: str, ranks: Sequence[int], numbers: Sequence[int]) -> Float64:
-    """Return the times of a part by rank and step; NaN where a rank has no such step."""
+    """Return the times of a part by rank and step; NaN where a rank lacks the step."""
     values = np.full((len(ranks), len(numbers)), np.nan)
     row = np.searchsorted(ranks, steps["rank"].to_numpy(np.int64))
     column = np.searchsorted(numbers, steps["step"].to_numpy(np.int64))
@@ -107,13 +107,13 @@ def _furthest(cells: Float64) -> float:
 
 
 def _folds(ranks: int, steps: int, most: int) -> tuple[int, int]:
-    """Return how many ranks and steps share a cell."""
+    """Return the number of ranks and of steps that share a cell."""
     across = min(steps, max(1, -(-ranks * steps // most)))
     return max(1, -(-ranks * -(-steps // across) // most)), across
 
 
 def _folded(cells: Float64, folds: tuple[int, int]) -> Float64:
-    """Keep of the cells that share one that which is furthest from the median."""
+    """Keep the value furthest from the median where ranks or steps share a cell."""
     down, across = folds
     if down * across == 1:
         return cells
@@ -142,7 +142,7 @@ def _heat(cells: Float64, ranks: list[str], steps: list[str], folds: tuple[int, 
         ygap=1 if len(ranks) <= 64 else 0,
         hoverongaps=False,
         hovertemplate=f"<b>rank %{{y}}, step %{{x}}</b><br>%{{customdata:.3g}} {unit}, %{{z:+.3g}} {unit} "
-        "to the median<extra></extra>",
+        "from the median<extra></extra>",
     )
 
 
@@ -157,7 +157,7 @@ def _bars(caused: pd.Series[int], names: list[str], down: int, ranks: Sequence[i
         y=names,
         orientation="h",
         marker={"color": FAMILIES["vector"].colour, "line": {"width": 0}},
-        hovertemplate=f"<b>rank %{{y}}</b><br>others wait %{{x:.3g}} {unit} a step for it, in all<extra></extra>",
+        hovertemplate=f"<b>rank %{{y}}</b><br>others wait %{{x:.3g}} {unit} per step for it, in total<extra></extra>",
         showlegend=False,
     )
 

@@ -1,4 +1,4 @@
-"""All ranks on one axis of time: what each did, the collectives that made others wait, and who came last."""
+"""All ranks on one time axis: what each rank did, the collectives with the longest waits, and who arrived last."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _STATES = (
     ("moving data", PARTS["moving"]),
     ("outside collectives", "#9fb6c6"),
 )
-_MOST_CELLS = 200_000  # a byte each
+_MOST_CELLS = 200_000  # one byte each
 _MOST_MOMENTS = 1600
 _MOST_JOINED = 24
-_MOST_MEMBERS = 64  # of a joined collective: of more, those furthest from each other
+_MOST_MEMBERS = 64  # of a collective that lines join: beyond that, only its last rank is marked
 
 
 def plot_rank_timeline(
@@ -41,19 +41,20 @@ def plot_rank_timeline(
     kernels: Mapping[int, Spans] | None = None,
     subtitle: str = "",
 ) -> go.Figure:
-    """Draw what each rank did over time, and join the collectives in which ranks waited most.
+    """Draw what each rank did over time, and join the collectives in which ranks waited longest.
 
-    The colour at a moment is what took most of it. A line joins the starts of a collective on all of its ranks; a
-    triangle marks the rank that came last, which the others waited for.
+    The colour at a time is the state that took most of it. A line joins the starts of a collective on all its ranks; a
+    triangle marks the last rank to arrive, for which the other ranks waited.
 
     Parameters
     ----------
     rows
-        As :func:`npuprof.analysis.rank_waits.waits` returns them: on the common clock.
+        The result of :func:`npuprof.analysis.rank_waits.waits`, on the common clock.
     window
-        First and last moment, in epoch nanoseconds.
+        Start and end, in epoch nanoseconds.
     kernels
-        When kernels ran, by rank, on the common clock; ranks without have ``outside collectives`` for that.
+        Intervals of kernels by rank, on the common clock; for ranks without, the time between collectives is
+        ``outside collectives``.
     """
     if not len(rows):
         return nothing(_TITLE, info, _WHY)
@@ -61,7 +62,7 @@ def plot_rank_timeline(
     ranks = sorted(set(rows["rank"].tolist()))
     unit_ns, unit = unit_of(end - begin)
     states, edges = _states(rows, ranks, window, kernels or {})
-    waited = f"lines join the {_MOST_JOINED} collectives that were waited for most, triangles mark who came last"
+    waited = f"lines join the {_MOST_JOINED} collectives with the longest waits, triangles mark the last rank to arrive"
     lines = " · ".join(filter(None, (f"starts {moment(begin)}", subtitle, waited)))
     figure = chart(_TITLE, info, subtitle=lines, height=170 + max(110, min(620, 22 * len(ranks))))
     figure.add_trace(_heat(states, edges, unit_ns))
@@ -101,7 +102,7 @@ def _heat(states: npt.NDArray[np.uint8], edges: npt.NDArray[np.int64], unit_ns: 
 
 
 def _legend(states: npt.NDArray[np.uint8]) -> list[Any]:
-    """Return an entry for each state that occurs."""
+    """Return a legend entry for each state that occurs."""
     import plotly.graph_objects as go
 
     used = set(np.unique(states).tolist())
@@ -114,7 +115,7 @@ def _legend(states: npt.NDArray[np.uint8]) -> list[Any]:
 
 
 def _scale() -> list[list[object]]:
-    """Return a colour for each state; 0, before the first and after the last collective, has none."""
+    """Return the colour scale of the states; 0, outside the first and last collective, is transparent."""
     colours = ["rgba(0,0,0,0)", *(colour for _, colour in _STATES)]
     steps = np.linspace(0, 1, len(colours) + 1).tolist()
     return [[edge, colour] for at, colour in enumerate(colours) for edge in (steps[at], steps[at + 1])]
@@ -123,7 +124,7 @@ def _scale() -> list[list[object]]:
 def _states(
     rows: pd.DataFrame, ranks: Sequence[int], window: tuple[int, int], kernels: Mapping[int, Spans]
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """Return the number of the state that took most of each interval, by rank and interval, and their edges."""
+    """Return the state that took most of each interval, by rank and interval, and the edges of the intervals."""
     begin, end = window
     moments = max(60, min(_MOST_MOMENTS, _MOST_CELLS // max(1, len(ranks))))
     edges = np.linspace(0, max(end - begin, moments), moments + 1).astype(np.int64)
@@ -142,7 +143,7 @@ def _states(
         first, last = int(start[members].min()), int((start + wait + moving)[members].max())
         there = np.clip(np.minimum(high, last) - np.maximum(low, first if rank not in kernels else begin), 0, None)
         rest = np.maximum(there - times.sum(axis=0), 0)
-        if rank in kernels:  # then the rest is idle
+        if rank in kernels:  # the rest is idle
             rest = np.zeros_like(rest)
         every = np.vstack([times, rest])
         idle = (high - low) - every.sum(axis=0)
@@ -157,7 +158,7 @@ def _inside(rows: pd.DataFrame, window: tuple[int, int]) -> npt.NDArray[np.bool_
 
 
 def _joined(rows: pd.DataFrame, place: Mapping[int, int]) -> list[pd.DataFrame]:
-    """Return the operators that ranks waited most in, each by rank."""
+    """Return the collectives in which ranks waited longest, each as rows ordered by rank."""
     waited = rows.groupby("op")["wait_ns"].sum()
     costly = waited[waited > 0].sort_values(ascending=False, kind="stable").index[:_MOST_JOINED]
     collectives = []
@@ -184,7 +185,7 @@ def _lines(joined: Sequence[pd.DataFrame], begin: int, unit_ns: int) -> list[Any
         late = int(row["last_rank"])
         at = collective["rank"].tolist().index(late)
         text = (
-            f"<b>rank {late} comes last</b><br>{label(row['op_type'], 40)} {count(int(row['k']))} of group "
+            f"<b>rank {late} arrives last</b><br>{label(row['op_type'], 40)} {count(int(row['k']))} of group "
             f"{label(row['group'], 20)}<br>{count(len(collective))} ranks, which wait "
             f"{duration(int(collective['wait_ns'].sum()))} in all"
         )
@@ -195,7 +196,7 @@ def _lines(joined: Sequence[pd.DataFrame], begin: int, unit_ns: int) -> list[Any
         x=[at for at, _, _ in last],
         y=[at for _, at, _ in last],
         mode="markers",
-        name="comes last",
+        name="arrives last",
         marker={
             "symbol": "triangle-right",
             "size": 9,

@@ -25,7 +25,7 @@ _WHY = (
 )
 _LONGEST_NAME = 40
 _LONGEST_SHAPES = 80
-_LEAST, _MOST = 8.0, 26.0  # diameters in pixels
+_LEAST, _MOST = 8.0, 26.0  # marker diameters in pixels
 _GIGA = 1e9
 
 _SCALE: Mapping[str, Any] = {"type": "log", "exponentformat": "power", "dtick": 1}
@@ -37,22 +37,22 @@ Y_AXIS: Mapping[str, Any] = {**_SCALE, "title_text": "operations per second"}
 def plot_roofline(
     tables: Mapping[str, pd.DataFrame], info: Info, *, limits: ChipLimits | None = None, max_points: int = 300
 ) -> go.Figure:
-    """Draw operations per second over operations per byte, a point for kernels of one type and shapes.
+    """Draw operations per second over operations per byte, one point per operator type and shapes.
 
     Parameters
     ----------
     limits
-        The limits of the chip; by default those of the kernels' counters and of ``info.chip``
-        (:func:`npuprof.analysis.chip_limits.measured_limits`). Without limits, there is no roof.
+        The limits of the chip; by default, limits from the kernels' counters and ``info.chip``
+        (:func:`npuprof.analysis.chip_limits.measured_limits`). Without known limits, no roof is drawn.
     max_points
-        Maximum number of points: the kernels with the most time. The title has their share of the time of all kernels.
+        Maximum number of points, those with the most time. The title has their share of all kernel time.
 
     Returns
     -------
     plotly.graph_objects.Figure
-        Both axes are logarithmic; the area of a point is its total time. A full mark is from counters, a hollow mark is
-        an estimate from shapes: operations by the operator's definition, and every operand moved once. Kernels without
-        operations, such as copies, are left out.
+        Both axes are logarithmic; a point's area is its total time. Filled markers come from counters; hollow markers
+        are estimates from shapes: operations by the operator's definition, and every operand moved once. Kernels
+        without operations, such as copies, are left out.
 
     Raises
     ------
@@ -76,13 +76,13 @@ def plot_roofline(
 
 
 def placeable(work: pd.DataFrame) -> pd.DataFrame:
-    """Return the kernels with operations, bytes and time."""
+    """Return the kernels whose operations, bytes and time are known and positive."""
     chosen: pd.DataFrame = work[((work["flops"] > 0) & (work["bytes"] > 0) & (work["mean_ns"] > 0)).to_numpy(bool)]
     return chosen
 
 
 def placed(points: pd.DataFrame, whole: int, limits: ChipLimits | None) -> list[Any]:
-    """Return the traces of kernels, at least one, and of the chip's limits; `whole` is the time of all kernels."""
+    """Return the traces of the kernels, at least one, and of the chip's limits; `whole` is the time of all kernels."""
     intensity = points["flops"].to_numpy(np.float64) / points["bytes"].to_numpy(np.float64)
     speed = points["flops"].to_numpy(np.float64) / points["mean_ns"].to_numpy(np.float64) * _GIGA
     roofs = _roofs(limits, float(intensity.min()), float(intensity.max())) if limits is not None else []
@@ -90,7 +90,7 @@ def placed(points: pd.DataFrame, whole: int, limits: ChipLimits | None) -> list[
 
 
 def _roofs(limits: ChipLimits, least: float, most: float) -> list[Any]:
-    """Return the limits of memory bandwidth and of the peak of cube and vector cores."""
+    """Return the roofs: memory bandwidth up to the peak of cube cores, and of vector cores."""
     import plotly.graph_objects as go
 
     roofs = []
@@ -180,13 +180,13 @@ def _hover(
             label(shapes, _LONGEST_SHAPES),
             time,
             f"{_scaled(flops)} operations ({flops_from}), {size(round(moved))} ({moved_from})",
-            f"{fast / 1e12:,.3g} T operations/s at {each:,.3g} a byte",
+            f"{fast / 1e12:,.3g} T operations/s at {each:,.3g} operations per byte",
         ]
         if limits is not None:
             peak = limits.cube_flops_per_s if _on_cube(core) else limits.vector_flops_per_s
             roof = min(peak, each * limits.memory_bytes_per_s)
-            bound = "memory" if roof < peak else "computing"
-            lines.append(f"{100 * fast / roof:,.1f} % of what {bound} allows at half precision")
+            bound = "memory" if roof < peak else "compute"
+            lines.append(f"{100 * fast / roof:,.1f} % of the {bound} roof at half precision")
         texts.append("<br>".join(lines))
     return texts
 
@@ -199,7 +199,7 @@ def _subtitle(points: pd.DataFrame, whole: int, limits: ChipLimits | None, info:
     drawn = share(int(points["total_ns"].sum()), whole)
     parts = [f"{count(len(points))} kinds of kernels with {drawn} of the time of all kernels"]
     if limits is None:
-        chip = label(info.chip, 30) if info.chip else "a chip that the files do not name"
+        chip = label(info.chip, 30) if info.chip else "the unnamed chip"
         parts.append(f"the limits of {chip} are not known: limits=… draws them")
     else:
         parts.append(f"limits of the {label(limits.name, 30)}")

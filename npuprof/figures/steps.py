@@ -26,7 +26,7 @@ NAMES = {
     "copy": "copies",
     "idle": "idle",
 }
-"""Names of the bars by part; the three idle parts are one."""
+"""Names of the bars by part; the three idle parts share one bar."""
 _WHY = (
     "this run has no steps with device time<br>"
     "mark them with prof.step() or a schedule, or load a result with step_trace_time.csv, to have them"
@@ -34,20 +34,20 @@ _WHY = (
 
 
 def plot_step_parts(parts: pd.DataFrame, info: Info, *, max_bars: int = 240) -> go.Figure:
-    """Draw the breakdown of steps, one stacked bar for each step and device or rank.
+    """Draw the breakdown of steps, one stacked bar per step and device or rank.
 
     Parameters
     ----------
     parts
-        Steps of one run or of several ranks, as :meth:`npuprof.analysis.accounting.Accounting.by_part` returns them.
+        Steps of one run or of several ranks, from :meth:`npuprof.analysis.accounting.Accounting.by_part`.
     max_bars
-        Maximum number of bars, at least 4; of more steps the first, the last and the longest and shortest of each
+        Maximum number of bars, at least 4; beyond that, the first and last step and the longest and shortest of each
         interval are drawn.
 
     Returns
     -------
     plotly.graph_objects.Figure
-        The parts of each bar add up to the step. The title states whether the vendor computed them.
+        The parts of each bar add up to the step. The title says whether they come from the vendor's step trace.
     """
     import plotly.graph_objects as go
 
@@ -77,7 +77,7 @@ def plot_step_parts(parts: pd.DataFrame, info: Info, *, max_bars: int = 240) -> 
                 hovertemplate="%{hovertext}<extra></extra>",
             )
         )
-    gap = max(0.15, 1 - len(drawn) / 8)  # a few bars need not be as wide as the figure
+    gap = max(0.15, 1 - len(drawn) / 8)  # keeps a few bars narrower than the figure
     figure.update_layout(barmode="stack", bargap=gap, margin={"b": 80}, legend={"traceorder": "normal"})
     figure.update_yaxes(ticksuffix=f" {unit}", rangemode="tozero", exponentformat="none")
     kind = "multicategory" if places["several"] else "category"
@@ -86,7 +86,7 @@ def plot_step_parts(parts: pd.DataFrame, info: Info, *, max_bars: int = 240) -> 
 
 
 def _chosen(parts: pd.DataFrame, max_bars: int) -> pd.DataFrame:
-    """Order the rows by step, then rank or device, and select the rows to draw."""
+    """Order the rows by step, then by rank or device, and select the rows to draw."""
     keys = ["rank", "device_id"]
     ordered = parts.reset_index(drop=True)
     ordered = ordered.assign(at=ordered.groupby(keys, dropna=False).cumcount())
@@ -106,18 +106,18 @@ def _places(drawn: pd.DataFrame) -> dict[str, Any]:
         for rank, device in zip(drawn["rank"], drawn["device_id"], strict=True)
     ]
     hover = [f"{step}, {who}" if who else step for step, who in zip(steps, places, strict=True)]
-    if drawn.duplicated(["step", "rank", "device_id"]).any():  # two rows of one place would be stacked upon each other
+    if drawn.duplicated(["step", "rank", "device_id"]).any():  # rows in the same place would be stacked on each other
         places = [f"{who} · {at + 1}" for who, at in zip(places, drawn["at"], strict=True)]
     return {"step": steps, "place": places, "hover": hover, "several": len(set(places)) > 1}
 
 
 def _subtitle(parts: pd.DataFrame, drawn: pd.DataFrame) -> str:
     vendor = parts["basis"] == "step_times"
-    words = ["as the vendor's step trace has them" if vendor.any() else "computed from the device's tasks in each step"]
+    words = ["from the vendor's step trace" if vendor.any() else "computed from the device's tasks in each step"]
     if vendor.any() and not vendor.all():
-        words = ["partly the vendor's, partly computed"]
+        words = ["partly from the vendor's step trace, partly computed"]
     if "joined" in parts and parts["joined"].any():
-        words.append("waiting and moving by when the ranks came to their collectives")
+        words.append("waiting and moving from when the ranks came to their collectives")
     if len(drawn) < len(parts):
         words.append(f"{count(len(drawn))} of {count(len(parts))} bars: the longest and shortest of each range")
     return " · ".join(words)

@@ -14,7 +14,7 @@ from npuprof.arrays import Float64, Int64
 
 
 def thinned(values: Float64, most: int) -> Int64:
-    """Return the positions of at most `most` points: the ends, and minimum and maximum of each interval, never NaN.
+    """Return positions of at most `most` points: both ends, and minimum and maximum of each interval, without NaN.
 
     Raises
     ------
@@ -22,7 +22,7 @@ def thinned(values: Float64, most: int) -> Int64:
         If `most` is below 4.
     """
     if most < 4:
-        raise ValueError(f"{most} points are too few for a line: its ends, its least and its greatest make 4")
+        raise ValueError(f"{most} points are too few for a line; at least 4 are needed")
     count = len(values)
     if count <= most:
         return np.arange(count)
@@ -33,7 +33,7 @@ def thinned(values: Float64, most: int) -> Int64:
     for extreme, worst in ((np.minimum, np.inf), (np.maximum, -np.inf)):
         filled = np.where(known, values, worst)
         hit = np.flatnonzero(known & (filled == extreme.reduceat(filled, begins)[stretch]))
-        kept.append(hit[np.flatnonzero(np.diff(stretch[hit], prepend=-1))])  # the first of equals
+        kept.append(hit[np.flatnonzero(np.diff(stretch[hit], prepend=-1))])  # the first of equal values
     return np.unique(np.concatenate(kept))
 
 
@@ -42,7 +42,7 @@ _UNITS = ((10_000_000_000, 1_000_000_000, "s"), (2_000_000, 1_000_000, "ms"), (2
 
 
 def unit_of(span_ns: int) -> tuple[int, str]:
-    """Return the unit for an interval: its nanoseconds and its symbol."""
+    """Return the unit for an interval: its length in nanoseconds and its symbol."""
     return next((size, name) for least, size, name in _UNITS if span_ns >= least)
 
 
@@ -56,7 +56,7 @@ class TimeAxis:
     unit: str
 
     def places(self, times_ns: Int64) -> npt.NDArray[np.float64]:
-        """Return moments as positions on the axis, by integer subtraction."""
+        """Return times as positions on the axis, by integer subtraction."""
         places: npt.NDArray[np.float64] = (times_ns - self.first_ns) / self.unit_ns
         return places
 
@@ -74,8 +74,8 @@ class TimeAxis:
 def time_axis(tables: Mapping[str, pd.DataFrame], samples_ns: Int64) -> TimeAxis:
     """Return the time axis of a figure of samples.
 
-    It is the timeline's axis if two samples lie on it, so that the figures align; otherwise it is extended to the last
-    sample. For a run without slices, it begins at the first sample.
+    It is the timeline's axis, so that the figures align; it is extended to the last sample if fewer than two samples
+    lie on it. For a run without slices, it begins at the first sample.
     """
     frames = [tables[name] for name in _DRAWN if len(tables[name])]
     spans = [(frame["start_ns"].to_numpy(np.int64), frame["duration_ns"].to_numpy(np.int64)) for frame in frames]

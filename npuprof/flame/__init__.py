@@ -1,1 +1,1 @@
-"""The flame graph: the merged call tree of a run, folded into frames; state, search and figure."""
+"""The flame graph: the call tree of a run with equal paths merged, folded into frames; state, search and figure."""

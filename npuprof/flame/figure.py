@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 Orientation: TypeAlias = Literal["icicle", "flame"]
-"""Callees below their caller, or above it."""
+"""Callees below their caller (``icicle``) or above it (``flame``)."""
 
-_LEVELS = 24  # shown at once; a click on a frame shows what is below
+_LEVELS = 24  # levels drawn at once; a click on a frame draws the levels below it
 _LEVEL_PIXELS = 22
 _TITLE_PIXELS, _LINE_PIXELS = 50, 18
 
@@ -43,26 +43,26 @@ def flamegraph(
     max_nodes: int = 2000,
     longest_name: int = 60,
 ) -> go.Figure:
-    """Draw the merged call tree: Python, operators, CANN calls, kernels; the width of a frame is its total.
+    """Draw the merged call tree of Python, operators, CANN calls and kernels; a frame's width is its total.
 
     Parameters
     ----------
     weight
         The width of frames: host time, device time, or number of slices.
     step
-        The step to draw. A host call is clipped to the step; a kernel belongs to the step of its launch.
+        The step to draw. Host calls are clipped to the step; a kernel belongs to the step of its launch.
     thread
-        The host thread to draw. Its device time is that of kernels that its calls launched, also through a task queue.
+        The host thread to draw. Its device time is that of kernels launched by its calls, also through a task queue.
     root
-        The top frame: the path of names from the outermost call, or a name alone, of which the widest frame is taken.
+        The top frame: a path of names from the outermost call, or a single name, which selects the widest frame of it.
     orientation
         ``icicle``, callers above their callees, or ``flame``, callers below them.
     search, regex
-        Part of a name, ignoring case, or a regular expression. Frames that match are outlined; the title has their
-        share of the total, where nested matches count once.
+        Part of a name, ignoring case, or a regular expression. Matching frames are outlined; the title has their share
+        of the total, in which nested matches count once.
     max_nodes, longest_name
-        Maximum number of frames, at least 3, and length of a name. The smallest callees of a frame are folded into one
-        ``(n more)``; longer names are shortened in the middle.
+        Maximum number of frames, at least 3, and of characters of a name. The smallest callees of a frame are folded
+        into one frame ``(n more)``; longer names are shortened in the middle.
 
     Raises
     ------
@@ -159,5 +159,5 @@ def _layout(info: Info, picture: Picture, search: str, hits: FrameMatches | None
 
 
 def nothing(picture: Picture) -> str:
-    """Return the message for a scope without data."""
+    """Return the message of a flame graph without data."""
     return f"no {TITLES[picture.weight]} in {scope_text(picture.scope) or 'this run'}"

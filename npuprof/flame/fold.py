@@ -1,4 +1,4 @@
-"""Folding: the widest paths of a call tree, with the other callees of each caller in one frame."""
+"""Folding: the widest paths of a call tree, with each caller's other callees in one folded frame."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from npuprof.flame.tree import MergedCalls, Sums
 
 @dataclass(frozen=True)
 class Root:
-    """The top of a view: a path of the call tree, -1 for all of it.
+    """The top of a view: a path of the call tree, or -1 for the whole tree.
 
-    `without` are callees to leave out, with the path's self amount: the root is then the rest of its callees, which a
-    view folded into one frame.
+    `without` is set when a folded frame is the root: the callees to leave out, as they had their own frames. The
+    path's self amount is then left out too.
     """
 
     path: int = -1
@@ -26,18 +26,18 @@ class Root:
 
 @dataclass(frozen=True)
 class Frames:
-    """Frames of a view, the root first, a caller before its callees, wider siblings first.
+    """Frames of a view: the root first, callers before callees, wider siblings first.
 
     Attributes
     ----------
     path
-        The path of each frame; of a folded frame that of the caller, and -1 at the top.
+        The path of each frame; of a folded frame, the path of its caller. -1 is the whole tree.
     above
-        The frame above; -1 for the root.
+        The parent frame; -1 for the root.
     total, exclusive
-        The amount with and without callees. The totals of the frames below and the self amount add up exactly.
+        The amount with and without callees. The totals of a frame's callees and its self amount add up exactly.
     folded
-        The number of callees in a folded frame; 0 for others.
+        The number of callees in a folded frame; 0 for other frames.
     """
 
     path: Int64
@@ -56,9 +56,9 @@ class Frames:
 
     @cached_property
     def left(self) -> Float64:
-        """The left edge of each frame, 0 to 1; siblings lie side by side from their caller's left edge."""
+        """The left edge of each frame, 0 to 1; siblings lie side by side from the left edge of their caller."""
         left = [0] * len(self)
-        taken = [0] * len(self)  # the width that placed callees take of each frame
+        taken = [0] * len(self)  # width of each frame that its placed callees fill
         total, above = self.total.tolist(), self.above.tolist()
         for frame in range(1, len(self)):
             left[frame] = left[above[frame]] + taken[above[frame]]
@@ -78,7 +78,7 @@ def amount(sums: Sums, root: Root) -> tuple[int, int]:
 
 
 def inside(calls: MergedCalls, root: Root) -> tuple[int, npt.NDArray[np.bool_]]:
-    """Return the first path below the root, and for all paths from there whether they are below the root."""
+    """Return the first path below the root's path, and for all paths from there whether they belong to the root."""
     low, high = calls.span(root.path)
     if not root.without:
         return low, np.ones(high - low, bool)
@@ -90,9 +90,9 @@ def inside(calls: MergedCalls, root: Root) -> tuple[int, npt.NDArray[np.bool_]]:
 
 
 def fold(calls: MergedCalls, sums: Sums, root: Root, most: int, levels: int | None = None) -> Frames:
-    """Keep the widest paths below a root and fold the other callees of each caller into one frame.
+    """Keep the widest paths below a root and fold each caller's other callees into one frame.
 
-    Paths without weight are left out. There are at most `most` frames, at least 2, on at most `levels` levels below the
+    Paths of zero weight are left out. At most `most` frames remain, at least 2, on at most `levels` levels below the
     root, at least 1.
     """
     low, allowed = inside(calls, root)
@@ -108,27 +108,27 @@ def fold(calls: MergedCalls, sums: Sums, root: Root, most: int, levels: int | No
     ranked, above, callees = ranked[:kept], above[:kept], callees[: kept + 1]
     total, self_amount = amount(sums, root)
     path = np.concatenate([[root.path], ranked])
-    totals, owns = (
+    totals, selves = (
         np.concatenate([[total], sums.total[ranked]]),
         np.concatenate([[self_amount], sums.exclusive[ranked]]),
     )
     depth = _depths(above)
     rest = callees - np.bincount(above, minlength=kept + 1)
-    left = totals - owns
+    left = totals - selves
     np.subtract.at(left, above, totals[1:])
-    folders = np.flatnonzero(rest > 0)
+    folding = np.flatnonzero(rest > 0)
     return Frames(
-        path=np.concatenate([path, path[folders]]),
-        above=np.concatenate([[-1], above, folders]),
-        depth=np.concatenate([depth, depth[folders] + 1]),
-        total=np.concatenate([totals, left[folders]]),
-        exclusive=np.concatenate([owns, np.zeros(len(folders), np.int64)]),
-        folded=np.concatenate([np.zeros(kept + 1, np.int64), rest[folders]]),
+        path=np.concatenate([path, path[folding]]),
+        above=np.concatenate([[-1], above, folding]),
+        depth=np.concatenate([depth, depth[folding] + 1]),
+        total=np.concatenate([totals, left[folding]]),
+        exclusive=np.concatenate([selves, np.zeros(len(folding), np.int64)]),
+        folded=np.concatenate([np.zeros(kept + 1, np.int64), rest[folding]]),
     )
 
 
 def rest_of(frames: Frames, frame: int, root: Root) -> Root:
-    """Return the root of the callees in a folded frame."""
+    """Return the root that shows the callees in a folded frame."""
     caller = int(frames.above[frame])
     shown = [int(frames.path[each]) for each in frames.below(caller) if not frames.folded[each]]
     return Root(int(frames.path[frame]), (*(root.without if caller == 0 else ()), *shown))
@@ -140,7 +140,7 @@ def _callees(sums: Sums, root: Root) -> int:
 
 
 def _widest(total: Int64, paths: Int64, most: int) -> Int64:
-    """Return the widest paths, widest first; a caller comes before its callees."""
+    """Return the widest paths, widest first; callers come before callees."""
     width = total[paths]
     if len(paths) > most:
         least = np.partition(width, len(paths) - most)[len(paths) - most]
@@ -151,7 +151,7 @@ def _widest(total: Int64, paths: Int64, most: int) -> Int64:
 
 
 def _ranks(ranked: Int64, parents: Int64, root: int) -> Int64:
-    """Return the rank of each path's caller, from 1; 0 is the root."""
+    """Return the rank of each path's caller, from 1; 0 stands for the root."""
     order = np.argsort(ranked)
     at = np.searchsorted(ranked[order], parents)
     ranks: Int64 = np.where(parents == root, 0, np.append(order, 0)[at] + 1)
@@ -166,13 +166,13 @@ def _depths(above: Int64) -> Int64:
 
 
 def _keepable(above: Int64, callees: Int64, room: int) -> int:
-    """Return how many ranked paths fit into `room` frames, with one folded frame for each caller of the rest."""
+    """Return how many ranked paths fit into `room` frames, with a folded frame for each caller that needs one."""
     count = len(above)
     rank = np.arange(count + 1)
     last = np.zeros(count + 1, np.int64)
     np.maximum.at(last, above, rank[1:])
-    last[np.bincount(above, minlength=count + 1) < callees] = count + 1  # not all of its callees are ranked
-    # A caller of a rank needs a folded frame while fewer are kept than the rank of its last callee.
+    last[np.bincount(above, minlength=count + 1) < callees] = count + 1  # some of its callees are not ranked
+    # A caller needs a folded frame as long as its last callee is not kept.
     callers = np.flatnonzero(last > rank)
     change = np.zeros(count + 2, np.int64)
     np.add.at(change, rank[callers], 1)

@@ -24,10 +24,11 @@ class Scope:
     Attributes
     ----------
     step
-        The number of a step; None for the whole run. A host call has the part of its time within the step, and counts
-        in the step of its start. A kernel is in the recorded step, else in the step of its launch.
+        The number of a step; None for the whole run. Of a host call only the time within the step counts, and it is
+        counted in the step where it starts. A kernel belongs to its recorded step, or else to the step of its launch.
     thread
-        A host thread; None for all. A kernel belongs to every thread with a call that caused it, also through a queue.
+        A host thread; None for all threads. A kernel belongs to every thread with a call that caused it, also through a
+        task queue.
     """
 
     step: int | None = None
@@ -35,23 +36,23 @@ class Scope:
 
 
 def steps(tables: Mapping[str, pd.DataFrame]) -> list[int]:
-    """Return the numbers of a run's steps."""
+    """Return the step numbers of a run."""
     numbers = pd.concat([tables["steps"]["step"], tables["kernels"]["step"]]).dropna()
     return sorted(int(number) for number in numbers.unique())
 
 
 def threads(tables: Mapping[str, pd.DataFrame]) -> list[int]:
-    """Return the host threads of a run, by number of calls."""
+    """Return the host threads of a run, those with the most calls first."""
     return [int(thread) for thread in pd.Series(_host(tables, "thread_id")).value_counts().index]
 
 
 def scoped(calls: MergedCalls, tables: Mapping[str, pd.DataFrame], scope: Scope) -> dict[Weight, Sums]:
-    """Sum the weights of all paths within a scope; callers outside have no self amount.
+    """Sum the weights of all paths within a scope; callers outside the scope have no self amount.
 
     Raises
     ------
     OptionsError
-        If the run has no such step or thread; the message lists existing ones.
+        If the run has no such step or thread; the message lists those that it has.
     """
     if scope == Scope():
         return calls.whole(tables)
@@ -61,13 +62,13 @@ def scoped(calls: MergedCalls, tables: Mapping[str, pd.DataFrame], scope: Scope)
     chosen, chosen_kernels = np.ones(len(start), bool), np.ones(len(kernels), bool)
     self_ns = calls.causes.self_ns
     if scope.step is not None:
-        _demand(scope.step, steps(tables), "step")
+        _check_known(scope.step, steps(tables), "step")
         windows = _windows(tables["steps"], scope.step)
         self_ns = own_ns(_covered(windows, start + duration) - _covered(windows, start), calls.causes.holders)
         chosen = _inside(windows, start)
         chosen_kernels = _of_step(kernels, scope.step, calls.causes.launchers, chosen, windows)
     if scope.thread is not None:
-        _demand(scope.thread, threads(tables), "thread")
+        _check_known(scope.thread, threads(tables), "thread")
         on_thread = _host(tables, "thread_id") == scope.thread
         chosen = chosen & on_thread
         self_ns = np.where(on_thread, self_ns, 0)
@@ -81,7 +82,7 @@ def _host(tables: Mapping[str, pd.DataFrame], column: str) -> Int64:
     return np.concatenate([tables[name][column].to_numpy(np.int64) for name in LAYERS])
 
 
-def _demand(number: int, known: list[int], what: str) -> None:
+def _check_known(number: int, known: list[int], what: str) -> None:
     if number in known:
         return
     listed = ", ".join(map(str, known[:_MOST_LISTED])) + (" ..." if len(known) > _MOST_LISTED else "")
@@ -89,44 +90,46 @@ def _demand(number: int, known: list[int], what: str) -> None:
 
 
 def _windows(steps: pd.DataFrame, number: int) -> tuple[Int64, Int64]:
-    """Return the disjoint intervals of a step, which several devices may record."""
+    """Return the disjoint intervals of a step, of which each device may record one."""
     rows = steps[(steps["step"] == number).fillna(value=False).to_numpy(bool)]
     starts = rows["start_ns"].to_numpy(np.int64)
     return union(starts, starts + rows["duration_ns"].to_numpy(np.int64))
 
 
 def _covered(windows: tuple[Int64, Int64], moments: Int64) -> Int64:
-    """Return the length of the windows before each moment."""
+    """Return the total length of the windows before each time."""
     starts, ends = windows
     before = np.concatenate([[0], np.cumsum(ends - starts)])
-    begun = np.searchsorted(starts, moments, side="right")
-    last_end = np.concatenate([[np.iinfo(np.int64).min], ends])[begun]
-    covered: Int64 = before[begun] - np.where(last_end > moments, last_end - moments, 0)
+    started = np.searchsorted(starts, moments, side="right")
+    last_end = np.concatenate([[np.iinfo(np.int64).min], ends])[started]
+    covered: Int64 = before[started] - np.where(last_end > moments, last_end - moments, 0)
     return covered
 
 
 def _inside(windows: tuple[Int64, Int64], moments: Int64) -> Bools:
     starts, ends = windows
-    begun = np.searchsorted(starts, moments, side="right")
-    inside: Bools = np.concatenate([[np.iinfo(np.int64).min], ends])[begun] > moments
+    started = np.searchsorted(starts, moments, side="right")
+    inside: Bools = np.concatenate([[np.iinfo(np.int64).min], ends])[started] > moments
     return inside
 
 
-def _of_step(kernels: pd.DataFrame, number: int, launchers: Int64, begun: Bools, windows: tuple[Int64, Int64]) -> Bools:
-    """Return which kernels belong to a step; `begun` are host slices that began in it."""
+def _of_step(
+    kernels: pd.DataFrame, number: int, launchers: Int64, started: Bools, windows: tuple[Int64, Int64]
+) -> Bools:
+    """Return which kernels belong to a step; `started` marks host slices that start in it."""
     known = kernels["step"].notna().to_numpy(bool)
     recorded = (kernels["step"] == number).fillna(value=False).to_numpy(bool)
-    launched = np.append(begun, False)[launchers]  # the last one is for -1: it is not known what launched it
+    launched = np.append(started, False)[launchers]  # the last element is for -1, an unknown launcher
     meanwhile = _inside(windows, kernels["start_ns"].to_numpy(np.int64))
     chosen: Bools = np.where(known, recorded, np.where(launchers >= 0, launched, meanwhile))
     return chosen
 
 
 def _launched(calls: MergedCalls, on_thread: Bools) -> Bools:
-    """Return which kernels were caused, directly or not, by a call on a thread."""
-    caused = np.append(on_thread, False)  # the last one is for -1, no caller
+    """Return which kernels were caused, directly or indirectly, by a call on a thread."""
+    caused = np.append(on_thread, False)  # the last element is for -1, no caller
     above = np.append(calls.causes.callers, -1)
-    while (above >= 0).any():  # every round doubles how far up each row has looked
+    while (above >= 0).any():  # every round doubles the number of callers looked at
         caused |= caused[above]
         above = np.where(above >= 0, above[above], -1)
     launched: Bools = caused[calls.causes.launchers]

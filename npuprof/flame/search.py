@@ -1,4 +1,4 @@
-"""Search in a call tree: the paths whose names match, and their share."""
+"""Search in a call tree: paths with matching names, and their share."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class FrameMatches:
     Attributes
     ----------
     frames
-        Number of matching paths, shown or folded.
+        Number of matching paths, shown or folded away.
     total
-        Their weight; nested matches count once.
+        Their total weight; nested matches count once.
     lit
-        For each frame of the view whether it, or a path that is folded in it, matches.
+        For each frame of the view, whether it matches or, if folded, contains a match.
     """
 
     frames: int
@@ -38,7 +38,7 @@ class FrameMatches:
 
 
 def matching(calls: MergedCalls, text: str, *, regex: bool = False) -> Bools:
-    """Return which paths' names contain a text, ignoring case, or match a regular expression; none for an empty text.
+    """Return which paths have a name that contains a text, ignoring case, or matches a pattern; none for an empty text.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def matching(calls: MergedCalls, text: str, *, regex: bool = False) -> Bools:
     if not text:
         return np.zeros(len(calls), bool)
     if len(text) > _LONGEST_PATTERN:
-        raise OptionsError(f"the search has {len(text):,} characters; at most {_LONGEST_PATTERN:,} are looked for")
+        raise OptionsError(f"the search has {len(text):,} characters; at most {_LONGEST_PATTERN:,} are allowed")
     names = [str(name) for name in calls.names]
     if regex:
         return contains_pattern(names, text)[calls.label]
@@ -72,12 +72,12 @@ def matches_in(calls: MergedCalls, sums: Sums, root: Root, frames: Frames, match
 
 
 def path_called(calls: MergedCalls, sums: Sums, names: str | Sequence[str]) -> int:
-    """Return the widest path with these names from the outermost call, or with a single name anywhere; -1 for no names.
+    """Return the widest path with these names from the outermost call, or with one name anywhere; -1 without names.
 
     Raises
     ------
     OptionsError
-        If there is no such path; the message lists the widest at its place.
+        If there is no such path; the message lists the widest frames at that place.
     """
     if isinstance(names, str):
         return _widest_called(calls, sums, np.arange(len(calls)), names, "in this run")
@@ -98,7 +98,7 @@ def _widest_called(calls: MergedCalls, sums: Sums, paths: Int64, name: str, wher
 
 
 def _union(calls: MergedCalls, sums: Sums, paths: Int64) -> int:
-    """Sum the totals of paths, without those below another of them."""
+    """Sum the totals of paths, leaving out paths below other ones."""
     ends = calls.end[paths]
     reach = np.maximum.accumulate(np.concatenate([[-1], ends]))[:-1]
     return int(sums.total[paths[paths >= reach]].sum())
@@ -112,8 +112,8 @@ def _hidden(calls: MergedCalls, frames: Frames, low: int, lit: Bools) -> Bools:
     end = np.where(frames.path >= 0, calls.end[frames.path], len(calls)) - low if len(calls) else start + 1
     start[0], end[0] = 0, len(lit)
     within = before[np.clip(end, 0, len(lit))] - before[np.clip(start, 0, len(lit))]
-    alone = np.where(itself & (np.arange(len(frames)) > 0), lit[np.clip(start, 0, len(lit) - 1)], 0) if len(lit) else 0
-    left = within - alone
+    shown = np.where(itself & (np.arange(len(frames)) > 0), lit[np.clip(start, 0, len(lit) - 1)], 0) if len(lit) else 0
+    left = within - shown
     below = np.flatnonzero(itself)[1:]
     np.subtract.at(left, frames.above[below], within[below])
     hidden = np.zeros(len(frames), bool)

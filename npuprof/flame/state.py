@@ -1,4 +1,4 @@
-"""The state of a flame graph view: weight, scope, root, search; a widget only displays it."""
+"""The state of a flame graph view: weight, scope, root and search; widgets only display it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST_FRAMES = 2_000
 MOST_LEVELS = 60
 """Maximum number of levels in a view; deeper callees are folded."""
 
-_MOST_SCOPES = 8  # of which the sums are kept
+_MOST_SCOPES = 8  # scopes whose sums are cached
 
 
 class FlameGraph(Observable):
@@ -35,9 +35,9 @@ class FlameGraph(Observable):
     Attributes
     ----------
     weights
-        The weights with data, in the order of :data:`Weight`.
+        The weights that have data, in the order of :data:`Weight`.
     steps, threads
-        The steps and the host threads of the run, threads by number of calls.
+        The steps and host threads of the run; threads with the most calls first.
     weight, scope, root
         The current view.
     orientation
@@ -68,11 +68,11 @@ class FlameGraph(Observable):
 
     @cached_property
     def calls(self) -> MergedCalls:
-        """The merged calls of the run."""
+        """The merged call tree of the run."""
         return merged_calls(self._tables)
 
     def picture(self) -> Picture:
-        """Return the current view, of at most :data:`MOST_FRAMES` frames."""
+        """Return the current view, with at most :data:`MOST_FRAMES` frames."""
         if self._picture is None:
             sums = self._scoped()
             frames = fold(self.calls, sums[self.weight], self.root, MOST_FRAMES, MOST_LEVELS)
@@ -80,7 +80,7 @@ class FlameGraph(Observable):
         return self._picture
 
     def frame_matches(self) -> FrameMatches | None:
-        """Return the matches within the view; None without a search."""
+        """Return the matches within the view; None if there is no search."""
         if self._matches is None:
             return None
         picture = self.picture()
@@ -91,31 +91,31 @@ class FlameGraph(Observable):
         return self._frame_matches
 
     def path(self) -> list[str]:
-        """Return the names from the outermost call to the root, not escaped; empty for the whole tree."""
+        """Return the names from the outermost call to the root, not escaped; empty if the whole tree is shown."""
         names = [self.calls.name(path) for path in self.calls.callers(self.root.path)]
         return [*names, "the rest"] if self.root.without else names
 
     def weigh(self, weight: Weight) -> None:
-        """Set the weight; a root without it is replaced by its nearest caller with some.
+        """Set the weight; if the root has none of it, its nearest caller with some becomes the root.
 
         Raises
         ------
         OptionsError
-            If the run has no data of it.
+            If the run has no data for the weight.
         """
         if weight not in self.weights:
             raise OptionsError(f"weight is {weight!r}; for this run it must be one of {', '.join(self.weights)}")
-        self._look_at(weight, self.scope)
+        self._set_view(weight, self.scope)
 
     def look_at(self, scope: Scope) -> None:
-        """Set the scope; a root outside is replaced by its nearest caller within.
+        """Set the scope; if the root is outside, its nearest caller within the scope becomes the root.
 
         Raises
         ------
         OptionsError
             If the run has no such step or thread.
         """
-        self._look_at(self.weight, scope)
+        self._set_view(self.weight, scope)
 
     def turn(self, orientation: Orientation) -> None:
         """Set the orientation.
@@ -123,7 +123,7 @@ class FlameGraph(Observable):
         Raises
         ------
         OptionsError
-            If it is neither ``icicle`` nor ``flame``.
+            If the orientation is neither ``icicle`` nor ``flame``.
         """
         if orientation not in get_args(Orientation):
             raise OptionsError(f"orientation is {orientation!r}; it must be one of {', '.join(get_args(Orientation))}")
@@ -131,9 +131,9 @@ class FlameGraph(Observable):
         self._notify()
 
     def zoom(self, frame: int) -> None:
-        """Make a frame the root, a folded frame with all its callees; for the root, go up.
+        """Make a frame the root; a folded frame shows all its callees, the root goes up.
 
-        A number without a frame is ignored: the browser may refer to an older view.
+        Unknown numbers are ignored: the browser may refer to an older view.
         """
         frames = self.picture().frames
         if frame == 0:
@@ -143,18 +143,18 @@ class FlameGraph(Observable):
             self._set_root(rest_of(frames, frame, self.root) if folded else Root(int(frames.path[frame])))
 
     def up(self) -> None:
-        """Make the caller of the root the root, or the frame that a folded one was part of."""
+        """Zoom out to the caller of the root, or from the callees of a folded frame to their caller."""
         if self.root.without:
             self._set_root(Root(self.root.path))
         elif self.root.path >= 0:
             self._set_root(Root(int(self.calls.parent[self.root.path])))
 
     def show_all(self) -> None:
-        """Show the whole scope."""
+        """Show the whole tree within the scope."""
         self._set_root(Root())
 
     def search(self, text: str, *, regex: bool = False) -> None:
-        """Highlight the frames that match a text or a regular expression; none for an empty text.
+        """Highlight the frames that match a text or a regular expression; an empty text clears the search.
 
         Raises
         ------
@@ -186,7 +186,7 @@ class FlameGraph(Observable):
         self.point(int(self.picture().frames.above[self.cursor]))
 
     def step_aside(self, by: int) -> None:
-        """Move the cursor within its level: 1 to the right, -1 to the left."""
+        """Move the cursor within its level: to the right (1) or left (-1)."""
         frames = self.picture().frames
         level = np.flatnonzero(frames.depth == frames.depth[self.cursor])
         order = level[np.argsort(frames.left[level], kind="stable")]
@@ -195,7 +195,7 @@ class FlameGraph(Observable):
             self.point(int(order[at]))
 
     def next_match(self, by: int = 1) -> None:
-        """Move the cursor to the next match, level by level, and from the last to the first."""
+        """Move the cursor to the next match, level by level; after the last comes the first."""
         hits, frames = self.frame_matches(), self.picture().frames
         if hits is None or not hits.lit.any():
             return
@@ -214,7 +214,7 @@ class FlameGraph(Observable):
             self._sums[self.scope] = scoped(self.calls, self._tables, self.scope)
         return self._sums[self.scope]
 
-    def _look_at(self, weight: Weight, scope: Scope) -> None:
+    def _set_view(self, weight: Weight, scope: Scope) -> None:
         before, self.scope = self.scope, scope
         try:
             total = self._scoped()[weight].total
@@ -246,7 +246,7 @@ _ACTIONS: Mapping[str, Callable[[FlameGraph], object]] = {
 
 
 def press(flame: FlameGraph, key: str) -> bool:
-    """Run the action of a key, by its browser name (``u``, ``ArrowDown`` ...); return whether it has one."""
+    """Run the action of a key, given by its browser name (``u``, ``ArrowDown`` ...); return whether the key has one."""
     if key in ("ArrowUp", "ArrowDown"):
         inwards = (key == "ArrowDown") == (flame.orientation == "icicle")
         (flame.step_in if inwards else flame.step_out)()

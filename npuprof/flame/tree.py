@@ -16,14 +16,14 @@ from npuprof.analysis.correlation import LAYERS, Causes, causes, without_cycles
 from npuprof.arrays import Int64
 
 Weight: TypeAlias = Literal["host", "device", "count"]
-"""The weight of a path: time on host threads, time of its kernels on devices, or number of slices."""
+"""The weight of a path: time on host threads, time of its kernels on the device, or number of slices."""
 
 COLUMNS: Mapping[Weight, tuple[str, str]] = {
     "count": ("count", "total_count"),
     "host": ("self_host_ns", "host_ns"),
     "device": ("self_device_ns", "device_ns"),
 }
-"""The self and the total column of each weight."""
+"""The self column and the total column of each weight."""
 
 _UNNAMED = "(unnamed)"
 
@@ -34,19 +34,18 @@ def call_tree(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        A row for each path, a caller directly before its callees:
+        A row for each path; callers come directly before their callees:
 
-        * ``parent``: row of the caller, -1 at the top; ``depth``: 0 at the top; * ``layer`` (python, operators, api or
-        kernels) and ``name``; * ``count``: slices of the path; ``self_host_ns``: their time outside callees;
-        ``self_device_ns``: duration of the
-          kernels (0 for host paths);
+        * ``parent``: row of the caller, -1 at the top; ``depth``: 0 at the top;
+        * ``layer`` (python, operators, api or kernels) and ``name``;
+        * ``count``: slices of the path; ``self_host_ns``: their time outside callees; ``self_device_ns``: duration of
+          the kernels (0 for host paths);
         * ``total_count``, ``host_ns``, ``device_ns``: the sums over the path and its callees, to which the self values
-        add
-          up exactly.
+          add up exactly.
 
-        Paths of different threads are merged and their host times added. Calls from a task queue on another thread are
-        below the operator that enqueued them, operators of the backward pass below that of the forward pass that they
-        are derived from.
+        Paths of different threads are merged and their host times added. Calls that a task queue runs on another
+        thread are below the operator that enqueued them; operators of the backward pass are below the forward operator
+        that they are derived from.
     """
     calls = merged_calls(tables)
     tree: pd.DataFrame = calls.labels.iloc[calls.label].reset_index(drop=True)
@@ -65,10 +64,10 @@ class Sums:
 
     Attributes
     ----------
-    own, total
+    exclusive, total
         Without and with callees; never negative.
     callees
-        Number of callees with weight. The last element, one more than the paths, counts paths at the top.
+        Number of callees with weight; the last element, beyond the paths, is the number of paths at the top.
     """
 
     exclusive: Int64
@@ -78,16 +77,16 @@ class Sums:
 
 @dataclass(frozen=True)
 class MergedCalls:
-    """The paths of a run, a caller directly before its callees.
+    """The paths of a run; callers come directly before their callees.
 
     Attributes
     ----------
     parent, depth
-        The row of the caller, -1 at the top, and the number of callers.
+        The row of the caller, -1 at the top, and the number of callers up to the top.
     end
-        The first row that is not below the path.
+        The first row after the path and its callees.
     label
-        The row of the path's layer and name in `labels`.
+        The row in `labels` with the path's layer and name.
     host_path, kernel_path
         The path of each host slice, in the order of `causes`, and of each kernel.
     """
@@ -123,7 +122,7 @@ class MergedCalls:
         return str(self.layers[self.label[path]])
 
     def callers(self, path: int) -> list[int]:
-        """Return a path's callers, outermost first, and the path; nothing for -1."""
+        """Return a path's callers, outermost first, then the path; empty for -1."""
         chain: list[int] = []
         while path >= 0:
             chain.append(path)
@@ -131,11 +130,11 @@ class MergedCalls:
         return chain[::-1]
 
     def span(self, path: int) -> tuple[int, int]:
-        """Return the rows below a path, or all for -1."""
+        """Return the range of rows below a path, or of all rows for -1."""
         return (path + 1, int(self.end[path])) if path >= 0 else (0, len(self))
 
     def sums(self, slices: Int64, host_ns: Int64, kernels: Int64, kernel_ns: Int64) -> dict[Weight, Sums]:
-        """Sum the weights of selected host slices and kernels; `host_ns` is the self time of every host slice."""
+        """Sum the weights of selected host slices and kernels; `host_ns` has the self time of every host slice."""
         count, host, device = (np.zeros(len(self), np.int64) for _ in range(3))
         for paths in (self.host_path[slices], self.kernel_path[kernels]):
             count += np.bincount(paths, minlength=len(self))
@@ -162,12 +161,12 @@ def merged_calls(tables: Mapping[str, pd.DataFrame]) -> MergedCalls:
     causes_of_slices = replace(causes_of_slices, callers=_under_forward(tables, causes_of_slices))
     codes, labels = _name_codes(tables)
     host = len(causes_of_slices.callers)
-    grown = _Growing(len(labels))
-    nodes = _merge_host(grown, causes_of_slices.callers, codes[:host])
+    nodes_so_far = _Nodes(len(labels))
+    nodes = _merge_host(nodes_so_far, causes_of_slices.callers, codes[:host])
     launchers = causes_of_slices.launchers
     above = np.where(launchers >= 0, nodes[launchers], -1) if host else np.full(len(launchers), -1, np.int64)
-    kernel_nodes = grown.add(above, codes[host:])
-    parent, label = np.concatenate(grown.parents), np.concatenate(grown.labels)
+    kernel_nodes = nodes_so_far.add(above, codes[host:])
+    parent, label = np.concatenate(nodes_so_far.parents), np.concatenate(nodes_so_far.labels)
     depth = _depths(parent)
     size = _sizes(parent, depth)
     place = _places(parent, depth, size)
@@ -186,7 +185,7 @@ def merged_calls(tables: Mapping[str, pd.DataFrame]) -> MergedCalls:
 
 
 def _under_forward(tables: Mapping[str, pd.DataFrame], causes: Causes) -> Int64:
-    """Return the callers with each operator of the backward pass under that of the forward pass it is derived from."""
+    """Return the callers, with operators of the backward pass below the forward operator they are derived from."""
     links, first = tables["links"], causes.first_row["operators"]
     count = causes.first_row["api"] - first
     source, target = links["source_row"].to_numpy(np.int64), links["target_row"].to_numpy(np.int64)
@@ -198,8 +197,8 @@ def _under_forward(tables: Mapping[str, pd.DataFrame], causes: Causes) -> Int64:
 
 
 @dataclass
-class _Growing:
-    """Nodes in batches, each batch below earlier ones."""
+class _Nodes:
+    """Nodes added in batches; the parents of a batch are in earlier batches."""
 
     label_count: int
     parents: list[Int64] = field(default_factory=lambda: [np.zeros(0, np.int64)])
@@ -207,7 +206,7 @@ class _Growing:
     count: int = 0
 
     def add(self, above: Int64, codes: Int64) -> Int64:
-        """Make a node for each distinct pair of parent and label; return the node of each pair."""
+        """Add a node for each distinct pair of parent and label; return the node of each pair."""
         batch, keys = pd.factorize((above + 1) * self.label_count + codes)
         nodes = batch.astype(np.int64) + self.count
         self.parents.append(keys // self.label_count - 1)
@@ -217,27 +216,27 @@ class _Growing:
 
 
 def _name_codes(tables: Mapping[str, pd.DataFrame]) -> tuple[Int64, pd.DataFrame]:
-    """Return a number for the name of each slice, and the names; a name in two layers has two numbers."""
+    """Return a code for the name of each slice, and the names; the same name in two layers has two codes."""
     codes, labels, first = [], [], 0
     for layer in (*LAYERS, "kernels"):
         names = tables[layer]["name"].cat
-        codes.append(names.codes.to_numpy(np.int64) + 1 + first)  # -1, the absent name, becomes the first
+        codes.append(names.codes.to_numpy(np.int64) + 1 + first)  # -1, the absent name, gets the layer's first code
         labels.append(pd.DataFrame({"layer": layer, "name": [_UNNAMED, *names.categories]}))
         first += len(labels[-1])
     return np.concatenate(codes), pd.concat(labels, ignore_index=True).astype({"layer": "category"})
 
 
-def _merge_host(grown: _Growing, callers: Int64, codes: Int64) -> Int64:
-    """Merge host slices depth by depth; return the node of each slice."""
+def _merge_host(nodes_so_far: _Nodes, callers: Int64, codes: Int64) -> Int64:
+    """Merge host slices level by level; return the node of each slice."""
     nodes = np.full(len(callers), -1, np.int64)
     for rows in _levels(_depths(callers)):
         above = callers[rows]
-        nodes[rows] = grown.add(np.where(above >= 0, nodes[above], -1), codes[rows])
+        nodes[rows] = nodes_so_far.add(np.where(above >= 0, nodes[above], -1), codes[rows])
     return nodes
 
 
 def _levels(depths: Int64) -> Iterator[Int64]:
-    """Return the rows of each depth, from 0."""
+    """Return the rows of each depth, from depth 0."""
     order = np.argsort(depths, kind="stable")
     bounds = np.flatnonzero(np.diff(depths[order], prepend=-1, append=-1))
     return (order[low:high] for low, high in pairwise(bounds))
@@ -247,7 +246,7 @@ def _depths(parents: Int64) -> Int64:
     depths = (parents >= 0).astype(np.int64)
     above = parents.copy()
     rows = np.flatnonzero(above >= 0)
-    while len(rows):  # every round doubles how far up each row has counted
+    while len(rows):  # every round doubles the number of callers counted
         depths[rows], above[rows] = depths[rows] + depths[above[rows]], above[above[rows]]
         rows = rows[above[rows] >= 0]
     return depths
@@ -262,13 +261,13 @@ def _sizes(parents: Int64, depths: Int64) -> Int64:
 
 
 def _places(parents: Int64, depths: Int64, sizes: Int64) -> Int64:
-    """Return the position of each row: a caller directly before its callees, siblings in order."""
+    """Return the position of each row: callers directly before their callees, siblings in order."""
     places = np.zeros(len(parents), np.int64)
     for level, rows in enumerate(_levels(depths)):
         first = places[parents[rows]] + 1 if level else np.zeros(len(rows), np.int64)
         order = np.argsort(first, kind="stable")
         rows, first = rows[order], first[order]
-        before = np.cumsum(sizes[rows]) - sizes[rows]  # of the whole level; what counts is since the first sibling
+        before = np.cumsum(sizes[rows]) - sizes[rows]  # over the whole level; below, counted from the first sibling
         is_first: npt.NDArray[np.bool_] = np.diff(first, prepend=-1) != 0
         places[rows] = first + before - before[np.maximum.accumulate(np.where(is_first, np.arange(len(rows)), 0))]
     return places

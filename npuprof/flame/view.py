@@ -1,4 +1,4 @@
-"""Frames of a flame graph as a figure draws them: names, colours, hover texts, places."""
+"""Frames of a flame graph as figures draw them: names, colours, hover texts, places."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _LAYER_WORDS: Mapping[str, tuple[str, str]] = {
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """Frames of a view, with the paths, weights and scope that they show."""
+    """Frames of a view, with their paths, weights and scope."""
 
     calls: MergedCalls
     sums: Mapping[Weight, Sums]
@@ -56,7 +56,7 @@ class Picture:
         return int(self.sums[self.weight].exclusive.sum())
 
     def name(self, frame: int) -> str:
-        """Return a frame's name, not escaped."""
+        """Return the name of a frame, not escaped."""
         folded, path = int(self.frames.folded[frame]), int(self.frames.path[frame])
         if folded:
             return f"({folded:,} more)"
@@ -65,19 +65,19 @@ class Picture:
         return self.calls.name(path) if path >= 0 else "all"
 
     def layer(self, frame: int) -> str:
-        """Return a frame's layer; empty for a folded frame and the whole tree."""
+        """Return the layer of a frame; empty for folded frames and the whole tree."""
         path = int(self.frames.path[frame])
         if path < 0 or self.frames.folded[frame] or (frame == 0 and self.root.without):
             return ""
         return self.calls.layer(path)
 
     def look(self, frame: int) -> tuple[str, str]:
-        """Return a frame's colour and text colour."""
+        """Return the colour and the text colour of a frame."""
         layer = self.layer(frame)
         return _look(layer, self.name(frame)) if layer else (FAINT, FOREGROUND)
 
     def facts(self, frame: int) -> list[str]:
-        """Return a frame's amounts as lines, without text from the recording."""
+        """Return the amounts of a frame as lines; they contain no text from the recording."""
         frames = self.frames
         lines = [amount_text(int(frames.total[frame]), self.weight)]
         if layer := self.layer(frame):
@@ -92,21 +92,21 @@ class Picture:
             called = int(count.exclusive[path])
             kind, word = _LAYER_WORDS[layer]
             many = ("es" if word == "launch" else "s") if called != 1 else ""
-            below = f", {count_text(int(count.total[path]))} with all below" if self.weight == "count" else ""
+            below = f", {count_text(int(count.total[path]))} including all callees" if self.weight == "count" else ""
             where = "" if called else f" in {scope_text(self.scope)}"
             lines.insert(0, f"{kind}, {count_text(called)} {word}{many}{where}{below}")
         total = int(frames.total[frame])
         share = f"{share_text(total, self.whole)} of {_SHARED[self.weight]}"
         if self.root != Root():
-            share += f", {share_text(total, int(frames.total[0]))} of what is shown"
+            share += f", {share_text(total, int(frames.total[0]))} of the view"
         return [*lines, share]
 
     def hover(self, frame: int, longest: int) -> str:
-        """Return a frame's name, escaped, and its facts."""
+        """Return the escaped name of a frame, and its amounts."""
         return "<br>".join([f"<b>{label(self.name(frame), longest)}</b>", *self.facts(frame)])
 
     def match_text(self, matches: FrameMatches) -> str:
-        """Return the number of matches and their share, without text from the recording."""
+        """Return the number of matches and their share; it contains no text from the recording."""
         if not matches.frames:
             return "no match"
         number = f"{count_text(matches.frames)} frame{'s' if matches.frames != 1 else ''}"
@@ -114,7 +114,7 @@ class Picture:
         if self.root == Root():
             return f"{number}, {share_text(matches.total, self.whole)} of {what}"
         shown = share_text(matches.total, int(self.frames.total[0]))
-        return f"{number}, {shown} of what is shown, {share_text(matches.total, self.whole)} of {what}"
+        return f"{number}, {shown} of the view, {share_text(matches.total, self.whole)} of {what}"
 
 
 @lru_cache(maxsize=16_384)
@@ -124,7 +124,7 @@ def _look(layer: str, name: str) -> tuple[str, str]:
 
 
 def amount_text(amount: int, weight: Weight) -> str:
-    """Format an amount of a weight."""
+    """Format an amount in the unit of its weight."""
     return count_text(amount) if weight == "count" else duration_text(amount)
 
 
@@ -138,32 +138,32 @@ MATCH = "#d55e00"
 """Outline of a frame that matches the search."""
 
 MOST_BYTES = 300_000
-"""Approximate maximum size of a zoom's answer; the facts of the narrowest frames are dropped first."""
+"""Approximate maximum size of the answer to a zoom; the details of the narrowest frames are dropped first."""
 
 _ROOM_FOR_FACTS = 180_000
 _NAME_LENGTHS = (200, 60, 16)
 _ROOM_FOR_NAMES = 100_000
-_LEAST_PART = 0.0002  # of a picture: what the pointer can find
+_LEAST_PART = 0.0002  # of the view's width: narrower frames cannot be pointed at
 
 
 @dataclass(frozen=True)
 class FlameColumns:
-    """The frames of a view for a page that draws them; one element a frame.
+    """The frames of a view for a browser that draws them; one element per frame.
 
     Attributes
     ----------
     level
         The depth below the root.
     left, width
-        Horizontal extent, as parts of the root.
+        Left edge and width, as fractions of the root.
     lit
-        0 where a search fades the frame, else 1.
+        0 for frames without a match of the search, which are faded; else 1.
     folded
-        1 for callees that are folded into one frame.
+        1 for frames of folded callees.
     look
-        The index of its colour and text colour in `looks`.
+        The index in `looks` of the frame's colour and text colour.
     names, facts
-        Texts, not escaped; facts only of the widest frames for which there is room.
+        Texts, not escaped; facts only for the widest frames, as many as fit.
     """
 
     level: npt.NDArray[np.uint16]
@@ -185,7 +185,7 @@ class FlameColumns:
 
 
 def flame_columns(picture: Picture, matches: FrameMatches | None) -> FlameColumns:
-    """Return the frames of a view; all are lit without a search."""
+    """Return the frames of a view; all are lit if there is no search."""
     frames = picture.frames
     count = len(frames)
     width = frames.total / max(int(frames.total[0]), 1)
@@ -205,7 +205,7 @@ def flame_columns(picture: Picture, matches: FrameMatches | None) -> FlameColumn
 
 
 def _names(picture: Picture) -> list[str]:
-    """Return the names of all frames, cut to the first length at which there is room for all."""
+    """Return the names of all frames, cut to the first length at which all fit."""
     recorded = [picture.name(frame) for frame in range(len(picture.frames))]
     for longest in _NAME_LENGTHS:
         names = [printable(name, longest) for name in recorded]
@@ -215,7 +215,7 @@ def _names(picture: Picture) -> list[str]:
 
 
 def _facts(picture: Picture, width: Float64) -> list[list[str]]:
-    """Return the facts of the widest frames."""
+    """Return the facts of the widest frames, as many as fit."""
     facts: list[list[str]] = [[] for _ in range(len(width))]
     room = _ROOM_FOR_FACTS
     for frame in np.argsort(-width, kind="stable").tolist():

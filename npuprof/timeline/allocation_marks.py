@@ -1,4 +1,4 @@
-"""The operators that allocated blocks of memory, and the lifetime of blocks."""
+"""The operators that allocated blocks of memory, and the lifetime of the blocks."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from npuprof.arrays import Int64
 
 
 def allocating(tables: Mapping[str, pd.DataFrame], blocks: Int64) -> Int64:
-    """Return the rows of ``operators`` that allocated some rows of ``allocations``, ascending.
+    """Return the rows of ``operators`` that allocated the given rows of ``allocations``, ascending.
 
-    An operator allocated a block if it has the block's name and ran at that moment; of nested calls the innermost.
+    An operator allocated a block if it has the block's name and was running then; of nested calls, the innermost.
     """
     operators = tables["operators"]
     some = tables["allocations"].iloc[blocks]

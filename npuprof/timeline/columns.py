@@ -1,4 +1,4 @@
-"""The bars of a window as columns of numbers, which a page draws without asking again."""
+"""The bars of a window as columns of numbers, which a browser draws without further requests."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from npuprof.timeline.lane_packing import Bars
 
 @dataclass(frozen=True)
 class Columns:
-    """Bars in the order of lane and start; arrays of one length.
+    """Bars ordered by lane and start; all arrays have the same length.
 
     Attributes
     ----------
     start, length
-        Nanoseconds since the origin; whole numbers, exact below 2**53, which is 104 days.
+        Nanoseconds since the origin; integers, exact below 2**53 (104 days).
     count, busy, longest
-        Number of slices of the bar, the sum of their durations and the longest of them (ns, seven digits).
+        Number of slices in the bar, the sum of their durations and the longest duration (ns, seven digits).
     slice, label, family
-        The number of the longest slice, of its name (:class:`npuprof.timeline.labels.Labels`) and of its colour family.
+        Numbers of the longest slice, its name (:class:`npuprof.timeline.labels.Labels`) and its colour family.
     lit
-        0 where a search fades the bar, else 1.
+        0 for bars without a match of the search, which are faded; else 1.
     """
 
     lane: npt.NDArray[np.uint16]
@@ -44,12 +44,12 @@ class Columns:
         return len(self.lane)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the columns by name."""
+        """Return the arrays by column name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 def columns(bars: Bars, labels: Labels, origin_ns: int, lit: Bools | None = None) -> Columns:
-    """Return bars as columns; all are lit where `lit` is None."""
+    """Return bars as columns; all bars are lit if `lit` is None."""
     return Columns(
         lane=bars.lane.astype(np.uint16),
         start=(bars.start_ns - origin_ns).astype(np.float64),

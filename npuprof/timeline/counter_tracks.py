@@ -1,4 +1,4 @@
-"""Counter tracks: the samples of a window as lines below the slices."""
+"""Counter tracks: counter values in a window, as lines below the slices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ QUEUE = "launched, not started"
 """Title of the track of launched kernels that have not started."""
 
 MOST_LINES = 8
-"""Maximum number of counters; the Counters tab has all."""
+"""Maximum number of counter tracks; the Counters tab has all counters."""
 
 _MOST_POINTS = 300
 _MIB = 1 << 20
@@ -48,11 +48,11 @@ class Line:
 
     @property
     def top(self) -> float:
-        """The value at the top of the track."""
+        """The value at the upper edge of the track."""
         return max(float(self.value.max()), 1e-300)
 
     def within(self, start_ns: int, end_ns: int) -> tuple[Int64, Float64]:
-        """Return the samples of a window, and the nearest on both sides, thinned to a few hundred."""
+        """Return the samples of a window and the nearest one on either side, thinned to a few hundred."""
         low = max(int(np.searchsorted(self.time_ns, start_ns, side="left")) - 1, 0)
         high = int(np.searchsorted(self.time_ns, end_ns, side="right")) + 1
         kept = thinned(self.value[low:high], _MOST_POINTS)
@@ -60,7 +60,7 @@ class Line:
 
 
 def lines(counters: pd.DataFrame) -> list[Line]:
-    """Return the counters with the most changes, by name."""
+    """Return the counters that change most often, sorted by name."""
     known = counters[np.isfinite(counters["value"].to_numpy(np.float64))]
     if not len(known):
         return []
@@ -78,7 +78,7 @@ def lines(counters: pd.DataFrame) -> list[Line]:
 
 
 def memory_lines(memory: pd.DataFrame) -> list[Line]:
-    """Return what the largest components had allocated, or reserved where that alone is known; modules left out."""
+    """Return the allocated memory of the largest components, reserved memory if only that is known; no modules."""
     rows = memory[~memory["component"].astype(str).str.endswith(MODULE).to_numpy(bool)]
     keys = [name for name in ("rank", "device_id", "component") if name in rows]
     lines = []
@@ -97,7 +97,7 @@ def memory_lines(memory: pd.DataFrame) -> list[Line]:
 
 
 def queue_lines(tables: Mapping[str, pd.DataFrame]) -> list[Line]:
-    """Return for each device how many launched kernels it had not started; see :mod:`npuprof.analysis.queue_depth`."""
+    """Return the number of launched kernels not yet started, per device; see :mod:`npuprof.analysis.queue_depth`."""
     if not len(tables["links"]) or not len(tables["kernels"]):
         return []
     depths = queue_depth(tables)

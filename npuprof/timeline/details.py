@@ -1,4 +1,4 @@
-"""All that is known of a slice, in groups."""
+"""All columns of a slice, in groups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ZEROS = ("0", "0 ns", "0 B", "0.0 %", "–")
 
 @dataclass(frozen=True)
 class DetailGroup:
-    """Facts of one kind: columns and their values as text, not escaped; `zeros` counts those that are left out."""
+    """Columns of one kind with their values as text, not escaped; `zeros` is the number of zero values left out."""
 
     title: str
     facts: tuple[tuple[str, str], ...]
@@ -23,7 +23,7 @@ class DetailGroup:
 
 
 def details(slices: Slices, number: int) -> list[DetailGroup]:
-    """Return the facts of a slice; of the pipes, those that are zero are left out."""
+    """Return the columns of a slice in groups, without pipe metrics that are zero."""
     grouped: dict[str, list[tuple[str, str]]] = {title: [] for title in _TITLES}
     zeros = dict.fromkeys(_TITLES, 0)
     for column, value in slices.details(number):

@@ -1,4 +1,4 @@
-"""The timeline as a plotly figure of a bounded number of bars."""
+"""The timeline as a plotly figure with a bounded number of bars."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 FEWEST_SLICES = 200
-"""Minimum number of bars: every lane needs a bar, and there are fewer lanes than this."""
+"""Smallest allowed `max_slices`: every lane needs a bar, and there are fewer lanes than this."""
 
 _LANE_PIXELS = 20
 
@@ -35,13 +35,13 @@ def timeline(
 ) -> go.Figure:
     """Draw steps, marks, Python, operators, CANN calls, streams, collectives and device use over time.
 
-    Where there are more slices than bars, short adjacent slices share a bar, paler the less it was busy, with their
-    number in its hover text; long slices keep their names.
+    If there are more slices than bars, short adjacent slices share a bar, paler the less of its time is busy, and with
+    the number of slices in its hover text; long slices keep their names.
 
     Parameters
     ----------
     start_ns, end_ns
-        Window in epoch nanoseconds: only slices in it are drawn, in more detail.
+        Window in epoch nanoseconds: only slices that touch it are drawn, in more detail.
     max_slices
         Maximum number of bars; at least :data:`FEWEST_SLICES`.
     longest_name
@@ -50,7 +50,7 @@ def timeline(
     Returns
     -------
     plotly.graph_objects.Figure
-        Times are relative to the first slice or `start_ns`; the title has that moment in full.
+        Times are relative to the first slice or `start_ns`; the title has that time in full.
 
     Raises
     ------

@@ -15,14 +15,14 @@ from npuprof.arrays import Int64
 from npuprof.timeline.slices import TABLES, Slices
 
 MOST_ARROWS = 60
-"""Maximum number of arrows of a slice; the earliest effects come first."""
+"""Maximum number of arrows per slice; the earliest effects come first."""
 
-_MOST_VISITED = 20_000  # callees that are looked at for the kernels of a slice that holds much of the run
+_MOST_VISITED = 20_000  # callees searched for kernels, where a slice holds much of the run
 
 
 @dataclass(frozen=True)
 class Arrow:
-    """A cause and its effect by slice number, and the kind: ``call``, or the kind of the recorded link."""
+    """A cause and its effect by slice number, and their relation: ``call``, or the kind of the recorded link."""
 
     cause: int
     effect: int
@@ -31,14 +31,14 @@ class Arrow:
 
 @dataclass(frozen=True)
 class Arrows:
-    """The arrows of a slice, causes upwards, then effects; `more` is whether some effects are left out."""
+    """The arrows of a slice, to its causes, then to its effects; `more` says whether some effects are left out."""
 
     arrows: tuple[Arrow, ...]
     more: bool
 
 
 class Relations:
-    """Causes and effects of slices, computed at first use."""
+    """The causes and effects of slices, computed at first use."""
 
     def __init__(self, tables: Mapping[str, pd.DataFrame], slices: Slices) -> None:
         self._tables = tables
@@ -55,7 +55,7 @@ class Relations:
         return Arrows(tuple(arrows[:MOST_ARROWS]), more or len(arrows) > MOST_ARROWS)
 
     def causes(self, number: int) -> list[int]:
-        """Return the slice and its causes: for each layer and thread on the way up the innermost caller."""
+        """Return the slice and its chain of causes: on each layer and thread, the innermost caller."""
         chain: list[int] = []
         seen = set()
         for each in self._above(number):
@@ -65,12 +65,12 @@ class Relations:
         return chain
 
     def caller(self, number: int) -> int | None:
-        """Return the direct cause of a slice."""
+        """Return the direct cause of a slice, None if it has none."""
         above = list(_first(self._above(number), 2))
         return above[1] if len(above) == 2 else None
 
     def callee(self, number: int) -> int | None:
-        """Return the first direct effect of a slice."""
+        """Return the first direct effect of a slice, None if it has none."""
         row = self._host_row(number)
         if row is None:
             return None
@@ -101,7 +101,7 @@ class Relations:
         return self._causes.launchers[self._kernels]
 
     def _above(self, number: int) -> Iterator[int]:
-        """Yield the slice, its cause, the cause of that, and so on."""
+        """Yield the slice, its cause, the cause's cause, and so on."""
         yield number
         table, row = self._slices.row(number)
         if table not in LAYERS:
@@ -110,7 +110,7 @@ class Relations:
                 above = self._host_row(cause) if self._host_row(cause) is not None else -1  # type: ignore[assignment]
         else:
             above = int(self._causes.callers[row + self._causes.first_row[table]])
-        while above >= 0:  # `causes` has no cycle
+        while above >= 0:  # `causes` is free of cycles
             yield self._number(above)
             above = int(self._causes.callers[above])
 
@@ -127,11 +127,11 @@ class Relations:
 
     def _number(self, host_row: int) -> int:
         table = max((name for name in LAYERS if self._causes.first_row[name] <= host_row), key=LAYERS.index)
-        # An empty table begins where the next one does; the last of those that begin there has the row.
+        # Empty tables begin at the same row as the table after them: the last table that begins there has the row.
         return host_row - self._causes.first_row[table] + self._slices.first[table]
 
     def _effects(self, number: int) -> tuple[list[Arrow], bool]:
-        """Return arrows to the kernels below a slice with the calls between; without kernels, to calls elsewhere."""
+        """Return arrows to the kernels below a slice and calls between; without kernels, to calls on other threads."""
         top = self._host_row(number)
         if top is None:
             return [], False
@@ -151,7 +151,7 @@ class Relations:
         return list(arrows.values()), more
 
     def causes_below(self, number: int, top: int) -> list[int]:
-        """Return the chain from a slice up to a given cause, both included, as :meth:`causes` does."""
+        """Return the chain of causes from a slice up to `top`, both included, as :meth:`causes` does."""
         chain: list[int] = []
         seen = {self._station(top)}
         for each in self._above(number):
@@ -163,7 +163,7 @@ class Relations:
         return [*chain, top]
 
     def _below(self, top: int) -> tuple[Int64, bool]:
-        """Return a host row and all rows that it called, directly or not."""
+        """Return a host row and all rows that it calls, directly and indirectly."""
         visited = level = np.array([top])
         while len(level) and len(visited) <= _MOST_VISITED:
             level = _of_callers(self._callees, self._sorted_callers, level)
@@ -171,7 +171,7 @@ class Relations:
         return visited[:_MOST_VISITED], len(visited) > _MOST_VISITED
 
     def _linked(self, number: int) -> list[Arrow]:
-        """Return the recorded links of a slice."""
+        """Return arrows for the recorded links of a slice."""
         links = self._tables["links"]
         table, row = self._slices.row(number)
         touching = np.zeros(len(links), bool)
@@ -195,7 +195,7 @@ def _first(numbers: Iterator[int], most: int) -> Iterator[int]:
 
 
 def _of_callers(ordered: Int64, callers: Int64, wanted: Int64) -> Int64:
-    """Return the rows of `ordered` with a caller, in `callers`, among `wanted`."""
+    """Return the rows of `ordered` whose caller, in `callers`, is among `wanted`."""
     low = np.searchsorted(callers, wanted, side="left")
     high = np.searchsorted(callers, wanted, side="right")
     lengths = high - low

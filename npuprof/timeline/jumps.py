@@ -1,4 +1,4 @@
-"""Places of a run worth a look: its longest kernels and gaps, steps, and slices of one name."""
+"""Jump targets in a run: the longest kernels and gaps, steps, and slices of the same name."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from npuprof.analysis.accounting import device_parts, devices_of
 from npuprof.arrays import Int64
 from npuprof.timeline.slices import NAME_COLUMNS, Slices
 
-_MOST = 100  # of the longest, for those who ask again
+_MOST = 100  # longest kernels or gaps that repeated jumps go through
 
 
 class Jumps:
-    """Finds places; each is looked for at first use."""
+    """Jump targets, computed at first use."""
 
     def __init__(self, tables: Mapping[str, pd.DataFrame], slices: Slices) -> None:
         self._tables = tables
         self._slices = slices
 
     def kernel(self, selected: int | None) -> int | None:
-        """Return the longest kernel, or the next shorter one of the selected."""
+        """Return the longest kernel, or the next shorter one if the longest is selected, and so on."""
         if not len(self._kernels):
             return None
         at = np.flatnonzero(self._kernels == selected) if selected is not None else np.zeros(0, np.int64)
         return int(self._kernels[(int(at[0]) + 1) % len(self._kernels)] if len(at) else self._kernels[0])
 
     def gap(self, marked: tuple[int, int] | None) -> tuple[int, int] | None:
-        """Return the longest gap between two tasks of a device, or the next shorter one of the marked."""
+        """Return the longest gap between two tasks of a device, or the next shorter gap after the marked one."""
         if not self._gaps:
             return None
         at = self._gaps.index(marked) + 1 if marked in self._gaps else 0
         return self._gaps[at % len(self._gaps)]
 
     def step(self, window: tuple[int, int], by: int) -> tuple[int, int] | None:
-        """Return the step after (1) or before (-1) the one in the middle of the window."""
+        """Return the step after (1) or before (-1) the middle of the window."""
         starts, ends = self._steps
         middle = window[0] + (window[1] - window[0]) // 2
         at = (
@@ -48,7 +48,7 @@ class Jumps:
         return (int(starts[at]), int(ends[at])) if 0 <= at < len(starts) else None
 
     def same(self, number: int, by: int) -> int | None:
-        """Return the next (1) or previous (-1) slice of the same table and name, by start."""
+        """Return the next (1) or previous (-1) slice of the same table and name, by start time."""
         table, row = self._slices.row(number)
         if table not in NAME_COLUMNS:
             return None
@@ -83,7 +83,7 @@ class Jumps:
 
 
 def _longest(durations: Int64) -> Int64:
-    """Return the positions of the greatest values, greatest first, the first of equals."""
+    """Return the positions of the greatest values, greatest first; equal values in their order."""
     if len(durations) > _MOST:
         least = np.partition(durations, len(durations) - _MOST)[len(durations) - _MOST]
         chosen = np.flatnonzero(durations >= least)

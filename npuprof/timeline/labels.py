@@ -1,4 +1,4 @@
-"""Names and colours of slices as numbers, so that a page gets each name once and each slice as a few bytes."""
+"""Names and colours of slices as numbers: a browser gets each name once, and a few bytes per slice."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from npuprof.figures.colours import FAMILIES, SHADES, device_family
 from npuprof.timeline.slices import NAME_COLUMNS, ONE_FAMILY, TABLES, Slices
 
 FAMILY_KEYS: tuple[str, ...] = tuple(FAMILIES)
-"""The colour families; a slice has the index of its own."""
+"""The colour families; their indices are the families of slices."""
 
 ABSENT = 0
 """The label of a slice without a name."""
 
 
 class Labels:
-    """Numbers of names and of colour families.
+    """Numbers for names and colour families.
 
-    Slices of one table with one name have one label. Families of device tasks are worked out once for each combination
-    of operator type, task type and name.
+    Slices of a table with the same name share a label. The colour family of device tasks is computed once for each
+    combination of operator type, task type and name.
     """
 
     def __init__(self, slices: Slices) -> None:
@@ -42,7 +42,7 @@ class Labels:
         return labels
 
     def texts(self, labels: Sequence[int]) -> list[str]:
-        """Return the names of labels; not escaped, and empty for an absent one."""
+        """Return the names of labels, not escaped; empty for :data:`ABSENT`."""
         return [self._text(label) for label in labels]
 
     def families(self, numbers: Int64) -> Uint8:
@@ -88,7 +88,7 @@ class Labels:
 
 
 def shade_of(name: str) -> int:
-    """Return which of a family's shades a name has, the same in every run."""
+    """Return the shade of a name within its colour family, the same in every run."""
     return zlib.crc32(name.encode("utf-8", "surrogatepass")) % len(SHADES)
 
 
@@ -102,7 +102,7 @@ def _codes(frame: pd.DataFrame, column: str, rows: Int64) -> Int64:
 
 
 def _coded(frame: pd.DataFrame, column: str, rows: Int64) -> tuple[Int64, pd.Index]:
-    """Return the codes of a column's rows, -1 for absent ones, and the texts."""
+    """Return the category codes of a column's rows, -1 for absent values, and the categories."""
     if column not in frame:
         return np.full(len(rows), -1, np.int64), pd.Index([])
     return _codes(frame, column, rows), frame[column].cat.categories

@@ -1,6 +1,6 @@
-"""Lane packing: slices of a track on lanes without overlap, and the bars of a timeline.
+"""Lane packing: the slices of a track on lanes without overlap, and the bars of a timeline.
 
-Nested calls are placed by depth; slices that overlap otherwise, such as tasks of a stream, on the first free lane.
+Nested calls are placed by depth; slices that overlap without nesting, as on a stream, on the first free lane.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from npuprof.timeline.layers import Layer
 
 @dataclass(frozen=True)
 class Bars:
-    """Bars in the order of lane and start; each is a slice or several adjacent slices. Arrays of one length.
+    """Bars ordered by lane and start; each is one slice or several adjacent slices. All arrays have the same length.
 
     Attributes
     ----------
     start_ns, end_ns
-        From the first start to the last end of the slices; bars of a lane do not overlap.
+        First start and last end of the slices; the bars of a lane do not overlap.
     count, busy_ns
-        Number of slices, and the sum of their durations.
+        Number of slices in the bar, and the sum of their durations.
     row, longest_ns
-        The longest slice and its duration.
+        Number of the longest slice, and its duration.
     """
 
     lane: Int64
@@ -41,27 +41,27 @@ class Bars:
 
     @classmethod
     def of_slices(cls, lane: Int64, start_ns: Int64, duration_ns: Int64, row: Int64) -> Bars:
-        """Make a bar for each slice, in the order of lane and start; the slices are ordered by start."""
+        """Return a bar for each slice, ordered by lane and start; the slices are ordered by start."""
         order = np.argsort(lane.astype(np.int16), kind="stable")  # linear: NumPy sorts 16 bits by radix
         start, duration = start_ns[order], duration_ns[order]
         return cls(lane[order], start, start + duration, np.ones_like(start), duration, row[order], duration)
 
     @classmethod
     def joined(cls, parts: list[Bars]) -> Bars:
-        """Concatenate bars of ascending lanes."""
+        """Concatenate bars with ascending lanes."""
         columns = zip(*(vars(part).values() for part in parts), strict=True)
         return cls(*(np.concatenate(column) for column in columns)) if parts else cls(*[np.zeros(0, np.int64)] * 7)
 
 
 def merged(bars: Bars, begins: Int64) -> Bars:
-    """Merge consecutive bars into groups that begin at the positions `begins`, of which the first is 0."""
+    """Merge consecutive bars into groups that begin at the positions `begins`, the first of which is 0."""
     if not len(bars):
         return bars
     longest = np.maximum.reduceat(bars.longest_ns, begins)
     group = np.repeat(np.arange(len(begins)), np.diff(np.append(begins, len(bars))))
     candidates = np.flatnonzero(bars.longest_ns == longest[group])[::-1]
     row = np.empty(len(begins), np.int64)
-    row[group[candidates]] = bars.row[candidates]  # written backwards: the first of equals stays
+    row[group[candidates]] = bars.row[candidates]  # written backwards: the first of equal rows stays
     return Bars(
         bars.lane[begins],
         bars.start_ns[begins],
@@ -74,7 +74,7 @@ def merged(bars: Bars, begins: Int64) -> Bars:
 
 
 LEFT_OVER = -1
-"""The lane of a slice without room on the allowed lanes."""
+"""The lane of a slice that does not fit on the allowed lanes."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Lane:
 
 
 def tracks(layer: Layer) -> list[tuple[Bars, str]]:
-    """Return the bars and the title of each track of a layer, lanes from 0; a bar's row is its longest slice."""
+    """Return the bars and title of each track of a layer; each track's lanes count from 0."""
     start, duration, number = layer.column("start_ns"), layer.column("duration_ns"), layer.slices
     codes, keys = layer.tracks()
     order = time_order(start, start + duration)
@@ -135,30 +135,30 @@ def _in_lanes(start: Int64, duration: Int64, row: Int64, most: int) -> Bars:
 
 
 def _folded(start: Int64, duration: Int64, row: Int64, lane: int) -> Bars:
-    """Put slices on one lane; slices that overlap become one bar."""
+    """Put slices on one lane, where overlapping slices become one bar."""
     bars = Bars.of_slices(np.full(len(start), lane, np.int64), start, duration, row)
     cluster = clusters(bars.start_ns, bars.end_ns)
     return merged(bars, np.flatnonzero(np.diff(cluster, prepend=-1)))
 
 
 def assign(start_ns: Int64, end_ns: Int64, most: int) -> Int64:
-    """Assign each slice a lane that is free at its start: nested slices get their depth, others lanes side by side.
+    """Assign each slice a free lane: nested slices by depth, slices that overlap otherwise the first free lane.
 
-    Slices are of one track, ordered by start, and the longer first at equal starts; an empty slice counts as 1 ns.
-    :data:`LEFT_OVER` is the lane of a slice that starts while `most` others run.
+    The slices are of one track, ordered by start, longer slices first at equal starts; an empty slice counts as 1 ns.
+    A slice that starts while `most` others are running gets :data:`LEFT_OVER`.
     """
     end_ns = np.maximum(end_ns, start_ns + 1)
-    # Slices that began earlier less those that have ended: the depth, wherever slices nest.
+    # Earlier starts minus earlier ends: the depth, where slices nest.
     lanes = np.arange(len(start_ns)) - np.searchsorted(np.sort(end_ns, kind="stable"), start_ns, side="right")
-    tangled = _tangled(start_ns, end_ns, lanes)
-    if len(tangled):
-        lanes[tangled] = _first_free(start_ns[tangled], end_ns[tangled], most)
+    conflicting = _conflicting(start_ns, end_ns, lanes)
+    if len(conflicting):
+        lanes[conflicting] = _first_free(start_ns[conflicting], end_ns[conflicting], most)
     lanes[lanes >= most] = LEFT_OVER
     return lanes
 
 
 def clusters(start_ns: Int64, end_ns: Int64) -> Int64:
-    """Return the number of each slice's cluster of overlapping slices, which are ordered by start."""
+    """Return the number of each slice's cluster of overlapping slices; the slices are ordered by start."""
     if not len(start_ns):
         return np.zeros(0, np.int64)
     latest_end = np.maximum.accumulate(end_ns)
@@ -166,8 +166,8 @@ def clusters(start_ns: Int64, end_ns: Int64) -> Int64:
     return np.cumsum(begins)
 
 
-def _tangled(start_ns: Int64, end_ns: Int64, lanes: Int64) -> Int64:
-    """Return the rows of all clusters in which slices of a lane overlap."""
+def _conflicting(start_ns: Int64, end_ns: Int64, lanes: Int64) -> Int64:
+    """Return the rows of all clusters in which slices on the same lane overlap."""
     order = np.argsort(lanes, kind="stable")
     same_lane = lanes[order][1:] == lanes[order][:-1]
     conflict = same_lane & (start_ns[order][1:] < end_ns[order][:-1])
@@ -180,7 +180,7 @@ def _tangled(start_ns: Int64, end_ns: Int64, lanes: Int64) -> Int64:
 
 
 def _first_free(start_ns: Int64, end_ns: Int64, most: int) -> Int64:
-    """Fill lanes in turn: the first slice, the first after its end, and so on."""
+    """Fill one lane after another: with the first slice left, the first slice after its end, and so on."""
     lanes = np.full(len(start_ns), LEFT_OVER, np.int64)
     left = np.arange(len(start_ns))
     for lane in range(most):
@@ -193,9 +193,9 @@ def _first_free(start_ns: Int64, end_ns: Int64, most: int) -> Int64:
 
 
 def _chain(start_ns: Int64, end_ns: Int64) -> Bools:
-    """Mark the first slice and all that follow by "the next that starts at or after my end".
+    """Mark the first slice, the first slice that starts at or after its end, and so on.
 
-    The jumps double each round, so a chain of n slices takes log2(n) rounds and no loop over rows.
+    Jumps double in each round: a chain of n slices takes log2(n) rounds, without a loop over rows.
     """
     count = len(start_ns)
     jump = np.append(np.searchsorted(start_ns, end_ns, side="left"), count)

@@ -23,16 +23,16 @@ class Layer:
     Attributes
     ----------
     kind
-        The colour family (:data:`npuprof.figures.colours.FAMILIES`), or ``device`` or ``overlap``, with a family for
-        each slice.
+        The colour family (:data:`npuprof.figures.colours.FAMILIES`), or ``device`` or ``overlap``, where each slice has
+        its own.
     frames
-        Tables with the rows to draw, numbered through.
+        Tables with the rows to draw, numbered consecutively.
     slices
-        The number of each row, unique among all layers; see :class:`npuprof.timeline.slices.Slices`.
+        The number of each row's slice, unique among all layers; see :class:`npuprof.timeline.slices.Slices`.
     by
-        Columns that divide the rows into tracks; none for a single track.
+        Columns that divide the rows into tracks; empty for a single track.
     most_tracks, most_lanes
-        Maximum number of tracks, and of lanes in each; the rest is folded.
+        Maximum number of tracks, and of lanes per track; the rest is folded into one lane.
     """
 
     title: str
@@ -44,7 +44,7 @@ class Layer:
     most_lanes: int = 2
 
     def column(self, name: str) -> Int64:
-        """Return an integer column of all frames."""
+        """Return an integer column, concatenated over all frames."""
         parts = [whole_numbers(frame[name]) for frame in self.frames]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
@@ -57,12 +57,12 @@ class Layer:
         return replace(self, frames=frames, slices=self.slices[np.concatenate(touching)])
 
     def rows(self, chosen: Bools, title: str) -> Layer:
-        """Return selected rows as a layer, with a new title; the layer has one frame."""
+        """Return the chosen rows as a layer with a new title; this layer must have one frame."""
         (frame,) = self.frames
         return replace(self, title=title, frames=(frame[chosen],), slices=self.slices[chosen])
 
     def tracks(self) -> tuple[Int64, list[Key]]:
-        """Return the track of each row, and the sorted keys of all tracks."""
+        """Return the track of each row, and the sorted keys of the tracks."""
         rows = sum(len(frame) for frame in self.frames)
         codes = np.zeros(rows, np.int64)
         keys: list[Key] = [()]
@@ -97,7 +97,7 @@ def _touches(frame: pd.DataFrame, start_ns: int | None, end_ns: int | None) -> n
 
 
 def layers(slices: Slices) -> list[Layer]:
-    """Return the layers of a run, or of all ranks for tables with a rank column, from top to bottom."""
+    """Return the layers from top to bottom, of one run or, for tables with a rank column, of all ranks."""
     rank = ("rank",) if "rank" in slices.tables["kernels"] else ()
     thread, device = (*rank, "thread_id"), (*rank, "device_id")
     streams, numbers = _device_slices(slices)
@@ -120,7 +120,7 @@ def layers(slices: Slices) -> list[Layer]:
 
 
 def _device_slices(slices: Slices) -> tuple[tuple[pd.DataFrame, ...], Int64]:
-    """Return all kernels and the tasks that are no kernels, with their numbers."""
+    """Return the kernels, and the tasks that are not kernels, with their slice numbers."""
     kernels, tasks = slices.tables["kernels"], slices.tables["tasks"]
     if not len(tasks):
         return (kernels,), slices.of_table("kernels")
@@ -130,8 +130,8 @@ def _device_slices(slices: Slices) -> tuple[tuple[pd.DataFrame, ...], Int64]:
 
 
 def _task_keys(frame: pd.DataFrame) -> npt.NDArray[np.uint64]:
-    # A mixed 64-bit key instead of a join of five columns: ten times faster for a million tasks. Two different
-    # tasks of one key, about one run in ten million of that size, would cost one bar of the picture.
+    # A mixed 64-bit key instead of a join on five columns: ten times faster for a million tasks. A collision of two
+    # tasks, about one run in ten million of that size, costs one bar of the picture.
     key = np.zeros(len(frame), np.uint64)
     ranked = ("rank",) if "rank" in frame else ()
     for name in (*ranked, "device_id", "stream_id", "task_id", "batch_id", "start_ns"):
@@ -141,7 +141,7 @@ def _task_keys(frame: pd.DataFrame) -> npt.NDArray[np.uint64]:
 
 
 def whole_numbers(column: pd.Series) -> Int64:
-    """Return an integer column; -1 for absent values."""
+    """Return an integer column as int64; -1 for absent values."""
     values: Int64 = (
         column.array.to_numpy(np.int64, na_value=-1) if column.dtype == "Int64" else column.to_numpy(np.int64)
     )
@@ -149,12 +149,12 @@ def whole_numbers(column: pd.Series) -> Int64:
 
 
 def _busy(overlap: pd.DataFrame) -> Bools:
-    """Return the rows that share device time without overlap; free time is not drawn."""
+    """Return the rows of computing and exposed communication, which do not overlap; free time is not drawn."""
     return overlap["kind"].isin(["computing", "communication_not_overlapped"]).to_numpy()
 
 
-_MOST_NAMED = 12  # values of one column that get layers of their own: levels, groups, planes
-_PYTHON_LANES = 32  # frameworks call as deep as this
+_MOST_NAMED = 12  # values of a column that get their own layer: levels, groups, planes
+_PYTHON_LANES = 32  # frameworks nest their calls this deep
 _LEVELS = ("acl", "model", "node", "communication", "runtime")
 _QUEUES = ("enqueue", "dequeue")
 
@@ -171,7 +171,7 @@ _ORDER = ("Steps", "Marks", "Device", "Overlap", "Communication", "Python", "Ope
 
 
 def groups(slices: Slices) -> list[Group]:
-    """Return the groups of a run, from top to bottom: the device before the host."""
+    """Return the groups of a run from top to bottom: the device above the host."""
     table_of: Mapping[str, tuple[str, Callable[[Layer, Slices], list[Layer]]]] = {
         "steps": ("Steps", _whole),
         "marks": ("Marks", _whole),
@@ -229,7 +229,7 @@ def _planes(slices: Slices) -> list[Layer]:
 
 
 def _by_name(layer: Layer, names: pd.Series, title: str) -> list[Layer]:
-    """Divide a layer by a column of names, with a layer for each of the most frequent."""
+    """Divide a layer by a column of names: one layer for each of the most frequent names."""
     counts = names.value_counts()
     common = [name for name in counts.index[:_MOST_NAMED] if counts[name]]
     if len(common) < 2:

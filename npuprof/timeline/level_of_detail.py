@@ -1,7 +1,7 @@
-"""Level of detail: any window of a timeline of millions of slices, in a bounded number of bars and a few milliseconds.
+"""Level of detail: any window of a timeline of millions of slices as a bounded number of bars, in milliseconds.
 
-The slices of a lane are in the order of time and do not overlap. Number and time of the slices of a bar are differences
-of running sums, and the longest comes from block maxima. A build takes a sort; a window costs as much as it shows.
+The slices of a lane are ordered by time and do not overlap. A bar's number of slices and busy time are differences of
+running sums; its longest slice comes from block maxima. Building takes a sort; a query costs what its window shows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BLOCK = 16
 
 
 class Maxima:
-    """Maxima of blocks of 16 values, of blocks of 16 blocks, and so on: a 15th more memory than the values."""
+    """Maxima of blocks of 16 values, of blocks of 16 blocks, and so on; takes a 15th more memory than the values."""
 
     def __init__(self, values: Int64) -> None:
         self._levels = [values]
@@ -30,10 +30,10 @@ class Maxima:
             self._levels.append(np.maximum.reduceat(below, np.arange(0, len(below), _BLOCK)))
 
     def at_least(self, least: int, first: Int64, last: Int64) -> Int64:
-        """Return the ascending positions of all values of at least `least` in intervals.
+        """Return the ascending positions of all values of at least `least` in the given intervals.
 
-        The intervals from `first` to before `last` are ascending, non-empty and disjoint. The cost grows with the
-        number of positions, not with the length of the intervals.
+        The intervals, from `first` to before `last`, are ascending, non-empty and disjoint. The cost grows with the
+        number of results, not with the length of the intervals.
         """
         top = len(self._levels) - 1
         blocks = np.arange(len(self._levels[top]))
@@ -50,62 +50,62 @@ class Maxima:
         return blocks
 
     def greatest(self, first: Int64, last: Int64) -> Int64:
-        """Return the position of the maximum of each interval; intervals are non-empty and may overlap."""
+        """Return the position of each interval's maximum; intervals are non-empty and may overlap."""
         best = self._levels[0][first]
         place, height = first.copy(), np.zeros(len(first), np.int64)
         low, high = first, last
         for level, values in enumerate(self._levels):
-            if not (open_ := low < high).any():
+            if not (pending := low < high).any():
                 break
             top = level == len(self._levels) - 1
-            # What does not fill a block is looked at here, whole blocks a level higher.
+            # The ragged ends of an interval are searched at this level, whole blocks one level higher.
             inner_low = high if top else np.minimum(-(-low // _BLOCK) * _BLOCK, high)
             inner_high = high if top else np.maximum(high // _BLOCK * _BLOCK, inner_low)
             for begin, end in ((low, inner_low), (inner_high, high)):
-                rows = np.flatnonzero(open_ & (begin < end))
-                at, values_found = _widest(values, begin[rows], end[rows])
-                more = values_found > best[rows]
+                rows = np.flatnonzero(pending & (begin < end))
+                at, maxima = _block_maxima(values, begin[rows], end[rows])
+                more = maxima > best[rows]
                 rows = rows[more]
-                best[rows], place[rows], height[rows] = values_found[more], at[more], level
+                best[rows], place[rows], height[rows] = maxima[more], at[more], level
             low, high = inner_low // _BLOCK, inner_high // _BLOCK
         return self._descended(place, height)
 
     def _descended(self, place: Int64, height: Int64) -> Int64:
-        """Turn blocks into the positions of their maxima."""
+        """Replace block numbers by the positions of the blocks' maxima."""
         for level in range(len(self._levels) - 1, 0, -1):
             rows = np.flatnonzero(height == level)
             begin = place[rows] * _BLOCK
             end = np.minimum(begin + _BLOCK, len(self._levels[level - 1]))
-            place[rows], _ = _widest(self._levels[level - 1], begin, end)
+            place[rows], _ = _block_maxima(self._levels[level - 1], begin, end)
             height[rows] = level - 1
         return place
 
 
-def _widest(values: Int64, begin: Int64, end: Int64) -> tuple[Int64, Int64]:
-    """Return position and value of the maximum of at most 16 values for each row."""
+def _block_maxima(values: Int64, begin: Int64, end: Int64) -> tuple[Int64, Int64]:
+    """Return position and value of each row's maximum, over at most 16 values."""
     if not len(begin):
         return begin, begin
     places = np.minimum(begin[:, None] + np.arange(_BLOCK), end[:, None] - 1)
-    looked_at = values[places]
-    column = looked_at.argmax(axis=1)
+    candidates = values[places]
+    column = candidates.argmax(axis=1)
     rows = np.arange(len(begin))
-    return places[rows, column], looked_at[rows, column]
+    return places[rows, column], candidates[rows, column]
 
 
 MOST_BARS = 2000
-"""Maximum number of bars of a window: more make it slow without more information."""
+"""Maximum number of bars of a window; more bars make it slow and show nothing new."""
 
 _GAP = 0.45  # between two layers, in lanes
-_LAST_SHIFT = 62  # stretches of 2**62 ns, 146 years: whatever is left is one bar a side of the epoch
+_LAST_SHIFT = 62  # intervals of 2**62 ns, 146 years: all slices are then at most one bar on either side of the epoch
 
 
 class WindowIndex:
-    """All slices of a run on their lanes, built once and queried by window.
+    """All slices of a run on their lanes: built once, queried by window.
 
     Attributes
     ----------
     lanes
-        All lanes with their places; ``lane.layer`` is an index of the layers.
+        All lanes with their places; ``lane.layer`` is the index of the layer.
     slices
         Total number of slices.
     """
@@ -121,7 +121,7 @@ class WindowIndex:
                 parts.append(replace(bars, lane=bars.lane + len(self.lanes) - height))
                 place += height
             place += _GAP
-        # Lane by lane in one array each; where a folded lane has slices that overlap, they are one element.
+        # One array over all lanes, lane by lane; overlapping slices of a folded lane are one element.
         elements = Bars.joined(parts)
         self._bounds = np.searchsorted(elements.lane, np.arange(len(self.lanes) + 1))
         self._start, self._end, self._slice = elements.start_ns, elements.end_ns, elements.row
@@ -133,14 +133,14 @@ class WindowIndex:
 
     @cached_property
     def span(self) -> tuple[int, int] | None:
-        """The first start and the last end, epoch nanoseconds; None without slices."""
+        """The first start and the last end, in epoch nanoseconds; None without slices."""
         if not len(self._start):
             return None
         return int(self._start.min()), int(self._end.max())
 
     @property
     def height(self) -> float:
-        """The bottom of the last lane."""
+        """The bottom of the last lane, in lanes."""
         return self.lanes[-1].place + 1 if self.lanes else 0.0
 
     def within(
@@ -152,19 +152,19 @@ class WindowIndex:
         most: int = MOST_BARS,
         shown: npt.NDArray[np.bool_] | None = None,
     ) -> Bars:
-        """Return the bars of a window, by lane and start; their ``row`` is the number of the longest slice.
+        """Return the bars of a window, by lane and start; ``row`` is the number of a bar's longest slice.
 
-        A slice that is long for the window has a bar. Shorter adjacent slices share a bar for each interval of time;
-        intervals have lengths of powers of two and fixed positions, so bars do not change as the window moves.
+        A slice that is long enough to see has its own bar. Shorter adjacent slices share one bar per interval of time;
+        intervals have fixed positions and lengths that are powers of two, so bars stay the same as the window moves.
 
         Parameters
         ----------
         start_ns, end_ns
-            Epoch nanoseconds, both included: every slice that touches the window is in exactly one bar.
+            Window in epoch nanoseconds, both included: every slice that touches it is in exactly one bar.
         pixels
-            Width of the picture: narrower slices share bars; with None, only slices beyond `most`.
+            Width of the picture: slices narrower than a pixel share bars; None shares only what exceeds `most`.
         most, shown
-            Maximum number of bars, at least that of lanes; and the lanes to include, by default all.
+            Maximum number of bars, at least the number of lanes; and the lanes to include, by default all.
 
         Raises
         ------
@@ -184,7 +184,7 @@ class WindowIndex:
         if fit and pixels is None:
             cuts = np.concatenate([np.arange(low, high) for low, high in zip(first, last, strict=True)])
             return self._bars(cuts, cuts + 1)
-        coarse = 4 * most if pixels is None else min(pixels, max(16, 4 * most // len(first)))  # few more than can fit
+        coarse = 4 * most if pixels is None else min(pixels, max(16, 4 * most // len(first)))  # few more bars than fit
         finest = max((end_ns - start_ns) // (pixels if fit and pixels is not None else coarse), 1).bit_length() - 1
         for shift in range(min(finest, _LAST_SHIFT), _LAST_SHIFT + 1):
             cuts = self._cuts(first, last, start_ns, end_ns, shift)
@@ -194,25 +194,25 @@ class WindowIndex:
         return self._bars(cuts, np.minimum(np.append(cuts[1:], len(self._start)), lane_end))
 
     def elements_within(self, start_ns: int, end_ns: int, shown: npt.NDArray[np.bool_] | None = None) -> int:
-        """Return how many bars there would be with none shared; `shown` are the lanes to include."""
+        """Return the number of bars of a window if none were shared; `shown` marks the lanes to include."""
         first, last = self._touching(start_ns, end_ns)
         lengths = np.maximum(last - first, 0)
         return int(lengths.sum() if shown is None else lengths[shown].sum())
 
     def held(self, bars: Bars, elements: Int64) -> Int64:
-        """Return for each bar of a window the number of elements in it; the elements are ascending."""
+        """Return the number of the given ascending elements in each bar of a window."""
         first, last = np.empty(len(bars), np.int64), np.empty(len(bars), np.int64)
         for lane in np.unique(bars.lane).tolist():
             low, high = int(self._bounds[lane]), int(self._bounds[lane + 1])
             some = np.flatnonzero(bars.lane == lane)
             first[some] = low + np.searchsorted(self._start[low:high], bars.start_ns[some], side="left")
-            # Up to where the next bar begins: what lasts no time may end where that one starts.
+            # Up to the start of the next bar: an empty slice may end where the next bar starts.
             last[some[:-1]] = first[some[1:]]
             last[some[-1:]] = low + np.searchsorted(self._end[low:high], bars.end_ns[some[-1:]], side="right")
         return np.searchsorted(elements, last) - np.searchsorted(elements, first)
 
     def elements_of(self, slices: Int64) -> Int64:
-        """Return the ascending elements of slices, without slices that are folded in others."""
+        """Return the ascending elements of slices; slices folded into another slice's element are left out."""
         places = self._places[slices[slices < len(self._places)]]
         return np.unique(places[places >= 0])
 
@@ -221,15 +221,15 @@ class WindowIndex:
         return int(np.searchsorted(self._bounds, element, side="right")) - 1
 
     def element_of(self, slice_number: int) -> int:
-        """Return the element of a slice, drawn as itself or as the longest of a folded bar; -1 for others."""
+        """Return the element of which a slice is the only or the longest one; -1 if there is none."""
         return int(self._places[slice_number]) if 0 <= slice_number < len(self._places) else -1
 
     def slice_at(self, element: int) -> int:
-        """Return the number of an element's slice, or of the longest in it."""
+        """Return the slice of an element; of a folded element, the longest one."""
         return int(self._slice[element])
 
     def holding(self, lanes: Sequence[int], start_ns: int, end_ns: int) -> int:
-        """Return the element of the lanes that covers an interval; -1 without one."""
+        """Return the element on the given lanes that covers an interval; -1 if none does."""
         for lane in lanes:
             low, high = int(self._bounds[lane]), int(self._bounds[lane + 1])
             at = low + int(np.searchsorted(self._start[low:high], start_ns, side="right")) - 1
@@ -238,7 +238,7 @@ class WindowIndex:
         return -1
 
     def beside(self, element: int, step: int) -> int:
-        """Return the previous (-1) or next (+1) element of the lane; at its end the same element."""
+        """Return the previous (-1) or next (+1) element of the lane; at the end of the lane, the element itself."""
         lane = self.lane_of(element)
         low, high = int(self._bounds[lane]), int(self._bounds[lane + 1])
         return min(max(element + step, low), high - 1)
@@ -258,7 +258,7 @@ class WindowIndex:
         return first, last
 
     def _cuts(self, first: Int64, last: Int64, start_ns: int, end_ns: int, shift: int) -> Int64:
-        """Return where bars begin for intervals of 2**shift ns."""
+        """Return the elements at which bars begin, for intervals of 2**shift ns."""
         edges = np.arange((start_ns >> shift) + 1, (end_ns >> shift) + 1) << shift
         parts = [first]
         for low, high in zip(first.tolist(), last.tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""What the devices did over a whole run, in as many equal columns as a strip has pixels."""
+"""Device activity over the whole run, in as many equal columns as the overview strip has pixels."""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ from npuprof.analysis.intervals import within
 from npuprof.arrays import Int64
 
 OVERVIEW_PARTS = ("computing", "waiting", "moving", "communication", "copy")
-"""What is shown; the rest of the time the device was idle."""
+"""The parts shown; in the rest of the time the device was idle."""
 
 
 @dataclass(frozen=True)
 class Overview:
-    """Shares of device time.
+    """Shares of device time by part and column.
 
     Attributes
     ----------
     shares
-        A row for each of :data:`OVERVIEW_PARTS`, a column for each stretch of the run: parts of 1, the average of the
-        devices.
+        Fractions of 1, averaged over the devices: a row for each of :data:`OVERVIEW_PARTS`, a column for each interval.
     devices
         The number of devices with tasks.
     """
@@ -35,7 +34,7 @@ class Overview:
 
 
 def overview(tables: Mapping[str, pd.DataFrame], start_ns: int, end_ns: int, columns: int) -> Overview:
-    """Return what the devices did in each of that many equal stretches of a run."""
+    """Return the device activity in `columns` equal intervals of a run."""
     edges = _edges(start_ns, end_ns, columns)
     devices = devices_of(tables)
     sums = np.zeros((len(OVERVIEW_PARTS), columns), np.int64)
@@ -47,5 +46,5 @@ def overview(tables: Mapping[str, pd.DataFrame], start_ns: int, end_ns: int, col
 
 
 def _edges(start_ns: int, end_ns: int, columns: int) -> Int64:
-    """Return the bounds of the stretches; whole numbers, so that no nanosecond is in two."""
+    """Return the bounds of the intervals; integers, so that no nanosecond counts twice."""
     return np.array([start_ns + (end_ns - start_ns) * at // columns for at in range(columns + 1)], np.int64)

@@ -1,4 +1,4 @@
-"""The summary of a range of time: its slices by name and by lane, and what the devices did in it."""
+"""The summary of a time range: slices by name and by lane, and device activity."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _P95 = 95
 
 @dataclass(frozen=True)
 class Sums:
-    """Slices of one name or lane in a range; each counts with the time that it has within the range.
+    """Slices of one name or lane in a range; only the time within the range counts.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class Sums:
     count
         Number of slices that touch the range.
     sum_ns, p95_ns, max_ns
-        Their sum, the least duration that 95 of 100 slices do not exceed, and the longest.
+        Sum, 95th percentile (nearest rank) and maximum of their times.
     """
 
     where: str
@@ -49,7 +49,7 @@ class Sums:
 
 @dataclass(frozen=True)
 class Part:
-    """Time of the devices in a range, of one part and cause (:data:`npuprof.analysis.accounting.PARTS`)."""
+    """Device time in a range by part and cause (:data:`npuprof.analysis.accounting.PARTS`)."""
 
     part: str
     cause: str
@@ -63,15 +63,15 @@ class RangeSummary:
     Attributes
     ----------
     by_name
-        The names table by table, those of the device first, with the greatest sum first.
+        One row per name, device tables first, and greatest sum first within a table.
     by_lane
-        All lanes with slices in the range, from top to bottom.
+        One row per lane with slices in the range, from top to bottom.
     parts
-        What the devices did, and why not; only of the time that steps cover.
+        What the devices did, and why they were idle; only in the time that steps cover.
     names_left
         Number of names that `by_name` leaves out.
     code
-        Lines of Python that make the rows of `by_name` of one table from a run.
+        Python code that computes the rows of `by_name` of one table from a run.
     """
 
     start_ns: int
@@ -98,7 +98,7 @@ def summary(tables: Mapping[str, pd.DataFrame], groups: Sequence[Group], start_n
 
 
 def frame_code(start_ns: int, end_ns: int, table: str) -> str:
-    """Return the lines of Python that sum up a table by name within a range."""
+    """Return Python code that sums up a table by name within a range."""
     return (
         f"start, end = {start_ns}, {end_ns}  # ns since the epoch\n"
         f"rows = run.{table}\n"
@@ -146,14 +146,14 @@ def _parts(tables: Mapping[str, pd.DataFrame], start_ns: int, end_ns: int) -> li
 
 
 def _clipped(frame: pd.DataFrame, start_ns: int, end_ns: int) -> tuple[Int64, Int64]:
-    """Return the rows with time in the range, and how much each has."""
+    """Return the rows that overlap the range, and the overlap of each in nanoseconds."""
     start, duration = frame["start_ns"].to_numpy(np.int64), frame["duration_ns"].to_numpy(np.int64)
     rows = np.flatnonzero((start < end_ns) & (start + duration > start_ns))
     return rows, np.minimum(start[rows] + duration[rows], end_ns) - np.maximum(start[rows], start_ns)
 
 
 def _grouped(codes: Int64, times: Int64) -> Iterator[tuple[int, tuple[int, int, int, int]]]:
-    """Yield for each code the count, sum, 95th percentile and maximum of its times."""
+    """Yield each code with the count, sum, 95th percentile and maximum of its times."""
     if not len(codes):
         return
     order = np.lexsort((times, codes))

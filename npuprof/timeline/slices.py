@@ -18,13 +18,13 @@ from npuprof.quantities import duration as duration_text
 from npuprof.quantities import share as share_text
 from npuprof.quantities import size as size_text
 
-_Said = TypeVar("_Said")
+_Value = TypeVar("_Value")
 
 TABLES = (
     *("steps", "marks", "python", "operators", "api"),
     *("kernels", "tasks", "communication", "communication_tasks", "overlap"),
 )
-"""The tables with slices, in the order of their numbers."""
+"""The tables with slices, in the order of the slice numbers."""
 
 NAME_COLUMNS: Mapping[str, str] = {
     **{name: "name" for name in TABLES if name != "steps"},
@@ -32,7 +32,7 @@ NAME_COLUMNS: Mapping[str, str] = {
     "communication_tasks": "task_type",
     "overlap": "kind",
 }
-"""The column with the names of a table's slices; steps have numbers instead."""
+"""The column with the slice name of each table; steps are numbered instead."""
 
 ONE_FAMILY: Mapping[str, str] = {
     "steps": "step",
@@ -43,9 +43,9 @@ ONE_FAMILY: Mapping[str, str] = {
     "communication": "communication",
     "communication_tasks": "communication",
 }
-"""The colour family of tables whose slices have all the same."""
+"""The colour family of each table whose slices share one."""
 
-_STACK_FRAMES = 3  # of the stack in a hover text; the details have all of it
+_STACK_FRAMES = 3  # stack frames in a hover text; the details have the whole stack
 _MOST_RATIOS = 6
 _UNITS: Mapping[str, Callable[[int], str]] = {"_ns": duration_text, "_bytes": size_text}
 
@@ -64,26 +64,26 @@ class Slices:
         return int(self._bounds[-1])
 
     def of_table(self, name: str) -> Int64:
-        """Return the numbers of a table's rows."""
+        """Return the slice numbers of a table's rows."""
         return np.arange(self.first[name], self.first[name] + len(self.tables[name]))
 
     def row(self, number: int) -> tuple[str, int]:
-        """Return the table and the row of a slice."""
+        """Return the table and row of a slice."""
         table = TABLES[int(np.searchsorted(self._bounds, number, side="right")) - 1]
         return table, number - self.first[table]
 
     def span(self, number: int) -> tuple[int, int]:
-        """Return a slice's start and end, epoch nanoseconds."""
+        """Return the start and end of a slice, epoch nanoseconds."""
         table, row = self.row(number)
         start = int(self.tables[table]["start_ns"].to_numpy(np.int64)[row])
         return start, start + int(self.tables[table]["duration_ns"].to_numpy(np.int64)[row])
 
     def name(self, number: int) -> str:
-        """Return one slice's name; not escaped."""
+        """Return the name of a slice; not escaped."""
         return self.names(np.array([number]))[0]
 
     def names(self, numbers: Int64) -> list[str]:
-        """Return the recorded names of slices, empty for absent ones; not escaped."""
+        """Return the recorded names of slices, empty if absent; not escaped."""
         return self._each(numbers, _names)
 
     def families(self, numbers: Int64) -> list[str]:
@@ -91,33 +91,33 @@ class Slices:
         return self._each(numbers, _families)
 
     def facts(self, numbers: Int64) -> list[list[str]]:
-        """Return detail lines of each slice: shapes, stack, use of the units; not escaped."""
+        """Return detail lines for each slice: shapes, stack, use of compute units; not escaped."""
         return self._each(numbers, _facts)
 
     def details(self, number: int) -> list[tuple[str, str]]:
-        """Return all columns of a slice with their values as text; not escaped."""
+        """Return the present columns of a slice with their values as text; not escaped."""
         table, row = self.row(number)
         values = self.tables[table].iloc[row]
         facts = [(str(column), _text(str(column), value)) for column, value in values.items() if not _absent(value)]
         return [("table", f"{table}, row {row:,}"), *facts]
 
     def by_table(self, numbers: Int64) -> Iterator[tuple[str, Int64, Int64]]:
-        """Yield for each table its name, the positions of its slices in `numbers`, and their rows in the table."""
+        """Yield each table's name, the positions of its slices in `numbers`, and their rows in the table."""
         table_of = np.searchsorted(self._bounds, numbers, side="right") - 1
         for code in np.unique(table_of).tolist():
             places = np.flatnonzero(table_of == code)
             yield TABLES[code], places, numbers[places] - self._bounds[code]
 
-    def _each(self, numbers: Int64, say: Callable[[str, pd.DataFrame], list[_Said]]) -> list[_Said]:
-        """Apply a function to the slices of each table; only their rows are read."""
-        by_row: dict[int, _Said] = {}
+    def _each(self, numbers: Int64, describe: Callable[[str, pd.DataFrame], list[_Value]]) -> list[_Value]:
+        """Apply a function to the slices of each table, reading only their rows."""
+        by_row: dict[int, _Value] = {}
         for table, places, rows in self.by_table(numbers):
-            by_row.update(zip(places.tolist(), say(table, self.tables[table].iloc[rows]), strict=True))
+            by_row.update(zip(places.tolist(), describe(table, self.tables[table].iloc[rows]), strict=True))
         return [by_row[at] for at in range(len(numbers))]
 
 
 def _strings(rows: pd.DataFrame, column: str) -> list[str]:
-    """Return a column as strings; an absent value is an empty one."""
+    """Return a column as strings; absent values are empty."""
     if column not in rows:
         return [""] * len(rows)
     return [value if isinstance(value, str) else "" for value in rows[column].to_numpy(object)]
@@ -155,7 +155,7 @@ def _facts(_table: str, rows: pd.DataFrame) -> list[list[str]]:
 
 
 def _units_used(columns: list[str], used: np.ndarray[Any, np.dtype[np.float64]]) -> list[str]:
-    """Return a line with the most used units of a kernel."""
+    """Return a line with the most used compute units of a kernel."""
     positive = [(part, column) for part, column in zip(used.tolist(), columns, strict=True) if part > 0]
     ranked = sorted(positive, key=lambda pair: -pair[0])
     words = [f"{column.removesuffix('_ratio').replace('_', ' ')} {100 * part:.0f} %" for part, column in ranked]
@@ -169,7 +169,7 @@ def _absent(value: Any) -> bool:
 def _text(column: str, value: Any) -> str:
     if column in ("start_ns", "device_start_ns"):
         return moment(int(value))
-    unit = next((say for end, say in _UNITS.items() if column.endswith(end)), None)
+    unit = next((describe for end, describe in _UNITS.items() if column.endswith(end)), None)
     if unit is not None and isinstance(value, int | np.integer):
         return unit(int(value))
     if column.endswith("_ratio") and isinstance(value, float):
@@ -194,9 +194,9 @@ class Matches:
 
 
 def search(slices: Slices, text: str, *, regex: bool = False, hidden: Int64 | None = None) -> Matches:
-    """Return all slices with a name that contains a text, ignoring case, or matches a regular expression.
+    """Return the slices whose name contains a text, ignoring case, or matches a regular expression.
 
-    `hidden` are rows of ``tasks`` that are shown as kernels, and are not to match twice.
+    `hidden` are rows of ``tasks`` that the timeline shows as kernels; they do not match a second time.
 
     Raises
     ------
@@ -225,6 +225,6 @@ def _matching(names: pd.Series, text: str, *, regex: bool) -> npt.NDArray[np.boo
         if regex
         else [isinstance(name, str) and folded in name.upper() for name in distinct]
     )
-    of_code = np.array([*matches, False], bool)  # the last one is for the code -1, an absent name
+    of_code = np.array([*matches, False], bool)  # the last one is for code -1, an absent name
     matching: npt.NDArray[np.bool_] = of_code[names.cat.codes.to_numpy()]
     return matching

@@ -1,4 +1,4 @@
-"""The state of a timeline view: window, selection, matches; a widget only displays it."""
+"""The state of a timeline view: window, selection and matches; widgets only display it."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from npuprof.timeline.range_summary import RangeSummary, summary
 from npuprof.timeline.slices import Matches, Slices, search
 
 _LEAST_NS = 20
-_AROUND = 2.0  # how much of a window a slice that is looked at leaves free, in parts of the slice
-_TOO_SHORT = 100  # a slice shorter than this part of the window cannot be seen
-_ROOM = 20  # the window around one that could not, in parts of the slice
-_NEAR = 20  # what is shown around a moment that is pointed at, as a part of the run
+_MARGIN = 2.0  # margin around a slice that is zoomed to, as a multiple of its duration
+_TOO_SHORT = 100  # a slice shorter than this fraction (1/100) of the window is too narrow to see
+_ZOOM_OUT = 20  # width of the window around a slice that was too narrow, as a multiple of its duration
+_NEAR = 20  # the window around the cursor is at most this fraction (1/20) of the run
 _MOST_COLUMNS = 24_000
 _OVERVIEW_COLUMNS = 1000
 
 
 @dataclass(frozen=True)
 class Row:
-    """A lane: its number, and its title, which is empty below the first lane of a track; not escaped."""
+    """A lane: its number and title, not escaped; the title is empty below the first lane of a track."""
 
     lane: int
     title: str
@@ -42,16 +42,16 @@ class Row:
 
 @dataclass(frozen=True)
 class Answer:
-    """What there is in a window.
+    """The bars of a window.
 
     Attributes
     ----------
     start_ns, end_ns
         The window, epoch nanoseconds.
     columns
-        Its bars.
+        The bars.
     exact
-        Whether each bar is a slice, or as little as is ever drawn: a narrower window shows no more.
+        Whether no bars are shared, so that a narrower window shows no more.
     """
 
     start_ns: int
@@ -68,15 +68,15 @@ class Timeline(Observable):
     groups
         The groups of lanes.
     rows
-        For each group its lanes.
+        The lanes of each group.
     lines
-        The counter tracks below them, then the sums of those that are alike.
+        The counter tracks, below the groups, then the sums of counters of the same kind.
     labels
         The names of slices as numbers.
     whole
         From the first slice or sample to the last, epoch nanoseconds.
     origin
-        The moment that times are shown relative to: the first slice, as in all figures; else the first sample.
+        The time that all times are shown relative to: the first slice, as in all figures, or else the first sample.
     window
         The visible range.
     selected
@@ -129,12 +129,12 @@ class Timeline(Observable):
         """Whether there is neither a slice nor a counter."""
         return not self._index.lanes and not self.lines
 
-    # What there is to see
+    # Content of windows
 
     def answer(
         self, start_ns: int, end_ns: int, pixels: int, lanes: Sequence[int] | None = None, most: int = _MOST_COLUMNS
     ) -> Answer:
-        """Return the bars of a window that is drawn that many pixels wide, at most `most`; on all lanes, or on some."""
+        """Return the bars of a window drawn `pixels` wide, at most `most`, on the given lanes or on all."""
         shown = None
         if lanes is not None:
             shown = np.zeros(len(self._index.lanes), bool)
@@ -146,11 +146,11 @@ class Timeline(Observable):
         return Answer(start_ns, end_ns, columns(bars, self.labels, self.origin, lit), exact)
 
     def overview(self, start_ns: int, end_ns: int) -> Overview:
-        """Return what the devices did in a window."""
+        """Return the device activity in a window."""
         return overview(self.tables, start_ns, end_ns, _OVERVIEW_COLUMNS)
 
     def summary(self, start_ns: int, end_ns: int) -> RangeSummary:
-        """Return what is in a range: by name, by lane, and what the devices did."""
+        """Return the summary of a range: slices by name and by lane, and device activity."""
         return summary(self.tables, self.groups, start_ns, end_ns)
 
     def arrows(self) -> Arrows:
@@ -162,14 +162,14 @@ class Timeline(Observable):
         return self._related[1]
 
     def lane_of(self, number: int) -> int | None:
-        """Return the lane of a slice; None for one that is not drawn."""
+        """Return the lane of a slice; None if it is not drawn."""
         element = self._element(number)
         return self._index.lane_of(element) if element >= 0 else None
 
-    # What is looked at
+    # Window and marked range
 
     def show(self, start_ns: int, end_ns: int) -> None:
-        """Make a range visible, within the run and the limits of zoom."""
+        """Show a range; the window stays within the run and the limits of zoom."""
         low, high = min(start_ns, end_ns), max(start_ns, end_ns)
         span = self.whole[1] - self.whole[0]
         length = min(max(high - low, _LEAST_NS), span + span // 10)
@@ -180,22 +180,22 @@ class Timeline(Observable):
         self._notify()
 
     def show_all(self) -> None:
-        """Make the whole run visible."""
+        """Show the whole run."""
         self.show(*self.whole)
 
     def zoom_to_selection(self) -> None:
-        """Show the marked range, or the selected slice with a margin; else the whole run."""
+        """Zoom to the marked range, or to the selected slice with a margin, or else to the whole run."""
         if self.marked is not None:
             self.show(*self.marked)
         elif self.selected is not None:
             start, end = self.slices.span(self.selected)
-            around = max(round((end - start) * _AROUND / 2), _LEAST_NS)
-            self.show(start - around, end + around)
+            margin = max(round((end - start) * _MARGIN / 2), _LEAST_NS)
+            self.show(start - margin, end + margin)
         else:
             self.show_all()
 
     def point_at(self, moment_ns: int | None) -> None:
-        """Put the cursor at a moment, and bring it into the window, as near as a twentieth of the run."""
+        """Put the cursor at a time and show it, zoomed in to at most a twentieth of the run; None removes it."""
         self.cursor = moment_ns
         if moment_ns is None:
             self._notify()
@@ -209,14 +209,14 @@ class Timeline(Observable):
             self.show(moment_ns - length // 2, moment_ns + length - length // 2)
 
     def mark(self, start_ns: int, end_ns: int) -> None:
-        """Mark a range, for its summary."""
+        """Mark a range, for which the view shows the summary."""
         self.marked = min(start_ns, end_ns), max(start_ns, end_ns)
         self._notify()
 
-    # What is selected
+    # Selection
 
     def select(self, number: int | None) -> None:
-        """Select a slice, and bring it into the window; None clears the selection."""
+        """Select a slice and scroll to it; None clears the selection."""
         self.selected, self.marked = number, None
         if number is not None:
             start, end = self.slices.span(number)
@@ -228,13 +228,13 @@ class Timeline(Observable):
         self._notify()
 
     def reveal(self, number: int) -> None:
-        """Select a slice, and show it as long as it takes to be seen."""
+        """Select a slice and scroll to it, zooming in if it is too narrow to see."""
         self.selected, self.marked = number, None
         start, end = self.slices.span(number)
         low, high = self.window
         length = high - low
         if (end - start) * _TOO_SHORT < length:
-            length = max((end - start) * _ROOM, _LEAST_NS)
+            length = max((end - start) * _ZOOM_OUT, _LEAST_NS)
         if length == high - low and low <= start and end <= high:
             self._notify()
             return
@@ -242,7 +242,7 @@ class Timeline(Observable):
         self.show(middle - length // 2, middle + length - length // 2)
 
     def step(self, by: int) -> None:
-        """Select the previous (-1) or next (+1) slice of the selected one's lane."""
+        """Select the previous (-1) or next (+1) slice on the lane of the selected slice."""
         element = self._element(self.selected) if self.selected is not None else -1
         if element >= 0:
             self.select(self._index.slice_at(self._index.beside(element, by)))
@@ -258,18 +258,18 @@ class Timeline(Observable):
             self.select(effect)
 
     def jump(self, to: str) -> str:
-        """Select the longest kernel, the longest gap of the device, a slice of the same name, or a step.
+        """Jump to the longest kernel, the longest gap of a device, a slice of the same name, or a step.
 
         Parameters
         ----------
         to
-            ``kernel`` or ``gap``, the next shorter one if asked again; ``same`` or ``same before``; ``step`` or
+            ``kernel`` or ``gap``, when repeated the next shorter one; ``same`` or ``same before``; ``step`` or
             ``step before``.
 
         Returns
         -------
         str
-            What was not found, or an empty text.
+            Why there is nothing to jump to; empty after a jump.
         """
         if to == "kernel":
             if (number := self._jumps.kernel(self.selected)) is None:
@@ -278,7 +278,7 @@ class Timeline(Observable):
         elif to == "gap":
             if (gap := self._jumps.gap(self.marked)) is None:
                 return "the device has no gap between two of its tasks"
-            self._look_at(*gap)
+            self._zoom_to(*gap)
         elif to in ("step", "step before"):
             if (window := self._jumps.step(self.window, 1 if to == "step" else -1)) is None:
                 return "there is no further step"
@@ -291,26 +291,26 @@ class Timeline(Observable):
             self.reveal(number)
         return ""
 
-    def _look_at(self, start_ns: int, end_ns: int) -> None:
-        """Mark a range, and show it with a margin."""
+    def _zoom_to(self, start_ns: int, end_ns: int) -> None:
+        """Mark a range and zoom to it with a margin."""
         self.selected, self.marked = None, (start_ns, end_ns)
-        around = max((end_ns - start_ns) // 2, _LEAST_NS)
-        self.show(start_ns - around, end_ns + around)
+        margin = max((end_ns - start_ns) // 2, _LEAST_NS)
+        self.show(start_ns - margin, end_ns + margin)
 
     @cached_property
     def _jumps(self) -> Jumps:
         return Jumps(self.tables, self.slices)
 
     def clear(self) -> None:
-        """Clear selection, cursor and search."""
+        """Clear selection, marked range, cursor and search."""
         self.selected = self.marked = self.matches = self.cursor = None
         self._match = -1
         self._notify()
 
-    # What is searched for
+    # Search
 
     def search(self, text: str, *, regex: bool = False) -> int:
-        """Search slices by name, fade all others, and return the number of matches; an empty text ends the search.
+        """Search slices by name, fade all others and return the number of matches; an empty text clears the search.
 
         Raises
         ------
@@ -318,22 +318,22 @@ class Timeline(Observable):
             If the regular expression is invalid.
         """
         matches = search(self.slices, text, regex=regex, hidden=self._tasks_not_drawn) if text else None
-        self._light(matches)
+        self._set_matches(matches)
         return 0 if matches is None else len(matches)
 
     def light_up(self, table: str, rows: Int64, text: str) -> None:
-        """Highlight rows of a table as if `text` were a search for them."""
+        """Highlight rows of a table as the matches of a search for `text`."""
         frame = self.tables[table]
         rows = np.asarray(rows, np.int64)
         start = frame["start_ns"].to_numpy()[rows]
         order = np.argsort(start, kind="stable")
         total = int(frame["duration_ns"].to_numpy()[rows].sum())
-        self._light(Matches(text, rows[order] + self.slices.first[table], start[order], total))
+        self._set_matches(Matches(text, rows[order] + self.slices.first[table], start[order], total))
 
     def next_match(self, by: int = 1) -> int | None:
-        """Select the next (+1) or previous (-1) match; return its index, or None without matches.
+        """Select the next (+1) or previous (-1) match and return its index; None without matches.
 
-        The first match is the nearest after the selected slice or the window's start.
+        The search starts at the selected slice, or else at the start of the window.
         """
         if self.matches is None or not len(self.matches):
             return None
@@ -347,7 +347,7 @@ class Timeline(Observable):
         self.reveal(int(self.matches.slices[self._match]))
         return self._match
 
-    def _light(self, matches: Matches | None) -> None:
+    def _set_matches(self, matches: Matches | None) -> None:
         self.matches, self._match = matches, -1
         self._matched = self._index.elements_of(matches.slices) if matches is not None else np.zeros(0, np.int64)
         self._notify()
@@ -356,7 +356,7 @@ class Timeline(Observable):
         element = self._index.element_of(number)
         if element >= 0:
             return element
-        # It is folded with others: on the last lane of one of its layer's tracks.
+        # The slice is folded into another slice's element, on the last lane of one of the layer's tracks.
         layer = self._layer_of(number)
         if layer < 0:
             return -1

@@ -1,6 +1,6 @@
 """The timeline as a plain SVG without scripts, for viewers without plotly such as nbviewer.
 
-It refers to nothing outside itself; its colours are legible on white and on black.
+It refers to no other file; its colours are legible on white and on black.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from npuprof.timeline.view import Picture, picture
 LIMIT_BYTES = 100_000
 """Maximum size of the SVG."""
 
-# Bars, characters of a name, and whether bars have hover texts: from the finest down to what always fits.
+# Number of bars, length of names, and whether bars have hover texts: from the finest to the level that always fits.
 _DETAILS = ((400, 40, True), (250, 24, True), (200, 12, False))
 _WIDTH, _LEFT, _RIGHT, _TOP = 1000, 160, 12, 62
 _LANE = 16
-_CHARACTER = 5.6  # the width of one at 10 pixels, roughly
+_CHARACTER = 5.6  # approximate width of a character at 10 pixels
 _LONGEST_TITLE = 28
 _STEPS = (1, 2, 5, 10)
 _NO_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -34,7 +34,7 @@ _NO_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 @dataclass(frozen=True)
 class _Scale:
-    """Pixels of moments since the first; moments outside the window lie at its edge."""
+    """Maps times since the first to pixels, clipped at the window's edges."""
 
     first_ns: int
     span_ns: int
@@ -48,8 +48,8 @@ def timeline_svg(
 ) -> str:
     """Draw the timeline of a run as an SVG document.
 
-    Lanes and colours are those of :func:`npuprof.timeline.figure.timeline`; the SVG has at most :data:`LIMIT_BYTES` as
-    UTF-8, with fewer bars and shorter names for runs with long names. Slices outside the window are left out.
+    Lanes and colours are those of :func:`npuprof.timeline.figure.timeline`. The SVG has at most :data:`LIMIT_BYTES` as
+    UTF-8: runs with long names get fewer bars and shorter names. Slices outside the window are left out.
     """
     text = ""
     for bars, longest_name, hover in _DETAILS:
@@ -122,7 +122,7 @@ def _bar(
     x, y = scale.x(start_ns), _TOP + place * _LANE
     width = max(scale.x(start_ns + length_ns) - x, 0.6)
     faint = "" if opacity == 1 else f' opacity="{opacity:.2f}"'
-    text = re.sub(r"</?b>", "", hover).replace("<br>", ", ")  # this module's own markup: the rest was escaped before
+    text = re.sub(r"</?b>", "", hover).replace("<br>", ", ")  # markup of this module: the rest was escaped before
     title = f"<title>{text}</title>" if text else ""
     drawn = f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="14" fill="{colour}"{faint}>{title}</rect>'
     # An escape such as &lt; is one character on the screen.
@@ -135,7 +135,7 @@ def _bar(
 
 
 def _track(scale: _Scale, picture: Picture, at: int, title: str) -> str:
-    """Draw a counter track as a line of steps, with its greatest value."""
+    """Draw a counter track as a step line with its maximum."""
     top, times, places, _ = picture.track(at)
     corners = [
         (scale.x(time - scale.first_ns), _TOP + place * _LANE)

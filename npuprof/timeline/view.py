@@ -1,4 +1,4 @@
-"""Bars of a window as a figure draws them: places, colours, labels and hover texts."""
+"""Bars of a window as figures draw them: places, colours, labels and hover texts."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from npuprof.timeline.layers import layers
 from npuprof.timeline.level_of_detail import WindowIndex
 from npuprof.timeline.slices import Slices
 
-_ROOM_BYTES = 200_000
+_MOST_BYTES = 200_000
 _NAME_LENGTHS = (60, 32, 16, 6)
 _FACT_LENGTH = 90
 
 
 @dataclass(frozen=True)
 class Looks:
-    """Names, colour families, colours and opacity of bars; the name is that of the longest slice, not escaped."""
+    """Names (of the longest slice, not escaped), colour families, colours and opacity of bars."""
 
     names: list[str]
     families: list[str]
@@ -35,7 +35,7 @@ class Looks:
 
 
 def looks(bars: Bars, slices: Slices) -> Looks:
-    """Return names and colours of bars; their rows are numbers of `slices`."""
+    """Return names and colours of bars, whose rows are slice numbers."""
     names, families = slices.names(bars.row), slices.families(bars.row)
     pairs = list(zip(families, names, strict=True))
     shades = {pair: shade(*pair) for pair in set(pairs)}
@@ -53,9 +53,9 @@ def hover_texts(
     lengths: tuple[int, ...] = _NAME_LENGTHS,
     most_facts: int | None = None,
 ) -> list[str]:
-    """Return a text for each bar: name and time, and for the longest slices the facts for which there is room.
+    """Return a text for each bar: name and time, and as many facts on the longest slices as fit.
 
-    Names are cut to the first of `lengths` at which all texts fit; `most_facts` limits the facts of a slice.
+    Names are cut to the first of `lengths` at which all texts fit; `most_facts` limits the facts per slice.
     """
     for longest in lengths:
         labels = {name: label(name or None, longest) for name in set(names)}
@@ -65,15 +65,15 @@ def hover_texts(
         )
         rows = zip(map(labels.__getitem__, names), starts, ends, counts, busy, longest_ns, strict=True)
         texts = [_text(*row) for row in rows]
-        room = _ROOM_BYTES - sum(len(text.encode("utf-8", "surrogatepass")) + 3 for text in texts)
-        if room >= 0:
+        left = _MOST_BYTES - sum(len(text.encode("utf-8", "surrogatepass")) + 3 for text in texts)
+        if left >= 0:
             break
     single = np.flatnonzero(bars.count == 1)
     single = single[np.argsort(-bars.longest_ns[single], kind="stable")]
     for at, facts in zip(single.tolist(), slices.facts(bars.row[single]), strict=True):
         more = "".join(f"<br>{label(fact, min(_FACT_LENGTH, 2 * longest))}" for fact in facts[:most_facts])
-        room -= len(more.encode("utf-8", "surrogatepass"))
-        if room < 0:
+        left -= len(more.encode("utf-8", "surrogatepass"))
+        if left < 0:
             break
         texts[at] += more
     return texts
@@ -92,13 +92,13 @@ def _text(name: str, start_ns: int, end_ns: int, count: int, busy_ns: int, longe
 TRACK_HEIGHT = 2.0
 """Height of a counter track, in lanes."""
 
-_NAMED_BARS = 100  # only the widest carry their name: text is what makes a picture slow
-_FACTS = 1  # shapes; a saved notebook has no room for stacks
+_NAMED_BARS = 100  # only the widest bars show a name: text is what makes a picture slow
+_FACTS = 1  # facts per slice, which are shapes; a saved notebook has no room for stacks
 
 
 @dataclass(frozen=True)
 class Picture:
-    """Bars on lanes, and their window in epoch nanoseconds; bars may extend beyond it."""
+    """Bars on lanes and their window in epoch nanoseconds; bars may extend beyond the window."""
 
     lanes: list[Lane]
     bars: Bars
@@ -109,11 +109,11 @@ class Picture:
 
     @property
     def height(self) -> float:
-        """The bottom of the last track."""
+        """The bottom of the last track, in lanes."""
         return self.lanes[-1].place + 1 + TRACK_HEIGHT * len(self.tracks)
 
     def track(self, at: int) -> tuple[float, Int64, Float64, Float64]:
-        """Return the upper edge of a track, and in the window the times, positions and values at which it changes."""
+        """Return the upper edge of a counter track, and the times, positions and values of its samples in a window."""
         line = self.tracks[at]
         times, values = line.within(self.first_ns, self.last_ns)
         top = self.lanes[-1].place + 1 + TRACK_HEIGHT * at
@@ -122,21 +122,21 @@ class Picture:
 
     @property
     def places(self) -> list[float]:
-        """The position of each bar's lane."""
+        """The vertical position of each bar."""
         return [self.lanes[lane].place for lane in self.bars.lane.tolist()]
 
     @property
     def shared(self) -> tuple[int, int] | None:
-        """The number of slices and of bars; None if each slice has a bar."""
+        """The number of slices and of bars; None if each slice has its own bar."""
         count, bars = int(self.bars.count.sum()), len(self.bars)
         return None if count == bars else (count, bars)
 
     def looks(self) -> Looks:
-        """Return names and colours of the bars."""
+        """Return names, colours and opacity of the bars."""
         return looks(self.bars, self.slices)
 
     def labels(self, names: list[str], longest: int) -> list[str]:
-        """Return the escaped names of the widest bars of one slice, and an empty text for others."""
+        """Return the escaped name of each single-slice bar among the widest, and an empty text for the other bars."""
         length = np.where(self.bars.count == 1, self.bars.end_ns - self.bars.start_ns, -1)
         widest = np.argsort(-length, kind="stable")[:_NAMED_BARS]
         texts = [""] * len(names)

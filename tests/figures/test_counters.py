@@ -100,4 +100,4 @@ def test_a_run_without_counters_says_what_to_collect() -> None:
     assert not figure.data
     assert "collect with" in figure.layout.annotations[0].text
     other = plot_counters(factories.all_tables(counters=counters([("QoS", "a", "MB/s")])), Info(), counters=["HBM"])
-    assert "there are: QoS" in other.layout.annotations[0].text
+    assert "sampled counters: QoS" in other.layout.annotations[0].text

@@ -69,7 +69,7 @@ def test_the_peak_names_the_operators_that_were_alive() -> None:
     assert "aten::&lt;big&gt;: 4.00 MiB in 2" in told
     assert "before" not in told
     assert "after" not in told
-    assert "leaked, in sum" not in drawn(figure)
+    assert "leaked, total" not in drawn(figure)
 
 
 @pytest.mark.slow
@@ -87,7 +87,7 @@ def test_memory_that_grows_from_step_to_step_is_a_line() -> None:
             "device_id": np.zeros(4, np.int64),
         },
     )
-    assert list(drawn(plot_memory(run, Info()))["leaked, in sum"].y) == [1.0, 2.0, 3.0, 4.0]
+    assert list(drawn(plot_memory(run, Info()))["leaked, total"].y) == [1.0, 2.0, 3.0, 4.0]
 
 
 @pytest.mark.slow

@@ -44,7 +44,7 @@ def test_a_point_is_operations_a_second_over_operations_a_byte() -> None:
     assert point.x[0] == pytest.approx(flops / moved)
     assert point.y[0] == pytest.approx(flops / 100e-6)
     assert "from shapes" in point.hovertext[0]
-    assert "% of what computing allows" in point.hovertext[0]
+    assert "% of the compute roof" in point.hovertext[0]
 
 
 def test_the_roof_is_that_of_the_chip_with_its_source() -> None:

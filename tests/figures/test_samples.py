@@ -67,7 +67,7 @@ def test_memory_shows_reserved_but_unused_bytes_and_calls_gradients_of_one_step_
     idle = (own["reserved_bytes"] - own["allocated_bytes"]).max()
     assert max(lines["NPU 0 PTA, reserved − allocated"].y) == idle / 2**20
     (told,) = lines["NPU 0 PTA, peak"].hovertext
-    assert "blocks of this run alive then: " in told
+    assert "blocks of this run in use then: " in told
     assert "aten::" in told
 
 

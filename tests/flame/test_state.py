@@ -265,7 +265,7 @@ def test_hover_has_every_known_value_of_a_frame(small: FlameGraph) -> None:
     assert lines[2].endswith(" self")
     assert lines[3].startswith("device ")
     assert "% of host time" in lines[4]
-    assert lines[4].endswith("% of what is shown")
+    assert lines[4].endswith("% of the view")
 
 
 @pytest.mark.slow

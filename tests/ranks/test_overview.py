@@ -74,7 +74,7 @@ def test_waiting_of_a_step_is_that_of_the_collectives(runs: ProfileSet) -> None:
     ).abs().max() < 50  # nanoseconds: nothing hides communication here
     bars = {bar.name: np.array(bar.y, float) for bar in runs.plot_steps().data}
     assert bars["waiting for other ranks"].sum() == pytest.approx(sums.sum() / 1e6, rel=1e-6)
-    assert "waiting and moving by when the ranks came" in runs.plot_steps().layout.title.text
+    assert "waiting and moving from when the ranks came" in runs.plot_steps().layout.title.text
 
 
 def test_groups_are_told_by_their_ranks_where_no_file_says() -> None:
@@ -309,9 +309,9 @@ def test_the_state_of_a_moment_is_what_took_most_of_it() -> None:
     at = [round(time / 8 * moments) + 5 for time in (0, 1, 5, 7)]
     assert heat.z[0, at].tolist() == [0, 2, 3, 0]
     assert heat.z[1, at].tolist() == [1, 1, 3, 0]
-    (late,) = [trace for trace in figure.data if trace.name == "comes last"]
+    (late,) = [trace for trace in figure.data if trace.name == "arrives last"]
     assert (list(late.x), list(late.y)) == ([5.0], [1])
-    assert "rank 1 comes last" in late.hovertext[0]
+    assert "rank 1 arrives last" in late.hovertext[0]
 
 
 def test_ranks_without_steps_or_collectives_say_what_to_collect(tmp_path: Path) -> None:
