@@ -25,18 +25,18 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Line:
-    """A sampled counter.
+    """A counter's samples.
 
     Attributes
     ----------
     title, unit
-        What it counts, and of which device; and its unit.
+        The counter with its rank and device, and the unit of its values.
     time_ns, value
-        Ascending epoch nanoseconds, and finite values; a sample holds until the next.
+        Ascending epoch nanoseconds, and finite values; a value holds until the next sample.
     kind
-        What it counts: lines of one kind differ by device or instance, and can be overlaid or summed.
+        The counter without rank and device: lines of the same kind can be overlaid or summed.
     total
-        Whether it is the sum of the lines of its kind.
+        Whether the line is the sum of the lines of its kind.
     """
 
     title: str
@@ -116,7 +116,7 @@ def queue_lines(tables: Mapping[str, pd.DataFrame]) -> list[Line]:
 
 
 def totals(lines: Sequence[Line]) -> list[Line]:
-    """Return for each kind and unit with several lines their sum: from the first sample of any, 0 before its own."""
+    """Return the sum of lines of the same kind and unit; a line counts as 0 before its first sample."""
     alike: dict[tuple[str, str], list[Line]] = {}
     for line in lines:
         alike.setdefault((line.kind, line.unit), []).append(line)
