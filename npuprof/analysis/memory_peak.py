@@ -25,6 +25,7 @@ LEAK_STEPS = 3
 
 _BEFORE, _TEMPORARY, _OPTIMIZER, _BACKWARD, _FORWARD, _UNKNOWN = range(len(CATEGORIES))
 _COMPONENTS = ("PTA+GE", "PTA", "GE")  # the allocators that record single blocks, all of them first
+_OF_RUNTIME = "aclrtMalloc"
 _NEVER = np.iinfo(np.int64).max
 
 
@@ -135,7 +136,10 @@ def _owners(device: int, time_ns: int, peak: int, allocations: pd.DataFrame, sit
 
 
 def _operators_of(tables: Mapping[str, pd.DataFrame]) -> Int64:
-    """Return the operator that allocated each block: the innermost one of its name at that moment; -1 without one."""
+    """Return the operator that allocated each block: the innermost one of its name at that moment; -1 without one.
+
+    Where only the runtime allocated, it is the innermost one of any name, if all operators are on one thread.
+    """
     operators, allocations = tables["operators"], tables["allocations"]
     start = operators["start_ns"].to_numpy(np.int64)
     codes = operators["name"].cat.codes.to_numpy(np.int64)
@@ -143,6 +147,9 @@ def _operators_of(tables: Mapping[str, pd.DataFrame]) -> Int64:
     asked = [number.get(name, -1) for name in allocations["name"].cat.categories]
     names = np.array([*asked, -1], np.int64)[allocations["name"].cat.codes.to_numpy()]
     moments = allocations["allocated_ns"].to_numpy(np.int64, na_value=np.iinfo(np.int64).min)
+    if operators["thread_id"].nunique() == 1 and bool((allocations["name"] == _OF_RUNTIME).all()):
+        codes, names = np.zeros(len(codes), np.int64), np.zeros(len(names), np.int64)
+        moments = moments + 1  # it may allocate in the very nanosecond in which the operator begins
     nesting = Nesting.build(start, start + operators["duration_ns"].to_numpy(np.int64), codes)
     known = names >= 0
     rows = np.full(len(allocations), -1, np.int64)

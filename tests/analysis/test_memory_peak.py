@@ -59,6 +59,31 @@ def test_owners_have_the_line_the_operator_and_what_was_there_before() -> None:
     assert int(owners["size_bytes"].sum()) == 100
 
 
+def test_what_the_runtime_allocates_belongs_to_the_operator_of_the_only_thread() -> None:
+    operators = tables.build(
+        "operators",
+        {
+            "start_ns": np.array([100, 200]),
+            "duration_ns": np.array([100, 100]),
+            "name": ["np.matmul", "np.tanh"],
+            "thread_id": np.array([1, 1]),
+            "kind": ["op", "op"],
+            "stack": ["a.py(3): train", "a.py(4): train"],
+            "id": np.array([0, 1]),
+        },
+    )
+    run = factories.all_tables(
+        operators=operators, allocations=blocks(("aclrtMalloc", 4, 100, None), ("aclrtMalloc", 3, 200, None))
+    )
+    owners = memory_peak(run)
+    assert owners[["op", "line", "size_bytes"]].to_numpy().tolist() == [
+        ["np.matmul", "a.py:3", 4],
+        ["np.tanh", "a.py:4", 3],
+    ]
+    run["operators"] = operators.assign(thread_id=[1, 2])
+    assert set(memory_peak(run)["op"]) == {"aclrtMalloc"}
+
+
 @pytest.mark.slow
 @given(
     st.lists(st.tuples(st.integers(1, 1 << 40), st.integers(0, 50), st.integers(1, 50)), min_size=1, max_size=30),
