@@ -141,7 +141,7 @@ def _run(parsed: argparse.Namespace) -> int:
 
 
 def _doctor(parsed: argparse.Namespace) -> int:
-    from npuprof.machine.doctor import diagnose
+    from npuprof.machine.doctor import diagnose, next_step
 
     if parsed.verify:
         return _verify(parsed.output)
@@ -149,6 +149,8 @@ def _doctor(parsed: argparse.Namespace) -> int:
     width = max(len(finding.subject) for finding in findings)
     for finding in findings:
         _say(f"{finding.state:8}{finding.subject:{width + 2}}{finding.detail}")
+    step = next_step(findings)
+    _say(f"\nNext: {step.what}\n  {step.command}")
     return 1 if any(finding.state == "problem" for finding in findings) else 0
 
 

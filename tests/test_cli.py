@@ -77,7 +77,9 @@ def test_advise_is_a_gate_for_scripts(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_doctor_prints_a_line_for_each_thing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status = cli.main(["doctor", "--output", str(tmp_path)])
     lines = capsys.readouterr().out.splitlines()
-    assert {line.split()[0] for line in lines} <= {"ok", "absent", "problem"}
+    assert lines[-2].startswith("Next: ")
+    assert lines[-1].startswith("  ")
+    assert {line.split()[0] for line in lines[:-3]} <= {"ok", "absent", "problem"}
     assert any("simulator" in line for line in lines)
     assert status == int(any(line.startswith("problem") for line in lines))
 

@@ -6,10 +6,11 @@ import importlib.util
 import json
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import metadata
@@ -230,6 +231,62 @@ def diagnose(output: Path = DEFAULT_OUTPUT) -> list[Finding]:
     Front ends are imported in separate processes.
     """
     return [_packages(), _hardware(), *_front_ends(), _environment(), _directory(output), _disk(output), _cache()]
+
+
+@dataclass(frozen=True)
+class Step:
+    """What to do next, and the command that does it."""
+
+    what: str
+    command: str
+
+
+def next_step(findings: Sequence[Finding]) -> Step:
+    """Return the next step of a user of this machine: mend the first problem, install what is missing, or begin."""
+    states = {finding.subject: finding.state for finding in findings}
+    pip = f"{shlex.quote(sys.executable)} -m pip install"
+    for finding in findings:
+        if finding.state == "problem":
+            return Step(f"mend the {finding.subject} ({finding.detail})", _remedy(finding))
+    if lacking := [name for name in ("ipykernel", "jupyterlab") if not _version(name)]:
+        return Step(f"to see reports in a notebook, install {' and '.join(lacking)}", f"{pip} 'npuprof[lab]'")
+    if states.get("hardware") != "ok":
+        return Step("there is no NPU here: try it on the simulated one", "npuprof demo")
+    if not any(states.get(f"front end {name}") == "ok" for name in _NATIVE):
+        if torch := _version("torch"):
+            wanted = f"torch-npu=={torch.partition('+')[0]}.*"
+            return Step("torch is here without its adapter for the NPU: install that", f"{pip} '{wanted}'")
+        return Step("no front end reaches the NPU: let this shell know of CANN", f"source {_SET_ENV}")
+    return Step(
+        "profile a small known workload with each front end, and see that it is decoded", "npuprof doctor --verify"
+    )
+
+
+_NATIVE = ("acl", "torch_npu", "mindspore", "tensorflow", "msprof")
+_SET_ENV = "/usr/local/Ascend/ascend-toolkit/set_env.sh"
+
+
+def _remedy(finding: Finding) -> str:
+    """Return the command that mends a problem, or shows the whole of it."""
+    kind, _, name = finding.subject.partition("front end ")
+    if kind == "hardware" and "closed" in finding.detail:
+        return f'sudo usermod -aG "$(stat -c %G /dev/{finding.detail.partition(" ")[0].rstrip(",")})" "$USER"'
+    if kind == "hardware":
+        return "npu-smi info" if "the driver" in finding.detail else f"source {_SET_ENV}"
+    if kind == "environment":
+        return "unset PROFILING_MODE"
+    if kind:
+        return 'npuprof doctor --output "$HOME/npuprof-recordings"'
+    if name == "msprof":
+        return "msprof --help"
+    if "no NPU is seen" in finding.detail:
+        return "npu-smi info"
+    modules = [needed for needed in _of_name(name).modules if isinstance(needed, str)]
+    return f"{shlex.quote(sys.executable)} -c 'import {', '.join(modules)}'"
+
+
+def _of_name(name: str) -> FrontEnd:
+    return next(front_end for front_end in FRONT_ENDS if front_end.name == name)
 
 
 def _packages() -> Finding:
