@@ -36,6 +36,9 @@ class Info:
         Whether any of it comes from the embedded simulated NPU.
     emulated_ns
         Time of the computer that a simulated run does not count, because the NPU was emulated meanwhile.
+    overhead
+        What profiling took of this computer: ``start_ns`` and ``stop_ns`` of the collector, ``code_ns`` of the profiled
+        code between them, ``written_bytes``, and, if it was measured, ``repeat_ns`` of the same code unprofiled.
     chip
         The chip's name, such as ``Ascend 910B``.
     rank, devices
@@ -77,6 +80,7 @@ class Info:
     failed: str = ""
     reason: str = ""
     emulated_ns: int = 0
+    overhead: dict[str, int] = field(default_factory=dict)
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, encodable(value) if isinstance(value, str) else value)

@@ -66,6 +66,8 @@ class Recording:
         The change of the system clock during the run, in nanoseconds; negative for backward.
     emulated_ns
         Time of this computer that the clock of a simulated run leaves out, because the NPU was emulated meanwhile.
+    overhead
+        What profiling took, as in :class:`npuprof.info.Info`.
     steps
         ``[step, start_ns, end_ns]`` of every finished ``step()``.
     domains
@@ -95,6 +97,7 @@ class Recording:
     raw_clock_epoch_ns: int = 0
     clock_step_ns: int = 0
     emulated_ns: int = 0
+    overhead: dict[str, int] = field(default_factory=dict)
     steps: list[tuple[int, int, int]] = field(default_factory=list)
     domains: list[tuple[str, str, int]] = field(default_factory=list)
     metadata: dict[str, Any] = field(default_factory=dict)

@@ -22,6 +22,7 @@ from npuprof.exports.text import (
     key_figures,
     note_rows,
     origin,
+    overhead_text,
     shown_parts,
 )
 from npuprof.figures.colours import PARTS
@@ -234,6 +235,11 @@ def head_html(info: Info) -> str:
     )
     name = f'<span style="overflow-wrap:anywhere">{text(info.name, _LONGEST_LINE)}</span>' if info.name else ""
     known = text(" · ".join(origin(info)), _LONGEST_LINE)
+    cost = (
+        f'<div style="color:{FAINT_TEXT}">{text(said, _LONGEST_SENTENCE)}</div>'
+        if (said := overhead_text(info))
+        else ""
+    )
     failed = (
         f'<div style="border-left:3px solid {_SEVERITY["error"]};padding-left:8px;margin-top:4px;'
         f'overflow-wrap:anywhere">The profiled code raised {text(info.failed, _LONGEST_LINE)}</div>'
@@ -243,7 +249,7 @@ def head_html(info: Info) -> str:
     return (
         '<div style="display:flex;flex-wrap:wrap;gap:2px 10px;align-items:baseline;margin-top:4px">'
         f'<strong style="font-size:15px">npuprof</strong> {name} {badge}</div>'
-        f'<div style="color:{FAINT_TEXT};overflow-wrap:anywhere">{known}</div>{failed}'
+        f'<div style="color:{FAINT_TEXT};overflow-wrap:anywhere">{known}</div>{cost}{failed}'
     )
 
 

@@ -54,6 +54,26 @@ def origin(info: Info) -> list[str]:
     return [part for part in parts if part]
 
 
+def overhead_text(info: Info) -> str:
+    """Return what profiling cost this computer, in one sentence; empty if that was not measured."""
+    cost = info.overhead
+    if "start_ns" not in cost or "stop_ns" not in cost:
+        return ""
+    on = [f"level {info.options['level']}"] if "level" in info.options else []
+    on += [name for name in ("stacks", "memory", "shapes", "l2") if info.options.get(name) is True]
+    parts = [f"{duration(cost['start_ns'])} to start", f"{duration(cost['stop_ns'])} to stop"]
+    parts += [f"{size(cost['written_bytes'])} written"] if "written_bytes" in cost else []
+    sentence = f"Profiling ({', '.join(on)}) took {', '.join(parts)}."
+    code_ns, repeat_ns = cost.get("code_ns", 0), cost.get("repeat_ns", 0)
+    if repeat_ns <= 0 or code_ns <= 0:
+        return sentence
+    more = f"{share(code_ns - repeat_ns, repeat_ns)} more" if code_ns > repeat_ns else "no less"
+    return (
+        f"{sentence} The cell ran twice: {duration(code_ns)} profiled, then {duration(repeat_ns)} unprofiled, {more}; "
+        "what only a first run does, such as imports and compilation, is in the former alone."
+    )
+
+
 def key_figures(summary: Summary) -> list[tuple[str, str]]:
     """Return the figures of the run by name; unknown figures are dashes."""
     device = summary.devices[0] if len(summary.devices) == 1 else None
@@ -226,6 +246,7 @@ def _name(value: object) -> str:
 
 _LONGEST_CELL = 48
 _LONGEST_LINE = 300
+_LONGEST_SENTENCE = 500
 _MOST_NOTES = 20
 
 
@@ -239,6 +260,8 @@ def summary_text(summary: Summary, info: Info, notes: pd.DataFrame, advice: Advi
     lines = [printable(" · ".join(["npuprof", *([info.name] if info.name else []), *simulated]), _LONGEST_LINE)]
     if known := origin(info):
         lines.append(printable(" · ".join(known), _LONGEST_LINE))
+    if cost := overhead_text(info):
+        lines.append(printable(cost, _LONGEST_SENTENCE))
     if info.failed:
         lines.append(printable(f"The profiled code raised {info.failed}", _LONGEST_LINE))
     if advice.step_ns:

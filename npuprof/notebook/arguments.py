@@ -31,11 +31,14 @@ class Arguments:
         Whether to show the report at the end of the run.
     run_anyway
         Whether the cell runs unprofiled if the profiler cannot be started.
+    overhead
+        Whether the cell runs once more, unprofiled, to measure what profiling costs.
     """
 
     options: Options
     report: bool
     run_anyway: bool
+    overhead: bool = False
 
 
 def _argument(name: str, option: Option) -> argument:
@@ -63,6 +66,13 @@ _TABLE: tuple[argument, ...] = (
         help="Collect without showing the report.",
         dest="report",
         action="store_false",
+        default=argparse.SUPPRESS,
+    ),
+    argument(
+        "--overhead",
+        help="Run the cell a second time, unprofiled and without its output, and say in the report what profiling "
+        "cost. For cells that may run twice.",
+        action="store_true",
         default=argparse.SUPPRESS,
     ),
 )
@@ -106,8 +116,9 @@ def interpret(words: Mapping[str, Any]) -> Arguments:
     """
     chosen = dict(words)
     report, policy = chosen.pop("report", True), chosen.pop("if_unavailable", "error")
+    overhead = chosen.pop("overhead", False)
     try:
-        return Arguments(Options.from_dict(chosen), report, policy == "run")
+        return Arguments(Options.from_dict(chosen), report, policy == "run", overhead)
     except OptionsError as error:
         raise UsageError(str(error)) from None
 
@@ -127,7 +138,7 @@ def typed_options(line: str) -> dict[str, Any]:
         If an argument is not an option, or its value is not allowed.
     """
     words = parse(_options_only.parser, line)
-    if others := sorted({"report", "if_unavailable"} & words.keys()):
+    if others := sorted({"report", "if_unavailable", "overhead"} & words.keys()):
         raise UsageError(f"{', '.join(others)} of %%npuprof does not apply here: leave it out")
     return words
 

@@ -15,6 +15,7 @@ from npuprof.errors import SessionError
 from npuprof.options import Options
 
 if TYPE_CHECKING:
+    from npuprof.recording import Recording
     from npuprof.session.session import Session
 
 
@@ -42,6 +43,7 @@ class _Held:
     session: Session
     cell: Cell | None
     report: bool
+    repeat: Callable[[], int | None] | None
 
 
 @contextmanager
@@ -56,6 +58,13 @@ def kept_when_interrupted(place: Callable[[], object]) -> Iterator[None]:
         kept = place()
         shows = f": the run is kept, and npuprof.load({str(kept)!r}) shows it" if kept is not None else ""
         raise SessionError(f"interrupted{shows}") from None
+
+
+def _compare(recording: Recording, repeat_ns: int | None) -> None:
+    """Keep the time of an unprofiled repeat in a recording."""
+    if repeat_ns is not None:
+        recording.overhead["repeat_ns"] = repeat_ns
+        recording.write()
 
 
 def _make_session(options: Options, title: str) -> Session:
@@ -100,7 +109,15 @@ class Controller:
         """Whether a report is being made."""
         return self._shown is not None
 
-    def begin(self, options: Options, title: str, *, cell: Cell | None = None, report: bool = True) -> None:
+    def begin(
+        self,
+        options: Options,
+        title: str,
+        *,
+        cell: Cell | None = None,
+        report: bool = True,
+        repeat: Callable[[], int | None] | None = None,
+    ) -> None:
         """Start a run.
 
         Parameters
@@ -113,6 +130,9 @@ class Controller:
             The cell that stops the run at its end; None if :meth:`end` is called by hand.
         report
             Whether to show the report at the end.
+        repeat
+            Runs the same code unprofiled after the stop, unless it failed, and returns the nanoseconds that it took, or
+            None where it cannot.
 
         Raises
         ------
@@ -122,7 +142,10 @@ class Controller:
         with self._lock:
             session = self._make_session(options, title)
             session.code = cell.text if cell is not None else ""
-            before, self._held = self._held, _Held(session, cell, report)  # before the start: it may be interrupted
+            before, self._held = (
+                self._held,
+                _Held(session, cell, report, repeat),
+            )  # before the start: it may be interrupted
             try:
                 session.start()
             except BaseException:
@@ -159,6 +182,8 @@ class Controller:
                         return False  # another thread has ended it
                     held.session.stop(failed)
                     self._held = None
+                if held.repeat is not None and not failed:
+                    _compare(held.session.recording, held.repeat())
                 if held.report:
                     self._shown = held.session
                     (show or self._show)(held.session)

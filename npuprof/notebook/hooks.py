@@ -139,6 +139,13 @@ class CellTransformer:
         return [start, *lines[1:]]
 
 
+def without_first_line(text: str) -> str:
+    """Return the text of a cell with a blank line in place of ``%%npuprof``, so that its lines keep their numbers."""
+    lines = text.splitlines(keepends=True)
+    place = next((number for number, line in enumerate(lines) if _FIRST_LINE.match(line.strip())), None)
+    return text if place is None else "".join([*lines[:place], "\n", *lines[place + 1 :]])
+
+
 def start_line(arguments: str) -> str:
     """Return the Python line that starts the session of a cell."""
     words = f"{PRIVATE_WORD} {arguments}".rstrip()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 from IPython.core.error import UsageError
@@ -22,6 +23,7 @@ from npuprof.notebook.hooks import (
     failure_of,
     start_line,
 )
+from npuprof.notebook.repeats import run_again
 from npuprof.texts import plain_lines
 
 if TYPE_CHECKING:
@@ -134,7 +136,7 @@ class NpuprofMagics(Magics):
         if command == "start":
             cell = current_cell(self.shell)
             place = cell.title if cell is not None else cell_title(self.shell, numbered=False)
-            self._begin(interpret(words), f"%npuprof start in {place}")
+            self._begin(_without_repeat(interpret(words)), f"%npuprof start in {place}")
         else:
             {"stop": self._stop, "status": self._status, "last": self._last, "panel": self._panel}[command]()
         return None
@@ -147,8 +149,9 @@ class NpuprofMagics(Magics):
         self._begin(arguments, cell.title, cell)
 
     def _begin(self, arguments: Arguments, title: str, cell: Cell | None = None) -> None:
+        repeat = partial(run_again, self.shell, cell.text) if cell is not None and arguments.overhead else None
         try:
-            self.controller.begin(arguments.options, title, cell=cell, report=arguments.report)
+            self.controller.begin(arguments.options, title, cell=cell, report=arguments.report, repeat=repeat)
         except OptionsError as error:
             raise UsageError(str(error)) from None
         except (CollectorError, SessionBusyError) as error:
@@ -222,6 +225,12 @@ class NpuprofMagics(Magics):
             _report(opened)
         else:
             display(opened)
+
+
+def _without_repeat(arguments: Arguments) -> Arguments:
+    if arguments.overhead:
+        raise UsageError("--overhead runs a cell twice, so it goes with %%npuprof: leave it out")
+    return arguments
 
 
 def _report(run: Profile) -> None:

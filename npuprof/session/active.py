@@ -86,7 +86,7 @@ class ActiveRun(RecordedRun):
         self._pid = os.getpid()
         self._unstarted_stacks: PythonStacks | None = None
         self._stacks: PythonStacks | None = None
-        self._step = self._step_start_ns = 0
+        self._step = self._step_start_ns = self._turned_ns = 0
         self._flushing = self.native
         self._pending_stop: dict[str, Callable[[], None]] = {"collector": collector.stop} if self.native else {}
         super().__init__(
@@ -138,6 +138,7 @@ class ActiveRun(RecordedRun):
         """
         global _current
         self._step = first_step
+        self._turned_ns = time.perf_counter_ns()
         with self._lock, _process_lock:
             with self._undo as undo:
                 undo.callback(self._release_slot)
@@ -150,6 +151,7 @@ class ActiveRun(RecordedRun):
             self.recording.started_ns = self._step_start_ns = self._now_ns()
             self.recording.emulated_ns = self._left_out_ns()
             self._journal.write(["start", self._step_start_ns])
+            self._count_overhead("start_ns")
         history.notify()
 
     def _prepare(self, undo: ExitStack) -> None:
@@ -250,6 +252,7 @@ class ActiveRun(RecordedRun):
                 return
             self._ending, self.collecting = True, False
             self.recording.failed = failed
+            self._count_overhead("code_ns")
             raised: list[BaseException] = []
             for part in (
                 self._stop_sampling,
@@ -319,8 +322,16 @@ class ActiveRun(RecordedRun):
     def _write_recording(self) -> None:
         if not self._flushing:
             self.recording.list_files()
+            self.recording.overhead["written_bytes"] = sum(self.recording.files.values())
+        self._count_overhead("stop_ns")
         self.recording.write()
         self._journal.remove()
+
+    def _count_overhead(self, part: str) -> None:
+        """Note how long a part of the run took on this computer's own clock, whatever the NPU's is."""
+        now_ns = time.perf_counter_ns()
+        self.recording.overhead[part] = now_ns - self._turned_ns
+        self._turned_ns = now_ns
 
     def _left_out_ns(self) -> int:
         return self._clock.left_out_ns if isinstance(self._clock, EmulatingClock) else 0

@@ -6,7 +6,7 @@ import unicodedata
 import pytest
 
 from npuprof.analysis.summary import summarise
-from npuprof.exports.text import summary_text
+from npuprof.exports.text import overhead_text, summary_text
 from npuprof.info import Info
 from npuprof.notes import Notes
 from tests import factories
@@ -117,3 +117,17 @@ def test_what_is_not_known_is_a_dash() -> None:
 
 def _columns(line: str) -> int:
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in line)
+
+
+def test_what_profiling_cost_is_a_sentence() -> None:
+    cost = {"start_ns": 12_000_000, "code_ns": 1_100_000_000, "stop_ns": 30_000_000, "written_bytes": 2048}
+    about = factories.info(overhead=cost, options={"level": 1, "stacks": True, "memory": False})
+    alone = "Profiling (level 1, stacks) took 12.0 ms to start, 30.0 ms to stop, 2.00 KiB written."
+    assert overhead_text(about) == alone
+    about.overhead["repeat_ns"] = 1_000_000_000
+    assert overhead_text(about).startswith(
+        f"{alone} The cell ran twice: 1.10 s profiled, then 1.00 s unprofiled, 10.0 % more;"
+    )
+    about.overhead["repeat_ns"] = 1_200_000_000
+    assert "then 1.20 s unprofiled, no less;" in overhead_text(about)
+    assert overhead_text(factories.info()) == ""

@@ -85,7 +85,7 @@ def test_every_option_has_an_argument_and_each_is_understood() -> None:
     )
     assert not read("--no-marks").options.marks
     assert read("--mstx-domain-exclude c").options.mstx_domain_exclude == ("c",)
-    documented = {action.dest for action in PARSER._actions} - {"report", "if_unavailable"}
+    documented = {action.dest for action in PARSER._actions} - {"report", "if_unavailable", "overhead"}
     assert documented == set(Options().to_dict())
 
 

@@ -171,3 +171,43 @@ def test_the_kernels_of_a_cell_on_the_simulated_npu_are_in_its_report(kernel: Ke
     assert (
         kernel.evaluate("len(npuprof.last().kernels), 'forward' in set(npuprof.last().marks['message'])") == "(2, True)"
     )
+
+
+def test_what_profiling_cost_is_measured_by_a_second_run_without_it(kernel: Kernel) -> None:
+    executed = kernel.run(
+        "%%npuprof --overhead\nimport npuprof\ncount = globals().get('count', 0) + 1\nprint('ran')\ncount"
+    )
+    assert executed.value == "1"
+    assert executed.stream() == "ran\n"
+    assert "The cell ran twice" in executed.displays[0]["text/plain"]
+    assert "The cell ran twice" in executed.displays[0]["text/html"]
+    assert kernel.evaluate("count") == "2"
+    assert kernel.evaluate("npuprof.last().info.overhead['repeat_ns'] > 0") == "True"
+    assert kernel.evaluate("npuprof.load(npuprof.last().info.recording).info.overhead") == kernel.evaluate(
+        "npuprof.last().info.overhead"
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("del globals()['once']", "the cell ran twice, and the second, unprofiled run raised KeyError: 'once'"),
+        ("import asyncio\nawait asyncio.sleep(0)", "the cell cannot run a second time ('await' outside function)"),
+    ],
+)
+def test_a_cell_that_cannot_run_twice_keeps_its_report(kernel: Kernel, code: str, why: str) -> None:
+    kernel.run("once = True")
+    executed = kernel.run(f"%%npuprof --overhead\n{code}")
+    assert executed.status == "ok"
+    assert why in executed.stream("stderr")
+    assert executed.has_report
+    assert "ran twice" not in executed.displays[0]["text/plain"]
+
+
+def test_a_cell_that_failed_or_did_not_ask_is_not_run_again(kernel: Kernel) -> None:
+    kernel.run("runs = []")
+    assert kernel.run("%%npuprof --overhead\nruns.append(1)\n1 / 0").status == "error"
+    executed = kernel.run("%%npuprof\nruns.append(2)")
+    assert kernel.evaluate("runs") == "[1, 2]"
+    assert " to start, " in executed.displays[0]["text/plain"]
+    assert "--overhead runs a cell twice" in kernel.run("%npuprof start --overhead").stream("stderr")

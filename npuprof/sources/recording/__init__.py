@@ -129,7 +129,7 @@ def _describe(decoded: Decoded, recording: Recording, path: Path) -> None:
     info.source = f"recording, {info.source}" if info.source else "recording"
     # Either may know: nothing simulated may ever pass for real.
     info.simulated = info.simulated or recording.simulated
-    info.emulated_ns = recording.emulated_ns
+    info.emulated_ns, info.overhead = recording.emulated_ns, recording.overhead
     info.started_ns = recording.started_ns or info.started_ns
     info.stopped_ns = recording.stopped_ns or info.stopped_ns
     info.versions = {**info.versions, **recording.versions}

@@ -1,0 +1,64 @@
+"""A profiled cell once more, unprofiled: what ``%%npuprof --overhead`` compares with."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from IPython.utils.capture import capture_output
+
+from npuprof.errors import describe_failure
+from npuprof.notebook.hooks import without_first_line
+from npuprof.texts import plain_lines
+
+if TYPE_CHECKING:
+    from types import CodeType
+
+    from IPython.core.interactiveshell import InteractiveShell
+
+_UNKNOWN = "what profiling cost is not known"
+
+
+def run_again(shell: InteractiveShell, text: str) -> int | None:
+    """Run a profiled cell once more, without profiling, output and history.
+
+    Parameters
+    ----------
+    shell
+        The shell, whose variables the code reads and changes.
+    text
+        The source of the cell, with its ``%%npuprof`` line.
+
+    Returns
+    -------
+    int or None
+        The nanoseconds that it took. None where it cannot run a second time: standard error says why.
+    """
+    try:
+        code = _compiled(shell, without_first_line(text))
+    except SyntaxError as error:  # of a cell that ran: an `await`, which only the event loop's own cells may have
+        _explain(f"the cell cannot run a second time ({error.msg}): {_UNKNOWN}")
+        return None
+    with capture_output():
+        began_ns = time.perf_counter_ns()
+        try:
+            exec(code, shell.user_global_ns, shell.user_ns)  # noqa: S102 - the user's cell, in the user's namespace
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - of the user's code, SystemExit included: told, not raised
+            failure = describe_failure(error)
+        else:
+            return time.perf_counter_ns() - began_ns
+    _explain(f"the cell ran twice, and the second, unprofiled run raised {failure}: {_UNKNOWN}")
+    return None
+
+
+def _compiled(shell: InteractiveShell, text: str) -> CodeType:
+    tree = shell.transform_ast(shell.compile.ast_parse(shell.transform_cell(text)))
+    code: CodeType = shell.compile(tree, "<unprofiled repeat>", "exec")
+    return code
+
+
+def _explain(reason: str) -> None:
+    print(plain_lines(f"npuprof: {reason}"), file=sys.stderr)  # noqa: T201 - to the user
