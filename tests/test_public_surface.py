@@ -24,7 +24,10 @@ from tests import factories
 _ROOT = Path(__file__).parent.parent
 _GUIDES = {
     "README.md": "guide_readme",
-    **{f"notebooks/{path.name}": f"guide_{path.stem}" for path in sorted((_ROOT / "notebooks").glob("*.ipynb"))},
+    **{
+        path.relative_to(_ROOT).as_posix(): f"guide_{path.stem}"
+        for path in sorted((_ROOT / "notebooks").rglob("*.ipynb"))
+    },
     **{
         f"notebooks/reference/{path.name}": f"page_{path.stem}"
         for path in sorted((_ROOT / "notebooks/reference").glob("*.md"))
@@ -55,15 +58,17 @@ _GIVEN = {
     + "".join(f"{name}: Any\n" for name in ("acl", "data", "inputs", "model", "model_id", "outputs", "tf", "train_op")),
 }
 # Functions of notebooks and pages have no annotations, and torch or Dask need not be installed.
-_LAX = """
+_UNTYPED = {
+    *("guide_compare", "guide_explorer_tour", "guide_quickstart", "guide_torch_simulated"),
+    *("page_cluster", "page_compare"),
+}
+_LAX = f"""
 [[tool.mypy.overrides]]
 module = ["torch.*"]
 follow_imports = "skip"
 
 [[tool.mypy.overrides]]
-module = [
-  "guide_compare", "guide_explorer_tour", "guide_quickstart", "guide_torch_simulated", "page_cluster", "page_compare",
-]
+module = {json.dumps(sorted({*_UNTYPED, *(module for path, module in _GUIDES.items() if "/guides/" in path)}))}
 check_untyped_defs = true
 disallow_incomplete_defs = false
 disallow_subclassing_any = false
