@@ -123,10 +123,15 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *_HOMES, "__version__"})
 
 
-def _explorer(shown: Profile | ProfileSet, finding: Finding | None, window: tuple[int, int] | None) -> Widget:
+def _explorer(
+    shown: Profile | ProfileSet,
+    finding: Finding | None,
+    window: tuple[int, int] | None,
+    beside: Profile | None = None,
+) -> Widget:
     from npuprof.notebook.views import explore
 
-    return explore(shown, finding, window)
+    return explore(shown, finding, window, beside)
 
 
 def _cell_display() -> CellBar | None:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ipywidgets import Widget
 
-explorer: Callable[[Any, Any, Any], Widget]
+explorer: Callable[..., Widget]
 """Return the explorer of a :class:`npuprof.profiles.Profile` or :class:`npuprof.ranks.profile_set.ProfileSet`.
 
-It opens at the evidence of a :class:`npuprof.advice.finding.Finding`, or a window of the timeline, if one is given.
+It opens at the evidence of a :class:`npuprof.advice.finding.Finding`, or a window of the timeline, if one is given; a
+fourth argument is another run to show beside it.
 """
 
 cell_display: Callable[[], Any]

@@ -220,7 +220,13 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
         names = (self.info.name, other.info.name)
         return Comparison.of([self], [other], names if all(names) and names[0] != names[1] else ("a", "b"))
 
-    def explore(self, finding: Finding | None = None, *, window: tuple[int, int] | None = None) -> Widget:
+    def explore(
+        self,
+        finding: Finding | None = None,
+        *,
+        window: tuple[int, int] | None = None,
+        beside: Profile | None = None,
+    ) -> Widget:
         """Return the explorer, a live view with a tab for each kind of data, for the last line of a cell.
 
         It needs a running kernel; for saved notebooks, use the report or :meth:`to_html`.
@@ -231,8 +237,11 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
             One of :meth:`advice`, whose evidence is shown first; see :meth:`npuprof.advice.finding.Finding.show`.
         window
             Start and end of what the timeline shows, epoch nanoseconds; it is opened then.
+        beside
+            Another run, whose timeline is shown below this one's and moves with it, and the difference of both.
+            Ranks that ran together are aligned by their clocks, other runs by their first step.
         """
-        return interactive.explorer(self, finding, window)
+        return interactive.explorer(self, finding, window, beside)
 
     def to_html(self, path: str | PathLike[str]) -> Path:
         """Write a self-contained page with the summary, both figures and the notes; return its path."""

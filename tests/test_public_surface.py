@@ -45,13 +45,15 @@ _OF_ONE_RUN = {
 }
 _PARAMETERS_OF_ONE_RUN = {
     "efficiency": {"limits": "each rank has the limits of its chip"},
+    "explore": {"beside": "a set has all its ranks above each other"},
     "flamegraph": {"step": "steps of ranks are not at the same time", "thread": "ranks have no thread in common"},
     "what_if": {"cause": "rank and balance change a job", "part": "rank and balance change a job"},
 }
 _OLD_NAMES = re.compile(r"_plot$|^export_|^(roofline|kernel_detail|communication_matrix)$")
 # What the examples take from the user's own code.
 _GIVEN = {
-    "README.md": "from typing import Any\ndata: list[Any] = []\ndef train(batch: Any) -> None: ...\n",
+    "README.md": "from typing import Any\nimport npuprof\ndata: list[Any] = []\ndef train(batch: Any) -> None: ...\n"
+    "before = npuprof.load_set('a')[0]\n",
     "notebooks/reference/cluster.md": "import npuprof\n",
     "notebooks/reference/compare.md": "import npuprof\nrun = before = npuprof.load_set('a')[0]\nrow = 0\n",
     "notebooks/reference/vendors.md": "from typing import Any\nimport npuprof\n"

@@ -39,17 +39,21 @@ def panel() -> Widget:
 
 
 def explore(
-    shown: Profile | ProfileSet, finding: Finding | None = None, window: tuple[int, int] | None = None
+    shown: Profile | ProfileSet,
+    finding: Finding | None = None,
+    window: tuple[int, int] | None = None,
+    beside: Profile | None = None,
 ) -> Widget:
-    """Return the explorer of a run, or of a set of runs, opened at the evidence of a finding or a window."""
+    """Return the explorer of a run, two runs or a set of them, opened at the evidence of a finding or a window."""
     from npuprof.notebook.explorer.set_explorer import SetExplorer
     from npuprof.notebook.explorer.tabs import explorer_of
     from npuprof.profiles import Profile
 
-    explorer = explorer_of(shown) if isinstance(shown, Profile) else SetExplorer(shown)
+    explorer = explorer_of(shown, beside) if isinstance(shown, Profile) else SetExplorer(shown)
     if finding is not None:
         explorer.open_at(finding)
     if window is not None:
         explorer.timeline.show(*window)
+    if window is not None or beside is not None:
         explorer.open("Timeline")
     return explorer.widget

@@ -54,6 +54,8 @@ class Explorer:
         The run.
     tabs
         The tabs, in order; those without data are left out.
+    beside
+        Another run, which is shown above or below it and compared with it.
 
     Attributes
     ----------
@@ -63,8 +65,9 @@ class Explorer:
         The widget to display.
     """
 
-    def __init__(self, run: Profile, tabs: Sequence[Tab]) -> None:
+    def __init__(self, run: Profile, tabs: Sequence[Tab], beside: Profile | None = None) -> None:
         self.run: Profile = run
+        self.beside = beside
         self.kernel = KernelView(run)
         builds = {tab.title: partial(tab.build, self) for tab in tabs if tab.has_data(self)}
         self._tabs = LazyTabs(builds, self.kernel.move)

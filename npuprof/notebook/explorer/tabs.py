@@ -11,6 +11,7 @@ import ipywidgets as widgets
 
 from npuprof.figures.embed import mimebundle
 from npuprof.figures.memory import memory_axis
+from npuprof.notebook.explorer.beside import above_each_other
 from npuprof.notebook.explorer.browser_events import CLICKED_CLASS, Clicks
 from npuprof.notebook.explorer.controls import button, side_by_side
 from npuprof.notebook.explorer.explorer import Explorer, Tab
@@ -61,9 +62,11 @@ def overview(explorer: Explorer) -> widgets.Widget:
 
 
 def timeline(explorer: Explorer) -> widgets.Widget:
-    """Return the live timeline."""
+    """Return the live timeline; of two runs one above the other."""
     from npuprof.notebook.explorer.timeline import TimelineView
 
+    if explorer.beside is not None:
+        return above_each_other(explorer, explorer.beside)
     return TimelineView(explorer.timeline, explorer.kernel, explorer.run.advice).widget
 
 
@@ -123,6 +126,17 @@ def memory(explorer: Explorer) -> widgets.Widget:
     return _column(*shown_parts, *blocks)
 
 
+def compared(explorer: Explorer) -> widgets.Widget:
+    """Return the difference of the run and the one beside it: in words and tables, a waterfall and a flame graph."""
+    from npuprof.exports.difference import difference_html
+
+    if explorer.beside is None:
+        raise ValueError("there is no run beside this one")
+    minus = explorer.run - explorer.beside
+    tables = widgets.HTML(f"<div style='overflow-x:auto'>{difference_html(minus)}</div>")
+    return _column(tables, shown(minus.plot_waterfall()), shown(minus.plot_flamegraph()))
+
+
 def _clicked(explorer: Explorer) -> widgets.Widget:
     axis = memory_axis(explorer.run.tables)
     clicks = Clicks(lambda place: explorer.show_moment(axis.moment(place)))
@@ -167,6 +181,7 @@ _SLICES = ("steps", "marks", "python", "operators", "api", "kernels", "tasks", "
 _TABS: list[Tab] = [
     Tab("Overview", _always, overview),
     Tab("Timeline", _rows(*_SLICES, "counters"), timeline),
+    Tab("Difference", lambda explorer: explorer.beside is not None, compared),
     Tab("Flame graph", _rows("python", "operators", "api", "kernels"), flame_graph),
     Tab("Operators", _rows("operators"), table("operators")),
     Tab("Kernels", _rows("kernels"), kernels),
@@ -189,6 +204,6 @@ def register(tab: Tab) -> None:
     _TABS.append(tab)
 
 
-def explorer_of(run: Profile) -> Explorer:
-    """Return the explorer of a run."""
-    return Explorer(run, _TABS)
+def explorer_of(run: Profile, beside: Profile | None = None) -> Explorer:
+    """Return the explorer of a run, or of two of them."""
+    return Explorer(run, _TABS, beside)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import ipywidgets as widgets
@@ -35,6 +36,24 @@ _FOLDED = ("Python",)  # groups that are folded until a click opens them
 
 Layout: TypeAlias = dict[str, Any]
 
+
+@dataclass(frozen=True)
+class Link:
+    """Timelines above each other, which a page moves together.
+
+    Attributes
+    ----------
+    name
+        The same for all of them.
+    start, end
+        From the first moment of any of them to the last, nanoseconds from their common origin.
+    """
+
+    name: str
+    start: int
+    end: int
+
+
 _layout: Layout = {}  # what the user made of the lanes, for the next run of this kernel
 
 
@@ -49,6 +68,8 @@ class TimelineView:
         Shows a selected kernel in detail.
     findings
         Returns what was found in the run; a selected slice lists those that mention it.
+    link
+        Names the timelines that move together; none for one alone.
 
     Attributes
     ----------
@@ -63,10 +84,12 @@ class TimelineView:
         timeline: Timeline,
         kernel: KernelView | None = None,
         findings: Callable[[], Iterable[Finding]] = tuple,
+        link: Link | None = None,
     ) -> None:
         self._timeline = timeline
         self._kernel = kernel
         self._findings = findings
+        self._link = link
         self._window = timeline.window  # what the page shows, or was sent
         self._selected: int | None = None
         self._marked: tuple[int, int] | None = None
@@ -130,6 +153,7 @@ class TimelineView:
             ],
             "parts": [[part, PARTS[part]] for part in OVERVIEW_PARTS],
             "layout": dict(_layout),
+            "link": None if self._link is None else asdict(self._link),
         }
 
     def _first(self) -> Message:

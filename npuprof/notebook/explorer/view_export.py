@@ -90,6 +90,7 @@ def page(
             "start": start - timeline.origin,
             "end": end - timeline.origin,
             "alone": True,
+            "link": None,
         },
         "first": {"content": content, "buffers": [_text(array) for array in arrays]},
         "overview": {"devices": strip.devices, "columns": strip.shares.shape[1], "shares": _text(strip.shares)},

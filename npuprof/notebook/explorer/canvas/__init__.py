@@ -19,6 +19,7 @@ _PARTS = (
     "base.js",
     "store.js",
     "counters.js",
+    "link.js",
     "layout.js",
     "draw.js",
     "keys.js",

@@ -170,6 +170,8 @@ function drawOverview(ctx, scene, height) {
     ctx.fillStyle = theme.paper;
     ctx.fillRect(0, 0, width, height);
     const strip = store.overview;
+    const { start: first, end: last } = store.bounds;
+    const x = (/** @type {number} */ moment) => ((moment - first) / (last - first)) * width;
     if (strip?.devices) {
         for (let at = 0; at < strip.columns; at += 1) {
             let y = height;
@@ -177,7 +179,8 @@ function drawOverview(ctx, scene, height) {
                 const tall = strip.shares[part * strip.columns + at] * height;
                 if (tall <= 0) return;
                 ctx.fillStyle = theme.forced ? theme.text : colour;
-                ctx.fillRect((at * width) / strip.columns, y - tall, width / strip.columns + 0.5, tall);
+                const column = (setup.end - setup.start) / strip.columns, left = x(setup.start + at * column);
+                ctx.fillRect(left, y - tall, x(setup.start + (at + 1) * column) - left + 0.5, tall);
                 y -= tall;
             });
         }
@@ -187,8 +190,7 @@ function drawOverview(ctx, scene, height) {
         ctx.textBaseline = "middle";
         ctx.fillText(strip ? "no work of a device was recorded" : "working …", 6, height / 2);
     }
-    const whole = setup.end - setup.start;
-    const left = ((scene.start - setup.start) / whole) * width, right = ((scene.end - setup.start) / whole) * width;
+    const left = x(scene.start), right = x(scene.end);
     ctx.fillStyle = theme.paper;
     ctx.globalAlpha = 0.6;
     ctx.fillRect(0, 0, Math.max(left, 0), height);

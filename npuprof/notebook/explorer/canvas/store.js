@@ -88,7 +88,9 @@ function makeStore(model) {
         /** @type {any} */ matches: { text: "" },
         /** @type {any} */ overview: null,
         /** @type {number | null} */ cursor: null,
-        window: { start: setup.start, end: setup.end },
+        /** What there is to see: of all runs that are above each other. */
+        bounds: { start: setup.link?.start ?? setup.start, end: setup.link?.end ?? setup.end },
+        window: { start: setup.link?.start ?? setup.start, end: setup.link?.end ?? setup.end },
         /** Ask the kernel, which learns each time what is visible. @param {any} message */
         send(message) { model.send({ ...message, page, seen: [store.window.start, store.window.end] }); },
         listen(/** @type {(what: string, message: any) => void} */ listener) {

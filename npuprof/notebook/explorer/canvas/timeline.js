@@ -15,7 +15,7 @@ function timelineView(store, model, el) {
     /** @type {any} */
     const hand = { x: null, y: null, bar: null, range: null };
     let placed = rowsOf(setup, layout);
-    let window_ = { ...store.window };
+    let window_ = store.window;
     /** @type {Theme} */
     let theme;
     let width = 0, frame = 0, dirty = true, moved = true, listed = "";
@@ -79,7 +79,7 @@ function timelineView(store, model, el) {
     const help = helpBox(toggleHelp);
     help.hidden = true;
     const root = make("div", {
-        class: "npuprof-timeline", tabindex: "0", role: "application", "data-lm-suppress-shortcuts": "true",
+        class: `npuprof-timeline${setup.link ? " linked" : ""}`, tabindex: "0", role: "application", "data-lm-suppress-shortcuts": "true",
         "aria-label": "Timeline. Press the question mark for its keys; Escape gives the keys back.",
     }, bar, failed, head, box, help, make("div", { class: "foot" }, legend, marks), said, copied,
     make("div", { class: "panels" }, rangePanel, selection), visible);
@@ -161,6 +161,7 @@ function timelineView(store, model, el) {
             placeLabels();
             root.dataset.drawn = String(Number(root.dataset.drawn ?? 0) + 1);
             root.dataset.window = `${window_.start},${window_.end}`;
+            root.dataset.cursor = String(store.cursor ?? "");
             root.dataset.drawMs = (performance.now() - began).toFixed(2);
         }
         if (moved) {
@@ -265,11 +266,14 @@ function timelineView(store, model, el) {
 
     /** @param {number} start @param {number} end */
     function show(start, end) {
-        const whole = setup.end - setup.start, most = whole * 1.1, spare = Math.max(whole / 20, 1);
+        const { start: first, end: last } = store.bounds;
+        const whole = last - first, most = whole * 1.1, spare = Math.max(whole / 20, 1);
         const length = Math.min(Math.max(end - start, LEAST_NS), most);
         const middle = start + (end - start) / 2;
-        const low = Math.max(Math.min(middle - length / 2, setup.end + spare - length), setup.start - spare);
+        const low = Math.max(Math.min(middle - length / 2, last + spare - length), first - spare);
         window_ = store.window = { start: low, end: low + length };
+        linked.tell({ window: window_ });
+        if (!tip.hidden) hover();  // something else is under the pointer now
         redraw();
     }
     /** @param {number} factor @param {number | null} x */
@@ -278,7 +282,7 @@ function timelineView(store, model, el) {
         show(centre - (centre - window_.start) * factor, centre + (window_.end - centre) * factor);
     }
     const pan = (/** @type {number} */ part) => show(window_.start + span() * part, window_.end + span() * part);
-    function all() { show(setup.start, setup.end); }
+    function all() { show(store.bounds.start, store.bounds.end); }
     function fit() {
         const chosen = (store.selected.ends ?? []).find((/** @type {number[]} */ one) => one[0] === store.selected.slice);
         if (store.range.marked) show(store.range.marked[0], store.range.marked[1]);
@@ -465,6 +469,7 @@ function timelineView(store, model, el) {
     function point(moment) {
         if (moment === store.cursor) return;
         store.cursor = moment;
+        linked.tell({ cursor: moment });
         store.send({ kind: "cursor", at: moment });
         if (moment !== null) tellMoment(moment);
         redraw();
@@ -485,6 +490,7 @@ function timelineView(store, model, el) {
         hover();
     }
     function hover() {
+        linked.tell({ pointer: hand.x === null ? null : momentAt(hand.x) });
         const at = hand.x === null ? null : barAt(hand.x, hand.y);
         const bar_ = hand.bar = at?.row.lines.length ? null : at;  // a counter's lane has its value in it
         tip.hidden = !bar_;
@@ -517,7 +523,8 @@ function timelineView(store, model, el) {
     function onStrip(event) {
         if (event.button !== 0) return;
         const from = across(event, strip);
-        const at = (/** @type {number} */ x) => setup.start + (Math.min(Math.max(x, 0), width) / Math.max(width, 1)) * (setup.end - setup.start);
+        const { start: first, end: last } = store.bounds;
+        const at = (/** @type {number} */ x) => first + (Math.min(Math.max(x, 0), width) / Math.max(width, 1)) * (last - first);
         strip.setPointerCapture(event.pointerId);
         const length = span();
         const onMove = (/** @type {PointerEvent} */ to) => {
@@ -564,7 +571,10 @@ function timelineView(store, model, el) {
         if (what === "late") fail("The kernel has not answered: it may be busy, or gone. What is drawn is what the page has.");
         else if (what === "back") fail("");
         else if (what === "show") show(message.start, message.end);
-        else if (what === "cursor" && message.at !== null) tellMoment(message.at);
+        else if (what === "cursor") {
+            linked.tell({ cursor: message.at });
+            if (message.at !== null) tellMoment(message.at);
+        }
         else if (what === "selected") tellSelection();
         else if (what === "range") tellRange();
         else if (what === "matches") found.textContent = message.text;
@@ -573,6 +583,14 @@ function timelineView(store, model, el) {
         else if (what === "window") tellVisible();
         else if (what === "export") taken(message);
         redraw();
+    });
+
+    const linked = linkOf(setup.link, (told) => {
+        if (told.window) window_ = store.window = { ...told.window };
+        if (told.cursor !== undefined) store.cursor = told.cursor;
+        if (told.pointer !== undefined) hand.x = told.pointer === null ? null : ((told.pointer - window_.start) / span()) * width;
+        hand.bar = null;
+        redraw(told.pointer === undefined);
     });
 
     root.addEventListener("pointerdown", onFirstPointer, { capture: true });
@@ -610,6 +628,7 @@ function timelineView(store, model, el) {
     if (!store.overview) store.send({ kind: "overview" });
     return () => {
         unlisten();
+        linked.close();
         sizes.disconnect();
         themes.disconnect();
         plain.removeEventListener("change", recolour);
