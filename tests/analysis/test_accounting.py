@@ -173,6 +173,12 @@ def test_without_marked_steps_kernels_define_them() -> None:
     assert not {"idle_head", "idle_tail"} & set(account(run).intervals["part"])
 
 
+def test_a_step_that_is_marked_twice_is_one_step() -> None:
+    steps, kernels = table("steps", [(0, 100), (0, 100), (100, 100)]), table("kernels", [(10, 5), (110, 5)])
+    accounted = account(factories.all_tables(steps=steps, kernels=kernels)).steps
+    assert accounted["duration_ns"].tolist() == [100, 100]
+
+
 def test_a_run_without_steps_has_one_window_of_all_its_slices() -> None:
     run = factories.all_tables(kernels=table("kernels", [(10, 5)]), python=table("python", [(0, 40)]))
     steps = account(run).steps
