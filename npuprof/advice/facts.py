@@ -96,15 +96,23 @@ class Facts:
         options
             Options of the command line to collect with, ``--shapes``.
         level
-            The rows of level 1 that this run lacks. Where it was recorded with that level, its result is not whole.
+            The rows of level 1 that this run lacks. Where it was recorded with that level and these options, its result
+            is not whole.
         instead
             What serves as well.
         """
-        whole = str(self.info.options.get("level")) in ("1", "2")
-        wanted = " ".join(["--level 1"] * bool(level and not whole) + list(options))
+        whole = bool(level) and str(self.info.options.get("level")) in ("1", "2")
+        lacking = [option for option in options if not (whole and self._recorded(option))]
+        wanted = " ".join(["--level 1"] * bool(level and not whole) + lacking)
         if not wanted:
             return instead or f"load the whole result, this one has no {level}"
         return f"collect with {wanted}{f', or {instead}' if instead else ''}"
+
+    def _recorded(self, option: str) -> bool:
+        """Return whether the run was recorded with an option of the command line that has a value."""
+        name, _, value = option.removeprefix("--").partition(" ")
+        recorded = self.info.options.get(name.replace("-", "_"))
+        return set(value.split(",")) <= set(recorded) if isinstance(recorded, list) else recorded == value
 
     @cached_property
     def limits(self) -> ChipLimits | None:

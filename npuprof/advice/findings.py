@@ -177,9 +177,11 @@ class Advice:
         if (steps["basis"] == "run").all():
             which = f"{duration(self.step_ns)} in all (the run has no steps)"
         else:
-            count, ranks = len(self.facts.counted), max(1, steps["rank"].nunique())
-            basis = f"median of {count // ranks} steps" if count > ranks else "1 step"
-            which = f"{duration(self.step_ns)} a step ({basis}{f' of {ranks} ranks' if ranks > 1 else ''})"
+            devices, ranks = len(steps[["rank", "device_id"]].drop_duplicates()), steps["rank"].nunique()
+            count = len(self.facts.counted) // devices
+            basis = f"median of {count} steps" if count > 1 else "1 step"
+            owners = f" of {ranks} ranks" if ranks > 1 else f" of {devices} devices" if devices > 1 else ""
+            which = f"{duration(self.step_ns)} a step ({basis}{owners})"
         if self.facts.stacks:
             which = which.replace(")", ", stacks on)")
         return which

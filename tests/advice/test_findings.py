@@ -360,6 +360,20 @@ def test_what_to_collect_is_what_the_run_was_not_collected_with() -> None:
         assert found.rest().count("cannot tell") == 1
 
 
+def test_what_was_collected_and_is_not_there_is_a_part_of_the_result() -> None:
+    options = {"level": 1, "aic_metrics": "PipeUtilization", "activities": ["cpu", "npu"]}
+    info, run = replace(factories.info(), options=options), factories.all_tables(kernels=table("kernels", [(0, 9)]))
+    found = Profile(Decoded(run, info, Notes())).advice()
+    assert found["unused_cores"].collect == "load the whole result, this one has no counters"
+    assert found["host_bound"].collect == "load the whole result, this one has no calls of the host"
+
+
+def test_steps_of_several_devices_are_counted_once() -> None:
+    steps = table("steps", [(0, 100), (100, 100), (200, 100)])
+    kernels = pd.concat([table("kernels", [(0, 90), (100, 90), (200, 90)], device_id=device) for device in (0, 9)])
+    assert advice(steps=steps, kernels=kernels).headline() == "100 ns a step (median of 2 steps of 2 devices)"
+
+
 def test_of_kernels_in_captured_graphs_the_hosts_part_is_unknown() -> None:
     calls = table("api", [(0, 5), (40, 5)], name="aclmdlRIExecuteAsync", thread_id=1)
     found = advice(
