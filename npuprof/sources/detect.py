@@ -12,7 +12,7 @@ from pathlib import Path
 from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.recording import FILE_NAME
-from npuprof.sources import database, folder_of_files, recording
+from npuprof.sources import database, folder_of_files, recording, single_file
 from npuprof.sources.base import Preference, Source
 from npuprof.sources.files.archives import Unpacked, is_archive, packed_in, refuse_other_archive, unpack
 from npuprof.sources.files.walk import Walk, walk
@@ -30,6 +30,7 @@ _WANTED: Mapping[Preference, str] = {
 
 _MAX_AROUND = 4  # a slice lies two levels below its PROF_* directory, and that in a result
 _MAX_NAMED = 5
+_MAX_TRIED = 100  # files of a folder, to name those that can be read
 _RANK = re.compile(r"rank[_-]?(\d{1,6})(?!\d)", re.IGNORECASE)
 _LFS_POINTER = b"version https://git-lfs"
 
@@ -227,8 +228,15 @@ def _hint(path: Path, preferred: Preference) -> str:
             "torch_npu.profiler.profiler or mindspore.profiler.profiler those of a framework; without "
             f'source="{preferred}" whatever else is there is read'
         )
+    if path.is_dir() and (files := _single_files(path)):
+        names = ", ".join(file.name for file in files[:_MAX_NAMED])
+        return f"; it holds files of a result under other names, which can be read one at a time: give {names}"
     around = next((parent for parent in islice(path.parents, _MAX_AROUND) if _recognise(parent, preferred)), None)
     return f"; it is a part of {around}, which can be read: give that" if around else ""
+
+
+def _single_files(path: Path) -> list[Path]:
+    return [file for file in sorted(islice(path.iterdir(), _MAX_TRIED)) if single_file.recognises(file)]
 
 
 def _lost(below: Walk[Run]) -> str:

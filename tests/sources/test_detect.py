@@ -49,6 +49,16 @@ def test_a_path_that_cannot_be_read_says_what_it_is(tmp_path: Path, kind: str, t
         npuprof.load(_make(tmp_path / "given", kind))
 
 
+@pytest.mark.parametrize("name", ["op_summary_1.csv", "kernel_details (1).csv"])
+def test_a_folder_of_files_under_other_names_tells_those_that_can_be_read(tmp_path: Path, name: str) -> None:
+    text = "Op Name,Task Type,Task Start Time(us),Task Duration(us)\nAdd,AI_CORE,1000,500\n"
+    (tmp_path / name).write_text(text)
+    (tmp_path / "holiday.csv").write_text("day,place\n1,sea\n")
+    with pytest.raises(SourceError, match=re.escape(f"one at a time: give {name}") + "$"):
+        npuprof.load(tmp_path)
+    assert len(npuprof.load(tmp_path / name).kernels) == 1
+
+
 @pytest.mark.parametrize("kind", ["pipe", "socket", "device"])
 def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "given"
