@@ -76,8 +76,8 @@ class ResultReading:
         if self.failed:
             raise self.failed[0]
         notes = self.notes.to_frame()
-        left_out = notes[notes["message"].str.contains("left out")][["source", "message"]].head(_MAX_REASONS)
-        reasons = "; ".join(f"{source}: {message}" for source, message in left_out.to_numpy().tolist())
+        told = notes[notes["message"].str.contains("left out|cannot be read")][["source", "message"]].head(_MAX_REASONS)
+        reasons = "; ".join(f"{source}: {message}" for source, message in told.to_numpy().tolist())
         error = nothing()
         raise SourceError(f"{error} ({reasons})") if reasons else error
 

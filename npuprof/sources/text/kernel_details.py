@@ -273,6 +273,13 @@ def take_steps(communication: pd.DataFrame, listed: pd.DataFrame) -> pd.DataFram
     return joined
 
 
+def is_timed(listed: pd.DataFrame, timeline: pd.DataFrame) -> Bools:
+    """Return which rows start, within 1 ns, with one of the timeline; names may differ between the two files."""
+    starts, known = (frame["start_ns"].to_numpy(np.int64) for frame in (listed, timeline))
+    present: Bools = np.any([np.isin(starts + offset, known) for offset in _OFFSETS_NS], axis=0)
+    return present
+
+
 def compute_kernels(device_tasks: pd.DataFrame, step: Any) -> dict[str, Any]:
     """Make the columns of ``kernels`` from the device tasks that compute, for a result without a table of kernels.
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
 import pandas as pd
 
 from npuprof import tables
 from npuprof.sources.base import ResultReading
 from npuprof.sources.columns.concatenation import stacked
-from npuprof.sources.text.kernel_details import KernelDetails, compute_kernels, take_steps, take_task_numbers
+from npuprof.sources.text.kernel_details import KernelDetails, compute_kernels, is_timed, take_steps, take_task_numbers
 
 Frames: TypeAlias = dict[str, pd.DataFrame]
 
@@ -28,10 +29,14 @@ class TextReading(ResultReading):
             if unmatched:
                 self.notes.warning(source, "a kernel has no task in the timeline", unmatched)
         frames["kernels"] = kernels
-        if "communication" in frames:
-            frames["communication"] = take_steps(frames["communication"], listed)
+        if len(frames.get("communication", ())):
             for each in details:
                 self.notes.ledger.replace("communication", each.source)
+                if lost := int(np.count_nonzero(~is_timed(each.communication, frames["communication"]))):
+                    self.notes.ledger.use(each.source, -lost)
+                    reason = "a communication operator is not in the timeline"
+                    self.notes.leave_out(each.source, reason, lost, affects="communication")
+            frames["communication"] = take_steps(frames["communication"], listed)
         elif len(listed):
             frames["communication"] = listed
 
