@@ -146,7 +146,7 @@ def test_a_flow_that_leads_to_no_row_is_reported(tmp_path: Path) -> None:
     maker = small_trace()
     maker.flow("HostToDevice", "77", (CANN, 2, 19), (NPU, 2, 777))
     run = npuprof.load(maker.write(tmp_path / "trace_view.json"))
-    assert _warnings(run) == ["a HostToDevice flow has an end that is no row: a link is missing"]
+    assert _warnings(run) == ["a flow of HostToDevice has an end that is no row: a link is missing"]
 
 
 def test_a_trace_of_torch_balances(tmp_path: Path) -> None:

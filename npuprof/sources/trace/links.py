@@ -107,14 +107,15 @@ class _Finder:
         paired = place < len(ids)
         paired[paired] = ids[place[paired]] == flows["id"][ends][paired]
         unpaired = int((~paired).sum()) + int((~np.isin(flows["id"][begins], flows["id"][ends])).sum())
-        self._notes.leave_out(self._source, f"a {category} flow has only one end", unpaired, affects="links")
+        self._notes.leave_out(self._source, f"a flow of {category} has only one end", unpaired, affects="links")
         self._notes.ledger.use(self._source, len(begins) + len(ends) - unpaired)
         return order[place[paired]], ends[paired]
 
     def note_lost(self, category: str, causes: Ends, effects: Ends) -> None:
         """Warn of flows with an end at no row of a table."""
         if lost := int(np.count_nonzero((causes.row < 0) | (effects.row < 0))):
-            self._notes.warning(self._source, f"a {category} flow has an end that is no row: a link is missing", lost)
+            message = f"a flow of {category} has an end that is no row: a link is missing"
+            self._notes.warning(self._source, message, lost)
 
     def account_others(self) -> None:
         """Account for flows of categories that make no links."""
