@@ -76,8 +76,10 @@ class ResultReading:
         if self.failed:
             raise self.failed[0]
         notes = self.notes.to_frame()
-        told = notes[notes["message"].str.contains("left out|cannot be read")][["source", "message"]].head(_MAX_REASONS)
-        reasons = "; ".join(f"{source}: {message}" for source, message in told.to_numpy().tolist())
+        losses = notes[notes["message"].str.contains("left out|cannot be read")][["source", "message"]].head(
+            _MAX_REASONS
+        )
+        reasons = "; ".join(f"{source}: {message}" for source, message in losses.to_numpy().tolist())
         error = nothing()
         raise SourceError(f"{error} ({reasons})") if reasons else error
 
