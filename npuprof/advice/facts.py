@@ -17,7 +17,7 @@ from npuprof.analysis.chip_limits import ChipLimits, measured_limits
 from npuprof.analysis.correlation import Causes
 from npuprof.analysis.efficiency import efficiency
 from npuprof.analysis.idle_causes import UNKNOWN
-from npuprof.analysis.intervals import Spans, union, within
+from npuprof.analysis.intervals import Spans, covering, union, within
 from npuprof.analysis.places import Places, lines
 from npuprof.analysis.replay import Change, Replay
 from npuprof.analysis.what_if import predicted, replay_of, task_durations
@@ -129,8 +129,28 @@ class Facts:
         """The number of recorded steps of all devices, at least 1."""
         return max(1, len(self.accounting.steps))
 
+    @cached_property
+    def in_steps(self) -> Bools:
+        """Which kernels started in a recorded step; all where the steps have no position in time."""
+        kernels, rows = self.tables["kernels"], self.accounting.intervals
+        starts, devices = (kernels[name].to_numpy(np.int64) for name in ("start_ns", "device_id"))
+        owners = self.accounting.steps["device_id"].to_numpy(np.int64, na_value=-1)[rows["row"].to_numpy()]
+        inside = np.ones(len(kernels), np.bool_)
+        for device in np.unique(devices):
+            intervals = rows[(owners == device) & rows["start_ns"].notna().to_numpy(bool)]
+            if len(intervals):
+                steps = covering(intervals["start_ns"].to_numpy(np.int64), intervals["duration_ns"].to_numpy(np.int64))
+                of_device = devices == device
+                inside[of_device] = within(steps, starts[of_device], starts[of_device] + 1) > 0
+        return inside
+
+    @cached_property
+    def kernels_ns(self) -> int:
+        """The sum of the durations of kernels that started in a recorded step."""
+        return int(self.tables["kernels"]["duration_ns"].to_numpy(np.int64)[self.in_steps].sum())
+
     def kernels_per_step(self, times_ns: Int64 | Float64) -> int:
-        """Return the sum of times of kernels for each of the recorded steps."""
+        """Return the sum of times of kernels of the recorded steps for each of them."""
         return round(float(times_ns.sum())) // self.steps
 
     def per_step(self, parts: Sequence[str], causes: Sequence[str] = ()) -> int:

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from npuprof.advice.facts import Facts
+from npuprof.advice.findings import advise
 from npuprof.analysis.accounting import PARTS, account
 from npuprof.info import Info
 from tests import factories
@@ -40,3 +41,19 @@ def test_the_parts_of_a_run_are_those_of_its_median_step_and_add_up_to_it(steps:
     assert sum(facts.of_median_step([part]) for part in PARTS) == facts.step_ns
     whole = {3: (200 + 700) // 2, 4: 700}  # of the steps after the first: of two, their mean
     assert facts.of_median_step(["computing"]) == whole[steps]
+
+
+def test_of_kernels_outside_the_steps_no_figure_of_a_step_is_made() -> None:
+    times = [*[(at, 90) for at in range(0, 900, 100)], (1000, 40), (2000, 40)]
+    casts = table("kernels", times, op_type="Cast")
+    run = factories.all_tables(steps=table("steps", [(1000, 100), (2000, 100)]), kernels=casts)
+    found = advise(run, Info(), account(run))["layout_and_casts"]
+    assert (found.cost_ns, found.gain_hi_ns, found.rows.index.tolist()) == (40, 40, [9, 10])
+    assert found.detail == "100.0 % of kernel time: Cast (1 time, 40 ns a step)"
+
+
+def test_of_each_device_its_own_steps_count() -> None:
+    of_both = [table("kernels", [(at, 10), (at + 90, 10)], device_id=at // 500, step=1) for at in (0, 500)]
+    kernels = pd.concat([*of_both, table("kernels", [(50, 10)], device_id=1)], ignore_index=True)
+    run = factories.all_tables(kernels=kernels.astype({"name": "category"}))
+    assert Facts(run, Info(), account(run)).in_steps.tolist() == [True, True, True, True, False]

@@ -19,9 +19,8 @@ def check(facts: Facts) -> Finding:
     kernels = facts.tables["kernels"]
     if not len(kernels):
         return Finding(NAME, "cannot tell", collect=facts.needs("--activities cpu,npu"))
-    rows = kernels[
-        schema.matching(kernels["task_type"], lambda kind: kind.replace("_", "").upper().startswith("AICPU"))
-    ]
+    of_cpu = schema.matching(kernels["task_type"], lambda kind: kind.replace("_", "").upper().startswith("AICPU"))
+    rows = kernels[of_cpu & facts.in_steps]
     cost = facts.kernels_per_step(rows["duration_ns"].to_numpy(np.int64))
     if cost <= _THRESHOLD * facts.step_ns:
         return Finding(NAME, "clean", cost_ns=cost)

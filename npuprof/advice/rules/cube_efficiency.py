@@ -24,7 +24,7 @@ def check(facts: Facts) -> Finding:
     if facts.limits is None or not len(kernels):
         return Finding(NAME, "cannot tell", collect=facts.needs("--aic-metrics PipeUtilization", level="counters"))
     duration = kernels["duration_ns"].to_numpy(np.int64)
-    whole = facts.kernels_per_step(duration[schema.matching(kernels["op_type"], is_of_cube)])
+    whole = facts.kernels_per_step(duration[schema.matching(kernels["op_type"], is_of_cube) & facts.in_steps])
     if whole <= _THRESHOLD * facts.step_ns:
         return Finding(NAME, "clean", cost_ns=whole)
     table = facts.efficiency
@@ -35,7 +35,7 @@ def check(facts: Facts) -> Finding:
     reached = table["efficiency"].to_numpy(np.float64) * most / least
     lasting = limited & (duration >= _SURE_NS)
     best = float(reached[lasting].max(initial=0.0))
-    slow = lasting & (reached < _LOW * best)
+    slow = lasting & facts.in_steps & (reached < _LOW * best)
     lost = np.where(slow, duration * (1 - reached / min(_REACHED, max(best, 1e-9))), 0.0)
     gained = facts.kernels_per_step(lost)
     if gained <= _WORTH * facts.step_ns:

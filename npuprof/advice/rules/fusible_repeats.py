@@ -52,7 +52,8 @@ def check(facts: Facts) -> Finding:
     kernels = facts.tables["kernels"]
     if facts.limits is None or not kernels["input_shapes"].notna().any():
         return Finding(NAME, "cannot tell", collect=facts.needs("--aic-metrics PipeUtilization", level="counters"))
-    sequences, gaps = _sequences(kernels), facts.host_known and facts.per_step(IDLE) > _HOST_BOUND * facts.step_ns
+    gaps = facts.host_known and facts.per_step(IDLE) > _HOST_BOUND * facts.step_ns
+    sequences = [inside for rows in _sequences(kernels) if len(inside := rows[facts.in_steps[rows[:, 0]]])]
     of_all = max(1.0, len(kernels) / _MOST_KERNELS)
     at_most = np.array([_time(kernels, rows, gaps=gaps) for rows in sequences], np.int64)
     if of_all * facts.kernels_per_step(at_most) <= _THRESHOLD * facts.step_ns:

@@ -22,8 +22,8 @@ def check(facts: Facts) -> Finding:
     kernels = facts.tables["kernels"]
     if not len(kernels):
         return Finding(NAME, "cannot tell", collect=facts.needs("--activities cpu,npu"))
-    rows = kernels[schema.matching(kernels["op_type"], lambda kind: bool(_TYPES.match(kind)))]
-    whole = int(kernels["duration_ns"].sum())
+    rows = kernels[schema.matching(kernels["op_type"], lambda kind: bool(_TYPES.match(kind))) & facts.in_steps]
+    whole = facts.kernels_ns
     cost = facts.kernels_per_step(rows["duration_ns"].to_numpy(np.int64))
     if not whole or int(rows["duration_ns"].sum()) <= _THRESHOLD * whole:
         return Finding(NAME, "clean", cost_ns=cost)

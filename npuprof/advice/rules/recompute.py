@@ -35,19 +35,18 @@ def check(facts: Facts) -> Finding:
     wanted = np.zeros(len(causes.callers), bool)
     wanted[first : first + len(operators)] = again
     kernels = facts.tables["kernels"]
-    rows = kernels[nearest(causes.callers, causes.launchers, wanted) >= 0]
+    rows = kernels[(nearest(causes.callers, causes.launchers, wanted) >= 0) & facts.in_steps]
     cost = facts.kernels_per_step(rows["duration_ns"].to_numpy(np.int64))
     if cost <= _THRESHOLD * facts.step_ns:
         return Finding(NAME, "clean", cost_ns=cost)
-    whole = int(kernels["duration_ns"].sum())
+    of_all = share(int(rows["duration_ns"].sum()), facts.kernels_ns)
     return Finding(
         NAME,
         "fires",
         title="The forward pass is computed again in the backward pass",
         cost_ns=cost,
         **facts.gain(cost, saved_ns=rows["duration_ns"]),
-        detail=f"{int(again.sum()):,} operators run again, {share(int(rows['duration_ns'].sum()), whole)} of kernel "
-        f"time: {most_time(rows, facts.steps)}",
+        detail=f"{int(again.sum()):,} operators run again, {of_all} of kernel time: {most_time(rows, facts.steps)}",
         action="checkpoint fewer layers, or only their cheap operators, as far as the memory allows",
         table="kernels",
         rows=rows,

@@ -23,19 +23,19 @@ def check(facts: Facts) -> Finding:
     blocks = kernels["block_num"].to_numpy(np.float64, na_value=0.0)
     if limits is None or not blocks.any():
         return Finding(NAME, "cannot tell", collect=facts.needs("--aic-metrics PipeUtilization", level="counters"))
-    lost = kernels["duration_ns"].to_numpy(np.float64) * _unused(facts, blocks)
+    lost = kernels["duration_ns"].to_numpy(np.float64) * _unused(facts, blocks) * facts.in_steps
     cost = facts.kernels_per_step(lost)
     if cost <= _THRESHOLD * facts.step_ns:
         return Finding(NAME, "clean", cost_ns=cost)
     rows = kernels.assign(lost_ns=np.rint(lost).astype(np.int64))[lost > 0]
-    whole = int(kernels["duration_ns"].sum())
+    of_all = share(int(rows["duration_ns"].sum()), facts.kernels_ns)
     return Finding(
         NAME,
         "fires",
         title="Kernels leave cores unused",
         cost_ns=cost,
         **facts.gain(cost, saved_ns=rows["lost_ns"]),
-        detail=f"{share(int(rows['duration_ns'].sum()), whole)} of kernel time on fewer cores than there are: "
+        detail=f"{of_all} of kernel time on fewer cores than there are: "
         f"{most_time(rows, facts.steps)}; {limits.cube_cores} cube and {limits.vector_cores} vector cores; "
         f"kernels that memory limits gain less than {duration(cost)}",
         action="larger batches or fewer, larger operators; tune tiling and block numbers (AOE); split long reductions",
