@@ -109,16 +109,24 @@ class Figures(TableAttributes):
         from npuprof.figures.fallback import FigureWithFallback
         from npuprof.timeline.figure import timeline
         from npuprof.timeline.svg import timeline_svg
+        from npuprof.timeline.view import Pictures
 
         tables, info = self._merged_tables(), self._merged_info()
+        pictures = Pictures(tables, start_ns, end_ns)
         figure = timeline(
-            tables, info, start_ns=start_ns, end_ns=end_ns, max_slices=max_slices, longest_name=longest_name
+            tables,
+            info,
+            start_ns=start_ns,
+            end_ns=end_ns,
+            max_slices=max_slices,
+            longest_name=longest_name,
+            pictures=pictures,
         )
         return FigureWithFallback(
             figure,
             name="timeline",
-            picture=lambda: timeline_svg(tables, info, start_ns=start_ns, end_ns=end_ns),
-            text=lambda: timeline_text(tables, start_ns=start_ns, end_ns=end_ns),
+            picture=lambda: timeline_svg(tables, info, pictures=pictures),
+            text=lambda: timeline_text(tables, pictures=pictures),
         )
 
     @with_fallback("steps")

@@ -247,10 +247,12 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
         """Write a self-contained page with the summary, both figures and the notes; return its path."""
         from npuprof.exports.html import report_figures
         from npuprof.timeline.svg import timeline_svg
+        from npuprof.timeline.view import Pictures
 
-        timeline, flame = report_figures(self.tables, self.info, limit_bytes=_PAGE_FIGURES_BYTES)
+        pictures = Pictures(self.tables)
+        timeline, flame = report_figures(self.tables, self.info, limit_bytes=_PAGE_FIGURES_BYTES, pictures=pictures)
         figures = {"Timeline": timeline, "Flame graph": flame}
-        return atomic.write_text(path, self._page(figures, timeline_svg(self.tables, self.info)))
+        return atomic.write_text(path, self._page(figures, timeline_svg(self.tables, self.info, pictures=pictures)))
 
     @property
     def _table_names(self) -> Sequence[str]:

@@ -223,7 +223,8 @@ class Advice:
         words += [f"also: {'; '.join(also)}"] if also else []
         lacks: dict[str, list[str]] = {}
         for finding in self.cannot_tell:
-            lacks.setdefault(finding.collect, []).append(finding.rule.replace("_", " "))
+            at_most = f" of at most {duration(finding.cost_ns)}" if finding.cost_ns else ""
+            lacks.setdefault(finding.collect, []).append(finding.rule.replace("_", " ") + at_most)
         unknown = "; ".join(f"{', '.join(rules)} ({what})" for what, rules in lacks.items())
         words += [f"cannot tell: {unknown}"] if lacks else []
         return " · ".join(words)

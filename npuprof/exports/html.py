@@ -31,6 +31,7 @@ from npuprof.flame.figure import Weight, flamegraph
 from npuprof.info import Info
 from npuprof.quantities import duration, printable, share
 from npuprof.timeline.figure import timeline
+from npuprof.timeline.view import Pictures
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -44,17 +45,22 @@ _DETAILS = ((2000, 2000, 60), (2000, 1000, 32), (1000, 600, 24), (500, 300, 16),
 
 
 def report_figures(
-    tables: Mapping[str, pd.DataFrame], info: Info, *, limit_bytes: int = LIMIT_BYTES
+    tables: Mapping[str, pd.DataFrame],
+    info: Info,
+    *,
+    limit_bytes: int = LIMIT_BYTES,
+    pictures: Pictures | None = None,
 ) -> tuple[go.Figure, go.Figure]:
     """Draw the timeline and the flame graph, of device time where there are kernels, else of host time.
 
     Bars and names are reduced until both figures fit into `limit_bytes` of a saved notebook; the minimum is about 100
-    kB.
+    kB. `pictures` are those of the timeline, where something else draws it too.
     """
+    pictures = pictures or Pictures(tables)
     weight: Weight = "device" if len(tables["kernels"]) else "host"
     for bars, nodes, name in _DETAILS:
         figures = (
-            timeline(tables, info, max_slices=bars, longest_name=name),
+            timeline(tables, info, max_slices=bars, longest_name=name, pictures=pictures),
             flamegraph(tables, info, weight=weight, max_nodes=nodes, longest_name=name),
         )
         if sum(map(saved_bytes, figures)) <= limit_bytes:

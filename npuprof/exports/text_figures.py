@@ -14,7 +14,7 @@ from npuprof.flame.tree import Weight, merged_calls
 from npuprof.flame.view import TITLES
 from npuprof.flame.view import Picture as FlamePicture
 from npuprof.quantities import count, duration, printable, share
-from npuprof.timeline.view import Picture, picture
+from npuprof.timeline.view import Picture, Pictures
 
 _COLUMNS = 60
 _BARS = 2_000
@@ -23,11 +23,21 @@ _TITLE, _NAME = 24, 48
 _HEIGHTS = " ▁▂▃▄▅▆▇█"
 
 
-def timeline_text(tables: Mapping[str, pd.DataFrame], *, start_ns: int | None = None, end_ns: int | None = None) -> str:
-    """Write the timeline, or a window of it: a line for each track, whose columns are as high as it is busy then."""
-    drawn = picture(tables, start_ns, end_ns, _BARS)
+def timeline_text(
+    tables: Mapping[str, pd.DataFrame],
+    *,
+    start_ns: int | None = None,
+    end_ns: int | None = None,
+    pictures: Pictures | None = None,
+) -> str:
+    """Write the timeline, or a window of it: a line for each track, whose columns are as high as it is busy then.
+
+    `pictures` are those of the window, where something else draws it too.
+    """
+    drawn = (pictures or Pictures(tables, start_ns, end_ns)).of(_BARS)
     if drawn is None:
-        return f"timeline: no slices in this {'run' if start_ns is end_ns is None else 'window'}"
+        whole = start_ns is end_ns is None if pictures is None else pictures.start_ns is pictures.end_ns is None
+        return f"timeline: no slices in this {'run' if whole else 'window'}"
     span = max(drawn.last_ns - drawn.first_ns, 1)
     head = f"timeline: {duration(span)}, {duration(span // _COLUMNS)} a column, as high as its track is busy"
     return "\n".join(line.rstrip() for line in [head, *_tracks(drawn, span), *_counters(drawn, span)])

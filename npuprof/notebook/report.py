@@ -137,12 +137,17 @@ def _figures(run: Profile) -> list[_Bundle]:
     from npuprof.exports.text_figures import flamegraph_text, timeline_text
     from npuprof.figures.embed import mimebundle
     from npuprof.timeline.svg import timeline_svg
+    from npuprof.timeline.view import Pictures
 
     # A viewer shows only the richest form it supports: the plotly figure if it has a renderer, else the picture.
-    picture = timeline_svg(run.tables, run.info)
-    texts = timeline_text(run.tables), flamegraph_text(run.tables, "device" if len(run.kernels) else "host")
+    pictures = Pictures(run.tables)
+    picture = timeline_svg(run.tables, run.info, pictures=pictures)
+    texts = (
+        timeline_text(run.tables, pictures=pictures),
+        flamegraph_text(run.tables, "device" if len(run.kernels) else "host"),
+    )
     room = LIMIT_BYTES - len(json.dumps([picture, *texts]))
-    timeline, flame_graph = report_figures(run.tables, run.info, limit_bytes=room)
+    timeline, flame_graph = report_figures(run.tables, run.info, limit_bytes=room, pictures=pictures)
     return [
         {**mimebundle(timeline), "image/svg+xml": picture, "text/plain": texts[0]},
         {**mimebundle(flame_graph), "text/plain": texts[1]},

@@ -13,7 +13,7 @@ from npuprof.figures.colours import FAINT, FAMILIES, FOREGROUND, MODEBAR, Family
 from npuprof.figures.time_axis import unit_of
 from npuprof.info import Info
 from npuprof.quantities import count as count_text
-from npuprof.timeline.view import Picture, picture
+from npuprof.timeline.view import Picture, Pictures
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -32,6 +32,7 @@ def timeline(
     end_ns: int | None = None,
     max_slices: int = 2000,
     longest_name: int = 60,
+    pictures: Pictures | None = None,
 ) -> go.Figure:
     """Draw steps, marks, Python, operators, CANN calls, streams, collectives and device use over time.
 
@@ -46,6 +47,8 @@ def timeline(
         Maximum number of bars; at least :data:`FEWEST_SLICES`.
     longest_name
         Maximum length of a name; longer ones are shortened in the middle.
+    pictures
+        Those of the window, where something else draws it too.
 
     Returns
     -------
@@ -63,7 +66,7 @@ def timeline(
         raise ValueError(f"max_slices is {max_slices}; it must be at least {FEWEST_SLICES}, one for every lane")
     if start_ns is not None and end_ns is not None and end_ns < start_ns:
         raise ValueError(f"the window ends at {end_ns} ns, before it starts at {start_ns} ns")
-    drawn = picture(tables, start_ns, end_ns, max_slices)
+    drawn = (pictures or Pictures(tables, start_ns, end_ns)).of(max_slices)
     return _empty(go, info) if drawn is None else _figure(go, drawn, info, longest_name)
 
 

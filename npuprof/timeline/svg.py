@@ -17,7 +17,7 @@ from npuprof.figures.colours import FAMILIES, FOREGROUND
 from npuprof.figures.time_axis import unit_of
 from npuprof.info import Info
 from npuprof.timeline.slices import TABLES
-from npuprof.timeline.view import Picture, picture
+from npuprof.timeline.view import Picture, Pictures
 
 LIMIT_BYTES = 100_000
 """Maximum size of the SVG."""
@@ -44,16 +44,23 @@ class _Scale:
 
 
 def timeline_svg(
-    tables: Mapping[str, pd.DataFrame], info: Info, *, start_ns: int | None = None, end_ns: int | None = None
+    tables: Mapping[str, pd.DataFrame],
+    info: Info,
+    *,
+    start_ns: int | None = None,
+    end_ns: int | None = None,
+    pictures: Pictures | None = None,
 ) -> str:
     """Draw the timeline of a run as an SVG document.
 
     Lanes and colours are those of :func:`npuprof.timeline.figure.timeline`. The SVG has at most :data:`LIMIT_BYTES` as
     UTF-8: runs with long names get fewer bars and shorter names. Slices outside the window are left out.
+    `pictures` are those of the window, where something else draws it too.
     """
     text = ""
+    pictures = pictures or Pictures(tables, start_ns, end_ns)
     for bars, longest_name, hover in _DETAILS:
-        drawn = picture(tables, start_ns, end_ns, bars)
+        drawn = pictures.of(bars)
         if drawn is None:
             part = "part of the run" if any(len(tables[name]) for name in TABLES) else "run"
             return _document(info, _TOP + 2 * _LANE + 22, _empty(f"no slices in this {part}"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -149,15 +150,48 @@ class Picture:
         return hover_texts(self.bars, names, self.slices, self.first_ns, lengths=(longest,), most_facts=_FACTS)
 
 
-def picture(tables: Mapping[str, pd.DataFrame], start_ns: int | None, end_ns: int | None, most: int) -> Picture | None:
-    """Return the bars of a window, at most `most` where the lanes allow; None if no slice touches it."""
-    slices = Slices(tables)
-    index = WindowIndex([part for layer in layers(slices) if len((part := layer.within(start_ns, end_ns)).slices)])
-    if index.span is None:
-        return None
-    first, last = index.span
-    bars = index.within(first, last, pixels=None, most=max(most, len(index.lanes)))
-    first = first if start_ns is None else start_ns
-    last = last if end_ns is None else end_ns
-    tracks = [line for line in queue_lines(tables) if line.time_ns[0] <= last and line.time_ns[-1] >= first]
-    return Picture(index.lanes, bars, slices, first, last, tracks)
+class Pictures:
+    """The bars of a window in any number: what a figure, a drawing and a text of it have in common is made once.
+
+    Attributes
+    ----------
+    tables
+        Those of the run.
+    start_ns, end_ns
+        The window in epoch nanoseconds; None where it is not limited.
+    """
+
+    def __init__(
+        self, tables: Mapping[str, pd.DataFrame], start_ns: int | None = None, end_ns: int | None = None
+    ) -> None:
+        self.tables = tables
+        self.start_ns, self.end_ns = start_ns, end_ns
+        self._by_number: dict[int, Picture] = {}
+
+    def of(self, most: int) -> Picture | None:
+        """Return at most `most` bars where the lanes allow; None if no slice touches the window."""
+        if self._index.span is None:
+            return None
+        if most not in self._by_number:
+            self._by_number[most] = self._drawn(most, *self._index.span)
+        return self._by_number[most]
+
+    def _drawn(self, most: int, first: int, last: int) -> Picture:
+        bars = self._index.within(first, last, pixels=None, most=max(most, len(self._index.lanes)))
+        first = first if self.start_ns is None else self.start_ns
+        last = last if self.end_ns is None else self.end_ns
+        tracks = [line for line in self._lines if line.time_ns[0] <= last and line.time_ns[-1] >= first]
+        return Picture(self._index.lanes, bars, self._slices, first, last, tracks)
+
+    @cached_property
+    def _slices(self) -> Slices:
+        return Slices(self.tables)
+
+    @cached_property
+    def _index(self) -> WindowIndex:
+        parts = (layer.within(self.start_ns, self.end_ns) for layer in layers(self._slices))
+        return WindowIndex([part for part in parts if len(part.slices)])
+
+    @cached_property
+    def _lines(self) -> list[Line]:
+        return list(queue_lines(self.tables))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import pandas as pd
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
@@ -23,6 +24,7 @@ from npuprof.options import Options
 from npuprof.profiles import Profile
 from npuprof.session.session import Session
 from npuprof.sources.base import Decoded
+from npuprof.timeline.slices import Slices
 from tests import factories
 from tests.fakes import FakeCollector
 
@@ -60,6 +62,25 @@ def test_it_is_a_summary_and_two_figures(run: Profile) -> None:
     assert "timeline" in figures[0]["text/plain"]
     assert "flame graph" in figures[1]["text/plain"]
     assert all(figure[MIMETYPE]["data"] for figure in figures)
+
+
+@pytest.mark.slow
+def test_slices_are_put_into_lanes_once_for_all_forms_of_the_timeline(
+    run: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+
+    def counted(tables: Mapping[str, pd.DataFrame]) -> Slices:
+        made.append(len(tables))
+        return Slices(tables)
+
+    monkeypatch.setattr("npuprof.timeline.view.Slices", counted)
+    shown(run)
+    assert len(made) == 1
+    run.to_html(tmp_path / "page.html")
+    assert len(made) == 2
+    run.timeline()._repr_mimebundle_()
+    assert len(made) == 3
 
 
 @pytest.mark.slow

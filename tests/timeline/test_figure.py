@@ -12,7 +12,7 @@ from npuprof.figures.colours import FAMILIES
 from npuprof.info import Info
 from npuprof.timeline.counter_tracks import QUEUE
 from npuprof.timeline.figure import timeline
-from npuprof.timeline.view import picture
+from npuprof.timeline.view import Pictures
 from tests import factories
 
 
@@ -160,7 +160,7 @@ def test_deep_stacks_and_many_threads_are_folded_and_not_lost() -> None:
 @pytest.mark.slow
 def test_every_lane_keeps_its_busy_time() -> None:
     run = factories.profile(5_000)
-    fine, coarse = picture(run, None, None, 10**6), picture(run, None, None, 300)
+    fine, coarse = Pictures(run).of(10**6), Pictures(run).of(300)
     assert fine is not None
     assert coarse is not None
 

@@ -1,0 +1,92 @@
+"""A rule that cannot tell names what to record, and a rule of another package is found by its entry point."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from npuprof.advice.findings import advise
+from npuprof.advice.job import JobFacts, Member
+from npuprof.advice.job_findings import advise_job
+from npuprof.advice.job_rules import JOB_RULES
+from npuprof.advice.rules import RULES
+from npuprof.analysis.accounting import account
+from npuprof.info import Info
+from tests import factories
+from tests.analysis.test_accounting import table
+
+_KERNELS = table("kernels", [(0, 9)])
+_HOST = {"kernels": _KERNELS, "operators": table("operators", [(0, 90)])}
+_COPIES = {"tasks": table("tasks", [(0, 9)])}
+_COLLECTIVES = {"kernels": _KERNELS, "communication": table("communication", [(9, 50)])}
+_TASKS = "collect with --level 1, or load all ranks"
+_COUNTERS = "collect with --level 1 --aic-metrics PipeUtilization"
+_LACKS: dict[str, tuple[dict[str, pd.DataFrame], str]] = {
+    "host_bound": ({"kernels": _KERNELS}, "collect with --level 1 --activities cpu,npu"),
+    "waiting": (_COLLECTIVES, _TASKS),
+    "exposed_communication": (_COLLECTIVES, _TASKS),
+    "slow_link": (_COLLECTIVES, _TASKS),
+    "copies": ({"kernels": _KERNELS}, "collect with --level 1"),
+    "ai_cpu": (_COPIES, "collect with --activities cpu,npu"),
+    "layout_and_casts": (_COPIES, "collect with --activities cpu,npu"),
+    "fusible_repeats": ({"kernels": _KERNELS}, _COUNTERS),
+    "cube_efficiency": ({"kernels": _KERNELS}, _COUNTERS),
+    "unused_cores": ({"kernels": _KERNELS}, _COUNTERS),
+    "recompute": ({"kernels": _KERNELS}, "collect with --shapes --activities cpu,npu"),
+    "small_kernels": ({"kernels": _KERNELS}, "collect with --level 1 --activities cpu,npu"),
+    "small_comm": (_COLLECTIVES, "collect with --level 1"),
+    "memory_peak": ({"kernels": _KERNELS}, "collect with --memory"),
+    "first_step": ({"kernels": _KERNELS}, "record more steps, such as warmup=2, active=3"),
+    "environment": (_HOST, "collect with npuprof, which records these variables"),
+}
+_ALL_RANKS = "load the profiles of all ranks, with collectives"
+_OF_JOB = {
+    "pipeline_imbalance": _ALL_RANKS,
+    "slow_rank": _ALL_RANKS,
+    "late_host": f"{_ALL_RANKS}, and their hosts",
+    "waiting": _TASKS,
+    "exposed_communication": _TASKS,
+    "slow_link": _TASKS,
+}
+
+
+def test_each_rule_without_its_data_cannot_tell_and_names_the_option() -> None:
+    assert list(_LACKS) == [rule.name for rule in RULES]
+    for rule, (given, collect) in _LACKS.items():
+        run = factories.all_tables(steps=table("steps", [(0, 100)]), **given)
+        found = advise(run, Info(rank=0), account(run))[rule]
+        assert (rule, found.state, found.collect) == (rule, "cannot tell", collect)
+
+
+def test_each_rule_about_ranks_without_all_of_them_cannot_tell() -> None:
+    assert set(_OF_JOB) == {rule.name for rule in JOB_RULES}
+    members = []
+    for rank in (0, 1):
+        run = factories.all_tables(steps=table("steps", [(0, 100)]), **_COLLECTIVES)
+        accounting = account(run, rank)
+        members.append(Member(rank, run, accounting, advise(run, Info(rank=rank), accounting)))
+    communication = pd.concat([run.tables["communication"].assign(rank=run.rank) for run in members])
+    found = advise_job(JobFacts(members, communication, [2, 3], simulated=False))
+    assert {rule: (found[rule].state, found[rule].collect) for rule in _OF_JOB} == {
+        rule: ("cannot tell", collect) for rule, collect in _OF_JOB.items()
+    }
+
+
+def test_a_rule_of_an_installed_package_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "shop_rules.py").write_text(
+        "from npuprof.advice.finding import Finding, Rule\n"
+        "RULE = Rule('shop', '', lambda facts: Finding('shop', 'fires', 'Ours', gain_hi_ns=facts.step_ns))\n"
+    )
+    about = tmp_path / "shop_rules-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: shop-rules\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[npuprof.rules]\nshop = shop_rules:RULE\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    run = factories.all_tables(steps=table("steps", [(0, 100)]), kernels=_KERNELS)
+    found = advise(run, Info(), account(run))
+    sys.modules.pop("shop_rules", None)
+    assert (found["shop"].title, found["shop"].gain_hi_ns) == ("Ours", 100)
+    assert "shop" in [one.rule for one in found]
