@@ -15,7 +15,7 @@ from npuprof.flame.figure import Orientation
 from npuprof.flame.fold import Root, fold, rest_of
 from npuprof.flame.scope import Scope, scoped, steps, threads
 from npuprof.flame.search import FrameMatches, matches_in, matching
-from npuprof.flame.tree import MergedCalls, Sums, Weight, merged_calls
+from npuprof.flame.tree import MergedCalls, Sums, Weight, has_modules, merged_calls
 from npuprof.flame.view import Picture
 from npuprof.info import Info
 from npuprof.observable import Observable
@@ -40,6 +40,8 @@ class FlameGraph(Observable):
         The steps and host threads of the run; threads with the most calls first.
     weight, scope, root
         The current view.
+    has_modules, by_module
+        Whether calls of modules were recorded, and whether they are the only Python calls with frames.
     orientation
         Callees below their caller (``icicle``) or above it (``flame``).
     text, regex
@@ -58,6 +60,7 @@ class FlameGraph(Observable):
         self.steps, self.threads = steps(tables), threads(tables)
         self.weight: Weight = self.weights[0]
         self.scope, self.root = Scope(), Root()
+        self.has_modules, self.by_module = has_modules(tables), False
         self.orientation: Orientation = "icicle"
         self.text, self.regex = "", False
         self.cursor = 0
@@ -69,7 +72,7 @@ class FlameGraph(Observable):
     @cached_property
     def calls(self) -> MergedCalls:
         """The merged call tree of the run."""
-        return merged_calls(self._tables)
+        return merged_calls(self._tables, by_module=self.by_module)
 
     def picture(self) -> Picture:
         """Return the current view, with at most :data:`MOST_FRAMES` frames."""
@@ -106,6 +109,15 @@ class FlameGraph(Observable):
         if weight not in self.weights:
             raise OptionsError(f"weight is {weight!r}; for this run it must be one of {', '.join(self.weights)}")
         self._set_view(weight, self.scope)
+
+    def group(self, *, by_module: bool) -> None:
+        """Draw of the Python calls those of modules alone, or all; everything is shown then, and the search stays."""
+        self.by_module = by_module
+        vars(self).pop("calls", None)
+        self._sums.clear()
+        if self.text:
+            self._matches = matching(self.calls, self.text, regex=self.regex)
+        self._set_root(Root())
 
     def look_at(self, scope: Scope) -> None:
         """Set the scope; if the root is outside, its nearest caller within the scope becomes the root.

@@ -13,7 +13,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from npuprof.analysis.correlation import LAYERS, Causes, causes, without_cycles
-from npuprof.arrays import Int64
+from npuprof.analysis.idle_causes import MODULE
+from npuprof.analysis.places import nearest
+from npuprof.arrays import Bools, Int64
+from npuprof.tables import matching
 
 Weight: TypeAlias = Literal["host", "device", "count"]
 """The weight of a path: time on host threads, time of its kernels on the device, or number of slices."""
@@ -26,6 +29,7 @@ COLUMNS: Mapping[Weight, tuple[str, str]] = {
 """The self column and the total column of each weight."""
 
 _UNNAMED = "(unnamed)"
+_OUTSIDE = "(outside of modules)"
 
 
 def call_tree(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -155,14 +159,30 @@ class MergedCalls:
         return Sums(amounts, total, callees)
 
 
-def merged_calls(tables: Mapping[str, pd.DataFrame]) -> MergedCalls:
-    """Merge all calls and kernels of a run by their path of names; see :func:`call_tree`."""
+def has_modules(tables: Mapping[str, pd.DataFrame]) -> bool:
+    """Return whether calls of modules (``nn.Module``) were recorded."""
+    return bool(_modules(tables).any())
+
+
+def _modules(tables: Mapping[str, pd.DataFrame]) -> Bools:
+    return matching(tables["python"]["name"], lambda name: name.startswith(MODULE))
+
+
+def merged_calls(tables: Mapping[str, pd.DataFrame], *, by_module: bool = False) -> MergedCalls:
+    """Merge all calls and kernels of a run by their path of names; see :func:`call_tree`.
+
+    With `by_module`, of the Python calls those of modules alone have paths: the time of others belongs to the module
+    around them, or to one path for all that is outside of modules.
+    """
     causes_of_slices = causes(tables)
     causes_of_slices = replace(causes_of_slices, callers=_under_forward(tables, causes_of_slices))
     codes, labels = _name_codes(tables)
     host = len(causes_of_slices.callers)
     nodes_so_far = _Nodes(len(labels))
-    nodes = _merge_host(nodes_so_far, causes_of_slices.callers, codes[:host])
+    kept = np.ones(host, bool)
+    if by_module:
+        kept[: len(tables["python"])] = _modules(tables)
+    nodes = _merge_host(nodes_so_far, causes_of_slices.callers, codes[:host], kept)
     launchers = causes_of_slices.launchers
     above = np.where(launchers >= 0, nodes[launchers], -1) if host else np.full(len(launchers), -1, np.int64)
     kernel_nodes = nodes_so_far.add(above, codes[host:])
@@ -223,15 +243,25 @@ def _name_codes(tables: Mapping[str, pd.DataFrame]) -> tuple[Int64, pd.DataFrame
         codes.append(names.codes.to_numpy(np.int64) + 1 + first)  # -1, the absent name, gets the layer's first code
         labels.append(pd.DataFrame({"layer": layer, "name": [_UNNAMED, *names.categories]}))
         first += len(labels[-1])
+    labels.append(pd.DataFrame({"layer": LAYERS[0], "name": [_OUTSIDE]}))  # the last one
     return np.concatenate(codes), pd.concat(labels, ignore_index=True).astype({"layer": "category"})
 
 
-def _merge_host(nodes_so_far: _Nodes, callers: Int64, codes: Int64) -> Int64:
-    """Merge host slices level by level; return the node of each slice."""
+def _merge_host(nodes_so_far: _Nodes, callers: Int64, codes: Int64, kept: Bools) -> Int64:
+    """Merge host slices level by level; return the node of each slice, or of the kept one around it."""
     nodes = np.full(len(callers), -1, np.int64)
-    for rows in _levels(_depths(callers)):
-        above = callers[rows]
+    callers_kept = nearest(callers, callers, kept)
+    for level in _levels(_depths(callers_kept)):
+        rows = level[kept[level]]
+        above = callers_kept[rows]
         nodes[rows] = nodes_so_far.add(np.where(above >= 0, nodes[above], -1), codes[rows])
+    if len(others := np.flatnonzero(~kept)):
+        around = nearest(callers, others, kept)
+        nodes[others] = np.where(around >= 0, nodes[around], -1)
+        outside = others[around < 0]
+        nodes[outside] = nodes_so_far.add(
+            np.full(len(outside), -1), np.full(len(outside), nodes_so_far.label_count - 1)
+        )
     return nodes
 
 

@@ -82,7 +82,13 @@ def test_hostile_names_stay_text(open_flame_graph: Open) -> None:
     page.locator(".flamebox canvas").hover(position={"x": 50, "y": 8})
     page.locator(".tip", has_text="onerror").wait_for()
     assert page.evaluate("() => window.pwned") is None
-    assert page.locator(".flamebox img").count() == 0
+    page.locator(".npuprof-flame-canvas").focus()
+    page.keyboard.press("t")
+    rows = page.locator(".visible tbody tr")
+    assert rows.first.locator("td").first.inner_text() == _HOSTILE  # the root: the widest comes first
+    assert "launch" in rows.first.inner_text()
+    assert page.evaluate("() => window.pwned") is None
+    assert page.locator(".npuprof-flame-canvas img").count() == 0
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1400, False), (900, True)])

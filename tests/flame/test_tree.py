@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import npuprof
 from npuprof import tables
-from npuprof.flame.tree import call_tree
+from npuprof.flame.tree import call_tree, has_modules, merged_calls
 from tests import factories
 from tests.analysis.test_launches import training
 from tests.budget import examples
@@ -224,6 +224,25 @@ def test_operators_of_the_backward_pass_are_below_that_of_the_forward_pass() -> 
     )
     looped = call_tree(run | {"links": pd.concat([run["links"], self_cause], ignore_index=True)})
     assert looped["self_device_ns"].sum() == run["kernels"]["duration_ns"].sum()  # a damaged link costs no time
+
+
+def test_by_module_other_python_calls_belong_to_the_module_around_them() -> None:
+    run = training()
+    calls, every = merged_calls(run, by_module=True), merged_calls(run)
+
+    shown = [calls.name(path) for path in range(len(calls)) if calls.layer(path) == "python"]
+    assert sorted(shown) == ["(outside of modules)", "nn.Module: Linear_0"]
+    grad = int(calls.kernel_path[1])
+    assert [calls.name(path) for path in calls.callers(grad)][:3] == [
+        "nn.Module: Linear_0",
+        "aten::linear",
+        "aten::addmm",
+    ]
+    for weight, sums in calls.whole(run).items():
+        assert sums.exclusive.sum() == every.whole(run)[weight].exclusive.sum()
+    assert (calls.kernel_path >= 0).all()
+    assert has_modules(run)
+    assert not has_modules(factories.profile(5))
 
 
 @pytest.mark.slow

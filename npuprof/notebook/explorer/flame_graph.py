@@ -101,6 +101,8 @@ _FAMILIES = ("python", "operator", "api", "matrix", "vector", "movement", "wait"
 _WEIGHT_WORDS = {"host": "host time", "device": "device time", "count": "count"}
 _SHAPES = (("icicle", "icicle"), ("flame", "flame"))
 _SHAPE_TIPS = ("callers above their callees", "callers below their callees")
+_FRAMES = (("all calls", "call"), ("modules", "module"))
+_FRAME_TIPS = ("every Python call has a frame", "of the Python calls, those of modules alone have frames")
 _ALL = ""  # a dropdown with value None has no selection
 _MOST_OFFERED = 5_000  # steps or threads in a list
 _LONGEST_NAME, _LONGEST_CRUMB, _MOST_CRUMBS = 400, 40, 12
@@ -153,11 +155,13 @@ class FlameGraphView:
         def look(_: object) -> None:
             flame.look_at(Scope(_chosen(step), _chosen(thread)))
 
+        frames = _toggles("Frames", _FRAMES, _FRAME_TIPS)
+        frames.observe(self._changed_to(lambda what: flame.group(by_module=what == "module")), "value")
         # A single thread leaves nothing to choose.
         choices = [choice for choice, least in ((step, 1), (thread, 2)) if len(choice.options) > least]
         for choice in choices:
             choice.observe(self._done(look), "value")
-        return [self._up, self._all, weight, *choices, shape]
+        return [self._up, self._all, weight, *([frames] if flame.has_modules else []), *choices, shape]
 
     def _search_controls(self) -> list[widgets.Widget]:
         flame = self._flame

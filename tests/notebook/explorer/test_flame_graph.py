@@ -11,6 +11,7 @@ from npuprof.flame.scope import Scope
 from npuprof.flame.state import FlameGraph
 from npuprof.notebook.explorer.flame_graph import FlameGraphView
 from tests import factories
+from tests.analysis.test_launches import training
 
 _HOSTILE = "<img src=x onerror=alert(1)>"
 
@@ -92,6 +93,23 @@ def test_weight_part_and_shape_are_chosen_by_controls() -> None:
     assert picture["title"].startswith("simulated NPU · device time: ")
     _choice(view, "Step").value = ""
     assert flame.scope == Scope(None, 101)
+
+
+def test_modules_are_offered_where_they_were_recorded() -> None:
+    run = training()
+    flame = FlameGraph(run, factories.info())
+    view = FlameGraphView(flame)
+    flame.search("main.py")
+    assert "main.py(10): train" in view.figure.widget.picture["names"][1]
+
+    _toggle(view, "module").value = "module"
+
+    names = set(view.figure.widget.picture["names"])
+    assert {"nn.Module: Linear_0", "(outside of modules)"} <= names
+    assert not any("main.py" in name for name in names)
+    assert "no match" in _said(view)
+    _toggle(view, "module").value = "call"
+    assert "1 frame" in _said(view)
 
 
 def test_only_what_a_run_has_is_offered() -> None:

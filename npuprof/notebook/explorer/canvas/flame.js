@@ -4,7 +4,7 @@
 const LEVEL_HEIGHT = 19;
 const FLAME_KEYS = /** @type {Record<string, string>} */ ({
     "← →": "the frame beside", "↑ ↓": "the caller, the widest callee", "Enter": "zoom into the frame",
-    "U, Backspace": "go up", "0": "show everything", "N, P": "the next, the previous match", "Esc": "give the keys back to the notebook",
+    "U, Backspace": "go up", "0": "show everything", "N, P": "the next, the previous match", T: "what is shown as a table", "Esc": "give the keys back to the notebook",
 });
 const FLAME_KNOWN = new Set(["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Enter", "Backspace", "u", "0", "n", "p"]);
 
@@ -15,10 +15,12 @@ function flameView(model, el) {
     const box = make("div", { class: "flamebox" }, picture, tip);
     const help = make("p", { class: "faint", text: Object.entries(FLAME_KEYS).map(([key, text]) => `${key}: ${text}`).join(" · "), hidden: true });
     const said = make("div", { class: "said", role: "status" });
+    const table = make("div", { class: "panel visible", hidden: true });
     const root = make("div", {
         class: "npuprof-timeline npuprof-flame-canvas", tabindex: "0", role: "application", "data-lm-suppress-shortcuts": "true",
         "aria-label": "Flame graph. Arrow keys move from frame to frame, Enter zooms into one, U goes up, 0 shows everything, the question mark shows all keys, Escape gives the keys back.",
-    }, box, said, help);
+    }, make("div", { class: "bar" }, make("button", { type: "button", text: "Table", title: "T: what is shown as a table", onclick: toggleTable }),
+        make("button", { type: "button", text: "?", title: "the keys", onclick: () => { help.hidden = !help.hidden; } })), box, said, help, table);
     el.append(root);
 
     /** @type {any} */
@@ -40,8 +42,23 @@ function flameView(model, el) {
         hovered = -1;
         tip.hidden = true;
         said.textContent = frames.title;
+        tellTable();
         fit();
         box.scrollTop = frames.upwards ? box.scrollHeight : 0;
+    }
+    function toggleTable() {
+        table.hidden = !table.hidden;
+        tellTable();
+    }
+    /** The frames as rows of text, the widest first, callers before their callees. */
+    function tellTable() {
+        if (table.hidden || !frames) return;
+        const order = [...frames.width.keys()].sort((one, other) => frames.width[other] - frames.width[one] || frames.level[one] - frames.level[other]);
+        const rows = order.slice(0, MOST_TOLD).map((at) =>
+            [frames.names[at], frames.facts[at].join(" · "), frames.level[at], share(frames.width[at], 1)]);
+        const more = `${rows.length < order.length ? `The widest ${rows.length} of ` : ""}${counted(order.length)} frames. ${frames.title}`;
+        table.replaceChildren(make("h3", { text: "What is shown" }), make("p", { class: "faint", text: more }),
+            tableOf(["name", "what", "level", "share"], rows, 2));
     }
     const levels = () => Math.max(frames.levels - view.level, 4);
     /** @param {number} at */
@@ -142,6 +159,7 @@ function flameView(model, el) {
         if (event.ctrlKey || event.altKey || event.metaKey) return;
         const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
         if (key === "?") help.hidden = !help.hidden;
+        else if (key === "t") toggleTable();
         else if (key === "Escape") {
             root.blur();
             /** @type {any} */ (root.closest(".jp-Cell"))?.focus?.({ preventScroll: true });
