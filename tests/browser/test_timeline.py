@@ -397,3 +397,52 @@ def _moves_alone(browser: Any, saved: Path, to: Path) -> None:
     assert page.evaluate("() => window.pwned") is None
     assert errors == []
     context.close()
+
+
+def test_its_box_is_resized_by_the_edge_and_fills_the_screen(open_timeline: Open) -> None:
+    shown = open_timeline(width=900)
+    page = shown.page
+    frame = page.locator(".npuprof-timeline .frame")
+    before = frame.bounding_box()
+    x, y = before["x"] + before["width"] - 5, before["y"] + before["height"] - 5
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x, y - 150, steps=4)
+    page.mouse.up()
+    shown.settle()
+    assert frame.bounding_box()["height"] == pytest.approx(before["height"] - 150, abs=12)
+    assert module._layout["height"] == pytest.approx(before["height"] - 150, abs=12)
+    assert shown.box["height"] == pytest.approx(frame.bounding_box()["height"], abs=4)
+
+    page.get_by_role("button", name="Full screen").click()
+    page.wait_for_function("() => document.fullscreenElement?.classList.contains('npuprof-timeline')")
+    shown.settle()
+    assert frame.bounding_box()["height"] == pytest.approx(0.7 * page.evaluate("() => innerHeight"), abs=4)
+    assert page.evaluate("() => document.documentElement.scrollWidth - innerWidth") <= 0
+    page.get_by_role("button", name="Full screen").click()
+    page.wait_for_function("() => !document.fullscreenElement")
+    shown.settle()
+    assert module._layout["height"] == pytest.approx(before["height"] - 150, abs=12)  # what the screen had is not kept
+    assert shown.errors == []
+
+
+_COLOURFUL = """() => [...document.querySelectorAll('.stick > canvas, .strip')].some((canvas) => {
+    const {data} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+    for (let at = 0; at < data.length; at += 4) {
+        if (data[at] > 180 && data[at] > data[at + 2] + 60 && data[at + 1] < data[at] - 40) return true;
+    }
+    return false;
+})"""
+
+
+def test_forced_colours_are_the_only_ones(open_timeline: Open, tmp_path: Path) -> None:
+    shown = open_timeline()
+    page = shown.page
+    assert page.evaluate(_COLOURFUL)  # the orange of collectives
+    page.emulate_media(forced_colors="active")
+    shown.settle()
+    assert not page.evaluate(_COLOURFUL)
+    page.locator(".npuprof-timeline").focus()
+    shown.press("l")
+    page.screenshot(path=tmp_path / "forced.png")
+    assert shown.errors == []
