@@ -1,6 +1,6 @@
 """Sources: one module or package a format, each from a path to tables.
 
-The way through this folder, from a path on disk to the tables of a run::
+The modules of this folder, from a path on disk to the tables of a run::
 
     detect        the first source that recognises the path, or, with files.walk, what lies below it; where a directory
       |           holds raw data and the vendor's result of it, raw_or_parsed chooses

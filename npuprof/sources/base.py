@@ -28,7 +28,7 @@ class Decoded:
     Attributes
     ----------
     tables
-        Frames of :data:`npuprof.tables.SCHEMA` by name; a table that the format does not hold is left out.
+        Frames of :data:`npuprof.tables.SCHEMA` by name; a table that the format does not hold is omitted.
     info
         Facts of the run.
     notes
@@ -36,7 +36,7 @@ class Decoded:
     statistics
         The vendor's sums, unconverted, by file name without suffix.
     derived
-        Tables made of other tables, since the form lacks them: source and message of their note. Another form of the
+        Tables derived from other tables, which the form lacks: source and message of their note. Another form of the
         run may hold them.
     """
 
@@ -54,14 +54,14 @@ class Decoded:
 
 
 class ResultReading:
-    """Read the files of a result into :attr:`decoded`; an unreadable file is noted, and the others are still read."""
+    """Read the files of a result into :attr:`decoded`; an unreadable file is noted and skipped."""
 
     def __init__(self, decoded: Decoded) -> None:
         self.decoded, self.notes = decoded, decoded.notes
         self.failed: list[SourceError] = []
 
     def attempt(self, path: Path, read: Callable[[Path], _Value]) -> _Value | None:
-        """Read a file; return None and note the error of a file that cannot be read."""
+        """Read a file; on a SourceError, add a note and return None."""
         try:
             return read(path)
         except SourceError as error:
@@ -70,7 +70,7 @@ class ResultReading:
             return None
 
     def refuse_nothing(self, nothing: Callable[[], SourceError]) -> None:
-        """Raise the first error, else `nothing` with what was left out; unless there are rows or statistics."""
+        """Raise the first error, or else `nothing` with the omitted files; return if there are rows or statistics."""
         if any(map(len, self.decoded.tables.values())) or self.decoded.statistics:
             return
         if self.failed:
@@ -102,12 +102,12 @@ _MAX_ENTRIES = 50_000
 
 
 def describe_by_name(path: Path) -> Info:
-    """Return the facts in a path's name."""
+    """Return the facts that the name of a path states."""
     return Info(name=path.name, recording=path)
 
 
 def size_of_files(root: Path) -> int:
-    """Return the bytes of the files at or below a path; of a directory with very many files, of some of them."""
+    """Return the total size of the files at or below a path in bytes; partial for a very large directory."""
     total = 0
     pending = deque([root])
     for _ in range(_MAX_ENTRIES):
@@ -128,12 +128,12 @@ PartName: TypeAlias = Literal["step_times", "communication", "kernels", "communi
 
 @dataclass(frozen=True)
 class Alone:
-    """A way to read one part of a run without the rest.
+    """A way to read one part of a run by itself.
 
     Attributes
     ----------
     files
-        The files that it is read of.
+        The files that the part is read from.
     read
         Return the run with this part.
     """
@@ -151,7 +151,7 @@ class Source:
     name
         The format's name in this package.
     serves
-        The preferences for which it is tried.
+        The preferences that select this source.
     recognises
         Return, from its content and cheaply, whether a path is of the format.
     read
@@ -164,15 +164,15 @@ class Source:
     size_bytes
         Return the number of bytes to read.
     is_raw
-        Whether the format is the collector's raw data.
+        Whether the format is raw data of the collector.
     is_result_of_raw
-        Whether it is a result that may lie beside its raw data.
+        Whether the format is a result that may be stored with its raw data.
     of_many_runs
-        Whether it is an analysis of many runs.
+        Whether the format is an analysis of many runs.
     only_given
-        Whether only the user's path is tried, not files below it, which are copies.
+        Whether only the user's path is tried, not files below it, which would be copies.
     alone
-        Return how to read one part of a run without the rest; None where that takes as long as the whole run.
+        Return how to read one part of a run without the rest; None where this takes as long as reading the run.
     """
 
     name: str

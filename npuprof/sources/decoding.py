@@ -1,4 +1,4 @@
-"""Decode a run: the tables of its source, completed by each other, checked, and cut to the selected part."""
+"""Decode a run: read the tables of its source, derive the missing ones, check them, and cut them to the selection."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from npuprof.texts import encodable
 
 
 def decode_run(run: Run, selection: Selection | None = None) -> Decoded:
-    """Decode one run that was detected, or the selected part of it.
+    """Decode a detected run, or the selected part of it.
 
     Raises
     ------
     SourceError
-        If nothing of it can be read, or it has no step of a selected number.
+        If the run cannot be read, or it has no step of a selected number.
     """
     read_part = run.source.read_part
     try:
@@ -34,7 +34,7 @@ def decode_run(run: Run, selection: Selection | None = None) -> Decoded:
         decoded.statistics = {encodable(name): of_one_kind(frame) for name, frame in decoded.statistics.items()}
         if run.source is not saved.SOURCE:
             note_repeated_rows(decoded.tables, decoded.notes)
-        complete(decoded, compare=run.source is not saved.SOURCE)  # which was compared before
+        complete(decoded, compare=run.source is not saved.SOURCE)  # compared before the cut
         if selection is not None:
             cut(decoded, selection)
     except MemoryError as error:
@@ -58,7 +58,7 @@ def decode_run(run: Run, selection: Selection | None = None) -> Decoded:
 
 
 def called_as_given(decoded: Decoded, run: Run) -> None:
-    """Name the archive that a run lies in, where its facts and notes name the place that it was unpacked to."""
+    """Replace the path of the unpacked folder in facts and notes by the path of the archive."""
     if run.unpacked is not None:
         decoded.info.recording = run.unpacked.archive
         decoded.notes.rewrite(run.named)

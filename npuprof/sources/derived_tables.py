@@ -16,24 +16,24 @@ from npuprof.sources.framework.correlation import add_flops
 from npuprof.sources.global_ranks import add_global_ranks
 from npuprof.sources.overlap import are_compute, of_span, overlap_table
 
-_ROUNDED_NS = 2  # of each row: its start and its duration were each rounded
-_QUARTER_NS = 1_000  # and of sums that went through a float of microseconds
+_ROUNDED_NS = 2  # per row: its start and its duration were each rounded
+_QUARTER_NS = 1_000  # additional tolerance for sums that went through a float of microseconds
 _KINDS = {"computing": "kernels", "communication": "communication"}
 _WHAT = {"computing": "kernels", "communication": "communication operators"}
 
 
 def complete(decoded: Decoded, *, compare: bool = True) -> None:
-    """Add derived tables to a run, and note where the vendor's sums differ.
+    """Add derived tables to a run, and note differences from the vendor's sums.
 
     Parameters
     ----------
     decoded
-        The run, whose tables, notes and facts get it.
+        The run, whose tables, notes and facts are completed.
     compare
-        Whether to compare them with the vendor's sums.
+        Whether to compare the tables with the vendor's sums.
     """
     add_flops(decoded.tables, decoded.notes)
-    if decoded.info.source == CLUSTER_ANALYSIS:  # of all ranks, and there is nothing but sums
+    if decoded.info.source == CLUSTER_ANALYSIS:  # an analysis of all ranks holds only sums
         return
     add_global_ranks(decoded, decoded.notes)
     frames = {name: decoded.tables.get(name, tables.empty(name)) for name in tables.NAMES}
@@ -48,7 +48,7 @@ def complete(decoded: Decoded, *, compare: bool = True) -> None:
 
 
 def _compare_overlap(frames: Mapping[str, pd.DataFrame], notes: Notes) -> None:
-    """Note where the intervals of ``overlap`` are not those of the rows that they were made of."""
+    """Note where the intervals of ``overlap`` contradict the rows that they were computed from."""
     overlap = frames["overlap"]
     for kind, name in _KINDS.items():
         rows = _computing(frames[name])
@@ -64,7 +64,7 @@ def _compare_overlap(frames: Mapping[str, pd.DataFrame], notes: Notes) -> None:
 
 
 def _compare_steps(frames: Mapping[str, pd.DataFrame], notes: Notes) -> None:
-    """Note where the vendor's breakdown of steps has other times than the kernels and operators of these steps."""
+    """Note where the vendor's step times differ from the kernels and operators of these steps."""
     times = frames["step_times"]
     for kind, name in _KINDS.items():
         rows = _computing(frames[name])
@@ -88,7 +88,7 @@ def _computing(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _steps_of(times: pd.DataFrame, rows: pd.DataFrame, column: str) -> list[tuple[int, pd.DataFrame]]:
-    """Return the vendor's time of each step and device, and the rows that are of these; of steps that have any."""
+    """Return the vendor's time for each step and device, with its rows; steps without rows are dropped."""
     parts = []
     for step, device, value in zip(times["step"], times["device_id"], times[column], strict=True):
         if pd.isna(value):
@@ -109,7 +109,7 @@ def _tasks_of(frames: Mapping[str, pd.DataFrame], parts: list[tuple[int, pd.Data
 
 
 def _united(rows: pd.DataFrame) -> int:
-    """Return how long any of the rows of a device ran, all devices together."""
+    """Return the time during which any of the rows of a device ran, summed over devices."""
     parts = [frame for _, frame in rows.groupby("device_id")[["start_ns", "duration_ns"]]]
     starts = [frame["start_ns"].to_numpy(np.int64) for frame in parts]
     ends = [start + frame["duration_ns"].to_numpy(np.int64) for start, frame in zip(starts, parts, strict=True)]
@@ -121,6 +121,6 @@ def _ms(time_ns: int) -> str:
 
 
 def _name_devices(decoded: Decoded) -> None:
-    """Set the devices to those that have rows, and no others that the files merely name."""
+    """Set the devices to those that have rows; files may name further ones."""
     columns = [frame["device_id"] for frame in decoded.tables.values() if "device_id" in frame]
     decoded.info.devices = sorted({int(device) for column in columns for device in column.dropna().unique()})

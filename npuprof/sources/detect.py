@@ -1,4 +1,4 @@
-"""Which source reads a path: the first that recognises its content."""
+"""Detect which source reads a path: the first that recognises its content."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WANTED: Mapping[Preference, str] = {
     "parsed": "no parsed results",
 }
 
-_MAX_AROUND = 4  # a slice lies two levels below its PROF_* directory, and that in a result
+_MAX_AROUND = 4  # a slice is two levels below its PROF_* directory, which is inside a result
 _MAX_NAMED = 5
 _MAX_TRIED = 100  # files of a folder, to name those that can be read
 _RANK = re.compile(r"rank[_-]?(\d{1,6})(?!\d)", re.IGNORECASE)
@@ -44,11 +44,11 @@ class Run:
     source
         Its format.
     path
-        Its location.
+        Its path.
     choice
-        The reason of the choice if the path holds raw data and the parsed result of it; else empty.
+        The reason of the choice if the path holds raw data and the parsed result of it; empty otherwise.
     unpacked
-        The archive around it, whose content stays unpacked while this object exists; None without one.
+        The archive around it, whose content stays unpacked while this object exists; None without an archive.
     """
 
     source: Source
@@ -57,12 +57,12 @@ class Run:
     unpacked: Unpacked | None = None
 
     def describe(self) -> Info:
-        """Return the metadata of a run from its small files; the rank is that of the path (``rank_3``) if none has it.
+        """Return the metadata of a run from its small files; the rank is else taken from the path (``rank_3``).
 
         Raises
         ------
         SourceError
-            If its files are too damaged.
+            If its files are too damaged to be read.
         """
         info = self.source.describe(self.path)
         if info.rank is None:
@@ -76,11 +76,11 @@ class Run:
         return int(ranks[0][1]) if ranks else None
 
     def named(self, text: str) -> str:
-        """Return a message about the run with the path that its user gave."""
+        """Return a message with the path that the user gave for the run."""
         return self.unpacked.named(text) if self.unpacked is not None else text
 
     def close(self) -> None:
-        """Remove what was unpacked of its archive."""
+        """Remove the unpacked content of its archive."""
         if self.unpacked is not None:
             self.unpacked.remove()
 
@@ -99,12 +99,12 @@ def detect(path: Path, preferred: Preference = None) -> Walk[Run]:
 
     Returns
     -------
-    The runs, at least one, and what the walk through a directory left out.
+    The runs, at least one, and what was skipped in the directory.
 
     Raises
     ------
     SourceError
-        If the path does not exist, cannot be read, or no source recognises anything of it.
+        If the path does not exist, cannot be read, or no source recognises its content.
     """
     _check_readable(path)
     if is_archive(path):
@@ -113,7 +113,7 @@ def detect(path: Path, preferred: Preference = None) -> Walk[Run]:
 
 
 def _detect_unpacked(unpacked: Unpacked, preferred: Preference) -> Walk[Run]:
-    """Find the runs in an archive; a folder around all of its files does not count."""
+    """Find the runs in an archive; a single top-level folder is ignored."""
     try:
         places = list(unpacked.places())
         place = next((place for place in places if _recognise(place, preferred, given=True)), places[0])
@@ -132,7 +132,7 @@ def _detect_unpacked(unpacked: Unpacked, preferred: Preference) -> Walk[Run]:
 
 def _detect(path: Path, preferred: Preference) -> Walk[Run]:
     if runs := _recognise(path, preferred, given=True):
-        # The files of a cluster's analysis may have been copied beside the runs.
+        # Files of a cluster's analysis may have been copied next to the runs.
         beside = _below(path, preferred) if runs[0].source.of_many_runs else Walk[Run]()
         loose = runs[0].source.only_given and path.is_dir()
         return Walk(
@@ -187,10 +187,10 @@ def _untouched(packed: Sequence[Path]) -> list[str]:
 
 
 def _recognise(path: Path, preferred: Preference, *, given: bool = False) -> list[Run]:
-    """Return the run at a path; an analysis of a cluster first, where files of a run lie in the same folder."""
+    """Return the run at a path; an analysis of a cluster takes precedence over files of a run in the same folder."""
     sources = [source for source in sources_for(preferred) if given or not source.only_given]
     if not given and folder_of_files.recognises(path):
-        sources = [source for source in sources if source is not database.SOURCE]  # it may lie among copies too
+        sources = [source for source in sources if source is not database.SOURCE]  # the path may lie among copies too
     run = _first(path, sources, preferred)
     if run is None or not run.source.of_many_runs or not path.is_dir():
         return [] if run is None else [run]
@@ -248,8 +248,10 @@ def _check_readable(path: Path) -> None:
         if path.is_dir():
             if next(path.iterdir(), None) is None:
                 raise SourceError(f"{path} is an empty directory: give the path of a recording or a result")
-        elif not stat.S_ISREG(path.stat().st_mode):  # to open a pipe would wait for whoever writes to it
-            raise SourceError(f"{path} is a pipe, socket or device and no file: save what it gives, and give that")
+        elif not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would block until another process writes to it
+            raise SourceError(
+                f"{path} is a pipe, socket or device, not a file: save its content to a file, and give that"
+            )
         else:
             with path.open("rb") as file:
                 head = file.read(len(_LFS_POINTER))

@@ -1,4 +1,4 @@
-"""A folder of result files outside the result that they came from: of ``msprof --export``, torch_npu or MindSpore.
+"""A folder of result files copied out of their result: of ``msprof --export``, torch_npu or MindSpore.
 
 Source: sources/RESULTS.md sections 1.1 to 1.3.
 """
@@ -16,17 +16,17 @@ from npuprof.sources.result_folder.layout import find_files as find_torch_files
 
 
 def recognises(path: Path) -> bool:
-    """Return whether `path` is a directory with exported files right in it."""
+    """Return whether `path` is a directory that directly contains exported files."""
     return find_files(path) is not None or find_torch_files(path) is not None
 
 
 def read(path: Path) -> Decoded:
-    """Read the newest set of the files.
+    """Read the newest export among the files.
 
     Raises
     ------
     SourceError
-        If there are none, or none can be read.
+        If there are no files, or none can be read.
     """
     if (layout := find_files(path)) is not None:
         return read_layout(layout)
@@ -36,7 +36,7 @@ def read(path: Path) -> Decoded:
     decoded = torch_npu.read_parsed(copied)
     if copied.profiler_info is None and not len(decoded.tables.get("operators", ())):
         if decoded.info.collector == "torch_npu":
-            decoded.info.collector = ""  # MindSpore names its files the same
+            decoded.info.collector = ""  # MindSpore uses the same file names
         decoded.info.source = "folder of result files"
     return decoded
 

@@ -69,7 +69,7 @@ def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path: Path, kind: str
             listener.bind(str(path))
     else:
         path = Path("/dev/zero")
-    with pytest.raises(SourceError, match="is a pipe, socket or device and no file: save what it gives"):
+    with pytest.raises(SourceError, match="is a pipe, socket or device, not a file: save its content"):
         npuprof.load(path)
 
 

@@ -23,7 +23,7 @@ __all__ = ["SOURCE", "describe", "read", "recognises"]
 
 
 def recognises(path: Path) -> bool:
-    """Check whether `path` is a file of an analysis, by its content, or a directory of such files."""
+    """Check by content whether `path` is a file of an analysis, or a directory of such files."""
     return find(path) is not None
 
 
@@ -33,13 +33,13 @@ def read(path: Path) -> Decoded:
     Raises
     ------
     SourceError
-        If it is no analysis, or none of its files can be read.
+        If the path is not an analysis, or none of its files can be read.
     """
     return _reading(path, whole=True)
 
 
 def describe(path: Path) -> Info:
-    """Return the ranks and their groups from the small files alone; errors as of :func:`read`."""
+    """Return the ranks and their groups from the small files only; raises the errors of :func:`read`."""
     return _reading(path, whole=False).info
 
 

@@ -29,7 +29,7 @@ _MAX_PARALLEL = 100  # kinds of parallelism that a summary names
 
 
 class Reading(ResultReading):
-    """Read the files of a cluster's analysis."""
+    """Reader of the files of a cluster analysis."""
 
     def __init__(self, layout: Layout) -> None:
         info = Info(name=layout.root.name, source=CLUSTER_ANALYSIS, recording=layout.root)
@@ -37,12 +37,12 @@ class Reading(ResultReading):
         self._layout = layout
 
     def run(self, *, whole: bool = True) -> None:
-        """Read every file, or, to describe the analysis, only the small ones.
+        """Read every file, or only the small ones for a description.
 
         Raises
         ------
         SourceError
-            If none could be read: the error of the first.
+            If no file could be read: the first error.
         """
         files, statistics = self._layout.files, self.decoded.statistics
         self._attempt("steps", lambda path: self._keep_steps(read_steps(path, self.notes)))
@@ -64,7 +64,7 @@ class Reading(ResultReading):
         self._add_ranks(self.decoded.tables.get("step_times"), statistics.get(GROUPS, tables_of.empty_groups()))
 
     def _note_no_groups(self) -> None:
-        """Warn of a missing file of groups if there is communication, which is written after it."""
+        """Warn if communication was written but the file of groups, which precedes it, is missing."""
         if self._layout.root.is_dir() and "groups" not in self._layout.files and GROUPS not in self.decoded.statistics:
             written = [path.name for kind in _COMMUNICATION if (path := self._layout.files.get(kind)) is not None]
             if written:
@@ -77,7 +77,7 @@ class Reading(ResultReading):
             self.attempt(path, read)
 
     def _keep(self, frames: dict[str, pd.DataFrame]) -> list[str]:
-        """Keep frames that are new or have more rows than before; return the names of the others."""
+        """Keep new frames and those with more rows than the kept frame; return the names of the rejected frames."""
         statistics = self.decoded.statistics
         known = [name for name, frame in frames.items() if name in statistics and len(frame) <= len(statistics[name])]
         statistics.update({name: frame for name, frame in frames.items() if name not in known})

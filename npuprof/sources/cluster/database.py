@@ -61,7 +61,7 @@ _KNOWN = {STEPS, *_GROUPS, _BASE, _HOSTS, _DEVICES, *_TIME_TABLES, *_BANDWIDTH_T
 
 
 def read_steps(database: Database) -> pd.DataFrame | None:
-    """Read the table ``step_times``, as of the text result; numbers are microseconds, unlike the documentation says."""
+    """Read the table ``step_times`` in the columns of the text result; times are microseconds, contrary to the docs."""
     known = database.tables.get(STEPS, {})
     note_renamed(database, STEPS, ["step", "type", "index", *DURATIONS.values()], PLACES)
     durations = {ours: theirs for ours, theirs in DURATIONS.items() if theirs in known}
@@ -97,7 +97,7 @@ def read_groups(database: Database) -> pd.DataFrame | None:
 
 
 def read_devices(database: Database) -> list[dict[str, Any]]:
-    """Read rank, device and host of each rank, None if unknown."""
+    """Read rank, device and host of each rank; None where unknown."""
     hosts = dict(database.facts(_HOSTS, ["hostUid", "hostName"], _LIMIT))
     rows = database.facts(_DEVICES, ["rankId", "deviceId", "hostUid"], _LIMIT)
     return [
@@ -108,12 +108,12 @@ def read_devices(database: Database) -> list[dict[str, Any]]:
 
 
 def read_base(database: Database) -> dict[str, str]:
-    """Read facts of the whole cluster, as text by name."""
+    """Read facts of the whole cluster: names and texts."""
     return {str(key): str(value) for key, value in database.facts(_BASE, ["key", "value"], _MAX_UNKNOWN)}
 
 
 def read_communication(database: Database, groups: pd.DataFrame | None) -> Frames:
-    """Read the frames of the text result; kind and ranks come from the groups."""
+    """Read the frames of the text result; kind and ranks are taken from the groups."""
     ranks_by_group = {} if groups is None else dict(zip(groups["group"], groups["ranks"], strict=True))
     link = {"link": "band_type", **_LINK, "Large Packet Ratio": "large_packet_ratio"}
     between = {key: column for key, column in _WHERE.items() if key != "rank"} | _PAIR
@@ -151,7 +151,7 @@ def read_communication(database: Database, groups: pd.DataFrame | None) -> Frame
 
 
 def read_unknown(database: Database) -> Frames:
-    """Read every further table, such as sums of a recipe, with its name and columns."""
+    """Read every further table, such as the sums of a recipe, under its own name and columns."""
     unknown = [name for name in database.tables if name not in _KNOWN]
     frames = {}
     for name in unknown[:_MAX_UNKNOWN]:
@@ -166,13 +166,13 @@ def read_unknown(database: Database) -> Frames:
 
 
 def empty_groups() -> pd.DataFrame:
-    """Return a frame of no groups."""
+    """Return an empty frame of groups."""
     frame: pd.DataFrame = pd.DataFrame(columns=list(COLUMNS))
     return frame
 
 
 def _placed(row: dict[str, Any], ranks_by_group: dict[str, str]) -> dict[str, Any]:
-    """Return a row with the columns of the text result first: step, kind, ranks, name, group, then the ranks."""
+    """Return a row with the columns of the text result in order: step, kind, ranks, name, group, then the others."""
     name = str(row.pop("name") or "")
     group = str(row.pop("group") or "")
     first = {
@@ -187,7 +187,7 @@ def _placed(row: dict[str, Any], ranks_by_group: dict[str, str]) -> dict[str, An
 
 
 def _kind(name: str) -> str | None:
-    """Return the kind of an operator by its name, as the vendor's tool does; None for totals."""
+    """Return the kind of an operator from its name, by the vendor's rule; None for totals."""
     lower = name.lower()
     if lower.startswith("total"):
         return None
@@ -200,6 +200,6 @@ def _whole(texts: Any) -> Any:
 
 
 def _nanoseconds(values: Any) -> Any:
-    """Return microseconds as nanoseconds, from the shortest text of each number, which the text result has."""
+    """Convert microseconds to nanoseconds from the shortest text of each number, the form in the text result."""
     known = [scaled_one(repr(value), US_TO_NS) if isinstance(value, int | float) else None for value in values]
     return pd.array([pd.NA if value is None else value for value in known], dtype="Int64")

@@ -63,8 +63,8 @@ class Layout:
 def find(path: Path) -> Layout | None:
     """Return the layout of a file or directory of an analysis; None for other paths and unreadable directories.
 
-    A file by itself is identified by its content. In a directory, an empty or damaged file with the vendor's name
-    belongs to the analysis: reading it reports the fault.
+    A single file is identified by its content. In a directory, an empty or damaged file with the vendor's name counts
+    as part of the analysis, so that reading it reports the damage.
     """
     try:
         if path.is_file():
@@ -76,23 +76,23 @@ def find(path: Path) -> Layout | None:
 
 
 def kind_of_name(name: str) -> Kind | None:
-    """Return the kind that the vendor gives a file's name to; None for other names."""
+    """Return the kind of file that a vendor's file name stands for; None for other names."""
     return next((kind for kind, pattern in _NAMES.items() if pattern.fullmatch(name)), None)
 
 
 def kind_of_file(path: Path) -> Kind | None:
-    """Return the kind of a file by its content; None for a file of no analysis."""
+    """Return the kind of a file by its content; None if it is not part of an analysis."""
     if is_database(path):
         names = table_names(path)
         kind = kind_of(names)
-        # A database with tables of recipes only is identified by its name.
+        # A database that holds only tables of recipes is identified by its name.
         recipes = bool(names) and not kind and _NAMES["database"].fullmatch(path.name) is not None
         return "database" if kind == "cluster" or recipes else None
     head = read_head(path, _HEAD_BYTES).removeprefix(b"\xef\xbb\xbf")
     if _OF_GROUPS.match(head):
         return "groups"
     if _OF_KINDS.match(head):
-        # A matrix has no times, a list of times no links.
+        # A matrix has no times, and a file of times has no links.
         return "communication" if _TIMES.search(head) else "matrix" if _LINKS.search(head) else None
     try:
         return "steps" if set(column_names(path)) >= _STEP_COLUMNS else None
@@ -117,7 +117,7 @@ def _of_directory(path: Path) -> Layout | None:
 
 
 def _recipes(listed: list[Path]) -> tuple[Path, ...]:
-    """Return the CSV files directly in folders next to the files; folders of ranks have none."""
+    """Return the CSV files in the folders next to the files; folders of ranks contain none."""
     folders = sorted(entry for entry in listed if entry.is_dir() and not entry.is_symlink())[:_MAX_RECIPES]
     listed_tables = (table for folder in folders for table in islice(folder.iterdir(), _MAX_RECIPES))
     return tuple(sorted(table for table in listed_tables if table.suffix == ".csv" and table.is_file())[:_MAX_RECIPES])

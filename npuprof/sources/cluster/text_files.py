@@ -74,7 +74,7 @@ def ranks_of(value: Any) -> list[int]:
 
 
 def as_text(ranks: Iterable[int]) -> str | None:
-    """Return a set as ``0, 1, 2``; None for an empty set."""
+    """Return a set of ranks as ``0, 1, 2``; None for an empty set."""
     return ", ".join(map(str, ranks)) or None
 
 
@@ -119,7 +119,7 @@ def read_groups(path: Path, notes: Notes) -> pd.DataFrame:
 
 
 def groups_table(rows: Iterable[tuple[Any, ...]]) -> pd.DataFrame:
-    """Return the frame of rows of kind, ranks, group, group id and parallelism, without groups of no ranks."""
+    """Return the frame of rows of kind, ranks, group, group id and parallelism; groups without ranks are dropped."""
     kept = [
         (_text(kind), as_text(members), len(members), *map(_text, names))
         for kind, ranks, *names in rows
@@ -130,7 +130,7 @@ def groups_table(rows: Iterable[tuple[Any, ...]]) -> pd.DataFrame:
 
 
 def _items(value: Any, path: Path, notes: Notes) -> list[Any]:
-    """Return the entries of a list of groups; anything else is noted."""
+    """Return the entries of a list of groups; a note counts other values."""
     left_out = 1 if not isinstance(value, list) else max(len(value) - _MAX_GROUPS, 0)
     notes.ledger.read(path.name, left_out)
     if not isinstance(value, list):
@@ -141,7 +141,7 @@ def _items(value: Any, path: Path, notes: Notes) -> list[Any]:
 
 
 def _members(listed: Any, path: Path, notes: Notes) -> list[int]:
-    """Return the ranks of a group; those that cannot be read are noted."""
+    """Return the ranks of a group; a note counts unreadable ranks."""
     try:
         members: list[int] = convert(listed, Members)
     except ValueError:
@@ -162,11 +162,12 @@ PLACES = {"dp_index": "DP Index", "pp_index": "PP Index", "tp_index": "TP Index"
 def read_steps(path: Path, notes: Notes) -> pd.DataFrame:
     """Read ``cluster_step_trace_time.csv`` as the table ``step_times`` of a cluster.
 
-    It has the columns `kind` (``rank`` or ``stage``), `rank` (of a rank's row), `ranks` (of a stage's row, ``0, 1, 2``)
-    and, if the file has them, `dp_index`, `pp_index` and `tp_index`. A stage's row holds the maxima over its ranks:
-    never add it to their rows.
+    Columns are `kind` (``rank`` or ``stage``), `rank` (in rows of a rank), `ranks` (in rows of a stage, ``0, 1, 2``)
+    and, if the file has them, `dp_index`, `pp_index` and `tp_index`. The row of a stage holds the maxima over its
+    ranks: never add it to their rows.
     """
-    table = CsvTable(path, notes, ("Step", *PLACES.values()))  # a run may have no steps, a stage no place
+    # steps may be missing, and a stage has no parallel indexes
+    table = CsvTable(path, notes, ("Step", *PLACES.values()))
     if not {"Type", "Index"} <= set(table.names):
         raise SourceError(f"{path} has no columns 'Type' and 'Index' of ranks and stages; is it another file?")
     table.expect(("Step", "Type", "Index", *DURATIONS.values(), *PLACES.values()))
@@ -202,14 +203,14 @@ RANKS = ("rank", "src_rank", "dst_rank")
 
 
 def read_communication(path: Path, notes: Notes) -> Frames:
-    """Read ``cluster_communication.json``: times and bandwidths of communication operators, a row for each rank.
+    """Read ``cluster_communication.json``: times and bandwidths of communication operators, one row per rank.
 
     Returns
     -------
-    ``communication``: step, kind (p2p or collective), ranks of the group, name, group, rank, the times as they came and
-    `start_ns`, exact; ``communication_bandwidth``: the same for each link type (SDMA sums those within the node);
-    ``communication_packets``: the same for each packet size. Totals over operators become frames whose names end in
-    ``_total``, so that nothing counts twice.
+    ``communication``: step, kind (p2p or collective), ranks of the group, name, group, rank, the times as in the file
+    and an exact `start_ns`; ``communication_bandwidth``: the same for each link type (SDMA is the sum of the links
+    within the node); ``communication_packets``: the same for each packet size. Totals over operators become
+    frames whose names end in ``_total``, so that nothing is counted twice.
     """
     times, links, packets, lacking = [], [], [], 0
     for where, by_rank in _operators(path, notes):
@@ -239,7 +240,7 @@ def read_matrix(path: Path, notes: Notes) -> Frames:
 
     Returns
     -------
-    ``communication_matrix``: step, kind, ranks, name, group, src_rank, dst_rank and the numbers as they came, and its
+    ``communication_matrix``: step, kind, ranks, name, group, src_rank, dst_rank and the numbers as in the file, and its
     totals as ``communication_matrix_total``.
     """
     rows = []
@@ -267,7 +268,7 @@ def _note_unreadable_ranks(rows: list[Row], keys: Sequence[str], path: Path, not
 
 
 def split_totals(name: str, rows: list[Row]) -> Frames:
-    """Return a frame of the operators and, if there are totals, a frame of these."""
+    """Return a frame of the operators and, if there are totals, a frame of the totals."""
     totals = [row for row in rows if row["name"] == TOTAL]
     frames = {name: _frame([row for row in rows if row["name"] != TOTAL])}
     if totals:
@@ -284,7 +285,7 @@ def _frame(rows: list[Row]) -> pd.DataFrame:
 
 
 def _operators(path: Path, notes: Notes) -> Iterator[tuple[Row, dict[str, Any]]]:
-    """Yield step, kind, ranks, name and group of each operator with its entry; notes count other entries."""
+    """Yield step, kind, ranks, name and group of each operator with its entry; notes count entries of other types."""
     for kind, steps in objects(load_summary(path), path.name, notes):
         ranks = as_text(ranks_of(kind))
         for step, operators in objects(steps, path.name, notes):
@@ -301,7 +302,7 @@ def _operators(path: Path, notes: Notes) -> Iterator[tuple[Row, dict[str, Any]]]
 
 
 def _packet(size: str, counted: tuple[float, float]) -> Row:
-    """Return a packet size with the pair of its count and time: ``"2.06": [3, 0.5]``."""
+    """Return the packet size, count and time of an entry such as ``"2.06": [3, 0.5]``."""
     return {"Package Size(MB)": _number(size), "Count": counted[0], "Total Duration(ms)": counted[1]}
 
 

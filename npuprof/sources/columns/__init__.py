@@ -1,1 +1,1 @@
-"""Columns: what all sources make tables of. Numbers and names that may be absent, decimals, stacked frames, steps."""
+"""Columns of tables, shared by all sources: nullable numbers, name columns, decimals, stacked frames, steps."""

@@ -1,6 +1,7 @@
 """Columns of tables: codes of names, nullable integers, and columns that grow batch by batch.
 
-Events of a timeline come as Python objects, many of them equal: each distinct one is stored once, a row by its code.
+Events of a timeline are decoded to Python objects, many of them equal: each distinct object is stored once, and rows
+hold its code.
 """
 
 from __future__ import annotations
@@ -39,15 +40,15 @@ _NUMBERS: dict[str, tuple[Callable[[Any], Any], str]] = {
 
 
 def recoded(codes: npt.NDArray[np.integer[Any]], names: list[str | None]) -> pd.Categorical:
-    """Make a name column of codes into a list in which names may repeat; None, an empty name and code -1 are absent."""
+    """Map a name column of codes to a list that may contain duplicates; None, an empty name and code -1 are absent."""
     distinct = list(dict.fromkeys(name for name in names if name))
     number = {name: code for code, name in enumerate(distinct)}
     table = np.array([*(number.get(name or "", -1) for name in names), -1], np.int32)
-    return tables.categorical(table[codes], distinct)  # code -1 takes the last entry
+    return tables.categorical(table[codes], distinct)  # code -1 selects the last entry
 
 
 def named(names: pd.Series[Any], what: Callable[[str], bool]) -> Bools:
-    """Return where a name column holds one of the names that are so; each name is asked once, absent ones are not."""
+    """Return a mask of the rows whose name satisfies a predicate; called once per name, False for absent names."""
     table = np.array([*(what(str(name)) for name in names.cat.categories), False], np.bool_)
     rows: Bools = table[names.cat.codes]
     return rows
@@ -60,12 +61,12 @@ def optional(values: Records, absent: tuple[int, ...] = ()) -> Any:
 
 
 def missing(count: int) -> Any:
-    """Make an Int64 array without values."""
+    """Make an Int64 array of <NA>."""
     return optional(np.full(count, ABSENT))
 
 
 def whole(values: Records) -> Any:
-    """Make an Int64 array of floats, rounded to whole numbers; <NA> for what is none, or is too large for one."""
+    """Make an Int64 array of floats, rounded to integers; <NA> for NaN and for values out of range."""
     sound = np.abs(values) < 1 << 62  # false for NaN too
     return pd.arrays.IntegerArray(np.rint(np.where(sound, values, 0)).astype(np.int64), ~sound)
 
@@ -73,13 +74,13 @@ def whole(values: Records) -> Any:
 def module_component(name: str) -> str:
     """Return the `component` of `memory` for a module of the driver: ``GE (module)``.
 
-    Modules share names with allocators (GE) and with the process (APP), but count other things.
+    Modules share names with allocators (GE) and with the process (APP), but measure different memory.
     """
     return f"{name} (module)"
 
 
 def of_one_kind(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a frame whose columns any file takes: those of mixed things hold numbers, or else text."""
+    """Return a frame whose columns can be written to any file: columns of mixed types become numbers, or else text."""
     for name in [name for name, dtype in frame.dtypes.items() if pd.api.types.is_object_dtype(dtype)]:
         kind = pd.api.types.infer_dtype(frame[name], skipna=True)
         if kind in _OF_ONE_KIND:
@@ -96,23 +97,23 @@ def of_one_kind(frame: pd.DataFrame) -> pd.DataFrame:
 MAX_NAME = 64 << 10
 """The longest text kept of a name, a stack or shapes."""
 
-_NONE = (1 << 64) - 1  # what an unsigned number without a value is written as
+_NONE = (1 << 64) - 1  # how a missing value of an unsigned number is written
 _STAND_FOR_NONE = (None, _NONE, float(_NONE), str(_NONE), str(float(_NONE)), "", "N/A", "NULL")
 
 
 class Codebook:
-    """Distinct values and their numbers, in the order first seen."""
+    """Distinct values and their codes, in the order of first occurrence."""
 
     def __init__(self) -> None:
         self._numbers: defaultdict[Any, int] = defaultdict(count().__next__, {None: -1})
         self._texts: list[str] = []
 
     def codes(self, values: Iterable[Hashable], length: int = -1) -> Int32:
-        """Return the number of each value; None is -1. To know the `length` before makes it quicker."""
+        """Return the code of each value; None is -1. A known `length` makes this faster."""
         return np.fromiter(map(self._numbers.__getitem__, values), np.int32, length)
 
     def code(self, value: Hashable) -> int:
-        """Return the number of one value; None is -1."""
+        """Return the code of a value; None is -1."""
         return self._numbers[value]
 
     def __len__(self) -> int:
@@ -120,11 +121,11 @@ class Codebook:
 
     @property
     def values(self) -> list[Any]:
-        """Distinct values by number."""
+        """Distinct values in the order of their codes."""
         return list(self._numbers)[1:]
 
     def texts(self) -> list[str]:
-        """Return the distinct values as text, cut where they are longer than any name is; still distinct."""
+        """Return the distinct values as text, truncated to the longest text kept of a name; they stay distinct."""
         if len(self._texts) != len(self):
             self._texts = [
                 text if len(text) <= MAX_NAME else f"{text[:MAX_NAME]}... (cut, #{number})"
@@ -134,12 +135,12 @@ class Codebook:
 
 
 class Columns:
-    """Columns of unlike rows gathered batch by batch, each in one array at the end.
+    """Columns of rows gathered batch by batch, joined to one array each at the end.
 
     Parameters
     ----------
     shared
-        Books of columns that several tables have; every other column gets its own.
+        Codebooks of columns that several tables share; every other column gets a new codebook.
     """
 
     def __init__(self, shared: Mapping[str, Codebook] | None = None) -> None:
@@ -155,20 +156,20 @@ class Columns:
         parts = self._parts[name]
         if len(parts) > 1:
             parts[:] = [np.concatenate(parts)]
-        return parts[0] if self._parts["start_ns"] else np.empty(0, np.int32)  # of no rows
+        return parts[0] if self._parts["start_ns"] else np.empty(0, np.int32)  # for an empty table
 
     def __len__(self) -> int:
         return sum(map(len, self._parts["start_ns"])) if self._parts else 0
 
     def names(self, column: str) -> list[str]:
-        """Return the distinct texts that a column of codes refers to, and maybe others that it does not."""
+        """Return the distinct texts that a column of codes refers to; the list may contain unused texts."""
         return self.books[column].texts()
 
 
 def whole_numbers(values: Sequence[Any], lost: Callable[[int], None] | None = None) -> Int64:
-    """Return an int64 array of numbers or digits; :data:`ABSENT` where there is none or it does not fit.
+    """Return an int64 array of integers or digits; :data:`ABSENT` where a value is missing or out of range.
 
-    `lost` is called with the number of values that are invalid, or do not fit, if there are any.
+    `lost` is called with the number of values that are invalid or out of range, if there are any.
     """
     kinds = set(map(type, values))
     if kinds == {type(None)}:
@@ -178,9 +179,9 @@ def whole_numbers(values: Sequence[Any], lost: Callable[[int], None] | None = No
             numbers = values if len(kinds) < 2 else [ABSENT if v is None else v for v in values]
             converted = np.array(numbers, dtype=np.int64)
             if np.count_nonzero(converted == ABSENT) == (values.count(None) if len(kinds) > 1 else 0):
-                return converted  # else one is the number that stands for none
+                return converted  # otherwise a value equals the one that stands for no value
         except OverflowError:
-            pass  # one does not fit: read one by one
+            pass  # a value is out of range: convert one by one
     converted = np.array([_whole(value) for value in values], dtype=np.int64)
     if lost is not None and (count := _lost(values, converted == ABSENT)):
         lost(count)
@@ -188,7 +189,7 @@ def whole_numbers(values: Sequence[Any], lost: Callable[[int], None] | None = No
 
 
 def _lost(values: Sequence[Any], absent: Records) -> int:
-    """Count what was not taken, though it does not stand for no value."""
+    """Count the values that were not converted, except those that stand for no value."""
     return sum(values[row] not in _STAND_FOR_NONE for row in np.flatnonzero(absent).tolist())
 
 
@@ -204,12 +205,12 @@ def _whole(value: Any) -> int:
 
 
 def floats(values: Sequence[Any], lost: Callable[[int], None] | None = None) -> npt.NDArray[np.float64]:
-    """Return a float64 array of numbers or their texts; NaN where there is none, and `lost` as for whole numbers."""
+    """Return a float64 array of numbers or their texts; NaN for none, `lost` as in :func:`whole_numbers`."""
     if str not in set(map(type, values)):
         try:
             return np.array(values, dtype=np.float64)
         except OverflowError:
-            pass  # one does not fit: read one by one
+            pass  # a value cannot be converted: convert one by one
     converted = np.array([_float(value) for value in values], dtype=np.float64)
     if lost is not None and (count := _lost(values, np.isnan(converted))):
         lost(count)

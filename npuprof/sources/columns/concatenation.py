@@ -1,4 +1,4 @@
-"""Put tables of one kind under each other: slices of one file, and the parts of a run that lie in several."""
+"""Concatenate tables of the same kind: slices of one file, or parts of a run in several files."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _ROWS = {"communication_tasks": {"op_id": "communication"}}  # columns that hold
 
 
 def stacked(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Stack frames whose columns have the same meaning; name columns get the categories of all of them.
+    """Stack frames with the same columns; name columns get the union of the categories.
 
-    A column that a frame lacks is absent in its rows.
+    A column that a frame lacks is <NA> in its rows.
     """
     if len(frames) == 1:
         return frames[0]
@@ -33,7 +33,7 @@ def merged(parts: Sequence[Mapping[str, pd.DataFrame]]) -> dict[str, pd.DataFram
     Parameters
     ----------
     parts
-        Tables by name, each part with rows numbered for itself.
+        Tables by name, each part with its own row numbers.
     """
     if len(parts) == 1:
         return dict(parts[0])
@@ -76,10 +76,9 @@ def _column(name: str, frames: Sequence[pd.DataFrame]) -> Any:
 
 
 def _common_dtype(dtypes: Sequence[Any], *, everywhere: bool) -> Any:
-    """Find the dtype that holds the values of all frames, and that some are absent unless they are there everywhere.
+    """Return the dtype that holds the values of all frames; it is nullable unless every frame has the column.
 
-    A column may be of whole numbers in one frame and of others in the next: what the vendor had summed is kept as it
-    came.
+    A column may be of integers in one frame and of floats in another: sums by the vendor are kept unconverted.
     """
     if all(dtype == dtypes[0] for dtype in dtypes) and (everywhere or dtypes[0] != np.dtype(np.int64)):
         return dtypes[0]
@@ -91,12 +90,12 @@ def _common_dtype(dtypes: Sequence[Any], *, everywhere: bool) -> Any:
 
 
 def _names(column: pd.Series[Any]) -> pd.Categorical:
-    """Return a name column whose categories are of the one dtype that categoricals can be united in."""
+    """Return a name column whose categories have the one dtype that pandas can unite."""
     return tables.categorical(column.cat.codes.to_numpy(), [str(name) for name in column.cat.categories])
 
 
 def _united(parts: Sequence[pd.Categorical]) -> pd.Categorical:
-    """Return name columns under each other; pandas' union looks each part up in all names, for 1,000 ranks minutes."""
+    """Concatenate name columns; pandas' union searches all names for each part, minutes for 1,000 ranks."""
     categories = [part.categories.to_numpy(object) for part in parts]
     places, names = pd.factorize(np.concatenate(categories))
     first = np.cumsum([0, *map(len, categories)])[:-1]
@@ -120,7 +119,7 @@ def _order(frame: pd.DataFrame) -> Int64:
 
 
 def _moved(part: Mapping[str, pd.DataFrame], name: str, column: str, places: Sequence[Int64], at: int) -> Any:
-    """Renumber a part's references to rows of another table; <NA> where the other table is not there."""
+    """Renumber a part's references to rows of another table; <NA> where the other table is missing."""
     values = part[name][column].array if name in part else pd.array([], dtype="Int64")
     if not len(places) or not len(places[at]):
         return pd.array([pd.NA] * len(values), dtype="Int64")

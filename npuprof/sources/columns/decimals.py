@@ -1,8 +1,8 @@
 """Exact integers from decimal text: microseconds to nanoseconds, megabytes to bytes, never through a float.
 
-A float64 steps by 0.25 us near today's epoch: a time that was a float once has lost its nanoseconds for good. Arrow's
-128-bit decimals hold the digits of a column; the few texts that are no plain decimals (exponents, very long fractions)
-are parsed one by one.
+A float64 steps by 0.25 us near today's epoch: a time that was once a float has lost its nanoseconds. Arrow's 128-bit
+decimals hold the digits of a column; the few texts that are not plain decimals (exponents, very long fractions) are
+parsed one by one.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _FRACTION_DIGITS = 12  # 10**12 times the largest multiplier, 2**20, still fits 
 _EXACT = pa.decimal128(30, _FRACTION_DIGITS)  # times a multiplier of 7 digits, it has the 38 digits that Arrow allows
 _MULTIPLIER = pa.decimal128(7, 0)
 _PLAIN = rf"^-?(?:[0-9]{{1,18}}(?:\.[0-9]{{0,{_FRACTION_DIGITS}}})?|\.[0-9]{{1,{_FRACTION_DIGITS}}})$"
-_PLACES = {1: 0, 1000: 3, 1_000_000: 6}  # by multiplier: decimal places that it makes whole
-_MOST_CHARACTERS = 38  # of more digits than a decimal has, Arrow keeps the lowest 128 bits and says nothing
-_TRIED = 64  # rows: Arrow takes five times as long for those that it refuses
+_PLACES = {1: 0, 1000: 3, 1_000_000: 6}  # by multiplier: decimal places that it turns into integers
+_MOST_CHARACTERS = 38  # with more digits than fit, Arrow silently keeps the lowest 128 bits
+_TRIED = 64  # rows: Arrow takes five times as long for texts that it rejects
 _MAX = np.iinfo(np.int64).max
 _DECIMAL = re.compile(r"[+-]?(?=[0-9.])([0-9]{0,40})(?:\.([0-9]{0,60}))?(?:[eE]([+-]?[0-9]{1,2}))?", re.ASCII)
 
@@ -46,12 +46,12 @@ def scaled(texts: Sequence[str], multiplier: int, *, exponents: bool = True) -> 
     multiplier
         The factor of the unit, at most 2**20: :data:`US_TO_NS`, :data:`MB_TO_BYTES` ...
     exponents
-        Whether an exponent is taken. A time of day with one has passed through a spreadsheet and lost its digits.
+        Whether exponents are accepted. A time of day with one has passed through a spreadsheet and lost its digits.
 
     Returns
     -------
     values, valid
-        Two arrays of the length of `texts`; where `valid` is false the text is no such number (or does not
+        Two arrays of the length of `texts`; where `valid` is false the text is not such a number (or does not
         fit an int64) and the value is 0.
     """
     alike = _alike(texts, multiplier) if len(texts) else None
@@ -65,7 +65,7 @@ def scaled(texts: Sequence[str], multiplier: int, *, exponents: bool = True) -> 
 
 
 def scaled_column(column: Any, multiplier: int, *, exponents: bool = True) -> tuple[Int64, Bools]:
-    """Return what :func:`scaled` returns, for an Arrow array of text; null is not valid."""
+    """Apply :func:`scaled` to an Arrow array of text; null is not valid."""
     converted = _by_arrow(column, multiplier)
     if converted is not None:
         return converted
@@ -82,7 +82,7 @@ def scaled_column(column: Any, multiplier: int, *, exponents: bool = True) -> tu
 
 
 def _by_arrow(column: Any, multiplier: int) -> tuple[Int64, Bools] | None:
-    """Return values and validity as :func:`scaled`; None if any text is no decimal by Arrow's rules, or may be none."""
+    """Return values and validity as :func:`scaled`; None if Arrow rejects any text or could misread it."""
     data = characters(column)
     if len(data) and int(data.max()) >= ord("E"):  # Arrow accepts any exponent, and hexadecimal integers
         return None
@@ -95,7 +95,7 @@ def _by_arrow(column: Any, multiplier: int) -> tuple[Int64, Bools] | None:
     filled = units.fill_null(0)
     if pa.types.is_integer(units.type):
         low = np.asarray(filled)
-    else:  # a decimal is an integer of 16 bytes in memory: if it fits an int64, the upper half is its sign
+    else:  # a decimal is an integer of 16 bytes in memory: if it fits an int64, its upper half is only the sign
         halves = np.frombuffer(filled.buffers()[1], np.int64).reshape(-1, 2)
         low, high = halves[filled.offset : filled.offset + len(filled)].T
         valid &= low >> 63 == high
@@ -104,7 +104,7 @@ def _by_arrow(column: Any, multiplier: int) -> tuple[Int64, Bools] | None:
 
 
 def _units(column: Any, multiplier: int) -> Any:
-    """Return a column times a multiplier as whole numbers of Arrow; None if Arrow cannot read it."""
+    """Return a column times a multiplier as Arrow integers; None if Arrow cannot parse it."""
     kinds = [pa.int64()] if multiplier == 1 else []
     if multiplier in _PLACES:
         kinds.append(pa.decimal128(38, _PLACES[multiplier]))
@@ -122,7 +122,7 @@ def _units(column: Any, multiplier: int) -> Any:
 
 
 def characters(column: Any) -> Uint8:
-    """Return the bytes of all texts of an Arrow array of strings, concatenated, as they lie in its memory."""
+    """Return the concatenated bytes of all texts of an Arrow string array, without a copy."""
     _, ends, data = column.buffers()
     if not len(column) or data is None:
         return np.empty(0, np.uint8)
@@ -131,7 +131,7 @@ def characters(column: Any) -> Uint8:
 
 
 def scaled_one(text: str, multiplier: int, *, exponents: bool = True) -> int | None:
-    """Return the value of one text as :func:`scaled` does; None if it is no decimal or does not fit an int64."""
+    """Convert a single text as :func:`scaled` does; None if it is not a decimal or does not fit an int64."""
     stripped = text.strip()
     match = _DECIMAL.fullmatch(stripped)
     if match is None or not (match[1] or match[2]) or (match[3] and not exponents):
@@ -147,7 +147,7 @@ def scaled_one(text: str, multiplier: int, *, exponents: bool = True) -> int | N
 
 
 def _alike(texts: Sequence[str], multiplier: int) -> Int64 | None:
-    """Return the values of texts of one length with their points at one place, in NumPy alone; None for any others."""
+    """Convert texts of equal length and point position with NumPy only; None for other texts."""
     joined = "\n".join([*texts, ""]).encode("ascii", "replace")
     width, rest = divmod(len(joined), len(texts))
     point = joined.find(b".", 0, width)
@@ -159,7 +159,7 @@ def _alike(texts: Sequence[str], multiplier: int) -> Int64 | None:
     if not (columns[-1] == ord("\n")).all() or (point >= 0 and not (columns[point] == ord(".")).all()):
         return None
     digits = columns - np.uint8(ord("0"))  # anything but a digit wraps to 10 or more
-    digits[[point, -1]] = 0  # the line ends are at -1, and `point` is -1 where there is none
+    digits[[point, -1]] = 0  # line ends are at -1, and `point` is -1 in texts without a point
     if int(digits.max()) > 9:
         return None
     whole = _number(digits[:places].T)
@@ -186,9 +186,9 @@ def column_ns(values: list[Any], *, exponents: bool = False) -> tuple[Int64, Boo
     Parameters
     ----------
     values
-        A list of ``str``, ``int``, ``float`` or None, mixed as they came.
+        A list of ``str``, ``int``, ``float`` or None, in any mixture.
     exponents
-        As in :func:`scaled`, for the texts; a float may have one.
+        As in :func:`scaled`, for texts only; a float may always have an exponent.
 
     Returns
     -------
@@ -198,7 +198,7 @@ def column_ns(values: list[Any], *, exponents: bool = False) -> tuple[Int64, Boo
     kinds = set(map(type, values))
     if kinds <= {str}:
         return scaled(values, US_TO_NS, exponents=exponents)
-    if kinds == {str, type(None)}:  # names of processes have no time
+    if kinds == {str, type(None)}:  # events of process names have no time
         valid = np.array([value is not None for value in values])
         times = np.zeros(len(values), np.int64)
         times[valid], valid[valid] = scaled(

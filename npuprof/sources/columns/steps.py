@@ -1,8 +1,8 @@
-"""Steps and waits: the step of a moment, the step that launched device work, and each kernel's wait for its device.
+"""Steps and waits: the step at a point in time, the step that launched device work, and the wait of each kernel.
 
 The device runs behind the host, often into the next step: its work belongs to the step that launched it.
 
-Source: raw/FORMAT.md section 9 (op_summary) for waits; there in steps of 0.25 µs, here exact.
+Source: raw/FORMAT.md section 9 (op_summary) for waits; in steps of 0.25 µs there, exact here.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from npuprof.sources.columns.builders import missing
 
 
 def waits(device: Int64, start: Int64, end: Int64, kernels: int) -> Int64:
-    """Return the time from the end of what started last before each kernel on its device to the kernel's start.
+    """Return the idle time of the device before each kernel: since the end of the latest activity that started earlier.
 
     Parameters
     ----------
     device, start, end
-        Of kernels in order of time, and after them of collectives. What starts at the same moment counts in this
+        Of kernels in order of time, followed by collectives. Activities with the same start are taken in this
         order, so that a kernel does not wait for the collective that starts with it.
     kernels
         The number of kernels among them.
 
     Returns
     -------
-    Of each kernel; 0 for the first of a device, and where what started before still runs.
+    The wait of each kernel; 0 for the first one of a device, and while an earlier activity still runs.
     """
     order = np.lexsort((start, device))
     gap = np.zeros(len(order), np.int64)
@@ -50,26 +50,26 @@ _TOO_LARGE = re.compile(r"ProfilerStep#\d{19,}", re.ASCII)
 
 
 def step_numbers(names: Iterable[tuple[Key, str | None]], notes: Notes, source: str) -> dict[Key, int]:
-    """Return the number of each name of a range that a framework puts around a step; other names are left out.
+    """Return the step number in each name of a range that a framework puts around a step; other names are dropped.
 
     Parameters
     ----------
     names
         Keys of any kind and their names.
     notes, source
-        Receives a note on a number that no step can have; and the name of the input.
+        Receives a note on step numbers that are too large; the name of the input.
     """
     numbers = {}
     for key, name in names:
         if match := _STEP_NAME.fullmatch(name or ""):
             numbers[key] = int(match[1])
         elif _TOO_LARGE.fullmatch(name or ""):
-            notes.warning(source, "a step has a number that is too large for one; its range is shown, but is no step")
+            notes.warning(source, "a step has a number that is too large; its range is shown, but not as a step")
     return numbers
 
 
 def step_of(steps: pd.DataFrame | None, start_ns: Int64) -> Any:
-    """Return the step during which each moment lies; <NA> outside all steps."""
+    """Return the step at each time; <NA> outside all steps."""
     if steps is None or not len(steps):
         return missing(len(start_ns))
     starts = steps["start_ns"].to_numpy()
@@ -80,7 +80,7 @@ def step_of(steps: pd.DataFrame | None, start_ns: Int64) -> Any:
 
 
 def assign_steps(tables: Mapping[str, pd.DataFrame], names: tuple[str, ...] = ("kernels",)) -> None:
-    """Assign each row of some tables the step of `steps` in which it was launched; <NA> outside all steps.
+    """Set the step in which each row of some tables was launched; <NA> outside all steps.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def assign_steps(tables: Mapping[str, pd.DataFrame], names: tuple[str, ...] = ("
 
 
 def launch_times(tables: Mapping[str, pd.DataFrame], frame: pd.DataFrame) -> Int64:
-    """Return when each row of a table was launched, as :func:`assign_steps` takes it: UTC epoch nanoseconds."""
+    """Return the launch time of each row of a table, as in :func:`assign_steps`: UTC epoch nanoseconds."""
     times: Int64 = frame["start_ns"].to_numpy(dtype=np.int64).copy()
     api = tables.get("api")
     if api is None or api.empty:
@@ -113,7 +113,7 @@ def launch_times(tables: Mapping[str, pd.DataFrame], frame: pd.DataFrame) -> Int
 
 
 def _call_times(tables: Mapping[str, pd.DataFrame], api: pd.DataFrame) -> Int64:
-    """Return when each CANN call was asked for: when its operator was called, where one is known."""
+    """Return when each CANN call was requested: when its operator was called, where the operator is known."""
     times: Int64 = api["start_ns"].to_numpy(dtype=np.int64).copy()
     links, operators = tables.get("links"), tables.get("operators")
     if links is None or operators is None:

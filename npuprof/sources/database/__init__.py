@@ -1,8 +1,8 @@
 """The vendors' SQLite results: a database by itself, or a result directory that holds no text result.
 
-``ascend_pytorch_profiler*.db``, ``ascend_mindspore_profiler*.db`` and ``msprof_*.db`` hold the run,
-``analysis.db`` and ``communication_analyzer.db`` sums over its steps. Their tables identify them; they are opened
-read-only, and tables that a viewer added are ignored. ``report_*.db`` is their older form.
+``ascend_pytorch_profiler*.db``, ``ascend_mindspore_profiler*.db`` and ``msprof_*.db`` hold the run; ``analysis.db`` and
+``communication_analyzer.db`` hold sums over its steps. They are identified by their tables and opened read-only; tables
+that a viewer added are ignored. ``report_*.db`` is an older form.
 
 Source: sources/RESULTS.md section 5.
 """
@@ -40,12 +40,12 @@ def read(path: Path) -> Decoded:
 
 
 def read_databases(folder: Path) -> Decoded:
-    """Read the newest profile of a result directory and the analyses beside it, or a single database.
+    """Read the newest profile of a result directory and the analyses with it, or a single database.
 
     Raises
     ------
     SourceError
-        If there is none, or none can be read: the error of the first.
+        If there is no database, or none can be read: the first error.
     """
     layout = find(folder)
     if layout is None:

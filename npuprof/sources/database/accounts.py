@@ -6,7 +6,7 @@ from npuprof.notes import Notes, Severity
 
 
 class Accounts:
-    """Account of the rows of a file's tables.
+    """Row accounts of the tables of a file.
 
     Parameters
     ----------
@@ -20,7 +20,7 @@ class Accounts:
     names
         Table names in the file by the names that readers use, where they differ.
     damaged
-        Tables of which a reading ended early.
+        Tables that could not be read to the end.
     """
 
     def __init__(self, file: str, notes: Notes) -> None:
@@ -31,7 +31,7 @@ class Accounts:
         self.damaged: set[str] = set()
 
     def read(self, table: str, rows: int) -> bool:
-        """Register the rows of a table once; return whether this is its first reading."""
+        """Register the rows of a table once; return whether this is the first call for it."""
         source = self._source(table)
         if source in self._read:
             return False
@@ -50,17 +50,17 @@ class Accounts:
             self.leave_out(table, "a name has no readable number", unnumbered, affects="rows that it names")
 
     def keep(self, table: str, name: str, rows: int, made: int | None = None) -> None:
-        """Register rows that become rows of the profile's table `name`; see :meth:`npuprof.ledger.Ledger.keep`."""
+        """Register rows that become rows of table `name` of the profile; see :meth:`npuprof.ledger.Ledger.keep`."""
         if rows or made:
             self._notes.ledger.keep(self._source(table), name, rows, made)
 
     def use(self, table: str, rows: int) -> None:
-        """Register rows that describe, link or repeat others."""
+        """Register rows that describe, link or repeat other rows."""
         if rows:
             self._notes.ledger.use(self._source(table), rows)
 
     def replace(self, table: str, name: str) -> None:
-        """Register that the profile's table `name` shows the same rows from another input."""
+        """Register that table `name` of the profile shows the same rows from another input."""
         self._notes.ledger.replace(name, self._source(table))
 
     def leave_out(
@@ -72,12 +72,12 @@ class Accounts:
             self._notes.leave_out(self._source(table), reason, rows, affects=affects, severity=severity)
 
     def settle_damaged(self) -> None:
-        """Note the rows that one reading of a damaged table had and another had not."""
+        """Note the rows of a damaged table that were not returned by every query."""
         for table in sorted(self.damaged):
             if (rows := self._notes.ledger.open_rows(self._source(table))) > 0:
                 self.leave_out(table, "the table is damaged, and not every reading of it has this row", rows)
             elif rows:
-                self._notes.ledger.read(self._source(table), -rows)  # the first reading ended before others
+                self._notes.ledger.read(self._source(table), -rows)  # an earlier query ended before a later one
 
     def _source(self, table: str) -> str:
         return f"{self._file}: {self.names.get(table, table)[:80]}"

@@ -77,7 +77,7 @@ _MAX_DURATION_US = 1e15  # 30 years; beyond it a duration is damage
 
 
 def columns_of(table: str) -> frozenset[str]:
-    """Return the columns that are read of a table; `step_times` has those of the file."""
+    """Return the columns that are read from a table; for `step_times`, those in the file."""
     if table == STEP_TIMES:
         return frozenset(("step", *_ALWAYS))
     columns = next(columns for name, columns in _STATISTICS.values() if name == table)
@@ -85,10 +85,10 @@ def columns_of(table: str) -> frozenset[str]:
 
 
 def step_times_table(database: Database, device: int | None) -> pd.DataFrame | None:
-    """Read `step_times`; the step is <NA> where the run marked none.
+    """Read `step_times`; the step is <NA> if the run marked no steps.
 
-    The numbers are microseconds, whatever the vendor's documentation says. `device` is the device of files that do
-    not name it.
+    The numbers are microseconds, contrary to the vendor's documentation. `device` is the device for files that do not
+    name it.
     """
     present = {ours: theirs for ours, theirs in DURATIONS.items() if database.has(STEP_TIMES, theirs)}
     rows = database.rows(STEP_TIMES, ["deviceId"], list(present.values()))
@@ -109,8 +109,8 @@ def step_times_table(database: Database, device: int | None) -> pd.DataFrame | N
 def communication_statistics(database: Database) -> dict[str, pd.DataFrame]:
     """Read the vendor's sums over communication operators, in the columns of ``communication.json``.
 
-    The file repeats a bandwidth for each packet size; here it is a single row. Links that carried nothing, which
-    the JSON lists with zeros, are not in the file.
+    The file repeats a bandwidth for each packet size; here it is a single row. Links without traffic, which the JSON
+    lists with zeros, are not in the file.
     """
     statistics = {}
     for name, (table, columns) in _STATISTICS.items():
@@ -129,7 +129,7 @@ def communication_statistics(database: Database) -> dict[str, pd.DataFrame]:
 
 
 def _with_ratios(frame: pd.DataFrame) -> pd.DataFrame:
-    """Add the JSON's ratios of waiting to waiting and transferring, rounded to its four digits."""
+    """Add the JSON's wait ratios, wait / (wait + transfer), rounded to its four digits."""
     moved = frame["Transit Time(ms)"]
     for name in ("Wait", "Synchronization"):
         waited = frame[f"{name} Time(ms)"]

@@ -49,7 +49,7 @@ _TASK = [
 ]
 _INFO = "COMMUNICATION_TASK_INFO"
 _NONE = (*SENTINELS, -1)
-_NO_NOTIFY = (1 << 63) - 1  # what is left of 64 bits that are all set
+_NO_NOTIFY = (1 << 63) - 1  # what remains of 64 set bits
 _BYTES_PER_GB = 1e9
 
 
@@ -74,7 +74,7 @@ def read_communication(database: Database, strings: Names, tasks: Tasks) -> dict
 
 
 def _devices(operators: dict[str, Records], steps: dict[str, Records], tasks: Tasks) -> Int64:
-    """Return the device of each operator: the file's, else that of its first step, else the only device with tasks."""
+    """Return the device of each operator: from the file, else of its first step, else the only device with tasks."""
     device = operators["deviceId"]
     step = first_of(steps["opId"], operators["opId"])
     on = tasks.rows["deviceId"]
@@ -101,13 +101,13 @@ def _operators(database: Database, strings: Names, rows: dict[str, Records], dev
 
 
 def _later(rows: dict[str, Records]) -> dict[str, Any]:
-    """Return the ranks of a collective, and whether it was relayed or retransmitted, where the file has the columns."""
+    """Return the columns of rank count, relay and retransmission that the file has."""
     flags = {name: pd.arrays.BooleanArray(rows[name] == 1, ~np.isin(rows[name], (0, 1))) for name in ("relay", "retry")}
     return {"rank_size": optional(rows["rankSize"], _NONE), **flags}
 
 
 def _types(strings: Names, rows: dict[str, Records]) -> pd.Categorical:
-    """Return operator types; at Level0, where the file has none, by the operators' names."""
+    """Return operator types; derived from the operators' names at Level0, where the file has none."""
     types = strings.column(rows["opType"])
     named = strings.column(rows["opName"], operator_type)
     return types if (types.codes >= 0).any() else named
@@ -143,8 +143,8 @@ def _tasks(
 
 
 def _bandwidth(database: Database, rate: Records, size: Int64, duration_ns: Int64) -> Any:
-    """Return GB/s: from the file's bytes per second, or size by time in older files."""
+    """Return GB/s: from the file's bytes per second, or size / time in older files."""
     if database.has(_INFO, "bandwidth"):
         return rate / _BYTES_PER_GB
-    moved = size / np.maximum(duration_ns, 1)  # bytes a nanosecond
+    moved = size / np.maximum(duration_ns, 1)  # bytes per nanosecond
     return np.where(size == ABSENT, np.nan, np.where(duration_ns > 0, moved, 0.0))

@@ -1,7 +1,7 @@
-"""Open a vendor's SQLite file without touching it, and read its tables in columns.
+"""Open a vendor's SQLite file without modifying it, and read its tables column by column.
 
-The file is untrusted: only plain tables are read (a view or a virtual table could run anything), names are
-quoted, rows and texts are bounded, and what damage cuts off is counted while the rows before it are kept.
+The file is untrusted: only plain tables are read (a view or a virtual table could run anything), names are quoted, rows
+and texts are bounded, and rows lost to damage are counted while the rows before the damage are kept.
 
 Source: sources/RESULTS.md section 5.
 """
@@ -28,10 +28,11 @@ from npuprof.sources.database.accounts import Accounts
 _HEAD_BYTES = 100
 HEADER = b"SQLite format 3\0"
 _LFS_POINTER = b"version https://git-lfs"
-_BATCH = 2_000  # few enough that their memory is used again at once
+_BATCH = 2_000  # few enough that their memory is reused at once
 _MAX_TABLES = 2_000
-_SCHEMA_STEPS = 1_000  # of SQLite's machine, of which an entry of the schema takes seven
-_MAX_SCHEMA_CALLS = 140  # each after so many steps: 20,000 entries; the time grows with the square of their number
+_SCHEMA_STEPS = 1_000  # instructions of SQLite's virtual machine; an entry of the schema takes seven
+# each after that many instructions: 20,000 entries; the time grows with the square of their number
+_MAX_SCHEMA_CALLS = 140
 _CHECKED_BYTES = 64 << 20
 _MAX_CHECK_CALLS = 100_000
 _MAX_COLUMNS = 500
@@ -41,14 +42,14 @@ _MAX_TEXT = 64 << 10  # the longest text kept of a name, a stack or shapes
 _DAMAGE = (sqlite3.DatabaseError, UnicodeError)
 _PENDING = ("-wal", "-journal")
 
-# A value of another storage class than asked for is absent. Digits kept as text are cast, exactly: SQLite
-# would also cast "1.2e+17", to 1.
+# A value of another storage class than the requested one is absent. Digits stored as text are cast exactly, since
+# SQLite would also cast "1.2e+17", to 1.
 _WHOLE = (
     "CASE typeof({0}) WHEN 'integer' THEN {0} WHEN 'text' THEN CASE WHEN length({0}) < 20 AND {0} GLOB '[0-9]*' "
     f"AND {{0}} NOT GLOB '*[^0-9]*' THEN CAST({{0}} AS INTEGER) ELSE {ABSENT} END ELSE {ABSENT} END"
 )
-# What SQLite writes as it was is plain digits; where nearly all values are, this is quicker. In columns of TEXT only:
-# elsewhere a float could pass for a whole number.
+# A text that SQLite wrote unchanged is plain digits; this is faster where nearly all values are. Only for columns of
+# TEXT: elsewhere a float could pass for an integer.
 _DIGITS = (
     "CASE WHEN {0} >= '0' AND CAST(CAST({0} AS INTEGER) AS TEXT) IS {0} THEN CAST({0} AS INTEGER) "
     f"ELSE {_WHOLE} END"
@@ -71,7 +72,7 @@ class Database:
     tables
         Declared column types by table and column, of the plain tables.
     filled
-        By table, the columns that every version fills; an absent value of one is noted.
+        By table, the columns that every version fills; absent values are noted.
     unread
         The names of views and virtual tables, which are not read.
     """
@@ -92,12 +93,12 @@ class Database:
         return known is not None and all(column in known for column in columns)
 
     def either(self, table: str, *columns: str) -> str:
-        """Return the first of a column's names over the versions that the file has; else the first."""
+        """Return the first alternative name of a column that the file has, or the first alternative."""
         known = self.tables.get(table, {})
         return next((column for column in columns if column in known), columns[0])
 
     def rows(self, table: str, whole: Sequence[str], floats: Sequence[str] = ()) -> dict[str, Records]:
-        """Read columns of a table, in the order of its rows.
+        """Read columns of a table, in row order.
 
         Parameters
         ----------
@@ -114,7 +115,7 @@ class Database:
             if present:
                 values = self._matrix(table, present, dtype)
                 by_name.update(zip(present, values.T, strict=True))
-        count = min((len(values) for values in by_name.values()), default=0)  # the same unless the file is damaged
+        count = min((len(values) for values in by_name.values()), default=0)  # equal unless the file is damaged
         if table in self.tables and not self.accounts.is_read(table):
             self.accounts.read(table, count if by_name else self.count(table))
         by_name = {name: np.ascontiguousarray(values[:count]) for name, values in by_name.items()}
@@ -132,7 +133,7 @@ class Database:
             self.notes.warning(self.path.name, message, count)
 
     def texts(self, table: str, number: str, text: str) -> tuple[Int64, list[str]]:
-        """Read a table of numbered texts: the numbers, and the texts up to the bound of a name."""
+        """Read a table of numbered texts: the numbers, and the texts truncated to the limit of a name."""
         if not self.has(table, number, text):
             return np.empty(0, np.int64), []
         query = (
@@ -149,7 +150,7 @@ class Database:
         return np.array(numbers, np.int64), texts
 
     def records(self, table: str, columns: Sequence[str], limit: int) -> list[tuple[Any, ...]]:
-        """Read the cells of a small table unconverted: text, int, float, or None; None for a missing column."""
+        """Read the cells of a small table unconverted: text, int, float or None; None for a missing column."""
         known = self.tables.get(table)
         if known is None:
             return []
@@ -173,7 +174,7 @@ class Database:
         return int(counts[0][0]) if counts else 0
 
     def bounds(self, table: str, column: str) -> tuple[int, int] | None:
-        """Return the minimum and maximum positive integer of a column; None where it has none."""
+        """Return the minimum and maximum positive integer of a column; None if there is none."""
         if not self.has(table, column):
             return None
         name = _quoted(column)
@@ -185,14 +186,14 @@ class Database:
         return (int(bounds[0][0]), int(bounds[0][1])) if bounds and bounds[0][0] is not None else None
 
     def note_unread(self, known: Iterable[str]) -> None:
-        """Note the rows of known tables that nothing has read."""
+        """Note the rows of known tables that were never read."""
         for table in sorted(set(known) & self.tables.keys()):
             if not self.accounts.is_read(table) and (rows := self.count(table)):
                 self.accounts.read(table, rows)
                 self.accounts.leave_out(table, "a row of a table that is not read", rows)
 
     def _matrix(self, table: str, columns: list[str], dtype: type[np.int64 | np.float64]) -> npt.NDArray[Any]:
-        """Read columns of a dtype: quickly where the values have the declared type, else value by value."""
+        """Read columns of a dtype: fast where the values have the declared type, else value by value."""
         declared = self.tables[table]
         careful = _WHOLE if dtype is np.int64 else _FLOAT
         known = _WHOLE_DECLARED if dtype is np.int64 else {}
@@ -203,7 +204,7 @@ class Database:
             return self._scan(table, [careful.format(_quoted(column)) for column in columns], dtype)
 
     def _scan(self, table: str, expressions: list[str], dtype: type[np.int64 | np.float64]) -> npt.NDArray[Any]:
-        # NOT INDEXED: rows come in the table's own order, whichever columns are asked for.
+        # NOT INDEXED: rows come in the table's order, whatever columns are selected.
         query = f"SELECT {', '.join(expressions)} FROM {_quoted(table)} NOT INDEXED LIMIT {_MAX_ROWS}"  # noqa: S608 - quoted
         width = len(expressions)
         parts = [
@@ -213,7 +214,7 @@ class Database:
         return values[: len(values) // width * width].reshape(-1, width)
 
     def _batches(self, table: str, query: str) -> Iterator[list[tuple[Any, ...]]]:
-        """Yield the rows of a query in batches; damage ends them, and is noted."""
+        """Yield the rows of a query in batches; damage ends the iteration and is noted."""
         count = 0
         damage: Exception | None = None
         with self._cursor() as cursor:
@@ -226,7 +227,7 @@ class Database:
             while more:
                 batch: list[tuple[Any, ...]] = []
                 try:
-                    batch.extend(islice(rows, _BATCH))  # keeps what came before the damage
+                    batch.extend(islice(rows, _BATCH))  # keeps the rows before the damage
                 except _DAMAGE as error:
                     damage = error
                 count += len(batch)
@@ -248,7 +249,7 @@ class Database:
         try:
             yield cursor
         finally:
-            with suppress(sqlite3.ProgrammingError):  # an abandoned reading may have closed the file
+            with suppress(sqlite3.ProgrammingError):  # an abandoned iteration may have closed the file
                 cursor.close()
 
     def _schema(self) -> dict[str, dict[str, str]]:
@@ -319,7 +320,7 @@ def open_database(path: Path, notes: Notes) -> Iterator[Database]:
 
 
 def _refuse_endless_schema(connection: sqlite3.Connection, path: Path) -> None:
-    # No Python code, which would swallow an interrupt: 0 for so many looks, then 1, which ends it.
+    # No Python callback, which would swallow an interrupt: 0 for so many checks, then 1, which ends the query.
     answers = chain(repeat(0, _MAX_SCHEMA_CALLS), repeat(1))
     connection.set_progress_handler(answers.__next__, _SCHEMA_STEPS)
     try:
@@ -328,13 +329,13 @@ def _refuse_endless_schema(connection: sqlite3.Connection, path: Path) -> None:
         if "interrupted" in str(error):
             raise SourceError(f"{path} has more tables or views than any profile has; is it another file?") from error
     except sqlite3.DatabaseError:
-        pass  # listing the tables reports damage, and works around it
+        pass  # listing the tables reports damage and works around it
     finally:
         connection.set_progress_handler(None, 0)
 
 
 def _has_damaged_pages(connection: sqlite3.Connection, path: Path) -> bool:
-    """Return whether pages of a small file contradict each other: reading alone passes over such rows."""
+    """Return whether pages of a small file contradict each other; a plain query silently skips such rows."""
     if path.stat().st_size > _CHECKED_BYTES:
         return False
     answers = chain(repeat(0, _MAX_CHECK_CALLS), repeat(1))
@@ -349,11 +350,11 @@ def _has_damaged_pages(connection: sqlite3.Connection, path: Path) -> bool:
 
 
 def _with_schema(connection: sqlite3.Connection, path: Path, notes: Notes) -> Database:
-    """Read the schema; a truncated file lacks the tables that begin in its lost part."""
+    """Read the schema; a truncated file lacks the tables that begin in its missing part."""
     try:
         return Database(connection, path, notes)
     except _DAMAGE as error:
-        connection.execute("PRAGMA writable_schema = ON")  # reads the sound part of the schema; nothing is written
+        connection.execute("PRAGMA writable_schema = ON")  # reads the intact part of the schema; nothing is written
         database = Database(connection, path, notes)
         if not database.tables:
             raise
@@ -394,10 +395,10 @@ def _check_header(path: Path) -> None:
 
 
 def _missing_bytes(path: Path) -> int:
-    """Return the bytes that a file lacks against its header."""
+    """Return how many bytes a file is shorter than its header states."""
     with suppress(OSError), path.open("rb") as file:
         head = file.read(_HEAD_BYTES)
-        if len(head) == _HEAD_BYTES and head[24:28] == head[92:96]:  # else its number of pages is not kept
+        if len(head) == _HEAD_BYTES and head[24:28] == head[92:96]:  # otherwise its number of pages is not stored
             page = int.from_bytes(head[16:18], "big")
             declared = int.from_bytes(head[28:32], "big") * (65536 if page == 1 else page)
             return max(0, declared - path.stat().st_size)

@@ -1,4 +1,4 @@
-"""Sampled values of a file as the table `counters`, named as a timeline's counters are.
+"""Sampled values of a file as the table `counters`, with the names of counters in timelines.
 
 Source: sources/RESULTS.md sections 2.3 and 5.1.
 """
@@ -36,7 +36,7 @@ class _Sampled:
     instance, mode
         The column of the instance, and the column of the mode (read or write).
     named
-        Whether `instance` numbers a name.
+        Whether `instance` is the number of a name.
     """
 
     table: str
@@ -59,7 +59,7 @@ _PCIE = {"Post": "post", "Nonpost": "nonpost", "Cpl": "cpl"}
 _STATISTICS = {"Min": " min", "Max": " max", "Avg": ""}  # the vendor's timeline shows the averages
 _MODES = ("read", "write")
 _LATENCY = "NonpostLatency"
-_NETDEV = (  # counts of what the card moved, by the vendor's names of them
+_NETDEV = (  # packet counts of the card, by the vendor's names
     *("macTxPfcPkt", "macRxPfcPkt", "macTxByte", "macRxByte", "macTxBadByte", "macRxBadByte"),
     *("roceTxPkt", "roceRxPkt", "roceTxErrPkt", "roceRxErrPkt", "roceTxCnpPkt", "roceRxCnpPkt", "roceNewPktRty"),
     *("nicTxByte", "nicRxByte"),
@@ -177,7 +177,7 @@ READ = frozenset(samples.table for samples in _TABLES)
 
 
 def columns_of(table: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the columns that are read of a table of samples: required, and optional ones."""
+    """Return the columns that are read from a table of samples: required, and optional ones."""
     samples = next(samples for samples in _TABLES if samples.table == table)
     return frozenset(("timestampNs", *samples.values)), frozenset(("deviceId", "dieId", samples.instance, samples.mode))
 
@@ -234,7 +234,7 @@ def _instances(rows: dict[str, Records], described: _Sampled, strings: Names) ->
 
 
 def _numbered(numbers: Records) -> pd.Categorical:
-    """Build instance names of numbers; -1 is absent."""
+    """Build instance names from numbers; -1 is absent."""
     codes, used = pd.factorize(numbers)
     return recoded(codes.astype(np.int32), [str(number) if number >= 0 else None for number in used.tolist()])
 
@@ -247,7 +247,7 @@ def _counters(name: str, modes: pd.Categorical | None, count: int) -> pd.Categor
 
 
 def _shares(database: Database, table: str) -> Iterator[dict[str, Any]]:
-    """Yield each port's utilization and packet error rate, derived as in the timeline."""
+    """Yield each port's utilization and packet error rate, computed as in the timeline."""
     columns = ["bandwidth", *(f"{side}{column}" for side in ("rx", "tx") for column, *_ in _PORT_VALUES)]
     rows = database.rows(table, ["timestampNs", "deviceId", "funcId"], columns)
     rows = sampled(database, table, rows, "timestampNs")

@@ -49,7 +49,7 @@ def read_pmu(database: Database, strings: Names, kernels: Int64, cores: Int64) -
     kernel = first_of(kernels, rows["globalTaskId"])
     database.accounts.use(_TABLE, int((kernel >= 0).sum()))
     database.accounts.leave_out(
-        _TABLE, "a counter belongs to no kernel", int((kernel < 0).sum()), affects="the counters of kernels"
+        _TABLE, "a counter refers to no kernel", int((kernel < 0).sum()), affects="the counters of kernels"
     )
     _note_unmeasured(database, kernel, rows["value"], cores)
     codes, used = pd.factorize(rows["name"])
@@ -70,7 +70,7 @@ def read_pmu(database: Database, strings: Names, kernels: Int64, cores: Int64) -
 
 
 def _note_unmeasured(database: Database, kernel: Int64, values: Records, cores: Int64) -> None:
-    """Warn of kernels with fewer metrics than others of the same core have, or without any of their own core's."""
+    """Warn of kernels with fewer metrics than other kernels of the same core, or without any of that core."""
     metrics, filled = (
         np.bincount(kernel[rows], minlength=len(cores)) for rows in (kernel >= 0, (kernel >= 0) & (values != 0))
     )
@@ -104,7 +104,7 @@ _TASK = [
     "streamId",
     "taskId",
     "modelId",
-    "name",  # only the first files had it
+    "name",  # only the first versions had it
 ]
 _INFO = "COMPUTE_TASK_INFO"
 _BLOCKS = (  # over the versions
@@ -121,7 +121,7 @@ _OPERANDS = tuple(
 
 @dataclass
 class Tasks:
-    """Device tasks in order of time: the numbers of the file, and the table of the same rows."""
+    """Device tasks in order of time: the numbers in the file, and the table with the same rows."""
 
     rows: dict[str, Records]
     table: pd.DataFrame
@@ -136,7 +136,7 @@ class Tasks:
 def read_tasks(database: Database, strings: Names) -> Tasks:
     """Read all device tasks.
 
-    A task has the name of its operator, or of its type where the operator is unknown.
+    A task is named after its operator, or after its type if the operator is unknown.
     """
     rows = in_order(database, "TASK", database.rows("TASK", _TASK), "tasks and kernels")
     database.accounts.keep("TASK", "tasks", len(rows["startNs"]))
@@ -195,7 +195,7 @@ def kernels_table(database: Database, strings: Names, tasks: Tasks, collectives:
 
 
 def _once(rows: Int64) -> tuple[Int64, int]:
-    """Return rows that are -1 where they were there before, and how many these are."""
+    """Return rows with duplicates replaced by -1, and the number of duplicates."""
     first = np.zeros(len(rows), np.bool_)
     first[np.unique(rows, return_index=True)[1]] = True
     return np.where(first, rows, -1), int(np.count_nonzero(~first & (rows >= 0)))

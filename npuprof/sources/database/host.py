@@ -27,7 +27,7 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 def stack_names(database: Database, chains: Records, strings: Names) -> pd.Categorical:
-    """Return the stack of each chain number: innermost frame first, a frame per line."""
+    """Return the stack of each chain number: innermost frame first, one frame per line."""
     rows = database.rows("PYTORCH_CALLCHAINS", ["id", "stack", "stackDepth"])
     database.accounts.use("PYTORCH_CALLCHAINS", len(rows["id"]))
     order = np.lexsort((rows["stackDepth"], rows["id"]))
@@ -40,10 +40,10 @@ def stack_names(database: Database, chains: Records, strings: Names) -> pd.Categ
 
 
 def _distinct_stacks(frames: Int64, starts: npt.NDArray[np.intp], strings: Names) -> tuple[list[str | None], Int64]:
-    """Join the frames of each distinct chain once: the texts, and the index of each chain's text.
+    """Join the frames of each distinct chain once: the texts, and the text index of each chain.
 
-    Thousands of operators share a stack, and each writes a chain. A 64-bit hash of frames and positions identifies
-    equal chains.
+    Thousands of operators share a stack, and each writes its own chain. Equal chains are found by a 64-bit hash of
+    frames and positions.
     """
     if not len(starts):
         return [], np.empty(0, np.int64)
@@ -60,7 +60,7 @@ def _distinct_stacks(frames: Int64, starts: npt.NDArray[np.intp], strings: Names
 
 
 def _mixed(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Return a multiplicative hash of each value; it may wrap."""
+    """Return a multiplicative hash of each value; it may wrap around."""
     spread = values * _ODD
     mixed: npt.NDArray[np.uint64] = (spread ^ (spread >> np.uint64(29))) * _ODD
     return mixed
@@ -93,7 +93,7 @@ class HostCalls:
     Attributes
     ----------
     tables
-        ``steps``, ``operators``, ``python`` as far as the file has them.
+        ``steps``, ``operators``, ``python`` where the file has them.
     operator, connection
         Connections of operators: rows of ``operators`` and connection numbers, any number per row.
     """
@@ -116,7 +116,7 @@ def read_framework(database: Database, strings: Names) -> HostCalls:
         _add_operators(database, calls, take(rows, chosen), kinds[chosen] == _QUEUE, strings)
     else:
         unused = len(database.rows("CONNECTION_IDS", ["id"])["id"])
-        database.accounts.leave_out("CONNECTION_IDS", "no operator is there to connect", unused, affects="links")
+        database.accounts.leave_out("CONNECTION_IDS", "there is no operator to connect", unused, affects="links")
     if (kinds == _PYTHON).any():
         calls.tables["python"] = _python(take(rows, kinds == _PYTHON), strings)
     for name in ("operators", "python"):
@@ -125,7 +125,7 @@ def read_framework(database: Database, strings: Names) -> HostCalls:
 
 
 def api_table(database: Database, strings: Names) -> pd.DataFrame | None:
-    """Read ``CANN_API``; the file numbers the names of its levels."""
+    """Read ``CANN_API``; the file stores its levels as numbers."""
     columns = ["startNs", "endNs", "type", "globalTid", "connectionId", "name"]
     rows = in_order(database, "CANN_API", database.rows("CANN_API", columns), "api")
     database.accounts.keep("CANN_API", "api", len(rows["startNs"]))
@@ -157,7 +157,7 @@ def _kinds(database: Database, types: Records) -> npt.NDArray[np.object_]:
 
 
 def _step_marks(names: Records, strings: Names, database: Database) -> tuple[npt.NDArray[np.bool_], Int64]:
-    """Return the rows that mark a step, and the step's number."""
+    """Return a mask of the rows that mark a step, and the step numbers."""
     marks = strings.numbers_of(lambda text: text.startswith("ProfilerStep#"))
     numbers = step_numbers(marks.items(), database.notes, database.path.name)
     marked = np.isin(names, list(numbers))
@@ -170,7 +170,7 @@ def _add_steps(database: Database, calls: HostCalls, marks: dict[str, Records]) 
     rows = in_order(database, "STEP_TIME", database.rows("STEP_TIME", ["id", "startNs", "endNs"]), "steps")
     database.accounts.keep("STEP_TIME", "steps", len(rows["id"]))
     if len(rows["id"]):
-        database.accounts.use(_API, len(marks["id"]))  # they mark the same steps
+        database.accounts.use(_API, len(marks["id"]))  # both mark the same steps
     else:
         rows = marks
         database.accounts.keep(_API, "steps", len(rows["id"]))
@@ -188,7 +188,7 @@ def _add_operators(
     calls.connection = ids["connectionId"][row]
     count = len(queued)
     correlation = np.full(count, ABSENT)
-    correlation[calls.operator[::-1]] = calls.connection[::-1]  # the first of each
+    correlation[calls.operator[::-1]] = calls.connection[::-1]  # the first row of each
     shapes, dtypes = _operands(database, rows, strings)
     columns: dict[str, Any] = {
         **span(rows),
@@ -213,7 +213,7 @@ def _operator_kinds(names: Records, queued: npt.NDArray[np.bool_], strings: Name
 
 
 def _operands(database: Database, rows: dict[str, Records], strings: Names) -> tuple[pd.Categorical, pd.Categorical]:
-    """Return shapes and dtypes of the inputs; some writers swap the two columns, and only dtypes have letters."""
+    """Return shapes and dtypes of the inputs. Some writers swap the two columns; only dtypes contain letters."""
     shapes, dtypes = (
         strings.column(rows[column], lambda text: _LINE.sub(";", text)) for column in ("inputShapes", "inputDtypes")
     )
@@ -227,7 +227,7 @@ def _operands(database: Database, rows: dict[str, Records], strings: Names) -> t
 
 
 def _python(rows: dict[str, Records], strings: Names) -> pd.DataFrame:
-    """Build `python`; the file has no callers, so the parent of a call is the innermost call around it."""
+    """Build `python`; the file has no callers, so the parent of a call is the innermost enclosing call."""
     nesting = Nesting.build(rows["startNs"], rows["startNs"] + rows["duration"], rows["globalTid"])
     count = len(rows["startNs"])
     parent, depth = np.full(count, ABSENT), np.empty(count, np.int64)

@@ -21,7 +21,7 @@ _ENOUGH_PAIRS = 1_000_000
 
 
 def _note_other_unit(database: Database, table: str, times: Records) -> None:
-    """Warn of times that are in 1970 in nanoseconds, and in this century in a coarser unit."""
+    """Warn of times that date from 1970 in nanoseconds, and from this century in a coarser unit."""
     middle = np.median(times) if len(times) else 0
     for unit, per_second in _UNITS.items():
         if _CENTURY_S[0] * per_second <= middle < _CENTURY_S[1] * per_second:
@@ -35,7 +35,7 @@ def _note_other_unit(database: Database, table: str, times: Records) -> None:
 def in_order(database: Database, table: str, rows: dict[str, Records], affects: str) -> dict[str, Records]:
     """Sort rows by ``startNs``, longer ones first, and add ``duration``.
 
-    A row without a readable start is left out; a row that ends before its start has no length. Both are noted.
+    A row without a readable start is omitted; a row that ends before its start gets duration 0. Both are noted.
     `affects` are the tables of the profile that lack rows.
     """
     start, end = rows["startNs"], rows["endNs"]
@@ -55,7 +55,7 @@ def in_order(database: Database, table: str, rows: dict[str, Records], affects: 
 def sampled(
     database: Database, table: str, rows: dict[str, Records], column: str, affects: str = "counters"
 ) -> dict[str, Records]:
-    """Return the rows with a readable time in a column; the others are noted."""
+    """Return the rows with a readable time in a column; a note counts the rest."""
     timed = (rows[column] >= 0) & (rows[column] < MAX_TIME_NS)
     _note_other_unit(database, table, rows[column][timed])
     if timed.all():
@@ -70,18 +70,18 @@ def span(rows: dict[str, Records]) -> dict[str, Any]:
 
 
 def thread_ids(global_ids: Records) -> Int64:
-    """Return the thread of ``pid << 32 | tid``."""
+    """Return the thread id in ``pid << 32 | tid``."""
     numbers: Int64 = global_ids & _THREAD
     return numbers
 
 
 def take(rows: dict[str, Records], chosen: Records) -> dict[str, Records]:
-    """Return the chosen rows."""
+    """Return the selected rows."""
     return {name: values[chosen] for name, values in rows.items()}
 
 
 def first_of(keys: Records, wanted: Records) -> Int64:
-    """Return the first row with each wanted key; -1 where there is none."""
+    """Return the first row with each wanted key; -1 if there is none."""
     if not len(keys):
         return np.full(len(wanted), -1, np.int64)
     order = np.argsort(keys, kind="stable")
@@ -93,8 +93,8 @@ def first_of(keys: Records, wanted: Records) -> Int64:
 def pairs_of(keys: Records, wanted: Records, notes: Notes) -> tuple[Int64, Int64]:
     """Return all pairs of a wanted key and a row with it: positions in `wanted`, and rows.
 
-    The number of pairs is bounded: of keys that far too many rows share, the first rows are kept, and a note has the
-    number of pairs left out.
+    The number of pairs is bounded: of a key with far too many rows, the first rows are kept, and a note counts the
+    omitted pairs.
     """
     order = np.argsort(keys, kind="stable")
     first, last = np.searchsorted(keys[order], wanted), np.searchsorted(keys[order], wanted, side="right")

@@ -1,4 +1,4 @@
-"""Databases of a result: where they are, what they hold by their tables, and the facts of the run.
+"""Find the databases of a result, identify them by their tables, and read the facts of the run.
 
 Source: sources/RESULTS.md sections 1, 5.1, 5.4 and 5.7.
 """
@@ -36,12 +36,12 @@ _PROFILE = frozenset(
         "SESSION_TIME_INFO",
         "META_DATA",
         "HOST_INFO",
-        *("TARGET_INFO_NPU", "TARGET_INFO_SESSION_TIME", "ENUM_API_LEVEL"),  # of the form of early 2024
+        *("TARGET_INFO_NPU", "TARGET_INFO_SESSION_TIME", "ENUM_API_LEVEL"),  # in the form of early 2024
     ]
 )
 _ANALYZED = "analyze"  # where msprof puts communication_analyzer.db
 _MAX_LISTED = 10_000
-_MAX_FILES = 64  # databases looked into in one directory
+_MAX_FILES = 64  # databases opened per directory
 
 
 @dataclass(frozen=True)
@@ -102,14 +102,14 @@ def _find(path: Path) -> Layout | None:
 
 
 def _of_file(path: Path) -> Layout:
-    """Return the layout of a single file; reading it reports what is no profile."""
+    """Return the layout of a single file; reading it reports a file that is not a profile."""
     if kind_of(table_names(path)) == "analysis":
         return Layout(path, (), (path,))
     return Layout(path, (path,), ())
 
 
 def _of_export(path: Path) -> Layout | None:
-    """Return the layout of a directory of ``msprof_*.db``, such as a ``PROF_*`` with its raw data."""
+    """Return the layout of a directory with ``msprof_*.db``, such as a ``PROF_*`` with its raw data."""
     kinds = _sorted_out(_listed(path))
     analyzed = _sorted_out(_listed(path / _ANALYZED))["analysis"]
     return Layout(path, kinds["profile"], (*kinds["analysis"], *analyzed)) if kinds["profile"] else None
@@ -133,7 +133,7 @@ _ENVIRONMENT = "ENV_VARIABLES"
 
 
 def describe_directory(layout: Layout, notes: Any) -> Info:
-    """Return the facts of ``profiler_info*.json`` beside the databases."""
+    """Return the facts of ``profiler_info*.json`` in the directory of the databases."""
     torch_layout = TorchLayout(layout.root, None, None, layout.profiler_info, layout.metadata)
     info = describe(torch_layout, notes)
     if layout.profiler_info is None:
@@ -143,7 +143,7 @@ def describe_directory(layout: Layout, notes: Any) -> Info:
 
 
 def add_facts(info: Info, database: Database) -> None:
-    """Add the facts of the database to those that are known."""
+    """Add the facts of the database to the known ones."""
     info.collector = info.collector or _collector(database)
     info.source = f"{info.collector or 'msprof'} database"
     npus = database.facts("NPU_INFO", ["id", "name"], _LIMIT)
@@ -164,7 +164,7 @@ def add_facts(info: Info, database: Database) -> None:
 
 
 def _collector(database: Database) -> str:
-    """Return the front end by its tables, or by the file's name: MindSpore adds no table."""
+    """Return the front end by the tables, or by the file's name, since MindSpore adds no table."""
     if database.has("PYTORCH_API"):
         return "torch_npu"
     return "mindspore" if "mindspore" in database.path.name else "msprof"

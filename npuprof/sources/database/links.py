@@ -1,9 +1,9 @@
 """Connections between rows: the table `links`.
 
-``CONNECTION_IDS`` gives an operator any number of connections, of two numberings: CANN's, which a CANN call
-and the tasks that it launched carry too, and torch's own, which pairs the two sides of the task queue, and
-forward with backward. Torch's begin at 5 << 28 in new files. In older ones they may be any number, so an
-operator's connection is known by what shares it.
+``CONNECTION_IDS`` gives an operator any number of connection IDs, of two numberings: CANN's, which a CANN call and the
+tasks that it launched also carry, and torch's, which pairs the two sides of the task queue, and forward with backward.
+Torch's IDs begin at 5 << 28 in new files. In older files they may be any number, so the numbering of an ID is told by
+the rows that share it.
 
 Source: sources/RESULTS.md section 5.2.
 """
@@ -74,7 +74,7 @@ def links_table(by_name: dict[str, pd.DataFrame], calls: HostCalls, marks: Int64
     marks
         The connection of each row of `marks`.
     notes
-        Receives the number of pairs that are left out.
+        Receives the number of omitted pairs.
     """
     links = _Links()
     api, tasks, collectives = (_connections(by_name, name) for name in ("api", "tasks", "communication"))
@@ -105,7 +105,7 @@ def _operator_links(
     rest = plain[~torch]
     call = first_of(effects["api"], connection[rest])
     links.add("operator_api", ("operators", rows[rest[call >= 0]]), ("api", call[call >= 0]))
-    rest = rest[call < 0]  # the file has no such call: the operator is the cause of the task itself
+    rest = rest[call < 0]  # the file lacks this call: the operator is linked to the task directly
     for name in ("tasks", "communication"):
         first, second = _paired(connection[rest], effects[name])
         links.add("operator_api", ("operators", rows[rest[first]]), (name, second))
@@ -131,7 +131,7 @@ def _forward_backward(
 
 
 def _paired(causes: Int64, effects: Int64) -> tuple[Int64, Int64]:
-    """Return pairs of rows that share a connection: each effect with its first cause."""
+    """Return pairs of rows that share a connection ID: each effect with its first cause."""
     cause = first_of(causes, effects)
     row = np.flatnonzero((cause >= 0) & (effects != ABSENT))
     return cause[row], row

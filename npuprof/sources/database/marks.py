@@ -1,4 +1,4 @@
-"""``MSTX_EVENTS``: markers and ranges that the user put into the run; ``GC_RECORD``: pauses of Python's collector.
+"""``MSTX_EVENTS``: markers and ranges of the user; ``GC_RECORD``: pauses of Python's garbage collector.
 
 Source: sources/RESULTS.md sections 5.1 and 5.2.
 """
@@ -23,7 +23,7 @@ _COLUMNS = ["startNs", "endNs", "eventType", "rangeId", "category", "message", "
 
 
 def marks_table(database: Database, strings: Names, tasks: Tasks) -> tuple[pd.DataFrame | None, Int64]:
-    """Build `marks`; also return the connection of each row to its device side.
+    """Build `marks`; also return the connection ID from each row to its device side.
 
     `kind` is the call of the mark (``marker``, ``push/pop``, ``start/end``, ``marker_ex``), `device_id` the device of
     its device side, `id` its number in the collector. Pauses of Python's garbage collector are ranges of the domain
@@ -82,7 +82,7 @@ def _marks(database: Database, strings: Names, tasks: Tasks) -> tuple[pd.DataFra
 
 
 def _ids(ranges: Int64, connection: Int64) -> Int64:
-    """Return the number of each mark: that of its range, or the part of its connection."""
+    """Return the number of each mark: that of its range, or the number within its connection ID."""
     of_connection = np.where(connection >= FIRST_MARK_CONNECTION, connection - FIRST_MARK_CONNECTION, ABSENT)
     ids: Int64 = np.where(np.isin(ranges, SENTINELS), of_connection, ranges)
     return ids

@@ -55,7 +55,7 @@ def memory_table(database: Database, strings: Names) -> pd.DataFrame | None:
 
 
 def allocations_table(database: Database, strings: Names) -> pd.DataFrame | None:
-    """Build `allocations`: the framework's blocks in the file's order, else those of the graph engine.
+    """Build `allocations`: the framework's blocks in the order of the file, else those of the graph engine.
 
     A block that is live at the end has no release; a negative size is the release of a block allocated before the
     recording.
@@ -91,14 +91,14 @@ def allocations_table(database: Database, strings: Names) -> pd.DataFrame | None
 
 
 def _account_repeated(database: Database, blocks: dict[str, Records]) -> None:
-    """Register the events of ``NPU_OP_MEM`` that repeat the framework's blocks."""
+    """Register the events of ``NPU_OP_MEM`` that repeat blocks of the framework."""
     if database.has("MEMORY_RECORD") and database.has("NPU_OP_MEM"):
         moments = database.rows("NPU_OP_MEM", ["timestampNs"])["timestampNs"]
         repeated = np.isin(moments, np.concatenate((blocks["allocationTime"], blocks["releaseTime"])))
         repeated &= moments != ABSENT
         database.accounts.use("NPU_OP_MEM", int(np.count_nonzero(repeated)))
         database.accounts.leave_out(
-            "NPU_OP_MEM", "an event is of no block", int(np.count_nonzero(~repeated)), affects="allocations"
+            "NPU_OP_MEM", "an event belongs to no block", int(np.count_nonzero(~repeated)), affects="allocations"
         )
 
 
@@ -125,7 +125,7 @@ def _allocators(database: Database, strings: Names) -> dict[str, Any]:
 
 
 def _process(database: Database, strings: Names) -> dict[str, Any]:
-    """Return reservations of the process, and of the device where no allocator is recorded (msprof)."""
+    """Return the reserved memory of the process, and of the device where no allocator is recorded (msprof)."""
     rows = process_samples(database, strings)
     rows = take(rows, rows["in_memory"])
     kinds = process_kinds(database, strings, rows)
@@ -141,7 +141,7 @@ def _process(database: Database, strings: Names) -> dict[str, Any]:
 def process_samples(database: Database, strings: Names) -> dict[str, Records]:
     """Read ``NPU_MEM``: memory of the process (app) and of the whole device in bytes.
 
-    `in_memory` marks the rows of the table `memory`: those of the process only, where its allocators are recorded too.
+    `in_memory` marks the rows of the table `memory`: only rows of the process, if its allocators are recorded too.
     """
     columns = ["type", "timestampNs", "deviceId", "ddr", "hbm"]
     rows = sampled(database, "NPU_MEM", database.rows("NPU_MEM", columns), "timestampNs", "memory and counters")
@@ -157,7 +157,7 @@ def _engine_events(database: Database) -> dict[str, Records]:
 
 
 def process_kinds(database: Database, strings: Names, rows: dict[str, Records]) -> pd.Categorical:
-    """Return the owner of each row of ``NPU_MEM``: ``APP``, ``Device``, or another name of the file."""
+    """Return the owner of each row of ``NPU_MEM``: ``APP``, ``Device``, or another name in the file."""
     names = memory_names(database, strings, rows["type"], _KINDS)
     return names.column(rows["type"], lambda kind: _KINDS.get(kind.lower(), kind))
 
@@ -180,10 +180,10 @@ def _reserved(rows: dict[str, Records], held: Int64, component: pd.Categorical) 
 
 
 def _paired_blocks(database: Database, strings: Names) -> dict[str, Records]:
-    """Build blocks of ``NPU_OP_MEM``: the next row of an allocation's address releases it."""
+    """Build blocks from ``NPU_OP_MEM``: the next row with the address of an allocation releases it."""
     rows, release = _block_events(database, strings)
     same = (rows["addr"][1:] == rows["addr"][:-1]) & (rows["deviceId"][1:] == rows["deviceId"][:-1])
-    follows = np.concatenate((same & ~release[:-1] & release[1:], [False]))[: len(release)]  # its release is next
+    follows = np.concatenate((same & ~release[:-1] & release[1:], [False]))[: len(release)]  # its release comes next
     released_by = np.roll(np.arange(len(release)), -1)  # the row of the release, where `follows`
     lonely = release & ~np.concatenate(([False], follows[:-1]))[: len(release)]
     chosen = np.flatnonzero(~release | lonely)
@@ -215,7 +215,7 @@ def _paired_blocks(database: Database, strings: Names) -> dict[str, Records]:
 
 
 def _block_events(database: Database, strings: Names) -> tuple[dict[str, Records], Records]:
-    """Return the rows of ``NPU_OP_MEM`` by device, address and time, and the mask of releases."""
+    """Return the rows of ``NPU_OP_MEM`` sorted by device, address and time, and the mask of releases."""
     rows = _engine_events(database)
     words = memory_names(database, strings, rows["type"], _EVENTS).column(rows["type"], str.lower)
     taken, release = (np.asarray(words == word, np.bool_) for word in _EVENTS)
@@ -230,7 +230,7 @@ def _block_events(database: Database, strings: Names) -> tuple[dict[str, Records
 
 
 def _are_samples(database: Database) -> bool:
-    """Return whether `memory` is built of ``NPU_OP_MEM`` too."""
+    """Return whether `memory` is built from ``NPU_OP_MEM`` too."""
     return not database.has("MEMORY_RECORD")
 
 

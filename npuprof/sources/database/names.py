@@ -18,11 +18,11 @@ from npuprof.sources.database.connection import Database
 Change: TypeAlias = Callable[[str], str | None]
 NOTHING = ("N/A", "NA", "INVALID_TYPE", "RESERVED", "RESERVE")
 """Names that mean none."""
-_MEMORY = "ENUM_MEMORY"  # of 2024 only: before and after in STRING_IDS
+_MEMORY = "ENUM_MEMORY"  # 2024 only: earlier and later versions use STRING_IDS
 
 
 class Names:
-    """The names of a table by their numbers."""
+    """The names of a table by number."""
 
     def __init__(self, database: Database, table: str, text: str = "name") -> None:
         numbers, texts = database.texts(table, "id", text)
@@ -56,15 +56,15 @@ class Names:
         return self._by_number.get(number)
 
     def numbers_of(self, wanted: Callable[[str], bool]) -> dict[int, str]:
-        """Return the names that satisfy the predicate by their numbers."""
+        """Return the names that satisfy the predicate, by number."""
         return {number: text for number, text in self._by_number.items() if wanted(text)}
 
 
 def memory_names(database: Database, strings: Names, numbers: Records, words: Collection[str]) -> Names:
-    """Return the names of a column of the memory tables that holds a few fixed words, such as ``release``.
+    """Return the names of a column of the memory tables that holds one of a few words, such as ``release``.
 
-    Files of 2024 number these words in ``ENUM_MEMORY``, others in ``STRING_IDS``, and a number may occur in both: the
-    table with the words for more of the numbers is returned.
+    Files of 2024 number these words in ``ENUM_MEMORY``, other files in ``STRING_IDS``, and a number may occur in both:
+    the table that resolves more of the numbers to these words is returned.
     """
     enum = Names(database, _MEMORY)
     if not len(enum):

@@ -1,7 +1,7 @@
-"""`overlap`: computed from kernels and collectives, or where the file has neither, its ``OVERLAP_ANALYSIS``.
+"""`overlap`: computed from kernels and collectives, or, if the file has neither, read from its ``OVERLAP_ANALYSIS``.
 
-Clean files of older versions have no such table, and a viewer adds one when it opens them; what is computed
-is the same for both.
+Unmodified files of older versions have no such table, and a viewer adds it when it opens them; the computed table is
+the same for both.
 
 Source: sources/RESULTS.md section 5.6.
 """
@@ -26,8 +26,8 @@ _KINDS = ["computing", "communication", "communication_not_overlapped", "free"] 
 def overlap_of(database: Database, by_name: dict[str, pd.DataFrame]) -> pd.DataFrame | None:
     """Build `overlap` of each device in order of time.
 
-    Newer tools widen a device's span to all its tasks. The stored span is used where it covers the kernels and
-    collectives; others are damaged, or a viewer wrote them for a part of the data.
+    Newer tools widen a device's range to all its tasks. The stored range is used if it covers the kernels and
+    collectives; otherwise it is damaged, or a viewer wrote it for a part of the data.
     """
     kernels, communication = (by_name.get(name, tables.empty(name)) for name in ("kernels", "communication"))
     if not len(kernels) and not len(communication):
@@ -41,7 +41,7 @@ def overlap_of(database: Database, by_name: dict[str, pd.DataFrame]) -> pd.DataF
 
 
 def _covering(stored: pd.DataFrame, *inside: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of devices whose stored span contains all kernels and collectives."""
+    """Return the rows of devices whose stored range contains all kernels and collectives."""
     narrow = set()
     for device, rows in stored.groupby("device_id"):
         first, last = _bounds(rows)
@@ -53,7 +53,7 @@ def _covering(stored: pd.DataFrame, *inside: pd.DataFrame) -> pd.DataFrame:
 
 
 def _bounds(frame: pd.DataFrame) -> tuple[float, float]:
-    """Return the first start and the last end: integers, or an infinity that no span excludes where there are none."""
+    """Return the first start and the last end as integers; for an empty frame, infinities that any range contains."""
     if not len(frame):
         return inf, -inf
     return int(frame["start_ns"].min()), int((frame["start_ns"] + frame["duration_ns"]).max())
@@ -65,7 +65,7 @@ def _stored(database: Database, account: Literal["keep", "use"]) -> pd.DataFrame
     if account == "keep":
         database.accounts.keep("OVERLAP_ANALYSIS", "overlap", len(rows["type"]))
     else:
-        database.accounts.use("OVERLAP_ANALYSIS", len(rows["type"]))  # the same, computed by the vendor
+        database.accounts.use("OVERLAP_ANALYSIS", len(rows["type"]))  # the same table, computed by the vendor
     if not len(rows["type"]):
         return None
     known = (rows["type"] >= 0) & (rows["type"] < len(_KINDS))

@@ -27,10 +27,10 @@ _MAX_TABLES = 40
 
 
 def rest_of(database: Database, strings: Names, known: Collection[str]) -> dict[str, pd.DataFrame]:
-    """Read the tables that are not `known`; each with rows is noted.
+    """Read the tables that are not `known`; a note names each non-empty one.
 
-    Tables of names, and those that a viewer added, are left out. The name of a frame is that of the table in lower
-    case with letters, digits and underscores only, for the file of a saved profile.
+    Name tables and tables that a viewer added are omitted. The frame is named after the table, in lower case, with
+    letters, digits and underscores only, so that it can name a file of a saved profile.
     """
     others = [name for name in sorted(database.tables) if is_of_run(name, known)]
     frames: dict[str, pd.DataFrame] = {}
@@ -41,7 +41,7 @@ def rest_of(database: Database, strings: Names, known: Collection[str]) -> dict[
             frames[plain if plain not in frames else f"{plain}_{len(frames)}"] = frame
             database.notes.info(
                 database.path.name,
-                f"the table {name[:80]} is in no table of the profile; it is kept as it came, in `statistics`",
+                f"the table {name[:80]} is in no table of the profile; it is kept unconverted in `statistics`",
             )
     if left := others[_MAX_TABLES:]:
         database.notes.info(database.path.name, f"more tables, such as {left[0][:80]}, are not read", len(left))
@@ -49,7 +49,7 @@ def rest_of(database: Database, strings: Names, known: Collection[str]) -> dict[
 
 
 def is_of_run(name: str, known: Collection[str]) -> bool:
-    """Return whether a table that is not `known` may hold rows of the run: no name table, and not a viewer's."""
+    """Return whether a table may hold rows of the run: not `known`, no name table, and not a viewer's."""
     return name not in known and not name.startswith(("ENUM_", "_")) and name not in _OF_VIEWER
 
 
@@ -78,7 +78,7 @@ def _named(strings: Names, cell: Any) -> Any:
 
 
 def _column(cells: tuple[Any, ...]) -> Any:
-    """Build a column of a single dtype: integers never pass through a float, mixed cells become texts."""
+    """Build a column of a single dtype: integers never pass through a float, mixed cells become text."""
     kinds = {type(cell) for cell in cells if cell is not None}
     if kinds <= {int}:
         return pd.array(cells, dtype="Int64")

@@ -1,4 +1,4 @@
-"""Missing tables, and missing rows, that rows of other tables refer to.
+"""Warn of missing tables and rows that other tables refer to.
 
 Source: sources/RESULTS.md sections 5.1 and 5.2.
 """
@@ -19,13 +19,13 @@ _INFO = "COMPUTE_TASK_INFO"
 _COMMUNICATION_TASKS = ("COMMUNICATION_TASK_INFO", "COMMUNICATION_SCHEDULE_TASK_INFO")
 _NONE = (ABSENT, -1, *SENTINELS)
 _KERNELS = ("KERNEL_", "MIX_")  # AI_CORE may also be the parent of a collective's steps
-_REFERENCES = (  # a table, its column, the table whose rows the column names, and what is lost without that
+_REFERENCES = (  # a table, its column, the table that the column refers to, and what is lost without that table
     ("TASK", "connectionId", "CANN_API", "the calls that launched them are missing"),
     ("COMMUNICATION_TASK_INFO", "opId", "COMMUNICATION_OP", "the communication operators are missing"),
     ("PYTORCH_API", "connectionId", "CONNECTION_IDS", "their links are missing"),
     ("PYTORCH_API", "callchainId", "PYTORCH_CALLCHAINS", "their stacks are missing"),
     *(
-        (table, column, f"ENUM_{enum}", "what its numbers stand for is missing")
+        (table, column, f"ENUM_{enum}", "the names of its numbers are missing")
         for table, column, enum in (
             ("CANN_API", "type", "API_TYPE"),
             ("PYTORCH_API", "type", "API_TYPE"),
@@ -41,17 +41,17 @@ _REFERENCES = (  # a table, its column, the table whose rows the column names, a
 
 
 def note_lacking(database: Database) -> None:
-    """Warn of tables without rows that rows of other tables refer to."""
+    """Warn of empty or missing tables that rows of other tables refer to."""
     for table, column, other, lost in _REFERENCES:
         if database.has(table, column) and _is_empty(database, other):
             numbers = database.rows(table, [column])[column]
             if count := int(np.count_nonzero(~np.isin(numbers, _NONE) & (numbers < FIRST_MARK_CONNECTION))):
-                message = f"{other} is missing or empty, though a row of {table} names one of it: {lost}"
+                message = f"{other} is missing or empty, though a row of {table} refers to it: {lost}"
                 database.notes.warning(database.path.name, message, count)
 
 
 def kernels_of_tasks(database: Database, decoded: Decoded) -> None:
-    """Build `kernels` of the compute tasks where the table that describes them has no rows."""
+    """Build `kernels` from the compute tasks if the table that describes them has no rows."""
     tasks = decoded.tables.get("tasks")
     if tasks is None or not _is_empty(database, _INFO):
         return
@@ -68,9 +68,9 @@ def kernels_of_tasks(database: Database, decoded: Decoded) -> None:
 
 
 def note_undescribed(database: Database, tasks: Tasks) -> None:
-    """Warn of kernels that the table of kernels does not describe, if it describes others.
+    """Warn of kernels that the table of kernels does not describe, if it describes other kernels.
 
-    A launch may have several tasks of which one is described; a collective's are described elsewhere.
+    A launch may have several tasks, only one of which is described; the tasks of a collective are described elsewhere.
     """
     described = np.isin(tasks.rows["globalTaskId"], database.rows(_INFO, ["globalTaskId"])["globalTaskId"])
     if not described.any():
@@ -90,10 +90,10 @@ def note_undescribed(database: Database, tasks: Tasks) -> None:
 
 
 def note_unlaunched(database: Database, tasks: Tasks) -> None:
-    """Warn of kernels whose launch is not among the calls, if others' are.
+    """Warn of kernels whose launch is missing from the calls, if other kernels have theirs.
 
-    Connections are numbered in the order of the calls. A number below those of all calls may be that of a call before
-    the collection began, unless an operator has it; a task of a model is launched as a part of it.
+    Connection IDs are numbered in the order of the calls. An ID below those of all calls may belong to a call before
+    the collection began, unless an operator has it; the tasks of a model are launched as a part of the model.
     """
     calls = database.rows("CANN_API", ["connectionId"])["connectionId"]
     calls = np.unique(calls[(calls >= 0) & (calls < FIRST_MARK_CONNECTION) & ~np.isin(calls, _NONE)])
@@ -114,5 +114,5 @@ def note_unlaunched(database: Database, tasks: Tasks) -> None:
 
 
 def _is_empty(database: Database, table: str) -> bool:
-    columns = list(database.tables.get(table, ()))  # a damaged schema may hold none
+    columns = list(database.tables.get(table, ()))  # a damaged schema may hold no table
     return not columns or not database.records(table, columns[:1], 1)

@@ -66,7 +66,7 @@ KNOWN = frozenset(
 
 
 class Reading(ResultReading):
-    """Read the databases of a result in turn."""
+    """Reader of the databases of a result."""
 
     def __init__(self, layout: Layout) -> None:
         super().__init__(Decoded())
@@ -78,7 +78,7 @@ class Reading(ResultReading):
         Raises
         ------
         SourceError
-            If none can be read: the error of the first.
+            If none can be read: the first error.
         """
         self.decoded.info = describe_directory(self._layout, self.notes)
         if self._layout.profile:
@@ -188,7 +188,7 @@ def _put(by_name: dict[str, pd.DataFrame], made: dict[str, pd.DataFrame | None])
 
 
 def _name_items(by_name: dict[str, pd.DataFrame]) -> None:
-    """Set the column `item` of launch calls to the name of the operator."""
+    """Set the column `item` of launch calls to the operator's name."""
     api = by_name.get("api")
     if api is None:
         return

@@ -1,7 +1,7 @@
 """Versions of databases: unknown tables and columns, and ``report_*.db`` of early 2024.
 
-The tables of a ``report_*.db`` hold what today's hold under older names, and times count from ``baseTimeNs``. Some
-versions stored times as rounded text or floats: the remaining digits are read, and a note has their resolution.
+A ``report_*.db`` holds today's tables under older names, with times relative to ``baseTimeNs``. Some versions stored
+times as rounded text or floats: the remaining digits are read, and a note states their resolution.
 
 Source: sources/RESULTS.md sections 5.1 to 5.3 and 5.7.
 """
@@ -26,7 +26,7 @@ _MAX_NAME = 60
 _SPAN = "startNs endNs"
 _OPERANDS = "inputFormats inputDataTypes inputShapes outputFormats outputDataTypes outputShapes"
 _TOTALS = "totalAllocated totalReserved totalActive"
-# The columns of a table, a bar between the names of a column over the versions; in brackets those that some versions
+# Columns by table. A bar separates the names of a column over the versions; brackets enclose columns that some versions
 # lack, that are not read, or that a viewer adds.
 _KNOWN_COLUMNS = {
     "STRING_IDS": "id value",
@@ -72,7 +72,7 @@ _MORE_OF_ANALYSES = frozenset(
 
 
 _TIMED = frozenset(["startNs", "endNs", "timestampNs", "timestamp", "allocationTime"])
-"""Columns of times: a row without one is left out, or takes no time, and a note of its own says so."""
+"""Columns of times: a row without one is left out, or takes no time, and a separate note says so."""
 
 _MAY_BE_BLANK = {
     "OP_MEMORY": frozenset(["releaseTime"]),
@@ -81,7 +81,7 @@ _MAY_BE_BLANK = {
 
 
 def note_shape(database: Database) -> None:
-    """Note views in place of tables that are read, missing or unknown columns, and, once read, absent values."""
+    """Note views in place of tables, missing or unknown columns and, after reading, absent values."""
     database.filled = {
         table: frozenset(name for names in expected[0] for name in names.split("|"))
         - _TIMED
@@ -112,7 +112,7 @@ def note_views(database: Database, names: Collection[str]) -> None:
 
 
 def note_renamed(database: Database, table: str, wanted: Collection[str], optional: Collection[str] = ()) -> None:
-    """Note the wanted columns that a table of many versions lacks, if it has unknown columns."""
+    """Note the missing columns of a table with many versions, if it has unknown columns."""
     missing, others = _difference(database.tables.get(table, {}), wanted, optional)
     if missing and others:
         _note_missing(database, table, missing, others)
@@ -121,7 +121,7 @@ def note_renamed(database: Database, table: str, wanted: Collection[str], option
 def _difference(
     known: Collection[str], required: Collection[str], optional: Collection[str]
 ) -> tuple[set[str], set[str]]:
-    """Return the missing required columns, and the columns that are neither required nor optional."""
+    """Return the missing required columns, and the unknown columns."""
     missing = {group.partition("|")[0] for group in required if not set(group.split("|")) & set(known)}
     return missing, set(known).difference(optional, *(group.split("|") for group in required))
 
@@ -162,12 +162,12 @@ _TIMES = {"startNs": "start", "endNs": "end"}
 _COLUMNS = {**_TIMES, "globalTaskId": "correlationId", "blockDim": "block_dim"}
 _COLUMNS_OF = {"CANN_API": {"type": "level"}}
 _SIGNS = ("correlationId", "start")
-_COARSEST_NS = 1_000_000  # the coarsest rounding that is of use for tasks
-_MAX_ROUNDED = 5_000_000  # rows whose times are read individually
+_COARSEST_NS = 1_000_000  # the coarsest resolution that is useful for tasks
+_MAX_ROUNDED = 5_000_000  # number of rows whose times are read one by one
 
 
 def is_report(tables: Mapping[str, Mapping[str, str]]) -> bool:
-    """Return whether the tables and columns of a file are those of the older form."""
+    """Return whether the tables and columns of a file are of the older form."""
     if any(old in tables and new not in tables for new, old in _TABLES.items()):
         return True
     task = tables.get("TASK", {})
@@ -175,7 +175,7 @@ def is_report(tables: Mapping[str, Mapping[str, str]]) -> bool:
 
 
 class ReportDatabase(Database):
-    """A file of the older form under today's names, with times in UTC epoch nanoseconds."""
+    """A file of the older form under today's names; times are UTC epoch nanoseconds."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -209,7 +209,7 @@ class ReportDatabase(Database):
         return self._database.texts(self._old(table), number, text)
 
     def records(self, table: str, columns: Sequence[str], limit: int) -> list[tuple[Any, ...]]:
-        """Read a small table as it is; see :meth:`Database.records`."""
+        """Read a small table unconverted; see :meth:`Database.records`."""
         names = self._columns_of.get(table, {})
         return self._database.records(self._old(table), [names.get(name, name) for name in columns], limit)
 
@@ -240,14 +240,14 @@ class ReportDatabase(Database):
         return np.where(counted, times + self._base_ns, times)
 
     def _with_rounded(self, table: str, column: str, times: Int64) -> Int64:
-        """Read the times that are not stored as integers to the resolution of their digits."""
+        """Read the times that are not stored as integers, to the resolution of their digits."""
         missing = np.flatnonzero(times == ABSENT)
         if not len(missing):
             return times
         cells = self._database.records(self._old(table), [column], _MAX_ROUNDED)
         read = [(row, rounded(cells[row][0])) for row in missing.tolist() if row < len(cells)]
         known = {row: time for row, time in read if time is not None}
-        step = min((step for _, step in known.values()), default=0)  # zeros at the end of a text are not written
+        step = min((step for _, step in known.values()), default=0)  # trailing zeros of a text are not written
         if not known or step > _COARSEST_NS:
             return times
         times = times.copy()
@@ -263,7 +263,7 @@ class ReportDatabase(Database):
 
 
 def rounded(cell: Any) -> tuple[int, int] | None:
-    """Return the time of a cell in whole nanoseconds and its resolution; None for a cell without a time."""
+    """Return the time in a cell in integer nanoseconds, and its resolution; None for a cell without a time."""
     if isinstance(cell, float):
         if not math.isfinite(cell) or not 0 <= cell < 1 << 62:
             return None

@@ -1,1 +1,1 @@
-"""Files and folders: what lies where, and in which form."""
+"""Files and folders: archives, compressed and converted files, memory limits, directory walks."""

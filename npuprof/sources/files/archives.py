@@ -1,8 +1,8 @@
-"""Results that were sent as one archive: ``.zip``, ``.tar``, ``.tar.gz`` and ``.tgz``, known by their content.
+"""Results packed in an archive: ``.zip``, ``.tar``, ``.tar.gz`` and ``.tgz``, identified by content.
 
-An archive is never written to. What it holds is copied into a private folder, which is removed with the last one who
-needs it. The archive may have been made to do harm, so nothing is left to the libraries but to find the members:
-their bytes are copied here, into new files of names that stay below the folder, and counted on the way.
+An archive is never written to. Its content is copied into a private folder, which is removed when the last object that
+uses it is gone. The archive may be malicious, so the libraries only find the members: their bytes are copied here into
+new files, whose names stay below the folder and whose sizes are counted.
 
 Source: the formats of PKWARE's ``.ZIP`` (the record at the end of its directory) and of POSIX ``ustar``.
 """
@@ -41,7 +41,8 @@ _OTHERS = {
     b"\x28\xb5\x2f\xfd": "Zstandard",
 }
 _MAX_LOOKED_AT = 1000
-_MAX_DIRECTORY_BYTES = 16 << 20  # of a zip: each of its entries takes at least 46, and ten times that in memory
+# of the directory of a zip: each entry takes at least 46 bytes, and ten times that in memory
+_MAX_DIRECTORY_BYTES = 16 << 20
 _END = struct.Struct("<4s4H2IH")
 _MANY_ENTRIES = (1 << 16) - 1  # that many, or more
 _END_64_PLACE = struct.Struct("<4sIQI")
@@ -62,16 +63,16 @@ _DAMAGE = (
 
 @dataclass(eq=False)
 class Unpacked:
-    """The content of an archive in a private folder, which is there as long as this object or :meth:`remove` says.
+    """The content of an archive in a private folder, which exists as long as this object, or until :meth:`remove`.
 
     Attributes
     ----------
     archive
         The file.
     folder
-        What holds the content, called as the archive is.
+        The folder of the content, named like the archive.
     problems
-        Members that were left out: the reason, and their number.
+        Number of skipped members by reason.
     """
 
     archive: Path
@@ -80,7 +81,7 @@ class Unpacked:
     remove: Callable[[], object] = lambda: None
 
     def places(self) -> Iterator[Path]:
-        """Iterate over what the archive may stand for: all that it holds, and while that is one entry, the entry."""
+        """Iterate over the possible roots of the content: the folder, and while it has a single entry, that entry."""
         place = self.folder
         yield place
         while place.is_dir() and len(entries := list(islice(place.iterdir(), 2))) == 1:
@@ -89,16 +90,16 @@ class Unpacked:
 
     @property
     def left_out(self) -> list[str]:
-        """Members that were left out, one line for each reason."""
+        """Skipped members, one line per reason."""
         return [f"left out of the archive: {what} ({count})" for what, count in self.problems.items()]
 
     def named(self, text: str) -> str:
-        """Return a message with the archive in the place of the private folder."""
+        """Return a message in which the path of the archive replaces the private folder."""
         return text.replace(str(self.folder), str(self.archive))
 
 
 def is_archive(path: Path) -> bool:
-    """Check by its content whether a file is an archive of files; a compressed file by itself is none."""
+    """Check by content whether a file is an archive; a single compressed file is not."""
     try:
         if not path.is_file():
             return False
@@ -113,12 +114,12 @@ def is_archive(path: Path) -> bool:
 
 
 def refuse_other_archive(path: Path, head: bytes) -> None:
-    """Check by its first bytes that a file is no archive of another kind.
+    """Check by the first bytes that a file is no archive of an unsupported kind.
 
     Raises
     ------
     SourceError
-        If it is one.
+        If it is.
     """
     for magic, kind in _OTHERS.items():
         if head.startswith(magic):
@@ -129,7 +130,7 @@ def refuse_other_archive(path: Path, head: bytes) -> None:
 
 
 def packed_in(folder: Path) -> list[Path]:
-    """Return the archives in a folder, but those with a folder of their name beside them: they were unpacked."""
+    """Return the archives in a folder, except those unpacked next to themselves in a folder of the same name."""
     with suppress(OSError):
         files = (file for file in folder.iterdir() if file.name.lower().endswith(_SUFFIXES))
         return sorted(
@@ -141,19 +142,19 @@ def packed_in(folder: Path) -> list[Path]:
 
 
 def unpack(path: Path, limits: Limits | None = None) -> Unpacked:
-    """Copy what an archive holds into a private folder.
+    """Copy the content of an archive into a private folder.
 
     Parameters
     ----------
     path
         The archive.
     limits
-        Its limits; by default as :class:`.members.Limits`, and no more than there is room for.
+        The limits; by default those of :class:`.members.Limits` and the free disk space.
 
     Raises
     ------
     SourceError
-        If it is damaged, encrypted, empty, or holds more than the limits allow: nothing of it stays then.
+        If it is damaged, encrypted, empty, or holds more than the limits allow: the folder is then removed.
     """
     top = _temporary(path) / f"npuprof-{secrets.token_hex(8)}"
     unpacked = Unpacked(path, top / (plain_line(_stem(path.name)) or "archive"))
@@ -161,7 +162,7 @@ def unpack(path: Path, limits: Limits | None = None) -> Unpacked:
     try:
         for folder in (top, unpacked.folder):
             folder.mkdir(mode=0o700)
-            folder.chmod(0o700)  # a umask may have taken the user's own right away
+            folder.chmod(0o700)  # a umask may have removed the user's own permission
         copier = Copier(path, unpacked.folder, limits or Limits.of(path, unpacked.folder), problems=unpacked.problems)
         _copy(path, copier)
         if not copier.files:
@@ -182,7 +183,7 @@ def unpack(path: Path, limits: Limits | None = None) -> Unpacked:
 def _temporary(path: Path) -> Path:
     try:
         return Path(tempfile.gettempdir())
-    except OSError as error:  # it tries to write there
+    except OSError as error:  # the library tries to write there
         raise SourceError(
             f"{path} cannot be unpacked ({error.strerror or error}): free some space, or set TMPDIR to a directory "
             "that has some"
@@ -190,7 +191,7 @@ def _temporary(path: Path) -> Path:
 
 
 def _remove(top: Path, process: int) -> None:
-    if os.getpid() == process:  # a copy of the process that ends must not take it from the other
+    if os.getpid() == process:  # a forked process that ends must not remove the folder of its parent
         shutil.rmtree(top, ignore_errors=True)
 
 
@@ -228,18 +229,18 @@ def _is_header(block: bytes) -> bool:
 
 
 def _directory(path: Path) -> tuple[int, int]:
-    """Return how many bytes the list of files in a zip has, which is read as a whole, and how many entries.
+    """Return the size in bytes of a zip's directory, which is read as a whole, and its number of entries.
 
     Raises
     ------
     zipfile.BadZipFile
-        If there is none.
+        If the directory is missing.
     """
     size = path.stat().st_size
     with path.open("rb") as file:
         file.seek(max(size - _END.size - _MAX_COMMENT_BYTES - _END_64_PLACE.size - _END_64.size, 0))
         tail = file.read()
-        at = len(tail) - _END.size  # without a comment, as the library looks for it
+        at = len(tail) - _END.size  # no comment follows: the library looks for the record here
         if not (tail[at:].startswith(_END_MAGIC) and tail.endswith(b"\0\0")):
             at = tail.rfind(_END_MAGIC)
         if at < 0 or len(tail) < at + _END.size:
@@ -249,7 +250,8 @@ def _directory(path: Path) -> tuple[int, int]:
         if place >= 0 and tail[place:].startswith(_END_64_MAGIC):
             file.seek(min(_END_64_PLACE.unpack_from(tail, place)[2], size))
             for record in (file.read(_END_64.size), tail[max(place - _END_64.size, 0) : place]):
-                if len(record) == _END_64.size:  # there, or right before, as some versions of the library look for it
+                # at the recorded place, or right before the locator, where some versions of the library look for it
+                if len(record) == _END_64.size:
                     count = max(count, int(_END_64.unpack(record)[8]))
     return count, entries
 

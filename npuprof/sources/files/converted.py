@@ -1,4 +1,4 @@
-"""Text in UTF-16, as PowerShell and spreadsheets save it, read as UTF-8; and streams that are converted so."""
+"""Read UTF-16 text, as PowerShell and spreadsheets save it, as UTF-8; streams that convert while reading."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _BLOCK_BYTES = 1 << 16
 MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 HEAD_BYTES = 8
 """The number of first bytes that identify such a file."""
-_WITHOUT_MARK = {  # eight bytes that are four characters of ASCII
+_WITHOUT_MARK = {  # eight bytes that are four ASCII characters
     "utf-16-le": re.compile(rb"(?:[\t\n\r -~]\0){4}"),
     "utf-16-be": re.compile(rb"(?:\0[\t\n\r -~]){4}"),
 }
 
 
 def wide_encoding(head: bytes) -> str:
-    """Return the encoding of a file in UTF-16 by its first bytes, with a byte order mark or without; else no text."""
+    """Return the encoding of a UTF-16 file, with or without byte order mark, by its first bytes; else empty."""
     if head.startswith(MARKS):
         return "utf-16"
     return next((name for name, form in _WITHOUT_MARK.items() if form.match(head)), "")
 
 
 def as_utf8(content: bytes, head: bytes = b"") -> bytes:
-    """Return text in UTF-16 as UTF-8, and any other unchanged; `head` is the beginning of a file whose end it is."""
+    """Return UTF-16 text as UTF-8, other text unchanged; `content` ends the file that begins with `head`."""
     encoding = wide_encoding(head or content)
     if not encoding:
         return content
@@ -40,14 +40,14 @@ def as_utf8(content: bytes, head: bytes = b"") -> bytes:
 
 
 class Converted(io.RawIOBase):
-    """A stream of which each block is converted.
+    """A stream that converts each block.
 
     Parameters
     ----------
     stream
         The stream, which stays open.
     convert
-        Called with each block and, at the end, with no bytes; returns what takes its place.
+        Called with each block and, at the end, with no bytes; returns the converted bytes.
     """
 
     def __init__(self, stream: io.BufferedIOBase, convert: Callable[[bytes], bytes]) -> None:
@@ -56,7 +56,7 @@ class Converted(io.RawIOBase):
         self._ended = False
 
     def readable(self) -> bool:
-        """Return whether it can be read: always."""
+        """Return that the stream is readable: always True."""
         return True
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:
@@ -73,7 +73,7 @@ class Converted(io.RawIOBase):
 
 
 def utf8_stream(stream: io.BufferedIOBase, encoding: str) -> io.BufferedReader:
-    """Return a stream of UTF-16 as one of UTF-8; the encoding is that of :func:`wide_encoding`."""
+    """Return a UTF-8 stream of a UTF-16 stream; the encoding is that of :func:`wide_encoding`."""
     decoder = codecs.getincrementaldecoder(encoding)("replace")
     return io.BufferedReader(
         Converted(stream, lambda block: decoder.decode(block, not block).encode("utf-8", "replace"))

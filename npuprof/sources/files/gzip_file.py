@@ -1,4 +1,4 @@
-"""Files that their user may have packed with gzip or saved in UTF-16: known by their first bytes, read within bounds.
+"""Files that may be gzip-compressed or in UTF-16: identified by their first bytes, read within bounds.
 
 Source: sources/RESULTS.md section 0, item 10.
 """
@@ -15,9 +15,9 @@ from npuprof.sources.files.memory_limit import free_memory, refuse_too_large
 
 _MAGIC = b"\x1f\x8b"
 _BLOCK_BYTES = 1 << 20
-_MAX_SEARCHED_BYTES = 8 << 30  # unpacked to find the end of an archive
-_MAX_RATIO = 100  # a table shrinks to a tenth or a fortieth; what shrinks more was made to fill memory
-_STRETCH_BYTES = 64 << 20  # of the content, within which that is seen
+_MAX_SEARCHED_BYTES = 8 << 30  # decompressed to find the end of an archive
+_MAX_RATIO = 100  # a table shrinks to a tenth or a fortieth; a higher ratio is a decompression bomb
+_STRETCH_BYTES = 64 << 20  # bytes of content within which the ratio is checked
 _DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile)
 
 
@@ -28,14 +28,14 @@ def is_zipped(path: Path) -> bool:
 
 
 def is_plain(path: Path) -> bool:
-    """Return whether the bytes of a file are its text: neither an archive nor UTF-16."""
+    """Return whether the bytes of a file are plain text: neither gzip nor UTF-16."""
     with path.open("rb") as file:
         head = file.read(HEAD_BYTES)
     return not head.startswith(_MAGIC) and not wide_encoding(head)
 
 
 def read_head(path: Path, size: int) -> bytes:
-    """Return the first bytes of a file's content, `size` at most; fewer where an archive is damaged."""
+    """Return up to `size` first bytes of a file's content; fewer if the archive is damaged."""
     if is_zipped(path):
         return as_utf8(_unzipped(path, max(size, HEAD_BYTES))[0])[:size]
     with path.open("rb") as file:
@@ -43,7 +43,7 @@ def read_head(path: Path, size: int) -> bytes:
 
 
 def read_tail(path: Path, size: int) -> bytes:
-    """Return the last bytes of a file's content, `size` at most; of a damaged or huge archive, those before that."""
+    """Return up to `size` last bytes of a file's content; of a damaged or huge archive, the last readable ones."""
     if not is_zipped(path):
         with path.open("rb") as file:
             head = file.read(HEAD_BYTES)
@@ -63,7 +63,7 @@ def read_tail(path: Path, size: int) -> bytes:
 
 
 def read_whole(path: Path, max_bytes: int) -> tuple[bytes, str]:
-    """Return a file's content, and in plain words what is wrong with its archive; empty where nothing is.
+    """Return a file's content, and a description of the damage of its archive; empty if it is intact.
 
     Raises
     ------
@@ -80,11 +80,11 @@ def read_whole(path: Path, max_bytes: int) -> tuple[bytes, str]:
         raise _beyond(path, max_bytes)
     refuse_too_large(path, size)
     with path.open("rb") as file:
-        return as_utf8(file.read(size)), ""  # a bound far beyond the size would be asked of the memory first
+        return as_utf8(file.read(size)), ""  # a limit far above the size would be allocated at once
 
 
 def _unpacked(path: Path, max_bytes: int) -> tuple[bytes, str]:
-    fitting = free_memory() // 2  # its parts are joined
+    fitting = free_memory() // 2  # the parts are joined
     content, problem = _unzipped(path, min(max_bytes, fitting) + 1, refused=True)
     if len(content) > max_bytes:
         raise _beyond(path, max_bytes)
@@ -102,7 +102,7 @@ def _beyond(path: Path, max_bytes: int) -> SourceError:
 
 
 def _unzipped(path: Path, size: int, *, refused: bool = False) -> tuple[bytes, str]:
-    """Unpack the first bytes; with `refused`, not beyond a part that shrinks as no such file does."""
+    """Decompress the first bytes; with `refused`, stop at a part with an implausible compression ratio."""
     parts: list[bytes] = []
     left = size
     stretch = packed = 0

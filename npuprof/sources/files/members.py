@@ -1,6 +1,6 @@
-"""Copy the members of an archive into a folder: plain files alone, below the folder, within bounds.
+"""Copy the members of an archive into a folder: only plain files, below the folder, within bounds.
 
-Links, devices, encrypted files, names that leave the folder and names that come twice are left out and counted.
+Links, devices, encrypted files, names that leave the folder and duplicate names are skipped and counted.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from npuprof.progress import report_progress
 BLOCK_BYTES = 1 << 20
 """Bytes unpacked at once."""
 
-_RESERVE_BYTES = 256 << 20  # of the disk, for others
+_RESERVE_BYTES = 256 << 20  # disk space that is left for others
 _ALWAYS_BYTES = 256 << 20
-_MAX_RATIO = 200  # a table shrinks to a tenth or a fortieth; what shrinks more was made to fill a disk
+_MAX_RATIO = 200  # a table shrinks to a tenth or a fortieth; a higher ratio is a decompression bomb
 _MAX_DEPTH = 32
 _MAX_NAME_BYTES = 255
 _MAX_PATH_BYTES = 1024
 _LATEST_S = 4_000_000_000
 _ENCRYPTED = 1
-_COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)  # others take as much memory as they like
+_COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)  # other methods may take unbounded memory
 _OF_MACOS = ("__MACOSX", ".DS_Store")
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError)
 
@@ -39,7 +39,7 @@ class Content(Protocol):
     """The content of a member."""
 
     def read(self, size: int, /) -> bytes:
-        """Read the next bytes, `size` at most; none at the end."""
+        """Read up to `size` next bytes; empty at the end."""
         ...
 
 
@@ -50,9 +50,9 @@ class Limits:
     Attributes
     ----------
     total_bytes, members
-        Bytes of all files together, and members of any kind.
+        Total bytes of all files, and number of members of any kind.
     why
-        Why there are no more bytes, and what to do.
+        Reason of the limit, and what to do.
     """
 
     total_bytes: int = 64 << 30
@@ -61,7 +61,7 @@ class Limits:
 
     @classmethod
     def of(cls, archive: Path, folder: Path) -> Limits:
-        """Return the limits of an archive: by its own size, and by the room where it is unpacked."""
+        """Return the limits of an archive, from its size and the free space of the target folder."""
         usual = min(cls.total_bytes, max(_ALWAYS_BYTES, archive.stat().st_size * _MAX_RATIO))
         free = shutil.disk_usage(folder).free
         room = free - min(_RESERVE_BYTES, free // 10)
@@ -78,11 +78,11 @@ class Copier:
     Attributes
     ----------
     archive, folder, limits
-        The archive, the folder, and how much may be copied.
+        The archive, the folder, and the limits.
     files
         The number of copied files.
     problems
-        Members that were left out: the reason, and their number.
+        Number of skipped members by reason.
     """
 
     archive: Path
@@ -94,7 +94,7 @@ class Copier:
     _bytes: int = 0
 
     def note(self, problem: str, count: int = 1) -> None:
-        """Count something that is left out."""
+        """Count skipped members."""
         self.problems[problem] = self.problems.get(problem, 0) + count
 
     def count_member(self) -> None:
@@ -125,16 +125,16 @@ class Copier:
         report_progress(self.archive.name, self._bytes, 0)
 
     def copy(self, name: str, content: Content, modified_s: float) -> None:
-        """Copy one file; of two with one path the last stays, as when an archive is unpacked by other means.
+        """Copy a file; of two files with the same path the last one stays, as when other tools unpack the archive.
 
         Parameters
         ----------
         name
             Its path in the archive.
         content
-            Its content, of which as much as is read is kept, even where reading fails.
+            Its content; if reading fails, the bytes read so far are kept.
         modified_s
-            Time of the last change, in seconds of the epoch; it identifies the newest of several exports.
+            Time of the last change, in seconds of the epoch; it tells the newest of several exports.
         """
         parts = self._parts(name)
         if not parts:
@@ -149,7 +149,7 @@ class Copier:
             target.unlink()
         self.files += 1
         with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
-            os.fchmod(out.fileno(), 0o600)  # a umask may have taken the user's own right away
+            os.fchmod(out.fileno(), 0o600)  # a umask may have removed the user's own permission
             while block := content.read(BLOCK_BYTES):
                 out.write(block)
         if 0 <= modified_s < _LATEST_S:
@@ -164,7 +164,7 @@ class Copier:
                 folder.chmod(0o700)
 
     def _parts(self, name: str) -> list[str]:
-        """Return the parts of a path; none for one that leaves the folder, that no file has, or that is macOS's own."""
+        """Return the parts of a path; empty if it leaves the folder, is invalid, or is macOS metadata."""
         plain = name.replace("\\", "/")
         parts = [part for part in plain.split("/") if part not in ("", ".")]
         if plain.startswith("/") or ".." in parts or not parts or "\0" in plain or parts[0].endswith(":"):
@@ -181,7 +181,7 @@ class Copier:
 
 
 class _Counted:
-    """A content whose bytes are counted."""
+    """Content whose bytes are counted."""
 
     def __init__(self, content: Content, copier: Copier) -> None:
         self._content, self._copier = content, copier
@@ -198,7 +198,7 @@ def from_zip(archive: zipfile.ZipFile, copier: Copier) -> None:
     Raises
     ------
     SourceError
-        If there are too many, or they are too large together.
+        If there are too many, or their total size is too large.
     """
     for info in archive.infolist():
         copier.count_member()

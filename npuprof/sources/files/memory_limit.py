@@ -1,6 +1,6 @@
-"""Free memory, so that a file that cannot fit is refused before memory is allocated for it.
+"""Free memory: a file that cannot fit is refused before memory is allocated for it.
 
-A file may claim any size: sparse files were set up for more than was written.
+A file may claim any size: collectors preallocate sparse files that are larger than their data.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ ALWAYS_BYTES = 64 << 20
 _CGROUP = Path("/sys/fs/cgroup")
 _LIMITS = (
     ("memory.max", "memory.current", "memory.stat"),
-    # of the first version
+    # cgroup v1
     ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat"),
 )
-_CACHED = ("inactive_file", "active_file")  # counted as used, and given up when memory is asked for
+_CACHED = ("inactive_file", "active_file")  # counted as used, and freed when memory is needed
 _MEMINFO = Path("/proc/meminfo")
 _STATUS = Path("/proc/self/status")
 
 
 def free_memory() -> int:
-    """Return the free bytes of memory: of the machine, within the limits of its container and of this process."""
+    """Return the free memory in bytes: of the machine, within the limits of its container and of this process."""
     free = 1 << 62
     with suppress(OSError, ValueError, KeyError):
         free = _kilobytes(_MEMINFO, "MemAvailable:")
@@ -46,14 +46,14 @@ def free_memory() -> int:
 
 
 def too_large(size_bytes: int) -> str:
-    """Return in words that so many bytes do not fit into memory; empty where they do."""
+    """Return a message if that many bytes do not fit into memory; empty otherwise."""
     if size_bytes <= ALWAYS_BYTES or size_bytes <= (free := free_memory()):
         return ""
     return f"{size_bytes >> 20} MiB do not fit into the {free >> 20} MiB of memory that are free"
 
 
 def refuse_too_large(path: Path, size_bytes: int) -> None:
-    """Check that what is to be read of a file fits into memory.
+    """Check that the data to read from a file fits into memory.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def _cached(path: Path) -> int:
 
 
 def written_parts(file: BinaryIO) -> list[tuple[int, int]]:
-    """Return from where to where a file was written; of a small one, or where the system does not say, all of it.
+    """Return the ranges of bytes that were written to a file; the whole file if it is small or the system does not say.
 
     Raises
     ------
@@ -104,7 +104,7 @@ def written_parts(file: BinaryIO) -> list[tuple[int, int]]:
 
 
 def read_without_holes(path: Path) -> bytes | None:
-    """Return what was written of a file of text, without zeros beside its holes; None where it has no hole.
+    """Return the written bytes of a text file without the zeros at its holes; None for a file without holes.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""Read a tar archive as a stream, from its first block to its last: one header and one block of it are in memory.
+"""Read a tar archive as a stream, first block to last: only one header and one block of content are in memory.
 
-Links, devices and sparse files are left out and counted. An archive may hold anything, so that headers which describe
-the next member are bounded, and an end that is missing or a header that is damaged is an error.
+Links, devices and sparse files are skipped and counted. The archive is untrusted: headers that describe the next member
+are bounded, and a missing end or a damaged header is an error.
 
 Source: POSIX ``ustar`` and ``pax``, and GNU tar's headers of long names.
 """
@@ -18,7 +18,7 @@ from npuprof.sources.files.members import BLOCK_BYTES, Content, Copier
 RECORD_BYTES = 512
 """Headers and contents take whole records."""
 
-_MAX_HEADER_BYTES = 1 << 20  # a path is shorter by far
+_MAX_HEADER_BYTES = 1 << 20  # real paths are far shorter
 _NEXT_NAME, _NEXT_FACTS = tarfile.GNUTYPE_LONGNAME, (tarfile.XHDTYPE, tarfile.SOLARIS_XHDTYPE)
 _PASSED_OVER = (tarfile.GNUTYPE_LONGLINK, tarfile.XGLTYPE)
 _WITHOUT_CONTENT = (
@@ -26,9 +26,9 @@ _WITHOUT_CONTENT = (
 )
 _FACT = re.compile(rb"(\d{1,7}) ([^=\n]{1,100})=")
 _SPARSE = b"GNU.sparse"
-_SPARSE_GOES_ON, _MAP_GOES_ON = 482, 504  # where a header of GNU, and a block of its map, say that a block follows
+_SPARSE_GOES_ON, _MAP_GOES_ON = 482, 504  # where a GNU header, and a block of its map, say that another block follows
 
-_BEHIND_END = "what is behind its end: bytes are damaged or gone, or several archives were joined"
+_BEHIND_END = "data after its end: bytes are damaged or gone, or several archives were joined"
 
 
 def header(block: bytes) -> tarfile.TarInfo:
@@ -37,7 +37,7 @@ def header(block: bytes) -> tarfile.TarInfo:
     Raises
     ------
     tarfile.HeaderError
-        If the block is none: its checksum is wrong, or it ends the archive.
+        If the block is not a header: its checksum is wrong, or it ends the archive.
     """
     return tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
 
@@ -48,12 +48,12 @@ def from_tar(stream: Content, copier: Copier) -> None:
     Raises
     ------
     SourceError
-        If there are too many, or they are too large together.
+        If there are too many, or their total size is too large.
     tarfile.TarError
-        If it is cut or damaged.
+        If the archive is truncated or damaged.
     """
     facts: dict[bytes, bytes] = {}
-    is_described = False  # whether the block before was a header of the next member
+    is_described = False  # whether the previous block was a header of the next member
     while True:
         block = stream.read(RECORD_BYTES)
         copier.count_bytes(len(block))
@@ -80,7 +80,7 @@ def from_tar(stream: Content, copier: Copier) -> None:
             facts = {}
         is_described = info.type in (_NEXT_NAME, *_NEXT_FACTS)
     size, is_empty = 0, True
-    while rest := stream.read(BLOCK_BYTES):  # at whose end a compressed archive has its checksum
+    while rest := stream.read(BLOCK_BYTES):  # a compressed archive ends with its checksum
         copier.count_bytes(len(rest))
         size, is_empty = size + len(rest), is_empty and not rest.strip(b"\0")
     if size % RECORD_BYTES or not is_empty:
@@ -109,7 +109,7 @@ def _member(info: tarfile.TarInfo, facts: dict[bytes, bytes], block: bytes, stre
 
 
 class _Body:
-    """The content of one member; what of it is read is counted."""
+    """The content of a member; the bytes that are read are counted."""
 
     def __init__(self, stream: Content, copier: Copier, size: int) -> None:
         if size < 0:
@@ -118,7 +118,7 @@ class _Body:
         self._left, self._padding = size, -size % RECORD_BYTES
 
     def read(self, size: int) -> bytes:
-        """Read the next bytes, `size` at most."""
+        """Read up to `size` next bytes."""
         block = self._stream.read(min(size, self._left))
         self._copier.count_bytes(len(block))
         self._left -= len(block)
@@ -127,7 +127,7 @@ class _Body:
         return block
 
     def whole(self) -> bytes:
-        """Read all of what describes the next member."""
+        """Read the whole description of the next member."""
         if self._size > _MAX_HEADER_BYTES:
             raise tarfile.ReadError("a header is damaged: it is far too large")
         parts = []
@@ -137,7 +137,7 @@ class _Body:
         return b"".join(parts)
 
     def pass_over(self) -> None:
-        """Read to the end of its last record."""
+        """Skip to the end of its last record."""
         while self.read(BLOCK_BYTES):
             pass
         self._left, self._padding = self._padding, 0
@@ -146,12 +146,12 @@ class _Body:
 
 
 def _facts(content: bytes) -> dict[bytes, bytes]:
-    """Parse a ``pax`` header: path, size and time of the next member, and whether it is sparse.
+    """Parse a ``pax`` header: path, size and time of the next member, and whether the member is sparse.
 
     Raises
     ------
     tarfile.ReadError
-        If it is damaged: without its path, the member would get another name.
+        If the header is damaged: without its path, the member would get a wrong name.
     """
     facts, place = {}, 0
     while match := _FACT.match(content, place):

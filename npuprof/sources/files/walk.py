@@ -1,4 +1,4 @@
-"""Look through a directory for what a source recognises: bounded, and never in circles."""
+"""Walk a directory for paths that a source recognises: bounded, without cycles."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Walk(Generic[_Result]):
     results
         In order of paths.
     problems
-        Directories that could not be read, in which there may be more results.
+        Unreadable directories, which may hold more results.
     left_out
-        Files that it did not open, such as archives.
+        Files that were not opened, such as archives.
     """
 
     results: list[_Result] = field(default_factory=list)
@@ -44,18 +44,18 @@ def walk(
     max_directories: int = MAX_DIRECTORIES,
     max_results: int = MAX_RESULTS,
 ) -> Walk[_Result]:
-    """Visit the directories below `root`, level by level; one that is recognised is usually not looked into.
+    """Visit the directories below `root`, level by level; usually a recognised directory is not descended into.
 
-    A directory that is reached twice, by a link, is visited once.
+    A directory that is reached twice, through a link, is visited once.
 
     Parameters
     ----------
     root
         The directory to begin with; it is not itself recognised.
     recognise
-        Returns what a directory is, one thing or several; nothing for a directory around others.
+        Returns the results in a directory; empty for a directory around others.
     ends
-        Whether a directory that is recognised as this is not looked into.
+        Whether a directory with this result is not descended into.
     max_depth, max_directories, max_results
         Limits at which the walk stops; the result says so.
     """
@@ -93,5 +93,5 @@ def _children(directory: Path) -> list[Path]:
 def _is_directory(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()
-    except OSError:  # a link that leads in a circle: the others beside it are looked into
+    except OSError:  # a cyclic link; its siblings are visited
         return False

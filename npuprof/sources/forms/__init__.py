@@ -1,9 +1,9 @@
 """A run in several forms: the vendor's text result, its database, and the raw data of both.
 
-No form is complete: a text result of level 0 has no CANN calls and no tasks of collectives, which its database has; a
-database has none of the sums in CSV files; and files of either may be missing. Each table comes from the form that has
-it, and a note says which: the text result first, then the database, then raw data that is too incomplete to be
-read instead (see :mod:`npuprof.sources.raw_or_parsed`).
+No form is complete: a text result of level 0 lacks CANN calls and tasks of collectives, which its database has; a
+database lacks the sums in CSV files; and files of either may be missing. Each table is taken from the form that has it,
+and a note says which: the text result first, then the database, then raw data that is too incomplete to be read instead
+(see :mod:`npuprof.sources.raw_or_parsed`).
 
 :mod:`.discovery` finds the forms, :mod:`.database_preview` counts the rows of a database before it is read,
 :mod:`.combination` reads the forms, :mod:`.merge` combines the tables.
@@ -33,7 +33,7 @@ def _source(
     is_result_of_raw: bool = False,
     only_given: bool = False,
 ) -> Source:
-    """Make the source of the runs whose forms `forms_of` finds."""
+    """Make the source for runs whose forms are found by `forms_of`."""
 
     def recognises(path: Path) -> bool:
         return forms_of(path) is not None

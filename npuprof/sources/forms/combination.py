@@ -1,4 +1,4 @@
-"""Read the forms of a run: the text result, the database for what it lacks, raw data if both lack a table."""
+"""Read the forms of a run: the text result, the database if the text lacks a table, raw data if both lack it."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from npuprof.sources.forms.discovery import Forms
 from npuprof.sources.forms.merge import Part, join
 
 _TEXT, _RAW = "the text result", "the raw data"
-_NEEDED = ("api", "tasks", "kernels")  # tables of every run on a device
+_NEEDED = ("api", "tasks", "kernels")  # tables that every run on a device has
 
 
 def read_forms(path: Path, forms: Forms | None) -> Decoded:
-    """Read the forms, each only if it is needed.
+    """Read the forms, each only if needed.
 
     Raises
     ------
     SourceError
-        If none can be read: the error of the first.
+        If none can be read: the first error.
     """
     if forms is None:
         raise SourceError(f"{path} no longer holds a result; give the directory of a result")

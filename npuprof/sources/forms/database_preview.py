@@ -1,4 +1,4 @@
-"""Compare a database with a text result by the numbers of rows: a database is read only for more tables or rows.
+"""Compare a database with a text result by row counts: a database is read only if it has more tables or rows.
 
 Source: sources/RESULTS.md section 5.
 """
@@ -20,7 +20,7 @@ from npuprof.sources.database.passthrough import is_of_run
 from npuprof.sources.database.result import KNOWN
 from npuprof.sources.database.versions import ReportDatabase, is_report
 
-# Tables of a database, and the tables of a profile made of them.
+# Tables of a database, and the tables of a profile that are built from them.
 _ROWS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("CANN_API",), ("api",)),
     (("TASK",), ("tasks",)),
@@ -41,7 +41,7 @@ _SECOND_NS = 1_000_000_000
 def far_more(theirs: int, ours: int) -> bool:
     """Check whether a form has over a quarter more rows of a table, so that the other form must have lost rows.
 
-    Forms of one run differ by some rows: a timeline shows the parts of a task instead of the task.
+    Forms of a run differ by a few rows: a timeline shows the parts of a task instead of the task.
     """
     return 4 * theirs > 5 * ours
 
@@ -57,7 +57,7 @@ def holds_more(layout: Layout, text: Decoded) -> bool:
 
 
 def extent(frames: Mapping[str, pd.DataFrame]) -> tuple[int, int] | None:
-    """Return the first and the last start of host and device activities; None without any."""
+    """Return the first and the last start of host and device activities; None without any activity."""
     spans = [
         frames[name] for name in ("tasks", "api", "operators", "kernels", "communication") if len(frames.get(name, ()))
     ]

@@ -1,4 +1,4 @@
-"""The forms of a run at a path.
+"""Find the forms of a run at a path.
 
 Source: sources/RESULTS.md sections 1 and 5.4.
 """
@@ -54,7 +54,7 @@ class Forms:
 
 
 def find(path: Path, *, raw: bool = False) -> Forms | None:
-    """Return the forms of a result or a ``PROF_*`` directory; None unless there are two, one of them a result.
+    """Return the forms of a result or a ``PROF_*`` directory; None unless there are two, at least one of them a result.
 
     `raw` says whether raw data counts as a form.
     """
@@ -69,7 +69,7 @@ def find(path: Path, *, raw: bool = False) -> Forms | None:
 
 
 def find_loose(folder: Path) -> Forms | None:
-    """Return the forms of a folder that directly holds exported text files and a database; None if one is missing."""
+    """Return the forms of a folder of exported text files and a database; None if either is missing."""
     if not folder_of_files.recognises(folder) or (layout := databases.find(folder)) is None:
         return None
     return Forms(partial(folder_of_files.read, folder), layout, None, partial(database.describe, folder))
@@ -105,7 +105,7 @@ def _describe_export(path: Path, layout: exports.Layout | None) -> Info:
 
 
 def _is_shown(layout: results.Layout) -> bool:
-    """Check whether there is text to read; the raw files of MindSpore on a CPU have more than its text."""
+    """Check whether there is text to read; MindSpore's raw files of a run on a CPU have more data than its text."""
     return (layout.is_parsed or not layout.is_raw) and layout.output is not None and _holds_text(layout.output)
 
 

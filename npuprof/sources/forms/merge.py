@@ -1,4 +1,4 @@
-"""Join the tables of several forms of one run: each from the form that has it, with row numbers that match."""
+"""Join the tables of several forms of a run: each table from one form, with matching row numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from npuprof.sources.columns.concatenation import stacked
 from npuprof.sources.forms.database_preview import are_apart, extent, far_more
 
 _LINKED = ("operators", "api", "tasks", "communication", "marks")
-_STRUCTURED = ("counters", "overlap", "links")  # whose numbers of rows differ between forms of a run
+_STRUCTURED = ("counters", "overlap", "links")  # tables whose row counts differ between forms of a run
 _LANES = ("device_id", "thread_id")
 
 
@@ -36,8 +36,8 @@ class Part:
 def join(parts: Sequence[Part]) -> Decoded:
     """Join forms, in order of preference.
 
-    A form of another run, which shares no time with the first, is left out with a warning; then the form with the most
-    tables is shown.
+    A form of another run, which does not overlap the first in time, is omitted with a warning; then the form with the
+    most tables is shown.
     """
     parts = _of_one_run(parts)
     if len(parts) == 1:
@@ -87,7 +87,7 @@ def _of_one_run(parts: Sequence[Part]) -> Sequence[Part]:
 
 
 def _choose_all(parts: Sequence[Part]) -> dict[str, int]:
-    """Return the part of each table; kernels come with the tasks, whose numbers they carry, if possible."""
+    """Return the part of each table; kernels come with the tasks, to whose rows they refer, if possible."""
     chosen = {name: _choose(parts, name) for name in tables.NAMES if name != "links"}
     of_tasks, of_kernels = (parts[chosen[name]] for name in ("tasks", "kernels"))
     if "kernels" not in of_tasks.decoded.derived and of_tasks.rows("kernels"):
@@ -97,7 +97,7 @@ def _choose_all(parts: Sequence[Part]) -> dict[str, int]:
 
 
 def _choose(parts: Sequence[Part], table: str) -> int:
-    """Return the first part that has a table, or a later one with far more rows of it."""
+    """Return the first part that has a table, or a later part with far more rows of it."""
     present = [place for place, part in enumerate(parts) if part.rows(table)]
     original = [place for place in present if table not in parts[place].decoded.derived]
     best = (original or present or [0])[0]
@@ -108,14 +108,14 @@ def _choose(parts: Sequence[Part], table: str) -> int:
 
 
 class _Rows:
-    """Rows of each part's tables in the chosen tables."""
+    """Row mapping from each part's tables to the selected tables."""
 
     def __init__(self, parts: Sequence[Part], chosen: Mapping[str, int]) -> None:
         self._parts, self._chosen = parts, chosen
         self._known: dict[tuple[int, str], Int64] = {}
 
     def of(self, place: int, table: str) -> Int64:
-        """Return the row in the chosen table of each row of a part's table; -1 for none."""
+        """Return the row in the selected table for each row of a part's table; -1 for none."""
         if (place, table) not in self._known:
             part_table, chosen_table = (
                 self._parts[at].decoded.tables.get(table) for at in (place, self._chosen[table])
@@ -128,14 +128,14 @@ class _Rows:
         return self._known[place, table]
 
     def with_operators(self, steps: pd.DataFrame, place: int) -> pd.DataFrame:
-        """Return tasks of collectives that refer to the chosen table of collectives."""
+        """Return tasks of collectives that refer to the selected table of collectives."""
         numbers = steps["op_id"].to_numpy(np.int64, na_value=-1)
         moved = _taken(self.of(place, "communication"), numbers)
         placed: pd.DataFrame = steps.assign(op_id=pd.arrays.IntegerArray(np.maximum(moved, 0), moved < 0))
         return placed
 
     def links(self) -> pd.DataFrame:
-        """Return the links of the part with most of the linked tables, and other parts' links beyond these."""
+        """Return the links of the part with most linked tables, and the other parts' links that it lacks."""
         order = sorted(
             range(len(self._parts)), key=lambda place: -sum(bool(self._parts[place].rows(name)) for name in _LINKED)
         )
@@ -171,7 +171,7 @@ def _taken(rows: Int64, numbers: Int64) -> Int64:
 
 
 def _same_rows(theirs: pd.DataFrame, ours: pd.DataFrame) -> Int64:
-    """Return the row of `ours` with start and device or thread of each row of `theirs`, in order; -1 for none."""
+    """Return for each row of `theirs` the row of `ours` with equal start and device or thread; -1 for none."""
     start = "start_ns" if "start_ns" in ours else "time_ns"
     keys = [start, *(name for name in _LANES if name in ours and name in theirs)]
     sides = [frame[keys].reset_index(drop=True) for frame in (theirs, ours)]
@@ -199,7 +199,7 @@ def _add_facts(info: Info, other: Info) -> None:
 
 
 def _note_choice(joined: Decoded, parts: Sequence[Part], chosen: Mapping[str, int]) -> None:
-    """Note the form of each table, and forms that have more rows of a table than the form shown."""
+    """Note the form of each table, and forms with more rows of a table than the selected form."""
     taken = [
         [name for name in chosen if name in joined.tables and chosen[name] == place] for place in range(len(parts))
     ]

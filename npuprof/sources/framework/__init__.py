@@ -1,8 +1,8 @@
 """Raw files of frameworks' profilers: the ``FRAMEWORK`` folder next to a ``PROF_*`` directory.
 
-:mod:`.torch` reads those of torch_npu, :mod:`.mindspore_ranges` and :mod:`.mindspore` those of MindSpore; a further
+:mod:`.torch` reads the files of torch_npu, :mod:`.mindspore_ranges` and :mod:`.mindspore` those of MindSpore; a further
 framework is a module with the same two functions in :data:`READERS`. The source of the front end joins the tables with
-those of the device and describes the run.
+the device tables and describes the run.
 """
 
 from __future__ import annotations

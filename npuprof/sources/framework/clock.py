@@ -1,9 +1,9 @@
-"""The clock of FRAMEWORK files: stamps to nanoseconds of the UTC epoch, exactly.
+"""The clock of FRAMEWORK files: timestamps to nanoseconds of the UTC epoch, exactly.
 
-Stamps are CLOCK_MONOTONIC_RAW nanoseconds, or system counter values if ``syscnt_enable`` says so. UTC comes from the
-raw directory, which pairs it with the same clock, otherwise from npuprof's recording, otherwise from
-``profiler_info.json``: that has a pair of the end of the run, taken from CLOCK_MONOTONIC, which time servers slew. Its
-error is the difference of both clocks, which grows with the uptime of the host.
+Timestamps are CLOCK_MONOTONIC_RAW nanoseconds, or values of the system counter if ``syscnt_enable`` is set. UTC comes
+from the raw directory, which pairs it with the same clock, else from npuprof's recording, else from
+``profiler_info.json``: its pair is from the end of the run and of CLOCK_MONOTONIC, which time servers slew. Its error
+is the difference of the two clocks, which grows with the uptime of the host.
 
 Source: collectors/FRONTENDS.md section 2, and raw/FORMAT.md section 3.
 """
@@ -20,7 +20,7 @@ from npuprof.sources.raw.metadata.control_files import Side, whole_number
 
 _SOURCE = "profiler_info.json"
 _COUNTING = "mindspore"
-_LIMIT = 4_000_000_000_000_000_000  # sums of two stamps stay in 63 bits
+_LIMIT = 4_000_000_000_000_000_000  # sums of two timestamps stay in 63 bits
 
 
 def framework_clock(
@@ -35,7 +35,7 @@ def framework_clock(
     sides
         The control files of the raw directory, if any.
     notes
-        Takes the assumptions.
+        Receives the assumptions.
     collector
         The writer of the files. MindSpore always writes the system counter of the raw directory's host side.
     epoch_ns
@@ -47,12 +47,12 @@ def framework_clock(
     if offset_ns is None:
         offset_ns = _sane(epoch_ns) or _offset_of_end(end, notes)
     if collector == _COUNTING and from_raw:
-        return host_clock(list(sides), offset_ns, Notes())  # the reader of the raw directory notes the same
+        return host_clock(list(sides), offset_ns, Notes())  # the reader of the raw directory adds the same note
     monotonic_ns = _sane(start.get("start_monotonic")) or 0
     if start.get("syscnt_enable") is not True:
         return Clock(monotonic_ns, monotonic_ns + offset_ns, Fraction(1))
     if from_raw:
-        clock = host_clock(list(sides), offset_ns, Notes())  # the reader of the raw directory notes the same
+        clock = host_clock(list(sides), offset_ns, Notes())  # the reader of the raw directory adds the same note
         if clock.ns_per_tick != 1:
             return clock
     mhz = parse_frequency(start.get("freq"))

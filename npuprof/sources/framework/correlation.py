@@ -1,4 +1,4 @@
-"""Links between operators, and from operators to their CANN calls; flops of operators from markers around them.
+"""Links between operators and from operators to their CANN calls; FLOPs of operators from the markers around them.
 
 Source: sources/RESULTS.md section 2.4, raw/FORMAT.md section 8 and collectors/FRONTENDS.md section 2.2.
 """
@@ -21,8 +21,8 @@ from npuprof.sources.trace.nesting import innermost
 def operator_links(operators: pd.DataFrame) -> pd.DataFrame:
     """Link enqueues to dequeues, and forward calls to the backward calls that they cause.
 
-    A backward call belongs to the last forward call of its sequence number before it. Of nested backward calls of one
-    sequence number only the innermost is linked.
+    A backward call belongs to the latest earlier forward call with its sequence number. Of nested backward calls with
+    one sequence number only the innermost is linked.
     """
     start_ns = operators["start_ns"].to_numpy()
     enqueue, dequeue = (np.flatnonzero((operators["kind"] == kind).to_numpy()) for kind in ("enqueue", "dequeue"))
@@ -37,7 +37,7 @@ def _passes(operators: pd.DataFrame, start_ns: Int64) -> tuple[Int64, Int64]:
     sequence, thread = _numbers(operators, "sequence_number"), _numbers(operators, "forward_thread_id")
     forward = np.flatnonzero((sequence >= 0) & (thread == ABSENT))
     backward = np.flatnonzero((sequence >= 0) & (thread != ABSENT))
-    # Rows are in order of time: the innermost call is the last.
+    # Rows are sorted by time: the innermost call is the last.
     outer = pd.DataFrame({"sequence": sequence[backward], "thread": thread[backward]}).duplicated(keep="last")
     backward = backward[~outer.to_numpy()]
     causes = latest_before(sequence[forward], start_ns[forward], sequence[backward], start_ns[backward])
@@ -47,7 +47,7 @@ def _passes(operators: pd.DataFrame, start_ns: Int64) -> tuple[Int64, Int64]:
 def launch_links(operators: pd.DataFrame, api: pd.DataFrame, links: pd.DataFrame) -> pd.DataFrame:
     """Link operators to the CANN calls that launched device tasks, the sources of ``api_task`` links in `links`.
 
-    A call within a dequeue belongs to the operator around the enqueue of its correlation id, any other call to the
+    A call within a dequeue belongs to the operator around the enqueue with its correlation ID, any other call to the
     innermost operator on its thread.
     """
     launches = (links["kind"] == "api_task").to_numpy() & (links["source_table"] == "api").to_numpy()
@@ -57,7 +57,7 @@ def launch_links(operators: pd.DataFrame, api: pd.DataFrame, links: pd.DataFrame
 
 
 def operator_rows(operators: pd.DataFrame, threads: Int64, moments: Int64, chosen: Bools | None = None) -> Int64:
-    """Return the row of the operator (of `chosen`, if given) behind each event on a thread at a time; -1 for none."""
+    """Return the operator (among `chosen`, if given) around each event of a thread and time; -1 for none."""
     is_operator = (operators["kind"] == "op").to_numpy()
     if chosen is not None:
         is_operator = is_operator & chosen
@@ -96,14 +96,14 @@ def _links(kind: str, source_table: str, source: Int64, target_table: str, targe
 
 
 def _rows(chosen: Int64, which: Int64) -> Int64:
-    """Return the rows behind indices into `chosen`; -1 stays -1."""
+    """Return the rows at indices into `chosen`; -1 stays -1."""
     if not len(chosen):
         return np.full(len(which), NONE, np.int64)
     return np.where(which >= 0, chosen[which], NONE)
 
 
 def _numbers(frame: pd.DataFrame, column: str) -> Int64:
-    if column not in frame:  # not every framework has a queue or numbers its calls
+    if column not in frame:  # some frameworks have no queue, or do not number their calls
         return np.full(len(frame), ABSENT)
     return frame[column].to_numpy(dtype=np.int64, na_value=ABSENT)
 
@@ -160,6 +160,7 @@ def _outermost(operators: pd.DataFrame, ranges: pd.DataFrame) -> Int64:
         rows, around = rows[place >= 0], of_thread[place[place >= 0]]
         within = starts[rows] + durations[rows] <= ends[around]
         rows, around = rows[within], around[within]
-        longest = np.lexsort((-rows, durations[rows]))  # of equal durations the caller, which is first, comes last
+        # of operators with equal durations, the caller comes first and thus last here
+        longest = np.lexsort((-rows, durations[rows]))
         result[around[longest]] = rows[longest]
     return result

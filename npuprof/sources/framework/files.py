@@ -1,4 +1,4 @@
-"""Read files of a FRAMEWORK folder: their content, equal records, and texts as codes of distinct texts."""
+"""Read files of a FRAMEWORK folder: raw content, arrays of records, and texts as codes of distinct texts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MINDSPORE_RANGES = "mindspore.op_range"
 """MindSpore's file of a run on an NPU."""
 
 _MAX_BYTES = 16 << 30
-_BYTES_AT_ONCE = 16 << 20  # between two reports of progress
+_BYTES_AT_ONCE = 16 << 20  # bytes between two progress reports
 _MAX_NAMED = 50  # further files share a note
 
 
@@ -58,7 +58,7 @@ def read_content(folder: Path, name: str, notes: Notes) -> Content | None:
 
 
 def read_rows(folder: Path, name: str, layout: list[tuple[str, str]], notes: Notes) -> npt.NDArray[np.void]:
-    """Read a file of equal records with this layout, without gaps; a note counts an incomplete last record."""
+    """Read a file of fixed-size records without gaps; a note counts a truncated last record."""
     dtype = np.dtype(layout)
     content = read_content(folder, name, notes)
     if content is None:
@@ -83,8 +83,8 @@ def note_unread(folder: Path, taken: Collection[str], notes: Notes) -> None:
         notes.info(folder.name, "more files of the framework are not read", len(unknown) - _MAX_NAMED)
 
 
-_MAX_TEXT_BYTES = 1 << 20  # a name, shape list or stack that is longer is damage
-_FEW = 64  # up to which a loop is faster
+_MAX_TEXT_BYTES = 1 << 20  # a longer name, shape list or stack is damage
+_FEW = 64  # number of texts up to which a loop is faster
 _BLOCK_BYTES = 32 << 20
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
@@ -92,10 +92,11 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 def read_texts(
     content: Content, start: Int64, length: Int64, notes: Notes, source: str
 ) -> tuple[Int32, list[str | None]]:
-    """Return the texts at some places as codes (-1 for none) and the distinct texts.
+    """Return the texts at given offsets as codes (-1 for none), and the distinct texts.
 
-    `start` and `length` are the first byte and the bytes of each text, length -1 for no text. Bytes that are no UTF-8
-    become U+FFFD, with a note; too long texts are left out, with a note. Different bytes may yield the same text.
+    `start` and `length` are the first byte and the size of each text in bytes; length -1 means no text. Invalid UTF-8
+    becomes U+FFFD, with a note; texts that are too long are omitted, with a note. Different bytes may decode to equal
+    texts.
     """
     book: dict[bytes, int] = {}
     codes = np.full(len(start), -1, np.int32)
@@ -116,7 +117,7 @@ def read_texts(
 
 
 def _codes(content: Content, start: Int64, size: int, book: dict[bytes, int]) -> Int32:
-    """Return the codes of texts of one length; new texts are added to the book."""
+    """Return the codes of texts of equal length; new texts are added to the book."""
     if len(start) >= _FEW and size:
         words = _words(content, start, size)
         digest = np.zeros(len(start), np.uint64)
@@ -126,7 +127,7 @@ def _codes(content: Content, start: Int64, size: int, book: dict[bytes, int]) ->
         same, distinct = pd.factorize(digest)
         first = np.zeros(len(distinct), np.int64)
         first[same[::-1]] = np.arange(len(start) - 1, -1, -1)
-        # If digests collide, texts are compared one by one.
+        # If hashes collide, texts are compared one by one.
         if all(bool((word == word[first][same]).all()) for word in words):
             return _one_by_one(content, start[first], size, book)[same]
     return _one_by_one(content, start, size, book)
@@ -139,7 +140,7 @@ def _one_by_one(content: Content, start: Int64, size: int, book: dict[bytes, int
 
 
 def _words(content: Content, start: Int64, size: int) -> list[Uint64]:
-    """Return the texts as columns of eight bytes, the last filled up with zeros."""
+    """Return the texts as columns of eight bytes, the last column padded with zeros."""
     view = content.words("<u8")
     words = [view[start + at].astype(np.uint64) for at in range(0, size, 8)]
     if rest := size % 8:

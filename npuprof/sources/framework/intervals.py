@@ -1,4 +1,4 @@
-"""Times of FRAMEWORK records, and rows looked up by key and time."""
+"""Times of FRAMEWORK records, and lookup of rows by key and time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NONE = -1
 
 
 def reached(clock: Clock, stamps: list[npt.NDArray[Any]], notes: Notes, source: str) -> npt.NDArray[np.bool_]:
-    """Return the records with stamps (8 bytes each) within reach of the clock; a note counts the others as damaged."""
+    """Return a mask of timestamps (8 bytes each) in range of the clock; a note counts the rest as damaged."""
     within = np.ones(len(stamps[0]), np.bool_)
     for column in stamps:
         within &= clock.reaches(column.view("<u8").astype(np.uint64, copy=False))
@@ -27,12 +27,12 @@ def reached(clock: Clock, stamps: list[npt.NDArray[Any]], notes: Notes, source: 
 
 
 def to_ns(clock: Clock, stamps: npt.NDArray[Any]) -> Int64:
-    """Return UTC epoch nanoseconds of stamps that :func:`reached` accepts."""
+    """Convert timestamps that :func:`reached` accepts to UTC epoch nanoseconds."""
     return clock.to_ns(stamps.view("<u8").astype(np.uint64, copy=False))
 
 
 def durations(start_ns: Int64, end_ns: Int64, notes: Notes, source: str) -> Int64:
-    """Return the durations; an end before its start counts as 0, with a note."""
+    """Return the durations; a negative duration becomes 0, with a note."""
     backwards = end_ns < start_ns
     if backwards.any():
         notes.warning(source, "a record ends before it starts; its duration is taken as 0", int(backwards.sum()))
@@ -47,12 +47,12 @@ def by_time(start_ns: Int64, duration_ns: Int64) -> Int64:
 
 
 def latest_before(keys: Int64, times: Int64, at_keys: Int64, at: Int64) -> Int64:
-    """Return the last row with the key of each event and a time not after it; :data:`NONE` for none."""
+    """Return the latest row with the key of each event and a time not after the event; :data:`NONE` for none."""
     if not len(keys) or not len(at):
         return np.full(len(at), NONE, np.int64)
     codes = np.unique(np.concatenate((keys, at_keys)), return_inverse=True)[1]
     moments, ranks = np.unique(np.concatenate((times, at)), return_inverse=True)
-    # Codes and ranks are below the number of rows: their product fits 63 bits.
+    # Codes and ranks are below the number of rows, so their product fits 63 bits.
     place = codes.astype(np.int64) * len(moments) + ranks
     order = np.argsort(place[: len(keys)], kind="stable")
     last = np.searchsorted(place[: len(keys)][order], place[len(keys) :], side="right") - 1
@@ -62,7 +62,7 @@ def latest_before(keys: Int64, times: Int64, at_keys: Int64, at: Int64) -> Int64
 
 
 def lanes_of(*threads: Int64) -> list[Int64]:
-    """Return numbers from 0 for the threads of several tables, the same for a thread in each."""
+    """Return numbers from 0 for the threads of several tables, the same for a thread in each table."""
     codes = np.unique(np.concatenate(threads), return_inverse=True)[1]
     borders = np.cumsum([len(part) for part in threads])[:-1]
     return np.split(codes.astype(np.int64), borders)

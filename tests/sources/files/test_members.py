@@ -267,7 +267,7 @@ def test_what_lies_behind_the_end_of_a_tar_is_reported(tmp_path: Path, behind: b
     assert unpack(path).problems == {}
     path.write_bytes(whole + behind)
     assert [*unpack(path).problems] == [
-        "what is behind its end: bytes are damaged or gone, or several archives were joined"
+        "data after its end: bytes are damaged or gone, or several archives were joined"
     ]
 
 
