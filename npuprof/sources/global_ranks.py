@@ -1,9 +1,8 @@
-"""Which ranks of the whole run the members of a communication group are.
+"""Map the ranks within a communication group to global ranks.
 
-Records of communication, and what the vendor sums of them, number the ranks of each group from 0. Which ranks of the
-run these are is in ``parallel_group_info`` of the metadata, by the name of the group (of which a record may hold
-the hash alone, and a name of an operator its last digits); by the runs of a set, each of which has a number of its own
-in its groups; and by the number of ranks that there are.
+Communication records, and the vendor's sums of them, number the ranks of each group from 0. The global ranks come from
+``parallel_group_info`` of the metadata, by the name of the group (a record may hold only its hash, and an operator name
+only the last digits); from the runs of a set, each of which has its number in its groups; and from the number of ranks.
 
 Source: sources/RESULTS.md sections 1.1, 2.2 and 4.
 """
@@ -28,14 +27,14 @@ from npuprof.sources.raw.metadata.dictionaries import hash_of
 MATRIX, TASKS = "communication_matrix", "communication_tasks"
 MAX_RANK = 1_000_000
 _SIDES = ("src", "dst")
-_UNNAMED = re.compile(r"Group \d{1,9}")  # what a timeline calls a group
-_DIGITS = re.compile(r".+__(\d{3})(?:_\d+){2,4}", re.DOTALL)  # of the group's hash, in the name of an operator
+_UNNAMED = re.compile(r"Group \d{1,9}")  # a group's name in a timeline
+_DIGITS = re.compile(r".+__(\d{3})(?:_\d+){2,4}", re.DOTALL)  # digits of the group's hash in an operator name
 
 Frames: TypeAlias = Mapping[str, pd.DataFrame]
 
 
 class DecodedRun(Protocol):
-    """The tables of a run: a ``Profile``, or what a source decoded."""
+    """The tables of a run: a ``Profile``, or a ``Decoded`` of a source."""
 
     info: Info
     tables: dict[str, pd.DataFrame]
@@ -44,9 +43,9 @@ class DecodedRun(Protocol):
 
 @dataclass
 class Groups:
-    """The ranks of each group: by its key, the rank of the run by the number in the group, as far as it is known.
+    """The known members of each group: global rank by number in the group, by the key of the group.
 
-    `assumed` are the groups that are taken for all ranks of the run without a file that says so.
+    `assumed` are the groups that are assumed to hold all ranks, since no file names their members.
     """
 
     members: dict[str, dict[int, int]] = field(default_factory=dict)
@@ -54,9 +53,9 @@ class Groups:
 
 
 def add_global_ranks(run: DecodedRun, notes: Notes) -> None:
-    """Add the columns `src_global_rank` and `dst_global_rank` to the transfers of a run, absent where not known."""
+    """Add the columns `src_global_rank` and `dst_global_rank` to the transfers of a run; <NA> where unknown."""
     if any("src_global_rank" in part.frame for part in _transfers(run.tables, run.statistics)):
-        return  # a saved profile has them
+        return  # a saved profile already has them
     groups = groups_of([run])
     run.tables, run.statistics = with_global_ranks(run.tables, run.statistics, groups)
     unknown = sum(_count_unknown(part.frame) for part in _transfers(run.tables, run.statistics))
@@ -74,7 +73,7 @@ def add_global_ranks(run: DecodedRun, notes: Notes) -> None:
 def with_global_ranks(
     tables: Frames, statistics: Frames, groups: Groups
 ) -> tuple[dict[str, pd.DataFrame], dict[str, pd.DataFrame]]:
-    """Return the tables and statistics of a run with the global ranks of its transfers, as far as they are known."""
+    """Return the tables and statistics of a run, with the known global ranks of its transfers."""
     frames = dict(tables), dict(statistics)
     for part in _transfers(tables, statistics):
         columns = {f"{side}_global_rank": part.global_ranks(side, groups) for side in _SIDES}
@@ -83,7 +82,7 @@ def with_global_ranks(
 
 
 def groups_of(runs: Iterable[DecodedRun]) -> Groups:
-    """Return the ranks of every group of the runs of a job."""
+    """Return the members of every group in the runs of a job."""
     declared: dict[str, dict[int, int]] = {}
     sizes: dict[str, int] = {}
     ranks_by_number: dict[str, dict[int, int]] = {}
@@ -100,7 +99,7 @@ def groups_of(runs: Iterable[DecodedRun]) -> Groups:
     largest = [key for key, size in sizes.items() if size == max(sizes.values())]
     for key, size in sizes.items():
         known = ranks_by_number.get(key, {})
-        # Members are in order: where one has its ranks_by_number rank as its number, so have those before it.
+        # Members are sorted: if a member's global rank equals its number, the same holds for all members before it.
         sure = (
             world
             if size == world
@@ -123,13 +122,13 @@ def world_size(info: Info) -> int:
 
 
 def global_ranks_of(value: Any) -> list[int]:
-    """Return the ranks of a list in the metadata, without what is none."""
+    """Return the valid ranks of a list in the metadata."""
     parts = value if isinstance(value, list) else []
     return [rank for rank in parts if isinstance(rank, int) and not isinstance(rank, bool) and 0 <= rank < MAX_RANK]
 
 
 class _Transfers(NamedTuple):
-    """A frame of transfers, with the key of the group of each row (`keys`, by code)."""
+    """A frame of transfers, with the code of each row's group; `keys` are the groups by code."""
 
     name: str
     frame: pd.DataFrame
@@ -137,7 +136,7 @@ class _Transfers(NamedTuple):
     keys: list[str]
 
     def numbers(self) -> dict[str, tuple[int, int | None]]:
-        """Return by group how many numbers it has at least, and the run's own number where it is known."""
+        """Return for each group the least number of ranks it has, and this run's number in it, or None."""
         sides = {side: _numbers(self.frame, side) for side in _SIDES}
         pairs = pd.DataFrame({"code": self.codes, **sides}).drop_duplicates()
         largest: dict[int, int] = {}
@@ -157,7 +156,7 @@ class _Transfers(NamedTuple):
         return sizes
 
     def global_ranks(self, side: str, groups: Groups) -> Any:
-        """Return the ranks of one side as a column."""
+        """Return the global ranks of one side as a column."""
         numbers = _numbers(self.frame, side)
         places, pairs = pd.factorize(np.where(numbers < 0, -1, self.codes * MAX_RANK + numbers))
         ranks = [
@@ -181,7 +180,7 @@ def _transfers(tables: Frames, statistics: Frames) -> Iterator[_Transfers]:
 
 
 def _operator_keys(communication: pd.DataFrame | None) -> tuple[Int64, list[str]]:
-    """Return the code of each operator's group, and the groups' keys by code."""
+    """Return the group code of each operator, and the group keys by code."""
     if communication is None or not len(communication):
         return np.zeros(0, np.int64), []
     group = communication["group"].astype(object)
@@ -197,26 +196,26 @@ def _operator_keys(communication: pd.DataFrame | None) -> tuple[Int64, list[str]
 
 @lru_cache(maxsize=1 << 16)
 def _key(name: str) -> str:
-    """Return the hash of a group's name; what is a number is one already."""
+    """Return the hash of a group's name; a decimal name already is the hash."""
     return name if not name or name.isdecimal() else str(hash_of(name))
 
 
 def _numbers(frame: pd.DataFrame, side: str) -> Int64:
-    """Return the ranks of one side as the file has them, -1 where it has none."""
+    """Return the ranks of one side as in the file; -1 for a missing rank."""
     values = pd.to_numeric(frame[f"{side}_rank"], errors="coerce").to_numpy(np.float64, na_value=-1)
     sound = (values >= 0) & (values < MAX_RANK)
     return np.where(sound, values, -1).astype(np.int64)
 
 
 def _count_unknown(frame: pd.DataFrame) -> int:
-    """Count the ranks of a frame whose rank in the run is not known."""
+    """Count the ranks of a frame without a known global rank."""
     return sum(
         int(((_numbers(frame, side) >= 0) & frame[f"{side}_global_rank"].isna().to_numpy()).sum()) for side in _SIDES
     )
 
 
 def _declared(metadata: Mapping[str, Any]) -> dict[str, dict[int, int]]:
-    """Return the ranks of each group that the metadata has, by the group's key."""
+    """Return the members of each group in the metadata, by the group's key."""
     groups = metadata.get("parallel_group_info")
     listed = {
         _key(str(name)): global_ranks_of(group.get("global_ranks"))
@@ -227,7 +226,7 @@ def _declared(metadata: Mapping[str, Any]) -> dict[str, dict[int, int]]:
 
 
 def _named(declared: Mapping[str, dict[int, int]], key: str) -> dict[int, int] | None:
-    """Return the ranks of a group by its key, or by the last digits of it where no other group has the same."""
+    """Return the members of a group by its key, or by the key's last digits if they are unique."""
     if key in declared or len(key) != 3:
         return declared.get(key)
     ending = [name for name in declared if name.endswith(key)]

@@ -1,8 +1,8 @@
 """`overlap`, computed from kernels, communication operators and the other tasks of each device, as the vendor does.
 
-Kernels by which communication is done, on vector cores or on AI CPUs, are communication and no computing: their
-names end in ``AivKernel`` or ``AicpuKernel``. A device's span is that of all its tasks but kernels and what turns
-profiling on and off: a copy before the first kernel or after the last one adds free time.
+Kernels that carry out communication, on vector cores or AI CPUs, count as communication and not as computing: their
+names end in ``AivKernel`` or ``AicpuKernel``. The range of a device spans all its tasks except kernels and the tasks
+that switch profiling on and off: a copy before the first kernel or after the last one adds free time.
 
 Source: raw/FORMAT.md section 9, and the results of the vendor's parser.
 """
@@ -22,7 +22,7 @@ from npuprof.sources.columns.builders import named
 _KINDS = ["computing", "communication", "communication_not_overlapped", "free"]
 _SPAN = ["start_ns", "duration_ns", "device_id"]
 COMMUNICATION_KERNELS = ("AivKernel", "AicpuKernel")
-"""Ends of the names of kernels by which communication is done."""
+"""Name suffixes of kernels that carry out communication."""
 
 WITHOUT_SPAN = frozenset(
     {
@@ -31,18 +31,18 @@ WITHOUT_SPAN = frozenset(
         *("PROFILING_ENABLE", "PROFILING_DISABLE", "MsTx"),
     }
 )
-"""Types of tasks that do not widen the span by themselves; kernels do as what they compute."""
+"""Types of tasks that do not widen the range of a device; kernels widen it through their own table."""
 
 
 def overlap_table(kernels: pd.DataFrame, communication: pd.DataFrame, others: pd.DataFrame | None) -> pd.DataFrame:
-    """Make `overlap` of each device, in order of time.
+    """Compute `overlap` for each device, in order of time.
 
     Parameters
     ----------
     kernels, communication
         The tables of these names.
     others
-        Rows that only widen the span of their devices; None without any. See :func:`of_span`.
+        Rows that only widen the range of their devices; None for none. See :func:`of_span`.
     """
     compute = kernels[_SPAN][are_compute(kernels)]
     frames = [compute, communication, *([] if others is None else [others])]
@@ -65,12 +65,12 @@ def overlap_table(kernels: pd.DataFrame, communication: pd.DataFrame, others: pd
 
 
 def are_compute(kernels: pd.DataFrame) -> Bools:
-    """Return which kernels compute; the others do the work of a communication operator."""
+    """Return a mask of the kernels that compute; the rest carry out communication operators."""
     return ~named(kernels["name"], lambda name: name.endswith(COMMUNICATION_KERNELS))
 
 
 def of_span(tasks: pd.DataFrame) -> pd.DataFrame:
-    """Return device and time of the tasks that widen the span of their device."""
+    """Return device and times of the tasks that widen the range of their device."""
     narrow = named(tasks["task_type"], WITHOUT_SPAN.__contains__) | named(tasks["name"], WITHOUT_SPAN.__contains__)
     wide: pd.DataFrame = tasks[_SPAN][~narrow]
     return wide

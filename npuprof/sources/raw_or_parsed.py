@@ -1,7 +1,7 @@
-"""Raw data or the vendor's result of it, where a directory holds both: raw data where it is complete.
+"""Choose between raw data and the vendor's result of it, if a directory holds both: raw data if it is complete.
 
-Its digits are exact, and nothing was summed or left out. It is complete if what the vendor's tools read of it is all
-there, so that nothing of their result is missing in ours:
+Raw data is exact and holds every record. It is complete if everything that the vendor's tools read is present, so that
+our result lacks nothing of theirs:
 
 - control files and data of the host, and of a device of a chip whose decoding was compared with the vendor's;
 - ``end_info`` and the anchors of the clocks on every side: the run ended in order;
@@ -33,7 +33,7 @@ _OPERATORS = "torch.op_range"
 
 
 def raw_problem(path: Path) -> str:
-    """Return why the raw data of a run is not complete; empty where it is.
+    """Return why the raw data of a run is incomplete; empty if it is complete.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def _is_there(path: Path) -> bool:
 
 
 def _of_prof(path: Path) -> str:
-    sides = read_sides(path, Notes())  # its notes are reported when, and if, the raw data is read
+    sides = read_sides(path, Notes())  # its notes are reported when the raw data is read
     devices = [side for side in sides if side.device_id is not None and _has_data(side)]
     if not any(side.device_id is None and _has_data(side) for side in sides):
         return "there is no data of the host"

@@ -1,7 +1,7 @@
-"""Every source, in the order in which a path is offered to them.
+"""Every source, in the order in which paths are tried.
 
-A recording of ours holds a ``PROF_*`` directory, and a result of torch_npu may; of a result in several forms, each form
-by itself would hide the others.
+Order matters: a recording holds a ``PROF_*`` directory, a result of torch_npu may hold one, and of a result in several
+forms a single form would hide the others.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ def sources_for(preferred: Preference) -> list[Source]:
 
 
 def source_named(name: str) -> Source:
-    """Return the source of a name.
+    """Return the source with a name.
 
     Raises
     ------
     KeyError
-        If there is none.
+        If there is no such source.
     """
     return {source.name: source for source in SOURCES}[name]

@@ -1,4 +1,4 @@
-"""Tables in which most rows are there more than once: of files that were merged with themselves."""
+"""Detect tables in which most rows are duplicates: a file was merged with itself."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from npuprof.sources.columns.builders import ABSENT
 
 _TIMES = ("start_ns", "time_ns", "allocated_ns")
 _NUMBERS_OF_ROWS = {"id", "parent_id", "op_id", "step"}
-_FEWEST = 20  # of fewer rows, some may well be alike
-_SHARE = 0.4  # half of the rows of what is there twice, less those that lie apart
+_FEWEST = 20  # with fewer rows, some may be equal by chance
+_SHARE = 0.4  # about half of the rows of a duplicated table; rows may be out of order
 
 
 def note_repeated_rows(tables: Mapping[str, pd.DataFrame], notes: Notes) -> None:
-    """Warn of each table in which so many rows equal the one before that they cannot be rows of the run."""
+    """Warn of each table in which more rows equal the previous row than a run can produce."""
     for name, frame in tables.items():
         time = next((column for column in _TIMES if column in frame), None)
         if time is None or len(frame) < _FEWEST:
@@ -35,7 +35,7 @@ def note_repeated_rows(tables: Mapping[str, pd.DataFrame], notes: Notes) -> None
 
 
 def _repeats(frame: pd.DataFrame, time: str) -> Bools:
-    """Return the rows that equal the row before them in order of time, but for the numbers of rows."""
+    """Return a mask of the rows that equal the previous row in order of time, ignoring row numbers."""
     start = _values(frame[time])
     order = np.argsort(start, kind="stable") if (start[1:] < start[:-1]).any() else np.arange(len(start))
     equal: Bools = np.diff(start[order]) == 0

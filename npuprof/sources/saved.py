@@ -1,4 +1,4 @@
-"""A saved profile: the tables of one run as Parquet files beside ``profile.json``, which lists them."""
+"""A saved profile: the tables of a run as Parquet files, listed in ``profile.json``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from npuprof.texts import encodable
 
 FILE_NAME = "profile.json"
 FORMAT = "npuprof-profile"
-_VERSION = 2  # 1 had no list of its files
+_VERSION = 2  # version 1 had no list of files
 _MAX_BYTES = 64 << 20
 _CELL_BYTES = 8
 _PART_BYTES = 1 << 20
@@ -35,7 +35,7 @@ _Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 
 
 class _File(msgspec.Struct):
-    """The description of a Parquet file; `statistic` is the name of a table that the vendor summed."""
+    """The description of a Parquet file; `statistic` is the name of a table of the vendor's sums."""
 
     rows: _Count
     sha256: str
@@ -66,7 +66,7 @@ def recognises(path: Path) -> bool:
 
 
 def write(path: Path, decoded: Decoded) -> None:
-    """Write a profile: its directory is there when all of it is on the disk, or not at all.
+    """Write a profile atomically: either the whole directory is on disk, or none of it.
 
     Raises
     ------
@@ -99,11 +99,11 @@ def write(path: Path, decoded: Decoded) -> None:
 
 
 def _parquet(frame: pd.DataFrame) -> bytes:
-    """Return a table as Parquet; texts stand for values of which a column has several types, as damaged files have."""
+    """Return a table as Parquet; columns of mixed types, as in damaged files, are stored as text."""
     stored: bytes
     try:
         stored = frame.to_parquet()
-    except (ValueError, TypeError, OverflowError):  # so are the errors of Arrow and of encodings
+    except (ValueError, TypeError, OverflowError):  # base class of Arrow's and of encoding errors
         columns: dict[str, Any] = {}
         for number, name in enumerate(frame.columns):
             column = frame.iloc[:, number]
@@ -118,7 +118,7 @@ def _text(value: Any) -> str:
 
 
 def _unlike(name: str, taken: Container[str]) -> str:
-    """Return a name that differs from others by its number."""
+    """Return a name made unique by a number."""
     names = chain([name], (f"{name} ({number})" for number in count(2)))
     return next(name for name in names if name not in taken)
 
@@ -129,7 +129,7 @@ def read(path: Path) -> Decoded:
     Raises
     ------
     SourceError
-        If a file is missing, is not as it was saved, is damaged or not one of ours.
+        If a file is missing, differs from what was saved, is damaged, or was not written by npuprof.
     """
     try:
         contents = _contents(path)
@@ -150,12 +150,12 @@ def read(path: Path) -> Decoded:
 
 
 def describe(path: Path) -> Info:
-    """Return what a saved profile knows of its run, without reading its tables.
+    """Return the facts of a saved profile without reading its tables.
 
     Raises
     ------
     SourceError
-        If ``profile.json`` is damaged or not one of ours.
+        If ``profile.json`` is damaged, or was not written by npuprof.
     """
     try:
         return _info(_contents(path), Notes())
@@ -185,7 +185,7 @@ def _info(contents: _Contents, notes: Notes) -> Info:
 
 
 def _files(path: Path, contents: _Contents, notes: Notes) -> Mapping[PurePath, _File | None]:
-    """Return what is known of each Parquet file, by its path in the profile."""
+    """Return the description of each Parquet file, by its path in the profile."""
     known = {PurePath(f"{name}.parquet") for name in tables.NAMES}
     there = {name for name in known if (path / name).is_file()}
     there |= {file.relative_to(path) for file in (path / _STATISTICS).glob("*.parquet")}
@@ -204,7 +204,7 @@ def _files(path: Path, contents: _Contents, notes: Notes) -> Mapping[PurePath, _
 
 
 def _read_frame(path: Path, name: PurePath, expected: _File | None) -> pd.DataFrame:
-    from pyarrow import PythonFile, parquet  # takes a while to import, and most runs come from elsewhere
+    from pyarrow import PythonFile, parquet  # slow to import, and most runs come from elsewhere
 
     file = path / name
     if not file.is_file():
@@ -213,7 +213,7 @@ def _read_frame(path: Path, name: PurePath, expected: _File | None) -> pd.DataFr
     with file.open("rb") as opened:
         if expected and _checksum(opened) != expected.sha256:
             raise ValueError(f"{name} is not as it was saved")
-        # Of rows that are all alike a file of a few bytes can hold any number.
+        # A file of a few bytes can hold any number of equal rows.
         metadata = parquet.read_metadata(PythonFile(opened, "r"))
         if expected and metadata.num_rows != expected.rows:
             raise ValueError(f"{name} has {metadata.num_rows} rows, not {expected.rows}")
@@ -223,7 +223,7 @@ def _read_frame(path: Path, name: PurePath, expected: _File | None) -> pd.DataFr
 
 
 def _checksum(opened: BinaryIO) -> str:
-    """Return the checksum of a file, of which a part at a time is in memory, and go back to its beginning."""
+    """Return the checksum of a file, read in parts, and rewind it."""
     summed = sha256()
     while part := opened.read(_PART_BYTES):
         summed.update(part)
@@ -232,7 +232,7 @@ def _checksum(opened: BinaryIO) -> str:
 
 
 def _as_table(name: str, stored: pd.DataFrame) -> pd.DataFrame:
-    # A name column without any name comes back as another dtype; whatever else differs is refused.
+    # A name column without any name is read back with another dtype; any other difference is refused.
     frame = tables.build(name, {str(column): stored[column] for column in stored})
     tables.check(name, frame)
     return frame

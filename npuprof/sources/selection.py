@@ -1,7 +1,7 @@
 """The selected part of a run: some of its steps, or an interval of time.
 
-A row belongs to an interval that begins at `start` and ends before `end` if it overlaps it. A step is the
-interval between its marks; what a device did belongs to the step that launched it. :mod:`.slicing` keeps those rows.
+A row belongs to an interval from `start` (included) to `end` (excluded) if it overlaps it. A step is the interval
+between its marks; device work belongs to the step that launched it. :mod:`.slicing` keeps those rows.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MOST_RANGES = 20
 
 @dataclass(frozen=True)
 class Windows:
-    """Intervals, each from its start to before its end: sorted, disjoint, UTC epoch nanoseconds."""
+    """Half-open intervals: sorted, disjoint, in UTC epoch nanoseconds."""
 
     starts: Int64
     ends: Int64
@@ -42,7 +42,7 @@ class Windows:
         return cls(np.array([start], np.int64), np.array([_LIMITS.max if end_ns is None else end_ns], np.int64))
 
     def touch(self, starts: Int64, ends: Int64) -> Bools:
-        """Return which intervals overlap any of these; one of no length must lie inside."""
+        """Return a mask of the intervals that overlap any window; an interval of length 0 must be inside one."""
         if not len(self.starts):
             return np.zeros(len(starts), bool)
         at = np.searchsorted(self.ends, starts, side="right")
@@ -51,18 +51,18 @@ class Windows:
         return touched
 
     def joined(self, starts: Int64, ends: Int64) -> Windows:
-        """Return these intervals and others."""
+        """Return the union with other intervals."""
         return Windows(*union(np.concatenate((self.starts, starts)), np.concatenate((self.ends, ends))))
 
     @classmethod
     def none(cls) -> Windows:
-        """Return no interval at all."""
+        """Return an empty set of intervals."""
         return cls(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 @dataclass(frozen=True)
 class Part:
-    """The selected intervals of a run, and those in which the host launched their device work."""
+    """The selected intervals of a run, and the intervals in which the host launched their device work."""
 
     windows: Windows
     launches: Windows = field(default_factory=Windows.none)
@@ -70,7 +70,7 @@ class Part:
 
 @dataclass(frozen=True)
 class _Bound:
-    """A time as the caller passed it: nanoseconds of the epoch, or since the run's beginning."""
+    """A time as passed by the caller: epoch nanoseconds, or nanoseconds since the start of the run."""
 
     ns: int
     is_relative: bool
@@ -97,7 +97,7 @@ class Selection:
 
     @property
     def is_relative(self) -> bool:
-        """Whether the interval depends on the beginning of the run."""
+        """Whether the interval is relative to the start of the run."""
         return any(bound is not None and bound.is_relative for bound in (self.start, self.end))
 
     def windows(self, steps: pd.DataFrame, beginning_ns: int) -> Windows:
@@ -108,12 +108,12 @@ class Selection:
         steps
             The run's steps: ``step, start_ns, duration_ns``.
         beginning_ns
-            UTC epoch nanoseconds of its beginning.
+            Start of the run in UTC epoch nanoseconds.
 
         Raises
         ------
         SourceError
-            If it has no step of a wanted number; the message names those that it has.
+            If the run lacks a selected step; the message lists its steps.
         OptionsError
             If the interval ends before it begins.
         """
@@ -125,7 +125,7 @@ class Selection:
         return Windows.between(start, end)
 
     def selected(self, windows: Windows) -> Selected:
-        """Return what was selected: the steps, or the bounds in epoch nanoseconds."""
+        """Return a description of the selection: the steps, or the bounds in epoch nanoseconds."""
         if self.steps is not None:
             return {"steps": list(self.steps)}
         selected: Selected = {}
@@ -150,7 +150,7 @@ class Selection:
 
 
 def choose(steps: int | Iterable[int] | None, start: Moment | None, end: Moment | None) -> Selection | None:
-    """Check what a user asked for; None for everything.
+    """Check the arguments of a selection; return None if everything is selected.
 
     Parameters
     ----------
@@ -162,14 +162,14 @@ def choose(steps: int | Iterable[int] | None, start: Moment | None, end: Moment 
     Raises
     ------
     OptionsError
-        If a value is none of these, or both steps and an interval are given.
+        If a value is invalid, or both steps and an interval are given.
     """
     if steps is None and start is None and end is None:
         return None
     if steps is None:
         return Selection(start=_bound("start", start), end=_bound("end", end))
     if start is not None or end is not None:
-        raise OptionsError("steps and start or end exclude each other: a step is an interval already")
+        raise OptionsError("pass either steps or start and end, not both: a step is an interval already")
     return Selection(steps=_numbers(steps))
 
 
@@ -191,7 +191,7 @@ def _bound(name: str, given: Any) -> _Bound | None:
         return None
     try:
         bound = _read_bound(given)
-    except (ValueError, OverflowError) as error:  # pandas' errors of what is out of bounds are among these
+    except (ValueError, OverflowError) as error:  # pandas' out-of-bounds errors are subclasses of these
         raise OptionsError(f"{name} is {given!r}, which int64 nanoseconds cannot hold: {error}") from error
     if bound is None or not _LIMITS.min <= bound.ns <= _LIMITS.max:
         raise OptionsError(
@@ -205,7 +205,7 @@ def _bound(name: str, given: Any) -> _Bound | None:
 def _read_bound(given: Any) -> _Bound | None:
     if isinstance(given, bool | np.bool_) or given is pd.NaT:
         return None
-    if isinstance(given, timedelta | np.timedelta64):  # before integers: NumPy counts it among them
+    if isinstance(given, timedelta | np.timedelta64):  # before integers: NumPy counts timedelta64 among them
         length = pd.Timedelta(given)
         return None if length is pd.NaT else _Bound(length.as_unit("ns").value, True)
     if isinstance(given, int | np.integer):
@@ -217,7 +217,7 @@ def _read_bound(given: Any) -> _Bound | None:
 
 
 def _listed(numbers: list[int]) -> str:
-    """List numbers, runs of them by their ends."""
+    """List numbers, with ranges for consecutive ones."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][1] + 1:

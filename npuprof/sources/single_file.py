@@ -1,4 +1,4 @@
-"""One file of a result by itself, known by its content: a CSV by its columns, a JSON by its keys.
+"""A single file of a result, identified by content: a CSV by its columns, a JSON by its keys.
 
 Source: sources/RESULTS.md sections 2 to 4.
 """
@@ -46,11 +46,11 @@ def _kernels(path: Path, notes: Notes) -> dict[str, pd.DataFrame]:
 
 @dataclass(frozen=True)
 class _Kind:
-    """A kind of CSV: the columns it must have (one name of each group), and how it becomes tables."""
+    """A kind of CSV: its required columns (one name of each group), and how to read it into tables."""
 
     columns: tuple[tuple[str, ...], ...]
     read: Callable[[Path, Notes], dict[str, pd.DataFrame]]
-    but: str = ""  # a column that other kinds with these columns have
+    but: str = ""  # a column that distinguishes another kind with the same columns
 
     def fits(self, names: list[str]) -> bool:
         """Return whether a file with these columns is of this kind."""
@@ -157,7 +157,7 @@ def read(path: Path) -> Decoded:
     Raises
     ------
     SourceError
-        If it is of no known kind, or damaged beyond reading.
+        If the file is of no known kind, or too damaged to be read.
     """
     if is_trace(path):
         return _timeline(path)
@@ -203,7 +203,7 @@ def read(path: Path) -> Decoded:
 
 
 def _timeline(path: Path) -> Decoded:
-    """Read a timeline; only that of a framework holds its operators or Python calls."""
+    """Read a timeline; only timelines of a framework hold operators or Python calls."""
     decoded = torch_npu.read(path)
     if not any(len(decoded.tables.get(name, ())) for name in ("operators", "python")):
         decoded.info.collector, decoded.info.source = "", "single file, timeline"
@@ -211,13 +211,13 @@ def _timeline(path: Path) -> Decoded:
 
 
 def _description(path: Path, kind: str) -> Decoded:
-    """Read the front end's metadata of a run, without its tables."""
+    """Read the metadata file of a run, which has no tables."""
     decoded = Decoded()
     info = path if kind == "profiler_info" else None
     decoded.info = describe(Layout(path, None, None, info, None if info else path), decoded.notes)
     decoded.info.source = f"single file, {kind}"
     if kind == "profiler_metadata":
-        decoded.info.collector = ""  # torch_npu and MindSpore write the same
+        decoded.info.collector = ""  # torch_npu and MindSpore write the same file
     decoded.notes.info(
         path.name, "it has the metadata of a run and holds no tables: give the directory that it lies in"
     )

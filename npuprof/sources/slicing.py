@@ -1,10 +1,9 @@
-"""Keep of a run's tables what a selection wants, with every link between rows that stay.
+"""Cut the tables of a run to a selection, and keep every link between the remaining rows.
 
-Which rows stay: those that overlap the selected interval. Of steps, those that say which step they belong to (kernels,
-collectives, operators) stay by that, and device tasks by when they were launched, so that a step keeps what it
-launched and the device ran later. The call and the operator that launched a device row that stays, and the
-collective that a step of it is part of, stay with it, whenever they began. Intervals of `overlap` are cut at the
-bounds: their times are those within.
+Rows are kept if they overlap the selected interval. If steps are selected, rows with a step number (kernels,
+collectives, operators) are kept by that number, and device tasks by their launch time, so that a step keeps the work
+that it launched and that ran later. A kept device row also keeps the call and the operator that launched it, and the
+collective that it is a step of, whenever these began. Intervals of `overlap` are clipped to the bounds.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ _STATISTIC_TIME = "Timestamp(ns)"
 
 
 def cut(decoded: Decoded, selection: Selection) -> None:
-    """Keep the selected rows of a run, in place; `info` and the notes say what was selected.
+    """Keep the selected rows of a run, in place; `info` and the notes describe the selection.
 
     Raises
     ------
     SourceError
-        If the run has no step of a wanted number.
+        If the run lacks a selected step.
     OptionsError
         If the interval ends before it begins.
     """
@@ -62,7 +61,7 @@ def cut(decoded: Decoded, selection: Selection) -> None:
 
 
 def steps_of(frames: Frames) -> pd.DataFrame:
-    """Return the steps of a run: its table, or else what the rows that name a step span."""
+    """Return the steps of a run: its table, or else the ranges spanned by rows with a step number."""
     steps = frames.get("steps")
     if steps is not None and len(steps):
         return steps
@@ -80,7 +79,7 @@ def steps_of(frames: Frames) -> pd.DataFrame:
 
 
 def _extent(frames: Frames) -> tuple[int, int]:
-    """Return when the first row of a run begins and the last one ends; in the wrong order where it has none."""
+    """Return the first start and the last end of the run's rows; start > end if there are no rows."""
     spans = [frames[name] for name in _SPANS if len(frames.get(name, ()))]
     first = min((int(frame["start_ns"].min()) for frame in spans), default=1)
     return first, max((int((frame["start_ns"] + frame["duration_ns"]).max()) for frame in spans), default=0)
@@ -146,7 +145,7 @@ def _steps_within(frames: Frames, windows: Windows) -> tuple[int, ...] | None:
 
 
 def _keep_whole_collectives(frames: Frames, kept: dict[str, Bools], *, by_step: bool) -> None:
-    """Keep steps with the collectives that stay where steps are selected; else collectives with their steps."""
+    """Keep the steps of kept collectives if run steps are selected; otherwise the collectives of kept steps."""
     operator = _filled(frames["communication_tasks"]["op_id"], -1)
     known = operator >= 0
     operators = kept.get("communication")
@@ -159,12 +158,12 @@ def _keep_whole_collectives(frames: Frames, kept: dict[str, Bools], *, by_step: 
 
 
 def _keep_causes(links: pd.DataFrame, kept: dict[str, Bools]) -> None:
-    """Keep what launched a device row that stays: calls and marks, and the operators that these belong to."""
+    """Keep the launchers of kept device rows: calls and marks, and the operators that they belong to."""
     causes = links[(links["kind"] != "forward_backward").to_numpy()]
     target_table, source_table = (causes[f"{side}_table"].astype(object).to_numpy() for side in ("target", "source"))
     target, source = causes["target_row"].to_numpy(), causes["source_row"].to_numpy()
     launched = {name: rows for name, rows in kept.items() if name in _OF_DEVICE}
-    while launched:  # tables lead from devices over calls to operators: two rounds
+    while launched:  # links lead from device rows to calls, and on to operators: two rounds
         of_causes: dict[str, Bools] = {}
         for name, rows in launched.items():
             at = np.flatnonzero(target_table == name)
@@ -192,7 +191,7 @@ def _cut_links(links: pd.DataFrame, kept: Mapping[str, Bools], moved: Mapping[st
 
 
 def _clipped(frame: pd.DataFrame, windows: Windows) -> pd.DataFrame:
-    """Cut intervals at the bounds; one that reaches into several intervals becomes several rows."""
+    """Clip intervals to the windows; an interval that overlaps several windows becomes several rows."""
     starts = frame["start_ns"].to_numpy(np.int64)
     ends = starts + frame["duration_ns"].to_numpy(np.int64)
     first, after = np.searchsorted(windows.ends, starts, side="right"), np.searchsorted(windows.starts, ends)

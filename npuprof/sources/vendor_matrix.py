@@ -1,4 +1,4 @@
-"""The vendor's matrix of communication, read by itself, without the tables of its run."""
+"""Read the vendor's matrix of communication without the tables of its run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MATRICES = [
 
 
 def vendor_matrix(path: Path) -> dict[str, pd.DataFrame]:
-    """Return the vendor's ``communication_matrix`` of a run by that name, read by itself; empty without one."""
+    """Return the vendor's ``communication_matrix`` of a run, under that name; empty if there is none."""
     for name in _MATRICES:
         file = path / name
         with suppress(SourceError, OSError):

@@ -103,7 +103,7 @@ def test_other_steps_are_refused(asked: Any) -> None:
 
 
 def test_steps_and_a_stretch_exclude_each_other() -> None:
-    with pytest.raises(OptionsError, match="exclude each other"):
+    with pytest.raises(OptionsError, match="pass either steps or start and end, not both"):
         choose(3, 1, None)
 
 

@@ -26,16 +26,16 @@ from npuprof.sources.framework.tlv import Records, scan
 from npuprof.sources.raw.metadata.clocks import Clock
 
 _FILE, _KIND, _BYTES = "torch.memory_usage", 3, 77
-_CPU, _NPU = 0, 20  # numbers of torch for the types of devices
-_OF_CPU = (-1, 0)  # numbers that torch allows for the device of the host
+_CPU, _NPU = 0, 20  # device type numbers of torch
+_OF_CPU = (-1, 0)  # device numbers that torch uses for the host
 _CACHING, _ALLOCATED, _RELEASED, _IDLE = 0, 0, 1, 2
 _COMPONENTS = ["PTA", "WORKSPACE"]
-_INSIDE = ("empty_tensor", "malloc_workspace")  # operators that only allocate for their caller
+_INSIDE = ("empty_tensor", "malloc_workspace")  # operators that only allocate on behalf of their caller
 
 
 @dataclass(frozen=True)
 class _Events:
-    """Events of blocks on devices as columns, in order of time."""
+    """Events of memory blocks on devices as columns, in order of time."""
 
     time_ns: Int64
     block: Int64
@@ -65,7 +65,7 @@ def read_memory(folder: Path, clock: Clock, operators: pd.DataFrame, notes: Note
     device_type, device = records.column(56, "i1"), records.column(57, "i1")
     on_device = device_type == _NPU
     on_host = (device_type == _CPU) & np.isin(device, _OF_CPU) & (stamps != 0) & (records.column(16, "<i8") != 0)
-    on_host &= records.column(32, "<i8") == 0  # torch's allocator of the host reserves nothing
+    on_host &= records.column(32, "<i8") == 0  # torch's host allocator reserves nothing
     notes.ledger.leave_out(_FILE, int((good & ~on_device).sum()))
     if count := int((good & on_host).sum()):
         notes.info(_FILE, "memory of the host is left out", count)
@@ -101,7 +101,7 @@ def _events(records: Records, rows: Int64, time_ns: Int64) -> _Events:
 
 
 def _allocations(events: _Events, operators: pd.DataFrame, notes: Notes) -> pd.DataFrame:
-    """Join each allocation with the events of its block before the next allocation at its address."""
+    """Join each allocation with the events of its block up to the next allocation at the same address."""
     allocated = np.flatnonzero((events.kind == _ALLOCATED) & events.caching)
     ended = {kind: _ends(events, allocated, kind) for kind in (_RELEASED, _IDLE)}
     earlier = int(((events.kind == _RELEASED) & events.caching).sum()) - int((ended[_RELEASED] >= 0).sum())
@@ -124,7 +124,7 @@ def _allocations(events: _Events, operators: pd.DataFrame, notes: Notes) -> pd.D
 
 
 def _ends(events: _Events, allocated: Int64, kind: int) -> Int64:
-    """Return the event of one kind that ends each allocation; -1 for blocks still held."""
+    """Return the event of a kind that ends each allocation; -1 for blocks that are still allocated."""
     ends = np.full(len(allocated), -1, np.int64)
     rows = np.flatnonzero(((events.kind == kind) | (events.kind == _ALLOCATED)) & events.caching)
     rows = rows[np.lexsort((rows, events.block[rows], events.device_id[rows]))]

@@ -50,8 +50,8 @@ def holds_data(folder: Path) -> bool:
 def read(folder: Path, _clock_of: Callable[[], Clock], decoded: Decoded) -> None:
     """Read the tables ``operators`` and ``memory``; the vendor's sums become statistics.
 
-    A file name ends with the number of its device; several files of a kind are stacked. Times are of the UTC epoch, so
-    that no clock is needed.
+    A file name ends with the device number; several files of a kind are stacked. Times are UTC epoch times, so no clock
+    is needed.
     """
     notes = decoded.notes
     paths = sorted(path for path in folder.iterdir() if path.is_file())
@@ -74,7 +74,7 @@ def read(folder: Path, _clock_of: Callable[[], Clock], decoded: Decoded) -> None
 
 
 def kind_of(path: Path) -> str:
-    """Return the kind of a text file by its first bytes: operators, memory, graph, or empty for none."""
+    """Return the kind of a text file by its first bytes: operators, memory or graph; empty for other files."""
     head = read_head(path, _HEAD_BYTES)
     first = head.partition(b"\n")[0]
     if b";HostCpuOps;" in first and _CALL.search(first.rpartition(b";")[2]):
@@ -85,7 +85,7 @@ def kind_of(path: Path) -> str:
 
 
 def read_file(path: Path, decoded: Decoded) -> None:
-    """Read one of the text files under any name; as :func:`read`."""
+    """Read one of the text files, whatever its name; see :func:`read`."""
     folder, names, notes = path.parent, [path.name], decoded.notes
     kind = kind_of(path)
     if kind == "operators":
@@ -144,7 +144,7 @@ def _memory(folder: Path, names: list[str], notes: Notes) -> pd.DataFrame:
     for name in names:
         content = _content(folder, name, notes)
         samples = _SAMPLE.findall(content)
-        damaged = len(content.splitlines()) - 1 - len(samples)  # the first line names the columns
+        damaged = len(content.splitlines()) - 1 - len(samples)  # the first line holds the column names
         notes.ledger.read(name, len(samples) + max(damaged, 0))
         notes.ledger.keep(name, "memory", len(samples))
         if damaged > 0:
@@ -179,14 +179,14 @@ def _graph(folder: Path, names: list[str], notes: Notes) -> pd.DataFrame:
                 rows.append(tuple(part.decode(errors="replace").strip(";") for part in match.groups()))
                 notes.ledger.keep(name, STATISTICS, 1)
             elif match is not None:
-                notes.ledger.use(name, bool(line.strip()))  # an operator without a name, and nothing else
+                notes.ledger.use(name, bool(line.strip()))  # an operator without a name has no further content
     names_of = ["op_type", "op_name", "graph_id", "inputs"]
     frame: pd.DataFrame = pd.DataFrame(rows, columns=names_of, dtype=object)
     return frame
 
 
 def _whole(texts: tuple[bytes, ...]) -> Int64:
-    """Return digits that fit an int64 as numbers."""
+    """Parse digits that fit an int64."""
     return np.array(texts, dtype="S19").astype(np.int64)
 
 

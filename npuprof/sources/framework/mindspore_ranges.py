@@ -1,7 +1,7 @@
 """The FRAMEWORK folder of MindSpore on an NPU: ``mindspore.op_range`` and the text files of a CPU run.
 
-A range is a call of the framework, or of Python if stacks were recorded. Its stamps are host counter values, as in the
-raw directory.
+A range is a call of the framework, or of Python if stacks were recorded. Its timestamps are host counter values, as in
+the raw directory.
 
 Source: the writer and the parser of MindSpore 2.5 and later (54 bytes, then fields of text), read in source only.
 """
@@ -39,7 +39,7 @@ _FLOW = "flow"
 _words = str.split
 
 
-# Names by the numbers of a record, in order from 0.
+# Names by the numbers in a record, counted from 0.
 _STAGES = _words("Default Python Capture RunGraph RunGrad RunOp Asnumpy CompileGradGraph WaitPipeline SyncStream")
 _MODULES = _words("Default GraphExecutorPy RuntimeFramework PynativeFramework Kernel Python Capture Other")
 _EVENTS = _words(
@@ -80,7 +80,7 @@ def holds_data(folder: Path) -> bool:
 def read(folder: Path, clock_of: Callable[[], Clock], decoded: Decoded) -> None:
     """Read the tables ``operators``, ``python`` and ``memory``; `clock_of` returns the clock of the host's counter.
 
-    `operators` gets the column ``correlation_id``, shared by calls that hand work to each other.
+    `operators` gets the column ``correlation_id``, shared by calls that pass work to each other.
     """
     mindspore.read(folder, clock_of, decoded)
     ranges = read_ranges(folder, clock_of(), decoded.notes)

@@ -39,7 +39,7 @@ Names = tuple[Int32, list["str | None"]]
 
 @dataclass(frozen=True)
 class Calls:
-    """Calls of a file as columns; names are codes and the list behind them."""
+    """Calls of a file as columns; a name column is an array of codes and a list of names."""
 
     start_ns: Int64
     duration_ns: Int64
@@ -137,12 +137,12 @@ def _read_queue(folder: Path, clock: Clock, notes: Notes) -> Calls:
         np.where(is_dequeue, 2, 1).astype(np.int8),
         name,
         {},
-        {"correlation_id": correlation[end]},  # the begin of an enqueue does not have it
+        {"correlation_id": correlation[end]},  # the begin of an enqueue lacks it
     )
 
 
 def _pair(kind: Int64, thread: Int64, names: Int32, time_ns: Int64, notes: Notes) -> tuple[Int64, Int64]:
-    """Return begins and the ends that directly follow them on the same side of the queue, thread and name."""
+    """Match each begin with the end that directly follows it on the same queue side, thread and name."""
     side = kind // 2
     order = np.lexsort((time_ns, names, thread, side))
     before, after = order[:-1], order[1:]
@@ -161,7 +161,7 @@ def _pair(kind: Int64, thread: Int64, names: Int32, time_ns: Int64, notes: Notes
 
 
 def _at_edge(is_begin: Bools, side: Int64, thread: Int64, time_ns: Int64) -> Bools:
-    """Return which marks are ends before any begin of their thread, or begins after any end."""
+    """Return a mask of the marks that are ends before the first begin of their thread, or begins after its last end."""
     order = np.lexsort((time_ns, thread, side))
     begin = pd.Series(is_begin[order])
     lanes = [pd.Series(side[order]), pd.Series(thread[order])]
@@ -205,7 +205,7 @@ def _steps(ranges: Calls, is_step: npt.NDArray[np.bool_], numbers: dict[int, int
 
 
 def _table(ranges: Calls, queue: Calls, rows: Int64, steps: pd.DataFrame) -> pd.DataFrame:
-    """Return the chosen calls of both files as one table in order of time."""
+    """Return the selected calls of both files as one table in order of time."""
     start_ns = np.concatenate((ranges.start_ns, queue.start_ns))
     duration_ns = np.concatenate((ranges.duration_ns, queue.duration_ns))
     rows = rows[by_time(start_ns[rows], duration_ns[rows])]
@@ -233,7 +233,7 @@ def _texts(calls: Calls, column: str) -> Names:
 
 
 def _joined(first: Names, second: Names, rows: Int64) -> pd.Categorical:
-    """Return a name column of the chosen rows of two lists of names."""
+    """Return a name column of the selected rows from two lists of names."""
     moved = np.where(second[0] >= 0, second[0] + len(first[1]), -1)
     every = recoded(np.concatenate((first[0], moved))[rows], [*first[1], *second[1]])
     used: pd.Categorical = every.remove_unused_categories()

@@ -24,8 +24,8 @@ from npuprof.sources.raw.metadata.clocks import Clock
 
 _EVENTS, _NAMES, _NAME_KIND = "torch.python_tracer_func", "torch.python_tracer_hash", 4
 _LAYOUT = [("time", "<u8"), ("thread", "<i8"), ("process", "<u8"), ("key", "<u8"), ("tag", "u1")]
-_LAST_TAG = 3  # call and return of a Python function, call and return of a C function
-_MODULE = "######"  # between the name of an nn.Module's class and the number of the object
+_LAST_TAG = 3  # events: call and return of a Python function, call and return of a C function
+_MODULE = "######"  # separates the class name of an nn.Module from the number of the object
 
 
 def read_python(folder: Path, clock: Clock, notes: Notes) -> pd.DataFrame:
@@ -50,7 +50,7 @@ def read_python(folder: Path, clock: Clock, notes: Notes) -> pd.DataFrame:
 
 
 def read_hash(folder: Path, notes: Notes) -> tuple[Uint64, list[str]]:
-    """Return the distinct keys of functions, sorted, and the name of each."""
+    """Return the distinct function keys, sorted, and their names."""
     content = read_content(folder, _NAMES, notes)
     if content is None:
         return np.zeros(0, np.uint64), []
@@ -58,16 +58,16 @@ def read_hash(folder: Path, notes: Notes) -> tuple[Uint64, list[str]]:
     at, length = records.fields((1,), notes, _NAMES)[1]
     codes, texts = read_texts(content, at, length, notes, _NAMES)
     notes.ledger.use(_NAMES, len(records.start))
-    keys, last = np.unique(records.column(0, "<u8")[::-1], return_index=True)  # the last of equal keys counts
+    keys, last = np.unique(records.column(0, "<u8")[::-1], return_index=True)  # the last entry of a key wins
     return keys.astype(np.uint64), [texts[code] or "" if code >= 0 else "" for code in codes[::-1][last].tolist()]
 
 
 def _replay(time_ns: Int64, thread: Int64, is_call: Bools, notes: Notes) -> tuple[Int64, Int64, Int64, Int64]:
-    """Match calls with returns: events thread by thread in order of time.
+    """Match calls with returns, thread by thread in order of time.
 
     Returns
     -------
-    Calls as indices of events, their ends, depths and callers as indices of calls, -1 for none.
+    Event indices of the calls, their ends, their depths, and their callers as indices of calls (-1 for none).
     """
     count = len(time_ns)
     if not count:
@@ -91,14 +91,14 @@ def _replay(time_ns: Int64, thread: Int64, is_call: Bools, notes: Notes) -> tupl
 
 
 def _levels(thread: Int64, is_call: Bools) -> tuple[Int64, Bools]:
-    """Return the stack depth, from 1, at each event, and which returns have no call."""
+    """Return the stack depth, from 1, at each event, and a mask of the returns without a call."""
     change = np.where(is_call, 1, -1)
     total = np.cumsum(change)
     first = np.flatnonzero(np.append(True, thread[1:] != thread[:-1]))
     before = np.append(0, total[:-1])[first]
     size = np.diff(np.append(first, len(thread)))
-    height = total - np.repeat(before, size)  # within its thread; below zero after returns without calls
-    # The minimum so far within a thread: heights of a thread are lifted above all later threads.
+    height = total - np.repeat(before, size)  # within its thread; negative after returns without calls
+    # Running minimum within a thread: the depths of a thread are offset to lie above those of all later threads.
     lift = np.repeat(np.arange(len(first))[::-1], size) * (2 * len(thread) + 2)
     floor = np.minimum(np.minimum.accumulate(height + lift) - lift, 0)
     earlier = np.append(0, floor[:-1])
@@ -108,7 +108,7 @@ def _levels(thread: Int64, is_call: Bools) -> tuple[Int64, Bools]:
 
 
 def _parents(call: Int64, level: Int64, count: int) -> Int64:
-    """Return the caller of each call: the last call before it at the next outer level."""
+    """Return the caller of each call: the latest earlier call at the next outer depth."""
     place = level * (count + 1) + call
     order = np.argsort(place, kind="stable")
     before = np.searchsorted(place[order], place - (count + 1)) - 1
@@ -116,13 +116,13 @@ def _parents(call: Int64, level: Int64, count: int) -> Int64:
 
 
 def _names(thread: Int64, key: Uint64, keys: Uint64, names: list[str]) -> pd.Categorical:
-    """Name calls by function, or by key for a function without a name."""
+    """Name calls after their function, or after its key if it has no name."""
     distinct, codes = np.unique(key, return_inverse=True)
     texts = [_name_of(keys, names, number) for number in distinct]
     if not any(_MODULE in text for text in texts):
         return recoded(codes, list(texts))
     is_module = np.array([_MODULE in text for text in texts], np.bool_)
-    numbered: dict[tuple[int, int], int] = {}  # code of the numbered name by thread and function
+    numbered: dict[tuple[int, int], int] = {}  # code of the numbered name, by thread and function
     counts: dict[tuple[int, str], int] = {}
     rows = np.flatnonzero(is_module[codes])
     pairs = pd.MultiIndex.from_arrays([thread[rows], codes[rows]])
@@ -147,7 +147,7 @@ def _name_of(keys: Uint64, names: list[str], key: np.uint64) -> str:
 def _table(
     start_ns: Int64, end_ns: Int64, thread: Int64, depth: Int64, parent: Int64, name: pd.Categorical
 ) -> pd.DataFrame:
-    # Among calls with the same start the caller comes first.
+    # Of calls with equal starts the caller comes first.
     order = np.lexsort((depth, start_ns))
     place = np.append(np.empty(len(order), np.int64), -1)  # the last item is for parent -1
     place[order] = np.arange(len(order))

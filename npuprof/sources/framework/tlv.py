@@ -1,7 +1,7 @@
-"""Records of type, length and value in a file that may be cut or damaged anywhere.
+"""Type-length-value records in a file that may be truncated or damaged anywhere.
 
 A record is ``u16 type, u32 length, payload``; a payload is a fixed part followed by fields of the same form. Records
-are located in sequence, since each length leads to the next; all further steps are vectorised.
+are located sequentially, since each length leads to the next record; all further steps are vectorised.
 
 Source: collectors/FRONTENDS.md section 2.
 """
@@ -20,27 +20,27 @@ from npuprof.arrays import Int64, Uint8
 from npuprof.notes import Notes
 
 PADDING_BYTES = 8
-"""Zeros behind the content, so that a word can be read at every byte."""
+"""Zeros after the content, so that a word can be read at every byte."""
 
 _HEADER = struct.Struct("<HI")
-_WINDOW_BYTES = 1 << 16  # of a search for the next record behind damage
-_MAX_REPAIRS = 1000  # a file with more damage than this is not read on
-_MAX_FIELDS = 32  # the longest record has nine
+_WINDOW_BYTES = 1 << 16  # bytes per search for the next record after damage
+_MAX_REPAIRS = 1000  # a file with more damaged places than this is not read further
+_MAX_FIELDS = 32  # number of fields in the longest record
 
 
 @dataclass(frozen=True)
 class Content:
-    """The bytes of a file with :data:`PADDING_BYTES` zeros behind them."""
+    """The bytes of a file, followed by :data:`PADDING_BYTES` zeros."""
 
     padded: Uint8
 
     @property
     def size(self) -> int:
-        """The bytes of the file."""
+        """The size of the file in bytes."""
         return len(self.padded) - PADDING_BYTES
 
     def words(self, dtype: str) -> npt.NDArray[Any]:
-        """Return the words that begin at every byte, unaligned; only positions within the content are valid."""
+        """Return the unaligned words that begin at every byte; only positions within the content are valid."""
         size = np.dtype(dtype).itemsize
         words: npt.NDArray[Any] = np.ndarray((len(self.padded) - size + 1,), dtype, self.padded.data, strides=(1,))
         return words
@@ -55,7 +55,7 @@ class Records:
     content
         The file.
     start, length
-        The first byte and the bytes of each payload.
+        The first byte and the size in bytes of each payload.
     fixed_bytes
         The length of the fixed part, complete in every payload.
     """
@@ -66,12 +66,12 @@ class Records:
     fixed_bytes: int
 
     def column(self, offset: int, dtype: str) -> npt.NDArray[Any]:
-        """Return a word of the fixed part of all records."""
+        """Return a word in the fixed part of every record."""
         values: npt.NDArray[Any] = self.content.words(dtype)[self.start + offset]
         return values
 
     def fields(self, wanted: Collection[int], notes: Notes, source: str) -> dict[int, tuple[Int64, Int64]]:
-        """Return first byte and length of each wanted field in every record; length -1 for a missing field."""
+        """Return first byte and size of each wanted field in every record; size -1 for a missing field."""
         fields = {kind: (np.zeros(len(self.start), np.int64), np.full(len(self.start), -1)) for kind in wanted}
         kinds, lengths = self.content.words("<u2"), self.content.words("<u4")
         cursor, end = self.start + self.fixed_bytes, self.start + self.length
@@ -92,17 +92,17 @@ class Records:
             cursor[rows] = at + _HEADER.size + length
             rows = rows[cursor[rows] < end[rows]]
         if damaged or len(rows):
-            notes.warning(source, "a record is damaged behind its fixed part: its later fields", damaged + len(rows))
+            notes.warning(source, "a record is damaged after its fixed part: its later fields", damaged + len(rows))
         return fields
 
 
 def scan(content: Content, kind: int, fixed_bytes: int, notes: Notes, source: str) -> Records:
     """Find the records of a file, all of one kind, with payloads of at least `fixed_bytes`.
 
-    Behind damage, the scan goes on at the next place that looks like a record; notes count skipped bytes and records.
+    After damage, the scan resumes at the next place that looks like a record; notes count skipped bytes and records.
     """
     starts: list[int] = []
-    ends: list[int] = []  # of each group of adjacent records
+    ends: list[int] = []  # of each run of adjacent records
     counts: list[int] = []
     at = lost = 0
     for _ in range(_MAX_REPAIRS):
@@ -131,9 +131,9 @@ def scan(content: Content, kind: int, fixed_bytes: int, notes: Notes, source: st
 
 
 def _walk(content: Content, kind: int, at: int, starts: list[int]) -> int:
-    """Follow records until damage or the end, and return that place.
+    """Follow records until damage or the end; return the position reached.
 
-    This is the only loop over records: 0.1 us each for the header.
+    This is the only loop over records: 0.1 us per record header.
     """
     unpack, buffer, size = _HEADER.unpack_from, content.padded.data, content.size
     last = size - _HEADER.size

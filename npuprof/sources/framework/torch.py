@@ -1,4 +1,4 @@
-"""The FRAMEWORK folder of torch_npu: ``torch.op_range`` and its neighbours, with pauses and parameters read here.
+"""The FRAMEWORK folder of torch_npu: ``torch.op_range`` and the other files; garbage collection and parameters here.
 
 Source: collectors/FRONTENDS.md section 2.
 """
@@ -28,7 +28,7 @@ _PAUSES = "torch.gc_record"
 _PAUSE_LAYOUT = [("process", "<i8"), ("start", "<u8"), ("end", "<u8")]
 _PARAMETERS, _PARAMETER_KIND = "torch.param_tensor_info", 5
 _PARAMETER_FIELDS = {1: "module", 2: "optimizer"}
-_PARAMETERS_NAME = "param_tensor_info"  # of the statistic
+_PARAMETERS_NAME = "param_tensor_info"  # name of the statistic
 _FILES = (
     *("torch.op_range", "torch.op_mark", "torch.memory_usage"),
     *("torch.python_tracer_func", "torch.python_tracer_hash", _PARAMETERS, _PAUSES),
@@ -60,9 +60,9 @@ def read(folder: Path, clock_of: Callable[[], Clock], decoded: Decoded) -> None:
 
 
 def read_garbage(folder: Path, clock: Clock, notes: Notes) -> pd.DataFrame:
-    """Read the pauses of Python's garbage collector as rows of `marks`; none without the file.
+    """Read the pauses of Python's garbage collector as rows of `marks`; empty without the file.
 
-    The file has no thread: on Linux a process has the number of its main thread, which is used here.
+    The file has no thread id: the process id is used, which on Linux is also the id of the main thread.
     """
     records = read_rows(folder, _PAUSES, _PAUSE_LAYOUT, notes)
     stamps = [np.ascontiguousarray(records[name]) for name in ("start", "end")]
@@ -89,13 +89,13 @@ def read_parameters(folder: Path, notes: Notes) -> pd.DataFrame | None:
 
     Returns
     -------
-    A row for each text: ``function`` (the Python function that they belong to), ``kind`` and ``parameters``.
+    A row per text: ``function`` (the Python function that they belong to), ``kind`` and ``parameters``.
     """
     content = read_content(folder, _PARAMETERS, notes)
     if content is None:
         return None
     records = scan(content, _PARAMETER_KIND, 8, notes, _PARAMETERS)
-    keys, names = read_hash(folder, Notes())  # the reader of the calls notes damage of that file
+    keys, names = read_hash(folder, Notes())  # the reader of Python calls notes damage of that file
     key = records.column(0, "<u8").astype(np.uint64)
     place = np.searchsorted(keys, key)
     known = place < len(keys)

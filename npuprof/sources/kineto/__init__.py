@@ -1,6 +1,6 @@
-"""Traces of torch's own profiler (Kineto): operators, Python calls and GPU activities; none are of an NPU.
+"""Traces of torch's own profiler (Kineto): operators, Python calls and GPU activities; NPU activities are not included.
 
-Times are microseconds with three decimals after a base time in the file; they become exact nanoseconds.
+Times are microseconds with three decimals, relative to a base time in the file; they become exact nanoseconds.
 
 Source: the file itself, as ``torch.profiler.profile.export_chrome_trace`` of torch 2.13 writes it.
 """
@@ -40,7 +40,7 @@ def read(path: Path) -> Decoded:
     Raises
     ------
     SourceError
-        If it cannot be read or is no such trace.
+        If the file cannot be read or is not such a trace.
     """
     decoded = Decoded()
     notes = decoded.notes
@@ -76,7 +76,7 @@ SOURCE = Source("kineto", (None, "parsed", "text"), recognises, read)
 
 
 _HEAD_BYTES = 1 << 18  # devices and ranks precede the events
-_TAIL_BYTES = 1 << 16  # older versions write the base time behind the events
+_TAIL_BYTES = 1 << 16  # older versions write the base time after the events
 _LATEST_NS = 4 * 10**18  # 2096; a later time is damage
 _BASE = re.compile(rb'"baseTimeNanoseconds"\s*:\s*(\d{1,19})\b')
 _EVENTS = re.compile(rb'"traceEvents"\s*:')
@@ -94,14 +94,14 @@ _SWITCHES = {
 
 @dataclass(frozen=True)
 class Facts:
-    """Facts before and behind the events of a file.
+    """Facts before and after the events of a file.
 
     Attributes
     ----------
     base_ns
         The origin of the times, UTC epoch nanoseconds; 0 for absolute times.
     options
-        The profiler's options under npuprof's names.
+        The profiler's options, named as in npuprof.
     rank
         The rank of the process in a distributed run.
     gpu, host
@@ -116,7 +116,7 @@ class Facts:
 
 
 def read_facts(path: Path) -> Facts:
-    """Read both ends of a file."""
+    """Read the facts at both ends of a file."""
     head = read_head(path, _HEAD_BYTES)
     events = _EVENTS.search(head)
     before = head[: events.start()] if events else head

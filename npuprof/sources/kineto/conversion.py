@@ -1,4 +1,4 @@
-"""Make the tables of a profile from a gathered trace of torch's profiler."""
+"""Build the tables of a profile from a collected trace of torch's profiler."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from npuprof.sources.trace.nesting import row_of
 _KERNEL = "kernel"
 _TEMPLATE = re.compile(r"<[^<>]*>")
 _ANONYMOUS = re.compile(r"\(anonymous namespace\)(?:::)?")
-_USED = ("device_annotation", "span", "overhead")  # the device side of marks, and slices of the profiler
+_USED = ("device_annotation", "span", "overhead")  # the device side of marks, and slices of the profiler itself
 _PROFILER_INSTANTS = ("Iteration Start: ", "Record Window End")
 
 
 def build_tables(trace: Trace, notes: Notes, source: str) -> TraceTables:
-    """Make ``operators, steps, marks, python, api, tasks, kernels, communication, memory, allocations, counters``.
+    """Build ``operators, steps, marks, python, api, tasks, kernels, communication, memory, allocations, counters``.
 
-    A table without events in the trace is left out.
+    A table without events in the trace is omitted.
     """
     maker = _Maker(trace, notes, source)
     makers: dict[str, Callable[[Columns], None]] = {
@@ -47,7 +47,7 @@ def build_tables(trace: Trace, notes: Notes, source: str) -> TraceTables:
             make(trace.slices[layout])
     add_stacks(maker.built)
     maker.built.tables.update(read_memory(trace.slices["memory"], notes, source))
-    if len(trace.counters):  # other tools add such
+    if len(trace.counters):  # events that other tools add
         maker.built.tables["counters"] = counters_table(trace, {}, notes, source)
     for layout in _USED:
         notes.ledger.use(source, len(trace.slices[layout]))
@@ -61,10 +61,10 @@ def build_tables(trace: Trace, notes: Notes, source: str) -> TraceTables:
 
 
 class _Maker(TableMaker):
-    """Makes the tables of a trace."""
+    """Builder of the tables of a trace."""
 
     def annotations(self, slices: Columns) -> None:
-        """Make ``steps`` of the profiler's ranges, and ``marks`` of the user's."""
+        """Build ``steps`` from the profiler's ranges, and ``marks`` from the user's."""
         chosen = ~self.steps(slices)
         if chosen.any():
             self.put("marks", self._marks(slices, chosen), slices["lane"][chosen])
@@ -84,7 +84,7 @@ class _Maker(TableMaker):
         )
 
     def _on_device(self, external_id: Int64) -> tuple[Any, Any]:
-        """Return start and duration of the first range on a GPU of each mark."""
+        """Return start and duration of the first GPU range of each mark."""
         device = self.trace.slices["device_annotation"]
         if not len(device):
             return missing(len(external_id)), missing(len(external_id))
@@ -95,7 +95,7 @@ class _Maker(TableMaker):
         return optional(start), optional(duration)
 
     def operators(self, slices: Columns) -> None:
-        """Make ``operators``."""
+        """Build ``operators``."""
         columns = {
             **span(slices),
             "name": names(slices, "name"),
@@ -112,10 +112,10 @@ class _Maker(TableMaker):
             "module": names(slices, "module"),
         }
         self.put("operators", tables.build("operators", columns), slices["lane"])
-        self.built.tables["operators"]["id"] = np.arange(len(slices))  # a row's number is its id
+        self.built.tables["operators"]["id"] = np.arange(len(slices))  # the id of a row is its number
 
     def calls(self, slices: Columns) -> None:
-        """Make ``api`` of the calls of the GPU's runtime and driver."""
+        """Build ``api`` from the calls of the GPU runtime and driver."""
         columns = {
             **span(slices),
             "name": names(slices, "name"),
@@ -127,7 +127,7 @@ class _Maker(TableMaker):
         self.put("api", tables.build("api", columns), slices["lane"])
 
     def tasks(self, slices: Columns) -> None:
-        """Make ``tasks`` of GPU activities, ``kernels`` of compute and ``communication`` of collectives."""
+        """Build ``tasks`` from GPU activities, ``kernels`` from compute and ``communication`` from collectives."""
         unplaced = slices["device"] == ABSENT
         if unplaced.any():
             self.notes.warning(self.source, "a task has no device; taken as 0", int(unplaced.sum()))
@@ -169,7 +169,7 @@ class _Maker(TableMaker):
         return tables.build("kernels", columns)
 
     def _product(self, slices: Columns, column: str, rows: Records) -> Any:
-        """Return the product of the sizes of each grid or block."""
+        """Return the product of the dimensions of each grid or block."""
         codes = slices[column][rows]
         products = np.array([*map(_multiplied, slices.names(column)), ABSENT], np.int64)[codes]
         if unreadable := int(((products == ABSENT) & (codes >= 0)).sum()):
@@ -191,7 +191,7 @@ class _Maker(TableMaker):
         return tables.build("communication", columns)
 
     def _launchers(self, kernels: pd.DataFrame) -> tuple[Any, Any]:
-        """Return the operator that launched each kernel, and the step of that operator."""
+        """Return the operator that launched each kernel, and that operator's step."""
         operators = self.built.tables.get("operators")
         if operators is None or not len(operators):
             return tables.categorical(np.full(len(kernels), -1), []), missing(len(kernels))

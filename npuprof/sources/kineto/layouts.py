@@ -71,9 +71,9 @@ class _NoArgs(msgspec.Struct, gc=False):
 
 @lru_cache(maxsize=4096)
 def joined(raw: bytes) -> str | None:
-    """Return a JSON list as shapes or dtypes of the tables: ``4,8;8,16`` or ``float;Scalar``; None for an empty list.
+    """Convert a JSON list to shapes or dtypes as in tables: ``4,8;8,16`` or ``float;Scalar``; None for an empty list.
 
-    Text that is no list is kept.
+    Text that is not a list is kept unchanged.
     """
     if not raw:
         return None
@@ -106,7 +106,7 @@ _BY_CATEGORY = {
     "gpu_memset": _TASK,
     "cpu_instant_event": _layout("memory", _MemoryArgs),
     "Trace": _layout("span", _NoArgs),  # the whole recording as one slice
-    "overhead": _layout("overhead", _NoArgs),  # of the profiler itself
+    "overhead": _layout("overhead", _NoArgs),  # slices of the profiler itself
 }
 
 

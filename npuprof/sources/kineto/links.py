@@ -1,7 +1,7 @@
-"""Make ``links`` of a trace of torch's profiler.
+"""Build ``links`` of a trace of torch's profiler.
 
-An operator and its calls of the GPU runtime share an external id, a call and the task that it launched a correlation
-id; flows join forward and backward operators.
+An operator and its calls of the GPU runtime share an external ID; a call and the task that it launched share a
+correlation ID; flows connect forward and backward operators.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NAMES = ("kind", "source_table", "target_table")
 
 
 def build_links(trace: Trace, built: TraceTables, notes: Notes, source: str) -> pd.DataFrame:
-    """Make ``links`` between the rows of `built`."""
+    """Build ``links`` between the rows of `built`."""
     frames = built.tables
     parts = [
         trace_links.build_links(trace, built, notes, source),
@@ -37,7 +37,7 @@ def build_links(trace: Trace, built: TraceTables, notes: Notes, source: str) -> 
 
 
 def _joined(frames: dict[str, pd.DataFrame], kind: str, source: str, target: str, key: str) -> pd.DataFrame:
-    """Link each row of the target to the row of the source with the same key."""
+    """Link each target row to the source row with the same key."""
     if source not in frames or target not in frames:
         return tables.empty("links")
     causes, effects = _keys(frames[source], key), _keys(frames[target], key)

@@ -1,4 +1,4 @@
-"""Make ``memory`` and ``allocations`` of the ``[memory]`` events of torch's allocators."""
+"""Build ``memory`` and ``allocations`` from the ``[memory]`` events of torch's allocators."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from npuprof.notes import Notes
 from npuprof.sources.columns.builders import ABSENT, Columns, missing, optional
 
 _CPU = 0
-_COMPONENTS = {0: "CPU", 1: "CUDA"}  # by torch's number of the device type
+_COMPONENTS = {0: "CPU", 1: "CUDA"}  # by torch's device type number
 
 
 def read_memory(slices: Columns, notes: Notes, source: str) -> dict[str, pd.DataFrame]:
-    """Make both tables from the instants of a trace; nothing without memory events.
+    """Build both tables from the instants of a trace; empty without memory events.
 
-    A block allocated before the recording, or freed after it, has one time only.
+    A block allocated before the recording, or freed after it, lacks one of its two times.
     """
     if not len(slices):
         return {}
@@ -35,7 +35,7 @@ def read_memory(slices: Columns, notes: Notes, source: str) -> dict[str, pd.Data
         "device_id": optional(np.where(on_cpu, ABSENT, device), (-1,)),
         "component": _components(kind),
         "allocated_bytes": optional(slices["allocated_bytes"][rows]),
-        # The CPU allocator reserves nothing, and writes 0.
+        # The CPU allocator does not reserve memory, and writes 0.
         "reserved_bytes": optional(np.where(on_cpu, ABSENT, slices["reserved_bytes"][rows])),
         "active_bytes": missing(len(rows)),
     }
@@ -56,7 +56,7 @@ def _components(kind: Int64) -> pd.Categorical:
 
 
 def _allocations(slices: Columns, rows: Records) -> pd.DataFrame:
-    """Join the allocation of each block with its release: the next event of its address."""
+    """Join the allocation of each block with its release: the next event at its address."""
     address, size, time_ns = (slices[name][rows] for name in ("address", "size_bytes", "start_ns"))
     kind, device = slices["device_type"][rows], slices["device"][rows]
     known = (address != ABSENT) & (size != ABSENT) & (size != 0)
@@ -67,7 +67,7 @@ def _allocations(slices: Columns, rows: Records) -> pd.DataFrame:
     for key in (address, device, kind):
         equal = key[order][1:] == key[order][:-1]
         same[:-1] = equal if key is address else same[:-1] & equal
-    freed = np.append(~begins[1:], False) & same & begins  # the next event of the address ends the block
+    freed = np.append(~begins[1:], False) & same & begins  # the next event at the address ends the block
     ends_known = np.append(False, freed[:-1])
     block = begins | ~ends_known
     first = np.flatnonzero(block)

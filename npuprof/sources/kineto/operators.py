@@ -1,4 +1,4 @@
-"""Columns of ``operators`` that torch's trace lacks: call stacks from Python calls, flops from the recording."""
+"""Columns of ``operators`` that torch's trace lacks: call stacks from Python calls, FLOPs from the recording."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from npuprof.sources.columns.builders import ABSENT, optional, recoded
 from npuprof.sources.trace.maker import TraceTables
 from npuprof.sources.trace.nesting import innermost, row_of
 
-_FRAME = re.compile(r".+\(\d+\): .+", re.DOTALL)  # a function in a file; built-in functions and modules have no line
+_FRAME = re.compile(r".+\(\d+\): .+", re.DOTALL)  # functions in a file; built-in functions and modules have no line
 
 
 def add_stacks(built: TraceTables) -> None:
-    """Fill in the stacks of `operators` from the Python calls: a line for each frame, the innermost first."""
+    """Fill in the stacks of `operators` from the Python calls: one line per frame, innermost first."""
     operators, calls = built.tables.get("operators"), built.tables.get("python")
     if operators is None or calls is None or not len(operators) or not len(calls):
         return
@@ -33,18 +33,18 @@ def add_stacks(built: TraceTables) -> None:
         operators["start_ns"].to_numpy(),
     )
     codes, texts = _stacks(calls, around)
-    if operators["stack"].notna().any():  # the trace has stacks
+    if operators["stack"].notna().any():  # the trace already has stacks
         return
     operators["stack"] = recoded(codes, list(texts))
 
 
 def _stacks(calls: pd.DataFrame, around: Records) -> tuple[Records, list[str]]:
-    """Return the stack of each call in `around` as a code, and the distinct stacks as text."""
+    """Return the stack code of each call in `around`, and the distinct stacks as text."""
     up = row_of(calls["id"].to_numpy(), calls["parent_id"].to_numpy(dtype=np.int64, na_value=ABSENT))
     names = [str(name) for name in calls["name"].cat.categories]
     is_frame = [_FRAME.fullmatch(name) is not None for name in names]
     name_of = calls["name"].cat.codes.to_numpy()
-    frames: dict[tuple[int, int], int] = {}  # number of a stack by its innermost frame and the stack around that
+    frames: dict[tuple[int, int], int] = {}  # stack number by innermost frame and number of the enclosing stack
     known: dict[int, int] = {-1: -1}
     rows, place = np.unique(around, return_inverse=True)
     for row in rows.tolist():
@@ -73,7 +73,7 @@ def _text(links: list[tuple[int, int]], names: list[str], stack: int) -> str:
     return "\n".join(lines)
 
 
-_MAX_BYTES = 256 << 20  # some ten million operators
+_MAX_BYTES = 256 << 20  # about ten million operators
 
 
 _Int64: TypeAlias = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
@@ -85,10 +85,10 @@ class _Flops(msgspec.Struct):
 
 
 def add_flops(operators: pd.DataFrame, path: Path, notes: Notes) -> pd.DataFrame:
-    """Add the column `flops` to ``operators``, as torch estimated it from shapes; <NA> where torch has no formula.
+    """Add the column `flops` to ``operators``, as estimated by torch from shapes; <NA> for operators without a formula.
 
-    The file at `path` is a JSON object of two lists of whole numbers, ``external_id`` and ``flops``; if it cannot be
-    read, a note says so and the table stays as it is.
+    The file at `path` is a JSON object of two integer lists, ``external_id`` and ``flops``; if it cannot be read, a
+    note is added and the table is returned unchanged.
     """
     try:
         with path.open("rb") as file:
@@ -102,6 +102,6 @@ def add_flops(operators: pd.DataFrame, path: Path, notes: Notes) -> pd.DataFrame
         return operators
     wanted = operators["external_id"].to_numpy(dtype=np.int64, na_value=ABSENT)
     row = row_of(ids, wanted)
-    known = np.concatenate((flops, [ABSENT]))[row]  # row -1 takes the last entry
+    known = np.concatenate((flops, [ABSENT]))[row]  # row -1 selects the last entry
     result: pd.DataFrame = operators.assign(flops=optional(known))
     return result

@@ -20,7 +20,7 @@ _KEYS = (b"segments", b"device_traces")
 
 
 def recognises(path: Path) -> bool:
-    """Check whether `path` is a pickle that holds a snapshot, or that is called a pickle."""
+    """Check whether `path` is a pickle that holds a snapshot, or has the file name of a pickle."""
     try:
         if not path.is_file():
             return False
@@ -38,7 +38,7 @@ def read(path: Path) -> Decoded:
     Raises
     ------
     SourceError
-        If it cannot be read, is too large, is no snapshot, or holds anything but plain values.
+        If the file cannot be read, is too large, is not a snapshot, or holds anything but plain values.
     """
     try:
         size = path.stat().st_size
@@ -73,7 +73,7 @@ def _describe(path: Path, history: History, notes: Notes) -> Info:
     if history.started_ns is None:
         notes.warning(
             path.name,
-            "the snapshot has no history: it says which blocks there were, not when; record one with "
+            "the snapshot has no history: it lists the blocks without their times; record one with "
             "_record_memory_history()",
         )
     return info

@@ -1,4 +1,4 @@
-"""The tables ``allocations`` and ``memory`` of a snapshot: blocks, and what the allocator did until it was taken."""
+"""The tables ``allocations`` and ``memory`` of a snapshot: its blocks, and the allocator's history before it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from npuprof import tables as schema
 from npuprof.analysis.places import is_users
 from npuprof.notes import Notes
 
-_MAX_ROWS = 5_000_000  # lists of a pickle may share their elements, so that few bytes are very many rows
+_MAX_ROWS = 5_000_000  # lists of a pickle may share elements, so that a few bytes can expand to very many rows
 _MAX_FRAMES = 200
 _MAX_DEVICES = 1 << 12
 _MAX_WHOLE = 1 << 62
-_MAX_SIZE = 1 << 40  # of all blocks together they fit int64
+_MAX_SIZE = 1 << 40  # the sum over all blocks then fits an int64
 _LONGEST = 1_000
 _PYTHON = (".py", ">")
 _ACTIVE = ("active_allocated", "active_awaiting_free", "active_pending_free")
@@ -36,7 +36,7 @@ _LATEST_US = (1 << 63) // 1000
 
 @dataclass
 class History:
-    """The tables of a snapshot, and what they are of."""
+    """The tables of a snapshot, and their counts."""
 
     tables: dict[str, pd.DataFrame]
     devices: list[int]
@@ -46,7 +46,7 @@ class History:
 
 @dataclass
 class _Blocks:
-    """Blocks as columns; a time is absent where it is None."""
+    """Blocks as columns; a None time is absent."""
 
     name: list[str] = field(default_factory=list)
     stack: list[str | None] = field(default_factory=list)
@@ -66,7 +66,7 @@ class _Blocks:
 
 
 class _Stacks:
-    """Texts of stacks, each made once: blocks and entries share the lists of their frames."""
+    """Texts of stacks, each built once: blocks and entries share their lists of frames."""
 
     def __init__(self) -> None:
         self._known: dict[int, str] = {}
@@ -74,23 +74,23 @@ class _Stacks:
     def text(self, frames: Any) -> str:
         if not isinstance(frames, list):
             return ""
-        if id(frames) not in self._known:  # all of the snapshot lives until it was read
+        if id(frames) not in self._known:  # the whole snapshot stays in memory until it is read
             parts = (_frame(frame) for frame in frames[:_MAX_FRAMES])
             self._known[id(frames)] = "\n".join(filter(None, parts))
         return self._known[id(frames)]
 
 
 class _Samples:
-    """The change of memory by each entry of the history, in order of time."""
+    """The memory change of each history entry, in order of time."""
 
     def __init__(self) -> None:
-        self.rows: dict[int, list[tuple[int, int, int, int]]] = {}  # of a device: time, allocated, reserved, active
+        self.rows: dict[int, list[tuple[int, int, int, int]]] = {}  # per device: time, allocated, reserved, active
 
     def add(self, device: int, time_ns: int, allocated: int = 0, reserved: int = 0, active: int = 0) -> None:
         self.rows.setdefault(device, []).append((time_ns, allocated, reserved, active))
 
     def table(self, ends: dict[int, tuple[int, int, int]]) -> pd.DataFrame:
-        """Return the table ``memory``: the sizes at the end, less what changed after each entry."""
+        """Build the table ``memory``: the sizes at the end, minus the changes after each entry."""
         names = ("allocated_bytes", "reserved_bytes", "active_bytes")
         columns: dict[str, list[np.ndarray[Any, Any]]] = {name: [] for name in ("time_ns", "device_id", *names)}
         for device, rows in self.rows.items():
@@ -110,7 +110,7 @@ class _Samples:
 
 
 class _History:
-    """The bytes read so far."""
+    """Converter of a snapshot: the rows read so far."""
 
     def __init__(self, notes: Notes, source: str) -> None:
         self.notes, self.source = notes, source
@@ -120,7 +120,7 @@ class _History:
         self.rows = 0
 
     def take(self, given: Any) -> list[Any]:
-        """Return the elements of a list, as many as may be read, and register them."""
+        """Return the elements of a list up to the limit of rows, and register them."""
         elements: list[Any] = given if isinstance(given, list) else []
         taken = elements[: max(0, _MAX_ROWS - self.rows)]
         self.rows += len(taken)
@@ -130,7 +130,7 @@ class _History:
         return taken
 
     def read_entry(self, device: int, entry: Any) -> str:
-        """Read one entry of the history; return what became of it: ``kept``, ``used`` or why it is left out."""
+        """Read a history entry; return its outcome: ``kept``, ``used``, or the reason why it is left out."""
         if not isinstance(entry, dict) or not isinstance(action := entry.get("action"), str):
             return "an entry is no action of the allocator"
         size, address, time_us = _size(entry.get("size")), _whole(entry.get("addr")), _whole(entry.get("time_us"))
@@ -162,7 +162,7 @@ class _History:
         return "used"
 
     def read_segment(self, segment: Any) -> None:
-        """Read the blocks of a segment that were there when the snapshot was taken."""
+        """Read the blocks of a segment at the time of the snapshot."""
         segment = segment if isinstance(segment, dict) else {}
         device, address = _whole(segment.get("device")) or 0, _whole(segment.get("address")) or 0
         outcomes: Counter[str] = Counter()
@@ -190,7 +190,7 @@ class _History:
 
 
 def read_history(segments: list[Any], traces: list[Any], notes: Notes, source: str) -> History:
-    """Make the tables of a snapshot.
+    """Build the tables of a snapshot.
 
     A block whose allocation is not in the history is older: it has no ``allocated_ns``.
     Column ``stack`` of ``allocations`` is its Python stack, the innermost frame first.
@@ -200,7 +200,7 @@ def read_history(segments: list[Any], traces: list[Any], notes: Notes, source: s
     segments, traces
         ``segments`` and ``device_traces`` of the snapshot.
     notes
-        Takes what was left out.
+        Receives what was left out.
     source
         The name of the snapshot in notes.
     """
@@ -222,7 +222,7 @@ def read_history(segments: list[Any], traces: list[Any], notes: Notes, source: s
 
 
 def _sizes(segments: list[Any]) -> dict[int, tuple[int, int, int]]:
-    """Return what was allocated, reserved and active on each device when the snapshot was taken."""
+    """Return the allocated, reserved and active bytes of each device at the time of the snapshot."""
     sizes: dict[int, tuple[int, int, int]] = {}
     for segment in segments:
         if isinstance(segment, dict):
@@ -246,7 +246,7 @@ def _allocations(blocks: _Blocks) -> pd.DataFrame:
 
 
 def _whole(value: Any) -> int | None:
-    """Return a size, an address or a time; None for anything else."""
+    """Return a size, address or time; None for any other value."""
     return value if type(value) is int and 0 <= value < _MAX_WHOLE else None
 
 
@@ -262,7 +262,7 @@ def _frames_of(block: Any) -> Any:
 
 
 def _frame(frame: Any) -> str:
-    """Return a frame as stacks of operators have it: ``main.py(7): train``; empty for one that is not of Python."""
+    """Return a frame in the form of operator stacks, ``main.py(7): train``; empty for a frame outside Python."""
     if not isinstance(frame, dict):
         return ""
     file, line, function = frame.get("filename"), _whole(frame.get("line")), frame.get("name")
@@ -272,7 +272,7 @@ def _frame(frame: Any) -> str:
 
 
 def _name(stack: str) -> str:
-    """Return what to call a block: the function of the user's that allocated it, else the innermost one."""
+    """Return the name of a block: the user function that allocated it, else the innermost function."""
     frames = stack.split("\n") if stack else []
     chosen = next((frame for frame in frames if is_users(frame.rpartition("(")[0])), frames[0] if frames else "")
     return chosen.rpartition("): ")[2] or "no stack"

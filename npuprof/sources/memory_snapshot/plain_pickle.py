@@ -1,10 +1,10 @@
-"""Read pickles that hold plain values alone: numbers, texts, lists, dictionaries and tuples of numbers.
+"""Read pickles that hold only plain values: numbers, texts, lists, dictionaries and tuples of numbers.
 
 Unpickling runs any code that a pickle names, so a pickle is read in two steps. First its opcodes are scanned without
 execution: a pickle that names a class or a function, calls or builds an object, or makes a set or a tuple of anything
-but up to three small numbers is refused. Then an unpickler without any look-up of names makes the values. Keys are
-bounded because the hash of a deep tuple takes a deep stack, and long numbers or tuples of them can be chosen to have
-the same hash: a dictionary with such keys takes hours, and no interrupt ends it.
+but up to three small numbers is refused. Then an unpickler that cannot look up names builds the values. Keys are
+restricted: hashing a deep tuple needs a deep stack, and long numbers or tuples of them can be crafted to collide, so
+that building a dictionary takes hours and ignores interrupts.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any, NoReturn
 from npuprof.errors import SourceError
 
 MAX_BYTES = 1 << 30
-_MAX_NUMBER_BYTES = 9  # of an address, with its sign
+_MAX_NUMBER_BYTES = 9  # an address with its sign
 _MAX_IN_TUPLE = 3
 
-# How many bytes follow each instruction; -1: the number is in the bytes that follow.
+# Number of argument bytes of each instruction; -1: the length precedes the argument.
 _FOLLOWING = {
     **dict.fromkeys(b"}])(aesuN\x88\x89\x85\x86\x87\x94t", 0),
     **dict.fromkeys(b"Kqh\x80", 1),
@@ -53,7 +53,7 @@ def load_plain(data: bytes, path: object) -> Any:
     Raises
     ------
     SourceError
-        If it is damaged or holds anything but plain values; nothing of it was run then.
+        If it is damaged or holds anything but plain values; no part of it was executed.
     """
     _check(data, path)
     try:

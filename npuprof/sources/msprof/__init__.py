@@ -36,13 +36,13 @@ def read(path: Path) -> Decoded:
     Raises
     ------
     SourceError
-        If it is no such result, or nothing of it can be read.
+        If the path is not such a result, or no file of it can be read.
     """
     return read_layout(_layout(path))
 
 
 def read_layout(layout: Layout) -> Decoded:
-    """Read the files of a layout; as :func:`read`."""
+    """Read the files of a layout; see :func:`read`."""
     info, utc_ns = describe(layout)
     reading = Reading(layout, Decoded(info=info), utc_ns)
     reading.run()
@@ -55,7 +55,7 @@ def describe_path(path: Path) -> Info:
     Raises
     ------
     SourceError
-        If it is no such result.
+        If the path is not such a result.
     """
     return describe(_layout(path))[0]
 
@@ -73,9 +73,9 @@ def _layout(path: Path) -> Layout:
 def describe(layout: Layout) -> tuple[Info, int | None]:
     """Return the facts in the control files, and the offset from times since boot to UTC.
 
-    Results are often copied without these files: then little is known, and no note says so.
+    Results are often copied without these files: then few facts are known, without a note.
     """
-    silent = Notes()  # the result is complete without control files
+    silent = Notes()  # a result is complete without control files
     try:
         sides = read_sides(layout.root, silent)
     except OSError:

@@ -1,7 +1,7 @@
 """CSV files that only msprof writes: tasks, marks and the step trace, which holds the iterations of a graph.
 
-Rows of the step trace differ in length: a pair of start and duration follows for each gradient reduction of the
-iteration, and the header repeats these two names.
+Rows of the step trace differ in length: each gradient reduction of the iteration adds a pair of start and duration, and
+the header repeats these two names.
 
 Source: sources/RESULTS.md section 4.
 """
@@ -66,7 +66,7 @@ def read_task_time(path: Path, notes: Notes, default_device: int = 0) -> pd.Data
 
 
 def read_marks(path: Path, notes: Notes) -> pd.DataFrame:
-    """Read ``msprof_tx`` as the table ``marks``, with `kind`, `category` and the device side.
+    """Read ``msprof_tx`` as the table ``marks``, with `kind`, `category` and the device side of the marks.
 
     Raises
     ------
@@ -113,7 +113,7 @@ def _devices(table: CsvTable, default: int) -> Any:
 
 
 def _until(table: CsvTable, header: str, start_ns: Any) -> Any:
-    """Return the time from each start to its end; <NA> without an end, 0 for an end before the start."""
+    """Return the durations from each start to its end; <NA> without an end, 0 for an end before the start."""
     if header not in table.names:
         return pd.array([pd.NA] * len(start_ns), dtype="Int64")
     end, ended = table.time_ns(header)
@@ -167,9 +167,9 @@ def read_steps(path: Path, notes: Notes) -> pd.DataFrame:
 
 
 def read_step_trace(path: Path, notes: Notes) -> dict[str, pd.DataFrame]:
-    """Read the whole file; times become whole nanoseconds, and ``x(us)`` becomes ``x(ns)``.
+    """Read the whole file; times become integer nanoseconds, and ``x(us)`` becomes ``x(ns)``.
 
-    This function accounts for the rows in the ledger, :func:`read_steps` reads the same rows.
+    This function registers the rows in the ledger; :func:`read_steps` reads the same rows.
 
     Returns
     -------
@@ -201,7 +201,9 @@ def read_step_trace(path: Path, notes: Notes) -> dict[str, pd.DataFrame]:
             reductions.append({**identity, _REDUCE: start, _REDUCE_DURATION: duration})
         iterations.append(iteration)
     if len(reductions) == _MAX_REDUCTIONS or next(rows, None) is not None:
-        notes.error(path.name, "it holds more iterations or reductions than one run has; the rest is not read")
+        notes.error(
+            path.name, "it holds more iterations or reductions than one run has; the remaining rows are not read"
+        )
     _note_columns(names, first, path, notes)
     if unreadable:
         notes.warning(path.name, "a cell is blank or no number", unreadable)
@@ -217,14 +219,14 @@ def read_step_trace(path: Path, notes: Notes) -> dict[str, pd.DataFrame]:
 
 def _note_columns(names: list[str], first_reduction: int, path: Path, notes: Notes) -> None:
     if len(set(names[:first_reduction])) < first_reduction:
-        notes.warning(path.name, "a column is there twice: the cells behind it may be those of another")
+        notes.warning(path.name, "a column occurs twice: the cells after it may belong to another column")
     known = (*_NUMBERS, *_MOMENTS, *_DURATIONS, _REDUCE, _REDUCE_DURATION)
     for name in dict.fromkeys(name for name in names if name and name not in known):
         notes.warning(path.name, UNKNOWN.format(name))
 
 
 def _is_in_order(iteration: Mapping[str, int | float | None], starts: list[int | float | None]) -> bool:
-    """Return whether the moments of an iteration follow each other, and no reduction starts after its end."""
+    """Return whether the times of an iteration are in order, and no reduction starts after its end."""
     moments = [moment for name in _MOMENTS if (moment := iteration.get(name)) is not None]
     end = iteration.get(_MOMENTS[-1])
     return moments == sorted(moments) and (end is None or all(start is None or start <= end for start in starts))
@@ -256,7 +258,7 @@ def _frame(rows: list[dict[str, Any]], names: list[str]) -> pd.DataFrame:
 
 
 def _rows(path: Path, notes: Notes) -> Iterator[list[str]]:
-    """Yield the rows after the header, without zero bytes and with invalid UTF-8 replaced."""
+    """Yield the rows after the header; zero bytes are removed and invalid UTF-8 is replaced."""
     try:
         with (
             path.open(encoding="utf-8-sig", errors="replace", newline="")
@@ -270,7 +272,7 @@ def _rows(path: Path, notes: Notes) -> Iterator[list[str]]:
 
 
 def _text(path: Path, notes: Notes) -> str:
-    """Return the text of an archive or a file in UTF-16."""
+    """Return the text of a compressed or UTF-16 file."""
     content, problem = read_whole(path, _MAX_BYTES)
     if problem:
         notes.warning(path.name, problem)

@@ -45,7 +45,7 @@ _MEMORY: dict[str, Callable[..., pd.DataFrame]] = {
     "npu_mem": read_device_memory,
     "npu_module_mem": read_module_memory,
 }
-_WITH_SUMMARY = ("op_statistic", "task_time")  # written where op_summary is
+_WITH_SUMMARY = ("op_statistic", "task_time")  # written with op_summary
 _ALLOCATIONS = ("operator_memory", "ge_operator_memory")
 _IN_TABLES = {"op_summary", "task_time", "msprof_tx", "step_trace", *_MEMORY, *_ALLOCATIONS}
 _ANALYZED: dict[str, Callable[[Path, Notes], Frames]] = {
@@ -60,7 +60,7 @@ _Value = TypeVar("_Value")
 
 
 class Reading(TextReading):
-    """Read the files of an export; `utc_ns` is the offset from times since boot to UTC, if known."""
+    """Reader of the files of an export; `utc_ns` is the offset from times since boot to UTC, if known."""
 
     def __init__(self, layout: Layout, decoded: Decoded, utc_ns: int | None) -> None:
         super().__init__(decoded)
@@ -72,7 +72,7 @@ class Reading(TextReading):
         Raises
         ------
         SourceError
-            If nothing could be read: the error of the first file.
+            If no file could be read: the error of the first.
         """
         if self._layout.older:
             self.notes.info(
@@ -84,12 +84,12 @@ class Reading(TextReading):
         add_listed_operators(self.decoded)
         self.refuse_nothing(lambda: SourceError(_NOTHING.format(self._layout.root)))
         self.name_devices()
-        if not self._layout.is_old:  # sums of old results are of one iteration each
+        if not self._layout.is_old:  # sums of old results cover one iteration each
             check_sums(self.decoded)
             self._note_missing()
 
     def _note_missing(self) -> None:
-        """Warn of missing files that are written together with others."""
+        """Warn of missing files that are always written together with an existing file."""
         modules = {file.module for part in self._layout.parts for file in part.files}
         if not any(part.of("msprof", "json") for part in self._layout.parts):
             self.notes.warning(
@@ -122,7 +122,7 @@ class Reading(TextReading):
         return frames
 
     def _each(self, part: Part, module: str, read: Callable[[Path], _Value]) -> list[_Value]:
-        """Read the CSV files of a module."""
+        """Read the CSV files of a module one by one."""
         return [value for _, value in self._pairs(part, module, read)]
 
     def _pairs(self, part: Part, module: str, read: Callable[[Path], _Value]) -> list[tuple[File, _Value]]:
@@ -157,7 +157,7 @@ class Reading(TextReading):
 
     def _tasks(self, part: Part, frames: Frames) -> None:
         if len(frames.get("tasks", ())):
-            return  # task_time lists the same tasks with less about each
+            return  # task_time lists the same tasks with fewer facts
         if listed := self._each(part, "task_time", lambda path: read_task_time(path, self.notes, part.device or 0)):
             frames["tasks"] = tables.sort_by_time(stacked(listed))
 
@@ -185,7 +185,7 @@ class Reading(TextReading):
             frames["allocations"] = stacked(blocks)
 
     def _place_on_epoch(self, frames: Frames) -> None:
-        """Move times since boot to the UTC epoch."""
+        """Shift times since boot to the UTC epoch."""
         moved = False
         for frame in frames.values():
             for name in _MOMENTS:
@@ -201,7 +201,7 @@ class Reading(TextReading):
             )
 
     def _statistics(self) -> None:
-        """Keep every other CSV as a statistic, stacked over devices and iterations."""
+        """Keep every remaining CSV as a statistic, stacked over devices and iterations."""
         for module in sorted({file.module for part in self._layout.parts for file in part.files}):
             if module in _IN_TABLES:
                 continue
@@ -236,7 +236,7 @@ _NOTHING = "{0} holds no text result that can be read; export it again with `msp
 
 
 def _assign_steps(frames: Frames) -> None:
-    """Assign kernels and communication operators without a step the iteration of their device at their start."""
+    """Set the step of kernels and communication operators without a step to their device's iteration at their start."""
     steps = frames.get("steps")
     if steps is None or not len(steps):
         return
@@ -263,8 +263,8 @@ def read_timeline(
 ) -> dict[str, pd.DataFrame]:
     """Read the timelines of a part as one; empty without any.
 
-    `failed` and `notes` take the files that cannot be read, `statistics` the frames that belong to no table. The files
-    of an old result are of one device, which they do not name.
+    `failed` and `notes` receive the files that cannot be read, `statistics` the frames without a table. The files of an
+    old result belong to one device, which they do not name.
     """
     files = _chosen(part)
     if not files:
@@ -286,13 +286,13 @@ def read_timeline(
 
 
 def name_of(part: Part) -> str:
-    """Return the name of a part's timelines in notes and in the ledger; empty without any."""
+    """Return the name of a part's timelines in notes and in the ledger; empty without timelines."""
     files = _chosen(part)
     return "" if not files else files[0].path.name + (f" and {len(files) - 1} more" if len(files) > 1 else "")
 
 
 def _chosen(part: Part) -> list[File]:
-    """Return the files to read: a side file is left out if the main timeline of its iteration repeats it."""
+    """Return the files to read: a side file is skipped if the main timeline of its iteration repeats it."""
     main = part.of(_MAIN, "json")
     covered = {file.numbers for file in main}
     sides = [file for module in _SIDE_FILES for file in part.of(module, "json") if file.numbers not in covered]

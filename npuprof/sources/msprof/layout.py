@@ -29,7 +29,7 @@ _OLD_NAME = re.compile(
 
 @dataclass(frozen=True)
 class File:
-    """One exported file: its module, the numbers of device, model and iteration (old results), and its slice."""
+    """An exported file: its module, its device, model and iteration numbers (old results), and its slice number."""
 
     path: Path
     module: str
@@ -41,7 +41,7 @@ class File:
 
 @dataclass(frozen=True)
 class Part:
-    """The files of one export folder, or of one device of an old result; `device` is None if files name it."""
+    """The files of one export folder, or of one device of an old result; `device` is None if the files name it."""
 
     files: tuple[File, ...]
     device: int | None = None

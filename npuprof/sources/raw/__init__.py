@@ -68,13 +68,13 @@ _NO_START = int(np.iinfo(np.int64).min)
 
 
 def recognises(path: Path) -> bool:
-    """Return whether `path` is a raw directory: with ``host`` or ``device_N`` folders of control files or data.
+    """Return whether `path` is a raw directory: its ``host`` or ``device_N`` folders hold control files or data.
 
     A ``data`` folder of an old chip's slices, or the folder around it, is recognised too.
     """
     try:
         return path.is_dir() and (bool(_side_folders(path)) or old_folder(path) is not None)
-    except OSError:  # what cannot be listed cannot be read as this format either
+    except OSError:  # a directory that cannot be listed cannot be read as this format either
         return False
 
 
@@ -86,7 +86,7 @@ def read(path: Path, part: Selection | Part | None = None) -> Decoded:
     path
         A ``PROF_*`` directory, or the folder of an old chip's slices.
     part
-        The selection, so that other records need not be joined; None for all. Rows beyond it may remain.
+        The selection, which saves joining other records; None for all. Rows outside of it may remain.
 
     Returns
     -------
@@ -97,7 +97,7 @@ def read(path: Path, part: Selection | Part | None = None) -> Decoded:
     Raises
     ------
     SourceError
-        If it is no raw directory.
+        If the path is not a raw directory.
     """
     notes = Notes()
     try:
@@ -147,7 +147,7 @@ def _decode(decoded: Decoded, sides: list[Side], utc_ns: int, part: Selection | 
     captured, graphs = captures.read_operators(host), captures.read_streams(host)
     operators = with_captured(read_operators(host, api, contexts), captured)
     tracks = join_calls(host, api, launched)
-    del calls, launched, recorded  # their records take as much memory as half of the tables
+    del calls, launched, recorded  # these records take half as much memory as the tables
     hccl = read_hccl(host, api, tracks, contexts)
     joined = launches.join(tasks, launches.HostSide(tracks, operators, hccl, captured, graphs, host.names), matched)
     device_marks = marks.read_device_marks(devices, tracks_of)
@@ -220,10 +220,11 @@ def _open_devices(sides: list[Side], host: Host, utc_ns: int, info: Info, notes:
     expanded = any(
         bool((host.streams.read(f"{age}.compact.{kind}", layouts.EXPANSION)["status"] == 1).any())
         for age in ("unaging", "aging")
-        for kind in ("expand_stream_spec", "stream_expand_spec_info")  # the collector's name, and the format's
+        # the collector's spelling, and that of the format
+        for kind in ("expand_stream_spec", "stream_expand_spec_info")
     )
     devices = []
-    streams_of: dict[Path, Streams] = {}  # the devices of an old recording share a folder
+    streams_of: dict[Path, Streams] = {}  # in an old recording, all devices share a folder
     for side in sides:
         if side.device_id is None:
             continue
@@ -257,7 +258,7 @@ def _start(info: Info) -> int:
 
 
 def _is_undated(side: Side) -> bool:
-    """Return whether a side is of an old recording without clock anchors."""
+    """Return whether a side belongs to an old recording without clock anchors."""
     return side.is_old and not (side.host_anchor and side.device_anchor)
 
 

@@ -25,7 +25,7 @@ def recognises(path: Path) -> bool:
 
 
 def lacks_its_own_file(path: Path) -> bool:
-    """Return whether a directory holds what npuprof wrote beside ``recording.json``, but not that file."""
+    """Return whether a directory holds files of a recording, but no ``recording.json``."""
     beside = (STACKS_FILE_NAME, STACKS_JOURNAL_FILE_NAME, JOURNAL_FILE_NAME)
     return not (path / FILE_NAME).is_file() and any((path / name).is_file() for name in beside)
 
@@ -42,7 +42,7 @@ def read(path: Path) -> Decoded:
 
 
 def read_part(path: Path, selection: Selection) -> Decoded:
-    """Read what is selected of a recording, and somewhat more; as :func:`read`.
+    """Read the selected part of a recording, and possibly more; see :func:`read`.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def _native(
 
 
 def _part(recording: Recording, selection: Selection | None) -> Selection | Part | None:
-    """Return the selected intervals from the session's own records; from the raw data where those lack them."""
+    """Return the selected intervals by the session's steps, or by the raw data if the session has none."""
     if selection is None or not (recording.started_ns if selection.steps is None else recording.steps):
         return selection
     windows = selection.windows(_steps(recording), recording.started_ns)
@@ -122,12 +122,12 @@ def _steps(recording: Recording) -> pd.DataFrame:
 
 
 def _describe(decoded: Decoded, recording: Recording, path: Path) -> None:
-    """Replace by the recording's facts those of the raw files: it knows the session."""
+    """Replace facts of the raw files by those of the recording, which knows the session."""
     info = decoded.info
     info.name = recording.name or path.name
     info.collector = recording.collector
     info.source = f"recording, {info.source}" if info.source else "recording"
-    # Either may know: nothing simulated may ever pass for real.
+    # Either source may say so: simulated data must never pass for real.
     info.simulated = info.simulated or recording.simulated
     info.emulated_ns, info.overhead = recording.emulated_ns, recording.overhead
     info.started_ns = recording.started_ns or info.started_ns

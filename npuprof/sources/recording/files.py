@@ -1,4 +1,4 @@
-"""Files of a recording: which are missing or changed, session steps, and domains of markers."""
+"""Files of a recording: missing and changed files, steps of the session, and domains of markers."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _LOST = "rows may be missing or wrong; copy the recording again"
 
 
 def note_changes(directory: Path, sizes: Mapping[str, int], notes: Notes) -> None:
-    """Warn of each kind of change: files that are missing, shorter, longer, or links now.
+    """Warn of each kind of change: files that are missing, shorter or longer, or have become links.
 
     Parameters
     ----------
     directory
         The recording.
     sizes
-        The bytes of its files when it was made, by their paths in it.
+        The sizes of its files when it was written, by relative path.
     notes
         Receives the warnings, with the number of files.
     """
@@ -40,7 +40,7 @@ def note_changes(directory: Path, sizes: Mapping[str, int], notes: Notes) -> Non
             notes.warning(_SOURCE, "a path in the list of its files is none of the recording's; left out")
             continue
         try:
-            status = os.lstat(f"{directory}/{name}")  # quicker than by a Path, of which there may be thousands
+            status = os.lstat(f"{directory}/{name}")  # faster than pathlib, for thousands of paths
         except OSError:
             missing[name] = size
             continue
@@ -59,7 +59,7 @@ def note_changes(directory: Path, sizes: Mapping[str, int], notes: Notes) -> Non
 
 
 def _leads_away(directory: Path) -> Callable[[str], bool]:
-    """Return a predicate: whether a directory of the recording is a link, or in one."""
+    """Return a predicate: whether a path of the recording leads through a link."""
 
     @cache
     def leads_away(inner: str) -> bool:
@@ -82,23 +82,23 @@ def _named(names: Iterable[str]) -> str:
 
 
 _ON_HOST, _ON_DEVICE = "operators", ("kernels", "communication")
-# Their first step begins with the window, whether or not one ever ends.
+# Their first step begins with the window, even if no step ever ends.
 _MARK_THE_WINDOW = ("torch_npu", "kineto", "mindspore")
 
 
 def take_steps(frames: dict[str, pd.DataFrame], steps: pd.DataFrame, collector: str, notes: Notes) -> None:
-    """Put the steps that a session ended into the tables of its recording.
+    """Put the steps that the session ended into the tables of its recording.
 
     Parameters
     ----------
     frames
-        The recording's tables; `steps`, and the column ``step`` of operators, kernels and communication, change.
+        The recording's tables; `steps` and the column ``step`` of operators, kernels and communication are replaced.
     steps
         The table ``steps`` of the session; empty where ``step()`` was never called.
     collector
         The front end. Where no step was ended, that of torch_npu, torch or MindSpore is the whole window, and no step.
     notes
-        Its ledger has the session's steps, and no longer those that they replace.
+        Its ledger gets the session's steps in place of the steps that they replace.
     """
     if len(steps):
         notes.ledger.replace("steps")
@@ -118,7 +118,7 @@ def take_steps(frames: dict[str, pd.DataFrame], steps: pd.DataFrame, collector: 
 
 
 def assign(marks: pd.DataFrame, domains: Sequence[tuple[str, str, int]], notes: Notes) -> pd.DataFrame:
-    """Set the domains of markers to those that their calls named.
+    """Set the domain of markers from the calls that made them.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The journal of a run whose process was killed: the steps, markers and facts that were recorded until then."""
+"""The journal of a run whose process was killed: steps, markers and facts recorded until then."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _Int64: TypeAlias = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)
 
 
 class Start(msgspec.Struct, tag="start", array_like=True):
-    """When the profiled code began."""
+    """The time at which the profiled code began."""
 
     start_ns: _Int64
 
@@ -53,7 +53,7 @@ class Fact(msgspec.Struct, tag="fact", array_like=True):
 
 @dataclass
 class Recovered:
-    """The contents of a journal, in order; `damaged` counts unreadable lines, also the last one before a kill."""
+    """The contents of a journal, in order; `damaged` counts unreadable lines, including one cut off by the kill."""
 
     started_ns: int = 0
     steps: list[Step] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Recovered:
 
 
 def read(path: Path) -> Recovered:
-    """Read a journal; what is beyond 128 MiB, which is more than npuprof writes, is left out.
+    """Read a journal up to 128 MiB, which is more than npuprof writes.
 
     Raises
     ------
@@ -92,9 +92,9 @@ def read(path: Path) -> Recovered:
 
 
 def complete(decoded: Decoded, marks: list[Mark]) -> None:
-    """Add the markers that the front end had not written yet, and the domains of those that it had.
+    """Add the markers that the front end had not written yet, and the domains of the markers that it had written.
 
-    The front end writes markers as they end, so of each message it has the first ones.
+    The front end writes markers as they end, so for each message the first ones are in its files.
     """
     table = decoded.tables.get("marks", tables.empty("marks"))
     seen = table["message"].astype(object).map(lambda message: stored_message(str(message))).tolist()

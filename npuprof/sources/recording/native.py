@@ -1,4 +1,4 @@
-"""The output of the native front end in a recording: its raw directory, or a framework's directory around one."""
+"""The output of the native front end in a recording: its raw directory, or a framework's directory around it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from npuprof.sources.torch_npu.raw_files import read_layout
 
 _OF_FRAMEWORKS = ("*_ascend_pt", "*_ascend_ms")
 _RAW = "PROF_*"
-_OF_OLDER_MINDSPORE = "profiler"  # where its releases before the *_ascend_ms directories wrote
+_OF_OLDER_MINDSPORE = "profiler"  # where MindSpore releases before the *_ascend_ms directories wrote
 _NO_DEVICE = (
     "CANN left no PROF_* directory, so nothing of the device was recorded: the framework does not say why, CANN's log "
     "does (~/ascend/log, or ASCEND_PROCESS_LOG_PATH)"
@@ -24,7 +24,7 @@ _NO_DEVICE = (
 
 
 def read_native(path: Path, recording: Recording, part: Selection | Part | None) -> Decoded:
-    """Read what the front end wrote into a recording.
+    """Read the front end's output in a recording.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def read_native(path: Path, recording: Recording, part: Selection | Part | None)
     Raises
     ------
     SourceError
-        If there is nothing, nor sampled stacks, or if it cannot be read.
+        If there is neither output nor sampled stacks, or the output cannot be read.
     """
     trace = path / TRACE_FILE_NAME
     if trace.is_file():
@@ -50,7 +50,7 @@ def read_native(path: Path, recording: Recording, part: Selection | Part | None)
         decoded = read_layout(results[-1], part, recording.raw_clock_epoch_ns)
         if _wants_device(recording) and not results[-1].raw:
             _note_missing_device(decoded, recording)
-        if results[-1].root == path:  # it was no torch_npu that wrote them
+        if results[-1].root == path:  # these files were not written by torch_npu
             decoded.info.source = "raw files of simulated torch"
         return _noting([result.root for result in results[:-1]], decoded)
     runs = _directories(path, _RAW) or _directories(path / _OF_OLDER_MINDSPORE, _RAW)
@@ -83,7 +83,7 @@ def _results(path: Path) -> Iterator[Layout]:
             layout = find(directory)
             if layout is not None and layout.is_raw:
                 yield layout
-    # What a simulated framework does is recorded beside the simulated device.
+    # Output of a simulated framework is recorded next to that of the simulated device.
     if (path / FRAMEWORK).is_dir() and (layout := find(path)) is not None and layout.is_raw:
         yield layout
 

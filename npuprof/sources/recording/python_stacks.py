@@ -1,7 +1,7 @@
-"""The file of sampled Python stacks, read into the ``python`` table.
+"""Read the file of sampled Python stacks as the table ``python``.
 
-Consecutive samples with the same outer frames are a single call of these functions. Frames that run a cell, and those
-of the profiler, are left out; so is a thread without other frames.
+Consecutive samples with the same outer frames are a single call of these functions. Frames that run a notebook cell,
+and the profiler's frames, are left out; so are threads without other frames.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _COLUMNS = {
     **dict.fromkeys(("frame_file", "frame_function", "frame_module"), "string"),
 }
 
-# Packages whose frames above the user's code only run it.
+# Packages whose frames above the user's code only execute it.
 _MACHINERY = frozenset(
     {
         "IPython",
@@ -55,7 +55,7 @@ _MACHINERY = frozenset(
         "selectors",
         "queue",
         "runpy",
-        "contextlib",  # as these two are called by the ones above
+        "contextlib",  # called by the two above
         "decorator",
     }
 )
@@ -64,16 +64,16 @@ _LAUNCHER = "ipykernel_launcher.py"  # runs as __main__, as cells do
 
 @dataclass(frozen=True)
 class Samples:
-    """Changes of threads' stacks, and the tree that the stacks are nodes of.
+    """Changes of the threads' stacks, and the tree of these stacks.
 
     Attributes
     ----------
     time_ns, thread_id, node
-        Shape (changes,): from this moment on, the thread is in this node; -1 for none.
+        Shape (changes,): from this time on, the stack of the thread is this node; -1 for none.
     stopped_ns
-        The end of the last stacks.
+        The end time of the last stacks.
     node_parent, node_frame
-        Shape (nodes,): the caller's node, which comes earlier (-1 for none), and the function.
+        Shape (nodes,): the caller's node, which has a lower number (-1 for none), and the function.
     """
 
     time_ns: Int64
@@ -86,7 +86,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class Calls:
-    """Calls as arrays of one length, callers before what they called; ``parent`` is a row, -1 for none."""
+    """Calls as parallel arrays, callers before callees; ``parent`` is a row, -1 for none."""
 
     start_ns: Int64
     duration_ns: Int64
@@ -104,7 +104,7 @@ def read(path: Path, notes: Notes) -> pd.DataFrame:
     path
         The Parquet file.
     notes
-        Takes what was left out.
+        Receives what was left out.
 
     Returns
     -------
@@ -114,18 +114,18 @@ def read(path: Path, notes: Notes) -> pd.DataFrame:
     Raises
     ------
     SourceError
-        If the file cannot be read or is not one of these.
+        If the file cannot be read or is not such a file.
     """
     return _calls(_columns(path), path, notes)
 
 
 def read_journal(path: Path, notes: Notes) -> pd.DataFrame:
-    """Read what the sampler had written before its process was killed; as :func:`read`.
+    """Read the samples written before the process was killed; see :func:`read`.
 
     Raises
     ------
     SourceError
-        If nothing of it can be read.
+        If no line can be read.
     """
     return _calls(_journal_columns(path, notes), path, notes)
 
@@ -139,20 +139,20 @@ def _calls(columns: dict[str, Any], path: Path, notes: Notes) -> pd.DataFrame:
     shown = int((visible.node >= 0).sum())
     notes.ledger.read(SOURCE, len(visible.node))
     notes.ledger.keep(SOURCE, "python", shown, len(calls.node))
-    notes.ledger.use(SOURCE, len(visible.node) - shown)  # they end the stacks before them
+    notes.ledger.use(SOURCE, len(visible.node) - shown)  # they end the stacks of earlier lines
     if not len(calls.node):
         notes.info(SOURCE, "no Python code of the user's was seen: the run was shorter than the sampling interval")
     return _table(calls, visible.node_frame, [_name(file, line, function) for file, line, function, _ in frames])
 
 
 def _columns(path: Path) -> dict[str, Any]:
-    """Read the lists of the file's one row: arrays of integers, and lists of strings."""
+    """Read the lists in the file's single row: arrays of integers, and lists of strings."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     expected = {name: pa.list_(pa.type_for_alias(kind)) for name, kind in _COLUMNS.items()}
     try:
-        with path.open("rb") as opened, pq.ParquetFile(opened) as file:  # Arrow takes names in UTF-8 alone
+        with path.open("rb") as opened, pq.ParquetFile(opened) as file:  # Arrow accepts only UTF-8 paths
             schema, metadata = file.schema_arrow, file.metadata
             for name, kind in expected.items():
                 if name not in schema.names or schema.field(name).type != kind:
@@ -163,7 +163,7 @@ def _columns(path: Path) -> dict[str, Any]:
                     path, f"has {metadata.num_rows} rows and {size_bytes} bytes, not one row of at most {_MAX_BYTES}"
                 )
             table = file.read(columns=list(expected)).combine_chunks()
-    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:  # the last of a column's name
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:  # the last part of a column's name
         raise _damaged(path, f"cannot be read ({error})") from error
     lists = {name: table.column(name).combine_chunks().flatten() for name in expected}
     if broken := [name for name, values in lists.items() if values.null_count]:
@@ -178,7 +178,7 @@ def _columns(path: Path) -> dict[str, Any]:
 
 
 def _journal_columns(path: Path, notes: Notes) -> dict[str, Any]:
-    """Join the lists of the lines, each of which goes on where the one before it ended."""
+    """Concatenate the lists of all lines; each line continues the lists of the previous one."""
     kinds = {name: list[str] if kind == "string" else list[int] for name, kind in _COLUMNS.items()}
     decode = msgspec.json.Decoder(msgspec.defstruct("Line", [*kinds.items()])).decode
     try:
@@ -209,7 +209,7 @@ def _journal_columns(path: Path, notes: Notes) -> dict[str, Any]:
 
 
 def _samples(columns: dict[str, Any], path: Path) -> Samples:
-    """Check that the columns fit together, and give those of the samples and the tree."""
+    """Check that the columns are consistent, and return the samples and the tree."""
     count = {name: len(values) for name, values in columns.items()}
     for group in (("time_ns", "thread_id", "node"), ("node_parent", "node_frame")):
         if len({count[name] for name in group}) != 1:
@@ -224,7 +224,7 @@ def _samples(columns: dict[str, Any], path: Path) -> Samples:
     ):
         values = columns[name]
         if ((values < lowest) | (values >= limit)).any():
-            raise _damaged(path, f"points at what is not there in {name}")
+            raise _damaged(path, f"refers to a missing entry in {name}")
     if (node_depths(columns["node_parent"]) >= _MAX_DEPTH).any():
         raise _damaged(path, f"has stacks of more than {_MAX_DEPTH} frames")
     return Samples(
@@ -242,10 +242,10 @@ def _damaged(path: Path, reason: str) -> SourceError:
 
 
 def merge(samples: Samples) -> Calls:
-    """Turn stacks in a row that share their outer frames into one call of each of those frames.
+    """Merge consecutive stacks with the same outer frames into one call per frame.
 
-    Works a level of depth at a time, from the deepest: the row of arrays at a level are the intervals of
-    samples that reach it, each with its node there.
+    Works level by level, from the deepest: the rows of the arrays at a level are the intervals of samples that reach
+    it, each with its node there.
     """
     order = np.lexsort((samples.time_ns, samples.thread_id))
     start, thread, node = samples.time_ns[order], samples.thread_id[order], samples.node[order]
@@ -263,7 +263,7 @@ def merge(samples: Samples) -> Calls:
 def _levels(start: Int64, end: Int64, thread: Int64, node: Int64, follows: Bools, parents: Int64) -> Calls:
     reach = node_depths(parents)[node] if len(node) else np.zeros(0, np.int64)
     current = node.copy()
-    row_of = np.full(len(node), -1, np.int64)  # the row that an interval got at the level below
+    row_of = np.full(len(node), -1, np.int64)  # the row of an interval at the level below
     rows: list[tuple[Int64, ...]] = []
     parent_parts: list[Int64] = []
     count = 0
@@ -298,11 +298,11 @@ def _levels(start: Int64, end: Int64, thread: Int64, node: Int64, follows: Bools
 
 
 def _in_order(calls: Calls) -> Calls:
-    """Order by time, a caller before what it called, and renumber the parents."""
+    """Sort by time, callers before callees, and renumber the parents."""
     order = np.lexsort((calls.depth, calls.thread_id, calls.start_ns))
     place = np.empty(len(order) + 1, np.int64)
     place[order] = np.arange(len(order))
-    place[-1] = -1  # no parent stays no parent
+    place[-1] = -1  # -1 stays -1
     return Calls(
         calls.start_ns[order],
         calls.duration_ns[order],
@@ -327,32 +327,32 @@ def node_depths(parents: Int64) -> Int64:
 
 _USER, _RUNNER, _NPUPROF, _AFTERWARDS = 0, 1, 2, 3
 
-# What IPython does with an error of a cell before its event for the end of the cell.
+# IPython's handling of an error in a cell, before its event for the end of the cell.
 _ON_ERROR = frozenset({"showtraceback", "_format_exception_for_storage"})
-_START_AND_STOP = "npuprof.session.active"  # calls no code of the user's
+_START_AND_STOP = "npuprof.session.active"  # calls no user code
 
 
 def _role(file: str, function: str, module: str) -> int:
     package = module.partition(".")[0]
     if module == _START_AND_STOP or (module == "IPython.core.interactiveshell" and function in _ON_ERROR):
         return _AFTERWARDS
-    # The simulated NPU stands for hardware, and NumPy's mixin only passes operators on to its arrays.
+    # The simulated NPU stands for hardware, and NumPy's mixin only forwards operators to its arrays.
     if package == "npuprof" or module == "numpy.lib.mixins":
         return _NPUPROF
-    # Showing the cell's value is called from the cell, but is the kernel's doing.
+    # Displaying the value of a cell is called from the cell, but by the kernel.
     if package in _MACHINERY and module.endswith(".displayhook"):
         return _NPUPROF
     return _RUNNER if package in _MACHINERY or re.split(r"[\\/]", file)[-1] == _LAUNCHER else _USER
 
 
 def _without_machinery(samples: Samples, roles: npt.NDArray[np.int8]) -> Samples:
-    """Leave out the machinery above the first frame of the user's, and the profiler's frames wherever they are.
+    """Remove the machinery above the user's first frame, and the profiler's frames everywhere.
 
-    What the profiler itself calls goes with it, up to where it calls the user's code again; all that is called
-    from where the profiled code has not begun or has ended goes, for the time is not that code's.
+    Functions called by the profiler are removed too, up to where it calls user code again. Calls made before the
+    profiled code began or after it ended are removed with their callees, since their time is not spent in that code.
     """
-    new_of = np.full(len(samples.node_parent) + 1, -1, np.int64)  # the last item serves the parent -1
-    in_user = np.zeros(len(new_of), bool)  # a frame of the user's at or above the node
+    new_of = np.full(len(samples.node_parent) + 1, -1, np.int64)  # the last entry is for parent -1
+    in_user = np.zeros(len(new_of), bool)  # a user frame at or above the node
     in_own = np.zeros(len(new_of), bool)  # called by the profiler
     outside = np.zeros(len(new_of), bool)  # before or after the profiled code
     nodes: dict[tuple[int, int], int] = {}

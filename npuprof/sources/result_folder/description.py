@@ -19,17 +19,17 @@ from npuprof.sources.result_folder.layout import Layout
 
 _MAX_BYTES = 64 << 20
 _LEVELS: dict[str, str | int] = {"Level_none": "none", "LevelNone": "none", "Level0": 0, "Level1": 1, "Level2": 2}
-_MINDSPORE_KEYS = ("profiler_parameters", "ms_profiler_info", "ms_version")  # it writes the same tree of files
+_MINDSPORE_KEYS = ("profiler_parameters", "ms_profiler_info", "ms_version")  # writes the same tree of files
 _RANK_IN_NAME = re.compile(r"profiler_info_(\d+)\.json")
 
 
 class _Fields:
-    """The fields of a JSON object, each of which may hold anything; one of another type is reported and left out.
+    """The fields of a JSON object; a field of the wrong type is noted and left out.
 
     Parameters
     ----------
     plain
-        The object; a field that was taken is no longer in it.
+        The object; fields that were taken are removed from it.
     source, notes
         Its origin, and the receiver of reports.
     """
@@ -39,7 +39,7 @@ class _Fields:
         self._source, self._notes = source, notes
 
     def take(self, key: str, kind: Any, default: Any = None) -> Any:
-        """Return a field's value, or the default where there is none, or one of another type."""
+        """Return a field's value, or the default if it is missing or of another type."""
         value = self.plain.pop(key, None)
         if value is None:
             return default
@@ -50,18 +50,18 @@ class _Fields:
             return default
 
     def renamed(self) -> dict[str, Any]:
-        """Return what is left, the vendor's switches by our names."""
+        """Return the remaining fields; the vendor's options are renamed to npuprof's names."""
         names = {key: key.lstrip("_") for key in self.plain}
         ours = {key: FRAMEWORK_NAMES.get(name, name) for key, name in names.items()}
         return {ours[key]: self.plain[key] if ours[key] == names[key] else self.take(key, bool) for key in names}
 
     def part(self, key: str) -> _Fields:
-        """Return the fields of an object within this one."""
+        """Return the fields of a nested object."""
         return _Fields(self.take(key, dict[str, Any], {}), self._source, self._notes)
 
 
 def describe(layout: Layout, notes: Notes) -> Info:
-    """Gather the facts of the two files; a missing or damaged one is noted and leaves its part empty."""
+    """Gather the facts of both files; a missing or damaged file is noted, and its facts stay empty."""
     info = Info(name=layout.root.name, collector="torch_npu", source="torch_npu text result", recording=layout.root)
     profiler_info, metadata = (
         _Fields(load(path, notes), path.name if path else "", notes) for path in (layout.profiler_info, layout.metadata)
@@ -82,12 +82,12 @@ def describe(layout: Layout, notes: Notes) -> Info:
     variables = metadata.take("ENV_VARIABLES", dict[str, Any], {})
     info.environment = {key: str(value) for key, value in variables.items() if value not in ("", None)}
     info.metadata = metadata.plain
-    info.simulated = metadata.take("npuprof_simulated", bool, default=False)  # of npuprof.simulator.jobs
+    info.simulated = metadata.take("npuprof_simulated", bool, default=False)  # written by npuprof.simulator.jobs
     return info
 
 
 def _options(config: _Fields) -> dict[str, Any]:
-    """Return the vendor's configuration in our words where we have one; the rest under its own name."""
+    """Return the vendor's configuration under npuprof's option names; unknown options keep their names."""
     if not config.plain:
         return {}
     common, special = config.part("common_config"), config.part("experimental_config")
@@ -103,7 +103,7 @@ def _options(config: _Fields) -> dict[str, Any]:
 
 
 def _mindspore_options(parameters: _Fields) -> dict[str, Any]:
-    """Return MindSpore's parameters in our words where we have one; the rest under its own name."""
+    """Return MindSpore's parameters under npuprof's option names; unknown parameters keep their names."""
     level, metrics = parameters.take("profiler_level", str), parameters.take("aic_metrics", str, "None")
     options: dict[str, Any] = {
         "activities": [name.lower() for name in parameters.take("activities", list[str], [])],
@@ -116,7 +116,7 @@ def _mindspore_options(parameters: _Fields) -> dict[str, Any]:
 
 
 def _interval(start: _Fields, end: _Fields) -> tuple[int | None, int | None]:
-    """Return when collection began and ended: the end is epoch time, the begin so much monotonic time before it."""
+    """Return start and end of the collection: the end is epoch time, the start is derived from monotonic durations."""
     stopped = end.take("collectionTimeEnd", int)
     begun, ended = start.take("start_monotonic", int), end.take("MonotonicTimeEnd", int)
     if stopped is None or begun is None or ended is None or ended < begun:
@@ -125,7 +125,7 @@ def _interval(start: _Fields, end: _Fields) -> tuple[int | None, int | None]:
 
 
 def _rank(path: Path | None, profiler_info: _Fields, metadata: _Fields) -> int | None:
-    """Return the global rank: in the file's name, in it as a number or as text, or in the metadata; -1 is none."""
+    """Return the global rank: from the file's name, its content (number or text), or the metadata; -1 is no rank."""
     named = _RANK_IN_NAME.fullmatch(path.name) if path else None
     arguments = metadata.plain.get("distributed_args")
     of_job = arguments.get("rank") if isinstance(arguments, dict) else None
@@ -136,7 +136,7 @@ def _rank(path: Path | None, profiler_info: _Fields, metadata: _Fields) -> int |
 
 
 def load(path: Path | None, notes: Notes) -> dict[str, Any]:
-    """Read a JSON object; empty where there is no such file, and, with a note, where it is damaged."""
+    """Read a JSON object; empty if the file is missing or, with a note, if it is damaged."""
     if path is None:
         return {}
     try:

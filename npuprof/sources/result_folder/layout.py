@@ -1,4 +1,4 @@
-"""Find the files of a torch_npu result, whichever of its paths is given.
+"""Find the files of a torch_npu result from any of its paths.
 
 Source: sources/RESULTS.md section 1.1.
 """
@@ -18,7 +18,7 @@ _COMMUNICATION = ("communication.json", "communication_matrix.json")
 _RESULTS = ("kernel_details.csv", "step_trace_time.csv", "memory_record.csv", *_COMMUNICATION)
 _ONLY_HERE = (*_RESULTS, "operator_memory.csv", "operator_details.csv", "op_statistic.csv")
 _TRACE_NAMES = ("trace_view.json", "trace_view.json.gz")
-_MAX_LISTED = 10_000  # a directory of thousands of ranks is no single result
+_MAX_LISTED = 10_000  # a directory of thousands of ranks is not a single result
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,12 @@ class Layout:
 
     @property
     def is_parsed(self) -> bool:
-        """Whether there is a result that the vendor's tool made, or at least a place for it."""
+        """Whether there is a result of the vendor's tool, or at least its directory."""
         if self.output is None:
             return self.trace is not None
         if self.profiler_info is not None or any(self.file(name) is not None for name in _RESULTS):
             return True
-        # MindSpore without a device writes a timeline whose times went through a float; its raw files have more.
+        # MindSpore without a device writes a timeline whose times went through a float; its raw files hold more data.
         return self.trace is not None and reader_of(self.framework) is not mindspore
 
     @property
@@ -67,17 +67,17 @@ class Layout:
         return reader_of(self.framework) is not None or (self.profiler_info is not None and bool(self.raw))
 
     def file(self, name: str) -> Path | None:
-        """Return a result file's path if it exists, as it is or compressed by its user."""
+        """Return the path of a result file if it exists, plain or compressed."""
         if self.output is None:
             return None
         return next((path for end in ("", ".gz") if (path := self.output / f"{name}{end}").is_file()), None)
 
 
 def find(path: Path) -> Layout | None:
-    """Recognise a ``*_ascend_pt`` directory, its output or FRAMEWORK directory, or a timeline by itself.
+    """Recognise a ``*_ascend_pt`` directory, its output or FRAMEWORK directory, or a single timeline.
 
-    A directory that was not analysed has FRAMEWORK files, or ``profiler_info*.json`` beside ``PROF_*``.
-    The name of the directory says nothing: users rename it. A path that may not be read holds nothing.
+    A directory that was not analysed has FRAMEWORK files, or ``profiler_info*.json`` next to ``PROF_*``. The name of
+    the directory is ignored: users rename it. A path without read permission is not recognised.
     """
     try:
         return _find(path)
@@ -86,7 +86,7 @@ def find(path: Path) -> Layout | None:
 
 
 def of_directory(path: Path) -> Layout | None:
-    """Return where the parts of a directory lie, whether or not they are a result; None for no directory."""
+    """Return the layout of a directory, whether or not it is a result; None if it is not a directory."""
     root = path.parent if path.name in (OUTPUT, FRAMEWORK) else path
     if not root.is_dir():
         return None
@@ -112,7 +112,7 @@ def _find(path: Path) -> Layout | None:
 
 
 def find_files(folder: Path) -> Layout | None:
-    """Recognise a folder with files of a result right in it, such as one that a user copied out of its result."""
+    """Recognise a folder that directly holds files of a result, such as files copied out of a result."""
     try:
         if not folder.is_dir():
             return None

@@ -1,1 +1,1 @@
-"""Text results: the vendors' CSV and JSON files, each read into the table or the frames that it holds."""
+"""Text results: the vendors' CSV and JSON files, each read into its table or frames."""

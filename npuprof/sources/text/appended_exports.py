@@ -1,4 +1,4 @@
-"""Read a CSV that holds several exports one after another: each repeated header begins another table."""
+"""Read a CSV with several concatenated exports: each repeated header begins another table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from npuprof.notes import Notes
 
 
 def each_once(cells: Any, names: list[str], notes: Notes, source: str) -> Any:
-    """Return the rows (text, after the first header) without repeated headers and without rows of an earlier table."""
+    """Return the rows (text, after the first header) without repeated headers and without rows of earlier tables."""
     is_header = _header_rows(cells, names)
     if is_header is None:
         return cells
@@ -34,12 +34,12 @@ def each_once(cells: Any, names: list[str], notes: Notes, source: str) -> Any:
 
 
 def _header_rows(cells: Any, names: list[str]) -> Any:
-    """Return which rows repeat the header; None if no row does."""
+    """Return a mask of the rows that repeat the header; None if there are none."""
     headers = None
     for place, name in enumerate(names):
-        marked = name if place else f"\ufeff{name}"  # a byte order mark begins the export as it began the file
+        marked = name if place else f"\ufeff{name}"  # each export begins with a byte order mark if the file does
         equal = pc.is_in(cells.column(place), value_set=pa.array([name, marked]))
         headers = equal if headers is None else pc.and_(headers, equal)
-        if not pc.any(headers).as_py():  # nearly always after the first column
+        if not pc.any(headers).as_py():  # nearly always enough to compare the first column
             return None
     return None if headers is None else np.asarray(headers.to_numpy(), np.bool_)

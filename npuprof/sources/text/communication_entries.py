@@ -1,7 +1,7 @@
 """The entries of the vendor's JSON files of communication, checked by their types.
 
-A number of another type or beyond any run, a text that is none, and a part of unknown kind are left out, with a note.
-Keys of later versions are kept as they came.
+Numbers of the wrong type or out of range, invalid texts and parts of unknown kind are left out, with a note. Keys of
+later versions are kept unconverted.
 
 Source: sources/RESULTS.md sections 4 and 6.
 """
@@ -90,16 +90,16 @@ _TYPES: Mapping[Any, Mapping[str, Any]] = {
 
 
 def fields_of(plain: Any, kind: Kind, source: str, notes: Notes) -> Row:
-    """Return the values of an entry by their types.
+    """Return the values of an entry, checked by type.
 
     Parameters
     ----------
     plain
-        The entry, as the JSON has it; anything but an object has no values.
+        The decoded JSON entry; anything but an object has no values.
     kind
-        What it holds.
+        The expected fields.
     source, notes
-        The source of notes on what is left out.
+        The source and the receiver of notes on values that are left out.
     """
     if not isinstance(plain, dict):
         return {}
@@ -112,7 +112,7 @@ def fields_of(plain: Any, kind: Kind, source: str, notes: Notes) -> Row:
         values, problems = read_fields(kind, plain)
     else:
         if len(values) == len(plain) and START not in values:
-            return values  # nearly every entry of a large file
+            return values  # true for nearly every entry of a large file
     start = values.get(START)
     if start is not None and not (start.is_finite() and abs(start) < _MOST):
         problems.append(f"{START} is damaged (it is no time)")

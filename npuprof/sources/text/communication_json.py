@@ -31,7 +31,7 @@ from npuprof.sources.text.communication_entries import (
 from npuprof.texts import repaired_json
 
 TOTAL = "Total Op Info"
-_EARLIEST_MOMENT_US = 1e14  # in 1973; no duration is as long
+_EARLIEST_MOMENT_US = 1e14  # in 1973; durations are shorter
 MAX_BYTES = 512 << 20
 _WHERE = ("step", "kind", "name", "group")
 TIMES = tuple(Times.__annotations__)
@@ -45,9 +45,9 @@ def read_communication(path: Path, notes: Notes) -> dict[str, pd.DataFrame]:
 
     Returns
     -------
-    ``communication``: step, kind (p2p or collective), name, group, the times as they came and `start_ns`, exact;
+    ``communication``: step, kind (p2p or collective), name, group, the times as in the file and an exact `start_ns`;
     ``communication_bandwidth``: step, kind, name, group, link type and its numbers. SDMA sums the link types within the
-    node. The file's totals are left out, so that nothing counts twice.
+    node. The file's totals are left out, so that nothing is counted twice.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def read_communication(path: Path, notes: Notes) -> dict[str, pd.DataFrame]:
 def read_communication_matrix(path: Path, notes: Notes) -> pd.DataFrame:
     """Read transfers between pairs of ranks; the ledger counts pairs.
 
-    Columns are step, kind, name, group, src_rank, dst_rank and the numbers as they came.
+    Columns are step, kind, name, group, src_rank, dst_rank and the numbers as in the file.
 
     Raises
     ------
@@ -107,7 +107,7 @@ def _account(path: Path, notes: Notes, kept: int, used: int = 0) -> None:
 
 
 def note_lacking(rows: list[dict[str, Any]], keys: Sequence[str], path: Path, notes: Notes) -> None:
-    """Warn of entries without a key that the vendor writes for each of them."""
+    """Warn of entries that lack a key which the vendor always writes."""
     lacking = {key for row in rows for key in keys if row.get(key) is None}
     if lacking:
         count = sum(not lacking.isdisjoint(key for key in keys if row.get(key) is None) for row in rows)
@@ -115,13 +115,13 @@ def note_lacking(rows: list[dict[str, Any]], keys: Sequence[str], path: Path, no
 
 
 def with_starts(frame: pd.DataFrame, rows: list[dict[str, Any]]) -> pd.DataFrame:
-    """Add the column `start_ns`, with every digit of the start in the file."""
+    """Add the column `start_ns`, exact to the last digit in the file."""
     if START not in frame:
         return frame
     recorded = [row.get(START) for row in rows]
     starts = pd.Series(
         [scaled_one(str(start), US_TO_NS) or None for start in recorded], frame.index, "Int64"
-    )  # 0 is none
+    )  # 0 means no start
     frame[START] = [float(start) if isinstance(start, Decimal) else start for start in recorded]
     frame.insert(list(frame.columns).index(START) + 1, "start_ns", starts)
     return frame
@@ -133,7 +133,7 @@ def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
 
 
 def _operators(path: Path, notes: Notes) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Yield step, kind, name and group of each operator with its entry; msprof writes no step and no kind."""
+    """Yield step, kind, name and group of each operator with its entry; results of msprof have no step and kind."""
     plain = load_summary(path)
     if not isinstance(plain, dict):
         raise SourceError(f"{path} is no JSON object of communication operators; is it another file?")
@@ -155,7 +155,7 @@ _DECODER = msgspec.json.Decoder(float_hook=_number)
 
 
 def load_summary(path: Path) -> Any:
-    """Decode a JSON file of sums; a time of day is a Decimal, with its digits.
+    """Decode a JSON file of sums; a time of day becomes a Decimal with all its digits.
 
     Raises
     ------
@@ -172,7 +172,7 @@ def load_summary(path: Path) -> Any:
 
 
 def _fault(content: bytes, problem: str) -> str:
-    """Return the fault of a file that is no JSON, and its remedy."""
+    """Return the fault of an invalid JSON file, and its remedy."""
     if not content.strip():
         return "empty: the export was stopped or the disk was full; export the result again"
     if content.startswith(_LFS):
@@ -181,7 +181,7 @@ def _fault(content: bytes, problem: str) -> str:
 
 
 def objects(value: Any, source: str, notes: Notes) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the entries of a JSON object that are objects; a note counts the others."""
+    """Yield the entries of a JSON object that are objects; a note counts other entries."""
     if not isinstance(value, dict):
         value = {"": value}
     for key, entry in value.items():

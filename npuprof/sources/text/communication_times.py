@@ -1,4 +1,4 @@
-"""Read when operators of ``communication.json`` ran, and nothing else: thirty times as quick as the whole file.
+"""Read only the times of operators in ``communication.json``: thirty times as fast as the whole file.
 
 Source: sources/RESULTS.md section 4.
 """
@@ -35,9 +35,9 @@ _DECODER = msgspec.json.Decoder(dict[str, dict[str, dict[str, _Operator]]])
 
 
 def read_times(path: Path) -> pd.DataFrame | None:
-    """Return step, kind, name, group, `start_ns` and the duration of each operator, as the whole file is read.
+    """Return step, kind, name, group, `start_ns` and duration of each operator, equal to a reading of the whole file.
 
-    None for a file that is not just as the vendor writes it: it is read as a whole, and what is wrong is noted.
+    None for a file that deviates from the vendor's exact form: it must be read as a whole, which notes the damage.
     """
     try:
         content, problem = read_whole(path, MAX_BYTES)

@@ -1,7 +1,7 @@
 """Read a vendor's CSV as text and convert its columns to exact numbers, one at a time.
 
-Cells are read as text: a type guessed from the first rows loses digits of times, and a single ``N/A`` changes a whole
-column. Columns are looked up by name, never by position.
+Cells are read as text: a type guessed from the first rows loses digits of times, and a single ``N/A`` changes the type
+of a whole column. Columns are looked up by name, never by position.
 
 Source: sources/RESULTS.md sections 0 and 4.
 """
@@ -39,14 +39,14 @@ _BLANK_IN_SUMS = ("Input Shapes", "Call Stack", "Custom Info", "parent_id", "chi
 UNKNOWN = "unknown column {!r}: if the vendor renamed it, its values are missing"
 _HEAD_BYTES = 1 << 16
 _MAX_COLUMNS = 2000
-_FOREIGN = (";", "\t")  # separators of spreadsheets where the comma is a decimal point
-_BLOCK_BYTES = 8 << 20  # one row cannot be longer than this
+_FOREIGN = (";", "\t")  # separators of spreadsheets in locales with a decimal comma
+_BLOCK_BYTES = 8 << 20  # a single row cannot be longer
 _MAX_UNZIPPED_BYTES = 8 << 30
 _SENTINELS = ("4294967295",)
-_LINE_END = re.compile(r"\r\n|\n|\r")  # for Arrow; str.splitlines knows others
+_LINE_END = re.compile(r"\r\n|\n|\r")  # line ends for Arrow; str.splitlines knows more
 _NOT_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f\ufffd]")
 _NUMBER = re.compile(r"[-+]?\d+(\.\d+)?")
-_EARLIEST_MOMENT_US = 1e14  # in 1973; no duration is as long
+_EARLIEST_MOMENT_US = 1e14  # in 1973; durations are shorter
 
 
 class CsvTable:
@@ -57,14 +57,14 @@ class CsvTable:
     path
         The file: comma separated with a header, CRLF or LF, in UTF-8 or UTF-16.
     notes
-        Counts rows of the wrong length and cells that are blank or cannot be read.
+        Receives the number of rows of the wrong length, and of blank and invalid cells.
     may_be_blank
         Columns that the vendor leaves blank for no value; a blank cell of another column is damage.
 
     Raises
     ------
     SourceError
-        If the file is empty, is no CSV or cannot be read.
+        If the file is empty, is not a CSV or cannot be read.
     """
 
     def __init__(self, path: Path, notes: Notes, may_be_blank: Iterable[str] = ()) -> None:
@@ -102,7 +102,7 @@ class CsvTable:
             raise SourceError(f"{path} cannot be read: {error.strerror or error}; check the file") from error
 
     def _content(self, path: Path) -> bytes | None:
-        """Return the content of a file that is not read in pieces: packed, in UTF-16, or with holes; else None."""
+        """Return the content of a file that cannot be read in pieces: compressed, UTF-16, or with holes; else None."""
         if not is_plain(path):
             content, problem = read_whole(path, _MAX_UNZIPPED_BYTES)
             self.warn(problem, bool(problem))
@@ -118,7 +118,7 @@ class CsvTable:
         return written
 
     def _read_damaged(self, path: Path, content: bytes) -> Any:
-        """Read a file of which some rows are no rows; Arrow shows them as text, so that it must be UTF-8."""
+        """Read a file with malformed rows; Arrow passes these as text, so the file must be UTF-8."""
         bad_rows = 0
 
         def skip(_row: Any) -> str:
@@ -143,7 +143,7 @@ class CsvTable:
         return int(self._cells.num_rows)
 
     def find(self, *names: str) -> str | None:
-        """Return the first of the names that is a column; None if none is."""
+        """Return the first of the names that is a column; None if there is none."""
         return next((name for name in names if name in self.names), None)
 
     def warn(self, message: str, count: int) -> None:
@@ -158,7 +158,7 @@ class CsvTable:
                 self.warn(UNKNOWN.format(name), 1)
 
     def require(self, *columns: tuple[str, ...]) -> None:
-        """Warn of columns, each by any of its names, that every version of the file has and this one has not."""
+        """Warn of missing columns, each given by all its names, that every version of the file has."""
         for names in columns:
             if self.find(*names) is None:
                 self.warn(f"the column {names[0]!r} is missing: its values are absent from every row", 1)
@@ -168,7 +168,7 @@ class CsvTable:
         self._notes.ledger.keep(self.source, table, len(self) if rows is None else rows)
 
     def drop(self, dropped: Bools, reason: str, affects: str) -> None:
-        """Leave out rows with a note; see :meth:`npuprof.notes.Notes.leave_out`."""
+        """Drop rows with a note; see :meth:`npuprof.notes.Notes.leave_out`."""
         count = int(np.count_nonzero(dropped))
         if not count:
             return
@@ -190,9 +190,9 @@ class CsvTable:
         return column.combine_chunks() if column.num_chunks else pa.array([], pa.string())
 
     def time_ns(self, name: str) -> tuple[Int64, Bools]:
-        """Return a column of epoch microseconds as exact nanoseconds, and which rows have a time.
+        """Return a column of epoch microseconds as exact nanoseconds, and a mask of the rows with a time.
 
-        A time with an exponent has lost its digits in a spreadsheet, so that it counts as absent.
+        A time with an exponent lost its digits in a spreadsheet, and counts as absent.
         """
         column = self.text(name)
         values, valid = scaled_column(column, US_TO_NS, exponents=False)
@@ -201,7 +201,7 @@ class CsvTable:
         return values, valid
 
     def scaled(self, name: str, multiplier: int, none: Iterable[str] = ()) -> Any:
-        """Return a column of decimals times an integer as an exact Int64 array; <NA> for absent cells."""
+        """Return a column of decimals, multiplied by an integer, as an exact Int64 array; <NA> for absent cells."""
         column = self.text(name)
         for text in none:
             column = pc.if_else(pc.equal(column, text), pa.scalar(None, pa.string()), column)
@@ -210,7 +210,7 @@ class CsvTable:
         return pd.arrays.IntegerArray(values, ~valid)
 
     def durations(self, name: str) -> Any:
-        """Return a column of microseconds as nanoseconds; one that is negative is 0, and reported."""
+        """Return a column of microseconds as nanoseconds; negative durations become 0, with a note."""
         values = self.scaled(name, US_TO_NS)
         backwards = (values < 0).fillna(False).to_numpy(np.bool_)
         self.warn(f"{name!r}: a duration is negative; taken as 0", int(np.count_nonzero(backwards)))
@@ -222,7 +222,7 @@ class CsvTable:
         return self.scaled(name, 1, _SENTINELS)
 
     def whole_within(self, name: str, pattern: re.Pattern[str]) -> Any:
-        """Return the first group of a pattern that matches whole cells as an Int64 array; <NA> for other cells."""
+        """Return the first group of a pattern that matches the whole cell, as an Int64 array; <NA> for other cells."""
         labels = self.categories(name)
         matches = [pattern.fullmatch(label) for label in labels.categories]
         numbers = pd.array([int(match[1]) if match else pd.NA for match in matches] + [pd.NA], dtype="Int64")
@@ -252,7 +252,7 @@ class CsvTable:
         return True
 
     def holds_moments(self, name: str) -> bool:
-        """Check whether a column of microseconds holds times of day: numbers, the latest after 1973."""
+        """Check whether a column of microseconds holds times of day: numbers, the largest after 1973."""
         if not self.is_numeric(name):
             return False
         latest = pc.max(self.text(name).cast(pa.float64())).as_py()
@@ -261,7 +261,7 @@ class CsvTable:
     def categories(self, name: str, change: Callable[[str], str | None] | None = None) -> pd.Categorical:
         """Return a column of names; `change` is applied to each distinct name."""
         encoded = self._raw(name).dictionary_encode()
-        cells, blank = _without_none(encoded.dictionary)  # far fewer than the cells
+        cells, blank = _without_none(encoded.dictionary)  # far fewer than cells
         codes, names = encoded.indices.to_numpy(zero_copy_only=False), cells.to_pylist()
         if blank:
             is_blank = np.array([not text.strip() for text in encoded.dictionary.to_pylist()])
@@ -269,7 +269,7 @@ class CsvTable:
         return recoded(codes, [change(text) if change and text is not None else text for text in names])
 
     def note_partly_blank(self, *names: str) -> None:
-        """Warn of rows with some of these cells blank, where the vendor leaves all of them or none blank."""
+        """Warn of rows with only some of these cells blank; the vendor leaves either all or none blank."""
         absent = [np.asarray(pc.is_null(self.text(name))) for name in names if name in self.names]
         if absent:
             partly = np.any(absent, axis=0) & ~np.all(absent, axis=0)
@@ -278,14 +278,14 @@ class CsvTable:
     def _note_blank(self, name: str, count: int) -> None:
         if name not in self._blank_columns:
             self.warn(f"{name!r}: a cell is blank; taken as absent", count)
-            self._blank_columns.add(name)  # a column may be read more than once
+            self._blank_columns.add(name)  # a column may be read several times
 
     def _note_unreadable(self, name: str, count: int) -> None:
         self.warn(f"{name!r}: a cell is no number and is left out", count)
 
 
 def note_damage(path: Path, notes: Notes, content: bytes = b"") -> None:
-    """Warn of a file that is cut, has zero bytes, or an open quote; `content` is its text if already read."""
+    """Warn of a truncated file, zero bytes or an open quote; `content` is the text if it was already read."""
     end, zeros, quotes = b"", False, 0
     with BytesIO(content) if content else path.open("rb") as file:
         while block := file.read(_BLOCK_BYTES):
@@ -296,7 +296,7 @@ def note_damage(path: Path, notes: Notes, content: bytes = b"") -> None:
         notes.warning(path.name, "it holds zero bytes: the rows around them are damaged or missing")
     if quotes % 2:
         notes.warning(
-            path.name, "a quote is not closed: the rows behind it may be missing, since they count as one cell"
+            path.name, "a quote is not closed: the rows after it may be missing, since they are read as one cell"
         )
 
 
@@ -306,9 +306,9 @@ def without_quotes(text: str) -> str:
 
 
 def read_statistic(path: Path, notes: Notes) -> pd.DataFrame:
-    """Read a table of sums with the vendor's column names: numbers as float64 or Int64, the rest as text.
+    """Read a table of sums under the vendor's column names: numbers as float64 or Int64, other cells as text.
 
-    Epoch times become whole nanoseconds, and their column ``x(us)`` becomes ``x(ns)``.
+    Epoch times become integer nanoseconds, and their column ``x(us)`` becomes ``x(ns)``.
 
     Raises
     ------
@@ -333,10 +333,10 @@ def read_statistic(path: Path, notes: Notes) -> pd.DataFrame:
 
 
 def _parse(source: Any, count: int, handler: Callable[[Any], str] | None = None) -> Any:
-    """Parse the rows after the header into columns of text, named by position.
+    """Parse the rows after the header into text columns, named by position.
 
-    Line ends within cells are always expected: otherwise Arrow may return a wrong last row, without an error, of a
-    file that was cut within such a cell.
+    Line ends within cells are always allowed: otherwise Arrow silently returns a wrong last row for a file that was
+    truncated within such a cell.
     """
     names = [f"{place}" for place in range(count)]
     return pyarrow.csv.read_csv(
@@ -355,16 +355,16 @@ def _parse(source: Any, count: int, handler: Callable[[Any], str] | None = None)
 
 
 def _opened(path: Path) -> AbstractContextManager[Any]:
-    """Open a file for Arrow, which takes only UTF-8 paths and decompresses some by their suffix."""
+    """Open a file for Arrow, which accepts only UTF-8 paths and decompresses some files by their suffix."""
     plain = encodable(str(path)) == str(path) and path.suffix not in (".gz", ".bz2")
     return nullcontext(path) if plain else path.open("rb")
 
 
 def _without_none(column: Any) -> tuple[Any, int]:
-    """Return trimmed cells, null for no value, and the number of blank cells."""
+    """Return trimmed cells, null for missing values, and the number of blank cells."""
     data = characters(column)
     lowest, highest = (int(data.min()), int(data.max())) if len(data) else (0, 0)
-    # A column of printable ASCII needs no trimming, and one of numbers has no other word for no value.
+    # A column of printable ASCII needs no trimming, and a column of numbers has no words for missing values.
     trimmed = column if ord(" ") < lowest and highest < 127 else pc.utf8_trim_whitespace(column)
     none = pc.equal(trimmed, "") if highest < ord("A") else pc.is_in(trimmed, value_set=pa.array(NONE))
     if not pc.any(none).as_py():
@@ -399,7 +399,7 @@ def column_names(path: Path) -> list[str]:
 
 
 def fault_of_spreadsheet(path: Path) -> str:
-    """Return what is wrong with a CSV that a spreadsheet has saved with other separators; empty for any other file."""
+    """Return the fault of a CSV that a spreadsheet saved with other separators; empty for other files."""
     try:
         line = read_head(path, _HEAD_BYTES).decode("utf-8-sig", "replace").partition("\n")[0]
     except OSError:
@@ -418,5 +418,5 @@ def _fault_of_separator(names: list[str]) -> str:
 def _cells(line: str) -> list[str]:
     try:
         return [cell.strip() for cell in next(csv.reader(StringIO(line)), [])]
-    except csv.Error:  # a cell longer than the csv module accepts
+    except csv.Error:  # a cell beyond the limit of the csv module
         return []

@@ -1,10 +1,10 @@
 """Kernels: ``kernel_details.csv`` (torch_npu, MindSpore), ``op_summary_*.csv`` (msprof), joined with device tasks.
 
 Columns are looked up by every name that a version gave them. Communication operators are rows of the same file; they
-become a table apart, since their time is no compute time.
+become a separate table, since their time is not compute time.
 
-The CSV and the timeline share no kernel number at every level, so that their rows are joined by name and start. Starts
-differ by up to 1 ns, because each file rounds for itself.
+The CSV and the timeline do not share a kernel number at every level, so their rows are joined by name and start. Starts
+differ by up to 1 ns, because the two files round independently.
 
 Source: sources/RESULTS.md sections 1.2 and 3.
 """
@@ -37,7 +37,7 @@ from npuprof.sources.trace.nesting import starting_at
 
 COMMUNICATION_CORES = ("HCCL", "COMMUNICATION")
 _COMMUNICATION_NAME = "hcom_"
-_SHARED = ("start_ns", "duration_ns", "device_id", "name", "op_type", "step")  # with communication operators
+_SHARED = ("start_ns", "duration_ns", "device_id", "name", "op_type", "step")  # including communication operators
 
 _SYNONYMS = {
     "step": ("Step Id", "Step ID"),
@@ -64,8 +64,9 @@ _SYNONYMS = {
     "output_formats": ("Output Formats",),
     "context_id": ("Context ID",),
 }
-_ALWAYS = ("op_type", "core", "wait", "block_num")  # in each version and at each level; others are required below
-_TOTALS = {"aicore_time_ns": "aic_total_time_ns", "aiv_time_ns": "aiv_total_time_ns"}  # as raw data names them
+# in each version and at each level; other columns are required below
+_ALWAYS = ("op_type", "core", "wait", "block_num")
+_TOTALS = {"aicore_time_ns": "aic_total_time_ns", "aiv_time_ns": "aiv_total_time_ns"}  # as in raw data
 _NANOSECONDS = {"ns": 1, "us": US_TO_NS, "ms": 1000 * US_TO_NS}
 _UNITS = {**dict.fromkeys(_NANOSECONDS, "ns"), "%": "percent", "gb/s": "gb_s", "kb": "kb", "mb/s": "mb_s"}
 _UNIT = re.compile(r"(.*?)\s*\(([^()]*)\)")
@@ -87,7 +88,7 @@ class KernelDetails:
 def read_kernel_details(path: Path, notes: Notes, default_device: int = 0) -> KernelDetails:
     """Read both tables of a file, sorted by time; `default_device` is the device of files without a device column.
 
-    Numbers of streams, tasks and batches that the file lacks are 0: :func:`take_task_numbers` fills them in.
+    Missing numbers of streams, tasks and batches are 0: :func:`take_task_numbers` fills them in.
 
     Raises
     ------
@@ -127,9 +128,9 @@ def read_kernel_details(path: Path, notes: Notes, default_device: int = 0) -> Ke
 
 
 def _communication_rows(columns: dict[str, Any]) -> Bools:
-    """Return the rows of communication operators: by their core, and at Level0, where it is N/A, by their name.
+    """Return a mask of communication operators: by their core, or by name at Level0, where the core is N/A.
 
-    Communication kernels have the same core and stay kernels: their operators have rows as well.
+    Communication kernels have the same core and stay kernels: their operators have separate rows.
     """
     kernels = _where(columns["name"], lambda name: name.endswith(COMMUNICATION_KERNELS))
     prefixed = _where(columns["name"], lambda name: name.startswith(_COMMUNICATION_NAME))
@@ -141,9 +142,9 @@ def _communication_rows(columns: dict[str, Any]) -> Bools:
 
 
 def _where(names: pd.Categorical, predicate: Callable[[str], bool]) -> Bools:
-    """Return the rows with a name for which the predicate holds; it is called once a category."""
+    """Return a mask of the rows whose name satisfies the predicate; it is called once per category."""
     table = np.array([*map(predicate, names.categories), False], np.bool_)
-    rows: Bools = table[names.codes]  # code -1, absent, takes the last entry
+    rows: Bools = table[names.codes]  # code -1, absent, selects the last entry
     return rows
 
 
@@ -189,9 +190,9 @@ def operand_text(cell: str) -> str:
 
 
 def _counters(table: CsvTable, headers: dict[str, str]) -> dict[str, Any]:
-    """Return the other columns: AI Core counters of the chosen metrics, and text as names."""
+    """Return the remaining columns: AI Core counters of the chosen metrics, and text as names."""
     columns: dict[str, Any] = {}
-    # A chip with separate cube and vector cores counts the cycles of each; others have one core, and its time.
+    # A chip with separate cube and vector cores counts the cycles of each; other chips have one core, and its time.
     totals = _TOTALS if "aic_total_cycles" in table.names or "aiv_total_cycles" in table.names else {}
     for header in table.names:
         if header in headers.values() or not header:
@@ -220,7 +221,7 @@ def column_name(header: str) -> tuple[str, str]:
 
 
 def _rows(columns: dict[str, Any], chosen: Bools) -> dict[str, Any]:
-    """Return the chosen rows of all columns, without unused categories."""
+    """Return the selected rows of all columns, without unused categories."""
     taken = {name: values[chosen] for name, values in columns.items()}
     return {
         name: values.remove_unused_categories() if isinstance(values, pd.Categorical) else values
@@ -232,18 +233,18 @@ _COMPUTE_TYPE = re.compile(
     r"(?:KERNEL_)?(?:AI_CORE|AI_CUBE|AICORE|AIC|AIV|AIVEC|AI_VECTOR_CORE|MIX_AI[CV]|AI_CPU|AICPU|DSA_SQE)",
     re.IGNORECASE,
 )
-_UNKNOWN_TYPE = "Other"  # of older tools: a task that no operator describes, or a kernel
+_UNKNOWN_TYPE = "Other"  # written by older tools: a task that no operator describes, or a kernel
 _TYPES = frozenset(
     name
     for names in (enums.TRACK_TASK_TYPES, enums.SQE_TYPES, enums.HWTS_TYPES, enums.V6_SQE_TYPES, enums.SUB_TASK_TYPES)
     for name in names.values()
 )
-_OFFSETS_NS = (0, -1, 1)  # each file rounds for itself
+_OFFSETS_NS = (0, -1, 1)  # the two files round independently
 _TASK_COLUMNS = ("stream_id", "task_id", "batch_id", "context_id", "connection_id", "task_type")
 
 
 def take_task_numbers(kernels: pd.DataFrame, device_tasks: pd.DataFrame) -> tuple[pd.DataFrame, int]:
-    """Copy stream, task, batch, context, connection and task type of its device task to each kernel.
+    """Copy stream, task, batch, context, connection and task type from its device task to each kernel.
 
     Both tables are sorted by time; the task of a kernel has its name and its start, within 1 ns. The second result is
     the number of kernels without a task.
@@ -281,10 +282,10 @@ def is_timed(listed: pd.DataFrame, timeline: pd.DataFrame) -> Bools:
 
 
 def compute_kernels(device_tasks: pd.DataFrame, step: Any) -> dict[str, Any]:
-    """Make the columns of ``kernels`` from the device tasks that compute, for a result without a table of kernels.
+    """Build the columns of ``kernels`` from the device tasks that compute, for a result without a table of kernels.
 
-    A task computes if its type is that of a core. Older tools write ``Other``: then it computes unless its name is a
-    task type such as ``MEMCPY_ASYNC``.
+    A task computes if its type is a core type. Older tools write ``Other``: then it computes unless its name is a task
+    type such as ``MEMCPY_ASYNC``.
     """
     compute = named(device_tasks["task_type"], lambda name: _COMPUTE_TYPE.fullmatch(name) is not None)
     unknown = named(device_tasks["task_type"], lambda name: name == _UNKNOWN_TYPE)
@@ -301,7 +302,7 @@ def _names_operator(name: str) -> bool:
 
 
 def _matching_rows(frame: pd.DataFrame, other: pd.DataFrame) -> npt.NDArray[np.int64]:
-    """Return the row of `other` with the name and the start of each row, or a start 1 ns off; -1 for none."""
+    """Return the row of `other` with the name and start (within 1 ns) of each row; -1 for none."""
     names = pd.Index(frame["name"].cat.categories)
     other_codes = np.append(names.get_indexer(other["name"].cat.categories), -1)[other["name"].cat.codes]
     codes, start = frame["name"].cat.codes.to_numpy(), frame["start_ns"].to_numpy()
@@ -315,7 +316,7 @@ def _matching_rows(frame: pd.DataFrame, other: pd.DataFrame) -> npt.NDArray[np.i
 def take_task_names(kernels: pd.DataFrame, device_tasks: pd.DataFrame) -> pd.DataFrame:
     """Rename kernels that MindSpore lists as ``operator/kernel`` to the name of their device task, ``kernel``.
 
-    The task starts with the kernel, within 1 ns, and its name is the last part of the kernel's. `op_name` stays.
+    The task starts with the kernel, within 1 ns, and has the last part of the kernel's name. `op_name` is kept.
     """
     listed = [str(name) for name in kernels["name"].cat.categories]
     known = [str(name) for name in device_tasks["name"].cat.categories]

@@ -1,6 +1,6 @@
-"""Read the memory files of a result: memory record, operator memory, and the samples of device and modules.
+"""Read the memory files of a result: memory record, operator memory, and samples of devices and modules.
 
-Sizes are decimals of MB (torch_npu) or KB (msprof), as their column's name says, and become whole bytes exactly. In
+Sizes are decimals of MB (torch_npu) or KB (msprof), as their column name says, and become exact integer bytes. In
 MindSpore's memory record an MB is 1000 KB of 1024 bytes. Every reader raises a SourceError for a file that cannot be
 read or lacks a required column.
 
@@ -82,19 +82,19 @@ def read_memory_record(path: Path, notes: Notes) -> pd.DataFrame:
 
 
 def _partly_absent(values: Any, component: pd.Categorical) -> int:
-    """Count the absent values of components that have a value in other rows."""
+    """Count the absent values in rows of a component that has values in other rows."""
     codes, absent = component.codes + 1, np.asarray(values.isna())
     rows, absent_rows = np.bincount(codes), np.bincount(codes[absent], minlength=int(codes.max(initial=0)) + 1)
     return int(absent_rows[absent_rows < rows].sum())
 
 
 def is_of_mindspore(component: pd.Categorical) -> bool:
-    """Check by the components whether MindSpore wrote a memory record."""
+    """Check by the components whether a memory record was written by MindSpore."""
     return not set(component.categories).isdisjoint(_MINDSPORE)
 
 
 def read_operator_memory(path: Path, notes: Notes) -> pd.DataFrame:
-    """Read blocks and the operators that allocated them as the table ``allocations``, in the file's order.
+    """Read blocks, and the operators that allocated them, as the table ``allocations`` in the order of the file.
 
     A block still held at the end has no release; a negative size is the release of a block that was
     allocated before the recording.
@@ -199,7 +199,7 @@ def _samples(path: Path, notes: Notes, *needed: str) -> CsvTable:
 
 
 def _sized(table: CsvTable, stem: str) -> tuple[str, int] | None:
-    """Return a size column, looked up without its unit, and the bytes of the unit."""
+    """Find a size column by its name without the unit; return its name and the bytes of its unit."""
     for unit, unit_bytes in _UNITS.items():
         if f"{stem}({unit})" in table.names:
             return f"{stem}({unit})", unit_bytes

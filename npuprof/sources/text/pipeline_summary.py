@@ -1,7 +1,7 @@
 """Read ``minddata_pipeline_summary_*``: MindSpore's sums of its data pipeline, as JSON or as CSV.
 
-Both hold named lists: some have a value for each operator of the pipeline, the others are totals and findings of the
-vendor. The CSV has no header, and its rows differ in length.
+Both hold named lists: some have a value per operator of the pipeline, the rest are totals and findings of the vendor.
+The CSV has no header, and its rows differ in length.
 
 Source: sources/RESULTS.md section 1.2.
 """
@@ -39,7 +39,7 @@ _OF_OPERATORS = (
     "avg_cpu_pct",
     "avg_cpu_pct_per_worker",
 )
-_ONLY_WITH_CPU = ("avg_cpu_pct", "avg_cpu_pct_per_worker")  # of a run that sampled the CPU
+_ONLY_WITH_CPU = ("avg_cpu_pct", "avg_cpu_pct_per_worker")  # only if the run sampled the CPU
 _TEXTS = ("op_names", _OPERATORS, "children_ids")
 _MAX_BYTES = 64 << 20
 _HEAD_BYTES = 1 << 12

@@ -41,7 +41,7 @@ class TextReading(ResultReading):
             frames["communication"] = listed
 
     def add_kernels_of_tasks(self, frames: Frames, step: Any, source: str) -> None:
-        """Build `kernels` of the device tasks that compute, for a result without a table of kernels."""
+        """Build `kernels` from the device tasks that compute, for a result without a table of kernels."""
         frames["kernels"] = tables.build("kernels", compute_kernels(frames["tasks"], step))
         self.notes.ledger.make("tasks", "kernels", len(frames["kernels"]))
         self.decoded.derived["kernels"] = (

@@ -1,4 +1,4 @@
-"""Sums of the vendor's analysis: the breakdown of steps, collectives from their sums, and checks of row counts.
+"""Sums of the vendor's analysis: breakdown of steps, collectives built from their sums, and checks of row counts.
 
 Source: sources/RESULTS.md sections 4 and 5.3.
 """
@@ -101,7 +101,8 @@ def add_listed_operators(decoded: Decoded) -> None:
 
 def _operators(listed: pd.DataFrame, device: int, notes: Notes) -> pd.DataFrame:
     listed = listed.reindex(columns=list(dict.fromkeys([*listed.columns, "start_ns", _ELAPSED])))
-    texts = ["" if text is None or text is pd.NA else str(text) for text in listed[_ELAPSED].tolist()]  # nan is none
+    # NaN means no value
+    texts = ["" if text is None or text is pd.NA else str(text) for text in listed[_ELAPSED].tolist()]
     elapsed, timed = scaled(texts, MS_TO_NS)
     timed &= listed["start_ns"].notna().to_numpy() & (elapsed >= 0)
     rows = listed if timed.all() else listed[timed]
@@ -125,14 +126,14 @@ def _operators(listed: pd.DataFrame, device: int, notes: Notes) -> pd.DataFrame:
 
 
 def _only_device(frames: Mapping[str, pd.DataFrame]) -> int | None:
-    """Return the device of the run; None for several devices or none."""
+    """Return the only device of the run; None if there are several or none."""
     columns = [frames[name]["device_id"].dropna() for name in _WITH_DEVICE if name in frames]
     devices = {int(device) for column in columns for device in column.unique()}
     return devices.pop() if len(devices) == 1 else None
 
 
 def check_sums(decoded: Decoded) -> None:
-    """Warn where files of one result disagree on the number of rows: the shorter file was cut at the end of a row."""
+    """Warn if files of a result disagree on the number of rows: the shorter file was truncated after a row."""
     for name, counted, table, rows in _counts(decoded):
         if counted != rows:
             decoded.notes.warning(name, f"it counts {counted} rows of {table}, and there are {rows}: one is incomplete")
@@ -164,7 +165,7 @@ def _check_memory(decoded: Decoded) -> None:
 
 
 def _counts(decoded: Decoded) -> Iterator[tuple[str, int, str, int]]:
-    """Yield the file of each sum, its count, the table that it sums and the rows of that table."""
+    """Yield the file of each sum, its count, the table that it counts and the rows of that table."""
     frames, statistics = decoded.tables, decoded.statistics
     if (summed := _counted(statistics.get("op_statistic"))) is not None:
         yield "op_statistic", summed, "kernels", _computing(frames.get("kernels"), summed)
@@ -180,7 +181,7 @@ def _counts(decoded: Decoded) -> Iterator[tuple[str, int, str, int]]:
 
 
 def _computing(kernels: pd.DataFrame | None, summed: int) -> int:
-    """Return the number of kernels, without communication kernels where the vendor's sum leaves them out."""
+    """Return the number of kernels, without communication kernels if the vendor's sum excludes them."""
     if kernels is None:
         return 0
     communication = int(named(kernels["name"], lambda name: name.endswith(COMMUNICATION_KERNELS)).sum())

@@ -35,7 +35,7 @@ def read(path: Path) -> Decoded:
     Raises
     ------
     SourceError
-        If it is no such result, or nothing of it can be read.
+        If the path is not such a result, or no file of it can be read.
     """
     layout = find(path)
     if layout is None or not layout.is_parsed:
@@ -57,7 +57,7 @@ def read(path: Path) -> Decoded:
 
 
 def read_parsed(layout: Layout, *, alone: bool = True) -> Decoded:
-    """Read the text files of a layout; `alone` says whether no other form of the run is read, as :class:`Reading`."""
+    """Read the text files of a layout; `alone` says that no other form of the run is read, as in :class:`Reading`."""
     reading = Reading(layout, alone=alone)
     reading.decoded.info = describe(layout, reading.notes)
     reading.run()
@@ -71,7 +71,7 @@ def describe_path(path: Path) -> Info:
 
 
 def _size_bytes(path: Path) -> int:
-    output = path / OUTPUT  # its raw files are not read
+    output = path / OUTPUT  # raw files are not read
     return size_of_files(output if output.is_dir() else path)
 
 

@@ -1,8 +1,8 @@
 """Raw files of a run of torch_npu or MindSpore, before any analysis: FRAMEWORK and ``PROF_*``.
 
 The tables of both are joined: operators are linked to their CANN calls, and kernels get the step of their launch. Times
-of the framework are placed on the collector's clock. The breakdown of steps and other sums, which raw files lack, come
-from the vendor's result, if any.
+of the framework are mapped to the collector's clock. The breakdown of steps and other sums, which raw files lack, are
+taken from the vendor's result, if any.
 
 Source: sources/RESULTS.md sections 1.1, 1.2, 4 and 5.3, and collectors/FRONTENDS.md sections 1 and 2.
 """
@@ -46,7 +46,7 @@ def recognises(path: Path) -> bool:
 def read(path: Path, selection: Selection | None = None) -> Decoded:
     """Read the raw files of one result: a ``*_ascend_pt`` or ``*_ascend_ms`` directory, or its ``FRAMEWORK``.
 
-    With a selection, other device records need not be joined.
+    A selection saves joining other device records.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def read(path: Path, selection: Selection | None = None) -> Decoded:
 def read_layout(layout: Layout, selection: Selection | Part | None = None, epoch_ns: int = 0) -> Decoded:
     """Read the files of the framework's profiler and of the collector; a missing or damaged side is noted.
 
-    `epoch_ns` is the UTC time of CLOCK_MONOTONIC_RAW 0, from a recording around the files, which lack it.
+    `epoch_ns` is the UTC time of CLOCK_MONOTONIC_RAW 0 from the enclosing recording, which the files lack.
 
     Raises
     ------
@@ -97,7 +97,7 @@ def read_layout(layout: Layout, selection: Selection | Part | None = None, epoch
 
 
 def _part(frames: Mapping[str, pd.DataFrame], selection: Selection | Part | None) -> Selection | Part | None:
-    """Return the windows of the selected steps, and the times of the launches within them."""
+    """Return the windows of the selected steps, and the launch times within them."""
     if isinstance(selection, Part):
         if not len(selection.launches.starts) or "operators" not in frames:
             return selection
@@ -118,7 +118,7 @@ def _part(frames: Mapping[str, pd.DataFrame], selection: Selection | Part | None
 
 
 def _read_raw(layout: Layout, notes: Notes, part: Selection | Part | None) -> Decoded | None:
-    """Read the newest raw directory, the last by name; return None with a note if there is none or it is damaged."""
+    """Read the newest raw directory, the last by name; None, with a note, if there is none or it is damaged."""
     if not layout.raw:
         notes.info("PROF_*", "there is no raw directory: the device was not recorded")
         return None
@@ -139,7 +139,7 @@ def _sides(layout: Layout) -> list[Side]:
 
 
 def _join(decoded: Decoded, device: Decoded) -> None:
-    """Join the tables of both sides; rows of the device side keep their numbers, so that its links stay valid."""
+    """Join the tables of both sides; device rows keep their numbers, so that their links stay valid."""
     host, others = decoded.tables, device.tables
     parts = [others["links"], *([host["links"]] if "links" in host else [])]
     if len(host.get("operators", ())):
@@ -191,7 +191,7 @@ _DATABASE = "analysis.db"
 
 
 def add_sums(layout: Layout, decoded: Decoded) -> None:
-    """Add `step_times` and statistics of the result next to raw files."""
+    """Add `step_times` and statistics from the result next to raw files."""
     if layout.output is None:
         return
     reading = Reading(layout)

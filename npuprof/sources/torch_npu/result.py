@@ -67,7 +67,7 @@ _Value = TypeVar("_Value")
 
 
 class Reading(TextReading):
-    """Read the text files of a result; `alone`: no other form of the run is read, so that missing files are noted."""
+    """Reader of the text files of a result; `alone` means that no other form is read, so missing files are noted."""
 
     def __init__(self, layout: Layout, *, alone: bool = True) -> None:
         super().__init__(Decoded())
@@ -79,7 +79,7 @@ class Reading(TextReading):
         Raises
         ------
         SourceError
-            If nothing could be read: the error of the first file.
+            If no file could be read: the error of the first.
         """
         for part in (self._trace, self._memory, self._kernels, self._step_times, self._communication, self._statistics):
             part()
@@ -92,14 +92,14 @@ class Reading(TextReading):
         self._note_unread()
 
     def read_sums(self) -> None:
-        """Read only the vendor's sums: the breakdown of steps, communication and statistics."""
+        """Read only the vendor's sums: breakdown of steps, communication and statistics."""
         for part in (self._step_times, self._communication, self._statistics):
             part()
 
     def read_part(self, part: PartName) -> None:
         """Read only one part, as :meth:`run` would without a timeline."""
         if part == "communication":
-            self._step_times()  # which has the device
+            self._step_times()  # the timeline names the device
             self._kernels()
             self._listed_times()
             add_listed_operators(self.decoded)
@@ -203,7 +203,7 @@ class Reading(TextReading):
             self.decoded.statistics["communication_matrix"] = matrix
 
     def _name_groups(self, listed: pd.DataFrame) -> None:
-        """Rename the groups of communication operators to their identifiers, which only communication.json holds."""
+        """Rename the groups of communication operators to their identifiers, which are only in communication.json."""
         communication = self.decoded.tables.get("communication")
         if communication is None or not len(listed):
             return
@@ -212,7 +212,7 @@ class Reading(TextReading):
         communication["group"] = named.fillna(communication["group"].astype(object)).astype("category")
 
     def _statistics(self) -> None:
-        """Keep every other CSV as a statistic, named without the number of a rank."""
+        """Keep every remaining CSV as a statistic, named without the rank number."""
         for path in self._files():
             pipeline, plain = _PIPELINE.fullmatch(path.name), _CSV.fullmatch(path.name)
             if pipeline is not None and pipeline[1] not in self.decoded.statistics:
@@ -225,7 +225,7 @@ class Reading(TextReading):
                     self.decoded.statistics[name] = frame
 
     def _files(self) -> Iterator[Path]:
-        """Yield the result's files, JSON before CSV: a CSV with the content of a JSON file is not read."""
+        """Yield the files of the result, JSON before CSV: a CSV that repeats a JSON file is skipped."""
         if self._layout.output is not None:
             listed = islice(self._layout.output.iterdir(), _MAX_LISTED)
             yield from sorted(filter(Path.is_file, listed), key=lambda path: (".json" not in path.suffixes, path.name))
@@ -257,11 +257,11 @@ _PART_FILES: dict[PartName, tuple[str, ...]] = {
     "communication": ("communication.json", "kernel_details.csv", "step_trace_time.csv"),
     "kernels": ("kernel_details.csv",),
     "communication_matrix": ("communication_matrix.json",),
-}  # the first of which holds what the others only complete
+}  # the first file is required, the rest complete it
 
 
 def alone(path: Path, part: PartName) -> Alone | None:
-    """Return how to read one part of a text result without its timeline; None where the part's file is missing."""
+    """Return how to read one part of a text result without its timeline; None if the part's file is missing."""
     layout = of_directory(path)
     if layout is None or layout.output is None or layout.file(_PART_FILES[part][0]) is None:
         return None
@@ -282,11 +282,11 @@ _WRITTEN_WITH = {
     **dict.fromkeys(_COMMUNICATION, _COMMUNICATION),
     **dict.fromkeys(_MEMORY_FILES, _MEMORY_FILES),
     "op_statistic.csv": ("kernel_details.csv",),
-}  # files that are written together with a file
+}  # files that are always written together
 
 
 def note_missing(layout: Layout, info: Info, notes: Notes, *, communicates: bool) -> None:
-    """Warn of files that are due by the run's options or by other files, and that are missing.
+    """Warn of missing files that the run's options or other files imply.
 
     `communicates` says whether other files show communication operators.
     """
@@ -296,7 +296,7 @@ def note_missing(layout: Layout, info: Info, notes: Notes, *, communicates: bool
     due.update(_due(info, communicates=communicates))
     missing = sorted(name for name in due if layout.file(name) is None)
     if missing:
-        # Only releases that write their version write the mark.
+        # Only releases that write their version also write the mark.
         unfinished = "torch_npu" in info.versions and layout.file(_DONE) is None
         reason = f"; there is no {_DONE}, so the analysis may not have finished" if unfinished else ""
         message = f"missing, though due by the run's options or other files: {', '.join(missing)}{reason}"
@@ -304,7 +304,7 @@ def note_missing(layout: Layout, info: Info, notes: Notes, *, communicates: bool
 
 
 def _due(info: Info, *, communicates: bool) -> Iterator[str]:
-    """Yield the files that the run's options imply; none without known options."""
+    """Yield the files that the run's options imply; nothing if the options are unknown."""
     options, level = info.options, info.options.get("level")
     exported = options.get("export_type") or "text"
     if not options or "text" not in (exported if isinstance(exported, list) else [exported]):

@@ -1,4 +1,4 @@
-"""Gather the events of a timeline in columns: slices by layout, flows, counters, and names of processes and threads.
+"""Collect the events of a timeline in columns: slices by layout, flows, counters, names of processes and threads.
 
 Only text is converted: times become exact nanoseconds, names become codes.
 
@@ -28,12 +28,12 @@ from npuprof.sources.trace.layouts import VENDOR, Layout, Layouts, lost_argument
 
 _MAX_DURATION_US = 1e15  # 30 years; beyond it a duration is damage
 LAST_THREAD = 1 << 62
-"""The lowest thread number that is replaced."""
+"""Thread numbers from here on are replaced."""
 
 _MAX_TIME_NS = 4 * 10**18  # 2096; beyond it a time is damage
-_EXACT_FLOAT_US = 4e12  # below it a float64 of microseconds is exact to a nanosecond
-_RELATIVE_BEFORE_NS = 10**17  # 1973; a lower time does not count from the epoch
-_MAX_EVENTS = 100_000_000  # twenty times what a front end writes at once
+_EXACT_FLOAT_US = 4e12  # below it, a float64 of microseconds is exact to a nanosecond
+_RELATIVE_BEFORE_NS = 10**17  # 1973; a lower time is not relative to the epoch
+_MAX_EVENTS = 100_000_000  # twenty times what a front end writes in one batch
 
 
 class Trace:
@@ -46,7 +46,7 @@ class Trace:
     flows
         ``start_ns``, ``lane``, ``phase`` (1 begin, 0 step, -1 end), ``category``, ``id`` (codes).
     counters
-        A row for each number of an event: ``start_ns``, ``pid``, ``name``, ``key`` (codes), ``value``, ``event``.
+        A row per number of an event: ``start_ns``, ``pid``, ``name``, ``key`` (codes), ``value``, ``event``.
     lane_book, pid_book
         ``(pid, tid)`` by lane code, process number by its code.
     processes, labels, sort_indexes, threads
@@ -77,14 +77,14 @@ class Trace:
 def gather(
     batches: Iterable[list[Event]], notes: Notes, source: str, layouts: Layouts = VENDOR, base_ns: int = 0
 ) -> Trace:
-    """Gather batches of events.
+    """Collect batches of events.
 
     Parameters
     ----------
     batches
         Batches of :func:`npuprof.sources.trace.events.read_events`.
     notes, source
-        Counts events without a time or of an unknown kind, and the file's name.
+        Receives the number of events without a time or of an unknown kind; the file's name.
     layouts
         The layouts of the arguments of slices.
     base_ns
@@ -106,7 +106,7 @@ def gather(
 
 @dataclass
 class _Batch:
-    """Events and the columns that every kind of event has."""
+    """Events, with the columns that every kind of event has."""
 
     events: list[Event]
     kind: Int32
@@ -115,15 +115,15 @@ class _Batch:
     timed: Bools
 
     def chosen(self, rows: npt.NDArray[np.intp]) -> list[Event]:
-        """Return the events of some rows."""
+        """Return the events at the given rows."""
         return list(map(self.events.__getitem__, rows.tolist()))
 
 
 @dataclass
 class _Kinds:
-    """Facts of each kind (phase, category, process, thread), looked up once; lists are by number of the kind.
+    """Properties of each kind (phase, category, process, thread), looked up once; lists are indexed by kind.
 
-    `groups` are sets of kinds that are gathered together.
+    `groups` are sets of kinds that are collected together.
     """
 
     layouts: Layouts
@@ -146,7 +146,7 @@ class _Kinds:
         self.pid.append(trace.pid_book.code(pid) if phase == "C" else -1)
 
     def of(self, name: str, kinds: Int32) -> Int32:
-        """Return a fact of each of these kinds."""
+        """Return a property of each of these kinds."""
         values: list[int] = getattr(self, name)
         known = self._arrays.get(name)
         if known is None or len(known) < len(values):
@@ -155,7 +155,7 @@ class _Kinds:
 
 
 def _group_of(layouts: Layouts, phase: str, category: str | None, pid: Any) -> Hashable:
-    """Return the phase, and for slices the layout, or category and process where only arguments determine it."""
+    """Return the phase, and for slices the layout, or category and process if only arguments determine it."""
     if phase not in _SLICE_PHASES:
         return ("flow" if phase in _FLOW_PHASES else phase,)
     layout = layouts.known(category)
@@ -167,7 +167,7 @@ def _is_no_thread(tid: Any) -> bool:
 
 
 class _Gatherer:
-    """Adds batches of events to a trace."""
+    """Appends batches of events to a trace."""
 
     def __init__(self, trace: Trace, notes: Notes, source: str, layouts: Layouts, base_ns: int) -> None:
         self._trace, self._notes, self._source = trace, notes, source
@@ -178,7 +178,7 @@ class _Gatherer:
         self._events = 0
 
     def add(self, events: list[Event]) -> None:
-        """Add events of any kinds."""
+        """Append events of any kinds."""
         count = len(events)
         kind = self._kinds.book.codes(map(_KIND, events), count)
         self._look_up(kind)
@@ -192,7 +192,7 @@ class _Gatherer:
             self._add_group(batch, keys[group[rows[0]]][0], rows)
 
     def _look_up(self, kind: Int32) -> None:
-        """Add new kinds."""
+        """Register new kinds."""
         known, book = len(self._kinds.group), self._kinds.book
         if int(kind.max()) >= known:
             for key in book.values[known:]:
@@ -211,7 +211,7 @@ class _Gatherer:
             self._notes.leave_out(self._source, f"an event of phase {phase[:8]!r} is of an unknown kind", len(rows))
 
     def finish(self) -> None:
-        """Note the properties of the times and lanes that were read."""
+        """Add notes on the times and lanes that were read."""
         if self._float_times:
             self._notes.warning(self._source, "times are floats: they are exact only to 250 ns", self._float_times)
         if self._relative:
@@ -272,7 +272,7 @@ class _Gatherer:
             self._notes.warning(self._source, message, count)
 
     def _decode(self, events: list[Event], kind: Any) -> list[Any]:
-        """Decode arguments in one call, or event by event if some do not fit."""
+        """Decode arguments in one call, or event by event if some cannot be decoded."""
         try:
             joined = b",".join(map(_ARGS, events))  # Raw has the buffer protocol
             return list(msgspec.json.decode(b"[" + joined + b"]", type=list[kind]))
@@ -342,7 +342,7 @@ class _Gatherer:
                 trace.threads[event.pid, event.tid] = str(value)[:MAX_NAME]
 
     def _times(self, values: list[Any]) -> tuple[Int64, Bools]:
-        """Return exact starts, and which of them are valid."""
+        """Return exact starts, and a mask of the valid ones."""
         kinds = set(map(type, values))
         start_ns, valid = scaled(values, US_TO_NS, exponents=False) if kinds == {str} else column_ns(values)
         valid &= np.abs(start_ns) < _MAX_TIME_NS
@@ -352,7 +352,7 @@ class _Gatherer:
         return start_ns, valid
 
     def _timed(self, batch: _Batch, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
-        """Return the rows with a time; the others are left out."""
+        """Return the rows with a time; events without a time are left out."""
         timed = batch.timed[rows]
         if not timed.all():
             self._notes.leave_out(self._source, "an event has no readable time", int((~timed).sum()))
@@ -384,7 +384,7 @@ _METADATA = {
     "process_sort_index": "sort_index",
     "thread_name": "name",
     "thread_sort_index": "sort_index",
-}  # the argument of each
+}  # the argument of each event
 # Read a field of a million events without a bytecode loop.
 _KIND = attrgetter("ph", "cat", "pid", "tid")
 _NAME, _TIME, _DURATION, _ID, _ARGS = map(attrgetter, ("name", "ts", "dur", "id", "args"))

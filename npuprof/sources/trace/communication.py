@@ -30,7 +30,7 @@ def operator_type(name: str) -> str:
 
 
 def group_name(thread: str) -> str:
-    """Return the group of a thread: its name, or ``Group 0`` for a number."""
+    """Return the group of a thread: its name, or ``Group 0`` if the name is a number."""
     group = thread.removesuffix(" Communication")
     name = group.removeprefix("Group ")
     return group if name.isdecimal() else name
@@ -56,7 +56,7 @@ def operators_of(operators: pd.DataFrame, operator_lanes: Int32, lanes: list[Lan
 
 
 def _group_of_lane(operator_lanes: Int32, lanes: list[Lane]) -> Int64:
-    """Return the group's lane for each lane: a process numbers its threads group, its planes, next group ..."""
+    """Return the group's lane for each lane: a process numbers its threads as group, its planes, next group ..."""
     groups: defaultdict[Any, list[tuple[int, int]]] = defaultdict(list)
     for code in np.unique(operator_lanes).tolist():
         pid, tid = lanes[code]
@@ -66,7 +66,7 @@ def _group_of_lane(operator_lanes: Int32, lanes: list[Lane]) -> Int64:
     group = np.full(len(lanes), -1, np.int64)
     for code, (pid, tid) in enumerate(lanes):
         before = bisect_right(groups[pid], (_order(tid), len(lanes))) if pid in groups else 0
-        if before or len(groups[pid]) == 1:  # old results number the only group's thread after its planes
+        if before or len(groups[pid]) == 1:  # in old results the thread of the only group comes after its planes
             group[code] = groups[pid][max(before - 1, 0)][1]
     return group
 

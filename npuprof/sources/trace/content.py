@@ -1,4 +1,4 @@
-"""The text of a timeline: of an archive or in UTF-16, and a list of events where each line holds one (NDJSON).
+"""The text of a timeline: decompressed, converted from UTF-16, and with NDJSON lines made into a list of events.
 
 Source: sources/RESULTS.md section 2.
 """
@@ -16,19 +16,19 @@ from typing import Any, cast
 from npuprof.sources.files.converted import HEAD_BYTES, Converted, utf8_stream, wide_encoding
 
 KEY = rb'"(?:ph|name|pid|tid|ts|dur|cat|id|args|bp)"\s*:'
-"""A key that an event begins with."""
+"""A key at the beginning of an event."""
 _GZIP = b"\x1f\x8b"
 _HEAD_BYTES = 1 << 16
 _EVENT = re.compile(rb"\s*\{\s*" + KEY)
-_BETWEEN = re.compile(rb"\}\s*,?\s*?\n\s*(?=\{)")  # in a string, a line end is escaped
+_BETWEEN = re.compile(rb"\}\s*,?\s*?\n\s*(?=\{)")  # within a string, a line end is escaped
 _END = re.compile(rb"\}[\s,]*\Z")
 _JSON = json.JSONDecoder()
 
 
 def content_of(file: io.BufferedReader) -> io.BufferedIOBase:
-    """Return the text of a file as JSON in UTF-8, for a timeline in any of its forms; any other file unchanged.
+    """Return a timeline of any form as JSON text in UTF-8; any other file unchanged.
 
-    Its reading raises EOFError, zlib.error or gzip.BadGzipFile where an archive is damaged.
+    Reading it raises EOFError, zlib.error or gzip.BadGzipFile for a damaged archive.
     """
     stream = _decoded(file)
     head = _head(stream)
@@ -38,7 +38,7 @@ def content_of(file: io.BufferedReader) -> io.BufferedIOBase:
 
 
 def is_archive(file: io.BufferedReader) -> bool:
-    """Return whether a file is packed with gzip; its place is its beginning afterwards."""
+    """Return whether a file is gzip-compressed; rewinds it."""
     file.seek(0)
     head = file.read(len(_GZIP))
     file.seek(0)
@@ -54,13 +54,13 @@ def _decoded(file: io.BufferedReader) -> io.BufferedIOBase:
 
 
 def _head(stream: io.BufferedIOBase, size: int = _HEAD_BYTES) -> bytes:
-    with suppress(EOFError, zlib.error, gzip.BadGzipFile):  # reading it reports the error
+    with suppress(EOFError, zlib.error, gzip.BadGzipFile):  # reading the file reports the error
         return stream.read(size)
     return b""
 
 
 def _is_of_lines(head: bytes) -> bool:
-    """Return whether a text begins with an event that no list is around."""
+    """Return whether a text begins with an event outside of a list."""
     if not _EVENT.match(head):
         return False
     with suppress(ValueError, RecursionError):
@@ -70,10 +70,10 @@ def _is_of_lines(head: bytes) -> bool:
 
 
 class _Lines:
-    """Make one list of events that each have a line, with or without a comma at its end."""
+    """Converter of events, one per line, with or without a trailing comma, to one list."""
 
     def __init__(self) -> None:
-        self._kept: bytes | None = None  # the end of the text so far, which may be that of an event
+        self._kept: bytes | None = None  # the last line of the text so far, which may end an event
 
     def __call__(self, block: bytes) -> bytes:
         text = (b"[" if self._kept is None else self._kept) + (

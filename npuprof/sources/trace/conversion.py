@@ -1,6 +1,6 @@
-"""Make the tables of a profile from a gathered timeline.
+"""Build the tables of a profile from a collected timeline.
 
-Tables are sorted by time and keep the lane (process and thread) of each row: flows find their ends by lane and time,
+Tables are sorted by time and keep the lane (process and thread) of each row: flows find their ends by lane and time;
 see :mod:`npuprof.sources.trace.links`.
 
 Source: sources/RESULTS.md section 2.
@@ -42,9 +42,9 @@ _NPU_LABEL = re.compile(r"NPU\s+(\d{1,9})", re.ASCII)
 
 
 def build_tables(trace: Trace, notes: Notes, source: str) -> TraceTables:
-    """Make ``operators, steps, python, api, tasks, communication, communication_tasks, overlap, marks, counters``.
+    """Build ``operators, steps, python, api, tasks, communication, communication_tasks, overlap, marks, counters``.
 
-    A table without events in the timeline is left out.
+    A table without events in the timeline is omitted.
     """
     statistics = {**take_mindspore(trace, notes, source), **take_iteration_parts(trace, notes, source)}
     devices = device_ids(trace)
@@ -73,8 +73,8 @@ def build_tables(trace: Trace, notes: Notes, source: str) -> TraceTables:
 def device_ids(trace: Trace) -> dict[Any, int]:
     """Return the device of each process.
 
-    The label ``NPU 3`` names it. Older results write ``NPU`` alone: there the process number may be made of the host
-    process, the sort index and the device, and otherwise the only device is 0.
+    The label ``NPU 3`` states it. Older results write only ``NPU``: there the process number may combine the host
+    process, the sort index and the device; otherwise the only device is 0.
     """
     devices: dict[Any, int] = {}
     for pid, label in trace.labels.items():
@@ -87,19 +87,19 @@ def device_ids(trace: Trace) -> dict[Any, int]:
 
 
 def _is_unknown(pid: Any, label: str, trace: Trace) -> bool:
-    """Check whether a label names no processor, or an NPU whose process has no name."""
+    """Check whether a label does not name a processor, or is an NPU whose process has no name."""
     return _LABEL.match(label) is None or (label.startswith("NPU") and pid not in trace.processes)
 
 
 class _Maker(TableMaker):
-    """Makes the tables of an NPU's timeline."""
+    """Builder of the tables of an NPU timeline."""
 
     def __init__(self, trace: Trace, notes: Notes, source: str, devices: dict[Any, int]) -> None:
         super().__init__(trace, notes, source)
         self._devices = devices
 
     def operators(self) -> None:
-        """Make ``operators``, with enqueue and dequeue calls, and ``steps``."""
+        """Build ``operators``, with enqueue and dequeue calls, and ``steps``."""
         slices, queue = self.trace.slices["operator"], self.trace.slices["queue"]
         chosen = ~self.steps(slices) if len(slices) else np.empty(0, np.bool_)
         count = int(chosen.sum())
@@ -132,10 +132,10 @@ class _Maker(TableMaker):
             "step": step_of(self.built.tables.get("steps"), start_ns),
         }
         self.put("operators", tables.build("operators", columns), lane)
-        self.built.tables["operators"]["id"] = np.arange(len(start_ns))  # a row's number is its id
+        self.built.tables["operators"]["id"] = np.arange(len(start_ns))  # the id of a row is its number
 
     def api(self) -> None:
-        """Make ``api`` of the slices of the CANN process."""
+        """Build ``api`` from the slices of the CANN process."""
         slices = self.trace.slices["api"]
         columns = {
             **span(slices),
@@ -148,7 +148,7 @@ class _Maker(TableMaker):
         self.put("api", tables.build("api", columns), slices["lane"])
 
     def _levels(self, slices: Columns) -> Any:
-        """Return the level of each call; old graph mode writes it only before the ``@`` of the name."""
+        """Return the level of each call; in old graph mode, only the name before ``@`` contains it."""
         levels = names(slices, "level", change=lambda level: _LEVELS.get(level, level))
         if not levels.isna().any():
             return levels
@@ -156,7 +156,7 @@ class _Maker(TableMaker):
         return pd.Categorical(np.where(levels.isna(), np.asarray(prefixes, object), np.asarray(levels, object)))
 
     def tasks(self) -> None:
-        """Make ``tasks`` of the slices of the hardware process."""
+        """Build ``tasks`` from the slices of the hardware process."""
         slices = self.trace.slices["task"]
         physic = slices["physic_stream_id"]
         stream = np.where(physic != ABSENT, physic, slices["stream_id"])
@@ -176,7 +176,7 @@ class _Maker(TableMaker):
         self.put("tasks", tables.build("tasks", columns), slices["lane"])
 
     def communication(self) -> None:
-        """Make ``communication`` and ``communication_tasks``."""
+        """Build ``communication`` and ``communication_tasks``."""
         slices = self.trace.slices["communication"]
         nameless = [code for code, lane in enumerate(self.trace.lanes) if lane not in self.trace.threads]
         if rows := int(np.isin(slices["lane"], nameless).sum()):
@@ -232,7 +232,7 @@ class _Maker(TableMaker):
         self.put("communication_tasks", tables.build("communication_tasks", columns), lane)
 
     def overlap(self) -> None:
-        """Make ``overlap`` by the names of slices, since thread numbers differ by version."""
+        """Build ``overlap`` by the names of slices, since thread numbers differ between versions."""
         slices = self.trace.slices["plain"]
         kinds = np.array([name in _OVERLAP for name in slices.names("name")], np.bool_)[slices["name"]]
         processes = [self.trace.processes.get(pid, "Overlap Analysis") for pid, _ in self.trace.lanes]
@@ -248,11 +248,11 @@ class _Maker(TableMaker):
         self.put("overlap", tables.build("overlap", columns), slices["lane"][chosen])
 
     def marks(self) -> None:
-        """Make ``marks`` of markers, ranges and pauses of the garbage collector."""
+        """Build ``marks`` from markers, ranges and pauses of the garbage collector."""
         self.put("marks", *marks_rows(self.trace, self.threads))
 
     def iterations(self) -> None:
-        """Make ``steps`` of the iterations of a model, unless the framework marked steps."""
+        """Build ``steps`` from the iterations of a model, unless the framework marked steps."""
         slices = self.trace.slices["iteration"]
         if "steps" in self.built.tables:
             self.notes.leave_out(
@@ -267,7 +267,7 @@ class _Maker(TableMaker):
 
     def _device_of(self, slices: Columns) -> Int64:
         known = set(self._devices.values())
-        default = known.pop() if len(known) == 1 else 0  # of a process without a label
+        default = known.pop() if len(known) == 1 else 0  # a process without a label
         devices = np.array([self._devices.get(pid, default) for pid, _ in self.trace.lanes], np.int64)
         return devices[slices["lane"]]
 
@@ -287,7 +287,7 @@ def _flags(answers: pd.Categorical) -> Any:
 
 
 def _joined_by(separator: str) -> Callable[[str], str]:
-    """Return a function that replaces the separator of the file, ``;`` and a line end."""
+    """Return a function that replaces the separators in the file, ``;`` and line ends."""
     return lambda text: text.replace(";\r\n", separator).replace(";\n", separator).replace("\r\n", separator)
 
 

@@ -17,23 +17,23 @@ from npuprof.notes import Notes
 from npuprof.sources.columns.builders import Columns, recoded
 from npuprof.sources.trace.columns import Trace
 
-_INSTANCE_KEYS = ("acc_id", "PA Link ID", "PCIE ID")  # arguments that identify the counter's instance
+_INSTANCE_KEYS = ("acc_id", "PA Link ID", "PCIE ID")  # arguments that identify the instance of a counter
 _DIE = re.compile(r"die \d+")
-_SPELLINGS = {"write_bandwidth": "write_band_width"}  # newer versions spell a counter differently
+_SPELLINGS = {"write_bandwidth": "write_band_width"}  # spellings of newer versions
 _UNIT = re.compile(r"(.*?)\(([^()]*)\)")
-_PROCESS_UNITS = {"PCIe": "MB/s", "SIO": "MB/s", "QoS": "MB/s"}  # where counter names have no unit
+_PROCESS_UNITS = {"PCIe": "MB/s", "SIO": "MB/s", "QoS": "MB/s"}  # units of counters whose names state none
 _UNITS = {"KB", "MHz", "MB/s", "%", "mV", "W", "C"}
 _PORTS = ("NIC", "RoCE")
 _SHARES = ("Bandwidth Efficiency", "Error Rate", "Dropped Rate")  # fractions in a timeline, without a unit
 _HIT_RATE = "Hit Rate"
-_NOT_MEASURED = ("PCIe_nonpost_latency", "Rx")  # no device measures it; the vendor fills in 0
+_NOT_MEASURED = ("PCIe_nonpost_latency", "Rx")  # not measured on any device; the vendor writes 0
 
 
 def counters_table(trace: Trace, devices: dict[Any, int], notes: Notes, source: str) -> pd.DataFrame:
-    """Make ``counters``: a row for each number, its counter called ``<process> <metric>``.
+    """Build ``counters``: a row per number, with the counter name ``<process> <metric>``.
 
-    An event may hold several numbers, and a counter several instances (the id of an accelerator is an argument next to
-    the value). Names and units are those of :mod:`npuprof.sources.raw.samples.counter_rows`.
+    An event may hold several numbers, and a counter may have several instances (the id of an accelerator is an argument
+    next to the value). Names and units are those of :mod:`npuprof.sources.raw.samples.counter_rows`.
     """
     counters = trace.counters
     keys = counters.names("key")
@@ -73,7 +73,7 @@ def counters_table(trace: Trace, devices: dict[Any, int], notes: Notes, source: 
 
 
 def _account(event: Int64, chosen: Any, filled_in: Any, notes: Notes, source: str) -> None:
-    """Account for events, which come in order: an event may hold several numbers, or none that was measured."""
+    """Account for the events in order: an event may hold several numbers, or no measured number."""
     kept, measured, total = (
         int(np.count_nonzero(np.diff(event[rows], prepend=-1))) for rows in (chosen, chosen | filled_in, slice(None))
     )
@@ -91,10 +91,10 @@ def _filled_in(counters: Columns) -> Any:
 
 
 def _in_percent(values: Any, names: list[str], row: Int64) -> Any:
-    """Return shares in percent.
+    """Convert shares to percent.
 
-    Shares of ports are fractions. So are hit rates in most versions, though their name says percent; hit rates above 1
-    are percent.
+    Shares of ports are fractions. So are hit rates in most versions, although their name says percent; hit rates above
+    1 are percent already.
     """
     ports = np.array([name.startswith(_PORTS) and name.endswith(_SHARES) for name in names], np.bool_)[row]
     hits = np.array([name.endswith(_HIT_RATE) for name in names], np.bool_)[row]
@@ -121,7 +121,7 @@ def _distinct(columns: list[Int64]) -> tuple[Int64, Int64]:
 
 
 def _describe(process: str, event: str, key: str, instance: str | None) -> tuple[str, str | None, str | None]:
-    """Return counter, instance and unit, such as of ``HBM 0/Read {"Read(MB/s)": ...}``."""
+    """Return counter, instance and unit, e.g. of ``HBM 0/Read {"Read(MB/s)": ...}``."""
     match = _UNIT.fullmatch(key)
     number: str | None
     unit = match[2] if match else key if key in _UNITS else _PROCESS_UNITS.get(process)
@@ -137,5 +137,5 @@ def _describe(process: str, event: str, key: str, instance: str | None) -> tuple
     else:
         number = next((word for word in words if word.isdigit()), None)
         words = [word for word in words if word != number]
-    words = [word.lower() if word in ("Read", "Write") else word for word in words]  # as the raw samples are number
+    words = [word.lower() if word in ("Read", "Write") else word for word in words]  # numbered like the raw samples
     return " ".join([process, *words]).strip() or event, instance or (die[0] if die else number), unit

@@ -1,6 +1,6 @@
-"""Events of a timeline, and a file with several JSON documents: an export appended to an earlier export.
+"""Events of a timeline, and files with several JSON documents: an export appended to an earlier export.
 
-An event that a later document repeats counts once.
+An event that a later document repeats is counted once.
 """
 
 from __future__ import annotations
@@ -30,22 +30,23 @@ class Event(msgspec.Struct, gc=False):
 
 
 class Documents:
-    """Yields each event of a file once.
+    """Iterator that yields each event of a file once.
 
-    A file with one document, the usual case, needs no memory; at the start of a second one, `again` reads the earlier
-    events anew. Repeated events are counted in `notes` under the name of the file, `source`.
+    A file with one document, the usual case, needs no memory; at the start of a second document, `again` rereads the
+    earlier events. Repeated events are counted in `notes` under the file name `source`.
     """
 
     def __init__(self, again: Callable[[], Iterator[list[Event]]], notes: Notes, source: str) -> None:
         self._again, self._notes, self._source = again, notes, source
         self._events_before = 0
         self._documents = 1
-        self._earlier: list[Int64] = []  # of earlier documents, sorted; each array is less than half of its predecessor
+        # sorted keys of earlier documents; each array is less than half as long as its predecessor
+        self._earlier: list[Int64] = []
         self._current: list[Int64] = []  # keys of the current document
         self._repeated = 0
 
     def once(self, events: list[Event], begins: list[int]) -> list[Event]:
-        """Return the events of a batch that no earlier document holds; `begins` are starts of documents in it."""
+        """Return the events of a batch that no earlier document holds; `begins` are the starts of documents in it."""
         if not begins and self._documents == 1:
             self._events_before += len(events)
             return events

@@ -1,8 +1,8 @@
-"""Read a timeline of Chrome events (``trace_view.json``) in chunks, and recover events of a damaged file.
+"""Read a timeline of Chrome trace events (``trace_view.json``) in chunks, and recover the events of a damaged file.
 
-Chunks end at borders between events, so that memory grows with a chunk and not with the file. A chunk is decoded in one
-call into typed structs whose ``args`` stay undecoded bytes. A chunk that does not decode is read event by event: notes
-count what is lost.
+Chunks end between events, so that memory grows with the chunk and not with the file. A chunk is decoded in one call
+into typed structs whose ``args`` stay undecoded bytes. If that fails, the chunk is read event by event, and notes count
+the losses.
 
 Source: sources/RESULTS.md section 2 and section 7.
 """
@@ -29,20 +29,20 @@ from npuprof.sources.trace.content import KEY, content_of, is_archive
 from npuprof.sources.trace.event import Documents, Event
 from npuprof.texts import repaired_json
 
-CHUNK_BYTES = 1 << 20  # its events stay in the CPU cache until they are in columns
+CHUNK_BYTES = 1 << 20  # the events of a chunk stay in the CPU cache until they are in columns
 _MAX_EVENT_BYTES = 32 << 20  # a longer event is damage
 _MAX_EVENTLESS_BYTES = 1 << 30  # no timeline has as much text without an event
-_MAX_FAILURES = 20_000  # a file with more damage than this is not read on
+_MAX_FAILURES = 20_000  # a file with more damaged places is not read further
 _MAX_UNZIPPED_BYTES = 64 << 30
-_MAX_UNZIPPED_RATIO = 200  # a timeline shrinks to a tenth or a fortieth; more is an archive bomb
+_MAX_UNZIPPED_RATIO = 200  # a timeline shrinks to a tenth or a fortieth; a higher ratio is a decompression bomb
 _UNZIPPED_ANYWAY_BYTES = 1 << 30
-_SPACE_BYTES = 64  # between the beginning of a list and its first event
+_SPACE_BYTES = 64  # between the start of a list and its first event
 _MAX_SPLITS = 16  # objects within an event that may look like events
 
-# Inside a JSON string every quote is escaped, so neither pattern can match there.
+# Within a JSON string every quote is escaped, so neither pattern matches there.
 _BORDER = re.compile(rb"\}\s*,\s*(?=\{\s*" + KEY + rb")")
 _EVENT = re.compile(rb"\{\s*" + KEY)
-_OPENED = re.compile(rb"\[\s*\Z")  # before the first event of a document
+_OPENED = re.compile(rb"\[\s*\Z")  # text before the first event of a document
 _PHASE = re.compile(rb'"ph"\s*:\s*"')
 _LIST = re.compile(rb"\s*\[")
 _WRAPPED = re.compile(rb'"traceEvents"\s*:\s*\[')
@@ -52,7 +52,7 @@ _LFS = b"version https://git-lfs"
 
 
 class _ExactEvent(Event, gc=False):
-    """An event with a time written as a number kept as text."""
+    """An event whose time, if written as a number, is kept as text."""
 
     ts: Any = None
 
@@ -66,7 +66,7 @@ class _ExactWrapper(msgspec.Struct, gc=False):
 
 
 class _Decoders(NamedTuple):
-    """Decoders for a list of events, for one event and for the rest of an object with events."""
+    """Decoders for a list of events, for a single event, and for the end of an object that holds events."""
 
     list: msgspec.json.Decoder[Any]
     event: msgspec.json.Decoder[Any]
@@ -82,7 +82,7 @@ _HEAD_BYTES = 1 << 20
 
 
 def is_trace(path: Path) -> bool:
-    """Check by its first bytes whether a file is a timeline of Chrome events; an unreadable file is none."""
+    """Check by its first bytes whether a file is a timeline of Chrome trace events; False if it is unreadable."""
     try:
         with path.open("rb") as file:
             head = content_of(file).read(1 << 16)
@@ -94,14 +94,14 @@ def is_trace(path: Path) -> bool:
 def read_events(
     path: Path, notes: Notes, chunk_bytes: int = CHUNK_BYTES, *, exact: bool = False
 ) -> Iterator[list[Event]]:
-    """Yield the events of a timeline in file order, a list for each chunk of `chunk_bytes`.
+    """Yield the events of a timeline in file order, one list per chunk of `chunk_bytes`.
 
     Parameters
     ----------
     path
-        A JSON list of events, an object with ``traceEvents``, or a line for each event; plain or gzipped.
+        A JSON list of events, an object with ``traceEvents``, or one event per line; plain or gzipped.
     notes
-        Counts repairs and losses, under the file's name.
+        Receives the number of repairs and losses, under the file's name.
     chunk_bytes
         Characters of text to decode at a time.
     exact
@@ -110,7 +110,7 @@ def read_events(
     Raises
     ------
     SourceError
-        If the file cannot be read or is no timeline.
+        If the file cannot be read or is not a timeline.
     """
 
     def reader(file: io.BufferedReader, notes: Notes) -> _Reader:
@@ -131,7 +131,7 @@ def read_events(
 
 
 def _first_event(head: bytes) -> tuple[int, bool] | None:
-    """Return the offset of the events and whether an object wraps them; None for a text that is no timeline."""
+    """Return the offset of the events and whether an object wraps them; None if the text is not a timeline."""
     text_start = 3 if head.startswith(b"\xef\xbb\xbf") else 0
     if match := _LIST.match(head, text_start):
         return match.end(), False
@@ -141,7 +141,7 @@ def _first_event(head: bytes) -> tuple[int, bool] | None:
 
 
 class _Reader:
-    """A reading in progress: the text not yet decoded, and counts of losses."""
+    """The state of reading a file: undecoded text, and counts of losses."""
 
     def __init__(
         self, path: Path, file: io.BufferedReader, notes: Notes, chunk_bytes: int, decoders: _Decoders
@@ -151,9 +151,9 @@ class _Reader:
         self._is_archive = is_archive(file)
         self._stream = content_of(file)
         self._size = path.stat().st_size
-        self._lost = 0  # runs of text between whole events
-        self._failures = 0  # beginnings of events that did not decode
-        self._eventless_bytes = 0  # since the last event
+        self._lost = 0  # parts of text between intact events
+        self._failures = 0  # starts of events that could not be decoded
+        self._eventless_bytes = 0  # bytes since the last event
         self._damaged = False
         self._begins: list[int] = []
         self._read_bytes = 0
@@ -165,9 +165,9 @@ class _Reader:
         return min(_MAX_UNZIPPED_BYTES, max(_UNZIPPED_ANYWAY_BYTES, self._size * _MAX_UNZIPPED_RATIO))
 
     def batches(self) -> Iterator[list[Event]]:
-        """Yield the events, a bounded piece of the file at a time."""
+        """Yield the events of a bounded part of the file at a time."""
         left, text, wrapped = b"", *self._begin()
-        # A block is decoded once the next is read: the last block holds the text behind the events.
+        # A block is decoded after the next one is read: the last block holds the text after the events.
         while self._is_worth_reading() and (block := self._read(max(self._chunk_bytes, len(left)))):
             events, left = self._decode_whole_events(left, text)
             self._eventless_bytes = 0 if events else self._eventless_bytes + len(text)
@@ -178,7 +178,7 @@ class _Reader:
         self._note_losses()
 
     def take_begins(self) -> list[int]:
-        """Return the places in the last batch at which another document begins."""
+        """Return the positions in the last batch at which another document begins."""
         begins, self._begins = self._begins, []
         return begins
 
@@ -199,7 +199,7 @@ class _Reader:
         return head[start:], wrapped
 
     def _read(self, size: int) -> bytes:
-        """Read a block, or less at the end of the file or of a damaged or oversized archive."""
+        """Read a block; shorter at the end of the file, or of a damaged or oversized archive."""
         parts: list[bytes] = []
         left = min(size, self._max_bytes - self._read_bytes)
         try:
@@ -220,7 +220,7 @@ class _Reader:
         return block
 
     def _decode_whole_events(self, left: bytes, text: bytes) -> tuple[list[Event], bytes]:
-        """Decode the whole events in `left` and `text`; return them and the rest of the text."""
+        """Decode the complete events in `left` and `text`; return them and the remaining text."""
         border = _last_border(text)
         if border is None:
             text = left + text
@@ -248,14 +248,14 @@ class _Reader:
             return whole
         except UNREADABLE:
             events, kept = self._recover(text)
-        begun = bool(text[kept:].strip())  # the last event did not decode
+        begun = bool(text[kept:].strip())  # the last event could not be decoded
         self._lost += begun
         if begun or not text.rstrip().endswith((b"]", b"}") if wrapped else b"]"):
             self._notes.warning(self._path.name, "its end is incomplete: the export was stopped, or the file was cut")
         return events
 
     def _recover(self, text: bytes) -> tuple[list[Event], int]:
-        """Decode event by event; return the events, and the offset of text that may become an event."""
+        """Decode event by event; return the events, and the offset of text that the next chunk may complete."""
         lost_before = self._lost
         starts = [match.start() for match in _EVENT.finditer(text)]
         ends = [*starts[1:], len(text)]
@@ -270,12 +270,12 @@ class _Reader:
                 if _opened(text, starts[row]) is not None:
                     self._begins.append(len(events))
                 events.append(event)
-                self._lost += bool(failed)  # any text between two whole events is one loss
+                self._lost += bool(failed)  # any text between two intact events is one loss
                 failed = 0
             row += used
         self._damaged |= not self._begins or self._lost > lost_before
         kept = len(text)
-        if failed:  # the next chunk may complete it; it may be the first of a document
+        if failed:  # the next chunk may complete the event, possibly the first of a document
             kept = starts[row - failed] if (opened := _opened(text, starts[row - failed])) is None else opened
         if len(text) - kept <= _MAX_EVENT_BYTES:
             return events, kept
@@ -303,13 +303,13 @@ class _Reader:
 
 
 def _opened(text: bytes, start: int) -> int | None:
-    """Return the start of the list whose first event is at `start`; None for other events."""
+    """Return the start of the list that begins with the event at `start`; None if the event is not the first."""
     match = _OPENED.search(text, max(0, start - _SPACE_BYTES), start)
     return match.start() if match else None
 
 
 def _last_border(text: bytes) -> tuple[int, int] | None:
-    """Return the end of the last event that another follows, and the start of the next."""
+    """Return the end of the last event that is followed by another, and the start of that one."""
     window = 1 << 16
     while True:
         start = max(0, len(text) - window)
@@ -326,19 +326,19 @@ def _last_border(text: bytes) -> tuple[int, int] | None:
 def _decode_one(
     decoder: msgspec.json.Decoder[Any], text: bytes, start: int, ends: list[int]
 ) -> tuple[Event | None, int]:
-    """Decode the event at `start`, which ends at one of `ends`; return it and the number of ends used up."""
+    """Decode the event at `start`, which ends at one of `ends`; return it and the number of ends consumed."""
     for used, end in enumerate(ends, start=1):
         piece = text[start : text.rfind(b"}", start, end) + 1]
         for attempt in (piece, readable(piece)):
             with suppress(*UNREADABLE):
                 event: Event = decoder.decode(attempt)
                 return event, used
-    with suppress(*UNREADABLE, ValueError):  # the event may be whole, with garbage behind it
-        decoded = text[start : ends[-1]].decode("latin-1")  # a character for each byte
+    with suppress(*UNREADABLE, ValueError):  # the event may be complete and followed by garbage
+        decoded = text[start : ends[-1]].decode("latin-1")  # one character per byte
         end = start + _JSON.raw_decode(decoded)[1]
         alone: Event = decoder.decode(text[start:end])
         return alone, 1 + sum(following < end for following in ends)
-    return None, 1  # the caller counts it as lost
+    return None, 1  # the caller counts the loss
 
 
 def readable(piece: bytes) -> bytes:

@@ -1,7 +1,7 @@
-"""Layouts: the arguments of each kind of event, how to recognise the kind, and signs of damaged arguments.
+"""Layouts: the arguments of each kind of slice, how to recognise the kind, and how to detect damaged arguments.
 
-The category or the argument names determine the layout, never process number or position: versions renumber
-processes, and at Level0 a process has no name.
+The category or the argument names determine the layout, never process number or position: versions renumber processes,
+and at Level0 a process has no name.
 
 Source: sources/RESULTS.md section 2.2.
 """
@@ -102,9 +102,9 @@ class _PlainArgs(msgspec.Struct, gc=False):
 
 @dataclass(frozen=True)
 class Layout:
-    """A kind of slice: the struct of its arguments, and which fields are names or floats; others are whole numbers.
+    """A kind of slice: the struct of its arguments, and which fields are names or floats; other fields are integers.
 
-    `raw` names are made by a function of the undecoded bytes of an argument.
+    `raw` names are computed from the undecoded bytes of an argument.
     """
 
     name: str
@@ -115,7 +115,7 @@ class Layout:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Columns made of the arguments."""
+        """The columns that come from the arguments."""
         return self.args.__struct_fields__
 
 
@@ -150,19 +150,19 @@ _BY_CATEGORY = {
 }
 _BY_KEY = (
     ("Task Type", TASK),
-    ("Sequence number", OPERATOR),  # MindSpore writes no category of operators
+    ("Sequence number", OPERATOR),  # MindSpore writes no category for operators
     ("level", API),
     ("alg_type", COMMUNICATION),
     ("data_type", COMMUNICATION),
     ("task type", COMMUNICATION),
     ("notify_id", COMMUNICATION),
     ("event_type", MARK),
-    ("Physic Stream Id", TASK),  # the device side of a mark has no other argument
-    ("Model Name", API),  # graph mode's own call
+    ("Physic Stream Id", TASK),  # the device side of a mark has no further argument
+    ("Model Name", API),  # graph mode's own kind of call
 )
-_KEYS = msgspec.json.Decoder(dict[str, msgspec.Raw])  # decodes no values
+_KEYS = msgspec.json.Decoder(dict[str, msgspec.Raw])  # skips values without decoding them
 _LISTED_KEYS = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
-_DECODED_EVENTS = 8  # of a kind, since the arguments of the first may be damaged
+_DECODED_EVENTS = 8  # events inspected per kind, since the arguments of the first may be damaged
 
 
 def known_layout(category: str | None) -> Layout | None:
@@ -171,7 +171,7 @@ def known_layout(category: str | None) -> Layout | None:
 
 
 def layout_of(category: str | None, events: Sequence[Event]) -> Layout:
-    """Return the layout of slices of one process and category."""
+    """Return the layout of slices with the same process and category."""
     known = known_layout(category)
     if known is not None:
         return known
@@ -180,7 +180,7 @@ def layout_of(category: str | None, events: Sequence[Event]) -> Layout:
 
 
 def keys_of(event: Event) -> frozenset[str]:
-    """Return the argument names of an event; none if they cannot be read."""
+    """Return the argument names of an event; empty if they cannot be read."""
     if bytes(event.args) == b"{}":
         return frozenset()
     with suppress(*UNREADABLE):
@@ -199,12 +199,12 @@ VENDOR = Layouts(known_layout, layout_of)
 """Timelines of CANN, torch_npu and MindSpore."""
 
 
-_MAX_EXAMINED = 100  # of a batch: damage is rare, and many rows without an argument are no damage
+_MAX_EXAMINED = 100  # share of a batch: damage is rare, and arguments that many rows lack are not damaged
 _SIMILAR = 0.8
 
 
 def lost_arguments(layout: Layout, events: Sequence[Event], columns: Mapping[str, Records]) -> tuple[int, int]:
-    """Count events of one layout that lack an argument which most have: with a misspelt name of it, and without any.
+    """Count events that lack an argument which most events of the layout have: misspelt, and missing without a trace.
 
     A name that lost or changed a character leaves the JSON valid and the argument absent. `columns` are the arguments
     as they were read.
@@ -226,7 +226,7 @@ def lost_arguments(layout: Layout, events: Sequence[Event], columns: Mapping[str
 
 
 def _keys_of_each(events: Sequence[Event]) -> Sequence[Collection[str]]:
-    """Return the argument names of each event, decoded in one call where all can be read."""
+    """Return the argument names of each event, decoded in one call if all are readable."""
     with suppress(*UNREADABLE):
         keys: list[dict[str, msgspec.Raw]] = _LISTED_KEYS.decode(
             b"[" + b",".join([event.args for event in events]) + b"]"
@@ -237,7 +237,7 @@ def _keys_of_each(events: Sequence[Event]) -> Sequence[Collection[str]]:
 
 @cache
 def _argument_names(args: type[msgspec.Struct]) -> dict[str, str]:
-    """Return the argument of each field; resolving the fields takes a millisecond."""
+    """Return the argument name of each field; resolving the fields takes a millisecond."""
     return {field.name: field.encode_name for field in msgspec.structs.fields(args)}
 
 

@@ -1,6 +1,6 @@
-"""Make ``links`` of the flows of a timeline: cause and effect, both rows of sorted tables.
+"""Build ``links`` from the flows of a timeline: cause and effect, both rows of sorted tables.
 
-Category **and** id identify a flow, and a begin may have several ends.
+Category **and** id identify a flow; one begin may have several ends.
 
 Source: sources/RESULTS.md section 2.4 and section 0.
 """
@@ -26,18 +26,18 @@ _LAUNCHES = "HostToDevice"
 _TORCH = "async_npu"
 _MARKS = "MsTx"
 _READ = (*_KINDS, _LAUNCHES, _TORCH, _MARKS)
-_UNUSED = ("ac2g",)  # of torch's own traces, where ids of calls and tasks serve
+_UNUSED = ("ac2g",)  # categories of torch's own traces, in which the ids of calls and tasks are used instead
 
 
 class Ends(NamedTuple):
-    """One side of flows: the index of the table and the row; -1 for none."""
+    """One side of flows: table index and row; -1 for none."""
 
     table: Int64
     row: Int64
 
 
 def build_links(trace: Trace, built: TraceTables, notes: Notes, source: str) -> pd.DataFrame:
-    """Make ``links`` from the flows between the rows of `built`.
+    """Build ``links`` from the flows between the rows of `built`.
 
     ``operator_api`` links lead from the operator to the CANN call that launched its device task, or at Level0, without
     calls, to the task itself; ``api_task`` links from a CANN call to a task or a communication operator; ``mark`` links
@@ -55,7 +55,7 @@ def build_links(trace: Trace, built: TraceTables, notes: Notes, source: str) -> 
         parts.append(_part(kind, causes, effects))
     launch_begins, launch_ends = finder.pairs(_LAUNCHES)
     launches, launched = finder.around(launch_begins, ("api",)), finder.at(launch_ends, _DEVICE)
-    if "api" in built.lanes:  # Level0 leaves out calls and keeps their flows
+    if "api" in built.lanes:  # Level0 omits the calls but writes their flows
         finder.note_lost(_LAUNCHES, launches, launched)
     parts.append(_part("api_task", launches, launched, ("api",), _DEVICE))
     begins, ends = finder.pairs(_TORCH)
@@ -78,7 +78,7 @@ def build_links(trace: Trace, built: TraceTables, notes: Notes, source: str) -> 
 
 
 def _note_no_flows(built: TraceTables, notes: Notes, source: str) -> None:
-    """Warn of tasks that name the calls which launched them, in a timeline without a flow between them."""
+    """Warn of tasks that name their launching call, if the timeline has no flow between tasks and calls."""
     calls, device_tasks = built.tables.get("api"), built.tables.get("tasks")
     if calls is None or device_tasks is None:
         return
@@ -88,7 +88,7 @@ def _note_no_flows(built: TraceTables, notes: Notes, source: str) -> None:
 
 
 class _Finder:
-    """Pairs the flows of a category and finds the rows at their ends."""
+    """Pairs the flows of a category, and finds the rows at their ends."""
 
     def __init__(self, trace: Trace, built: TraceTables, notes: Notes, source: str) -> None:
         self._flows = trace.flows
@@ -97,7 +97,7 @@ class _Finder:
         self._categories = {name: code for code, name in enumerate(trace.flows.books["category"].values)}
 
     def pairs(self, category: str) -> tuple[Int64, Int64]:
-        """Return begin and end events of the flows of a category; a begin once for each of its ends."""
+        """Return begin and end events of the flows of a category; a begin is repeated for each of its ends."""
         flows = self._flows
         chosen = flows["category"] == self._categories.get(category, -2)
         begins, ends = np.flatnonzero(chosen & (flows["phase"] == 1)), np.flatnonzero(chosen & (flows["phase"] != 1))
@@ -112,13 +112,13 @@ class _Finder:
         return order[place[paired]], ends[paired]
 
     def note_lost(self, category: str, causes: Ends, effects: Ends) -> None:
-        """Warn of flows with an end at no row of a table."""
+        """Warn of flows with an end that is not a row of a table."""
         if lost := int(np.count_nonzero((causes.row < 0) | (effects.row < 0))):
             message = f"a flow of {category} has an end that is no row: a link is missing"
             self._notes.warning(self._source, message, lost)
 
     def account_others(self) -> None:
-        """Account for flows of categories that make no links."""
+        """Account for flows of categories that become no links."""
         codes = [self._categories[name] for name in (*_READ, *_UNUSED) if name in self._categories]
         unused = [self._categories[name] for name in _UNUSED if name in self._categories]
         category = self._flows["category"]
@@ -135,7 +135,7 @@ class _Finder:
         return [texts[code] for code in self._flows["id"][flow].tolist()]
 
     def at(self, flow: Int64, names: tuple[str, ...]) -> Ends:
-        """Return the rows that start on the flow's lane at its time, from the first table with such a row."""
+        """Return the rows that start on the flow's lane at its time, from the first table that has such a row."""
         lanes, moments = self._flows["lane"][flow], self._flows["start_ns"][flow]
         ends = Ends(np.full(len(flow), -1), np.full(len(flow), -1))
         for number, name in enumerate(names):
@@ -203,9 +203,9 @@ def _part(
 
 
 def renumbered(links: pd.DataFrame, name: str, former: pd.DataFrame, frame: pd.DataFrame) -> pd.DataFrame:
-    """Point links at the rows of another form of the table `name`, and drop links to rows that it lacks.
+    """Redirect links to the rows of another form of the table `name`, and drop links to rows that it lacks.
 
-    Rows of `former` and `frame` match by time and thread, equal rows in order.
+    Rows of `former` and `frame` are matched by time and thread, equal rows in order.
     """
     keys = ["start_ns", "duration_ns", "thread_id"]
     before, now = (

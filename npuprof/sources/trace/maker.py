@@ -1,4 +1,4 @@
-"""Make tables of the slices of a timeline: what timelines of NPUs and of torch's own profiler share."""
+"""Build tables from the slices of a timeline: the part shared by timelines of NPUs and of torch's own profiler."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from npuprof.sources.trace.nesting import python_calls
 
 @dataclass
 class TraceTables:
-    """The tables of one timeline, the lane of each row that flows can touch, and frames beside the tables."""
+    """The tables of a timeline, the lane of each row that flows can refer to, and additional frames."""
 
     tables: dict[str, pd.DataFrame] = field(default_factory=dict)
     lanes: dict[str, Int32] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class TraceTables:
 
 
 class TableMaker:
-    """Makes tables of slices in :attr:`built`, sorted by time, with the lane of each row."""
+    """Builds tables of slices in :attr:`built`, sorted by time, with the lane of each row."""
 
     def __init__(self, trace: Trace, notes: Notes, source: str) -> None:
         self.trace, self.notes, self.source = trace, notes, source
@@ -37,7 +37,7 @@ class TableMaker:
         self.built = TraceTables()
 
     def put(self, name: str, frame: pd.DataFrame, lane: Int32) -> Records:
-        """Keep a table in order of time; return that order."""
+        """Store a table sorted by time; return the order of its rows."""
         order: Records = np.lexsort((-frame["duration_ns"].to_numpy(), frame["start_ns"].to_numpy()))
         self.built.tables[name] = frame.iloc[order].reset_index(drop=True)
         self.built.lanes[name] = lane[order]
@@ -45,7 +45,7 @@ class TableMaker:
         return order
 
     def steps(self, slices: Columns) -> Bools:
-        """Make ``steps`` of the slices that a framework puts around its steps; return which slices they are."""
+        """Build ``steps`` from the slices that a framework puts around its steps; return the mask of these slices."""
         numbers = step_numbers(enumerate(slices.names("name")), self.notes, self.source)
         chosen: Bools = np.isin(slices["name"], list(numbers))
         if chosen.any():
@@ -56,7 +56,7 @@ class TableMaker:
         return chosen
 
     def python(self, slices: Columns) -> None:
-        """Make ``python``; the root is its own parent in the file, and has none in the table."""
+        """Build ``python``; in the file the root is its own parent, in the table it has none."""
         columns = {
             **span(slices),
             "name": names(slices, "name"),
@@ -67,9 +67,9 @@ class TableMaker:
 
 
 def thread_numbers(trace: Trace) -> Int64:
-    """Return the thread number of each lane; a thread without a valid number gets a free one above all others.
+    """Return the thread number of each lane; a thread without a valid number gets an unused one above all others.
 
-    npuprof's own traces have several threads for the slices of one that cross; their name has its number.
+    npuprof's own traces split a thread with crossing slices into several; the number in their name is used.
     """
     numbers = [_own_number(trace.threads.get(lane, "")) or _thread_number(lane[1]) for lane in trace.lanes]
     free = max((number for number in numbers if number is not None), default=0) + 1
@@ -85,14 +85,14 @@ def _own_number(name: str) -> int | None:
 
 
 def _thread_number(tid: object) -> int | None:
-    """Return the number of a thread, also one that is written as text; None for none, and for one that is too large."""
+    """Return a thread number, parsed if it is text; None if it is missing or too large."""
     if isinstance(tid, str) and len(tid) < 20 and tid.isascii() and tid.isdigit():
         tid = int(tid)
     return tid if isinstance(tid, int) and abs(tid) < LAST_THREAD else None
 
 
 def span(slices: Columns, chosen: Records | None = None) -> dict[str, Any]:
-    """Return start and duration of the chosen slices, or of all."""
+    """Return start and duration of the selected slices, or of all."""
     rows = slice(None) if chosen is None else chosen
     return {"start_ns": slices["start_ns"][rows], "duration_ns": slices["duration_ns"][rows]}
 
@@ -100,16 +100,16 @@ def span(slices: Columns, chosen: Records | None = None) -> dict[str, Any]:
 def names(
     slices: Columns, column: str, chosen: Records | None = None, change: Callable[[str], str | None] | None = None
 ) -> pd.Categorical:
-    """Return a name column of the chosen slices; `change` is applied to each distinct text once."""
+    """Return a name column of the selected slices; `change` is applied once to each distinct text."""
     return used_names(slices[column] if chosen is None else slices[column][chosen], slices.names(column), change)
 
 
 def used_names(
     codes: Records, texts: Sequence[str], change: Callable[[str], str | None] | None = None
 ) -> pd.Categorical:
-    """Return a name column of codes into texts, without those that no code refers to; `change` as for :func:`names`."""
+    """Return a name column of codes into texts, without unused texts; `change` as for :func:`names`."""
     used = np.flatnonzero(np.bincount(codes + 1, minlength=len(texts) + 1)[1:])
-    new_codes = np.full(len(texts) + 1, -1, np.int32)  # code -1 takes the last entry
+    new_codes = np.full(len(texts) + 1, -1, np.int32)  # code -1 selects the last entry
     new_codes[used] = np.arange(len(used))
     used_texts = [texts[code] for code in used.tolist()]
     return recoded(new_codes[codes], [change(text) for text in used_texts] if change else list(used_texts))

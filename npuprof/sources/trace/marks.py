@@ -23,7 +23,7 @@ _DEVICE_SIDE = {"device_start_ns": "start_ns", "device_duration_ns": "duration_n
 
 
 def marks_rows(trace: Trace, threads: Int64) -> tuple[pd.DataFrame, Int32]:
-    """Make the rows of ``marks``, unordered, with the lane of each; `threads` are thread numbers by lane.
+    """Build the unsorted rows of ``marks``, with the lane of each; `threads` are thread numbers by lane.
 
     Pauses of the garbage collector are ranges of the domain ``python_gc``, as in raw data and databases.
     """
@@ -53,9 +53,10 @@ def marks_rows(trace: Trace, threads: Int64) -> tuple[pd.DataFrame, Int32]:
 
 
 def add_ids(frames: dict[str, pd.DataFrame], rows: npt.NDArray[np.int64], flows: Sequence[str]) -> None:
-    """Set the collector's ids of ``marks`` with a device side, in place.
+    """Set the collector's ids of ``marks`` that have a device side, in place.
 
-    `rows` is the row in ``marks`` of each flow, -1 for none; `flows` are the ids of the flows, made of the marks' ids.
+    `rows` is the row in ``marks`` of each flow, -1 for none; `flows` are the flow ids, which contain the ids of the
+    marks.
     """
     if "marks" not in frames:
         return

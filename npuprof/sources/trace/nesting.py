@@ -10,7 +10,7 @@ from npuprof.notes import Notes
 from npuprof.sources.columns.builders import ABSENT, optional
 
 _MAX_ID = 1 << 62
-_MAX_LEVELS = 256  # deeper nesting than this is not searched
+_MAX_LEVELS = 256  # deeper nesting is not searched
 
 
 def call_depth(ids: Int64, parents: Int64) -> tuple[Int64, int]:
@@ -25,8 +25,8 @@ def call_depth(ids: Int64, parents: Int64) -> tuple[Int64, int]:
     known = (parents != ABSENT) & (ids[order[place]] == parents) if len(ids) else np.zeros(0, np.bool_)
     up = np.where(known, order[place], np.arange(len(ids))) if len(ids) else np.zeros(0, np.intp)
     steps = known.astype(np.int64)
-    # Doubling: after k rounds `up` is 2**k callers away, so a chain of n calls takes log2(n) rounds, and no
-    # cycle can keep it running.
+    # Doubling: after k rounds `up` is 2**k callers away, so a chain of n calls takes log2(n) rounds, and the loop ends
+    # even if there are cycles.
     for _ in range(max(1, len(ids).bit_length() + 1)):
         steps = steps + steps[up]
         up = up[up]
@@ -57,7 +57,7 @@ def innermost(lanes: Records, starts: Int64, ends: Int64, at_lanes: Records, at:
     result = np.full(len(at), -1, np.intp)
     if not len(starts) or not len(at):
         return result
-    # One axis for all lanes: times are replaced by their rank, so that no product can overflow.
+    # A single axis for all lanes: times are replaced by their rank, so that no product can overflow.
     moments = np.sort(np.concatenate([starts, ends, at]))
     width = len(moments)
     offset = lanes.astype(np.int64) * width
@@ -96,7 +96,7 @@ def starting_at(lanes: Records, starts: Int64, at_lanes: Records, at: Int64) -> 
 
 
 def row_of(ids: Int64, wanted: Int64) -> Records:
-    """Return the first row with each wanted id; -1 for none, or for an absent id."""
+    """Return the first row with each wanted id; -1 if there is none or the wanted id is absent."""
     if not len(ids):
         return np.full(len(wanted), -1)
     order = np.argsort(ids, kind="stable")

@@ -1,7 +1,7 @@
 """Slices without a layout: MindSpore's operators and scopes, and the parts of a graph's iterations.
 
 In MindSpore's timelines the process decides: ``MindSpore`` and ``CPU OP`` hold operators and steps, ``Scope Layer`` the
-layers of the network around the kernels, a thread for each depth. Its Python calls have no ids; they nest in time.
+layers of the network around the kernels, one thread per depth. Its Python calls have no ids; they nest in time.
 
 Source: sources/RESULTS.md sections 1.2 and 2.5.
 """
@@ -26,12 +26,12 @@ _ABSENT_NAMES = ("input_shapes", "input_dtypes", "stack")
 
 
 def is_mindspore(trace: Trace) -> bool:
-    """Check by the processes whether MindSpore wrote a timeline."""
+    """Check by the processes whether MindSpore wrote the timeline."""
     return any(name in (*_OPERATORS, _SCOPES) for name in trace.processes.values())
 
 
 def take_mindspore(trace: Trace, notes: Notes, source: str) -> dict[str, pd.DataFrame]:
-    """Move the operators of MindSpore to those of other frameworks, and number its Python calls.
+    """Move MindSpore's operators to the layout of other frameworks' operators, and number its Python calls.
 
     Returns
     -------
@@ -55,7 +55,7 @@ def take_mindspore(trace: Trace, notes: Notes, source: str) -> dict[str, pd.Data
 
 
 def _keep(trace: Trace, chosen: Bools) -> None:
-    """Keep only the chosen slices without a layout."""
+    """Keep only the selected slices without a layout."""
     plain, rest = trace.slices["plain"], Columns()
     rest.books = plain.books
     rest.add({name: plain[name][chosen] for name in _COLUMNS})
@@ -112,7 +112,7 @@ _KINDS = {"FP_BP Time": "fp_bp", "Iteration Refresh": "refresh", "Reduce": "redu
 
 
 def take_iteration_parts(trace: Trace, notes: Notes, source: str) -> dict[str, pd.DataFrame]:
-    """Take the parts of iterations out of the slices without a layout.
+    """Remove the parts of iterations from the slices without a layout, and return them as a frame.
 
     Returns
     -------
@@ -122,7 +122,7 @@ def take_iteration_parts(trace: Trace, notes: Notes, source: str) -> dict[str, p
     if not len(plain):
         return {}
     kinds = [_KINDS.get(str(category), "") for category in plain.books["category"].values]
-    kind = np.array([*kinds, ""], object)[plain["category"]]  # code -1 takes the last entry
+    kind = np.array([*kinds, ""], object)[plain["category"]]  # code -1 selects the last entry
     chosen = kind != ""
     if not chosen.any():
         return {}
@@ -142,5 +142,5 @@ def take_iteration_parts(trace: Trace, notes: Notes, source: str) -> dict[str, p
 
 
 def leave_out_repeated(count: int, notes: Notes, source: str) -> None:
-    """Leave out iterations that were read before: each file of an old result repeats all of them."""
+    """Skip iterations that were read before: each file of an old result repeats all of them."""
     notes.leave_out(source, "several files hold the same iteration or part of it", count, severity="info")

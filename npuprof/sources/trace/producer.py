@@ -1,7 +1,7 @@
 """The writer of a timeline: an Ascend front end, or torch's own profiler (Kineto).
 
-Both write a plain list or wrap it in an object with any keys, and merged, converted and cut files differ. Therefore the
-events decide: their processes, categories and arguments, and the form of their times.
+Both write a plain list or wrap it in an object with any keys, and merged, converted and truncated files differ.
+Therefore the events decide: their processes, categories and arguments, and the form of their times.
 
 Source: sources/RESULTS.md section 2, and files as torch 2.13 writes them.
 """
@@ -25,7 +25,7 @@ Kind: TypeAlias = Literal["ascend", "kineto", ""]
 
 _MAX_CHUNKS = 64  # stacks of a long run precede the names of processes
 _HEAD_BYTES = 1 << 18
-_DECODED_EVENTS = 50  # of a category
+_DECODED_EVENTS = 50  # events inspected per category
 _NPU = re.compile(r"NPU(?:\s+\d+)?")
 _PROCESSES = frozenset(
     [
@@ -69,19 +69,19 @@ _OWN_BASE = re.compile(rb'\{"otherData": \{"producer": "npuprof", "base_ns": "(\
 
 
 def own_base(path: Path) -> int:
-    """Return what the times of a trace that npuprof wrote count from, epoch nanoseconds; 0 for any other trace."""
+    """Return the time origin of a trace that npuprof wrote, in epoch nanoseconds; 0 for any other trace."""
     base = _OWN_BASE.match(read_head(path, _HEAD_BYTES))
     return int(base[1]) if base else 0
 
 
 def kind_of_trace(path: Path) -> Kind:
-    """Return the writer of a timeline; empty if nothing identifies it.
+    """Return the writer of a timeline; empty if it cannot be identified.
 
-    One sign of an Ascend front end decides, even in a file partly written by torch's profiler. Without any sign in its
-    events, a file is Kineto's if the keys before them are.
+    A single sign of an Ascend front end decides, even in a file partly written by torch's profiler. Without any sign in
+    its events, a file is attributed to Kineto by the keys before them.
     """
     try:
-        with watched(None):  # no progress of the reading
+        with watched(None):  # reports no progress
             for batch in islice(read_events(path, Notes()), _MAX_CHUNKS):
                 if kind := _kind_of_events(batch):
                     return kind
@@ -99,7 +99,7 @@ def _kind_of_events(events: list[Event]) -> Kind:
     arguments = _arguments(events)
     kinds: tuple[Kind, ...] = ("ascend", "kineto")
     signs = (kind for kind in kinds if arguments & _ARGUMENTS[kind] or categories & _CATEGORIES[kind])
-    # A time as text is the weakest sign: tools that convert traces write such too.
+    # A time as text is the weakest sign: tools that convert traces also write times as text.
     return next(signs, "ascend" if any(type(event.ts) is str for event in events) else "")
 
 

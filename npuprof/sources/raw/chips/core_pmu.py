@@ -1,7 +1,7 @@
 """Performance counters of chips with a hardware task scheduler: ``aicore`` and ``aiVectorCore``, a record per task.
 
-The records carry no time: the n-th record of a stream and task id belongs to the n-th kernel with these ids.
-Source: raw/FORMAT.md sections 7 and 9.
+The records have no time: the n-th record with a stream and task id belongs to the n-th kernel with these ids. Source:
+raw/FORMAT.md sections 7 and 9.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def read_counters(device: Device, kernels: Kernels, frequencies: Frequencies) ->
 
 
 def _in_order(device: Device, stream: str, records: Records, kernels: Kernels, among: Int64) -> tuple[Int64, Int64]:
-    """Return the records of kernels and their kernels, in order, where a key has equally many of both."""
+    """Match records with kernels in order, for the ids with equally many of both; return the rows of both."""
     tasks, rows = kernels.tasks, kernels.rows[among]
     ids = (records["stream"].astype(np.int64) & STREAM_MASK) << 16 | records["task"]
     kernel_ids = tasks.stream[rows] << 16 | tasks.task[rows]
@@ -95,7 +95,7 @@ def _metrics(
 
 
 def _memory_bound(columns: Columns) -> Columns:
-    """Return the ratio of loading to the busier unit of both, as the vendor defines it for these chips."""
+    """Return the ratio of load time to the busier compute unit, as the vendor defines it for these chips."""
     shares = [columns.get(f"{name}_ratio") for name in ("mte2", "mac", "vec")]
     if any(share is None for share in shares):
         return {}

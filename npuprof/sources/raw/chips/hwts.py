@@ -15,7 +15,7 @@ from npuprof.sources.raw.metadata.dictionaries import Names
 from npuprof.sources.raw.records import chip_layouts, enums
 
 STREAM_MASK = 0x7FF
-_LOGS = ("hwts.data", "hwts.aiv_data")  # the second: vector cores of the 610
+_LOGS = ("hwts.data", "hwts.aiv_data")  # the second log: vector cores of the 610
 _TRACK = "ts_track"
 _START, _END = 0, 1
 _COUNTS = 16  # records carry a count of 4 bits
@@ -67,7 +67,7 @@ def _paired(
     stream, task = ids
     counter = records["counter"].astype(np.int64)
     batch = batch_ids(stream, counter, task, track.flips)
-    is_logged = source != _TRACK  # the states of tasks there are among the statistics
+    is_logged = source != _TRACK  # there, the task states are statistics
     keys = stream << 32 | batch << 16 | task
     rows, closing = pair_rows(device, source, keys, counter, *marks, accounted=not is_logged)
     device.keep(source, "tasks", 2 * len(rows) * is_logged, len(rows))

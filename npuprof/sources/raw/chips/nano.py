@@ -54,7 +54,7 @@ def read_tasks(device: Device) -> DeviceTasks:
 
 def read_counters(device: Device, kernels: Kernels) -> dict[str, npt.NDArray[Any]]:
     """Return kernel metrics without a core prefix; times are NaN, as the number of blocks is unknown."""
-    records, begin = _read(device, Notes())  # its damage is noted with the tasks
+    records, begin = _read(device, Notes())  # damage is noted when the tasks are read
     tasks, rows = kernels.tasks, kernels.rows
     at = joins.latest(tasks.task[rows], tasks.begin[rows], records["task"].astype(np.int64), begin.astype(np.int64))
     with_record = np.flatnonzero(at >= 0)
@@ -76,7 +76,7 @@ def read_counters(device: Device, kernels: Kernels) -> dict[str, npt.NDArray[Any
 
 
 def _read(device: Device, notes: Notes) -> tuple[Records, Uint64]:
-    """Read the records with valid stamps, and their start in device counter ticks."""
+    """Read the records with valid timestamps, and their starts in device counter ticks."""
     records = device.streams.read(f"{_STREAM}.data.{device.id}", chip_layouts.NANO)
     begin = records["low"].astype(np.uint64)
     begin |= records["middle"].astype(np.uint64) << np.uint64(32) | records["high"].astype(np.uint64) << np.uint64(48)

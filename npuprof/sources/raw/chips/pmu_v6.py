@@ -30,7 +30,7 @@ _MAIN, _MIX, _OVERFLOW = 1, 2, 4
 def read_counters(device: Device, kernels: Kernels, frequencies: Frequencies) -> Columns:
     """Read performance counters of a device and derive kernel metrics, like ``device/pmu.py``.
 
-    The time of a MIX kernel's first core comes from its stamps, that of the other core from its cycles.
+    The time of a MIX kernel's first core comes from its timestamps, that of the other core from its cycles.
     """
     if is_sampled(device):
         return {}
@@ -91,7 +91,7 @@ def _metrics(
 
 
 def _by_cycles(device: Device, core: str, cycles: Float64, mhz: Float64, blocks: Int64) -> Float64:
-    """Estimate the time of a MIX kernel's second core; the vendor has none for a cube core."""
+    """Estimate the time of a MIX kernel's second core from its cycles; the vendor has no estimate for a cube core."""
     cores = whole_number(device.side.device_fact("aiv_num")) or 0
     if core == "aic" or not cores:
         return np.full(len(cycles), np.nan)

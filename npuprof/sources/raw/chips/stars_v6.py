@@ -1,7 +1,7 @@
 """Device records of the stars v6 family (950 and later): tasks of 32-bit ids, step tags, blocks, fused tasks.
 
-An id of 32 bits is unique on its device: there are no batches, and the stream of a task comes from the host.
-Source: raw/FORMAT.md section 5.7.
+A 32-bit id is unique on its device: there are no batches, and the stream of a task comes from the host. Source:
+raw/FORMAT.md section 5.7.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _STEP = 0x0A
 _FUSED_TYPES: Mapping[int, str] = {1: "CPU", 2: "AI_CPU", 4: "AI_CORE", 8: "CCU die 0", 16: "CCU die 1"}
 _CORES = ("aic", "aiv")
 CONTEXT_PMU, BLOCK_PMU = 0b101010, 0b101001
-"""Functions of counter records: per core of a task, and per block."""
+"""Function codes of counter records: per core of a task, and per block."""
 
 
 def read_track(device: Device) -> Track:
-    """Read ``ts_track``: step tags; there are no wraps of 32-bit ids."""
+    """Read ``ts_track``: step tags; 32-bit ids do not wrap."""
     records = device.read("ts_track", chip_layouts.TS_TRACK_V6)
     tagged = records[records["function"] == _STEP]
     other = len(records) - len(tagged)
@@ -90,7 +90,7 @@ def read_details(device: Device) -> dict[str, pd.DataFrame]:
 
 
 def _noted_records(device: Device, stream: str, record: np.dtype[Any], stamp: str = "counter") -> Records:
-    """Read a stream again whose first reading noted its damage."""
+    """Read a stream again; its damage was noted by the first reading."""
     return replace(device, notes=Notes()).read(stream, record, stamp)
 
 
@@ -139,7 +139,7 @@ def _fused(device: Device, records: Records) -> pd.DataFrame:
 def _spans(
     device: Device, source: str, records: Records, keys: Int64, functions: tuple[int, int]
 ) -> tuple[Int64, tuple[Int64, Int64]]:
-    """Pair records; return the rows of the starts in order of time, and starts and durations in ns."""
+    """Pair records; return the rows of the starts in order of time, and their starts and durations in ns."""
     function, counter = records["head"] & 0x3F, records["counter"].astype(np.int64)
     is_start, is_end = function == functions[0], function == functions[1]
     rows, closing = pair_rows(device, source, keys, counter, is_start, is_end, accounted=True)

@@ -14,8 +14,8 @@ from npuprof.sources.raw.records.framing import frame
 
 STREAM = "training_trace"
 _STEP = 0x0A
-_FORWARD, _ITERATION_END = 1, 255  # tags of the form of 2020
-_TAG_START, _TAG_FORWARD, _TAG_BACKWARD, _TAG_END = 0, 2, 3, 4  # those of today
+_FORWARD, _ITERATION_END = 1, 255  # tags in the form of 2020
+_TAG_START, _TAG_FORWARD, _TAG_BACKWARD, _TAG_END = 0, 2, 3, 4  # tags in today's form
 _BACKWARD = 2
 _NO_MODEL = 0xFFFFFFFF
 
@@ -27,7 +27,8 @@ def read_training_trace(device: Device) -> Records:
     if not len(content):
         return np.empty(0, layouts.TS_TRACK)
     today = frame(content, layouts.TS_TRACK).records
-    # A record of today names its function in its second byte; in the form of 2020 that is the middle of a tag.
+    # A record in today's form has its function code in the second byte; in the form of 2020 that is the middle of a
+    # tag.
     if len(today) and 2 * int((today["function"] == _STEP).sum()) > len(today):
         steps = device.streams.read(name, layouts.TS_TRACK)
         tagged = steps["function"] == _STEP
@@ -40,7 +41,7 @@ def read_training_trace(device: Device) -> Records:
 
 
 def _from_2020(device: Device, records: Records) -> Records:
-    """Return numbered iterations: each starts at the end of the previous, the first with its forward pass."""
+    """Return numbered iterations: each starts at the end of the previous one, the first with its forward pass."""
     ends = np.flatnonzero(records["tag"] == _ITERATION_END)
     known = np.isin(records["tag"], (_FORWARD, _BACKWARD, _ITERATION_END))
     device.skip(STREAM, "other tags than of iterations skipped", int((~known).sum()), info=True)
@@ -48,7 +49,7 @@ def _from_2020(device: Device, records: Records) -> Records:
     if not len(ends):
         return np.empty(0, layouts.TS_TRACK)
     first = int(np.flatnonzero(known)[0])
-    # A first iteration of which only the end is recorded has no known duration.
+    # The duration of a first iteration is unknown if only its end is recorded.
     starts, ends = (np.concatenate(([first], ends[:-1])), ends) if first < ends[0] else (ends[:-1], ends[1:])
     iteration = np.arange(1, len(ends) + 1)
     within = np.flatnonzero((records["tag"] == _FORWARD) | (records["tag"] == _BACKWARD))

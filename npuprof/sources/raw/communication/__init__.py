@@ -1,1 +1,1 @@
-"""The tables of communication: launched by the host, and issued by AI CPUs."""
+"""The tables of communication: collectives launched by the host, and collectives issued by AI CPUs."""

@@ -1,6 +1,7 @@
-"""Communication that AI CPUs issue on the device: its steps have AI CPU records instead of host records.
+"""Collectives that AI CPUs issue on the device: their steps have AI CPU records instead of host records.
 
-A kernel on a group's issuing stream is the operator; tasks on the group's streams that start while it runs are steps.
+A kernel on the issuing stream of a group is the operator; tasks on the group's streams that start while it runs are its
+steps.
 
 Source: raw/FORMAT.md sections 4.2 (mc2_comm_info) and 5.6 (types 10 and 13).
 """
@@ -24,8 +25,8 @@ from npuprof.sources.raw.records import layouts
 
 _AI_CPU = "AI_CPU"
 _MARK = "MsTx"
-_DIGITS = 3  # of the group's hash, in names of operators
-_MOST_ISSUERS = 8  # of a stream, which is in few groups
+_DIGITS = 3  # digits of the group's hash in operator names
+_MOST_ISSUERS = 8  # issuers per stream: a stream is in few groups
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,9 @@ class Groups:
     rank_size
         Its number of ranks.
     stream
-        A stream of its steps.
+        A stream on which its steps run.
     issuer
-        The stream of the kernels that issue them.
+        The stream of the kernels that issue the steps.
     """
 
     group: Uint64
@@ -112,7 +113,7 @@ def add_rows(
 
 
 def are_issuers(kernels: pd.DataFrame, graphs: CaptureStreams, listed: pd.DataFrame | None) -> Bools:
-    """Return the kernels on streams that issue communication, by ``mc2_comm_info``; they do not compute."""
+    """Return a mask of kernels on streams that issue communication, by ``mc2_comm_info``; they do not compute."""
     if listed is None:
         return np.zeros(len(kernels), bool)
     device, stream = (kernels[name].to_numpy(np.int64, na_value=-1) for name in ("device_id", "stream_id"))
@@ -139,7 +140,7 @@ def _steps(tasks: pd.DataFrame, known: pd.DataFrame, groups: Groups) -> pd.DataF
 
 
 def _issued_by(kernels: pd.DataFrame, steps: pd.DataFrame, groups: Groups) -> tuple[Int64, Int64]:
-    """Return the kernel that issued each step, and the row of its group; -1 without a kernel."""
+    """Return the kernel that issued each step, and the row of its group; -1 for none."""
     kernel, row = np.full(len(steps), -1, np.int64), np.full(len(steps), -1, np.int64)
     if not len(kernels) or not len(steps):
         return kernel, row
@@ -157,7 +158,7 @@ def _issued_by(kernels: pd.DataFrame, steps: pd.DataFrame, groups: Groups) -> tu
 
 
 def _rows_of_streams(streams: Int64, groups: Groups) -> list[Int64]:
-    """Return the rows of `groups` of each stream: a row per turn, -1 where there are no more."""
+    """Return the rows of `groups` for each stream, as columns: the n-th array has the n-th row, -1 for none."""
     _, first = np.unique(np.stack((groups.stream, groups.issuer)), axis=1, return_index=True)
     order = first[np.argsort(groups.stream[first], kind="stable")]
     ordered = groups.stream[order]
@@ -172,7 +173,7 @@ def _rows_of_streams(streams: Int64, groups: Groups) -> list[Int64]:
 def _operators(
     host: Host, kernels: pd.DataFrame, steps: pd.DataFrame, groups: Groups, recorded: pd.DataFrame | None
 ) -> tuple[pd.DataFrame, Int64]:
-    """Build a row per operator, from its first step's start to its last step's end, and the operator of each step."""
+    """Build the operators, each from its first step's start to its last step's end, and each step's operator."""
     ends = steps["start_ns"].to_numpy() + steps["duration_ns"].to_numpy()
     issuing, operator = np.unique(steps["kernel"].to_numpy(), return_inverse=True)
     first = np.full(len(issuing), np.iinfo(np.int64).max)
@@ -246,7 +247,7 @@ def _described(steps: pd.DataFrame, operator: Int64, recorded: pd.DataFrame | No
 
 
 def _match(left: pd.DataFrame, left_ids: tuple[str, ...], right: pd.DataFrame, right_ids: tuple[str, ...]) -> Int64:
-    """Return the row of `right` with the ids of each row of `left`, in order of both where ids repeat."""
+    """Return the row of `right` with the ids of each row of `left`; repeated ids are matched in order."""
     keys = []
     for frame, names in ((left, left_ids), (right, right_ids)):
         device, stream, task = (frame[name].to_numpy(np.int64) for name in names)
@@ -255,7 +256,7 @@ def _match(left: pd.DataFrame, left_ids: tuple[str, ...], right: pd.DataFrame, r
 
 
 def _append(frames: dict[str, pd.DataFrame], operators: pd.DataFrame, steps: pd.DataFrame) -> None:
-    """Insert the rows in order of time into the host's, and renumber `op_id`."""
+    """Merge the rows into those of the host in order of time, and renumber `op_id`."""
     before = len(frames["communication"])
     joined = stacked([frames["communication"], operators])
     order = np.lexsort((-joined["duration_ns"].to_numpy(), joined["start_ns"].to_numpy()))

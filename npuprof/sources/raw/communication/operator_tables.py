@@ -23,14 +23,14 @@ from npuprof.sources.raw.join_keys import joins
 from npuprof.sources.raw.metadata.dictionaries import Dictionaries, Names
 from npuprof.sources.raw.records import enums
 
-_CLOSING_STEPS = 4  # after RDMA payloads: arrival notifications, and a barrier
+_CLOSING_STEPS = 4  # after RDMA payloads: a notification of arrival, and a barrier
 _CLOSING_STEPS_POINT_TO_POINT = 2  # without the barrier
 
 
 def bandwidth_gb_s(
     start_ns: Int64, end_ns: Int64, size: Float64, lane: Int64, payload: Bools, point_to_point: Bools
 ) -> Float64:
-    """Return the bandwidth of each step in GB/s: 10**9 bytes a second.
+    """Return the bandwidth of each step in GB/s (10**9 bytes per second).
 
     Parameters
     ----------
@@ -75,9 +75,9 @@ def _ratio(size: Float64, duration_ns: Int64) -> Float64:
 
 
 _NO_RANK = 0xFFFFFFFF
-_MOST = 1 << 62  # more is no size of anything: an absent or damaged value
-_NO_GROUP = "N/A"  # stands in names of operators for the digits of a group that no record names
-_DIGITS = 3  # of the group's hash, in names of operators
+_MOST = 1 << 62  # a larger value is not a size: it is absent or damaged
+_NO_GROUP = "N/A"  # replaces the digits of an unknown group in operator names
+_DIGITS = 3  # digits of the group's hash in operator names
 _RDMA_PAYLOAD = 1
 _POINT_TO_POINT = ("send", "receive")
 
@@ -105,7 +105,7 @@ class Communication:
     def operators_table(self, steps_frame: pd.DataFrame) -> pd.DataFrame:
         """Build `communication`, with the steps of the table `steps`.
 
-        `rank_size`, `relay` and `retry` follow the schema's columns.
+        `rank_size`, `relay` and `retry` are added after the columns of the schema.
         """
         operators, api = self._operators, self._api
         row = self._hccl.operators_of(operators.call)
@@ -182,7 +182,7 @@ class Communication:
         )
 
     def _first_records(self) -> Int64:
-        """Return the record of each operator's first step with a record; -1 without any."""
+        """Return the host record of each operator's first step that has a record; -1 for none."""
         known = np.flatnonzero(self._record >= 0)
         first = np.full(len(self._operators), -1, np.int64)
         first[self._operators.operator[known][::-1]] = self._record[known][::-1]
@@ -194,7 +194,7 @@ class Communication:
         return group, group != 0
 
     def _called(self, group: Uint64, has_group: Bools) -> tuple[Names, Names]:
-        """Return the vendor's operator names: call, last digits of the group, number in the group, and execution."""
+        """Return the vendor's operator names: call, last digits of the group, number in it, and execution number."""
         operators, api = self._operators, self._api
         rows = api.rows[operators.call]
         types = api.name.take(rows)

@@ -18,7 +18,7 @@ from npuprof.sources.raw.host.calls import Api
 from npuprof.sources.raw.host.operators import take
 from npuprof.sources.raw.host.tracks import Tracks
 
-_CONTEXT_BITS = 17  # 16 bits of context id, and none
+_CONTEXT_BITS = 17  # a 16-bit context id, or none
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Collectives:
     call
         Position of its node-level call in the tree of calls.
     turn
-        Number of this execution of the call on its device, from 1: a graph is launched once and runs many times.
+        Number of this execution of the call on its device, from 1: a graph is launched once and executed many times.
     task, operator
         Device task and operator of each step, in order of time.
     """
@@ -77,7 +77,7 @@ def gather(tasks: DeviceTasks, launches: Launches, tracks: Tracks, api: Api) -> 
 
 
 def _rounds(is_new: Bools, keys: Int64) -> Int64:
-    """Return the first row of each execution: a step (`keys`) that repeats within a call begins the next."""
+    """Return the first row of each execution: it begins with the first step (`keys`) that repeats within a call."""
     first = np.flatnonzero(is_new)
     order = np.argsort(keys, kind="stable")
     again = keys[order][1:] == keys[order][:-1]
@@ -89,7 +89,7 @@ def _rounds(is_new: Bools, keys: Int64) -> Int64:
     starts = []
     for begin, end in zip(first.tolist(), [*first[1:].tolist(), len(keys)], strict=True):
         at = begin
-        while at < end:  # the next round begins at the first step that repeats
+        while at < end:  # the next execution begins at the first repeated step
             starts.append(at)
             at = min(bisect_left(reach, at), end)
     return np.array(starts, np.int64)

@@ -28,7 +28,7 @@ from npuprof.sources.raw.host.tracks import Tracks
 from npuprof.sources.raw.metadata.dictionaries import Names
 from npuprof.sources.raw.records import enums
 
-_FIRST_MARK_CONNECTION = 4_000_000_001  # connection ids of marks lie far above those of calls
+_FIRST_MARK_CONNECTION = 4_000_000_001  # connection IDs of marks are far above those of calls
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def optional(values: Int64, present: Bools) -> pd.arrays.IntegerArray:
 
 
 def api_table(api: Api) -> pd.DataFrame:
-    """Build `api`. Calls are numbered in order from 1: their connection ids. Source: raw/FORMAT.md section 8.4."""
+    """Build `api`. Calls are numbered from 1: these are their connection IDs. Source: raw/FORMAT.md section 8.4."""
     levels = Names.lookup(api.level, lambda level: enums.LEVELS[level])
     columns = {
         "start_ns": api.start_ns,
@@ -64,11 +64,11 @@ def api_table(api: Api) -> pd.DataFrame:
 
 
 def call_items(api: pd.DataFrame, launched: Sequence[pd.DataFrame]) -> pd.Categorical:
-    """Return the column `item` of `api`: the name of what a call launched, from the last table that has it."""
+    """Return the column `item` of `api`: the name of the launched row, from the last table that has it."""
     items, names = np.full(len(api), -1, np.int64), [""]
     for frame in launched:
         call = frame["connection_id"].to_numpy(np.int64, na_value=0) - 1
-        at = np.flatnonzero((call >= 0) & (call < len(api)))[::-1]  # the first that a call launched stays
+        at = np.flatnonzero((call >= 0) & (call < len(api)))[::-1]  # the first row that a call launched stays
         items[call[at]] = len(names) + frame["name"].cat.codes.to_numpy(np.int64)[at]
         names.extend(frame["name"].cat.categories)
     launches = api["level"].isin(("node", "communication")).to_numpy()
@@ -76,7 +76,7 @@ def call_items(api: pd.DataFrame, launched: Sequence[pd.DataFrame]) -> pd.Catego
 
 
 def tasks_table(run: DecodedLaunches) -> pd.DataFrame:
-    """Build `tasks`. `copied_bytes` and `copy_direction` follow the schema's columns, for copies."""
+    """Build `tasks`. `copied_bytes` and `copy_direction`, for copies, are added after the columns of the schema."""
     track = run.launches.track
     copied = take(run.tracks.copied_bytes, track)
     direction = Names.lookup(run.tracks.copy_direction, lambda value: enums.MEMCPY_DIRECTIONS.get(value) or str(value))
@@ -88,7 +88,7 @@ def tasks_table(run: DecodedLaunches) -> pd.DataFrame:
 
 def _task_columns(run: DecodedLaunches, rows: Int64) -> dict[str, Any]:
     tasks, launches = run.tasks, run.launches
-    every = len(rows) == len(tasks)  # rows are in order: all of them need no copy
+    every = len(rows) == len(tasks)  # rows are in order: selecting all of them needs no copy
 
     def of(values: Int64) -> Int64:
         return values if every else values[rows]
@@ -111,7 +111,7 @@ def _task_columns(run: DecodedLaunches, rows: Int64) -> dict[str, Any]:
 
 
 def _models(model: Int64) -> dict[str, Any]:
-    """Return the column `model_id`; a run without models lacks it."""
+    """Return the column `model_id`; no column in a run without models."""
     known = model >= 0
     return {"model_id": optional(model, known)} if bool(known.any()) else {}
 
@@ -121,8 +121,8 @@ def kernels_table(
 ) -> pd.DataFrame:
     """Build `kernels`: compute tasks with their operators, waits, steps and performance counters.
 
-    `wait_ns` is the time since the end of the compute kernel or collective that started last before it on its
-    device, 0 where it was still running. Times of counters are estimates in whole ns; see ``device/pmu.py``.
+    `wait_ns` is the time since the end of the compute kernel or collective that started last before it on its device, 0
+    if that was still running. Times of counters are estimates in integer ns; see ``device/pmu.py``.
     """
     rows = np.flatnonzero(run.launches.is_kernel)
     tasks, operators = run.tasks, run.operators
@@ -158,7 +158,7 @@ def _flags(values: Bools, operator: Int64) -> Int64:
 
 
 def _blocks(run: DecodedLaunches, rows: Int64) -> tuple[Int64, Int64]:
-    """Return blocks, and blocks of the other core (0 where unknown): from the track where it holds them."""
+    """Return blocks, and blocks of the other core (0 if unknown); from the track if it records them."""
     track, operator = run.launches.track[rows], run.launches.operator[rows]
     extended = _flags(run.tracks.extended, track).astype(bool)
     blocks = np.where(extended, take(run.tracks.blocks, track), take(run.operators.blocks, operator))
@@ -195,7 +195,7 @@ def _waits(tasks: DeviceTasks, rows: Int64, collectives: Collectives) -> Int64:
 
 
 def links_table(run: DecodedLaunches, marks: pd.DataFrame) -> pd.DataFrame:
-    """Build `links`: from calls to launched tasks, and from marks to their device side in `tasks`."""
+    """Build `links`: from calls to launched tasks, and from marks to their device tasks."""
     targets = np.flatnonzero(run.launches.call >= 0)
     sources = run.launches.call[targets]
     mark_rows, mark_tasks = _mark_links(run, marks)

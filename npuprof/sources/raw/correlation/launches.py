@@ -68,7 +68,7 @@ class Launches:
 
 @dataclass(frozen=True)
 class HostSide:
-    """Host records of launches; see the classes of the parts. `operators` ends with the captured ones."""
+    """Host records of launches; see the classes of the fields. `operators` ends with the captured operators."""
 
     tracks: Tracks
     operators: Operators
@@ -103,7 +103,7 @@ def join(tasks: DeviceTasks, host: HostSide, matched: tuple[Int64, Bools]) -> La
 
 
 def _captured(tasks: DeviceTasks, operator: Int64, host: HostSide) -> Int64:
-    """Name tasks without a launch by the operators of their captured graph."""
+    """Name tasks without a launch after the operators of their captured graph."""
     if not len(host.captured):
         return operator
     rows = np.flatnonzero((operator < 0) & (tasks.context < 0))
@@ -122,7 +122,7 @@ def _models(tasks: DeviceTasks, model: Int64, graphs: CaptureStreams) -> Int64:
 def add_marks(
     tasks: DeviceTasks, launches: Launches, device_marks: DeviceMarks, marks: pd.DataFrame
 ) -> tuple[DeviceTasks, Launches]:
-    """Add device marks as tasks of type ``MsTx``, named by their message, like the vendor."""
+    """Add device marks as tasks of type ``MsTx``, named after their message, as the vendor does."""
     count = len(device_marks.id)
     if not count:
         return tasks, launches
@@ -162,7 +162,7 @@ _Rows = TypeVar("_Rows", DeviceTasks, Launches)
 
 
 def _appended(first: _Rows, second: _Rows, order: Int64) -> _Rows:
-    """Return two sets of parallel columns, appended and sorted."""
+    """Return two sets of parallel columns, concatenated and sorted."""
     columns: dict[str, Any] = {}
     for field in fields(first):
         left, right = getattr(first, field.name), getattr(second, field.name)
@@ -174,7 +174,7 @@ def _appended(first: _Rows, second: _Rows, order: Int64) -> _Rows:
 
 
 def with_streams(tasks: DeviceTasks, tracks: Launched) -> DeviceTasks:
-    """Return tasks whose missing streams are those of the host's tasks, else -1."""
+    """Return tasks with missing streams taken from the host's tasks, else -1."""
     missing = tasks.stream < 0
     if not bool(missing.any()):
         return tasks
@@ -183,7 +183,7 @@ def with_streams(tasks: DeviceTasks, tracks: Launched) -> DeviceTasks:
 
 
 def match(tasks: DeviceTasks, tracks: Launched) -> tuple[Int64, Bools]:
-    """Return the track of each task by key and order; sub-tasks through their parent task.
+    """Return the track of each task by key and order; sub-tasks are matched through their parent task.
 
     Returns
     -------
@@ -209,7 +209,7 @@ def match(tasks: DeviceTasks, tracks: Launched) -> tuple[Int64, Bools]:
 
 
 def may_be_kernels(tasks: DeviceTasks, host_type: Names, track: Int64) -> Bools:
-    """Return the tasks that are compute kernels, unless they are steps of a collective or without a call."""
+    """Return a mask of tasks that may be compute kernels: not steps of a collective, and with a call."""
     some_call, none = np.zeros(len(tasks), np.int64), np.full(len(tasks), -1, np.int64)
     return _is_compute(tasks, host_type, track, some_call, none)
 
@@ -219,7 +219,8 @@ def _is_compute(tasks: DeviceTasks, host_type: Names, track: Int64, launch: Int6
     kernel = np.array([*by_name, False])[host_type.codes]
     by_node = np.array([*(name in _LAUNCHED_BY_A_NODE for name in host_type.names), False])[host_type.codes]
     on_core = np.array([*(name in _CORES for name in tasks.kind.names), False])[tasks.kind.codes]
-    compute = np.where(track >= 0, kernel | (by_node & (launch >= 0)), on_core)  # unknown to the host: by its core
+    # unknown to the host: decided by its core
+    compute = np.where(track >= 0, kernel | (by_node & (launch >= 0)), on_core)
     compute &= (tasks.context < 0) | on_core
     result: Bools = compute & (collective < 0)
     return result

@@ -50,7 +50,7 @@ class DeviceMarks:
     end_ns: Int64
 
     def take(self, rows: Int64) -> DeviceMarks:
-        """Return the chosen rows."""
+        """Return the selected rows."""
         return DeviceMarks(*(getattr(self, field.name)[rows] for field in fields(self)))
 
 
@@ -121,7 +121,7 @@ def marks_table(host: Host, device_marks: DeviceMarks) -> pd.DataFrame:
 
 
 def _whole_messages(records: Records) -> tuple[Records, Names]:
-    """Join the segments of long messages: a record per mark, and its message."""
+    """Join the segments of long messages: one record per mark, and its message."""
     is_ex = records["info_type"] == _EX
     plain, long = records[~is_ex], records[is_ex]
     order = np.lexsort((long["segment"], long["start"], long["mark_id"], long["thread"]))

@@ -1,8 +1,8 @@
 """Check from other streams whether the last slices of a stream are missing.
 
-The last slice of a stream can be lost together with its mark, without a gap in the numbers. Kernels that the host
-launched last and no device ran reveal it, and so do launches outside any call. Streams without a counterpart (marks,
-counters, tensor shapes, memory) reveal nothing.
+The last slice of a stream can be lost together with its mark, without a gap in the slice numbers. Kernels that were
+launched last but did not run reveal this, and so do launches outside any call. For streams without a counterpart
+(marks, counters, tensor shapes, memory) it cannot be detected.
 
 Source: raw/FORMAT.md section 2.1.
 """
@@ -16,7 +16,7 @@ from npuprof.notes import Notes
 from npuprof.sources.raw.correlation.launch_tables import DecodedLaunches
 from npuprof.sources.raw.records import enums
 
-_FEW = 16  # at the end of the collection a few tasks may lack either side
+_FEW = 16  # at the end of the collection a few tasks may lack a host or device record
 
 
 def note_missing_ends(run: DecodedLaunches, notes: Notes) -> None:
@@ -52,5 +52,5 @@ def _are_kernels(run: DecodedLaunches) -> npt.NDArray[np.bool_]:
 
 
 def _behind_the_last(joined: npt.NDArray[np.bool_]) -> int:
-    """Return the number of rows after the last joined row; 0 where none is joined."""
+    """Return the number of rows after the last joined row; 0 if no row is joined."""
     return int(np.argmax(joined[::-1])) if bool(joined.any()) else 0

@@ -1,4 +1,4 @@
-"""Ledger entries of tables that are made of other tables."""
+"""Ledger entries of tables that are derived from other tables."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _MADE_OF = {
 
 
 def add_made(decoded: Decoded, device_marks: int) -> None:
-    """Register rows without a record of their own in the ledger.
+    """Register rows without a record in the ledger.
 
     Parameters
     ----------
     decoded
         The run, whose records the readers have accounted for.
     device_marks
-        Number of tasks made of device marks.
+        Number of tasks that stand for device marks.
     """
     ledger = decoded.notes.ledger
     if device_marks:

@@ -1,9 +1,9 @@
-"""Records of a raw directory that a selection needs; others are not joined.
+"""Select the records of a raw directory that a selection needs, so that the rest is not joined.
 
 All records are read, sorted and paired, since the batch of a task id and the number of a connection depend on all
-earlier records. Joining and building tables, the larger part of the work, covers the selected rows and those that
-these depend on: their launching calls, whole collectives (which names number), and the preceding kernel (for
-`wait_ns`). Selected rows are the same as in the whole run.
+earlier records. Joining and building tables, the larger part of the work, is limited to the selected rows and their
+dependencies: their launching calls, whole collectives (whose names are numbered), and the preceding kernel (for
+`wait_ns`). Selected rows equal those of the whole run.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from npuprof.sources.raw.metadata.dictionaries import HASHES, TYPES
 from npuprof.sources.raw.records import enums
 from npuprof.sources.selection import Part, Selection, Windows
 
-_MARGIN_NS = 10_000  # more than a tick of any host counter
+_MARGIN_NS = 10_000  # longer than a tick of any host counter
 _COVERED = frozenset(
     {
         *JOINED,
@@ -38,7 +38,7 @@ _COVERED = frozenset(
         *(name.partition(".")[2] for name in (HASHES, TYPES)),
     }
 )
-_JOINED_WITH_ALL = ("l2_cache.", "socpmu.")  # of a device: without times, counted against all kernels
+_JOINED_WITH_ALL = ("l2_cache.", "socpmu.")  # device streams without times, matched by counting all kernels
 
 
 @dataclass(frozen=True)
@@ -55,12 +55,12 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Needed(Recorded):
-    """The part that is joined, and the rows of its calls in the whole run."""
+    """The records to join, and the rows of their calls in the whole run."""
 
     rows: Int64
 
     def number(self, frames: Mapping[str, pd.DataFrame]) -> None:
-        """Set connection ids to those of the whole run."""
+        """Renumber connection IDs to those of the whole run."""
         for frame in frames.values():
             if "connection_id" not in frame:
                 continue
@@ -82,7 +82,7 @@ def find(whole: Recorded, steps: pd.DataFrame, info: Info, part: Selection | Par
         if part.is_relative and info.started_ns is None:
             return None
         windows = part.windows(steps, info.started_ns or 0)
-        # A kernel that starts at a step's very end is in the step.
+        # A kernel that starts exactly at the end of a step belongs to it.
         part = Part(windows if part.steps is None else windows.joined(windows.starts, windows.ends + 1))
     if part is None or not _can_be_divided(whole):
         return None
@@ -112,7 +112,7 @@ def find(whole: Recorded, steps: pd.DataFrame, info: Info, part: Selection | Par
 
 
 def _can_be_divided(whole: Recorded) -> bool:
-    """Return whether no join reaches beyond a call: no models, no graphs, no older chips."""
+    """Return whether every join stays within a call: no models, no graphs, no older chips."""
     names = [name.partition(".")[2] for name in whole.host.streams.names() if name.startswith(("aging.", "unaging."))]
     if not set(names) <= _COVERED or bool((whole.calls.records["level"] == enums.MODEL).any()):
         return False
@@ -123,7 +123,7 @@ def _can_be_divided(whole: Recorded) -> bool:
 
 
 def _in_collectives(whole: Recorded, call_times: Spans) -> Bools:
-    """Return launched tasks that may be steps of collectives: those within any communication call."""
+    """Return a mask of launched tasks that may be steps of collectives: those within any communication call."""
     spans = _spans_of(whole, enums.COMMUNICATION, call_times)
     return spans.touch(whole.launched.stamp_ns, whole.launched.stamp_ns)
 
@@ -134,7 +134,7 @@ def _spans_of(whole: Recorded, level: int, call_times: Spans) -> Windows:
 
 
 def _before(whole: Recorded, wanted: Bools, in_collective: Bools) -> Bools:
-    """Return further tasks needed: steps of collectives, kernels before selected ones, first and last."""
+    """Return a mask of further needed tasks: steps of collectives, preceding kernels, and first and last tasks."""
     tasks, (track, has_parts) = whole.tasks, whole.matched
     steps: Bools = (track >= 0) & np.append(in_collective, False)[track]
     possible = may_be_kernels(tasks, whole.launched.task_type.take(track), track) & ~has_parts
@@ -161,7 +161,7 @@ def _before(whole: Recorded, wanted: Bools, in_collective: Bools) -> Bools:
 
 
 def _edges(whole: Recorded) -> Int64:
-    """Return the first and last task of each device's span; see :func:`npuprof.sources.overlap.of_span`."""
+    """Return the first and last task in each device's range; see :func:`npuprof.sources.overlap.of_span`."""
     tasks, types = whole.tasks, whole.launched.task_type.take(whole.matched[0]).fill(whole.tasks.kind)
     wide = np.array([*(name not in WITHOUT_SPAN for name in types.names), True])[types.codes]
     edges = []
@@ -181,7 +181,7 @@ def _named_kernels(whole: Recorded, track: Int64) -> Bools:
 
 
 def _within(whole: Recorded, part: Part, wanted: Bools, call_times: Spans) -> Windows:
-    """Return the host times of the wanted tasks' records, in intervals between launching calls."""
+    """Return the host time ranges of the wanted tasks' records, bounded by launching calls."""
     stamps = whole.launched.stamp_ns
     tracks = np.unique(whole.matched[0][wanted])
     tracks = tracks[tracks >= 0]

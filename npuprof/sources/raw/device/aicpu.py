@@ -22,23 +22,23 @@ from npuprof.sources.raw.records import enums, layouts
 
 
 def stream_ids(device: Device, records: Records, field: str = "stream") -> Int64:
-    """Return stream ids without flag bits."""
+    """Return stream ids without their flag bits."""
     stream: Int64 = records[field].astype(np.int64)
     return stream if device.expanded else stream & device.stream_mask
 
 
 def moments(device: Device, counters: npt.NDArray[Any]) -> Int64:
-    """Return UTC nanoseconds of device counter values; ABSENT where none was written."""
+    """Convert device counter values to UTC nanoseconds; ABSENT where no value was written."""
     good = device.clock.counter.reaches(counters) & (counters > 0)
     base = np.uint64(max(device.clock.counter.anchor_counter, 0))
     return np.where(good, device.clock.counter.to_ns(np.where(good, counters, base)), ABSENT)
 
 
 _NO_RANK = 0xFFFFFFFF
-_MOST = 1 << 62  # more is no size of anything
+_MOST = 1 << 62  # a larger value is not a size
 _PARTS = {0: "head", 1: "tail"}
 
-# Names of steps that AI CPUs write the hashes of, which no dictionary of the host need hold.
+# Names of steps of which AI CPUs write only the hashes, which the host's dictionary may lack.
 _STEP_NAMES = {
     hash_of(name): name
     for name in (
@@ -82,7 +82,7 @@ def read_ends(device: Device, records: Records, _names: Dictionaries) -> pd.Data
 
 
 def read_steps(device: Device, records: Records, names: Dictionaries) -> pd.DataFrame:
-    """Build a row per step that an AI CPU issued (type 13); a record holds two steps, the second may be blank."""
+    """Build a row per step that an AI CPU issued (type 13); a record holds two steps, the second one may be empty."""
     steps = np.ascontiguousarray(records["halves"]).reshape(-1)
     steps = steps[(steps["item"] != 0) | (steps["group"] != 0)]
     known = steps["item"] != 0
@@ -119,7 +119,7 @@ def _hashed(names: Dictionaries, values: npt.NDArray[Any]) -> pd.Categorical:
 
 
 def _named(values: npt.NDArray[Any], names: Mapping[int, str]) -> pd.Categorical:
-    """Return the names of an enumeration's numbers; other numbers are absent."""
+    """Return the names of enumeration values; unknown values are absent."""
     codes, distinct = pd.factorize(values)
     known = [names.get(value, "") for value in distinct.tolist()]
     absent = np.array([not name for name in known] + [True])[codes]
@@ -180,7 +180,7 @@ def read_aicpu(
 def _by_type(device: Device) -> dict[int, Records]:
     """Read the records of a device by type, without the types that other readers read."""
     records = device.streams.read(f"aicpu.data.{device.id}", layouts.AICPU)
-    undated = records["type"] == _STEPS  # their steps have stamps, they have none
+    undated = records["type"] == _STEPS  # the steps of these records have timestamps, the records do not
     dated = device.keep_sound(records[~undated], "aicpu", "stamp")
     records = np.concatenate((dated, records[undated])) if bool(undated.any()) else dated
     types = records["type"]
@@ -219,7 +219,7 @@ def _node_rows(device: Device, records: Records, kernels: pd.DataFrame) -> pd.Da
 
 
 def _passed_us(begin: npt.NDArray[Any], end: npt.NDArray[Any]) -> Float64:
-    passed = (end - begin).astype(np.float64)  # unsigned: what went backwards is huge
+    passed = (end - begin).astype(np.float64)  # unsigned: a negative difference becomes huge
     return np.where((end >= begin) & (passed <= _LONGEST_US), passed, np.nan)
 
 
@@ -251,7 +251,7 @@ def _with_columns(kernels: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _node_table(rows: pd.DataFrame, kernels: pd.DataFrame) -> pd.DataFrame:
-    names = np.array([*kernels["op_name"].astype(object), None], object)  # the last is for row -1
+    names = np.array([*kernels["op_name"].astype(object), None], object)  # the last entry is for row -1
     frame: pd.DataFrame = pd.DataFrame(
         {
             "Device_id": rows["device"],
@@ -297,7 +297,7 @@ def _model(device: Device, records: Records) -> pd.DataFrame:
 
 
 def _queue(device: Device, records: Records) -> pd.DataFrame:
-    """Read waits for a MindSpore queue; their microseconds are of an unknown clock and stay unconverted."""
+    """Read waits for a MindSpore queue; their microseconds come from an unknown clock and stay unconverted."""
     columns = {
         "Node Name": [_QUEUE_NODES.get(node) or str(node) for node in records["node"].tolist()],
         "Start(us)": records["start_us"],

@@ -1,4 +1,4 @@
-"""The vendor's performance counter metrics, by event number and chip; a metric per line.
+"""The vendor's performance counter metrics, by event number and chip; one metric per line.
 
 Source: raw/FORMAT.md section 9 (PMU); for the v6 family and the nano, the vendor's own parser (``ai_core_config``).
 Only PipeUtilization of the 910B family is checked against the vendor's results.
@@ -26,10 +26,10 @@ class Metric:
     name
         Column name between the core prefix and the unit.
     form
-        ``pipe``: a share of the cycles, and its time; ``ratio``: a share; ``bandwidth``: bytes over time;
+        ``pipe``: a share of the cycles, and the corresponding time; ``ratio``: a share; ``bandwidth``: bytes over time;
         ``count``: a weighted sum; ``kb``: the same in kilobytes; ``quotient``: first event over second.
     events
-        Weight by event number; all events must have been counted.
+        Weight by event number; a metric needs all its events.
     cores
         The cores for which the vendor shows it.
     """
@@ -118,7 +118,7 @@ def metric_columns(
     mhz: Float64,
     metrics: Sequence[Metric] = METRICS,
 ) -> dict[str, Float64]:
-    """Return the metrics whose events were counted.
+    """Return the metrics whose events were all counted.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def metric_columns(
     events
         Event numbers in the order of the counters.
     counters
-        Counter values, shape (kernels, events at least).
+        Counter values, shape (kernels, at least the number of events).
     cycles, total_ns, mhz
         Total cycles, time and frequency of each kernel, NaN without a record.
     metrics

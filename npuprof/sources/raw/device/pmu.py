@@ -1,8 +1,7 @@
 """Performance counters of compute kernels: records joined to tasks, and the vendor's metrics.
 
-Times of metrics are estimates (cycles over a sampled frequency, spread over cores) and therefore float64
-nanoseconds; every stamp stays an integer.
-Source: raw/FORMAT.md sections 5.2, 5.3, 8.8 and 9.
+Times of metrics are estimates (cycles over a sampled frequency, spread over cores) and therefore float64 nanoseconds;
+timestamps stay integers. Source: raw/FORMAT.md sections 5.2, 5.3, 8.8 and 9.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class Kernels:
     blocks, mix_blocks
         Blocks on the kernel's main core, and on the other core of a MIX kernel; 0 where unknown.
     is_part
-        Whether the device ran other kernels too, so that some counters have no kernel here.
+        Whether the device ran further kernels, whose counters have no kernel here.
     """
 
     tasks: DeviceTasks
@@ -50,7 +49,7 @@ class Kernels:
     is_part: bool = False
 
     def near(self, records: Records) -> Records:
-        """Return the records between the first kernel's start and the last kernel's end; all for a whole device."""
+        """Return the records from the first kernel's start to the last kernel's end; all for a whole device."""
         if not self.is_part:
             return records
         if not len(self.rows):
@@ -63,13 +62,13 @@ class Kernels:
 
 @dataclass(frozen=True)
 class Frequencies:
-    """AI core frequency in MHz from each device counter value on."""
+    """AI core frequency in MHz, from each device counter value on."""
 
     counters: Int64
     mhz: Int64
 
     def at(self, counters: Int64, rated_mhz: float) -> Float64:
-        """Return the frequency at each counter value; the rated frequency where no sample or zero is known.
+        """Return the frequency at each counter value; the rated frequency without a sample or if the sample is zero.
 
         Source: raw/FORMAT.md section 9 (PMU).
         """
@@ -97,9 +96,9 @@ def read_frequencies(device: Device) -> Frequencies:
 
 
 def _changes_in(content: Uint8, device: Device) -> Records:
-    """Return the frequency changes in truncated blocks: pairs of a possible stamp and a possible frequency.
+    """Parse frequency changes in truncated blocks: pairs of a plausible timestamp and a plausible frequency.
 
-    A block holds 55 changes and a run has few blocks, so that a truncated block must not be dropped.
+    A block holds 55 changes and a run has few blocks, so a truncated block must not be dropped.
     """
     size = layouts.FREQUENCY.itemsize
     windows = np.ndarray((max(len(content) - size + 1, 0),), layouts.FREQUENCY_CHANGE, content.data, 0, (1,))
@@ -111,7 +110,7 @@ def _changes_in(content: Uint8, device: Device) -> Records:
 
 
 def is_sampled(device: Device) -> bool:
-    """Return whether the cores were sampled by time, so that records have no task."""
+    """Return whether the cores were sampled over time, so that records have no task."""
     return device.side.sample.get("ai_core_profiling_mode") == "sample-based"
 
 
@@ -153,7 +152,7 @@ def read_counters(device: Device, kernels: Kernels, frequencies: Frequencies) ->
 
 @dataclass(frozen=True)
 class _Totals:
-    """Sums of the counters of a core type by kernel, and the kernels with a record."""
+    """Sums of a core type's counters by kernel, and the kernels with a record."""
 
     present: Bools
     cycles: Int64
@@ -167,7 +166,7 @@ def _sum_up(records: Records, owner: Int64, masters: Int64, slaves: Int64, count
     )
     rows = owner[masters]
     totals.present[rows] = True
-    # Cast as they are put in their place: a copy of all counters takes as long again.
+    # Cast on assignment: a copy of all counters would double the time.
     totals.cycles[rows] = records["cycles"][masters]
     totals.counters[rows] = records["counters"][masters]
     totals.end[rows] = records["end"][masters]
@@ -195,7 +194,7 @@ def _owners(device: Device, records: Records, kernels: Kernels) -> Int64:
 
 
 def _on_vector(records: Records) -> Bools:
-    """Return the records of vector cores. Source: raw/FORMAT.md section 5.2 (core selection)."""
+    """Return a mask of the records of vector cores. Source: raw/FORMAT.md section 5.2 (core selection)."""
     ffts, sub = records["ffts"] >> 13, records["sub_type"]
     plain = (ffts == 0) & (records["head"] >> 10 != _SQE_AIV)
     cube = plain | ((ffts == _FFTS_PLUS) & ((sub == _MIX_AIC) | (sub == 0)))
@@ -204,7 +203,7 @@ def _on_vector(records: Records) -> Bools:
 
 
 def _slaves(blocks: Int64, owner: Int64, kernels: Kernels, masters: Int64) -> Int64:
-    """Return the block records of a MIX kernel's other core, as many as it has blocks."""
+    """Return the block records of a MIX kernel's other core, at most its number of blocks."""
     if not len(blocks):
         return blocks
     has_master = np.zeros(len(kernels.rows), bool)
@@ -231,7 +230,7 @@ def _core_columns(
 
 
 def profiling_events(device: Device, core: str, most: int = 8) -> list[int]:
-    """Return the events that a core counted (``aic`` or ``aiv``) in the order of its counters, at `most` so many."""
+    """Return up to `most` events that a core (``aic`` or ``aiv``) counted, in the order of its counters."""
     key = "ai_core_profiling_events" if core == "aic" else "aiv_profiling_events"
     words = str(device.side.sample.get(key) or "").split(",")
     try:

@@ -67,11 +67,11 @@ class Device:
 
     @property
     def stream_mask(self) -> int:
-        """Return the bits of a stream id in fields that hold nothing else."""
+        """Return the bit mask of a stream id in fields that hold only the id."""
         return (1 << (_EXPANDED_BITS if self.expanded else STREAM_BITS)) - 1
 
     def keep_sound(self, records: Records, stream: str, stamp: str = "counter") -> Records:
-        """Return the records with a possible stamp; others are noted."""
+        """Return the records with a plausible timestamp; a note counts the rest."""
         sound = self.clock.counter.reaches(records[stamp])
         records = self._keep(records, sound, stream, "with an impossible time stamp")
         late = self.clock.counter.to_ns(records[stamp]) >= self.started_ns
@@ -86,7 +86,7 @@ class Device:
         return sound
 
     def skip(self, stream: str, what: str, count: int, *, info: bool = False) -> None:
-        """Note records that are in no table, and register them in the ledger."""
+        """Note records that become no row, and register them in the ledger."""
         if count:
             note = self.notes.info if info else self.notes.warning
             note(f"device {self.id}", f"{stream}: {what}", count)
@@ -103,7 +103,7 @@ class Device:
         return parts
 
     def use(self, stream: str, count: int) -> None:
-        """Register records that describe rows of other records."""
+        """Register records that complete rows of other records."""
         if count:
             self.notes.ledger.use(self._account(stream), count)
 

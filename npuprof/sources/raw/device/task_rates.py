@@ -63,7 +63,7 @@ def _l2_cache(device: Device) -> pd.DataFrame | None:
 
 
 def _soc_pmu(device: Device) -> pd.DataFrame | None:
-    if device.family is Family.STARS_V6:  # its records have another, undocumented layout
+    if device.family is Family.STARS_V6:  # these records have another, undocumented layout
         return None
     records = device.streams.read(f"socpmu.data.{device.id}", layouts.SOC_PMU)
     other = int((records["kind"] != _SMMU).sum())
@@ -84,7 +84,7 @@ def _soc_pmu(device: Device) -> pd.DataFrame | None:
 def _sums(
     device: Device, stream: str, records: Records, events: str, wanted: dict[str, tuple[int, ...]]
 ) -> dict[str, Float64] | None:
-    """Return the event sums of a rate; None, with a note, where an event was not counted."""
+    """Return the event sums that a rate needs; None, with a note, if an event was not counted."""
     if not len(records):
         return None
     try:
@@ -119,9 +119,9 @@ def _frame(device: Device, records: Records, rates: dict[str, Float64]) -> pd.Da
 
 
 def _operator_names(frame: pd.DataFrame, kernels: pd.DataFrame) -> Any:
-    """Return the operator names of records without a time: by the order of kernels with the same task id.
+    """Return the operator names of records without a time, matched in order with the kernels of the same task id.
 
-    Where a task id has unequal numbers of records and kernels, the name is absent.
+    If a task id has unequal numbers of records and kernels, the name is absent.
     """
     keys = ["device_id", "stream_id", "task_id", "batch_id", "connection_id"]
     tasks = kernels.drop_duplicates(keys)  # parts of a task share its record
@@ -140,5 +140,5 @@ def _keys(device: Int64, stream: Int64, task: Int64) -> Int64:
 
 
 def _turns(codes: npt.NDArray[Any]) -> Int64:
-    """Return keys of a code and its number of earlier occurrences."""
+    """Return keys that combine a code and its number of earlier occurrences."""
     return codes.astype(np.int64) << 32 | joins.turns(codes.astype(np.int64))

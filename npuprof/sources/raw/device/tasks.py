@@ -61,7 +61,7 @@ class DeviceTasks:
         return len(self.start_ns)
 
     def take(self, rows: Int64) -> DeviceTasks:
-        """Return the chosen rows."""
+        """Return the selected rows."""
         return DeviceTasks(**{name: getattr(self, name)[rows] for name in _ARRAYS}, kind=self.kind.take(rows))
 
 
@@ -110,7 +110,7 @@ def read_tasks(device: Device, track: Track) -> DeviceTasks:
 
 
 def fix_up(device: Device, records: Records) -> tuple[Int64, Int64]:
-    """Return stream and task ids without the flag bits of the hardware.
+    """Return stream and task ids without the hardware's flag bits.
 
     Source: raw/FORMAT.md section 5.1 (stream/task fix-up).
     """
@@ -170,10 +170,9 @@ def pair_rows(
     *,
     accounted: bool = False,
 ) -> tuple[Int64, Int64]:
-    """Return the rows of paired start and end records of each key; unpaired records are noted.
+    """Return the rows of paired start and end records by key; a note counts unpaired records.
 
-    `accounted` records are already in the ledger.
-    Source: raw/FORMAT.md section 8.7.
+    `accounted` records are in the ledger already. Source: raw/FORMAT.md section 8.7.
     """
     starts, ends = np.flatnonzero(is_start), np.flatnonzero(is_end)
     paired, closing = joins.pair(keys[starts], counter[starts], keys[ends], counter[ends])

@@ -1,6 +1,6 @@
 """Task scheduler records: iterations (step tags), and frames of copies, task types and block numbers.
 
-Task records of STARS chips hold the latter, so that these frames are rare.
+The task records of STARS chips already hold copies, types and block numbers, so these frames are rare.
 
 Source: raw/FORMAT.md section 5.4.
 """
@@ -25,12 +25,12 @@ from npuprof.sources.raw.metadata.dictionaries import Names
 from npuprof.sources.raw.records import enums, layouts
 
 _COPY_STATES = {0: "created", 1: "started", 2: "ended"}
-_CHIPS = (Family.STARS, Family.HWTS)  # those whose records are of this length
+_CHIPS = (Family.STARS, Family.HWTS)  # streams with records of this length
 _NONE = np.iinfo(np.int64).min
 
 
 def read_statistics(devices: Sequence[Device]) -> dict[str, pd.DataFrame]:
-    """Read ``scheduler_copy``, ``scheduler_task`` and ``scheduler_blocks``, where they have rows."""
+    """Read the non-empty frames among ``scheduler_copy``, ``scheduler_task`` and ``scheduler_blocks``."""
     frames: dict[str, list[pd.DataFrame]] = {}
     for device in devices:
         records = _read(device)
@@ -53,7 +53,7 @@ def _read(device: Device) -> Records:
 
 def _frame(device: Device, records: Records, columns: Mapping[str, Any]) -> pd.DataFrame:
     time_ns = moments(device, records["counter"])
-    kept = time_ns >= device.started_ns  # what is not, reading steps and flips has noted
+    kept = time_ns >= device.started_ns  # other records were noted by the readers of steps and flips
     kept &= time_ns != _NONE
     frame: pd.DataFrame = pd.DataFrame(
         {
@@ -95,9 +95,9 @@ _NO_MODEL = 0xFFFFFFFF
 
 
 def steps_table(devices: Sequence[Device], tracks: Sequence[Track]) -> pd.DataFrame:
-    """Read iterations: from step tags where a device wrote them, else from starts and ends of its models.
+    """Read iterations: from step tags if the device wrote them, else from starts and ends of models.
 
-    `device_id` and `model_id` (absent for steps of the framework) follow the schema's columns.
+    `device_id` and `model_id` (absent for steps of the framework) are added after the columns of the schema.
     """
     parts = [_of_device(device, track.steps) for device, track in zip(devices, tracks, strict=True)]
     parts = [part for part in parts if len(part["start_ns"])]
@@ -110,7 +110,7 @@ def steps_table(devices: Sequence[Device], tracks: Sequence[Track]) -> pd.DataFr
 
 
 def step_of(starts: Int64, devices: Int64, steps: pd.DataFrame) -> pd.arrays.IntegerArray:
-    """Return the step of its device in which each kernel started, absent outside of all."""
+    """Return the step of its device in which each kernel started; <NA> outside all steps."""
     step = np.zeros(len(starts), np.int64)
     outside = np.ones(len(starts), bool)
     if len(steps):
@@ -127,7 +127,7 @@ def _of_device(device: Device, records: Records) -> dict[str, Int64]:
     begins, ends = records[tags == _STEP_BEGIN], records[tags == _STEP_END]
     keep_model, lost = not len(begins), 0
     if keep_model:
-        lost = len(ends)  # of steps whose begin is missing
+        lost = len(ends)  # steps whose begin is missing
         begins = records[tags == _MODEL_START]
         ends = records[tags == _ITERATION_END]
         if not len(ends):

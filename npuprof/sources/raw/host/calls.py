@@ -18,7 +18,7 @@ from npuprof.sources.raw.metadata.dictionaries import Dictionaries, Names
 from npuprof.sources.raw.records import enums, layouts
 
 _STREAM = "api_event.data"
-_MAIN_STREAM = frozenset({"master", str(0x010001)})  # the latter where the dictionary does not name it
+_MAIN_STREAM = frozenset({"master", str(0x010001)})  # the number, where the dictionary does not name it
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Api:
     model
         Model of a model-level call; 0 for others.
     tree
-        Nesting of the calls above the runtime level, on the host counter; ``rows`` leads from its order here.
+        Nesting of the calls above the runtime level, on the host counter; ``rows`` maps its positions to this table.
     rows
         Row of this table by position in `tree`.
     on_side_stream
@@ -60,11 +60,11 @@ class Api:
         return len(self.start_ns)
 
     def nearest(self, *levels: int) -> Int64:
-        """Return, by position in `tree`, the innermost call around each (or itself) of one of the levels, or -1."""
+        """Return for each position in `tree` the innermost call of one of the levels around it (or itself), or -1."""
         return self.tree.nearest(np.isin(self.level[self.rows], levels))
 
     def at(self, threads: npt.NDArray[Any], stamps: npt.NDArray[Any]) -> Int64:
-        """Return the position in `tree` of the innermost call around each host stamp, or -1."""
+        """Return the position in `tree` of the innermost call around each host timestamp, or -1."""
         return self.tree.innermost(stamps.astype(np.int64), threads)
 
 
@@ -77,12 +77,12 @@ class Calls:
     ends: Int64
 
     def take(self, rows: Int64) -> Calls:
-        """Return the chosen rows."""
+        """Return the selected rows."""
         return Calls(self.records[rows], self.begins[rows], self.ends[rows])
 
 
 def read_calls(host: Host) -> Calls:
-    """Read the calls: spans, and pairs of point events. Like the vendor, drop calls without duration.
+    """Read the calls, as ranges and as pairs of point events. Calls without duration are dropped, as the vendor does.
 
     Source: raw/FORMAT.md sections 4 and 8.1.
     """
@@ -97,7 +97,7 @@ def read_calls(host: Host) -> Calls:
     sound = host.clock.reaches(ends) & (ends > records["begin"])
     of_pairs = np.count_nonzero(sound[len(sound) - len(pairs) :])
     if not bool(sound.all()):
-        lost = np.count_nonzero(~sound) + len(pairs) - of_pairs  # a pair is two records
+        lost = np.count_nonzero(~sound) + len(pairs) - of_pairs  # a pair consists of two records
         host.skip(_STREAM, "calls without duration or with an impossible end skipped", int(lost), label="api_event")
         records = records[sound]
     host.keep(_STREAM, "api", len(records) + int(of_pairs), len(records))
@@ -131,7 +131,8 @@ def nest_calls(host: Host, calls: Calls) -> Api:
 def _models(level: npt.NDArray[np.uint16], records: Records) -> npt.NDArray[np.uint32]:
     models = np.zeros(len(level), np.uint32)
     rows = np.flatnonzero(level == enums.MODEL)
-    models[rows] = records["item"][rows] & np.uint64(0xFFFFFFFF)  # there an item is a model, a request a turn of it
+    # there, an item is a model and a request is one execution of it
+    models[rows] = records["item"][rows] & np.uint64(0xFFFFFFFF)
     return models
 
 
@@ -150,7 +151,7 @@ def _known_levels(host: Host, records: Records) -> Records:
     if bool(known.all()):
         return records
     levels, counts = np.unique(records["level"][~known], return_counts=True)
-    registered = {level for level, _ in host.names.types}  # of newer versions; any other level is damage
+    registered = {level for level, _ in host.names.types}  # levels of newer versions; any other level is damage
     for level, count in zip(levels.tolist()[:20], counts.tolist(), strict=False):
         is_newer = level in registered
         host.skip(_STREAM, f"calls of level {level} are not decoded", count, label="api_event", info=is_newer)
@@ -160,7 +161,7 @@ def _known_levels(host: Host, records: Records) -> Records:
 
 
 def _pair_points(host: Host, points: Records) -> Records:
-    # Two points that differ only in their stamp are the start and the end of a span.
+    # Two point events that differ only in their timestamp are the start and the end of a range.
     keys = ("level", "type", "thread", "request", "item")
     points = points[np.lexsort((points["begin"], *(points[key] for key in keys)))]
     same = np.ones(max(len(points) - 1, 0), bool)
@@ -177,7 +178,7 @@ def _pair_points(host: Host, points: Records) -> Records:
 
 
 def _call_names(names: Dictionaries, records: Records) -> Names:
-    # The name of a collective's step is its item, that of other calls their registered type.
+    # A step of a collective is named by its item, other calls by their registered type.
     typed = Names.lookup(
         records["level"].astype(np.uint64) << np.uint64(32) | records["type"],
         lambda key: names.type_name(key >> 32, key & 0xFFFFFFFF),

@@ -26,7 +26,7 @@ _OPERATORS, _LONG_OPERATORS = "additional.capture_op_info", "variable.capture_op
 _DESTROYED = 1
 _HEADER = struct.Struct("<HHIII")
 _HEADER_BYTES = 24
-_MOST_BYTES = 50_000  # per operator, which has a few tensors
+_MOST_BYTES = 50_000  # tensors per operator, which has only a few
 _TENSOR_BYTES = layouts.TENSOR.itemsize
 
 
@@ -102,14 +102,14 @@ class CapturedOperators:
 
 
 def read_streams(host: Host) -> CaptureStreams:
-    """Read both versions of capture_stream_info. A record of a graph's end ends all its streams."""
+    """Read both versions of capture_stream_info. The end record of a graph ends all its streams."""
     parts = [_columns(host, name) for name in (_STREAMS, _STREAMS_V2)]
     device, stream, original, model, status, stamp = (np.concatenate(part) for part in zip(*parts, strict=True))
     is_end = status == _DESTROYED
     keys = device << 32 | model
     stamp_ns = host.clock.to_ns(stamp.view(np.uint64))
     starts, ends = np.flatnonzero(~is_end), np.flatnonzero(is_end)
-    # Against the clock, the latest is the first that follows.
+    # Searched backwards in time: the last match is the first that follows.
     at = joins.latest(keys[starts], -stamp_ns[starts], keys[ends], -stamp_ns[ends])
     never = np.iinfo(np.int64).max
     end_ns = np.where(at >= 0, np.append(stamp_ns[ends], never)[at], never)
@@ -198,7 +198,7 @@ def _read_long(host: Host) -> tuple[Records, Records, Int64]:
 
 
 def _walk(host: Host, content: bytes) -> tuple[Int64, Int64]:
-    """Return consecutive records, resuming at the next magic word behind damage."""
+    """Return consecutive records, resuming at the next magic word after damage."""
     starts, lengths = [], []
     at = lost = 0
     while at + layouts.CAPTURE_OP.itemsize <= len(content):
@@ -227,7 +227,7 @@ def _cut(content: Uint8, starts: Int64, record: np.dtype[Any]) -> Records:
 
 
 def _as_tensor_infos(every: Records, owner: Int64) -> tuple[Records, Int64]:
-    """Return tensors as tensor_info records, and the operator of each record."""
+    """Return tensors as tensor_info records, and each record's operator."""
     turn = joins.turns(owner)
     width = layouts.TENSORS_A_RECORD
     first = turn % width == 0
@@ -243,7 +243,7 @@ def _stream_keys(device: Int64, stream: Int64) -> Int64:
 
 
 def _codes(first: tuple[Int64, ...], second: tuple[Int64, ...]) -> tuple[Int64, Int64]:
-    """Return equal numbers for equal rows of ids."""
+    """Return codes that are equal for equal rows of ids."""
     codes = np.zeros(len(first[0]) + len(second[0]), np.int64)
     for left, right in zip(first, second, strict=True):
         values, distinct = pd.factorize(np.concatenate((left, right)))

@@ -18,8 +18,8 @@ from npuprof.sources.raw.join_keys import joins
 from npuprof.sources.raw.records import enums, layouts
 
 _NO_CONTEXT = 0xFFFFFFFF
-_RANGE = 2  # ids of a context_id_info record of this level: the first and the last context
-_CONTEXT_BITS = 17  # 16 bits of context id, and none
+_RANGE = 2  # context_id_info records of this level hold the first and the last context
+_CONTEXT_BITS = 17  # a 16-bit context id, or none
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Hccl:
     Attributes
     ----------
     steps
-        hccl_info records, and a blank one at the end for row -1.
+        hccl_info records, and an empty one at the end for row -1.
     of_track
         Row in `steps` by row of `Tracks`, or -1.
     parts, of_part
@@ -37,7 +37,7 @@ class Hccl:
     ranges, last_of_range
         Sorted keys of (step's call, first context), and the key of the last context, of the contexts that are steps.
     operators
-        hccl_op_info records, and a blank one at the end.
+        hccl_op_info records, and an empty one at the end.
     of_call
         Sorted positions of calls with such a record in the tree of calls.
     operator_of_call
@@ -55,13 +55,13 @@ class Hccl:
     operator_of_call: Int64
 
     def steps_of(self, call: Int64, track: Int64, context: Int64) -> Int64:
-        """Return the row in `steps` of tasks, by their step's call, their track, and their context (-1: none)."""
+        """Return the row in `steps` of tasks, by the call of their step, their track, and their context (-1: none)."""
         return np.where(
             context >= 0, _lookup(self.parts, self.of_part, _key(call, context)), take(self.of_track, track)
         )
 
     def are_steps(self, call: Int64, context: Int64) -> Bools:
-        """Return the tasks that are steps: where a call names the contexts of its steps, only those."""
+        """Return a mask of tasks that are steps; if a call lists the contexts of its steps, only those."""
         if not len(self.ranges):
             return np.ones(len(call), bool)
         keys = _key(call, context)
@@ -100,7 +100,7 @@ def read_hccl(host: Host, api: Api, tracks: Tracks, contexts: Records) -> Hccl:
 
 
 def _of_tracks(tracks: Tracks, steps: Records, at_call: Int64, call: Int64) -> Int64:
-    """Return the record of each track: in order within a step's call; the last where their numbers differ."""
+    """Return the record of each track: in order within a step's call, or the last record if the counts differ."""
     row = np.full(len(tracks.step), -1, np.int64)
     launched = np.flatnonzero(tracks.step >= 0)
     if not len(at_call) or not len(launched):
@@ -150,7 +150,7 @@ def _key(call: Int64, context: Int64) -> Int64:
 
 
 def _lookup(keys: Int64, values: Int64, wanted: Int64) -> Int64:
-    """Return the values of keys, which are sorted and distinct; -1 for others."""
+    """Return the values of keys, which are sorted and distinct; -1 for unknown keys."""
     if not len(keys):
         return np.full(len(wanted), -1, np.int64)
     at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)

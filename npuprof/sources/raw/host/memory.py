@@ -24,8 +24,8 @@ from npuprof.sources.raw.join_keys import joins
 from npuprof.sources.raw.records import enums, layouts
 
 _STREAM = "additional.task_memory_info"
-_COMPONENT = "GE"  # whoever allocated: the vendor names no other
-_MOST = 1 << 62  # more is no size or address: damage
+_COMPONENT = "GE"  # for any allocator: the vendor uses no other name
+_MOST = 1 << 62  # a larger value is damage, neither a size nor an address
 
 
 @dataclass(frozen=True)
@@ -80,12 +80,12 @@ def allocations_table(events: Events) -> pd.DataFrame:
     """Build `allocations`: each allocation with the next release of its address.
 
     A block that was never released has no `released_ns`. A release of a block from before the collection is a row with
-    a negative size and no `allocated_ns`. Columns of the allocator's state at both ends follow the schema's.
+    a negative size and no `allocated_ns`. The allocator's state at both ends is added after the columns of the schema.
     """
     records, size = events.records, events.size
     taken, freed = np.flatnonzero(size > 0), np.flatnonzero(size < 0)
     key = _blocks(records)
-    begin, end = joins.pair(key[taken], taken, key[freed], freed)  # order in time is enough of a time
+    begin, end = joins.pair(key[taken], taken, key[freed], freed)  # the order of events is sufficient
     release = np.full(len(records), -1, np.int64)
     release[taken[begin]] = freed[end]
     alone = np.setdiff1d(freed, freed[end], assume_unique=True)
@@ -126,13 +126,13 @@ _MEMORY = ("Input", "Output", "Weight", "Workspace", "Total")
 
 
 def read_statistics(host: Host, api: Api) -> dict[str, pd.DataFrame]:
-    """Read both frames by the name of the vendor's file, where the run has rows."""
+    """Read the non-empty frames of both kinds, by the name of the vendor's file."""
     frames = {"static_op_mem": read_static_memory(host), "fusion_op": read_fused_operators(host, api)}
     return {name: frame for name, frame in frames.items() if len(frame)}
 
 
 def read_static_memory(host: Host) -> pd.DataFrame:
-    """Read static_op_mem as the vendor's ``static_op_mem`` file; a block without a last node lives to the end."""
+    """Read static_op_mem as the vendor's ``static_op_mem`` file; a block without a last node lives until the end."""
     records, _ = host.read("additional.static_op_mem", layouts.STATIC_MEMORY)
     nodes = {name: records[name].astype(np.int64) for name in ("first_node", "last_node")}
     frame: pd.DataFrame = pd.DataFrame(
@@ -150,7 +150,7 @@ def read_static_memory(host: Host) -> pd.DataFrame:
 
 
 def read_fused_operators(host: Host, api: Api) -> pd.DataFrame:
-    """Read fusion_op_info as the vendor's ``fusion_op`` file; models are named by graph_id_map."""
+    """Read fusion_op_info as the vendor's ``fusion_op`` file; graph_id_map names the models."""
     records, _ = host.read("additional.fusion_op_info", layouts.FUSION_OP)
     graphs, _ = host.read("additional.graph_id_map", layouts.GRAPH_ID)
     models = {model: host.names.name_of(name) for model, name in zip(*_lists(graphs, "model", "name"), strict=True)}

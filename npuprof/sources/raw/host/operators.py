@@ -90,7 +90,7 @@ def take(values: Int64, rows: Int64) -> Int64:
 
 
 def read_operators(host: Host, api: Api, context_ids: Records) -> Operators:
-    """Read operator descriptions and join tensors, attributes and context_id_info records to them."""
+    """Read operator descriptions, and join tensors, attributes and context_id_info records to them."""
     nodes, aging = host.read("compact.node_basic_info", layouts.NODE_BASIC)
     launch_of = api.nearest(enums.NODE)
     calls = take(launch_of, api.at(nodes["thread"], nodes["stamp"]))
@@ -123,8 +123,8 @@ def read_operators(host: Host, api: Api, context_ids: Records) -> Operators:
 
 
 def _operator_of_call(api: Api, nodes: Records, calls: Int64) -> Int64:
-    # A launch usually describes a single operator. Where it describes several, the one that the call itself
-    # names comes last and stays.
+    # A launch usually describes a single operator. Where it describes several, the operator that the call names is last
+    # and wins.
     of_call = np.full(len(api.rows), -1, np.int64)
     held = np.flatnonzero(calls >= 0)
     of_call[calls[held]] = held

@@ -66,7 +66,7 @@ class Host:
         record
             The layout of a record; `stamp` is the field with its host counter.
         used
-            Whether the records describe rows of others; otherwise the caller registers them in the ledger.
+            Whether the records complete rows of other records; otherwise the caller registers them in the ledger.
 
         Returns
         -------
@@ -84,7 +84,7 @@ class Host:
         return (records, aging) if bool(sound.all()) else (records[sound], aging[sound])
 
     def are_sound(self, stream: str, records: Records, stamp: str = "stamp") -> npt.NDArray[np.bool_]:
-        """Return the mask of records with a possible stamp; others are noted."""
+        """Return a mask of records with a plausible timestamp; a note counts the rest."""
         stamps = records[stamp]
         reached = self.clock.reaches(stamps)
         self._note(stream, "records with an impossible time stamp skipped", ~reached)
@@ -96,7 +96,7 @@ class Host:
         self.skip(stream, what, int(np.count_nonzero(rows)))
 
     def skip(self, stream: str, what: str, count: int, *, label: str = "", info: bool = False) -> None:
-        """Note records that are in no table, under the name `label`, and register them in the ledger."""
+        """Note records that become no row under the name `label`, and register them in the ledger."""
         if count:
             (self.notes.info if info else self.notes.warning)(label or stream, what, count)
             self.notes.ledger.leave_out(self.streams.account(stream), count)

@@ -1,6 +1,6 @@
 """Runtime records besides calls and tasks: streams and queues, copies, fills and blocks of memory, threads.
 
-Each type is a statistics frame with a row per record. The runtime writes them only if configured to.
+Each type is a statistics frame with one row per record. The runtime writes these records only if configured to.
 
 Source: raw/FORMAT.md sections 4 (runtime types 806, 807 and 810 to 812), 4.1 and 4.2 (Multi_Thread).
 """
@@ -23,15 +23,15 @@ from npuprof.sources.raw.records import enums, layouts
 _STREAM_SQ, _DPU, _COPY, _FILL, _MEMORY = 807, 806, 810, 811, 812
 _STATES = {0: "created", 1: "destroyed"}
 _MEMORIES = {1: "host", 2: "device", 3: "managed"}
-_MOST = 1 << 62  # more is no size of anything
+_MOST = 1 << 62  # a larger value is not a size
 _DEVICE_BITS = 12
 
-# Names of runtime types that the dictionary lacks: those of the files.
+# Names of runtime types that the dictionary lacks, as in the files.
 _FALLBACK = {_STREAM_SQ: "stream_sq_info", _DPU: "dpu_track"}
 
 
 def read_statistics(host: Host) -> dict[str, pd.DataFrame]:
-    """Read all frames by name, where the run has rows.
+    """Read all non-empty frames by name.
 
     Returns
     -------
@@ -57,7 +57,7 @@ def read_statistics(host: Host) -> dict[str, pd.DataFrame]:
 
 
 def _compact(host: Host, kind: int) -> str | None:
-    """Return the stream of a runtime type, which has the type's name in the dictionary."""
+    """Return the stream of a runtime type; its name is that of the type in the dictionary."""
     name = host.names.types.get((enums.RUNTIME, kind)) or _FALLBACK.get(kind)
     return f"compact.{name}" if name else None
 
@@ -91,7 +91,7 @@ def _memory_fill(_host: Host, records: Records) -> dict[str, Any]:
 
 
 def _memory_management(_host: Host, records: Records) -> dict[str, Any]:
-    """Return the columns; the meaning of the runtime's operation numbers is unknown."""
+    """Return the columns of memory management; the meaning of the runtime's operation numbers is unknown."""
     return {
         "Device_id": records["device"],
         "Stream ID": records["stream"],

@@ -20,7 +20,7 @@ from npuprof.sources.raw.records import enums, layouts
 COLUMNS = ("input_shapes", "input_dtypes", "input_formats", "output_shapes", "output_dtypes", "output_formats")
 """The columns of `kernels` that tensors fill."""
 
-_ROWS_AT_ONCE = 4096  # of 224 bytes
+_ROWS_AT_ONCE = 4096  # in records of 224 bytes
 
 
 def describe_tensors(
@@ -66,7 +66,7 @@ def _operand_lists(records: Records, notes: Notes) -> tuple[Int64, list[list[Any
     codes, first = _first_of_each(hashes)
     distinct = words[first]
     if any(bool((words[rows] != distinct[codes[rows]]).any()) for rows in _stretches(len(records))):
-        # Hash collision: compare the contents themselves.
+        # If hashes collide, the contents are compared.
         codes, first = _first_of_each(np.ascontiguousarray(words).view(f"V{words.shape[1] * words.itemsize}").ravel())
     contents = []
     too_many = 0
@@ -82,7 +82,7 @@ def _operand_lists(records: Records, notes: Notes) -> tuple[Int64, list[list[Any
 
 
 def _stretches(count: int) -> Iterator[slice]:
-    """Yield intervals of rows whose intermediate arrays stay in the processor's caches."""
+    """Yield ranges of rows whose intermediate arrays fit into the processor's caches."""
     yield from (slice(low, low + _ROWS_AT_ONCE) for low in range(0, count, _ROWS_AT_ONCE))
 
 
@@ -96,12 +96,12 @@ def _first_of_each(values: npt.NDArray[Any]) -> tuple[Int64, Int64]:
     return codes.astype(np.int64, copy=False), first
 
 
-# Odd multipliers of a 64-bit polynomial hash; contents of equal hash are compared, so any odd numbers do.
+# Odd multipliers of a 64-bit polynomial hash; contents of equal hash are compared, so any odd numbers will do.
 _WEIGHTS = [pow(0x9E3779B97F4A7C15, power, 1 << 64) for power in range(1, 29)]
 
 
 def _joined(lists: Int64, operators: Int64, count: int) -> tuple[Int64, list[tuple[int, ...]]]:
-    """Join the lists of each operator: its code, or -1, and the lists of each code."""
+    """Concatenate the lists of each operator: return its code, or -1, and the lists of each code."""
     result = np.full(count, -1, np.int64)
     order = np.argsort(operators, kind="stable")
     lists, operators = lists[order], operators[order]

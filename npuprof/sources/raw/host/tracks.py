@@ -23,7 +23,7 @@ _COPY = "MEMCPY_ASYNC"
 
 
 def join_copies(host: Host, records: Records, types: Names) -> tuple[Int64, Int64]:
-    """Join memcpy_info to copies by thread and stamp; a copy above the maximum size is several tasks, in order.
+    """Join memcpy_info to copies by thread and timestamp; a copy above the maximum size is split into several tasks.
 
     Source: raw/FORMAT.md section 8.10.
     """
@@ -66,7 +66,7 @@ def _groups(copies: Records, infos: Records) -> tuple[Int64, Int64]:
     return group, np.where(info_group <= group.max(), info_group, -1)
 
 
-_FLIP, _OLD_FLIP = "FLIP_TASK", "FLIP"  # the collector's name, and what a dictionary may call it too
+_FLIP, _OLD_FLIP = "FLIP_TASK", "FLIP"  # the collector's spelling, and another one in dictionaries
 _IGNORED = frozenset({_FLIP, "MAINTENANCE"})
 _EXTENDED = 40  # header length of a record whose block fields are filled
 _DEVICE_KIND_SHIFT = 12
@@ -123,7 +123,7 @@ class Tracks:
 
 @dataclass(frozen=True)
 class Launched:
-    """Recorded launched tasks, ordered by stamp; the arrays beside the records are as in `Tracks`."""
+    """Recorded launched tasks, ordered by timestamp; the other arrays are as in `Tracks`."""
 
     records: Records
     task_type: Names
@@ -134,7 +134,7 @@ class Launched:
     batch: Int64
 
     def take(self, rows: Int64) -> Launched:
-        """Return the chosen rows."""
+        """Return the selected rows."""
         arrays = (getattr(self, field.name)[rows] for field in fields(self)[2:])
         return Launched(self.records[rows], self.task_type.take(rows), *arrays)
 
@@ -142,7 +142,7 @@ class Launched:
 def read_launched(host: Host, *, unique_ids: bool = False) -> Launched:
     """Read launched tasks with their batch ids.
 
-    With `unique_ids` (chips of the stars v6 family) task ids have 32 bits also where the record holds a batch.
+    With `unique_ids` (stars v6 family), task ids have 32 bits, even in records with a batch field.
     """
     records = _read(host, unique_ids=unique_ids)
     stamps = records["stamp"]
@@ -184,7 +184,7 @@ def _read(host: Host, *, unique_ids: bool) -> Records:
 
 
 def join_calls(host: Host, api: Api, launched: Launched) -> Tracks:
-    """Join launched tasks with the calls around them, and copies with their memcpy_info."""
+    """Join launched tasks with their enclosing calls, and copies with their memcpy_info."""
     records, types = launched.records, launched.task_type
     held_by = api.at(records["thread"], records["stamp"])
     launch = take(api.nearest(enums.NODE), held_by)

@@ -12,15 +12,15 @@ import numpy as np
 
 from npuprof.arrays import Int64
 
-_DESTROYED = 0xFFFF  # the count that a flip carries when its stream ends; a new stream may get its id
-_NEAR = 512  # tasks around a flip that another thread may have stamped on its wrong side
-_FEW = 64  # streams
+_DESTROYED = 0xFFFF  # count of the flip at the end of a stream; a new stream may reuse its id
+_NEAR = 512  # tasks around a flip that another thread may have stamped on the wrong side of it
+_FEW = 64  # number of streams
 _LOW, _HIGH = 0x4000, 0xC000  # ids just after and just before a wrap
 
 
 @dataclass(frozen=True)
 class Flips:
-    """Records of task id wraps: stream, stamp (in the clock of the tasks), and count."""
+    """Records of task id wraps: stream, timestamp (on the clock of the tasks), and count."""
 
     stream: Int64
     stamp: Int64
@@ -28,12 +28,12 @@ class Flips:
 
 
 def batch_ids(stream: Int64, stamp: Int64, task: Int64, flips: Flips) -> Int64:
-    """Return the batch of every task.
+    """Return the batch id of every task.
 
     Parameters
     ----------
     stream, stamp, task
-        Key of the stream, time and 16-bit id of each task. Flips may be among the tasks.
+        Stream key, time and 16-bit id of each task. The flips themselves may be among the tasks.
     flips
         The wraps of all streams.
 
@@ -56,7 +56,7 @@ def batch_ids(stream: Int64, stamp: Int64, task: Int64, flips: Flips) -> Int64:
 
 def _rows_of(stream: Int64, stamp: Int64, values: Int64) -> Iterator[Int64]:
     """Yield the rows of each stream in order of time."""
-    if len(values) <= _FEW and bool((stamp[1:] >= stamp[:-1]).all()):  # a pass a stream is cheaper than to sort
+    if len(values) <= _FEW and bool((stamp[1:] >= stamp[:-1]).all()):  # one pass per stream is cheaper than sorting
         yield from (np.flatnonzero(stream == value) for value in values)
         return
     order = np.lexsort((stamp, stream))
@@ -64,7 +64,7 @@ def _rows_of(stream: Int64, stamp: Int64, values: Int64) -> Iterator[Int64]:
 
 
 def _runs(ordered: Int64, values: Int64) -> list[list[int]]:
-    """Return the first row and the end of each value's run in a sorted array."""
+    """Return the start and end row of each value in a sorted array."""
     ends = np.searchsorted(ordered, values, side="right")
     runs: list[list[int]] = np.stack((np.searchsorted(ordered, values), ends), axis=1).tolist()
     return runs
@@ -80,7 +80,7 @@ def _of_stream(stamp: Int64, task: Int64, flip_stamp: Int64, flip_count: Int64) 
 
 
 def _settle(task: Int64, batch: Int64, place: int, turn: int) -> None:
-    """Move tasks across a wrap at `place` according to their ids, in place."""
+    """Correct the batches of tasks near the wrap at `place` by their ids, in place."""
     before = slice(max(0, place - _NEAR), place)
     wrapped = (task[before] < _LOW) & (np.maximum.accumulate(task[before]) >= _HIGH) & (batch[before] == turn - 1)
     batch[before][wrapped] = turn

@@ -24,8 +24,8 @@ def task_keys(device: Int64, stream: Int64, batch: Int64, task: Int64) -> Int64:
 def pair(start_keys: Int64, starts: Int64, end_keys: Int64, ends: Int64) -> tuple[Int64, Int64]:
     """Pair start records with end records of equal keys.
 
-    Pairs are in order where a key has equally many of both and no end precedes its start; else an end belongs to the
-    last start before it, and a start without an end before the next start is dropped.
+    If a key has equally many of both and no end precedes its start, they are paired in order; otherwise an end belongs
+    to the latest start before it, and a start without an end before the next start is dropped.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def pair(start_keys: Int64, starts: Int64, end_keys: Int64, ends: Int64) -> tupl
     keys = np.concatenate((start_keys, end_keys))
     times = np.concatenate((starts, ends))
     is_end = np.repeat([0, 1], [len(starts), len(ends)])
-    order = np.lexsort((is_end, times, keys))  # at equal times a start comes first: tasks may have no duration
+    order = np.lexsort((is_end, times, keys))  # at equal times a start comes first: tasks may have duration 0
     follows = (keys[order][1:] == keys[order][:-1]) & (is_end[order][1:] > is_end[order][:-1])
     at = np.flatnonzero(follows)
     adjacent = (order[at], order[at + 1] - len(starts))
@@ -61,7 +61,7 @@ def pair(start_keys: Int64, starts: Int64, end_keys: Int64, ends: Int64) -> tupl
 def _pair_in_order(
     start_keys: Int64, starts: Int64, end_keys: Int64, ends: Int64, start_order: Int64, end_order: Int64
 ) -> tuple[Int64, Int64]:
-    """Pair the keys with equally many ends and starts, each end after its start."""
+    """Pair records in order for keys with equally many starts and ends, each end after its start."""
     keys, codes = np.unique(np.concatenate((start_keys, end_keys)), return_inverse=True)
     start_codes, end_codes = codes[: len(starts)], codes[len(starts) :]
     balanced = np.bincount(start_codes, minlength=len(keys)) == np.bincount(end_codes, minlength=len(keys))
@@ -74,7 +74,7 @@ def _pair_in_order(
 
 
 def match(keys: Int64, times: Int64, other_keys: Int64, other_times: Int64) -> Int64:
-    """Return the partner of every row by key: in order, or by time where the numbers differ.
+    """Return the partner of every row by key: in order, or by time if the counts differ.
 
     Parameters
     ----------
@@ -106,12 +106,12 @@ def match(keys: Int64, times: Int64, other_keys: Int64, other_times: Int64) -> I
 
 
 def latest(keys: Int64, times: Int64, other_keys: Int64, other_times: Int64) -> Int64:
-    """Return the latest candidate of its key at or before each row's time, or -1."""
+    """Return the latest candidate with the key of each row, not after the row's time; -1 for none."""
     if not len(keys) or not len(other_keys):
         return np.full(len(keys), -1, np.int64)
     other_order = _by_key(other_keys, other_times)
     theirs = other_keys[other_order]
-    if bool((theirs[1:] > theirs[:-1]).all()):  # a single candidate per key: only compare times
+    if bool((theirs[1:] > theirs[:-1]).all()):  # one candidate per key: only compare times
         at = np.minimum(np.searchsorted(theirs, keys), len(theirs) - 1)
         rows = other_order[at]
         return np.where((theirs[at] == keys) & (other_times[rows] <= times), rows, -1)
@@ -128,7 +128,7 @@ def latest(keys: Int64, times: Int64, other_keys: Int64, other_times: Int64) -> 
 
 
 def turns(groups: Int64) -> Int64:
-    """Return the number of earlier rows of its group for each row."""
+    """Return for each row the number of earlier rows in its group."""
     order = np.argsort(groups, kind="stable")
     ordered, rows = groups[order], np.arange(len(groups))
     first = np.concatenate(([True], ordered[1:] != ordered[:-1]))[: len(groups)]

@@ -36,7 +36,7 @@ _TELLING_STREAMS = {"hwts.": Family.HWTS, "nano_stars_profile.": Family.NANO}
 
 
 def family_of(platform_version: object, streams: Iterable[str]) -> Family:
-    """Return the family of a chip; that of the nearest known version for an unknown chip.
+    """Return the family of a chip; for an unknown chip, the family of the nearest known version.
 
     Parameters
     ----------
@@ -57,14 +57,14 @@ def family_of(platform_version: object, streams: Iterable[str]) -> Family:
 
 
 def note_old_names(streams: Iterable[str], notes: Notes) -> None:
-    """Note operator descriptions in files of a form that is not decoded."""
+    """Note operator descriptions in files of an older form that is not decoded."""
     if any(stream.startswith(_OLD_DESCRIPTIONS) for stream in streams):
         message = "operators are described in Framework.* files of an older CANN release, which are not decoded"
         notes.warning("host", f"{message}: kernels have no names")
 
 
 def note_family(family: Family, platform_version: object, label: str, notes: Notes) -> None:
-    """Note the assumptions about an unknown chip, and the streams of a known one that are not decoded."""
+    """Note the assumptions about an unknown chip, or the streams of a known chip that are not decoded."""
     if platform_version is not None and str(platform_version) not in FAMILIES:
         text = str(platform_version)[:20]
         notes.warning(label, f"platform version {text} is not known: its records are read as those of {family.value}")

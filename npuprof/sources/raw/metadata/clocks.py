@@ -22,9 +22,9 @@ from npuprof.sources.raw.records import chip_layouts
 from npuprof.sources.raw.records.slices import Streams
 
 _FREQUENCY = re.compile(r"\d{1,4}(\.\d{0,6})?")
-_MAX_MHZ = 9000  # with six decimals, the arithmetic below stays in 63 bits
-_REACH_NS = 366 * 86_400_000_000_000  # no profile is a year long: what lies further away is damage
-_LIMIT = 4_000_000_000_000_000_000  # sums of two stamps stay in 63 bits
+_MAX_MHZ = 9000  # with six decimals, the arithmetic below stays within 63 bits
+_REACH_NS = 366 * 86_400_000_000_000  # no profile lasts a year: times further away are damage
+_LIMIT = 4_000_000_000_000_000_000  # sums of two timestamps stay within 63 bits
 _MAX_COUNTER = (1 << 63) - 1
 _NANOSECOND_COUNTER_MHZ = Fraction(1000)
 _DEFAULT_DEVICE_MHZ = Fraction(50)
@@ -47,7 +47,7 @@ def parse_frequency(value: Any) -> Fraction | None:
 
 @dataclass(frozen=True)
 class Clock:
-    """A counter with a known frequency and an anchor on the UTC clock; linear, without drift.
+    """A counter with a known frequency and an anchor on the UTC clock; linear, without drift correction.
 
     Attributes
     ----------
@@ -64,19 +64,19 @@ class Clock:
     ns_per_tick: Fraction
 
     def reaches(self, counters: Uint64) -> Bools:
-        """Return the values within a year of the anchor; others are damaged."""
+        """Return a mask of the values within a year of the anchor; the rest is damaged."""
         ticks = int(_REACH_NS / self.ns_per_tick)
         low, high = max(0, self.anchor_counter - ticks), max(0, self.anchor_counter + ticks)
         within: Bools = (counters >= np.uint64(low)) & (counters <= np.uint64(min(high, _MAX_COUNTER)))
         return within
 
     def to_ns(self, counters: Uint64) -> Int64:
-        """Convert counter values to UTC epoch nanoseconds, rounded down, exact otherwise.
+        """Convert counter values to UTC epoch nanoseconds, rounded down; otherwise exact.
 
         Parameters
         ----------
         counters
-            Values that :meth:`reaches` accepts; the result of others is undefined.
+            Values that :meth:`reaches` accepts; for other values the result is undefined.
         """
         ticks = counters.astype(np.int64) - self.anchor_counter
         numerator, denominator = self.ns_per_tick.numerator, self.ns_per_tick.denominator
@@ -107,7 +107,7 @@ def epoch_offset(sides: Iterable[Side], notes: Notes) -> int:
     """Return the offset of the host's CLOCK_MONOTONIC_RAW to UTC epoch nanoseconds.
 
     Each ``start_info`` and ``end_info`` holds both clocks, the time of day in microseconds: files differ by up to a
-    microsecond and by the drift. The first ``start_info`` is used, or else, with a note, another file.
+    microsecond and by the drift. The first ``start_info`` is used or, if it is unusable, another file, with a note.
     """
     ordered = sorted(sides, key=lambda side: side.device_id is not None)
     pairs = [(f"{side.label}/start_info", side.start, "collectionTimeBegin") for side in ordered]
@@ -131,7 +131,7 @@ def host_clock(sides: list[Side], utc_ns: int, notes: Notes) -> Clock:
     mhz = _host_frequency(sides, notes)
     if mhz == _NANOSECOND_COUNTER_MHZ:
         return Clock(0, utc_ns, Fraction(1))
-    for side in sides:  # the host folder first; a device folder holds another reading of the same pair
+    for side in sides:  # the host folder first; a device folder has another reading of the two clocks
         mono, counter = side.host_anchor.get("clock_monotonic_raw"), side.host_anchor.get("cntvct")
         if mono is not None and counter is not None and _sane(mono) and _sane(counter):
             if side.device_id is not None:
@@ -159,7 +159,7 @@ def _host_frequency(sides: list[Side], notes: Notes) -> Fraction:
     for side in sides:
         value = side.cpu_fact("Frequency")
         if value == "":
-            return _NANOSECOND_COUNTER_MHZ  # x86: the stamps are nanoseconds
+            return _NANOSECOND_COUNTER_MHZ  # x86: timestamps are nanoseconds
         mhz = parse_frequency(value)
         if mhz is not None:
             return mhz
@@ -175,7 +175,7 @@ def _sane(value: int) -> bool:
     return 0 <= value < _LIMIT
 
 
-_MHZ = Fraction(100)  # of the 910A, the only chip whose recordings came so
+_MHZ = Fraction(100)  # the 910A is the only chip with recordings of this kind
 
 
 def relative_clock(side: Side, streams: Streams, notes: Notes) -> DeviceClock:
@@ -187,5 +187,5 @@ def relative_clock(side: Side, streams: Streams, notes: Notes) -> DeviceClock:
     )
     middle = int(np.partition(counters, len(counters) // 2)[len(counters) // 2]) if len(counters) else 0
     around = Clock(min(middle, 1 << 62), 0, 1000 / _MHZ)
-    sound = counters[around.reaches(counters)]  # a damaged stamp must not be the first
+    sound = counters[around.reaches(counters)]  # a damaged timestamp must not become the origin
     return DeviceClock(Clock(int(sound.min()) if len(sound) else 0, 0, 1000 / _MHZ), 0)

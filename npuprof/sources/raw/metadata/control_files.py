@@ -42,14 +42,14 @@ class Side:
     Attributes
     ----------
     directory
-        The folder itself; its streams lie in ``data``.
+        The folder itself; its streams are in ``data``.
     device_id
         The device, or None for the host.
     info, sample, start, end
         The fields of ``info.json``, ``sample.json``, ``start_info`` and ``end_info`` that
         :mod:`~npuprof.sources.raw.metadata.control_types` names; none of a missing or damaged file.
     device, cpu
-        The same of the first entries of ``DeviceInfo`` and ``CPU`` in ``info.json``.
+        The fields of the first entries of ``DeviceInfo`` and ``CPU`` in ``info.json``.
     host_anchor, device_anchor
         Numbers of ``host_start.log`` and ``dev_start.log`` by name (nanoseconds and counter cycles).
     """
@@ -72,7 +72,7 @@ class Side:
 
     @property
     def is_old(self) -> bool:
-        """Return whether it is a folder of an old chip's slices, which may lack control files beside it."""
+        """Return whether it is a folder of an old chip's slices, which may lack control files."""
         return self.device_id is not None and self.directory.name != f"device_{self.device_id}"
 
     @property
@@ -102,7 +102,7 @@ def read_sides(path: Path, notes: Notes) -> list[Side]:
 
 
 def read_old_sides(path: Path, devices: Iterable[int], notes: Notes) -> list[Side]:
-    """Read the control files beside the ``data`` folder of an old recording."""
+    """Read the control files next to the ``data`` folder of an old recording."""
     return [_read_side(path, device_id, notes) for device_id in devices]
 
 
@@ -158,7 +158,7 @@ def _read_json(directory: Path, name: str, kind: type[Any], notes: Notes) -> Map
 
 
 def _typed(plain: Any, kind: type[Any], name: str, directory: Path, notes: Notes) -> Mapping[str, Any]:
-    """Return the fields of a JSON object that a Struct names and that have its types; others are reported."""
+    """Return the fields of a JSON object with the names and types of a Struct; notes report invalid fields."""
     values, problems = read_fields(kind, plain) if isinstance(plain, dict) else ({}, ["it is no object"])
     for problem in problems:
         notes.warning(directory.name, f"{name}: {problem}, and is left out")
@@ -195,10 +195,10 @@ _LEVELS = {f"l{number}": number for number in range(4)} | {f"level{number}": num
 
 
 def read_info(path: Path, sides: Sequence[Side], utc_ns: int) -> Info:
-    """Return the run's facts; unknown ones are left out.
+    """Return the known facts of the run.
 
-    The collector is known if the msprof command started the program, whose name it then writes. pyACL and TensorFlow
-    use the same library, whose files do not distinguish them: the collector is unknown.
+    The collector is known if the msprof command started the program, since it then writes the program's name. pyACL and
+    TensorFlow use the same library, whose files do not tell them apart: the collector is unknown.
     """
     merged = {key: value for side in reversed(sides) for key, value in side.info.items()}
     rank = whole_number(merged.get("rank_id"))
@@ -220,7 +220,7 @@ def read_info(path: Path, sides: Sequence[Side], utc_ns: int) -> Info:
 
 
 def chip_name(platform_version: object) -> str:
-    """Return the chip's name of a ``platform_version``, or an empty one."""
+    """Return the chip name for a ``platform_version``; empty if unknown."""
     version = "" if platform_version is None else str(platform_version)
     return CHIPS.get(version) or (f"Ascend (platform version {version})" if version else "")
 
@@ -230,7 +230,7 @@ def _moment(sides: Sequence[Side], attribute: str, key: str, utc_ns: int) -> int
         facts = getattr(side, attribute)
         mono, utc_us = whole_number(facts.get("clockMonotonicRaw")), whole_number(facts.get(key))
         if mono is not None and utc_us is not None:
-            # The time on the run's clock; the microseconds beside it are rounded.
+            # The time on the run's clock; the microseconds in the file are rounded.
             return mono + utc_ns if mono >= 0 else utc_us * 1000
     return None
 

@@ -1,4 +1,4 @@
-"""The fields of control files that are read, and their types; versions differ in whether a number is text.
+"""The fields that are read from control files, and their types; in some versions numbers are text.
 
 Source: raw/FORMAT.md sections 2.2 to 2.4.
 """
@@ -70,7 +70,7 @@ class SampleFile(msgspec.Struct):
 
 
 class MomentFile(msgspec.Struct):
-    """``start_info`` or ``end_info``: a moment on two clocks."""
+    """``start_info`` or ``end_info``: one point in time on two clocks."""
 
     clockMonotonicRaw: _Whole = None  # noqa: N815
     collectionTimeBegin: _Whole = None  # noqa: N815

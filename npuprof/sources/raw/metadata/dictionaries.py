@@ -50,7 +50,7 @@ class Names:
 
     @classmethod
     def lookup(cls, values: npt.NDArray[Any], name_of: Callable[[int], str]) -> Names:
-        """Return the names of an integer column; each distinct value is named once."""
+        """Return the names of an integer column; `name_of` is called once per distinct value."""
         codes, distinct = pd.factorize(values)
         return cls.distinct(codes, [name_of(value) for value in distinct.tolist()])
 
@@ -63,24 +63,24 @@ class Names:
         return cls(codes if len(index) == len(names) else merged[codes], list(index))
 
     def take(self, rows: Int64) -> Names:
-        """Return the names at other rows; row -1 is absent."""
+        """Return the names at the given rows; row -1 is absent."""
         if not len(self.codes):
             return Names.absent(len(rows))
         return Names(np.where(rows >= 0, self.codes[rows], -1), self.names)
 
     def where(self, wanted: Bools) -> Names:
-        """Return the column with the other rows absent."""
+        """Return the column with only the `wanted` rows; other rows are absent."""
         return Names(np.where(wanted, self.codes, -1), self.names)
 
     def fill(self, other: Names) -> Names:
-        """Return the column with absent rows taken from another one."""
+        """Return the column with absent rows filled from `other`."""
         if not len(other.names) or bool((self.codes >= 0).all()):
             return self
         shifted = np.where(other.codes >= 0, other.codes + len(self.names), -1)
         return Names.distinct(np.where(self.codes >= 0, self.codes, shifted), self.names + other.names)
 
     def append(self, other: Names) -> Names:
-        """Return the column followed by another one."""
+        """Return the column followed by `other`."""
         shifted = np.where(other.codes >= 0, other.codes + len(self.names), -1)
         return Names.distinct(np.concatenate((self.codes, shifted)), self.names + other.names)
 
@@ -102,7 +102,7 @@ class Dictionaries:
     formats
         Names of tensor formats beyond those of :data:`enums.FORMATS` by number.
     unnamed
-        Numbers without a name, as texts, by the dictionary that lacks them.
+        Numbers without a name, as text, by the dictionary that lacks them.
     """
 
     hashes: Mapping[int, str]
@@ -119,11 +119,11 @@ class Dictionaries:
         return self.hashes.get(hash_id) or self._number(HASHES, hash_id)
 
     def type_name(self, level: int, type_id: int, known: Mapping[int, str] = NO_NAMES) -> str:
-        """Return the name of a (level, type), else that of the type in `known`, else the type's number as text."""
+        """Return the name of a (level, type), else the name of the type in `known`, else its number as text."""
         return self.types.get((level, type_id)) or known.get(type_id) or self._number(TYPES, type_id)
 
     def note_unnamed(self, frames: Iterable[pd.DataFrame], notes: Notes) -> None:
-        """Note the number of rows that show a number instead of a name, by the dictionary that lacks it.
+        """Note the number of rows that show a number instead of a name, by the dictionary that lacks the name.
 
         Parameters
         ----------
@@ -154,7 +154,7 @@ class Dictionaries:
 
 
 def hash_of(name: str) -> int:
-    """Return the hash of a name in records.
+    """Return the hash that records hold for a name.
 
     Source: raw/FORMAT.md section 2.6 (two polynomials over signed characters).
     """
@@ -167,7 +167,7 @@ def hash_of(name: str) -> int:
 
 
 def read_dictionaries(streams: Streams, notes: Notes) -> Dictionaries:
-    """Read both dictionaries; a later entry of a key wins. Lines without ``key:name`` are noted."""
+    """Read both dictionaries; the last entry of a key wins. A note counts lines without ``key:name``."""
     hashes = {key: name for key, name in _lines(streams, HASHES, notes) if isinstance(key, int)}
     types = {key: name for key, name in _lines(streams, TYPES, notes) if isinstance(key, tuple)}
     formats = {key: name for key, name in _lines(streams, FORMATS, notes) if isinstance(key, int)}
@@ -176,7 +176,7 @@ def read_dictionaries(streams: Streams, notes: Notes) -> Dictionaries:
 
 
 def _note_other_kernels(types: Mapping[tuple[int, int], str], notes: Notes) -> None:
-    """Warn of types of kernels to which the dictionary gives the name of something else."""
+    """Warn if the dictionary gives a type of kernels the name of another type."""
     for (level, number), name in types.items():
         known = enums.TRACK_TASK_TYPES.get(number, "") if level == enums.RUNTIME else ""
         if known in enums.KERNEL_TASK_TYPES and not name.startswith("KERNEL_"):
@@ -189,7 +189,7 @@ def _lines(streams: Streams, name: str, notes: Notes) -> list[tuple[int | tuple[
     entries: list[tuple[int | tuple[int, int], str]] = []
     damaged = 0
     for line in raw.tobytes().decode("utf-8", "replace").split("\n"):
-        key, colon, value = line.strip("\0\r").partition(":")  # zeros of a file set up for more
+        key, colon, value = line.strip("\0\r").partition(":")  # trailing zeros of a preallocated file
         number = _key(key)
         if colon and number is not None:
             entries.append((number, value))

@@ -1,6 +1,6 @@
-"""Record layouts of other chips than the 910B family; see :mod:`.layouts`.
+"""Record layouts of chips outside the 910B family; see :mod:`.layouts`.
 
-Source: raw/FORMAT.md sections 5.4, 5.7, 6 and 7. The magic word of a hwts record lies where the real records have it.
+Source: raw/FORMAT.md sections 5.4, 5.7, 6 and 7. The magic word of a hwts record is where real recordings have it.
 """
 
 from __future__ import annotations

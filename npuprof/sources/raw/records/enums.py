@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 
 def _numbered(words: str) -> dict[int, str]:
-    """Parse names from words; a number in between numbers the next name, and names after it count on."""
+    """Parse numbered names: a number among the words is the number of the next word, and counting continues from it."""
     names: dict[int, str] = {}
     number = 0
     for word in words.split():

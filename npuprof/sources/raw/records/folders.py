@@ -17,7 +17,7 @@ _SLICE = re.compile(r"(?P<stream>.+)\.slice_(?P<number>\d{1,9})(?P<mark>\.done)?
 _NOT_DATA = (".done", ".complete", ".zip")
 _SIZE = re.compile(rb"filesize:(\d{1,18})")
 _MARK_BYTES = 4096
-_FULL_BYTES = 32 << 10  # a smaller slice is none that was full when the next was begun
+_FULL_BYTES = 32 << 10  # a smaller slice cannot have been full when the next one was begun
 _ALIKE = 100  # inverse of the relative difference of sizes
 
 
@@ -30,7 +30,7 @@ class Slice:
     number
         Its number among the slices.
     path, size
-        The file and its bytes.
+        The file, and its size in bytes.
     is_marked
         Whether it has a ``.done`` mark.
     written
@@ -53,7 +53,7 @@ class Folder:
     streams
         Slices in order, by today's name of their stream.
     gone
-        By stream, the numbers of slices of which only marks remain, and the sizes in these.
+        By stream, the numbers of slices of which only the marks remain, and the sizes in the marks.
     others
         Names of other files.
     has_marks
@@ -101,7 +101,7 @@ def read_folder(folder: Path) -> Folder:
     Raises
     ------
     OSError
-        If it cannot be listed.
+        If the folder cannot be listed.
     """
     by_stream: dict[str, list[Slice]] = defaultdict(list)
     marks: dict[str, Path] = {}
@@ -149,7 +149,7 @@ def _written(mark: Path) -> int | None:
 def _size(path: Path) -> int | None:
     try:
         status = path.stat()
-    except OSError:  # a link that leads nowhere or in a circle, or a file that went away
+    except OSError:  # a dangling or cyclic link, or a file that was removed meanwhile
         return None
     return status.st_size if stat.S_ISREG(status.st_mode) else None
 
@@ -185,7 +185,7 @@ def old_folder(path: Path) -> Path | None:
 
 
 def devices_of(streams: Iterable[str]) -> list[int]:
-    """Return the devices of an old folder's records, by today's names of its streams."""
+    """Return the devices of an old folder's records, by the current names of its streams."""
     return sorted({int(match[1]) for match in map(_DEVICE.fullmatch, streams) if match})
 
 

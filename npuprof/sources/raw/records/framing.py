@@ -1,8 +1,8 @@
 """Whole records of a stream that may be truncated or damaged anywhere.
 
-Records have a fixed length, so missing or foreign bytes shift all records behind them. Framing resumes at the next
-magic word, or, for records without one, where records resemble the first and last of the stream. Only damaged records
-are lost.
+Records have a fixed length, so missing or foreign bytes shift all later records. Framing resumes at the next magic word
+or, for records without a magic word, where records resemble the first and last records of the stream. Only damaged
+records are lost.
 
 Source: raw/FORMAT.md sections 2.1, 4 and 5.
 """
@@ -20,18 +20,18 @@ from npuprof.arrays import Bools, Float64, Int64, Records, Uint8
 from npuprof.sources.raw.records.layouts import magic_word
 
 Segment: TypeAlias = tuple[int, Bools]
-"""The first byte of records that follow each other, and which of them are sound."""
+"""The first bytes of consecutive records, and a mask of the valid ones."""
 
-_CHUNK = 1 << 16  # records looked at together
-_WINDOW_BYTES = 1 << 16  # searched at once for the next record behind damage
-_MOST_REPAIRS = 20_000  # a stream that is shifted more often is not read on
-_NEAR = 64  # records on either side that show what records of a stream look like
-_CHAIN = 8  # records behind a candidate that may start another chain
-_MUCH_STRANGER = 3  # bytes
-_FEW_BYTES = 8  # that small cuts cost in sum
-_BLOCK = 16  # records whose values are added up
+_CHUNK = 1 << 16  # records checked at a time
+_WINDOW_BYTES = 1 << 16  # bytes searched at a time for the next record after damage
+_MOST_REPAIRS = 20_000  # a stream with more shifts is not read further
+_NEAR = 64  # number of records at either end that serve as references
+_CHAIN = 8  # records after a candidate that may start another chain
+_MUCH_STRANGER = 3  # in bytes
+_FEW_BYTES = 8  # smaller cuts count with this total cost
+_BLOCK = 16  # number of records whose values are summed
 _MOST_PHASES = 16
-_MOST_LOOKED_AT = 1 << 14  # records, to find roughly where others begin elsewhere
+_MOST_LOOKED_AT = 1 << 14  # step in records, to find roughly where another phase begins
 _STAMPS = ("stamp", "counter", "values")  # time fields of the layouts
 _BACKWARDS = 64
 
@@ -72,7 +72,7 @@ def frame(content: Uint8, record: np.dtype[Any], ends: Sequence[int] = (), shift
 
 
 def _assembled(content: Uint8, record: np.dtype[Any], segments: Sequence[Segment]) -> Framed:
-    whole = np.dtype(f"V{record.itemsize}")  # fields may overlap or leave gaps, which copies of them do not keep
+    whole = np.dtype(f"V{record.itemsize}")  # fields may overlap or leave gaps, which a copy of the fields loses
     parts: list[Records] = []
     at = lost = 0
     for start, sound in segments:
@@ -115,12 +115,12 @@ class _ByMagic:
         return self._segments
 
     def _starts(self, low: int, high: int, step: int = 1) -> Bools:
-        """Return the places of an interval with the magic word of a record."""
+        """Return the positions in an interval that have the magic word of a record."""
         starts: Bools = self._words[low : max(min(high, self._last_start + 1), low) : step] == self._word
         return starts
 
     def _follow(self, at: int) -> int:
-        """Read consecutive records; return the place of the first two without a magic word."""
+        """Follow consecutive records; return the position of the first two without a magic word."""
         while at <= self._last_start:
             sound = self._starts(at, at + _CHUNK * self._size, self._size)
             behind = at + len(sound) * self._size
@@ -134,7 +134,7 @@ class _ByMagic:
         return at
 
     def _next(self, at: int) -> int | None:
-        """Return the next record that another follows, or that ends the stream, and that resembles those before."""
+        """Return the next record that is followed by another or by the end, and that resembles earlier records."""
         first = max(at - self._size + 1, 0)
         for low in range(first, self._last_start + 1, _WINDOW_BYTES):
             places = low + np.flatnonzero(self._starts(low, low + _WINDOW_BYTES))
@@ -150,7 +150,7 @@ class _ByMagic:
         return None
 
     def _best(self, candidates: list[int]) -> int:
-        """Return the best chain of magic words: payloads may hold the word at the same place in every record."""
+        """Return the longest chain of magic words: payloads may hold the word at the same place in every record."""
         if len(candidates) == 1:
             return candidates[0]
         known = self._before()
@@ -170,7 +170,7 @@ class _ByMagic:
         return places + max(len(sound) - _NEAR - 1, 0) * self._size
 
     def _across(self, at: int, following: int) -> int:
-        """Drop the truncated record at a seam: the last before it, or else the first behind it."""
+        """Drop the truncated record at a seam: the last one before it, or the first one after it."""
         before = self._before()
         if not len(before) or (following - at) % self._size == 0:
             return following
@@ -182,16 +182,16 @@ class _ByMagic:
         return following + self._size if overlap else following
 
     def _is_last_cut(self, before: Int64, following: int, *, overlap: bool) -> bool:
-        """Return whether the last record before a seam is truncated, rather than the bytes up to the next one."""
+        """Return whether the last record before a seam is truncated, rather than the bytes up to the next record."""
         if int(before[-1]) + self._size in self._ends:
             return False
-        if overlap and self._is_first:  # the next record has its first bytes: nothing else can be cut
+        if overlap and self._is_first:  # the next record begins intact: nothing else can be truncated
             return True
         behind = np.arange(
             following + self._size, min(following + _NEAR * self._size, self._last_start + 1), self._size
         )
         follows = self._words[behind] == self._word
-        if not bool(follows.all()):  # the last of them may be cut too
+        if not bool(follows.all()):  # the last of these records may be truncated too
             behind = behind[: max(int(follows.argmin()) - 1, 0)]
         edges = np.array((before[-1], following))
         strange, other = _strangeness(self._content, edges, np.concatenate((before[:-1], behind)), self._size).tolist()
@@ -199,7 +199,7 @@ class _ByMagic:
 
 
 def _by_values(content: Uint8, record: np.dtype[Any], shifts: Iterable[int]) -> list[Segment]:
-    """Return segments of records without a magic word, which resemble those at the stream's start or end."""
+    """Return segments of records without a magic word, which resemble the records at either end of the stream."""
     size, count = record.itemsize, len(content) // record.itemsize
     phases = _phases(len(content), size, shifts)
     if len(phases) < 2:
@@ -211,7 +211,7 @@ def _by_values(content: Uint8, record: np.dtype[Any], shifts: Iterable[int]) -> 
 
 
 def _divided(content: Uint8, record: np.dtype[Any], phases: list[int], known: Int64) -> list[Segment]:
-    """Divide a stream into intervals with a constant phase, by the likeness to known records."""
+    """Divide a stream into intervals of constant phase, by the similarity to reference records."""
     size, count = record.itemsize, len(content) // record.itemsize
     step = max(1, count // _MOST_LOOKED_AT)
     block = max(1, min(_BLOCK, count // 4))
@@ -221,7 +221,7 @@ def _divided(content: Uint8, record: np.dtype[Any], phases: list[int], known: In
         padded = np.pad(strange, (0, -(-(count // step + 1) // block) * block - len(strange)), mode="edge")
         sums.append(padded.reshape(-1, block).sum(axis=1))
     block *= step
-    # At its very begin and end a stream is not cut, if possible.
+    # If possible, a stream is not divided at its very begin or end.
     best = [phases.index(0), *np.argmin(sums, axis=0).tolist(), 0]
     segments, first, phase = [], 0, 0
     for number, after in ((number, phases[best_phase]) for number, best_phase in enumerate(best)):
@@ -235,7 +235,7 @@ def _divided(content: Uint8, record: np.dtype[Any], phases: list[int], known: In
 
 
 def _phases(length: int, size: int, shifts: Iterable[int]) -> list[int]:
-    """Return the possible offsets of records modulo their length, starting with that of the stream's end."""
+    """Return the possible offsets of records modulo their length, first the offset at the end of the stream."""
     rest = length % size
     offsets = [rest, 0]
     if rest <= _FEW_BYTES:
@@ -248,9 +248,9 @@ def _phases(length: int, size: int, shifts: Iterable[int]) -> list[int]:
 
 
 def _known(content: Uint8, record: np.dtype[Any], count: int) -> Int64:
-    """Return places of reference records: the first and the last ones.
+    """Return positions of reference records: the first and the last records.
 
-    Where these differ, an end of the stream is truncated: that with large values.
+    If the two ends differ, one end of the stream is truncated: the one with large values.
     """
     size = record.itemsize
     for width in (_NEAR // 16, _NEAR // 4, _NEAR):
@@ -263,14 +263,14 @@ def _known(content: Uint8, record: np.dtype[Any], count: int) -> Int64:
 
 
 def _seam(content: Uint8, record: np.dtype[Any], known: Int64, phases: tuple[int, int], among: tuple[int, int]) -> int:
-    """Return the number of the first truncated record `among` those before a phase change."""
+    """Return the number of the first truncated record, `among` those before a change of phase."""
     size, (before, after) = record.itemsize, phases
     last = min(among[1], (len(content) - before) // size)
-    first = min(among[0], last)  # a stream of few records may end before
+    first = min(among[0], last)  # a short stream may end earlier
     numbers = np.arange(first, last)
 
     def costs(start: int) -> Float64:
-        """Return the magnitude of the record at each number behind a start."""
+        """Return the magnitude of the record at each number after `start`."""
         places = start + numbers * size
         places = places[places + size <= len(content)]
         values = _magnitudes(_at(content, places, record))
@@ -287,7 +287,7 @@ def _seam(content: Uint8, record: np.dtype[Any], known: Int64, phases: tuple[int
 
 
 def _strangeness(content: Uint8, places: Int64, known: Int64, size: int) -> Int64:
-    """Return the number of bytes that no reference record has at that place, where these hardly differ."""
+    """Return the number of bytes that differ from all reference records where these hardly vary."""
     strange = np.zeros(len(places), np.int64)
     if not len(known):
         return strange
@@ -301,13 +301,13 @@ def _strangeness(content: Uint8, places: Int64, known: Int64, size: int) -> Int6
 
 
 def _at(content: Uint8, places: Int64, record: np.dtype[Any]) -> Records:
-    """Return the records at some places."""
+    """Return the records at the given positions."""
     records: Records = content[places[:, None] + np.arange(record.itemsize)].view(record).reshape(-1)
     return records
 
 
 def _costs(records: Records) -> Float64:
-    """Return the magnitude of each record's values, which is huge for a shifted record or decreasing stamps."""
+    """Return the magnitude of each record's values; it is huge for a shifted record or decreasing timestamps."""
     costs = _magnitudes(records)
     while (name := next((name for name in _STAMPS if name in (records.dtype.names or ())), "")) == "values":
         records = records[name][:, 0]

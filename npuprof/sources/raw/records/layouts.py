@@ -19,7 +19,7 @@ POINT = (1 << 64) - 1
 
 
 def layout(size: int, /, **fields: tuple[Any, int]) -> np.dtype[Any]:
-    """Return a dtype of `size` bytes from ``name=(format, byte offset)``."""
+    """Return a dtype of `size` bytes with the fields ``name=(format, byte offset)``."""
     return np.dtype(
         {
             "names": list(fields),
@@ -64,7 +64,7 @@ TASK_TRACK = layout(
     blocks=("<u2", 48),
     ratio=("u1", 52),
 )
-TASK_TRACK_WIDE = layout(  # ours: what both forms of task_track hold
+TASK_TRACK_WIDE = layout(  # not the vendor's: the fields that both forms of task_track have
     64,
     **_STAMPED,
     device=("<u2", 24),
@@ -266,7 +266,7 @@ PMU = layout(
 )
 FREQUENCIES_A_RECORD = 55
 FREQUENCY = layout(16, counter=("<u8", 0), mhz=("<u4", 8))
-FREQUENCY_CHANGE = layout(16, counter=("<u8", 0), mhz=("<u8", 8))  # with what is 0 behind the frequency
+FREQUENCY_CHANGE = layout(16, counter=("<u8", 0), mhz=("<u8", 8))  # including zero bytes after the frequency
 FREQUENCIES = layout(888, count=("<u4", 0), values=((FREQUENCY, (55,)), 8))
 TS_TRACK = layout(
     40,

@@ -1,4 +1,4 @@
-"""Streams of a ``data`` folder: slices joined into whole records, each slice once.
+"""Streams of a ``data`` folder: slices joined into whole records, each slice read once.
 
 Source: raw/FORMAT.md section 2.1.
 """
@@ -23,12 +23,12 @@ from npuprof.sources.raw.records.folders import Folder, Slice, read_folder
 from npuprof.sources.raw.records.framing import Framed, frame
 from npuprof.sources.raw.records.layouts import magic_word
 
-_MAX_SLICES = 5  # that a note names
-_MAX_NAMED = 60  # unread streams and files that are named in notes
+_MAX_SLICES = 5  # slices named in a note
+_MAX_NAMED = 60  # unread streams and files named in notes
 _AGES = ("aging.", "unaging.")  # two parts of a stream, which may hold the same slices
 _DATA = re.compile(r"(\.data)?(\.\d+)?$")
-_PART_BYTES = 1 << 20  # of two slices that are compared
-_HEAD_BYTES = 64  # to distinguish slices of text
+_PART_BYTES = 1 << 20  # bytes of two slices that are compared
+_HEAD_BYTES = 64  # bytes that tell slices of text apart
 
 
 class Streams:
@@ -70,7 +70,7 @@ class Streams:
 
         Returns
         -------
-        The valid records; none if the stream is absent. The first reading notes truncated and damaged ones.
+        The valid records; none if the stream is absent. The first reading notes truncated and damaged records.
         """
         content, kept = self._join(name, record.itemsize)
         ends = list(accumulate(size for _, size in kept))
@@ -95,7 +95,7 @@ class Streams:
             self._notes.ledger.leave_out(self.account(name), framed.lost)
 
     def _note_shifted(self, name: str, slices: list[Slice], total_bytes: int, record_bytes: int) -> None:
-        """Note the records of truncated slices where no magic word identifies the whole ones."""
+        """Note records that may be shifted in truncated slices, if no magic word identifies them."""
         changed = [part for part in slices if part.written not in (None, part.size)]
         if not changed and total_bytes % record_bytes == 0:
             return
@@ -111,7 +111,7 @@ class Streams:
             )
 
     def account(self, name: str) -> str:
-        """Return the stream's name in the ledger; both of its parts (aging, unaging) are a single input."""
+        """Return the stream's name in the ledger; its aging and unaging parts are a single input."""
         return f"{self._label}/{_DATA.sub('', _bare(name))}"
 
     def read_bytes(self, name: str) -> Uint8:
@@ -119,14 +119,14 @@ class Streams:
         return self._join(name, _HEAD_BYTES)[0]
 
     def _join(self, name: str, head_bytes: int) -> tuple[Uint8, list[tuple[Slice, int]]]:
-        """Read the slices of a stream, each once; return the bytes, and each slice with its bytes."""
+        """Read the slices of a stream once each; return the bytes, and each slice with its number of bytes."""
         is_new = name in self._unread  # the first reading noted damage
         self._unread.discard(name)
         slices = self._fitting(name)
         joined = np.empty(sum(part.size for part in slices), np.uint8)
         kept: list[tuple[Slice, int]] = []
         end = repeated = 0
-        for part in slices:  # in place: a copy would take as much memory again
+        for part in slices:  # in place: a copy would double the memory
             place = joined[end : end + part.size]
             size = self._read_slice(part.path, place)
             self._read_bytes += size if is_new else 0
@@ -145,7 +145,7 @@ class Streams:
         """Return the slices of a stream that fit into memory."""
         slices = [self._without_holes(part) for part in self._slices.get(name, [])]
         while slices and (problem := too_large(sum(part.size for part in slices))):
-            largest = max(slices, key=lambda part: part.size)  # perhaps a preallocated file
+            largest = max(slices, key=lambda part: part.size)  # possibly a preallocated file
             slices.remove(largest)
             self._notes.error(
                 self._label, f"{largest.path.name} is not read: {problem}; load it on a larger machine, if it is sound"
@@ -153,14 +153,14 @@ class Streams:
         return slices
 
     def _without_holes(self, part: Slice) -> Slice:
-        """Return a slice with its written size; a large file may be preallocated."""
+        """Return a slice with the size that was written; a large file may be preallocated."""
         if part.size <= ALWAYS_BYTES:
             return part
         try:
             with part.path.open("rb") as file:
                 written = sum(end - start for start, end in written_parts(file))
         except OSError:
-            return part  # reading it reports the error
+            return part  # reading the slice reports the error
         if written < part.size and part.path.name not in self._noted:
             self._noted.add(part.path.name)
             self._notes.warning(
@@ -176,7 +176,7 @@ class Streams:
             return 0
         alike = self._heads[_bare(name), content[:head_bytes].tobytes()]
         for other in alike:
-            if other.path == part.path:  # the stream is read again
+            if other.path == part.path:  # second reading of the stream
                 return 0
             common = min(other.size, len(content))
             if _begins_with(other.path, content[:common]):
@@ -194,7 +194,7 @@ class Streams:
             self._notes.info(self._label, "more streams are not decoded", len(self._unread) - _MAX_NAMED)
 
     def _read_slice(self, path: Path, place: Uint8) -> int:
-        """Read a slice into its place; return its number of bytes."""
+        """Read a slice into its place in the buffer; return the number of bytes."""
         try:
             with path.open("rb") as file:
                 read = 0
@@ -241,7 +241,7 @@ def _begins_with(path: Path, content: Uint8) -> bool:
 
 
 def _shifts(kept: list[tuple[Slice, int]], ends: list[int]) -> set[int]:
-    """Return the offsets of slices, and of the stream's end, from their positions when written."""
+    """Return the offsets of slices, and of the end of the stream, from their positions when written."""
     usual = max((part.size for part, _ in kept), default=0)
     shifts, written, before = set(), 0, -1
     for (part, size), end in zip(kept, ends, strict=True):

@@ -1,9 +1,8 @@
 """Samples of all host processes and of the whole machine (``host_sys_usage``): CPU and memory.
 
-A stream per process and kind (``PID-CpuUsage.data``, ``PID-Memory.data``), and two of the machine
-(``SystemCpuUsage.data``, ``Memory.data``). Each sample is a block of ``/proc`` lines below its time stamp; a usage
-between two samples has the time of the first.
-Source: raw/FORMAT.md section 6.
+A stream per process and kind (``PID-CpuUsage.data``, ``PID-Memory.data``), and two for the machine
+(``SystemCpuUsage.data``, ``Memory.data``). Each sample is a block of ``/proc`` lines after its timestamp; a usage
+between two samples has the time of the first. Source: raw/FORMAT.md section 6.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ Sample: TypeAlias = tuple[int, float, str]
 _PROCESS = re.compile(r"(\d{1,9})-(CpuUsage|Memory)\.data")
 _SOURCE = "host_sys_usage"
 _PAGE_KIB = 4
-_UTIME, _STIME = 11, 12  # fields of /proc/PID/stat behind the name, which may hold spaces
-_IDLE = (3, 4)  # fields of a line of /proc/stat behind its name: idle, waiting for disks
+_UTIME, _STIME = 11, 12  # fields of /proc/PID/stat after the name, which may contain spaces
+_IDLE = (3, 4)  # fields of a /proc/stat line after its name: idle, waiting for disks
 _MEMORY_KIB = {
     "MemTotal": "Total",
     "MemFree": "Free",
@@ -43,7 +42,7 @@ _PAGES = ("Size", "Resident", "Shared")  # the first fields of /proc/PID/statm
 
 @dataclass
 class _Block:
-    """A sample: time stamp, name of the process, and the other lines."""
+    """A sample: timestamp, name of the process, and the remaining lines."""
 
     stamp: int
     name: str = ""
@@ -68,14 +67,14 @@ def read_all_processes(host: Host, side: Side) -> list[CounterRows]:
 
 
 class _Reader:
-    """The streams of a recording; a note counts all damaged samples."""
+    """Reader of a recording's streams; one note counts all damaged samples."""
 
     def __init__(self, host: Host, side: Side) -> None:
         self._host, self._side = host, side
         self._lines = 0
 
     def account(self, made: int) -> None:
-        """Register all lines, each a part of a sample; damaged ones are noted."""
+        """Register all lines, each a part of a sample; a note counts damaged lines."""
         if self._lines:
             self._host.notes.ledger.read(_SOURCE, self._lines)
             self._host.notes.ledger.keep(_SOURCE, "counters", self._lines, made)
@@ -142,7 +141,7 @@ class _Reader:
         return [self._rows(values, f"Process Memory {name}", "KB") for name, values in samples.items()]
 
     def _blocks(self, stream: str) -> Iterator[_Block]:
-        """Yield the samples of a stream; lines before the first are damage."""
+        """Yield the samples of a stream; lines before the first sample are damage."""
         block: _Block | None = None
         damaged = 0
         for line in lines(self._host.streams, stream, self._host.notes):
@@ -175,7 +174,7 @@ class _Reader:
         return rows(time_ns[good], None, values[good], counter, unit, Names(codes[good], list(index)))
 
     def _times(self, stamps: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-        """Return UTC nanoseconds of stamps of the host counter or of CLOCK_MONOTONIC_RAW, whichever fits the run."""
+        """Convert stamps of the host counter or of CLOCK_MONOTONIC_RAW to UTC nanoseconds, whichever fits the run."""
         by_counter = self._host.clock.to_ns(stamps)
         mono = self._side.host_anchor.get("clock_monotonic_raw")
         if mono is None or not len(stamps):
@@ -190,7 +189,7 @@ class _Reader:
 
 
 def _share(before: tuple[int, int, int] | None, now: tuple[int, int, int], name: str) -> list[Sample]:
-    """Return the percentage of ticks used between two samples (stamp, all ticks, used ticks), if any passed."""
+    """Return the percentage of ticks used between two samples (stamp, all ticks, used ticks), if any ticks passed."""
     if before is None or now[1] <= before[1] or now[2] < before[2]:
         return []
     return [(before[0], (now[2] - before[2]) * 100 / (now[1] - before[1]), name)]

@@ -19,17 +19,17 @@ from npuprof.sources.raw.samples.counter_rows import CounterRows, passed_ns, row
 from npuprof.sources.raw.samples.streams import read_device_ns
 from npuprof.sources.raw.samples.traffic import qos_names
 
-_LAST_CUBE_CORE = 24  # cores above it are vector cores
+_LAST_CUBE_CORE = 24  # higher core numbers are vector cores
 _LAST_CUBE_CORES = {**dict.fromkeys(("7", "8", "11"), 0), "15": 35, "16": 69, "19": 35}  # by platform version
 _VECTOR_STREAM = "aiVectorCore"
-_STREAMS = ("aicore", "ffts_profile", _VECTOR_STREAM)  # the second is where stars chips put them
+_STREAMS = ("aicore", "ffts_profile", _VECTOR_STREAM)  # STARS chips use the second one
 _UNITS = {"_time_ns": "ns", "_gb_s": "GB/s", "_kb": "KB"}
 
 
 def read_core_samples(device: Device, frequencies: Frequencies) -> list[CounterRows]:
     """Read samples and derive the metrics of their events: ``aic_mac_ratio``, ``aiv_vec_time_ns`` ... by core.
 
-    Counters are deltas since the previous sample. Stamps are the device's CLOCK_MONOTONIC_RAW.
+    Counters are deltas since the previous sample. Timestamps are the device's CLOCK_MONOTONIC_RAW.
     """
     if not is_sampled(device):
         return []
@@ -70,7 +70,7 @@ _QOS, _SIO, _ACC, _CHIP, _SOC, _POWER = 0b011000, 0b011001, 0b011010, 0b011011, 
 _PA_LINK, _PCIE = 0b111111, 0b100010
 _ACC_NAMES = ("write_band_width", "read_bandwidth", "write_ost", "read_ost")
 _SIO_NAMES = ("req_rx", "rsp_rx", "snp_rx", "dat_rx", "req_tx", "rsp_tx", "snp_tx", "dat_tx")
-_SIO_V6 = [1, 2, 3, 4, 6, 7, 8, 9]  # of ten words
+_SIO_V6 = [1, 2, 3, 4, 6, 7, 8, 9]  # records of ten words
 _CHIP_NAMES = {
     _PA_LINK: ("PA Link Rx", "PA Link Tx"),
     _PCIE: ("PCIE Write Bandwidth", "PCIE Read Bandwidth"),
@@ -119,7 +119,7 @@ def _dies(device: Device, records: Records, time_ns: Int64) -> list[CounterRows]
 
 
 def _levels(device: Device, records: Records, time_ns: Int64) -> list[CounterRows]:
-    """Read bandwidth levels, with the names of the vendor's timeline; its parsers disagree on their order."""
+    """Read bandwidth levels, named as in the vendor's timeline; the vendor's parsers disagree on their order."""
     levels = records["narrow"][:, 0].astype(np.int64)
     return [
         rows(time_ns, device.id, levels & 7, "Stars Soc Info L2 Buffer Bw Level", None),
@@ -128,7 +128,7 @@ def _levels(device: Device, records: Records, time_ns: Int64) -> list[CounterRow
 
 
 def _chips(device: Device, records: Records, time_ns: Int64) -> list[CounterRows]:
-    """Read transfers over PA links and PCIe; by die on the stars v6 family."""
+    """Read transfers over PA links and PCIe; on the stars v6 family per die."""
     if device.family is Family.STARS_V6:
         die = Names.lookup(records["head"] >> 10, lambda number: f"die {number}")
         return [
@@ -152,7 +152,7 @@ def _of_other_links(device: Device, records: Records) -> int:
 
 
 def _power(device: Device, records: Records, time_ns: Int64) -> list[CounterRows]:
-    """Read the twenty values of a power sample, by die; their meaning is undocumented."""
+    """Read the twenty values of a power sample, per die; their meaning is undocumented."""
     values = records["power"].reshape(-1, 10, 2)[:, :, ::-1].reshape(-1, 20)  # each pair is stored high half first
     instance = Names.lookup(records["head"] >> 10, str)
     return [

@@ -1,7 +1,7 @@
 """Rows of the `counters` table from sampled streams.
 
-Every source, raw data (here), timelines (:mod:`npuprof.sources.trace.counters`) and databases
-(:mod:`npuprof.sources.database.counters`), uses the same names and units:
+All sources use the same names and units: raw data (here), timelines (:mod:`npuprof.sources.trace.counters`) and
+databases (:mod:`npuprof.sources.database.counters`).
 
 - `counter` is the name in the vendor's timeline, its process first: ``HBM read``, ``NIC Port Rx Packets``,
   ``PCIe post Tx`` (the average; ``PCIe post Tx min`` and ``max`` beside it), ``CPU Usage CPU``.
@@ -64,7 +64,7 @@ def rows(
     unit: Names | str | None,
     instance: Names | str | None = None,
 ) -> CounterRows:
-    """Build rows; a single text is the name in all rows, None is absent."""
+    """Build rows; a single text is the name in all rows, None means absent."""
     count = len(time_ns)
     return CounterRows(
         time_ns,
@@ -83,7 +83,7 @@ def _names(name: Names | str | None, count: int) -> Names:
 
 
 def passed_ns(series: Int64, time_ns: Int64) -> Float64:
-    """Return the time since the previous row of the series; NaN for a first row or without a difference.
+    """Return the time since the previous row of the series; NaN in a first row and where no time passed.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def passed_ns(series: Int64, time_ns: Int64) -> Float64:
 
 
 def counters_table(parts: Sequence[CounterRows]) -> pd.DataFrame:
-    """Build `counters` of all rows in order of time."""
+    """Build `counters` from all rows in order of time."""
     parts = [part for part in parts if len(part)]
     if not parts:
         return tables.empty("counters")

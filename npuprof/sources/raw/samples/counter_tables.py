@@ -78,17 +78,17 @@ def _memory_of(device: Device) -> list[dict[str, Any]]:
 
 
 def _modules_of(device: Device, host_clock: Clock) -> dict[str, Any]:
-    """Read the memory of each software module; stamps are those of the host counter."""
+    """Read the memory of each software module; timestamps are host counter values."""
     stream = f"npu_module_mem.data.{device.id}"
     records = device.streams.read(stream, layouts.MODULE_MEMORY)
     sound = host_clock.reaches(records["stamp"])
     impossible(device, stream, "impossible time stamps", ~sound)
-    large = sound & (records["size"] >= _MAX_BYTES)  # -1 for a module without a value
+    large = sound & (records["size"] >= _MAX_BYTES)  # -1 where a module has no value
     impossible(device, stream, "impossible sizes", large)
     records = records[sound & ~large]
     time_ns = host_clock.to_ns(records["stamp"])
     early = time_ns < device.started_ns
-    if bool(early.any()):  # as the vendor does; a sampler that was on before is nothing to warn of
+    if bool(early.any()):  # as the vendor does; samples of a sampler that ran earlier need no warning
         message = "samples from before the collection began skipped"
         device.skip("npu_module_mem", message, int(early.sum()), info=True)
         records, time_ns = records[~early], time_ns[~early]
@@ -107,7 +107,7 @@ def _modules_of(device: Device, host_clock: Clock) -> dict[str, Any]:
 
 
 def held_rows(memory: pd.DataFrame) -> list[CounterRows]:
-    """Return the APP and Device samples of `memory` as counters ``NPU MEM HBM``, ``DDR`` and ``Memory``, in KB."""
+    """Return the APP and Device samples of `memory` as counters ``NPU MEM HBM``, ``DDR`` and ``Memory`` in KB."""
     sampled = memory["hbm_bytes"].notna() if "hbm_bytes" in memory else np.zeros(len(memory), np.bool_)
     in_memory = memory[sampled]
     parts = []
@@ -127,7 +127,7 @@ def counters_table(
     side: Side | None,
     held: Sequence[CounterRows] = (),
 ) -> pd.DataFrame:
-    """Read the sampled counters of all devices and of the host with its control files `side`; append `held`.
+    """Read the sampled counters of all devices and of the host, with its control files `side`; append `held`.
 
     ``AI Core Freq`` (MHz) has a row per change; see the readers for the others.
     """

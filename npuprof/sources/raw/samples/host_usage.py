@@ -1,7 +1,7 @@
 """Sampled host usage: CPU, memory, disk and network, from the collector's copies of ``/proc``.
 
-Times are those of the vendor's timeline: a usage between two samples has the time of the first.
-Source: raw/FORMAT.md section 6.
+Times are as in the vendor's timeline: a usage between two samples has the time of the first. Source: raw/FORMAT.md
+section 6.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from npuprof.sources.raw.samples.all_processes import read_all_processes
 from npuprof.sources.raw.samples.counter_rows import CounterRows, rows
 from npuprof.sources.raw.samples.streams import counted_lines, number, whole
 
-_CLOCK_TICKS = 100  # of /proc per second, where info.json lacks it
+_CLOCK_TICKS = 100  # ticks of /proc per second, if info.json lacks them
 _PAGE_KIB = 4
 _MBIT_BYTES = 125_000
-_UTIME, _STIME, _CPU = 11, 12, 36  # fields of /proc/PID/stat behind the name, which may hold spaces
+_UTIME, _STIME, _CPU = 11, 12, 36  # fields of /proc/PID/stat after the name, which may contain spaces
 _MAX_CPUS = 1 << 16
 _DISK_UNITS = {"B/s": 1 / 1024, "K/s": 1.0, "M/s": 1024.0, "G/s": 1024.0**2}
 
 
 @dataclass
 class _Block:
-    """The lines below a ``time`` line."""
+    """The lines after a ``time`` line."""
 
     stamp: int
     lines: list[str]
 
 
 def read_host_usage(host: Host, side: Side | None) -> list[CounterRows]:
-    """Read all samples of the host; `side` holds the totals that usages refer to."""
+    """Read all samples of the host; `side` holds the totals for usages."""
     if side is None:
         return []
     readers = {"host_cpu": _cpu, "host_mem": _memory, "host_disk": _disk, "host_network": _network}
@@ -48,7 +48,7 @@ def read_host_usage(host: Host, side: Side | None) -> list[CounterRows]:
 
 
 def _placed(host: Host, stream: str, stamps: list[int]) -> tuple[Int64, Bools]:
-    """Return UTC nanoseconds of host counter values, and the mask of possible ones."""
+    """Convert host counter values to UTC nanoseconds; return them and the mask of plausible ones."""
     counters = np.array(stamps, np.uint64)
     good = host.clock.reaches(counters)
     _note(host, stream, "impossible time stamps skipped", int((~good).sum()))
@@ -61,7 +61,7 @@ def _note(host: Host, stream: str, what: str, count: int) -> None:
 
 
 def _accounted(host: Host, stream: str, parts: list[CounterRows]) -> list[CounterRows]:
-    """Register the lines of a stream, and pass its rows on; damaged lines are noted."""
+    """Register the lines of a stream and return its rows; a note counts damaged lines."""
     rest = host.notes.ledger.open_rows(host.streams.account(stream))
     host.keep(stream, "counters", rest, sum(map(len, parts)))
     return parts
@@ -79,7 +79,7 @@ def _rows(
 
 
 def _blocks(host: Host, stream: str) -> Iterator[_Block]:
-    """Yield the blocks of a stream that begin with a ``time`` line; lines before the first are left out."""
+    """Yield the blocks of a stream, each after a ``time`` line; lines before the first are skipped."""
     block: _Block | None = None
     damaged = 0
     for line in counted_lines(host.streams, stream, host.notes):
@@ -102,8 +102,8 @@ def _blocks(host: Host, stream: str) -> Iterator[_Block]:
 def _cpu(host: Host, side: Side) -> list[CounterRows]:
     """Read ``CPU Usage CPU`` by CPU and ``CPU Usage CPU Avg``, percent of the time between two samples.
 
-    A thread's time counts for its last CPU, so that a CPU can exceed 100 %; such values are left out, like the vendor
-    does.
+    All time of a thread is counted for its last CPU, so that a CPU can exceed 100 %; such values are left out, as the
+    vendor does.
     """
     ticks = whole_number(side.info.get("sysClockFreq")) or _CLOCK_TICKS
     cpus = whole_number(side.info.get("cpuNums")) or 0
@@ -137,7 +137,7 @@ def _cpu(host: Host, side: Side) -> list[CounterRows]:
 
 
 def _threads(stats: Iterable[str]) -> tuple[dict[int, tuple[int, int]], int]:
-    """Read lines of ``/proc/PID/task/TID/stat``: ticks used and last CPU by thread, and the number of damaged lines."""
+    """Parse lines of ``/proc/PID/task/TID/stat``: used ticks and last CPU by thread, and the count of damaged lines."""
     threads: dict[int, tuple[int, int]] = {}
     damaged = 0
     for line in stats:
@@ -180,7 +180,7 @@ def _memory(host: Host, side: Side) -> list[CounterRows]:
 
 
 def _disk(host: Host, side: Side) -> list[CounterRows]:
-    """Read ``Disk Usage`` (percent), and the read and write rates in iotop's lines."""
+    """Read ``Disk Usage`` (percent), and the read and write rates in the lines of iotop."""
     hertz = parse_frequency(side.sample.get("host_disk_freq"))
     start: int | None = None
     values: list[tuple[float, float, float]] = []
@@ -210,7 +210,7 @@ def _disk(host: Host, side: Side) -> list[CounterRows]:
 
 
 def _iotop(fields: list[str]) -> tuple[float, float, float] | None:
-    """Read a line of iotop: KB/s read and written, and percent of time spent waiting."""
+    """Parse a line of iotop: KB/s read and written, and percent of time spent waiting."""
     if len(fields) < 8 or fields[5] not in _DISK_UNITS or fields[7] not in _DISK_UNITS:
         return None
     read, written = number(fields[4]), number(fields[6])
@@ -221,9 +221,9 @@ def _iotop(fields: list[str]) -> tuple[float, float, float] | None:
 
 
 def _network(host: Host, side: Side) -> list[CounterRows]:
-    """Read ``Network Usage`` (percent of the total speed of the cards with a known speed) and its rate.
+    """Read ``Network Usage`` (percent of the total speed of the network cards with a known speed) and its rate.
 
-    Where no card's speed is known, the rate is per card, since cards may carry the same traffic.
+    If no speed is known, the rate is per network card, since cards may carry the same traffic.
     """
     speeds = _speeds(side)
     usages: list[tuple[int, float]] = []
@@ -267,7 +267,7 @@ def _speeds(side: Side) -> dict[str, int]:
 
 
 def _moved(counters: Iterable[str], cards: Iterable[str]) -> dict[str, int]:
-    """Read lines of ``/proc/net/dev``: bytes received and sent by card; all but ``lo`` where no speed is known."""
+    """Parse lines of ``/proc/net/dev``: received and sent bytes by card; all but ``lo`` if no speed is known."""
     known = set(cards)
     moved = {}
     for line in counters:

@@ -1,4 +1,4 @@
-"""Sampled streams of a device, binary or text: records, and their clock bases.
+"""Sampled streams of a device, binary or text: their records, and the clock of their timestamps.
 
 Source: raw/FORMAT.md sections 3 and 6.
 """
@@ -16,7 +16,7 @@ from npuprof.notes import Notes
 from npuprof.sources.raw.device.reader import Device
 from npuprof.sources.raw.records.slices import Streams
 
-_REACH_NS = 366 * 86_400_000_000_000  # as for counters: no profile is a year long
+_REACH_NS = 366 * 86_400_000_000_000  # as for counters: no profile lasts a year
 _VERSIONS = ("1.0", "2.0")
 _NARROW_BYTES, _TURN = 4, 1 << 32
 _FIRST_STAMPS = 9
@@ -34,9 +34,9 @@ def layout_version(device: Device, stream: str) -> str | None:
 
 
 def read_us(device: Device, stream: str, record: np.dtype[Any]) -> tuple[Records, Int64]:
-    """Read a stream (its full name) whose `stamp` is microseconds since the device's start, with UTC ns.
+    """Read a stream (by full name) whose `stamp` is microseconds since the device's start; return also UTC ns.
 
-    Stamps of 32 bits wrap after 71.6 minutes and are unwrapped.
+    32-bit stamps wrap after 71.6 minutes and are unwrapped.
     """
     records = _read(device, stream, record)
     stamps = records["stamp"]
@@ -46,7 +46,7 @@ def read_us(device: Device, stream: str, record: np.dtype[Any]) -> tuple[Records
 
 
 def _read(device: Device, stream: str, record: np.dtype[Any]) -> Records:
-    """Read the records of a stream without repetitions: a preallocated file holds only zeros."""
+    """Read the records of a stream without repetitions: a preallocated file contains only zeros."""
     records = device.streams.read(stream, record)
     words = records.view(np.uint32).reshape(-1, record.itemsize // 4)
     is_new = np.ones(len(records), bool)
@@ -60,11 +60,12 @@ def _read(device: Device, stream: str, record: np.dtype[Any]) -> Records:
 
 
 def _unwrapped(device: Device, stream: str, stamps: npt.NDArray[Any]) -> Int64:
-    """Return unwrapped 32-bit stamps: each lies within 35.8 minutes of the previous record.
+    """Unwrap 32-bit stamps: each is within 35.8 minutes of the previous record.
 
-    A damaged stamp does not affect those behind it.
+    A damaged stamp does not affect later ones.
     """
-    steps = np.diff(stamps).view(np.int32)  # the shortest way from each to the next, whether or not they wrap between
+    # the shortest signed difference between neighbours, whether or not they wrap
+    steps = np.diff(stamps).view(np.int32)
     backwards = int(np.count_nonzero(steps < 0))
     if backwards:
         device.notes.warning(f"device {device.id}", f"{stream}: samples out of order, kept", backwards)
@@ -74,7 +75,7 @@ def _unwrapped(device: Device, stream: str, stamps: npt.NDArray[Any]) -> Int64:
 
 
 def read_host_ns(device: Device, stream: str, record: np.dtype[Any]) -> tuple[Records, Int64]:
-    """Read a stream whose `stamp` is the host's CLOCK_MONOTONIC_RAW in ns, with its UTC ns."""
+    """Read a stream whose `stamp` is the host's CLOCK_MONOTONIC_RAW in ns; return also its UTC ns."""
     records = _read(device, stream, record)
     base = device.side.host_anchor.get("clock_monotonic_raw")
     if base is None:  # an old recording without control files
@@ -86,7 +87,7 @@ def read_host_ns(device: Device, stream: str, record: np.dtype[Any]) -> tuple[Re
 
 
 def read_device_ns(device: Device, stream: str, record: np.dtype[Any]) -> tuple[Records, Int64]:
-    """Read a stream whose `stamp` is the device's CLOCK_MONOTONIC_RAW in ns, with its UTC ns."""
+    """Read a stream whose `stamp` is the device's CLOCK_MONOTONIC_RAW in ns; return also its UTC ns."""
     records = _read(device, stream, record)
     base = device_mono_ns(device)
     if base is None:
@@ -98,7 +99,7 @@ def read_device_ns(device: Device, stream: str, record: np.dtype[Any]) -> tuple[
 
 
 def device_mono_ns(device: Device) -> int | None:
-    """Return the device's CLOCK_MONOTONIC_RAW at its anchor, None when that is missing or impossible."""
+    """Return the device's CLOCK_MONOTONIC_RAW at its anchor; None if it is missing or implausible."""
     value = device.side.device_anchor.get("clock_monotonic_raw")
     return value if value is not None and 0 <= value < 1 << 62 else None
 
@@ -126,11 +127,11 @@ def _within(
 _MAX_BYTES = 256 << 20
 _MAX_LINE = 4096
 _YEAR_NS = 366 * 86_400_000_000_000
-_LARGEST = 1e18  # counts and rates beyond this are damage, whatever they count
+_LARGEST = 1e18  # larger counts and rates are damage, whatever the unit
 
 
 def lines(streams: Streams, stream: str, notes: Notes) -> Iterator[str]:
-    """Yield the lines of a stream that hold a word; overlong ones are skipped and counted.
+    """Yield the non-empty lines of a stream; overlong lines are skipped and counted.
 
     At most 256 MiB are read: about an hour of the largest streams at 20 ms per sample.
     """
@@ -151,7 +152,7 @@ def lines(streams: Streams, stream: str, notes: Notes) -> Iterator[str]:
 
 
 def counted_lines(streams: Streams, stream: str, notes: Notes) -> Iterator[str]:
-    """Yield the :func:`lines` of a stream, then register their number in the ledger."""
+    """Yield the :func:`lines` of a stream; afterwards register their number in the ledger."""
     count = 0
     for line in lines(streams, stream, notes):
         count += 1
@@ -166,7 +167,7 @@ def whole(text: str) -> int | None:
 
 
 def number(text: str) -> float | None:
-    """Parse a finite non-negative decimal of sane size; return None for anything else (``nan``, ``inf``, ``1e300``)."""
+    """Parse a finite non-negative decimal of plausible size; return None for others (``nan``, ``inf``, ``1e300``)."""
     try:
         value = float(text) if len(text) <= 32 and text.isascii() else -1.0
     except ValueError:
@@ -175,14 +176,14 @@ def number(text: str) -> float | None:
 
 
 def device_table(device: Device, stream: str, needed: int, optional: int = 0) -> tuple[Int64, Float64]:
-    """Read a text stream of a device below its header: lines of a stamp (CLOCK_MONOTONIC_RAW, ns) and numbers.
+    """Read a device's text stream after its header: lines of a timestamp (CLOCK_MONOTONIC_RAW, ns) and numbers.
 
     Parameters
     ----------
     device, stream
         The device, and the stream's name without ``.data.N``.
     needed, optional
-        Numbers of required and optional values behind the stamp.
+        Numbers of required and optional values after the timestamp.
 
     Returns
     -------

@@ -28,11 +28,11 @@ from npuprof.sources.raw.samples.streams import (
 
 _HBM_BYTES = 256 // 8
 _DDR_BYTES = 128 // 8  # the bus of STARS chips; older chips have 256 bits
-_LLC_BYTES = 64 * 64  # of an event counted
-_MANY = 1 << 16  # ids of controllers and caches are small numbers
+_LLC_BYTES = 64 * 64  # bytes per counted event
+_MANY = 1 << 16  # ids of controllers and caches are small
 
-# Events of the last-level cache: both directions count traffic by the first two, hits by the next four; the last two
-# are the accesses that these are a part of.
+# Events of the last-level cache: in both directions the first two count traffic and the next four count hits; the last
+# two count all accesses.
 _LLC_TRAFFIC = (0x00, 0x01)
 _LLC_HITS = {"read": (0x02, 0x13, 0x22, 0x36), "write": (0x03, 0x14, 0x23, 0x37)}
 _LLC_ACCESSES = {"read": (0x20, 0x34), "write": (0x21, 0x35)}
@@ -52,9 +52,9 @@ def read_hbm(device: Device) -> list[CounterRows]:
 
 
 def read_ddr(device: Device) -> list[CounterRows]:
-    """Read ``DDR read`` and ``DDR write``, summed over controllers like the vendor does.
+    """Read ``DDR read`` and ``DDR write``, summed over controllers as the vendor does.
 
-    Traffic of the chosen master (`ddr_master_id` of the options) is named ``DDR read by master`` etc.
+    Traffic of the selected master (option `ddr_master_id`) is named ``DDR read by master`` etc.
     """
     records, time_ns = _with_instances(device, "ddr", read_us(device, f"ddr.data.{device.id}", layouts.DDR))
     series = (records["event"] != 0).astype(np.int64) | (records["master"] != 0xFFFFFFFF).astype(np.int64) << 1
@@ -76,7 +76,7 @@ def read_ddr(device: Device) -> list[CounterRows]:
 def read_llc(device: Device) -> list[CounterRows]:
     """Read ``LLC read Hit Rate`` (percent) and ``LLC read Throughput``, or those of writes, by cache.
 
-    The events of a time are a row; a value that lacks an event is NaN.
+    The events of one time form a row; a value is NaN if one of its events is missing.
     """
     records, time_ns = _read_versioned(device, "llc", layouts.LLC, layouts.LLC_V2)
     mode = device.side.sample.get("llc_profiling")
@@ -114,7 +114,7 @@ def _of_event(records: Records, row: Int64, event: int, count: int) -> Float64:
 
 
 def _read_versioned(device: Device, stream: str, first: np.dtype[Any], second: np.dtype[Any]) -> tuple[Records, Int64]:
-    """Read a stream whose records have host clock stamps since version 2.0."""
+    """Read a stream whose records have host clock timestamps since version 2.0."""
     version = layout_version(device, stream)
     name = f"{stream}.data.{device.id}"
     if version is None:
@@ -124,7 +124,7 @@ def _read_versioned(device: Device, stream: str, first: np.dtype[Any], second: n
 
 
 def _with_instances(device: Device, stream: str, stamped: tuple[Records, Int64]) -> tuple[Records, Int64]:
-    """Return the records with a possible number of the controller or cache."""
+    """Return the records with a valid number of the controller or cache."""
     records, time_ns = stamped
     good = records["instance"] < _MANY
     impossible(device, stream, "impossible ids", ~good)
@@ -148,7 +148,7 @@ _MAX_EVENTS = 10
 
 
 def read_pcie(device: Device) -> list[CounterRows]:
-    """Read ``PCIe post Tx`` etc.: averages like the vendor's, with ``min`` and ``max`` beside them.
+    """Read ``PCIe post Tx`` etc.: averages, as the vendor shows, with separate ``min`` and ``max``.
 
     Rates, stored in 10**6 bytes per second, are in the vendor's MB/s; latencies, stored in ns, in us.
     """
@@ -185,7 +185,7 @@ def read_network(device: Device, stream: str, label: str) -> list[CounterRows]:
     ``NIC Port Rx Packets`` is packets per second, with the vendor's name; shares are in percent, NaN without traffic.
     """
     time_ns, values = device_table(device, stream, len(_NET_COLUMNS) - 1, optional=1)
-    values[np.isnan(values[:, _NET_FUNCTION]), _NET_FUNCTION] = 0  # old files name no port
+    values[np.isnan(values[:, _NET_FUNCTION]), _NET_FUNCTION] = 0  # old files do not name the port
     sound = (values[:, _NET_FUNCTION] >= 0) & (values[:, _NET_FUNCTION] < _HCCS_COUNTER)
     impossible(device, stream, "impossible ports", ~sound)
     time_ns, values = time_ns[sound], values[sound]
@@ -209,7 +209,7 @@ def read_network(device: Device, stream: str, label: str) -> list[CounterRows]:
 
 
 def read_qos(device: Device) -> list[CounterRows]:
-    """Read ``QoS``: the bandwidth (MB/s) of every traffic class of the options, an instance each."""
+    """Read ``QoS``: the bandwidth (MB/s) of every traffic class in the options, one instance per class."""
     records = device.read("qos", layouts.QOS)
     time_ns = device.clock.counter.to_ns(records["counter"])
     parts = [
