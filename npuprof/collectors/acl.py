@@ -4,10 +4,10 @@ The calls are ``init -> create_config -> set_config* -> start`` and ``stop -> de
 order and complete, since CANN versions differ on missing and repeated calls. A warm-up makes the calls before the
 start, and ``warmup`` if pyACL has it. Source: collectors/FRONTENDS.md section 3.
 
-Every run has an init of its own, although a later stop in the same process can wait for up to two minutes (which the
-session reports, and an interrupt ends). One init for all runs would be quicker and is not robust: as long as it stands,
-the init of torch_npu, MindSpore or the user's own code is refused, the recordings of all runs lie in the directory of
-the first until they are moved, and those of a process that is killed stay there.
+Every run calls init itself, although a later stop in the same process can wait for up to two minutes (the session
+reports this, and an interrupt ends the wait). A single init for all runs would be faster but not robust: while it is in
+force, an init by torch_npu, MindSpore or the user's code is refused, the recordings of all runs are in the directory of
+the first run until they are moved, and the recordings of a killed process stay there.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class AclCollector:
         self._running = False
         self._marks = False
         self._ranges: dict[int, tuple[int, int]] = {}  # stamp and pyACL id of open ranges, by handle
-        self._handles = itertools.count(1)  # pyACL's ids may start at 0, which means "none" here
+        self._handles = itertools.count(1)  # pyACL's ids may start at 0, which here means "none"
 
     def load(self) -> ModuleType:
         """Import pyACL.
@@ -109,7 +109,7 @@ class AclCollector:
         self._acl = acl = self.load()
         try:
             _check("init", acl.prof.init(str(directory)))
-        except CollectorError:  # initialised by other code: not ours to finalize
+        except CollectorError:  # initialised by other code: not to be finalized here
             self._acl = None
             raise
         except BaseException:  # an interrupt is raised after the call
@@ -173,7 +173,7 @@ class AclCollector:
         """Do nothing: pyACL needs a stream for iterations, and npuprof records them itself."""
 
     def mark(self, message: str, domain: str = "", stream: int | None = None) -> None:
-        """Record a moment with a stamp, on the device if pyACL accepts the stream."""
+        """Record a point in time with a stamp, on the device if pyACL accepts the stream."""
         if stream is not None and self._mark_on_stream(message, stream):
             return
         if stamp := self._stamp(message):
@@ -314,7 +314,7 @@ class SimulatorCollector(AclCollector):
 
     @property
     def clock(self) -> Clock:
-        """The clock of the simulated host, without the time of emulation."""
+        """The clock of the simulated host, without emulation time."""
         from npuprof import simulator
 
         return simulator.current().clock

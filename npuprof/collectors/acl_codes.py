@@ -57,7 +57,7 @@ HOST_SYS_USAGE_FREQ = 10
 
 
 class Meaning(NamedTuple):
-    """The meaning of a return code, and its remedy."""
+    """The meaning of a return code, and the remedy."""
 
     name: str
     meaning: str

@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
-_MAX_HOPS = 64  # a chain of tasks or futures longer than this is a cycle or not worth its cost
+_MAX_HOPS = 64  # a longer chain of tasks or futures is a cycle, or too expensive to follow
 
 
 def running_loop(loop_frame: types.FrameType) -> asyncio.AbstractEventLoop | None:
@@ -26,7 +26,7 @@ def running_loop(loop_frame: types.FrameType) -> asyncio.AbstractEventLoop | Non
 
 
 class MainTasks:
-    """The main task of each loop: the one it was started for, or current at the start of the profiler. Held weakly."""
+    """The main task of each loop: the one it runs until complete, or current at the profiler's start. Held weakly."""
 
     def __init__(self) -> None:
         self._tasks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, weakref.ref[asyncio.Task[Any]]]
@@ -98,7 +98,7 @@ def _suspended_frames(task: asyncio.Task[Any]) -> Iterator[types.FrameType]:
 
 
 def _awaiter(task: asyncio.Task[Any]) -> asyncio.Task[Any] | None:
-    """Return the task that is woken by the completion of a task, through futures in between."""
+    """Return the task that resumes when a task completes, through any futures in between."""
     pending: list[asyncio.Future[Any]] = [task]
     for _ in range(_MAX_HOPS):
         if not pending:

@@ -1,6 +1,6 @@
 """The protocol of a collector: the driver of a native front end that starts, stops and marks.
 
-A collector never parses. It fills a directory, of which :class:`npuprof.session.session.Session` makes a
+A collector never parses. It fills a directory, from which :class:`npuprof.session.session.Session` builds a
 :class:`npuprof.recording.Recording`.
 """
 
@@ -70,7 +70,7 @@ class Collector(Protocol):
         ...
 
     def mark(self, message: str, domain: str = "", stream: int | None = None) -> None:
-        """Record a moment, on the device too if a native stream handle is given; no-op if markers are not collected."""
+        """Record a point in time, on the device too if a native stream handle is given; no-op without markers."""
         ...
 
     def range_start(self, message: str, domain: str = "") -> int:
@@ -82,13 +82,13 @@ class Collector(Protocol):
         ...
 
     def versions(self) -> Mapping[str, str]:
-        """Return the software versions that the front end knows."""
+        """Return the software versions known to the front end."""
         ...
 
 
 @runtime_checkable
 class HasClock(Protocol):
-    """A collector whose device has a clock of its own, by which the session goes too."""
+    """A collector whose device has its own clock, which the session then uses too."""
 
     @property
     def clock(self) -> Clock:
@@ -106,5 +106,5 @@ class TakesFacts(Protocol):
 
 
 def clock_of(collector: Collector, options: Options) -> Clock:
-    """Return the clock of a run: its device's where the collector has one, else the system's."""
+    """Return the clock of a run: the clock of its device if the collector has one, else the system's."""
     return collector.clock if isinstance(collector, HasClock) and collector.drives(options) else SystemClock()

@@ -18,12 +18,12 @@ from npuprof.errors import OptionsError
 from npuprof.options import SPECIFICATION, Options, has_value, lacks
 from npuprof.options.specification import FRONT_ENDS
 
-# Their markers (of torch_npu only moments, not ranges) have no field for a domain, so the recording keeps it.
+# Their markers (torch_npu: points in time only, not ranges) have no domain field, so the recording keeps the domain.
 DOMAINS_KEPT_BESIDE = frozenset({"acl", "simulator", "msprof", "kineto", "torch_npu"})
 
 
 def check(collector: str, options: Options) -> None:
-    """Check that a front end supports the options, and this machine the host samples.
+    """Check that a front end supports the options, and that this machine supports the host samples.
 
     Raises
     ------
@@ -51,7 +51,7 @@ def check(collector: str, options: Options) -> None:
 _SCRIPT = Path("/usr/bin/msprof_data_collection.sh")
 _TOOLS: Mapping[str, tuple[str, ...]] = {"disk": ("iotop",), "osrt": ("perf", "ltrace"), "numa": ("perf",)}
 _BY_SCRIPT = ("disk", "osrt")
-_WHERE = "/usr/bin:/usr/sbin"  # where the collector looks, whatever PATH is
+_WHERE = "/usr/bin:/usr/sbin"  # where the collector looks, whatever PATH says
 
 
 def missing_host_tools(kind: str) -> list[str]:
@@ -80,7 +80,7 @@ ATTRIBUTES = "ATTR"
 _LIBRARY = "libmsprofiler.so"
 _CALLS = ("aclprofGetSupportedFeaturesV2", "aclprofGetSupportedFeatures")
 _NAME_BYTES, _RECORD_BYTES = 64, 256  # a record begins with its name; versions and components follow
-_MOST = 1024  # more is no list of features
+_MOST = 1024  # a longer list is not a list of features
 
 
 def advertised_features() -> frozenset[str]:
@@ -126,7 +126,7 @@ def supported_activities(collector: str = "auto") -> set[str]:
 
 
 def supported_profiler_level(collector: str = "auto") -> set[str | int]:
-    """Return the levels that a front end supports; a single one if it has no levels."""
+    """Return the levels that a front end supports; a single level if it has no choice."""
     return _supported("level", collector) or {SPECIFICATION["level"].usual}
 
 

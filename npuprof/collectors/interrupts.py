@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 from npuprof.progress import patience
 
-_MOST_BYTES = 1024  # struct sigaction has 152 of them on Linux
+_MOST_BYTES = 1024  # struct sigaction has 152 bytes on Linux
 
 
 @contextmanager

@@ -107,7 +107,7 @@ class KinetoCollector:
         with self._ended_on_failure():
             self._profile = torch.profiler.profile(
                 activities=present,
-                # With any schedule, it marks the steps.
+                # With any schedule, torch marks the steps.
                 schedule=lambda _: actions.RECORD if self._records else actions.WARMUP,
                 record_shapes=options.shapes,
                 profile_memory=options.memory,
@@ -163,7 +163,7 @@ class KinetoCollector:
             self._profile.step()
 
     def mark(self, message: str, domain: str = "", stream: Any = None) -> None:
-        """Record a moment as an empty range."""
+        """Record a point in time as an empty range."""
         if self._marks:
             self.range_stop(self.range_start(message))
 

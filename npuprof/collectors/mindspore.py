@@ -54,8 +54,8 @@ class MindSporeCollector:
         self._records = False
         self._has_steps = False
         self._first_step = 0
-        self._marks: Any = None  # MindSpore's mstx while markers are collected
-        self._lacks_marks = False  # though they were asked for
+        self._marks: Any = None  # MindSpore's mstx, while markers are collected
+        self._lacks_marks = False  # although markers were requested
         self._has_domains = False
         self._warned: set[str] = set()
         self._ranges: dict[int, tuple[int, str]] = {}  # mstx id and domain of open ranges, by handle
@@ -191,7 +191,7 @@ class MindSporeCollector:
         """Stop collecting, even if single calls fail."""
         if self._profile is None:
             return
-        if not self._records:  # it has warmed up only
+        if not self._records:  # only warmed up
             with _vendor_warnings():
                 self._abandon(self._directory, ("finalize", "clear"))
             return
@@ -222,7 +222,7 @@ class MindSporeCollector:
     def _forget(self) -> None:
         self._ranges.clear()
         if self._profile is not None:
-            self._profile._has_started = False  # or its finalizer would stop it again
+            self._profile._has_started = False  # otherwise its finalizer would stop it again
         self._profile, self._records = None, False
         if self._place is not None:
             self._place.restore()
@@ -237,7 +237,7 @@ class MindSporeCollector:
                 self._profile.step()
 
     def mark(self, message: str, domain: str = "", stream: Any = None) -> None:
-        """Record a moment with mstx, on the device too for a ``mindspore.runtime.Stream``."""
+        """Record a point in time with mstx, also on the device for a ``mindspore.runtime.Stream``."""
         if not self._can_mark():
             return
         if isinstance(stream, int):
@@ -304,7 +304,7 @@ def _make(profiler: ModuleType, options: Options, directory: Path, warmup: Mappi
             f"MindSpore's profiler cannot be made ({error}): check the device with `npu-smi info`, that CANN "
             "fits this MindSpore, and that this MindSpore has the option that it names"
         ) from error
-    # Without a handler it would record into ./data.
+    # Without a handler, MindSpore would record into ./data.
     raise CollectorError(
         f"MindSpore does not take {directory} as a directory: choose another with --output, of letters, "
         "digits, hyphens and underscores and without links"

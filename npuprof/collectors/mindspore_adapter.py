@@ -1,9 +1,8 @@
 """Arguments for MindSpore's profiler, and its process-wide state: output path, activity and log.
 
-MindSpore coerces some options with no more than a warning. Its methods catch every exception and only log it, and the
-directory of a trace handler stays in force for all later profilers. None of this state has a public name, so releases
-that lack a part of it are tolerated. Source: collectors/FRONTENDS.md sections 1 and 6; MindSpore's page
-``mindspore.Profiler``.
+MindSpore coerces some options with only a warning. Its methods catch and log every exception, and the directory of a
+trace handler stays in force for all later profilers. None of this state has a public name, so releases that lack parts
+of it are tolerated. Source: collectors/FRONTENDS.md sections 1 and 6; MindSpore's page ``mindspore.Profiler``.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from npuprof.errors import OptionsError
 from npuprof.options import FRAMEWORK_NAMES, Options
 
 LEVELS = {"none": "LevelNone", 0: "Level0", 1: "Level1", 2: "Level2"}
-"""Names in ``mindspore.profiler.ProfilerLevel`` by our level."""
+"""Names in ``mindspore.profiler.ProfilerLevel``, by npuprof's level."""
 
 NO_METRICS = "AiCoreNone"
 
@@ -94,7 +93,7 @@ def profile_arguments(options: Options) -> dict[str, Any]:
 
 
 def known_arguments(options: Options, known: Collection[str]) -> dict[str, Any]:
-    """Return all arguments by the names that a release knows.
+    """Return all arguments under the names that a release knows.
 
     `known` holds the parameters of ``profile`` and ``_ExperimentalConfig``, or of the older ``Profiler``.
 
@@ -189,7 +188,7 @@ def is_collecting() -> bool:
 
 
 def end_what_is_left(calls: tuple[str, ...] = END) -> list[str]:
-    """Make the remaining calls that end a run after one has failed; return their failures."""
+    """After a failure, make the remaining calls that end a run; return their failures."""
     failures = []
     driver = interface()
     for call in calls:

@@ -63,7 +63,7 @@ class MsprofProcess:
         self._echo = echo
         self._news = threading.Condition()
         self._output = ""
-        self._dropped = 0  # characters that are no longer kept
+        self._dropped = 0  # number of characters already dropped
         self._closed = False
         self._reader = threading.Thread(target=self._read, name="npuprof-msprof", daemon=True)
         self._reader.start()
@@ -119,7 +119,7 @@ class MsprofProcess:
     def _say(self, word: str) -> None:
         stream = self._process.stdin
         if stream is not None:
-            with suppress(OSError):  # its end shows in the output
+            with suppress(OSError):  # visible as the end of its output
                 stream.write(f"{word}\n".encode())
                 stream.flush()
 
@@ -161,7 +161,7 @@ class MsprofProcess:
                     stream.close()
 
     def last_words(self) -> str:
-        """Return its last lines of output, for a message."""
+        """Return the last lines of its output, for a message."""
         lines = [line.strip() for line in self.output.splitlines() if line.strip()]
         if not lines:
             return "It said nothing"
@@ -176,9 +176,9 @@ def has_data(directory: Path) -> bool:
 LOG_NAME = "msprof.log"
 _ATTACH_S = 90.0  # msprof waits up to a minute for the process
 _STOP_S = 120.0
-_QUIT_S = 300.0  # it may export what it has collected
+_QUIT_S = 300.0  # it may export the collected data
 _MODE = "PROFILING_MODE"
-# Its answers to the two commands. A line with [ERROR] is no answer: it may report something optional.
+# Its answers to the two commands. A line with [ERROR] is not an answer: it may be about something optional.
 _STARTED = re.compile(r"start success|start fail|already started|device has not been set up", re.IGNORECASE)
 _STOPPED = re.compile(r"stop success|stop fail|profiling has not started", re.IGNORECASE)
 

@@ -1,7 +1,7 @@
-"""Options as msprof's arguments, and a check for those that msprof would refuse or drop.
+"""Convert options to arguments of msprof; refuse those that msprof would reject or drop.
 
-Its messages name the wrong option, and it silently leaves out some that it does not support.
-Source: collectors/FRONTENDS.md sections 5 and 6.
+msprof's messages name the wrong option, and it silently ignores some options that it does not support. Source:
+collectors/FRONTENDS.md sections 5 and 6.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SAMPLED: Mapping[str, tuple[tuple[str, ...], str]] = {
 
 
 def refuse(options: Options, *, attached: bool) -> None:
-    """Raise an OptionsError for options that msprof would refuse or leave out.
+    """Raise an OptionsError for options that msprof would reject or ignore.
 
     `attached` is whether msprof attaches to this process, rather than running a program.
     """
@@ -52,8 +52,8 @@ def refuse(options: Options, *, attached: bool) -> None:
 def flags(options: Options, *, pid: int | None = None) -> list[str]:
     """Return msprof's arguments for the options.
 
-    Switches that are off by default are not named, since some machines refuse their very names; settings that differ by
-    mode or machine are always named. Host samples are taken of process `pid`, or of msprof's program.
+    Switches that are off by default are omitted, since some machines reject their very names; settings that differ by
+    mode or machine are always passed. Host samples are those of process `pid`, or of msprof's program.
     """
     return [f"--{name}={value}" for name, value in _settings(options, pid).items()]
 

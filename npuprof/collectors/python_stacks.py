@@ -45,10 +45,10 @@ DEFAULT_INTERVAL_S = 0.005
 _MAX_CHANGES = 1_000_000
 _MAX_DEPTH = 500
 _LOOK_SHARE = 50  # sampling may take 1/50 of the time
-_WAIT_SHARE = 150  # and waiting for the lock 1/150, since its holder pays at least as much
+_WAIT_SHARE = 150  # and waiting for the lock 1/150, since its holder loses at least as much
 _JOIN_S = 2.0
-_KEEP_NS = 100_000_000  # the time lost if the process is killed
-_KEEP_SAME_NS = 1_000_000_000  # the same if the stacks have not changed
+_KEEP_NS = 100_000_000  # time that is lost if the process is killed
+_KEEP_SAME_NS = 1_000_000_000  # the same while the stacks do not change
 _ARROW_TYPES = {
     **dict.fromkeys(("time_ns", "thread_id", "stopped_ns"), "int64"),
     **dict.fromkeys(("node", "node_parent", "node_frame", "frame_line"), "int32"),
@@ -67,7 +67,7 @@ class PythonStacks:
         Seconds between two samples; a ValueError is raised unless positive.
     clock
         Stamps the samples: ``realtime_ns`` once, ``monotonic_raw_ns`` from then on. Where an NPU is emulated, the clock
-        also has the stacks read around each wait that it skips.
+        also triggers a sample around each wait that it skips.
     journal
         A file that receives the samples every tenth of a second, in case the process is killed; :meth:`write` removes
         it.
@@ -98,7 +98,7 @@ class PythonStacks:
         Raises
         ------
         SessionError
-            If it is running.
+            If sampling is running.
         CollectorError
             If the system cannot start a thread.
         OSError
@@ -142,7 +142,7 @@ class PythonStacks:
         Raises
         ------
         SessionError
-            If it is running, or was never started.
+            If sampling is running, or was never started.
         NpuprofError
             If the file cannot be written.
         """
@@ -161,7 +161,7 @@ class _Sampler:
         self.count = 0
         self._interval_s = interval_s
         self._clock = clock
-        self._looking = threading.Lock()  # the thread of a wait that is skipped looks, too
+        self._looking = threading.Lock()  # the thread of a skipped wait takes samples, too
         self._unwatch: Callable[[], None] = lambda: None
         self._halt = threading.Lock()  # held until the thread should end
         self._thread = threading.Thread(target=self._run, name="npuprof-python-stacks", daemon=True)
@@ -174,7 +174,7 @@ class _Sampler:
         self._main_tasks = await_chains.MainTasks()
         self._seen: dict[int, int] = {}
         self._times_ns, self._thread_ids, self._nodes = array("q"), array("q"), array("i")
-        self._kept, self._kept_ns = (0, 0, 0), self._started_ns - _KEEP_NS  # the first look is kept at once
+        self._kept, self._kept_ns = (0, 0, 0), self._started_ns - _KEEP_NS  # the first sample is kept at once
         self._too_deep = False
         self._ended_early = ""
 
@@ -214,7 +214,7 @@ class _Sampler:
 
     def columns(self, changes: int = 0, nodes: int = 0, frames: int = 0) -> Columns:
         """Return the columns of the file, without the first rows of each kind; times are UTC epoch nanoseconds."""
-        count = len(self._nodes)  # the last to grow, should the thread still run
+        count = len(self._nodes)  # the last one to grow, in case the thread still runs
         return {
             "time_ns": array("q", (time_ns + self._epoch_ns for time_ns in self._times_ns[changes:count])),
             "thread_id": self._thread_ids[changes:count],
@@ -247,7 +247,7 @@ class _Sampler:
             )
 
     def _keep(self, *, last: bool = False) -> None:
-        """Write new samples to the journal from time to time."""
+        """Write new samples to the journal at intervals."""
         grown = (len(self._nodes), *self._tree.sizes)
         pause_ns = _KEEP_NS if grown != self._kept else _KEEP_SAME_NS
         if last or self._last_ns - self._kept_ns >= pause_ns:
@@ -268,8 +268,8 @@ class _Sampler:
         return full
 
     def _look_aside(self) -> None:
-        """Take a sample on a thread of the user's."""
-        with suppress(Exception):  # must not surface there
+        """Take a sample on a user thread."""
+        with suppress(Exception):  # an exception must not surface there
             self._look()
 
     def _look(self) -> None:
@@ -278,7 +278,7 @@ class _Sampler:
 
     def _look_at(self, now_ns: int) -> None:
         if now_ns == self._last_ns and self.count and isinstance(self._clock, EmulatingClock):
-            return  # no time has passed that the stacks could stand for
+            return  # no time has passed that the stacks could account for
         seen: dict[int, int] = {}
         sampler = self._thread.ident
         for ident, frame in sys._current_frames().items():
@@ -299,7 +299,7 @@ class _Sampler:
         self._nodes.append(node)
 
     def _node(self, leaf: types.FrameType) -> int:
-        """Return the tree node of a thread's stack, including the coroutines that await what it runs."""
+        """Return the tree node of a thread's stack, including the coroutines that await the running code."""
         path: list[int] = []  # leaf first
         loop_at = 0
         loop_frame: types.FrameType | None = None
@@ -312,7 +312,7 @@ class _Sampler:
             frame = frame.f_back
         path.reverse()
         if loop_frame is not None:
-            loop_at = len(path) - loop_at  # one past the loop's frame, from the root now
+            loop_at = len(path) - loop_at  # one past the loop's frame, counted from the root
             path = self._with_awaiting(path[:loop_at], path[loop_at:], loop_frame)
         if len(path) > _MAX_DEPTH:
             self._too_deep = True
@@ -369,7 +369,7 @@ class _NativeIds:
 
 def _write_parquet(columns: Columns, path: Path) -> None:
     """Write the columns as the lists of one row, atomically."""
-    import pyarrow as pa  # here, so that starting does not wait for it
+    import pyarrow as pa  # imported here, so that starting does not wait for it
     import pyarrow.parquet as pq
 
     types_ = {name: pa.list_(pa.type_for_alias(_ARROW_TYPES.get(name, "string"))) for name in columns}

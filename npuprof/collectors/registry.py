@@ -46,14 +46,14 @@ class Choice(NamedTuple):
 
 
 def make(name: str) -> Collector:
-    """Return a new collector by its name, without importing its front end."""
+    """Return a new collector by name, without importing its front end."""
     module, kind = _HOMES[name]
     factory: Callable[[], Collector] = getattr(import_module(module), kind)
     return factory()
 
 
 def choose(name: str, code: str = "") -> Choice:
-    """Return the collector of a name, or for ``auto`` the one that fits this process.
+    """Return the collector with a name, or for ``auto`` the one that fits this process.
 
     ``auto`` takes a framework that the process has imported or that the code imports, else pyACL if installed, else an
     installed framework. It never falls back to the simulated NPU while one of them is in use: a broken installation
@@ -92,7 +92,7 @@ def choose(name: str, code: str = "") -> Choice:
 
 
 def awaited() -> tuple[str, ...]:
-    """Return the modules whose import decides the choice of ``auto``; empty if it is decided."""
+    """Return the modules whose import decides the choice of ``auto``; empty if it is already decided."""
     packages = [package for _, _, packages in _FRAMEWORKS for package in packages]
     installed = [package for package in packages if is_installed(package)]
     if not installed or any(map(_is_imported, (*packages, _PYACL, *_SIMULATED))):
@@ -101,9 +101,9 @@ def awaited() -> tuple[str, ...]:
 
 
 def imported_by(code: str) -> dict[str, str]:
-    """Return the modules imported by a text of code, with their packages, each with the name in the code.
+    """Return the modules imported by source code, with their packages, each with the name used in the code.
 
-    Works line by line, since a cell may hold magics and shell commands.
+    Works line by line, since a cell may contain magics and shell commands.
     """
     importers: dict[str, str] = {}
     for origin, listed in _IMPORTS.findall(code):

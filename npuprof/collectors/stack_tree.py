@@ -1,4 +1,4 @@
-"""Sampled stacks as a tree of frames, in which each distinct stack is stored once and prefixes are shared."""
+"""Sampled stacks as a tree of frames: each distinct stack is stored once, and prefixes are shared."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class StackTree:
     """Numbers the distinct frames and stacks.
 
     A frame is a function: file, first line, name and module. Code objects are held weakly, so that a cell that runs
-    again and again leaves nothing behind.
+    repeatedly does not accumulate them.
     """
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ class StackTree:
         return len(self._node_frames), len(self._frames)
 
     def columns(self, nodes: int = 0, frames: int = 0) -> Columns:
-        """Return the tree and its frames as columns, without the first of each; parents precede their children."""
+        """Return the tree and its frames as columns, without the first rows of each; parents precede their children."""
         count = len(self._node_frames)  # frames are added before their nodes
         keys = list(islice(self._frames, frames, None)) if frames < len(self._frames) else []
         return {

@@ -40,7 +40,7 @@ _WHOLE = (
     "It begins with the next session: create it with the configuration of npuprof.tensorflow.session_config, "
     "run_config or global_options"
 )
-# The window cannot be used while these collect over a whole session; GE has its own variable.
+# The window cannot be used while one of these variables makes TensorFlow collect a whole session; GE has its own.
 _WHOLE_SESSION = ("PROFILING_MODE", "GE_PROFILING_MODE")
 
 
@@ -68,7 +68,7 @@ class TensorFlowCollector:
             return importlib.import_module("npu_bridge.profiler.profiler").Profiler
         except (ImportError, OSError, RuntimeError, AttributeError) as error:
             reason = error
-        try:  # the adapter of TensorFlow 2 has it in its module for code of TensorFlow 1
+        try:  # the adapter of TensorFlow 2 has the class in its module for TensorFlow 1 code
             return importlib.import_module("npu_device.compat.v1.npu_init").profiler.Profiler
         except (ImportError, OSError, RuntimeError, AttributeError):
             raise FrontEndAbsentError(
@@ -161,7 +161,7 @@ class TensorFlowCollector:
 
 
 def refuse_beyond_window(options: Options) -> None:
-    """Raise an OptionsError for options that the window would ignore, or metrics that it would count unasked."""
+    """Raise an OptionsError for options that the window would ignore, or metrics that it would count unrequested."""
     if "npu" not in options.activities:
         if options.shapes:
             raise OptionsError("TensorFlow's window records shapes with the device: add npu to activities", "shapes")

@@ -1,7 +1,7 @@
-"""The JSON object ``profiling_options``, by which TensorFlow on Ascend collects over a whole session.
+"""The JSON object ``profiling_options``, which makes TensorFlow on Ascend collect a whole session.
 
 All keys of the vendor's options page are checked as the collector checks them, before a session is created: the
-collector itself would end the session, or use another value than requested.
+collector itself would end the session, or use another value than the requested one.
 
 Source: collectors/FRONTENDS.md sections 4 and 6; "Collection Operations".
 """
@@ -110,7 +110,7 @@ def check(plain: str | Mapping[str, Any], chip: str = "", *, training: bool = Tr
     Raises
     ------
     OptionsError
-        If a key is unknown, a value is not allowed, or two do not go together.
+        If a key is unknown, a value is not allowed, or two conflict.
     """
     if isinstance(plain, str):
         try:

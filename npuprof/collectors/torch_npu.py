@@ -51,7 +51,7 @@ class TorchNpuCollector:
         self._directory = Path()
         self._ranges: dict[int, tuple[int, str]] = {}  # mstx id and domain of open ranges, by handle
         self._handles = itertools.count(1)
-        self._paths: dict[str, Any] = {}  # torch_npu's paths before, and now
+        self._paths: dict[str, Any] = {}  # torch_npu's paths before the run, and during it
         self._own_path: Any = None
 
     def load(self) -> ModuleType:
@@ -126,7 +126,7 @@ class TorchNpuCollector:
         with _vendor_warnings() as messages, ExitStack() as undo:
             undo.callback(self._abandon, messages, directory)
             actions = torch_npu.profiler.ProfilerAction
-            # With any schedule at all, it marks the steps.
+            # With any schedule, torch_npu marks the steps.
             self._profile = _make(torch_npu, options, directory, lambda _: getattr(actions, self._action))
             self._own_path = _creator_state().get("_dir_path")
             self._profile.step_num, self._first_step = self._first_step, 0
@@ -167,7 +167,7 @@ class TorchNpuCollector:
     def _end_warmup(self) -> None:
         """End a warm-up as the vendor does before a step that records nothing.
 
-        This starts and stops the profiler: otherwise the next run would have the options of this one.
+        This starts and stops the profiler: otherwise the next run would use the options of this one.
         """
         with _vendor_warnings() as messages, ExitStack() as last_first:
             last_first.callback(self._abandon, messages, self._directory)
@@ -181,14 +181,14 @@ class TorchNpuCollector:
             if self._profile is not None:
                 count = len(messages.errors)
                 self._end_what_is_left(messages)
-                del messages.errors[count:]  # errors of calls for which nothing was to end
+                del messages.errors[count:]  # errors of calls that had nothing to end
         finally:
             self._forget()
             for left in directory.glob("*_ascend_pt*"):
                 shutil.rmtree(left, ignore_errors=True)
 
     def _end_what_is_left(self, messages: VendorMessages) -> None:
-        """Make the remaining calls that end a run after one has failed."""
+        """After a failure, make the remaining calls that end a run."""
         if not _creator_state().get("is_prof_inited"):
             return
         interface = self._profile.prof_if
@@ -202,7 +202,7 @@ class TorchNpuCollector:
     def _forget(self) -> None:
         self._ranges.clear()
         if self._profile is not None:
-            self._profile.stopped = True  # or its finalizer would stop it again
+            self._profile.stopped = True  # otherwise its finalizer would stop it again
         self._profile, self._action = None, ""
         if _creator_state().get("_dir_path") == self._own_path:
             _set_creator_state(self._paths)  # a waiting profiler of the user keeps its directory
@@ -215,7 +215,7 @@ class TorchNpuCollector:
             self._profile.step()
 
     def mark(self, message: str, domain: str = "", stream: Any = None) -> None:
-        """Record a moment with mstx, on the device too for a stream or its ``npu_stream``."""
+        """Record a point in time with mstx, also on the device for a stream or its ``npu_stream``."""
         if (npu := self._marked(domain)) is not None:
             given = None if stream is None else _stream(npu, stream)
             npu.mstx.mark(message, given, domain or DEFAULT_DOMAIN)
@@ -235,7 +235,7 @@ class TorchNpuCollector:
     def _marked(self, domain: str) -> Any:
         """Return ``torch_npu.npu`` if markers of a domain are collected, else None.
 
-        torch_npu records moments of all domains, so the domains are chosen here.
+        torch_npu records points in time of all domains, so the domains are filtered here.
         """
         if not self._marks or self._torch_npu is None or not self._options.takes_domain(domain):
             return None
@@ -265,7 +265,7 @@ def _make(torch_npu: ModuleType, options: Options, directory: Path, schedule: Ca
     special["profiler_level"] = getattr(profiler.ProfilerLevel, special["profiler_level"])
     special["aic_metrics"] = getattr(profiler.AiCMetrics, special["aic_metrics"])
     handler = profiler.tensorboard_trace_handler(str(directory), analyse_flag=False)
-    if handler is None:  # without a handler it records into the working directory, and deletes that at the end
+    if handler is None:  # without a handler it records into the working directory, and deletes the result at the end
         raise CollectorError(
             f"torch_npu does not take {directory} as a directory: choose another with --output, of letters, "
             "digits and underscores and without links"
@@ -323,7 +323,7 @@ def _raise_errors(call: str, messages: VendorMessages) -> None:
 
 
 def _creator() -> Any:
-    """Return torch_npu's singleton that creates result directories; None if this version has none."""
+    """Return torch_npu's singleton that creates result directories; None if this version has no such object."""
     try:
         return importlib.import_module(_PATHS).ProfPathCreator()
     except (ImportError, AttributeError):
@@ -341,7 +341,7 @@ def _set_creator_state(state: Mapping[str, Any]) -> None:
 
 
 def _stream(npu: Any, handle: Any) -> Any:
-    """Return the stream object of a native handle, as mstx takes it."""
+    """Return the stream object of a native handle, as mstx expects."""
     if not isinstance(handle, int):
         return handle
     current = npu.current_stream()

@@ -20,14 +20,14 @@ from npuprof.options import Options
 from npuprof.recording import FLOPS_DOMAIN
 
 LEVELS = {"none": "Level_none", 0: "Level0", 1: "Level1", 2: "Level2"}
-"""Names in ``torch_npu.profiler.ProfilerLevel`` by our level."""
+"""Names in ``torch_npu.profiler.ProfilerLevel``, by npuprof's level."""
 
 DUMP_LIBRARY = "libascend_dump.so"
 """Needed by record_op_args: without it, torch_npu's profiler fails at the start and can never be stopped."""
 
 
 def refuse_coerced(options: Options) -> None:
-    """Raise an OptionsError for options that torch_npu would leave out with a line of output."""
+    """Raise an OptionsError for options that torch_npu would ignore with a line of output."""
     if "cpu" not in options.activities:
         wanted = {"shapes": options.shapes, "gc_detect_threshold": options.gc_detect_threshold is not None}
         for option in filter(wanted.__getitem__, wanted):
@@ -80,7 +80,7 @@ def experimental_arguments(options: Options) -> dict[str, Any]:
         "profiler_level": LEVELS[options.level] if on_device else "Level0",
         "aic_metrics": "AiCoreNone" if options.aic_metrics == "none" else str(options.aic_metrics),
         "l2_cache": options.l2,
-        "msprof_tx": False,  # its older name for mstx, which warns of that
+        "msprof_tx": False,  # the older name of mstx, which warns of the deprecation
         "mstx": options.marks and on_device,
         "data_simplification": options.data_simplification,
         "record_op_args": options.record_op_args,
@@ -102,7 +102,7 @@ def _included(options: Options) -> list[str]:
 
 
 _MESSAGE = re.compile(r"\[[\d: -]+\] \[(INFO|WARNING|ERROR)\] \[\d+\] profiler\.py: (.*)")
-_CODE = re.compile(r"\[ERROR\] .*\(PID:\d+.*\bERR\d+ .*")  # the vendor's error code, on a line of its own
+_CODE = re.compile(r"\[ERROR\] .*\(PID:\d+.*\bERR\d+ .*")  # the vendor's error code, on a separate line
 _MOST_HELD = 1 << 16
 
 
@@ -114,7 +114,7 @@ class VendorMessages:
     errors: list[str] = field(default_factory=list)
 
     def take(self, line: str) -> bool:
-        """Keep a line of torch_npu's profiler; return whether it is one."""
+        """Keep a line of torch_npu's profiler; return whether the line is such a message."""
         match = _MESSAGE.fullmatch(line)
         if match is None:
             return _CODE.fullmatch(line) is not None
@@ -124,7 +124,7 @@ class VendorMessages:
 
 
 class _Sieve:
-    """A text stream that passes everything on except torch_npu's messages."""
+    """A text stream that forwards everything except torch_npu's messages."""
 
     def __init__(self, stream: TextIO, messages: VendorMessages) -> None:
         self._stream, self._messages, self._held = stream, messages, ""
@@ -143,7 +143,7 @@ class _Sieve:
         return len(text)
 
     def let_go(self) -> None:
-        """Pass on the pending part of an unfinished line."""
+        """Write out the pending part of an unfinished line."""
         with self._lock:
             held, self._held = self._held, ""
             if held and not self._messages.take(held):

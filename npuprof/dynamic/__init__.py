@@ -1,4 +1,4 @@
-"""Dynamic profiling: a file that is changed from outside says which steps of a running training are profiled.
+"""Dynamic profiling: a file, changed from outside, selects the steps of a running training to profile.
 
 In the training, ``init`` once and ``step`` at the end of each step; from a second notebook, ``edit``::
 
@@ -7,7 +7,12 @@ In the training, ``init`` once and ``step`` at the end of each step; from a seco
         train(batch)
         npuprof.dynamic.step()
 
-    npuprof.dynamic.edit("dynamic", start_step=-1, active=3, profiler_level="Level1")    # from outside
+The file is ``profiler_config.json`` with the keys of torch_npu or of MindSpore. In torch_npu's file, ``start_step`` is
+the number of ``step()`` calls before the run begins, 0 for never and -1 for the next call, with ``warmup`` and
+``active`` steps; in MindSpore's file, ``start_step`` and ``stop_step`` are the first and the last step, counted from 1,
+and -1 is never. ``is_rank`` and ``rank_list`` choose ranks in either file. Recordings are in ``<prof_dir or
+prof_path>/rank<r>_start<first>_stop<last>/``, and events are logged in ``log/`` next to the file. Source:
+collectors/FRONTENDS.md sections 1 and 2; the vendors' pages (dynamic_profile, DynamicProfilerMonitor).
 
 The file is ``profiler_config.json`` with the keys of torch_npu or of MindSpore. In torch_npu's, ``start_step`` is the
 number of ``step()`` calls before the run begins, 0 for never and -1 for the next one, with ``warmup`` and ``active``
@@ -73,7 +78,7 @@ def init(
 
     Notes
     -----
-    In an existing file, a future step counts at once; a request to begin now only after the file changes.
+    In an existing file, a request for a future step is accepted at once; a request to begin now only after a change.
     """
     global _monitor
     one_of("keys", keys, (None, "torch_npu", "mindspore"))
@@ -103,7 +108,7 @@ def step() -> None:
 
 
 def start(config_path: str | PathLike[str] | None = None) -> None:
-    """Begin now what a file asks for, whatever its step; errors are logged.
+    """Begin now the run that a file describes, whatever its step number; errors are logged.
 
     Parameters
     ----------
@@ -124,7 +129,7 @@ def set_state(state: Mapping[str, int]) -> None:
     Raises
     ------
     OptionsError
-        If it holds anything else.
+        If the state holds anything else.
     SessionError
         If :func:`init` was not called.
     """

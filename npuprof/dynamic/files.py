@@ -1,4 +1,4 @@
-"""Atomic writes of ``profiler_config.json``, so that a loop sees one state or the other."""
+"""Atomic writes of ``profiler_config.json``, so that a loop sees either the old or the new content."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def config_path(path: str | PathLike[str]) -> Path:
 def write(path: Path, plain: Mapping[str, Any]) -> None:
     """Write the file atomically, private to the user or with the owner and permissions of the replaced file.
 
-    If ranks run as other users and obey root's file, ``chmod 644`` by root lets them read it permanently.
+    If ranks of other users trust root's file, ``chmod 644`` by root lets them read it permanently.
 
     Raises
     ------
     SourceError
-        If it cannot be written; the old file stays.
+        If the file cannot be written; the old file stays.
     """
     try:
         with atomic.replacing(path, like_before=True) as file:

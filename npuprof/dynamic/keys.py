@@ -17,7 +17,7 @@ from npuprof.options import AIC_METRICS, HOST_SYS, values
 from npuprof.options.metric_names import NATIVE, NUMBERED
 from npuprof.small_files import convert
 
-_MAX_STEP = 1 << 53  # what JSON's numbers hold exactly
+_MAX_STEP = 1 << 53  # largest integer that JSON numbers hold exactly
 _MAX_RANKS = 1 << 20
 
 Taker = Callable[[str, Any], Any]
@@ -29,16 +29,16 @@ def _as_it_is(_name: str, value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Kind:
-    """What a value of the file must be.
+    """The type of a value in the file, and its conversion.
 
     Attributes
     ----------
     type
         The type that it is converted to.
     words
-        The same for messages: ``a whole number of at least 1``.
+        The type in messages: ``a whole number of at least 1``.
     take
-        Returns what a value of the type, of a key with a name, means to npuprof, or raises an OptionsError.
+        Converts the name of a key and a value of the type to npuprof's value, or raises an OptionsError.
     """
 
     type: Any
@@ -55,7 +55,7 @@ class Key:
     default
         Its value in the template, and in a file without the key; None if templates leave it out.
     kind
-        What its value must be.
+        The type of its value.
     option
         The field of :class:`npuprof.options.Options` that it sets; empty for other keys.
     """
@@ -65,12 +65,12 @@ class Key:
     option: str = ""
 
     def take(self, name: str, value: Any) -> Any:
-        """Return what a value of the file means to npuprof.
+        """Convert a value in the file to npuprof's value.
 
         Raises
         ------
         OptionsError
-            If it has another type, or is not among the allowed values.
+            If the value has another type, or is not allowed.
         """
         try:
             typed = convert(value, self.kind.type)
@@ -84,12 +84,12 @@ def _whole(least: int) -> Kind:
 
 
 def _among(allowed: Iterable[Any]) -> Any:
-    """Return the type of these values."""
+    """Return the common type of these values."""
     return Literal.__getitem__(tuple(allowed))
 
 
 def _chosen(meanings: Mapping[Any, Any]) -> Kind:
-    """Return the kind of words or numbers that stand for their meanings."""
+    """Return the kind of words or numbers that map to `meanings`."""
     return Kind(_among(meanings), f"one of {values.listed(meanings)}", lambda _, value: meanings[value])
 
 
@@ -121,11 +121,11 @@ _EXPORT_TYPES = {"text": "text", "db": "db", "Text": "text", "Db": "db"}
 _HOST_SYS = {kind: kind for kind in HOST_SYS}
 _LEVELS = {"Level0": 0, "Level1": 1, "Level2": 2}
 _METRICS = {name: name for name in AIC_METRICS}
-# MindSpore before 2.5; None leaves the choice to the options, in which levels 1 and 2 count PipeUtilization.
+# MindSpore before 2.5; None leaves the choice to the options, where levels 1 and 2 count PipeUtilization.
 _NUMBERED_METRICS: Mapping[Any, str | None] = {-1: None, **NUMBERED}
 _MINDSPORE_METRICS: Mapping[Any, str | None] = {"AiCoreNone": None, "None": None, **_METRICS, **_NUMBERED_METRICS}
 
-# Keys of either file. The key npuprof holds options by name, which override the other keys.
+# Keys of both files. The key npuprof holds options by name, which override the other keys.
 _EITHER: Mapping[str, Key] = {
     "is_rank": Key(False, _FLAG),
     "rank_list": Key([], _RANKS),
@@ -142,7 +142,7 @@ _IN_BOTH: Mapping[str, Key] = {
 
 TORCH_NPU_SPECIAL: Mapping[str, Key] = {
     "profiler_level": Key("Level0", _chosen({**_LEVELS, "Level_none": "none"}), "level"),
-    # torch_npu writes its own words; some versions write the native library's.
+    # torch_npu writes its own words; some versions write those of the native library.
     "aic_metrics": Key("AiCoreNone", _chosen({"AiCoreNone": "none", **_METRICS, **NATIVE}), "aic_metrics"),
     "l2_cache": Key(False, _FLAG, "l2"),
     "op_attr": Key(False, _FLAG, "op_attr"),
@@ -192,7 +192,7 @@ MINDSPORE: Mapping[str, Key] = {
     "sys_io": Key(False, _FLAG, "sys_io"),
     "sys_interconnection": Key(False, _FLAG, "sys_interconnection"),
     **_EITHER,
-    # Of MindSpore before 2.5.
+    # MindSpore before 2.5.
     "aicore_metrics": Key(None, _chosen(_MINDSPORE_METRICS), "aic_metrics"),
     "profile_framework": Key(None, _chosen({-1: "", 0: "all", 1: "time", "all": "all", "time": "time", None: ""})),
     "profile_communication": Key(None, _FLAG),

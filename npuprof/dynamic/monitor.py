@@ -38,7 +38,7 @@ class Log:
         self._write(logging.INFO, message)
 
     def warning(self, message: str) -> None:
-        """Log something that was not done as requested."""
+        """Log a deviation from the request."""
         self._write(logging.WARNING, message)
 
     def error(self, message: str) -> None:
@@ -49,7 +49,7 @@ class Log:
         stamp = time.strftime("%Y-%m-%d %H:%M:%S")
         message = plain_line(message)
         line = f"{stamp} {logging.getLevelName(level)} {message}\n"
-        with suppress(OSError):  # the training goes on without a log
+        with suppress(OSError):  # the training continues without a log
             self.path.parent.mkdir(mode=0o755, exist_ok=True)
             with self.path.open("a", encoding="utf-8", errors="replace") as file:
                 if file.tell() < _MAX_BYTES:
@@ -57,7 +57,7 @@ class Log:
         _logger.log(level, "%s", message)
 
 
-# torchrun, Ascend's launchers and MindSpore, Open MPI, MPICH and its kin, Slurm.
+# torchrun, Ascend's launchers and MindSpore, Open MPI, MPICH and its derivatives, Slurm.
 VARIABLES = ("RANK", "RANK_ID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
 """The variables of launchers; the first that is set counts."""
 
@@ -155,7 +155,7 @@ class Monitor:
                 self._failed(error)
 
     def start(self, path: Path | None) -> None:
-        """Begin at the current step what a file asks for, whatever its step."""
+        """Begin the run that a file describes at the current step, whatever its step number."""
         with self._lock:
             source = path if path is not None else self._path
             try:
@@ -196,7 +196,7 @@ class Monitor:
             seen = None
         ended_ns = self._clock_ns()
         cost_ns = ended_ns - began_ns
-        # A single slow check may be chance; after two, checks become rare enough to go unnoticed.
+        # A single slow check may be chance; after two slow checks, checks become rare enough to go unnoticed.
         slow_ns = min(cost_ns, self._last_cost_ns)
         self._last_cost_ns = cost_ns
         self._next_look_ns = ended_ns + slow_ns * _SHARE if slow_ns > _CHEAP_NS else 0

@@ -1,8 +1,8 @@
 """Requests: the validated contents of ``profiler_config.json``.
 
-The file is read as by the framework whose keys it has. Options that are unknown or unsupported are reported and left
-out, as the frameworks do; keys for when and where to record must be right, and options given by their npuprof names
-(:func:`npuprof.dynamic.edit`, and the key ``npuprof``) are refused as a whole.
+The file is read like the framework whose keys it has reads it. Unknown or unsupported options are reported and ignored,
+as in the frameworks; invalid keys for when and where to record, and invalid options under npuprof names
+(:func:`npuprof.dynamic.edit`, and the key ``npuprof``), reject the whole file.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Request:
 
 
 def read_file(path: Path) -> tuple[dict[str, Any], os.stat_result]:
-    """Read the JSON object of the file, and its state after the last byte.
+    """Read the JSON object in the file, and the file's state after the last byte.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def read_file(path: Path) -> tuple[dict[str, Any], os.stat_result]:
         megabyte, or is not a JSON object, for example because it is half written.
     """
     try:
-        # Non-blocking: the name may belong to a pipe, on which the loop must not hang.
+        # Non-blocking: the name may be that of a pipe, on which the loop must not hang.
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
             is_file = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
             content = file.read(_MAX_BYTES + 1) if is_file else b""
@@ -106,9 +106,9 @@ def read_file(path: Path) -> tuple[dict[str, Any], os.stat_result]:
 
 
 def distrust(state: os.stat_result) -> str:
-    """Return why a file with this owner and mode is not obeyed, and what to do; empty if it is.
+    """Return why a file with this owner and mode is not trusted, and what to do; empty if it is trusted.
 
-    The file names the directory for recordings, so its writer acts with the rights of the training.
+    The file names the directory for recordings, so its writer acts with the permissions of the training process.
     """
     if state.st_uid not in (0, os.geteuid()):
         return (
@@ -123,12 +123,12 @@ def distrust(state: os.stat_result) -> str:
 
 
 def dialect_of(plain: Mapping[str, Any]) -> Dialect:
-    """Return the framework of the keys; torch_npu for keys of both.
+    """Return the framework of the keys; torch_npu if all keys are common to both.
 
     Raises
     ------
     OptionsError
-        If there are unknown keys, or some of each framework.
+        If there are unknown keys, or keys of both frameworks.
     """
     _take_known(plain, {*keys.TORCH_NPU, *keys.MINDSPORE}, "", None)
     torch_npu = [key for key in plain if key not in keys.MINDSPORE]
@@ -150,7 +150,7 @@ def understand(
     output: Path = HERE,
     warn: Warn | None = None,
 ) -> Request:
-    """Build the request of the file's object.
+    """Build the request from the file's object.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def understand(
     output
         The directory for recordings, unless the file names one.
     warn
-        Called with each option that is left out because it is unknown, wrong, or conflicts with another; without it,
+        Called with each option that is left out because it is unknown, wrong, or conflicts with another; if None,
         the file is refused.
 
     Raises
@@ -247,7 +247,8 @@ def _options(
         chosen["aic_metrics"] = taken["aicore_metrics"]
     chosen["marks"] = any(names.get(key, False) for names in (taken, special) for key in ("mstx", "msprof_tx"))
     if taken.get("profile_communication") and chosen.get("level") not in (1, 2):
-        chosen["level"] = 1  # which records communication, and alone it cannot be asked for everywhere
+        # MindSpore: the option records communication, which some front ends record only together with level 1
+        chosen["level"] = 1
     path = Path(taken["prof_path" if dialect == "mindspore" else "prof_dir"])
     chosen["output"] = unsaid[1] if path == HERE else path
     options = _take_known(taken["npuprof"], {field.name for field in fields(Options)}, "npuprof.", None)
@@ -257,7 +258,7 @@ def _options(
 
 
 def _lacks(collector: Any, option: str, value: Any) -> bool:
-    """Return whether a front end has no such option, so that a default in the file has no effect on it."""
+    """Return whether a front end lacks an option, so that a default in the file has no effect."""
     if not isinstance(collector, str) or collector not in FRONT_ENDS:
         return False  # chosen later, or refused
     if option == "activities":
@@ -266,7 +267,7 @@ def _lacks(collector: Any, option: str, value: Any) -> bool:
 
 
 def _taken(plain: Mapping[str, Any], table: Mapping[str, keys.Key], where: str, warn: Warn | None) -> dict[str, Any]:
-    """Return the converted values of all keys, with defaults for absent keys."""
+    """Return the converted values of all keys, with defaults for absent ones."""
     plain = _take_known(plain, set(table), where, warn)
     taken = {}
     for name, key in table.items():
@@ -285,7 +286,7 @@ def _taken(plain: Mapping[str, Any], table: Mapping[str, keys.Key], where: str, 
 
 
 def _take_known(plain: Mapping[str, Any], known: set[str], where: str, warn: Warn | None) -> dict[str, Any]:
-    """Return the known keys; report or refuse the others."""
+    """Return the known keys; report or refuse unknown ones."""
     for name in plain:
         if name not in known:
             close = difflib.get_close_matches(name, known, 1)

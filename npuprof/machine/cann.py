@@ -1,4 +1,4 @@
-"""CANN on this machine: its directory, and the versions of toolkit and driver, without loading it."""
+"""CANN on this machine: its directory, and the versions of toolkit and driver, without loading CANN."""
 
 from __future__ import annotations
 

@@ -180,7 +180,7 @@ def _is_there(module: str) -> bool:
         return sys.modules[module] is not None
     try:
         return importlib.util.find_spec(module) is not None
-    except (ImportError, ValueError):  # a half-made module of that name
+    except (ImportError, ValueError):  # an incomplete module of that name
         return False
 
 
@@ -211,7 +211,7 @@ def _msprof() -> FrontEndState:
     return FrontEndState("msprof", "ok", f"{tool}; {attaching}, and runs scripts (npuprof run)", facts)
 
 
-_LOW_DISK_BYTES = 1 << 30  # a minute of training at level 2 fills about that much
+_LOW_DISK_BYTES = 1 << 30  # a minute of training at level 2 writes about this much
 _DEVICES = Path("/dev")
 _PACKAGES = ("npuprof", "ipython", "ipykernel", "jupyterlab", "ipywidgets", "plotly", "pandas", "numpy", "pyarrow")
 
@@ -235,14 +235,14 @@ def diagnose(output: Path = DEFAULT_OUTPUT) -> list[Finding]:
 
 @dataclass(frozen=True)
 class Step:
-    """What to do next, and the command that does it."""
+    """The next thing to do, and the command for it."""
 
     what: str
     command: str
 
 
 def next_step(findings: Sequence[Finding]) -> Step:
-    """Return the next step of a user of this machine: mend the first problem, install what is missing, or begin."""
+    """Return the next step for the user of this machine: fix the first problem, install missing packages, or begin."""
     states = {finding.subject: finding.state for finding in findings}
     pip = f"{shlex.quote(sys.executable)} -m pip install"
     for finding in findings:
@@ -267,7 +267,7 @@ _SET_ENV = "/usr/local/Ascend/ascend-toolkit/set_env.sh"
 
 
 def _remedy(finding: Finding) -> str:
-    """Return the command that mends a problem, or shows the whole of it."""
+    """Return the command that fixes a problem, or shows it completely."""
     kind, _, name = finding.subject.partition("front end ")
     if kind == "hardware" and "closed" in finding.detail:
         return f'sudo usermod -aG "$(stat -c %G /dev/{finding.detail.partition(" ")[0].rstrip(",")})" "$USER"'
@@ -352,7 +352,7 @@ def _disk(output: Path) -> Finding:
 
 
 def _cache() -> Finding:
-    """Return the place and size of the cache of many ranks, and how to clear it."""
+    """Return the directory and size of the cache of many ranks, and how to clear it."""
     used = f"{cache.directory()} holds {size(cache.size_bytes())} of at most {size(cache.MOST_BYTES)}"
     return Finding("cache", "ok", f"{used}: copies of small files of ranks; `rm -r {cache.directory()}` clears it")
 

@@ -23,7 +23,7 @@ def versions() -> dict[str, str]:
 
 
 def describe() -> dict[str, str]:
-    """Return facts about this machine and process, with the variables that change how fast the host is, if set."""
+    """Return facts about this machine and process, and variables that affect the speed of the host, if set."""
     variables = {name: os.environ[name] for name in _HOST_VARIABLES if os.environ.get(name)}
     return variables | {
         "hostname": platform.node(),

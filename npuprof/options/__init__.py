@@ -1,9 +1,9 @@
 """Options: one validated description of what to collect, the same for every front end.
 
-Each field of :class:`Options` is the specification of one option (:class:`npuprof.options.specification.Option`).
-From it come the checks, the arguments of the magics and of the command line, the panel's controls, the types of
-``**options``, the reference ``notebooks/reference/options.md`` and what each front end is asked before it starts. A
-collector alone knows how an option is asked of its front end. After a change, run ``python -m npuprof.options``.
+Each field of :class:`Options` is the specification of one option (:class:`npuprof.options.specification.Option`). From
+it come the checks, the arguments of the magics and of the command line, the panel's controls, the types of
+``**options``, the reference ``notebooks/reference/options.md`` and the check of each front end before it starts. Only a
+collector knows how to pass an option to its front end. After a change, run ``python -m npuprof.options``.
 
 Where a vendor silently coerces a wrong combination, :class:`Options` raises instead and names the allowed values.
 Source: collectors/FRONTENDS.md section 6.
@@ -39,7 +39,7 @@ COLLECTORS: tuple[str, ...] = ("auto", *FRONT_ENDS)
 DEFAULT_OUTPUT = Path("npuprof-recordings")
 _WORK_PATH = ("ASCEND_WORK_PATH", "profiling_data")  # variable and directory name of CANN's tools
 DEFAULT_DOMAIN = "default"
-_MOST = 4294967295  # of the native collector's numbers
+_MOST = 4294967295  # Hz, limits of the native collector
 
 
 def default_output() -> Path:
@@ -250,7 +250,8 @@ class Options:
                 "level none records markers only, so it needs marks: turn marks on, or set level 0, 1 or 2",
                 "level",
             )
-        if self.level == 2 and "npu" not in self.activities and self.collector != "kineto":  # it says that it has none
+        # kineto itself reports that it has no levels
+        if self.level == 2 and "npu" not in self.activities and self.collector != "kineto":
             raise OptionsError(
                 "level 2 adds AI CPU and runtime calls of the device: add npu to activities, or set level 1", "level"
             )
@@ -356,18 +357,18 @@ OptionsError
 
 
 def lacks(front_end: str, name: str) -> str:
-    """Return why a front end does not have an option; empty if it has it."""
+    """Return why a front end lacks an option; empty if it has it."""
     option = SPECIFICATION[name]
     return option.lacks.get(front_end) or (lacks(front_end, option.needs) if option.needs else "")
 
 
 def has_value(front_end: str, name: str, word: str) -> bool:
-    """Return whether a front end has a value of an option."""
+    """Return whether a front end supports a value of an option."""
     return front_end in SPECIFICATION[name].only.get(word, FRONT_ENDS)
 
 
 def shows_options(function: _Function) -> _Function:
-    """Return a function of ``**options`` with all options in its signature, with types and defaults.
+    """Add all options to the signature of a function of ``**options``, with types and defaults.
 
     Type checkers read ``**options: Unpack[OptionValues]``; Shift-Tab and ``help`` read the signature.
     """

@@ -1,4 +1,4 @@
-"""``python -m npuprof.options`` writes what is made from the specification of the options."""
+"""``python -m npuprof.options`` writes the files that are generated from the specification of the options."""
 
 from __future__ import annotations
 

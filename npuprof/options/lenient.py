@@ -1,4 +1,4 @@
-"""Options from a vendor's file or variable: invalid and unsupported ones are reported and left out."""
+"""Options from a vendor's file or variable: invalid and unsupported options are reported and ignored."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from npuprof.errors import OptionsError
 from npuprof.options import Options
 
 _USUAL = {"level": 0}
-"""Defaults of the vendors that differ from npuprof's."""
+"""Vendors' defaults that differ from npuprof's."""
 
 
 def build(
@@ -18,18 +18,18 @@ def build(
     check: Callable[[Options], object] = lambda _: None,
     typed: Collection[str] = (),
 ) -> Options:
-    """Build options, leaving out those that are refused.
+    """Build options, leaving out rejected ones.
 
     Parameters
     ----------
     plain
         The options by name.
     warn
-        Called with a message for everything left out.
+        Called with a message for every option left out.
     check
         Raises for options that the front end does not support.
     typed
-        Options given by their npuprof names, which are refused instead of left out.
+        Options given under their npuprof names: if invalid, they raise instead of being left out.
 
     Raises
     ------

@@ -42,12 +42,12 @@ def add_load_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def load_arguments(parsed: argparse.Namespace) -> dict[str, Any]:
-    """Return parsed arguments as those of :func:`npuprof.load`.
+    """Return parsed arguments as keyword arguments of :func:`npuprof.load`.
 
     Raises
     ------
     OptionsError
-        If a word is no list of steps, or no time.
+        If a text is not a list of steps, or not a time.
     """
     arguments: dict[str, Any] = {"source": parsed.source}
     if parsed.steps is not None:
@@ -62,7 +62,7 @@ def step_numbers(text: str) -> list[int]:
     Raises
     ------
     OptionsError
-        If it is neither, or names more steps than a run can have.
+        If the text is invalid, or names more steps than a run can have.
     """
     numbers: list[int] = []
     for word in text.split(","):
@@ -77,12 +77,12 @@ def step_numbers(text: str) -> list[int]:
 
 
 def moment(name: str, text: str) -> int | np.timedelta64 | datetime:
-    """Parse a moment: epoch nanoseconds, a time since the start of the run with its unit, or a date and time.
+    """Parse a time: epoch nanoseconds, a time since the start of the run with a unit, or a date and time.
 
     Raises
     ------
     OptionsError
-        If it is none of them, or is not a whole number of nanoseconds.
+        If the text is not a time, or not a whole number of nanoseconds.
     """
     import numpy as np
     import pandas as pd

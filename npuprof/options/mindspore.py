@@ -1,6 +1,6 @@
 """Options from MindSpore's ``MS_PROFILER_OPTIONS``.
 
-Like MindSpore, it replaces invalid values by defaults, and reports each. Names of older releases are accepted.
+As in MindSpore, invalid values are replaced by defaults, and each is reported. Names of older releases are accepted.
 Source: collectors/FRONTENDS.md section 1; MindSpore's tutorial "Preparing the Training Script" (method 2).
 """
 
@@ -48,7 +48,7 @@ def read(text: str) -> tuple[Options | None, list[str]]:
     Returns
     -------
     options
-        The options; None if ``start`` is not true, or nothing can be collected.
+        The options; None if ``start`` is not true, or no data can be collected.
     messages
         Messages about values that were changed, left out or not understood.
     """
@@ -96,7 +96,7 @@ class _Reading:
             return usual
         try:
             taken = form(value)
-        except TypeError:  # a list or an object where a word is looked up
+        except TypeError:  # a list or an object in place of a word
             taken = None
         if taken is None:
             self.messages.append(f"{name} cannot be {value!r}, and is taken as {shown or repr(usual)}")

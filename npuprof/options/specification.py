@@ -41,7 +41,7 @@ class Option:
     only
         Values that only some front ends have, with these front ends.
     framework
-        Its name in the profilers of torch_npu and MindSpore, if different.
+        Its name in the profilers of torch_npu and MindSpore, if it differs.
     panel
         The label of its control in the panel; empty for its name, None if it has no control.
     """
@@ -136,10 +136,10 @@ def other(what: str, default: Any, check: Callable[[str, Any], Any], allowed_tex
 
 
 def because(reason: str, *front_ends: str) -> dict[str, str]:
-    """Return the front ends that lack an option for a reason."""
+    """Return a mapping from the front ends that lack an option to the common reason."""
     return dict.fromkeys(front_ends, reason)
 
 
 def but(front_end: str, reason: str) -> dict[str, str]:
-    """Return every front end but one, for an option that only this front end has."""
+    """Return a mapping like :func:`because` for every front end except one."""
     return because(reason, *(name for name in FRONT_ENDS if name != front_end))

@@ -13,13 +13,13 @@ from npuprof.errors import OptionsError
 from npuprof.texts import encodable
 
 _MAX_NAME = 100
-_MAX_WORD = 255  # what the native collectors take for a domain or an operator
+_MAX_WORD = 255  # accepted by the native collectors for a domain or an operator
 _MAX_CUSTOM_EVENTS = 8
 _CUSTOM = re.compile(r"Custom:(0x[0-9a-fA-F]{1,4}(?:,0x[0-9a-fA-F]{1,4})*)")
 
 
 def listed(values: Iterable[object]) -> str:
-    """Join values for a message."""
+    """Join values into a list for a message."""
     return ", ".join(str(value) for value in values)
 
 
@@ -62,7 +62,7 @@ def subset(option: str, values: object, allowed: tuple[str, ...]) -> tuple[str, 
 
 
 def words(option: str, values: object) -> tuple[str, ...]:
-    """Return the words of ``"a,b"`` or an iterable."""
+    """Return the words in ``"a,b"`` or an iterable."""
     chosen = _split(option, values)
     for word in chosen:
         if not isinstance(word, str) or not 0 < len(word.encode(errors="replace")) <= _MAX_WORD:
@@ -71,7 +71,7 @@ def words(option: str, values: object) -> tuple[str, ...]:
 
 
 def device_ids(option: str, values: object) -> tuple[int, ...]:
-    """Return the device ids of ``"0,1"`` or an iterable."""
+    """Return the device ids in ``"0,1"`` or an iterable."""
     chosen = _split(option, values)
     ids = []
     for word in chosen:
@@ -91,7 +91,7 @@ def _split(option: str, values: object) -> list[Any]:
 
 
 def flag(option: str, value: object) -> bool:
-    """Return a bool; text such as "off" would be true."""
+    """Return a bool; the text "off" would be true."""
     if not isinstance(value, bool):
         raise OptionsError(f"{option} must be True or False, not {value!r}")
     return value

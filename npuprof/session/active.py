@@ -115,7 +115,7 @@ class ActiveRun(RecordedRun):
         return self.collecting or self._ending
 
     def warm_up(self) -> None:
-        """Reserve the process's profiler and warm the front end up; undone on failure.
+        """Reserve the process's profiler and warm up the front end; undone on failure.
 
         Raises what :meth:`npuprof.session.session.Session.start` raises.
         """
@@ -166,7 +166,7 @@ class ActiveRun(RecordedRun):
         self.recording.raw_clock_epoch_ns = self._clock.realtime_ns() - self._clock.monotonic_raw_ns()
         self.recording.started_ns = self._now_ns()
         with explain_write_errors(directory):
-            self.recording.write()  # at once: a run whose kernel is killed can then be loaded
+            self.recording.write()  # at once: the run can then be loaded even if its kernel is killed
         if "cpu" in self._options.activities and not self.collector.records_stacks(self._options):
             from npuprof.collectors.python_stacks import PythonStacks
 
@@ -206,7 +206,7 @@ class ActiveRun(RecordedRun):
                 self.collector.step(self._step)
 
     def attach_metadata(self, facts: Mapping[str, Any]) -> None:
-        """Keep metadata that the user attached."""
+        """Store metadata that the user attached."""
         for key, value in facts.items():
             self.recording.metadata[key] = value
             self._journal.write(["fact", key, value])
@@ -241,7 +241,7 @@ class ActiveRun(RecordedRun):
         return self.recording.problems
 
     def stop(self, failed: str = "") -> None:
-        """Stop and write everything once; failures go to the problems of the recording.
+        """Stop and write everything once; failures are added to the problems of the recording.
 
         An interrupt is raised after all parts have been stopped. A collector that can stop on any thread goes on
         writing.
@@ -258,7 +258,7 @@ class ActiveRun(RecordedRun):
                 self._stop_sampling,
                 self._pass_facts,
                 self._stop_native,
-                self._stop_collector,  # again: an interrupt may have come before the first did anything
+                self._stop_collector,  # again: an interrupt may have come before the first call had an effect
                 self._write_stacks,
                 self.recording.write_metadata,
                 self._write_recording,
@@ -288,7 +288,7 @@ class ActiveRun(RecordedRun):
 
     def _stop_native(self) -> None:
         if self.native:
-            # A finalizer may hold a lock that another thread waits for: it stops on its own thread.
+            # A finalizer may hold a lock that another thread waits for: it stops the run on a separate thread.
             (self._stop_collector if self._abandoned else self._flush)()
             self._flushing = False
 
@@ -328,7 +328,7 @@ class ActiveRun(RecordedRun):
         self._journal.remove()
 
     def _count_overhead(self, part: str) -> None:
-        """Note how long a part of the run took on this computer's own clock, whatever the NPU's is."""
+        """Note how long a part of the run took on this computer's clock, even if the NPU's clock differs."""
         now_ns = time.perf_counter_ns()
         self.recording.overhead[part] = now_ns - self._turned_ns
         self._turned_ns = now_ns
@@ -337,7 +337,7 @@ class ActiveRun(RecordedRun):
         return self._clock.left_out_ns if isinstance(self._clock, EmulatingClock) else 0
 
     def _now_ns(self) -> int:
-        """Return the UTC epoch time by the monotonic clock, so that durations are right."""
+        """Return the UTC epoch time computed from the monotonic clock, so that durations are right."""
         return self._clock.monotonic_raw_ns() + self.recording.raw_clock_epoch_ns
 
 
@@ -352,7 +352,7 @@ def note_end(run: RecordedRun) -> None:
 
 
 def reserve(holder: str) -> Callable[[], None]:
-    """Reserve the process's profiler for something other than a run, and return the function that releases it.
+    """Reserve the process's profiler for a purpose other than a run; return the function that releases it.
 
     Parameters
     ----------
@@ -382,7 +382,7 @@ def _give_back() -> None:
 
 def current() -> ActiveRun | None:
     """Return the run that is collecting in this process, or None."""
-    run = _current  # read once: another thread may end it meanwhile
+    run = _current  # read once: another thread may end the run meanwhile
     return run if run is not None and run.collecting else None
 
 
@@ -397,7 +397,7 @@ def front_end_of(collector: Collector, options: Options) -> str:
 
 
 def _attempt(part: Callable[[], None], recording: Recording) -> None:
-    """Run one part of the stop; note its failure, so that the other parts run too."""
+    """Run one part of the stop; note a failure, so that the other parts run too."""
     try:
         part()
     except NpuprofError as error:

@@ -45,7 +45,7 @@ def run_application(
     echo
         Called with each piece of output of the program and of msprof.
     timeout_s, clock
-        Seconds after which both are ended, as by an interrupt; by default never. The source of time stamps.
+        Seconds after which both are ended, as by an interrupt; by default never. The source of timestamps.
 
     Returns
     -------

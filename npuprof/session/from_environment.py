@@ -1,6 +1,6 @@
-"""The session that environment variables ask for: from the import of npuprof to the end of the process.
+"""A session requested by environment variables: from the import of npuprof to the end of the process.
 
-If a framework is installed but not imported, collecting begins with its import, because only then the front end is
+If a framework is installed but not imported, collecting begins when it is imported, because only then is the front end
 known. ``NPUPROF_OPTIONS`` holds the JSON form of :class:`npuprof.options.Options`. Without it, ``MS_PROFILER_OPTIONS``
 is read as MindSpore documents it, unless MindSpore is installed, which then starts its profiler itself.
 
@@ -52,7 +52,7 @@ class AwaitedImport(MetaPathFinder):
             sys.meta_path.remove(self)
 
     def find_spec(self, fullname: str, *_: object) -> ModuleSpec | None:
-        """Return the spec from the other finders with a hook at the end of the import; None for other modules."""
+        """Find the spec with the other finders and hook the end of the import; None for other modules."""
         if fullname not in self._names or self._searching:
             return None
         self._searching = True
@@ -115,7 +115,7 @@ def options(environ: Mapping[str, str]) -> tuple[Options | None, str]:
 
 
 def start() -> Session | None:
-    """Start the session of this process's environment, once; return None if there is none yet."""
+    """Start the session requested by the environment, once; return None if there is none yet."""
     global _awaited
     if _session is not None or _awaited is not None or Path(sys.argv[0]).name == _COMMAND:
         return _session
@@ -142,7 +142,7 @@ def _start(asked: Options, name: str) -> Session | None:
         from npuprof.options import lenient
         from npuprof.session.session import Session
 
-        if name == _OF_MINDSPORE:  # options that the front end lacks are logged and left out
+        if name == _OF_MINDSPORE:  # options that the front end lacks are logged and ignored
             check = registry.choose(asked.collector).collector.check
             asked = lenient.build(asked.to_dict(), lambda text: _logger.warning("npuprof: %s: %s", name, text), check)
         session = Session(asked, title=f"the session of {name}").start()
@@ -165,7 +165,7 @@ def _report_no_import(name: str, modules: tuple[str, ...], pid: int) -> None:
 
 
 def _finish(session: Session, pid: int) -> None:
-    """Stop the session at the end of the process; a forked child leaves it to its parent."""
+    """Stop the session at the end of the process; a forked child leaves this to its parent."""
     if os.getpid() != pid:
         return
     try:

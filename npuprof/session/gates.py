@@ -26,9 +26,9 @@ def require(text: str) -> list[Comparison]:
     Raises
     ------
     GateError
-        If it does not hold, with the figures.
+        If the gate does not hold; the message has the figures.
     OptionsError
-        If the text is no gate.
+        If the text is not a gate.
     SessionError
         If no run has finished, or the newest one has no device time.
     """
@@ -49,7 +49,7 @@ def require(text: str) -> list[Comparison]:
 
 
 def _profile(run: EndedRun) -> Profile | None:
-    """Return the profile of a run, read again where nothing refers to it any more; None if it cannot be read."""
+    """Return the profile of a run, read again if it is no longer referenced; None if it cannot be read."""
     from npuprof.loading import open_path
     from npuprof.profiles import Profile
 

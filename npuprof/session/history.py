@@ -33,7 +33,7 @@ class RecordedRun:
         Raises
         ------
         SourceError
-            If nothing of it can be decoded; the recording stays on disk.
+            If the recording cannot be decoded; it stays on disk.
         """
         with self._lock:
             if self._result is None:

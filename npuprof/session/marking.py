@@ -40,7 +40,7 @@ class Marking:
         self._keeps_domains = collector.name in DOMAINS_KEPT_BESIDE
 
     def mark(self, message: str, domain: str, stream: Any) -> None:
-        """Record a moment."""
+        """Record a point in time."""
         self._note_domain(message, domain)
         self._collector.mark(message, domain, stream)
         if self._options.takes_domain(domain):

@@ -51,7 +51,7 @@ class EndedRuns(ABC):
         SessionError
             If no run has finished.
         SourceError
-            If nothing of the recording can be decoded; it stays on disk.
+            If the recording cannot be decoded; it stays on disk.
         """
         return self._newest_ended().result()
 
@@ -62,7 +62,7 @@ class EndedRuns(ABC):
         Raises
         ------
         SourceError
-            If nothing of a run can be decoded; its recording stays on disk.
+            If a run cannot be decoded; its recording stays on disk.
         """
         return [run.result() for run in self._ended()]
 

@@ -49,7 +49,7 @@ def offline_analyse(
     pretty: bool = False,
     data_simplification: bool = True,
 ) -> Profile | ProfileSet:
-    """Decode a recording or a result and save its tables in it, unless the tables of these steps are there.
+    """Decode a recording or a result and save its tables in it, unless these tables are already saved.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def analyse_in_background(path: Path, *, step_list: Iterable[int] | None = None,
     arguments += [f"--step={step}" for step in step_list or ()] + ["--pretty"] * pretty
     try:
         with ((path if path.is_dir() else path.parent) / "analyse.log").open("wb") as log:
-            # In a new session: an interrupt of the kernel must not end it.
+            # In a new session: an interrupt of the kernel must not end the process.
             process = subprocess.Popen(  # noqa: S603 - this interpreter and this module
                 arguments,
                 stdin=subprocess.DEVNULL,
@@ -136,7 +136,7 @@ def _save(profile: Profile, *, pretty: bool) -> None:
     target = tables_of(profile.info.recording)
     if target.exists() and _selection_of(target) != profile.info.selection:
         replacement = target.with_name(f"{target.name}.new")
-        shutil.rmtree(replacement, ignore_errors=True)  # of an analysis that was interrupted
+        shutil.rmtree(replacement, ignore_errors=True)  # left by an interrupted analysis
         profile.save(replacement)
         shutil.rmtree(target)
         replacement.rename(target)

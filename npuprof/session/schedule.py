@@ -87,7 +87,8 @@ def schedule(
     active
         Steps per cycle that are recorded; each cycle becomes a run.
     warmup
-        Steps before these that warm the front end up, so that the first recorded step starts without delay.
+        Steps per cycle, before the active ones, that warm up the front end, so that the first recorded step starts
+        without delay.
     repeat
         The number of cycles; 0 for as long as there are steps.
     skip_first
@@ -130,7 +131,7 @@ def missing_steps(schedule: ScheduleFunction | None, steps: int, action: Profile
     if steps == 0:
         return "has a schedule, and step() was never called: call it at the end of each step"
     is_last = action == ProfilerAction.RECORD_AND_SAVE and steps == schedule.needed_steps - 1
-    if steps >= schedule.needed_steps or is_last:  # a loop may stop the session in place of its last step()
+    if steps >= schedule.needed_steps or is_last:  # a loop may stop the session instead of calling step() a last time
         return ""
     return f"stopped after {steps} steps{steps_needed(schedule)}"
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from npuprof.session.streams import OperatorStream
 
-_NO_REASONS = ("asked for", "given")  # a choice of the user needs no explanation
+_NO_REASONS = ("asked for", "given")  # a choice by the user needs no explanation
 _RECORDS = frozenset({ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE})
 
 
@@ -57,7 +57,7 @@ class Session(EndedRuns, HasMetadata):
     title
         The holder of the profiler, for the message that refuses another start.
     clock
-        The source of time stamps, by default the system's or the simulated NPU's.
+        The source of timestamps, by default the system's or the simulated NPU's.
 
     Attributes
     ----------
@@ -122,7 +122,7 @@ class Session(EndedRuns, HasMetadata):
 
     @property
     def active(self) -> bool:
-        """Whether the session has started and not stopped, whether or not it collects at the moment."""
+        """Whether the session has started and not stopped, even if it is not collecting at the moment."""
         return self._active
 
     @property
@@ -189,7 +189,7 @@ class Session(EndedRuns, HasMetadata):
                     raise SessionError(f"{self._title} has started already: stop() it first")
                 begins = True
                 if self.options.collector == "auto":
-                    self._choose()  # again: a framework may have been imported since
+                    self._choose()  # again: a framework may have been imported meanwhile
                 action = self._action_of(0)
                 self.step_num, self._first_step = 0, first_step
                 if action == ProfilerAction.NONE:

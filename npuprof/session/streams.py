@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class OperatorStream:
-    """Batches of operators on arrival; iterate in a ``with`` block or until :meth:`close`.
+    """Batches of operators as they arrive; iterate in a ``with`` block or until :meth:`close`.
 
     Each batch is a table with a row per operator: `start_ns` (UTC; monotonic times are converted), `duration_ns`,
     `op_name`, `op_type`, `model_id`. At most a million unread rows are kept.
@@ -54,7 +54,7 @@ class OperatorStream:
             yield _table(rows)
 
     def take(self, timeout_s: float = 0.0) -> pd.DataFrame:
-        """Return the rows since the last call; wait up to `timeout_s` for the first row. May be empty."""
+        """Return the rows since the last call, possibly none; wait up to `timeout_s` for the first row."""
         return _table(self._native.take(timeout_s))
 
     def close(self) -> None:
@@ -119,9 +119,9 @@ def _table(rows: list[Row]) -> pd.DataFrame:
 
 _NO_METRIC = 0xFF
 _TYPE_BYTES, _NAME_BYTES = 65, 257  # longest type and name
-_DESCRIPTIONS = 256  # read at once
+_DESCRIPTIONS = 256  # descriptions read at once
 _MOST_ROWS = 1_000_000  # kept until they are read
-_MONOTONIC_NS = 1 << 58  # nine years: larger times count from the epoch
+_MONOTONIC_NS = 1 << 58  # nine years: larger times are relative to the epoch
 _UNSUBSCRIBE = ("model_unsubscribe", "model_un_subscribe")
 _END_S = 10.0
 
@@ -200,7 +200,7 @@ class ModelStream:
             self._subscribed.append(model)
 
     def take(self, timeout_s: float | None) -> list[Row]:
-        """Return the rows that have arrived, waiting for some; empty at the end or after the timeout."""
+        """Return the rows that have arrived, waiting for the first; empty at the end or after the timeout."""
         with self._news:
             self._news.wait_for(lambda: self._rows or self._ended, timeout_s)
             rows = list(self._rows)
@@ -272,7 +272,7 @@ class ModelStream:
                     data = os.read(self._read_fd, self._size * _DESCRIPTIONS)
                     if not data:
                         break
-                    # Read on even if decoding failed, or the library would wait for space in the pipe.
+                    # Continue reading even if decoding failed; otherwise the library would wait for space in the pipe.
                     rest = b"" if self._ended else self._arrived(rest + data)
                 elif closing:
                     break
@@ -285,7 +285,7 @@ class ModelStream:
                 self._close_files(at_end=True)
 
     def _arrived(self, data: bytes) -> bytes:
-        """Take the complete descriptions of `data`, and return the remainder."""
+        """Take the complete descriptions from `data`, and return the remaining bytes."""
         whole = len(data) - len(data) % self._size
         try:
             rows = self._decode(data[:whole]) if whole else []
@@ -359,21 +359,21 @@ def _size(returned: Any) -> int:
 
 
 def _counted(returned: Any, expected: int) -> int:
-    """Return the expected count if the call succeeded, in either order of count and code."""
+    """Return the expected count if the call succeeded, whatever the order of count and code."""
     if returned in ((expected, codes.SUCCESS), (codes.SUCCESS, expected), expected):
         return expected
     raise CollectorError(f"acl.prof.get_op_num returned {returned!r} for {expected} descriptions")
 
 
 def _number(returned: Any) -> int:
-    """Return a number that comes alone, or with a code in either order."""
+    """Return a number that is returned alone, or with a code in either order."""
     if not isinstance(returned, tuple):
         return int(returned)
     return next((int(value) for value in returned if value != codes.SUCCESS), 0)
 
 
 def _text(returned: Any) -> str:
-    """Return a text that comes alone, or with a code in either order."""
+    """Return a text that is returned alone, or with a code in either order."""
     for value in returned if isinstance(returned, tuple) else (returned,):
         if isinstance(value, bytes):
             return value.partition(b"\0")[0].decode(errors="replace")

@@ -56,7 +56,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # Loaded when asked for: none of them is needed to import the package quickly.
+    # Loaded on first use: none of them is needed to import the package.
     if name == "acl":
         return importlib.import_module("npuprof.simulator.acl")
     if name == "synthesise":

@@ -1,4 +1,4 @@
-"""Calls of array functions as a framework's profiler records them: name, time, and the user's line."""
+"""Calls of array functions, recorded as a framework's profiler does: name, time, and the user's line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _open = threading.local()
 
 @contextmanager
 def recorded(host: Host, name: str) -> Iterator[None]:
-    """Record the ``with`` block as a call of a framework's operator, unless it lies in another one."""
+    """Record the ``with`` block as a call of a framework operator, unless it is inside another call."""
     if not (host.with_stack and host.takes_calls) or getattr(_open, "call", False):
         yield
         return
@@ -52,7 +52,7 @@ def _stack() -> str:
 
 @lru_cache(maxsize=4096)
 def is_users(file: str) -> bool:
-    """Return whether code is neither npuprof's nor of an installed package or Python's library."""
+    """Return whether code is the user's: not npuprof's, nor of an installed package or the standard library."""
     return not file.startswith((*_INSTALLED, "<frozen"))
 
 

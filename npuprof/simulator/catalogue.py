@@ -39,7 +39,7 @@ class Kernel(NamedTuple):
         return self if self.api.startswith(_IN_PLACE) else self._replace(api=f"{_IN_PLACE}{self.api[5:]}")
 
 
-# Elementwise operators with type and call of the capitalised name: ``Exp`` and ``aclnnExp``.
+# Elementwise operators whose type and call are the capitalised name: ``Exp`` and ``aclnnExp``.
 _PLAIN = """
     neg abs sign exp exp2 expm1 log log2 log10 log1p sqrt rsqrt square reciprocal sin cos tan asin acos atan atan2
     asinh acosh atanh sinh cosh tanh erf erfc erfinv floor ceil trunc round maximum minimum logical_and logical_or
@@ -103,7 +103,7 @@ _ELEMENTWISE: Mapping[str, str] = {
     "bucketize": "SearchSorted Bucketize",
 }
 
-# name: type, call, operations an element
+# name: type, call, operations per element
 _HEAVIER: Mapping[str, str] = {
     "gelu": "Gelu Gelu 8",
     "gelu_backward": "GeluGrad GeluBackward 12",
@@ -209,7 +209,7 @@ _HEAVIER: Mapping[str, str] = {
     "scatter_nd_min": "ScatterNdMin ScatterNdMin 1",
 }
 
-# name: type and call of what only moves data; it reads and writes each operand once
+# name: type and call of data movements that read and write each operand once
 _MOVES: Mapping[str, str] = {
     "cat": "ConcatD Cat",
     "stack": "Pack Stack",
@@ -266,7 +266,7 @@ _MOVES: Mapping[str, str] = {
     "replication_pad2d": "PadV3 ReplicationPad2d",
 }
 
-# name: type, call and operations (by default 0: data movement) of what reads only part of its first operand
+# name: type, call and operations (by default 0: data movement) of operators that read only part of their first operand
 _PARTS: Mapping[str, str] = {
     "embedding": "GatherV2 Embedding",
     "index": "Index Index",
@@ -285,7 +285,7 @@ _PARTS: Mapping[str, str] = {
     "embedding_dense_backward": "EmbeddingDenseGradV2 EmbeddingDenseBackward 1",
 }
 
-# name: type, call and operations of what must wait for the device to know the shape of what it gives
+# name: type, call and operations of operators whose result shape is known only after the device has run
 _READ_BACK: Mapping[str, str] = {
     "nonzero": "NonZero NonzeroV2 1",
     "masked_select": "MaskedSelect MaskedSelect 1",
@@ -332,7 +332,7 @@ VECTOR_NORM = Kernel("LpNormV2", "aclnnLinalgVectorNorm", "MIX_AIV", 2, "")
 
 
 def generic(name: str) -> Kernel:
-    """Return a vector-core kernel for an operator outside the catalogue, with its capitalised name."""
+    """Return a vector-core kernel named after an operator outside the catalogue, capitalised."""
     op_type = "".join(word[:1].upper() + word[1:] for word in name.split("_") if word) or "Unknown"
     return Kernel(op_type, f"aclnn{op_type}")
 
@@ -366,7 +366,7 @@ _SCALAR_CALLS = {name: f"aclnn{words.split()[2]}" for name, words in _ELEMENTWIS
 
 
 def kernels_of(name: str, *, scalar: bool = False, in_place: bool = False) -> tuple[Kernel, ...]:
-    """Return the kernels of an operator, by its scalar or in-place call; nothing outside the catalogue."""
+    """Return the kernels of an operator, by its scalar or in-place call; empty if it is not in the catalogue."""
     kernels = KERNELS.get(name, ())
     if scalar and name in _SCALAR_CALLS:
         kernels = tuple(kernel._replace(api=_SCALAR_CALLS[name]) for kernel in kernels)

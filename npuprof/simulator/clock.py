@@ -1,4 +1,4 @@
-"""The clocks of a simulated machine: without the time of emulation, or virtual; and readings of both at one moment."""
+"""The clocks of a simulated machine: without emulation time, or virtual; and simultaneous readings of two clocks."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import ParamSpec, TypeVar
 from npuprof.clock import Clock, SystemClock
 
 _READINGS = 5
-_LOOK_NS = 50_000  # a shorter wait shows in no sample of the stacks
+_LOOK_NS = 50_000  # a shorter wait does not show in the stack samples
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 
 class EmulationClock:
-    """The system's clock, without the time that this computer takes to emulate the NPU while a recording runs.
+    """The system's clock minus the time that this computer takes to emulate the NPU while a recording runs.
 
-    All other host time counts as it is: the user's Python between two calls, input, sleep. While any thread of the
-    process emulates (:meth:`emulating`), the clock stands still for all of them. A wait for the device first uses up
-    the time that emulation has taken before, and sleeps only for the rest, so that the clock is never ahead of the
+    All other host time counts: the user's Python between two calls, input, sleep. While any thread of the process
+    emulates (:meth:`emulating`), the clock stands still for all threads. A wait for the device first consumes the
+    emulation time that was left out before, and sleeps only for the remainder, so that the clock is never ahead of the
     system's. Without a recording it is the system's clock.
 
     Parameters
@@ -38,7 +38,7 @@ class EmulationClock:
 
     def after_fork(self) -> None:
         """Follow the system's clock in the child of a fork; the recordings are the parent's."""
-        self._lock = threading.RLock()  # a finalizer may read the clock anywhere
+        self._lock = threading.RLock()  # a finalizer may read the clock at any point
         self._recordings = 0
         self._behind_ns = 0
         self._stands_at_ns = 0
@@ -59,12 +59,12 @@ class EmulationClock:
             return self._stands_at_ns if self._emulating else self._system.monotonic_raw_ns() - self._behind_ns
 
     def sleep_until_ns(self, monotonic_raw_ns: int) -> None:
-        """Return no earlier than a moment; sleep only as far as emulation has not taken that long already."""
+        """Return no earlier than the given time; sleep only for the part that emulation has not already taken."""
         watched = self._watchers and monotonic_raw_ns - self.monotonic_raw_ns() >= _LOOK_NS
         for look in list(self._watchers) if watched else ():
-            look()  # what has passed until now is the stack's before the wait
+            look()  # time until now belongs to the stack before the wait
         while not self._skip_to(monotonic_raw_ns):
-            depth = self._pause()  # a wait is no emulation: other threads' time passes
+            depth = self._pause()  # a wait is not emulation: the time of other threads passes
             try:
                 self._system.sleep_until_ns(monotonic_raw_ns)
             finally:
@@ -79,7 +79,7 @@ class EmulationClock:
     # -- recordings and emulation --------------------------------------------------------------------------
 
     def begin_recording(self) -> None:
-        """Leave emulation out from now on."""
+        """Leave emulation time out from now on."""
         with self._lock:
             self._recordings += 1
 
@@ -93,16 +93,16 @@ class EmulationClock:
 
     @property
     def left_out_ns(self) -> int:
-        """The lag behind the system's clock: emulation time that was left out and that no wait has used up."""
+        """The lag behind the system's clock: emulation time that was left out and not yet consumed by waits."""
         with self._lock:
             return self._system.monotonic_raw_ns() - self.monotonic_raw_ns()
 
     def emulating(self) -> AbstractContextManager[None]:
-        """Stand still in the ``with`` block, which may be nested."""
+        """Stop the clock in the ``with`` block; blocks can be nested."""
         return _Emulation(self)
 
     def watch(self, look: Callable[[], None]) -> Callable[[], None]:
-        """Call `look` before and after each longer wait, on the waiting thread; return the function that ends it."""
+        """Call `look` before and after each longer wait, on the waiting thread; return the function that removes it."""
         self._watchers.append(look)
         return lambda: self._watchers.remove(look) if look in self._watchers else None
 
@@ -144,7 +144,7 @@ class EmulationClock:
             self._behind_ns = self._system.monotonic_raw_ns() - self._stands_at_ns
 
     def _skip_to(self, monotonic_raw_ns: int) -> bool:
-        """Advance to a moment, or as far as the system's clock is; return whether it is reached."""
+        """Advance to a time, at most to the system's clock; return whether the time was reached."""
         with self._lock:
             system_ns = self._system.monotonic_raw_ns()
             reached_ns = min(system_ns, monotonic_raw_ns)
@@ -175,7 +175,7 @@ PROCESS_CLOCK = EmulationClock()
 
 
 def begin_recording(clock: Clock) -> None:
-    """Leave emulation out of the clock from now on, if it can."""
+    """Leave emulation time out of the clock from now on, if the clock supports it."""
     if isinstance(clock, EmulationClock):
         clock.begin_recording()
 
@@ -187,14 +187,14 @@ def end_recording(clock: Clock) -> None:
 
 
 def emulating(clock: Clock) -> AbstractContextManager[None]:
-    """Return a context in which the clock stands still, if it leaves emulation out."""
+    """Return a context in which the clock stands still, if the clock leaves emulation time out."""
     return clock.emulating() if isinstance(clock, EmulationClock) else nullcontext()
 
 
 def emulated(
     clock_of: Callable[..., Clock],
 ) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
-    """Return a decorator of calls that the simulated machine emulates; `clock_of` takes their first argument."""
+    """Return a decorator for calls that the simulated machine emulates; `clock_of` gets their first argument."""
 
     def decorate(call: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
         @functools.wraps(call)
@@ -215,14 +215,14 @@ class VirtualClock:
     Parameters
     ----------
     since
-        The clock that gives the first reading, by default the system's.
+        The clock of the initial reading, by default the system's.
     """
 
     def __init__(self, since: Clock | None = None) -> None:
         since = SystemClock() if since is None else since
         now_ns = since.monotonic_raw_ns()
         self._epoch_ns = since.realtime_ns() - now_ns
-        # Every device's counter ticks at whole microseconds, so runs do not differ by rounding.
+        # Every device counter ticks at whole microseconds, so runs do not differ by rounding.
         self._now_ns = -(-now_ns // 1000) * 1000
 
     def realtime_ns(self) -> int:
@@ -234,7 +234,7 @@ class VirtualClock:
         return self._now_ns
 
     def sleep_until_ns(self, monotonic_raw_ns: int) -> None:
-        """Advance to the moment, unless it is past."""
+        """Advance to the given time, unless it is past."""
         self._now_ns = max(self._now_ns, monotonic_raw_ns)
 
     def pass_ns(self, duration_ns: int) -> None:
@@ -243,7 +243,7 @@ class VirtualClock:
 
 
 class FrozenClock:
-    """One reading of a clock."""
+    """A clock that always returns the same reading."""
 
     def __init__(self, clock: Clock) -> None:
         self._realtime_ns, self._monotonic_ns = clock.realtime_ns(), clock.monotonic_raw_ns()
@@ -262,13 +262,13 @@ class FrozenClock:
 
 
 def pass_modelled_ns(clock: Clock, duration_ns: int) -> None:
-    """Advance a clock that does not measure it by modelled host work; on any other clock the work itself takes time."""
+    """Advance a virtual clock by modelled host work; on any other clock the work itself takes time."""
     if isinstance(clock, (VirtualClock, EmulationClock)):
         clock.pass_ns(duration_ns)
 
 
 def wait_past_ns(clock: Clock, end_ns: int) -> None:
-    """Return after a moment that is at most a launch away."""
+    """Return after the given time, which is at most one launch away."""
     # The system's sleep is far longer than a launch, so this spins, unless the clock stands still.
     before_ns = clock.monotonic_raw_ns()
     while before_ns <= end_ns:
@@ -280,8 +280,8 @@ def wait_past_ns(clock: Clock, end_ns: int) -> None:
 
 
 def same_moment(clock: Clock, *, later: bool = False) -> tuple[int, int]:
-    """Return the realtime and the monotonic reading of one moment, at the previous or (`later`) next microsecond."""
-    # The tightest of several readings: the realtime reading lies between the two monotonic ones around it.
+    """Return simultaneous realtime and monotonic readings, at the previous or (`later`) next microsecond."""
+    # The tightest of several readings: the realtime reading lies between two monotonic readings.
     _, monotonic_ns, realtime_ns = min(_reading(clock) for _ in range(_READINGS))
     shift_ns = -realtime_ns % 1000 if later else -(realtime_ns % 1000)
     return realtime_ns + shift_ns, monotonic_ns + shift_ns

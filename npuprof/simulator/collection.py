@@ -1,4 +1,4 @@
-"""The contents of a recording: bits of the mask, settings, and the file that ``acl.init`` takes."""
+"""The contents of a recording: bits of the mask, settings, and the configuration file of ``acl.init``."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ _METRICS = {
     "MemoryAccess": 8,
 }
 _HCCL, _AICPU, _GE_API_L0, _GE_API_L1 = 0x20, 0x8, 0x200, 0x1000000
-# Switches: the bits that they stand for, and whether they are on when they are not named.
+# Switches: the bits that they stand for, and whether they are on by default.
 _SWITCHES: Mapping[str, tuple[int, bool]] = {
     "ascendcl": (ACL_API, True),
     "runtime_api": (RUNTIME_API, True),
@@ -192,7 +192,7 @@ _LEVELS: Mapping[str, Mapping[str, int]] = {
     "ge_api": {"off": 0, "l0": _GE_API_L0, "l1": _GE_API_L1},
 }
 _LEVEL_DEFAULTS = {"task_time": "on", "ge_api": "off"}
-# Settings that are texts, and those that are whole numbers: the kind of the setting that they are.
+# Text settings and integer settings: the setting kind of each.
 _TEXTS = {"storage_limit": 1, "llc_profiling": 4, "host_sys": 8, "host_sys_usage": 9, "sys_mem_serviceflow": 12}
 _FREQUENCIES = {
     "sys_hardware_mem_freq": 3,
@@ -221,7 +221,7 @@ class _RefusedError(Exception):
 
 
 def understand(plain: object) -> tuple[Configured | None, int]:
-    """Return the configuration of a file, None without profiling, and the code of ``acl.init``."""
+    """Parse a configuration file; return its content, None without profiling, and the code of ``acl.init``."""
     profiler = plain.get("profiler") if isinstance(plain, dict) else None
     if profiler is None and isinstance(plain, dict):
         return None, codes.SUCCESS
@@ -252,7 +252,7 @@ def _understand(profiler: Mapping[str, Any]) -> Configured | None:
     if int(_take(taken, "instr_profiling_freq", 1000, _number)) not in _INSTRUCTION_FREQUENCY:
         raise _RefusedError(codes.INVALID_PROFILING_CONFIG)
     output = Path(_take(taken, "output", "./", _text))
-    if taken:  # task_trace, training_trace, fp_point ... and whatever nobody knows
+    if taken:  # task_trace, training_trace, fp_point ... and unknown keys
         raise _RefusedError(codes.FEATURE_UNSUPPORTED)
     counts = AICORE_METRICS if mask & TASK_TIME else 0
     return Configured(output, mask | counts, metric if counts else METRIC_NONE, wanted)
@@ -278,7 +278,7 @@ def _text(value: Any) -> str:
 
 
 def _number(value: Any) -> str:
-    """Return a whole number as text; in this file it must not be a string."""
+    """Return an integer as text; in this file it must not be a string."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise _RefusedError(codes.INVALID_PROFILING_CONFIG)
     return str(value)

@@ -17,8 +17,8 @@ from npuprof.simulator.plans import LinkKind, Plan
 
 StepKind: TypeAlias = Literal["Notify_Record", "Notify_Wait", "Memcpy", "Reduce_Inline", "RDMASend"]
 
-STEP_NS = 300  # host time of a step inside the call
-CALL_NS = 3_000  # and of the call around all of them
+STEP_NS = 300  # host time of a step within the call
+CALL_NS = 3_000  # host time of the call around all steps
 _OP_INFO_BEFORE_NS = 600
 _NODE_INFO_BEFORE_NS = 700
 _NODE_END_BEFORE_NS = 400
@@ -50,7 +50,7 @@ _DTYPES = {
 }
 _NO_DTYPE = 255
 _LINKS: dict[LinkKind, int] = {"HCCS": 1, "ROCE": 3}
-_CORE_COMMUNICATION = 9  # number of the graph engine for what no core runs
+_CORE_COMMUNICATION = 9  # graph engine number of tasks that run on no core
 _SDMA, _RDMA = 0, 1
 _RDMA_PAYLOAD = 1
 
@@ -59,7 +59,7 @@ _RDMA_PAYLOAD = 1
 class Collective:
     """A collective as one rank runs it.
 
-    `name` is the communication library's, such as ``hcom_allReduce_``, `api` the call, such as ``HcclAllReduce``;
+    `name` is the communication library's, such as ``hcom_allReduce_``, `api` is the call, such as ``HcclAllReduce``;
     records number the ranks by their position in `members`.
     """
 
@@ -109,7 +109,7 @@ def _steps(plan: Plan, notify_ns: int) -> Iterator[Step]:
                 if move.link == "ROCE":
                     kind = "RDMASend"
                 yield Step(kind, move.plane, move.peer, move.size_bytes, move.link, stage.duration_ns)
-        # A notification of each side comes between the data of two stages.
+        # A notification in each direction separates the data of two stages.
         begin_ns += stage.duration_ns + 2 * notify_ns
     if plan.stages:
         last = plan.stages[-1].moves[0]
@@ -117,7 +117,7 @@ def _steps(plan: Plan, notify_ns: int) -> Iterator[Step]:
 
 
 def call_duration_ns(steps: int) -> int:
-    """Return the host time of a call with this number of steps."""
+    """Return the host time of a call with these steps."""
     return CALL_NS + STEP_NS * steps
 
 

@@ -18,7 +18,7 @@ from npuprof.simulator.cost_model import Chip
 from npuprof.simulator.pmu import L2_EVENTS, METRICS
 
 HOST_DEVICE_ID = 64
-# The versions of the driver and of CANN with these layouts, by which a parser chooses.
+# Versions of the driver and of CANN with these layouts; parsers choose a layout by them.
 _DRIVER_VERSION = 467993
 _CANN_VERSION = "8.3.0"
 
@@ -49,7 +49,7 @@ def info(chip: Chip, device_id: int | None, monotonic_ns: int, rank_id: int = -1
         "cannVersion": _CANN_VERSION,
         "hostUid": "0",
         "netCard": [{"netCardName": "simulated", "speed": 1000}],
-        # Without a frequency the host's stamps are nanoseconds, as on x86.
+        # Without a frequency, host timestamps are nanoseconds, as on x86.
         "CPU": [{"Id": 0, "Name": "simulated", "Frequency": "", "Logical_CPU_Count": str(cpus), "Type": "simulated"}],
         "DeviceInfo": [] if device_id is None else [_device_info(chip, device_id)],
     }
@@ -139,7 +139,7 @@ def moment(which: str, realtime_ns: int, monotonic_ns: int) -> dict[str, str]:
 
 
 def anchor(monotonic_ns: int, counter: int, section: str = "") -> bytes:
-    """Return a ``*_start.log``: a monotonic clock and a counter at one moment; `section` is for the host's files."""
+    """Return a ``*_start.log``: simultaneous monotonic clock and counter; `section` is for the host's files."""
     lines = [f"clock_monotonic_raw: {monotonic_ns}", f"cntvct: {counter}"]
     if section:
         lines = [f"[{section}]", *lines, "cntvct_diff: 0"]

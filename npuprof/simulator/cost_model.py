@@ -58,7 +58,7 @@ class Chip:
 
     @property
     def tick_ns(self) -> int:
-        """Nanoseconds of one tick of the device's counter (exact: 50 MHz is 20 ns)."""
+        """Duration of a tick of the device's counter in nanoseconds (exact: 50 MHz is 20 ns)."""
         return 1000 // self.counter_mhz
 
 
@@ -95,7 +95,7 @@ _ASCEND_910B = Chip(
 CHIPS: Mapping[str, Chip] = MappingProxyType({"910B": _ASCEND_910B})
 
 
-# Name in NumPy's terms, code of the graph engine, bytes of an element. Source: raw/FORMAT.md section 4.2.
+# NumPy's name, code of the graph engine, bytes per element. Source: raw/FORMAT.md section 4.2.
 _DTYPES: Mapping[str, tuple[int, int]] = MappingProxyType(
     {
         "float32": (0, 4),
@@ -145,7 +145,7 @@ class Tensor:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all elements."""
+        """Size of all elements in bytes."""
         return math.prod(self.shape) * _DTYPES.get(self.dtype, _UNDEFINED_DTYPE)[1]
 
     @property
@@ -155,15 +155,15 @@ class Tensor:
 
     @property
     def format_code(self) -> int:
-        """The graph engine's number of the format; ND for one that is not known."""
+        """The graph engine's number of the format; ND for an unknown format."""
         return _FORMATS.get(self.format, _FORMAT_ND)
 
 
 Core: TypeAlias = Literal["AI_CORE", "AI_VECTOR_CORE", "MIX_AIC", "MIX_AIV"]
 
-_CUBE_TILE = 128 * 128  # elements of the output that one cube core takes at a time
-_VECTOR_TILE_BYTES = 32 << 10  # bytes that one vector core takes at a time
-_SATURATING_SHARE = 0.5  # the share of the cores that together reach the memory bandwidth
+_CUBE_TILE = 128 * 128  # elements of the output that a cube core processes at a time
+_VECTOR_TILE_BYTES = 32 << 10  # bytes that a vector core processes at a time
+_SATURATING_SHARE = 0.5  # share of the cores that saturate the memory bandwidth
 # Rates relative to half precision. Vector: 64 lanes of 32 bits, 32 of anything wider, as the counters weigh them
 # (raw/FORMAT.md section 9). Cube: twice for 8 bits, a quarter for single precision.
 _CUBE_RATE = {"float16": 1.0, "bfloat16": 1.0, "int8": 2.0}
@@ -199,7 +199,7 @@ class Operator:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Duration of an operator, and the time at peak rate of cube, vector units, reads and writes."""
+    """Duration of an operator, and its time at peak rate of cube, vector units, reads and writes."""
 
     duration_ns: int
     cube_ns: int
@@ -238,6 +238,6 @@ def estimate(chip: Chip, operator: Operator) -> Estimate:
     read_ns = round(operator.read_bytes / bandwidth * 1e9)
     write_ns = round(operator.written_bytes / bandwidth * 1e9)
     duration_ns = max(compute_ns, read_ns + write_ns) + chip.kernel_floor_ns
-    # A mixed kernel's vector half post-processes what the cube gives; it moves the results.
+    # The vector half of a mixed kernel post-processes the results of the cube: it moves the results.
     vector_ns = 0 if operator.core == "AI_CORE" else (write_ns if operator.core == "MIX_AIC" else compute_ns)
     return Estimate(duration_ns, compute_ns if cube else 0, vector_ns, read_ns, write_ns)

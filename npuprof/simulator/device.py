@@ -1,8 +1,8 @@
 """A simulated device: streams that run operators, copies and waits in order, on the device's own counter.
 
-Times are fixed at launch. A task starts at the latest of the launch plus a latency, the end of the previous task in its
-stream, and the events that the stream waits for; the roofline of the chip gives its duration. Streams do not slow each
-other down: two kernels that run at the same time each take the time that they take alone.
+Times are fixed at launch. A task starts at the latest of three times: the launch plus a latency, the end of the
+previous task in its stream, and the events that the stream waits for; its duration follows from the roofline of the
+chip. Streams do not slow each other down: concurrent kernels take as long as they would alone.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from npuprof.simulator.communication import Collective, Step
     from npuprof.simulator.host_records import Mark
 
-FLIP_TICKS = 5  # the task that announces a wrap of the task ids occupies the stream for a moment
+FLIP_TICKS = 5  # the task that announces a wrap of the task ids briefly occupies the stream
 _EVENT_TICKS = 5
 _COPY_FLOOR_NS = 2_000
 _MAX_STREAMS = 2048  # stream ids have 11 bits
@@ -80,7 +80,7 @@ class Device(DeviceView):
 
     @_emulated
     def record_event(self, event: Event, stream: Stream | None = None) -> Task:
-        """Record `event` after the tasks that the stream holds."""
+        """Record `event` after the tasks now in the stream."""
         stream = self._with_room(stream)
         with self.host.lock:
             call = self._begin_call()
@@ -106,7 +106,7 @@ class Device(DeviceView):
 
     @_emulated
     def synchronize(self, stream: Stream | None = None) -> None:
-        """Wait on the clock for the tasks of the stream, or of every stream."""
+        """Wait on the clock for the tasks of the stream, or of all streams."""
         with self.host.lock:
             waited = [stream] if stream is not None else self._streams.values()
             end_ns = self.ns_at(max((each.end_tick for each in waited), default=0))
@@ -114,11 +114,11 @@ class Device(DeviceView):
 
     @_emulated
     def synchronize_event(self, event: Event) -> None:
-        """Wait on the clock for an event; not at all for one that was never recorded."""
+        """Wait on the clock for an event; return at once if it was never recorded."""
         self._wait("aclrtSynchronizeEvent", event.recorded_ns or 0)
 
     def _wait(self, name: str, end_ns: int) -> None:
-        """Wait until a moment, in a call of this name."""
+        """Wait until a time, in a host call of this name."""
         host = self.host
         begin_ns = host.clock.monotonic_raw_ns()
         host.clock.sleep_until_ns(max(end_ns, begin_ns + 1))
@@ -130,7 +130,7 @@ class Device(DeviceView):
 
     @_emulated
     def tag_step(self, index: int, tag: int, stream: Stream | None = None) -> Task:
-        """Record the begin or end of a step, at this point of the stream."""
+        """Record the begin or end of a step at the current position of the stream."""
         stream = self._with_room(stream)
         with self.host.lock:
             task = self._enqueue(stream, self._begin_call(), _EVENT_TICKS)
@@ -140,7 +140,7 @@ class Device(DeviceView):
 
     @_emulated
     def mark(self, mark: Mark, stream: Stream | None = None) -> Task:
-        """Record a marker of the host, at this point of the stream."""
+        """Record a marker of the host at the current position of the stream."""
         stream = self._with_room(stream)
         with self.host.lock:
             task = self._enqueue(stream, self._begin_call(), _EVENT_TICKS)
@@ -162,7 +162,7 @@ class Device(DeviceView):
 
     @_emulated
     def release(self, address: int) -> bool:
-        """Release a block; return whether the address was one."""
+        """Release a block; return whether the address was that of a block."""
         with self.host.lock:
             call = self._begin_call()
             size_bytes = self.memory.release(address)
@@ -231,7 +231,7 @@ class Device(DeviceView):
             call = self._begin_call()
             parts = _parts(size_bytes)
             if stream.next_task_id + len(parts) > TASK_IDS:
-                # The tracks of a copy share their stamp, so a wrap of the ids cannot lie between them.
+                # The track records of a copy share a timestamp, so the task ids cannot wrap between them.
                 stream.next_task_id = TASK_IDS
             tasks = tuple(self._enqueue(stream, call, self._copy_ticks(kind, part_bytes)) for part_bytes in parts)
             if wait:
@@ -266,7 +266,7 @@ class Device(DeviceView):
         with self.host.lock:
             for stream in planes:
                 if stream.next_task_id + len(steps) > TASK_IDS:
-                    stream.next_task_id = TASK_IDS  # a wrap of the ids comes before the first step
+                    stream.next_task_id = TASK_IDS  # a wrap of the ids precedes the first step
             tasks = []
             for step in steps:
                 until = 0 if step.since_start_ns is None else self.tick_at(start_ns + step.since_start_ns)
@@ -310,7 +310,7 @@ class Device(DeviceView):
         )
 
     def _copy_ticks(self, kind: CopyKind, size_bytes: int) -> int:
-        # On the device both the reading and the writing pass through the same memory.
+        # On the device, reading and writing use the same memory.
         seconds = {
             "host_to_device": size_bytes / self.chip.host_to_device_bytes_per_s,
             "device_to_host": size_bytes / self.chip.device_to_host_bytes_per_s,
@@ -319,7 +319,7 @@ class Device(DeviceView):
         return -(-(round(seconds * 1e9) + _COPY_FLOOR_NS) // self.chip.tick_ns)
 
     def _with_room(self, stream: Stream | None) -> Stream:
-        """Return the stream, by default the default stream, as soon as its queue has room."""
+        """Return the stream, by default the default stream, once its queue has room."""
         stream = self.default_stream if stream is None else stream
         if stream.destroyed:
             raise ValueError(f"stream {stream.stream_id} of device {self.device_id} was destroyed: create another")
@@ -351,6 +351,6 @@ class Device(DeviceView):
 
 
 def _parts(size_bytes: int) -> list[int]:
-    """Split a copy into the sizes of its tasks; an empty copy is one task."""
+    """Return the task sizes of a copy; an empty copy is one task."""
     full, rest = divmod(size_bytes, MAX_COPY_BYTES)
     return [MAX_COPY_BYTES] * full + ([rest] if rest or not full else [])

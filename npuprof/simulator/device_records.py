@@ -1,7 +1,7 @@
 """A device's records, in the order of its counter, and samples of its memory. Source: raw/FORMAT.md sections 5 and 6.
 
-A device reports a task after it has run, while the simulator knows the task at launch: records wait here until the
-counter has passed them. No thread samples memory: the samples up to any moment follow from the recorded changes.
+A device reports a task after it has run, while the simulator knows the task at launch: records are held back until the
+counter has passed them. No thread samples memory: samples are computed from the recorded changes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class MemorySampler:
         self._traffic: list[tuple[int, int, int, int]] = []
 
     def allocated(self, time_ns: int, allocated_bytes: int) -> None:
-        """Record the allocated bytes from a moment on."""
+        """Record the allocated bytes from a time on."""
         self._allocated.append((time_ns, allocated_bytes))
 
     def traffic(self, start_ns: int, end_ns: int, read_bytes: int, written_bytes: int) -> None:
@@ -48,10 +48,10 @@ class MemorySampler:
         self._traffic.append((start_ns, end_ns, read_bytes, written_bytes))
 
     def samples_until(self, now_ns: int) -> Iterator[tuple[str, bytes]]:
-        """Yield stream names and records of the new samples up to a moment."""
+        """Yield stream names and records of the new samples up to a time."""
         last = (now_ns - self._anchor_ns) // self._period_ns
         while self._next <= last:
-            # Not all at once: after a long pause they are many, for every interval of traffic before it.
+            # In batches: a long pause has many samples, times all intervals of traffic before it.
             offsets_ns = np.arange(self._next, min(last + 1, self._next + _AT_ONCE)) * self._period_ns
             self._next += len(offsets_ns)
             yield "hbm.data", self._bandwidth(offsets_ns)
@@ -72,7 +72,7 @@ class MemorySampler:
         edges_ns = np.concatenate(([offsets_ns[0] - self._period_ns], offsets_ns)) + self._anchor_ns
         traffic = np.array(self._traffic, dtype=np.int64).reshape(-1, 4)
         start, end = traffic[:, :1], traffic[:, 1:2]
-        # The share of each interval that lies before each edge; its differences are the shares between edges.
+        # The share of each interval that lies before each edge; differences give the shares between edges.
         before = np.clip((edges_ns - start) / np.maximum(end - start, 1), 0, 1)
         between = np.diff(before, axis=1)
         records = np.zeros((len(offsets_ns), 2, _HBM_STACKS), layouts.HBM.dtype)
@@ -102,7 +102,7 @@ _STARS = "stars_soc.data"
 _PMU = "ffts_profile.data"
 _COUNTED = (_STARS, _PMU)
 
-# Kinds of queue entries. Section 5.1.
+# Types of queue entries. Section 5.1.
 SQE_AI_CORE = 0
 SQE_AIV = 2
 _SQE_EVENT_RECORD = 4
@@ -115,7 +115,7 @@ _NO_MODEL = 0xFFFFFFFF
 
 
 def pmu_flags(core: Core) -> int:
-    """Return the byte of a counter record that identifies the kind of kernel. Section 5.2."""
+    """Return the byte of a counter record that identifies the type of kernel. Section 5.2."""
     if core in MIX_RATIOS:
         return _FFTSPLUS << 5
     return 1 << 5 if core == "AI_VECTOR_CORE" else 0
@@ -180,7 +180,7 @@ class DeviceRecords:
         self._task(task, _SQE_SDMA if kind == "device_to_device" else _SQE_PCIE_DMA)
 
     def event(self, task: Task, task_type: str) -> None:
-        """Record that a stream reaches an event, or waits for it."""
+        """Record that a stream records an event, or waits for it."""
         self._task(task, _SQE_EVENT_RECORD if task_type == "EVENT_RECORD" else _SQE_EVENT_WAIT)
 
     def communication(self, task: Task, sqe_type: int) -> None:
@@ -286,7 +286,7 @@ class DeviceRecords:
             self._waiting.append((tick, next(self._serial), name, data))
 
     def _numbered(self, name: str, data: bytes) -> bytes:
-        """Set the loss counter, by which a reader detects lost records."""
+        """Set the loss counter, from which readers detect lost records."""
         number = self._loss_counter[name]
         self._loss_counter[name] = number + 1
         head = int.from_bytes(data[:2], "little") | (number & 15) << 6

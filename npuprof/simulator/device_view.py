@@ -11,8 +11,8 @@ from typing import Literal, NamedTuple, TypeAlias
 from npuprof.simulator.cost_model import Chip
 
 TASK_IDS = 1 << 16  # a task id has 16 bits and wraps
-MAX_COPY_BYTES = 64 << 20  # a longer copy becomes several tasks
-QUEUE_DEPTH = 2048  # a launch waits while so many tasks of its stream have not ended
+MAX_COPY_BYTES = 64 << 20  # longer copies become several tasks
+QUEUE_DEPTH = 2048  # a launch waits while its stream holds this many unfinished tasks
 
 CopyKind: TypeAlias = Literal["host_to_device", "device_to_host", "device_to_device"]
 
@@ -20,7 +20,7 @@ CopyKind: TypeAlias = Literal["host_to_device", "device_to_host", "device_to_dev
 class Task(NamedTuple):
     """A task with its times, which are fixed at launch.
 
-    Ticks are of the device's counter; ``start_ns`` and ``end_ns`` are the same moments on the host's monotonic clock.
+    Ticks count on the device's counter; ``start_ns`` and ``end_ns`` are the same times on the host's monotonic clock.
     """
 
     device_id: int
@@ -57,14 +57,14 @@ class Stream:
 
 @dataclass
 class Event:
-    """A point in a stream, with its moment on the host's monotonic clock; ``None`` before it is recorded."""
+    """A point in a stream, with its time on the host's monotonic clock; ``None`` before it is recorded."""
 
     recorded_ns: int | None = None
 
 
 _ALIGNMENT = 512
 _PAGE_BYTES = 64 << 10
-_BASE_ADDRESS = 0x12C0_0000_0000  # of the kind that devices give; no address of this process
+_BASE_ADDRESS = 0x12C0_0000_0000  # in the range of device addresses; not an address of this process
 
 
 class DeviceMemory:
@@ -94,7 +94,7 @@ class DeviceMemory:
         return address
 
     def release(self, address: int) -> int:
-        """Release a block; return its size, or 0 if the address is none."""
+        """Release a block; return its size, or 0 if there is no block at the address."""
         size = self._sizes.pop(address, 0)
         if size:
             del self._addresses[bisect.bisect_left(self._addresses, address)]
@@ -107,7 +107,7 @@ class DeviceMemory:
         return self._sizes.get(address, 0)
 
     def holds(self, address: int, size_bytes: int) -> bool:
-        """Return whether a range lies within one block."""
+        """Return whether a range lies within a single block."""
         return self._block(address, size_bytes) is not None
 
     def read(self, address: int, size_bytes: int) -> bytes:
@@ -157,7 +157,7 @@ def _pieces(offset: int, size_bytes: int) -> Iterator[tuple[int, int, int]]:
 
 
 class HostCall(NamedTuple):
-    """A call on the host: thread, begin and end on the monotonic clock."""
+    """A host call: thread, begin and end on the monotonic clock."""
 
     thread_id: int
     begin_ns: int
@@ -171,13 +171,13 @@ class DeviceView:
         self.device_id = device_id
         self.chip = chip
         self.memory = DeviceMemory(device_id, chip.hbm_bytes)
-        # The device has booted at another time than the host, so its counter starts elsewhere.
+        # The device was booted at another time than the host, so its counter starts at another value.
         self._counter_offset = (device_id + 1) << 32
 
     def tick_at(self, monotonic_raw_ns: int) -> int:
-        """Return the device's counter at the first tick at or after a moment of the host."""
+        """Return the device's counter at the first tick at or after a host time."""
         return -(-monotonic_raw_ns // self.chip.tick_ns) + self._counter_offset
 
     def ns_at(self, tick: int) -> int:
-        """Return the moment on the host's monotonic clock of a counter value (exact)."""
+        """Return the time of a counter value on the host's monotonic clock (exact)."""
         return (tick - self._counter_offset) * self.chip.tick_ns

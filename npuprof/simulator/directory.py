@@ -48,7 +48,7 @@ def write_all(descriptor: int, data: bytes | memoryview) -> None:
 class SliceFile:
     """One logical stream: ``<name>.slice_0``, ``<name>.slice_1`` ... of at most 2 MiB.
 
-    With `straddling`, a record may lie in two slices, as in the device's streams; the host's slices hold whole records.
+    With `straddling`, a record may span two slices, as in the device's streams; the host's slices hold whole records.
     Source: raw/FORMAT.md section 2.1.
     """
 
@@ -87,12 +87,12 @@ class SliceFile:
         self._close_slice()
 
     def abandon(self) -> None:
-        """Stop writing; whole records on disk remain, unmarked."""
+        """Stop writing; whole records on disk remain, without a mark."""
         self._buffer.clear()
         if self._descriptor is None:
             return
         try:
-            # Part of a record at the end would shift all of them for a reader that aligns them to the end.
+            # A partial record at the end would shift all records for a reader that aligns them to the end.
             size = os.fstat(self._descriptor).st_size
             cut = (self._number * self._limit + size) % self._record_size
             os.ftruncate(self._descriptor, max(0, size - cut))
@@ -145,7 +145,7 @@ _TYPE_DIC = "unaging.additional.type_info_dic"
 
 
 class ProfDirectory:
-    """A recording in progress; an OSError if it cannot be made.
+    """A recording in progress; raises an OSError if the directory cannot be created.
 
     `realtime_ns` and `monotonic_ns` are the start on both clocks; `rank_id` is -1 for a single process.
     """
@@ -178,7 +178,7 @@ class ProfDirectory:
         return self.path / "host"
 
     def open_device(self, device_id: int, monotonic_ns: int, counter: int) -> None:
-        """Add a device, with its counter at a moment of the host's clock."""
+        """Add a device, with its counter at a time of the host's clock."""
         folder = self.path / f"device_{device_id}"
         self._make_data_folder(folder)
         self._devices.append(device_id)
@@ -261,7 +261,7 @@ class ProfDirectory:
 
 
 def _make_directory(parent: Path, realtime_ns: int) -> Path:
-    """Make ``PROF_000001_<time><pid and letters>`` with an unused name."""
+    """Create ``PROF_000001_<time><pid and letters>`` with an unused name."""
     parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     date = datetime.fromtimestamp(realtime_ns // 10**9, timezone.utc)
     stamp = f"{date:%Y%m%d%H%M%S}{realtime_ns // 10**6 % 1000:03d}"

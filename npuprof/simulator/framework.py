@@ -1,7 +1,7 @@
 """The files of torch_npu's own profiler: calls of framework operators, and blocks of memory.
 
-They lie in ``FRAMEWORK`` next to the ``PROF_*`` directory, on the same clock.
-Source: collectors/FRONTENDS.md section 2.
+They are in ``FRAMEWORK`` next to the ``PROF_*`` directory, on the same clock. Source: collectors/FRONTENDS.md section
+2.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CALL = struct.Struct("<3q4QBB")
 _BLOCK = struct.Struct("<7q2b3B2Q")
 _KIND_CALL, _KIND_BLOCK = 1, 3
 _NAME, _DTYPES, _SHAPES, _STACK = 2, 3, 4, 8
-_NPU = 20  # torch's number of the device type
+_NPU = 20  # torch's device type number
 _BLOCK_EVENTS = {"allocated": 0, "released": 1}
 
 BlockEvent: TypeAlias = Literal["allocated", "released"]
@@ -40,7 +40,7 @@ class OperatorCall(NamedTuple):
     forward_thread
         In the backward pass the thread number of the forward call; 0 elsewhere.
     shapes, dtypes
-        Of the inputs: axes joined by ``,`` and operands by ``;``, types by ``;``.
+        Shapes and data types of the inputs: axes joined by ``,`` and operands by ``;``, types by ``;``.
     stack
         The frames of the user's code, the innermost first, as ``file(line): function`` joined by ``;``.
     """
@@ -57,7 +57,7 @@ class OperatorCall(NamedTuple):
 
 
 class Block(NamedTuple):
-    """An allocation or release of the framework's allocator, and the totals after it."""
+    """An allocation or release by the framework's allocator, with the totals after it."""
 
     event: BlockEvent
     thread_id: int
@@ -70,7 +70,7 @@ class Block(NamedTuple):
 
 
 class FrameworkFiles:
-    """The files in progress; the folder is made with the first write."""
+    """The files being written; the folder is created by the first write."""
 
     def __init__(self, parent: Path) -> None:
         self._folder = parent / FOLDER
@@ -93,7 +93,7 @@ class FrameworkFiles:
         self._add(_BLOCKS, _record(_KIND_BLOCK, payload))
 
     def flush(self) -> None:
-        """Write the buffers; on an OSError they are dropped."""
+        """Write the buffers; on an OSError the data is dropped."""
         pending, self._pending = self._pending, {}
         if pending:
             self._folder.mkdir(mode=0o700, exist_ok=True)

@@ -22,14 +22,14 @@ _STEP = 0x40
 
 
 class Handles:
-    """Objects by handle: integers that pyACL returns for configurations, streams, events ...; 0 is failure."""
+    """Objects by handle: the integers that pyACL returns for configurations, streams, events ...; 0 means failure."""
 
     def __init__(self) -> None:
         self._objects: dict[int, object] = {}
         self._numbers = itertools.count(_FIRST + _STEP, _STEP)
 
     def add(self, value: object) -> int:
-        """Return a new handle of an object."""
+        """Register an object and return its handle."""
         handle = next(self._numbers)
         self._objects[handle] = value
         return handle
@@ -61,7 +61,7 @@ class Host:
     chip
         A key of :data:`npuprof.simulator.cost_model.CHIPS`.
     clock
-        The source of the host's time stamps, by default the one of this process, which leaves emulation out.
+        The source of the host's timestamps, by default the clock of this process, which leaves emulation time out.
     busy
         Make every start of the profiler fail as if another process held it (100042).
     rank_id
@@ -104,12 +104,12 @@ class Host:
     # -- calls ---------------------------------------------------------------------------------------------
 
     def call_now(self) -> HostCall:
-        """Begin a call of this thread with the duration of a launch."""
+        """Begin a call of this thread that takes as long as a launch."""
         begin_ns = self.clock.monotonic_raw_ns()
         return HostCall(threading.get_native_id(), begin_ns, begin_ns + self.chip.launch_host_ns)
 
     def end_call(self, call: HostCall) -> None:
-        """Return after the call's end, so that two calls of a thread never touch; usually it is past already."""
+        """Wait until the call has ended, so that two calls of a thread never touch; usually it has ended already."""
         wait_past_ns(self.clock, call.end_ns)
 
     # -- frameworks ----------------------------------------------------------------------------------------

@@ -11,18 +11,18 @@ from npuprof.simulator.cost_model import Core, Operator, Tensor
 from npuprof.simulator.device_view import MAX_COPY_BYTES, CopyKind, DeviceView, HostCall, Stream, Task
 from npuprof.simulator.names import LEVEL_ACL, LEVEL_MARK, LEVEL_NODE, LEVEL_RUNTIME, Names
 
-DESTROYED = 0xFFFF  # flip count of a stream that is gone
+DESTROYED = 0xFFFF  # flip count of a destroyed stream
 
-# When, in a call, its inner calls begin, the task is made and the node is described.
+# Offsets within a call at which its inner calls begin, the task is created and the node is described.
 NODE_AFTER_NS = 400
 RUNTIME_AFTER_NS = 1_200
 TRACK_AFTER_NS = 2_000
-FLIP_AFTER_NS = TRACK_AFTER_NS - 1  # between the tasks before a wrap of their ids and those after it
+FLIP_AFTER_NS = TRACK_AFTER_NS - 1  # gap between the tasks before and after a wrap of their ids
 NODE_INFO_AFTER_NS = 3_400
 NODE_END_AFTER_NS = 3_600
 RUNTIME_END_AFTER_NS = 2_800
 
-EXTENDED = 40  # this data length says that a task track holds the block number
+EXTENDED = 40  # this data length means that a task track holds the block number
 BASIC_LENGTH = 33
 _MEMCPY_LENGTH = 18
 ADDITIONAL_LENGTH = 232
@@ -177,11 +177,11 @@ class HostRecords:
             device.memory.allocated_bytes,
             device.memory.allocated_bytes,
             device.device_id,
-            20,  # the type of an NPU among the frameworks' devices
+            20,  # device type number of an NPU in frameworks
         )
 
     def mark(self, mark: Mark, mark_id: int) -> bytes:
-        """Return the records of a marker or range; a long message of a stream's marker takes several."""
+        """Return the records of a marker or range; a long message of a stream marker takes several records."""
         extended = mark.kind == "marker_ex"
         room = layouts.MARK_MESSAGE_BYTES - 1  # a zero ends the text
         pieces = [mark.message[at : at + room] for at in range(0, len(mark.message), room)] or [b""]

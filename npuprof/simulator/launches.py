@@ -22,14 +22,14 @@ class Launch(NamedTuple):
 
     @classmethod
     def elementwise(cls, kernel: Kernel, inputs: Iterable[Tensor], outputs: Iterable[Tensor]) -> Launch:
-        """Return the launch of a kernel with operations for each element of its largest operand."""
+        """Return the launch of a kernel whose operations are counted per element of its largest operand."""
         taken, given = tuple(inputs), tuple(outputs)
         elements = max((math.prod(operand.shape) for operand in (*taken, *given)), default=0)
         return cls(kernel, taken, given, kernel.operations * elements)
 
     @property
     def read_bytes(self) -> int:
-        """Bytes read: each operand once, of the first only a part if the kernel `reads_part`."""
+        """Bytes read: each operand once, and only a part of the first operand if the kernel `reads_part`."""
         read = (*self.outputs, *self.inputs[1:]) if self.kernel.reads_part else self.inputs
         return sum(operand.size_bytes for operand in read)
 

@@ -57,7 +57,7 @@ class Layout:
     @cached_property
     def dtype(self) -> np.dtype[Any]:
         """The NumPy dtype of an array of these records."""
-        import numpy as np  # not at the top: most that is written needs no NumPy, and it is slow to import
+        import numpy as np  # not at the top: most writing does not need NumPy, which is slow to import
 
         dtype: np.dtype[Any] = np.dtype(self._columns)  # type: ignore[call-overload]  # words, not literals
         return dtype
@@ -105,7 +105,7 @@ MARK = Layout(
     "@64 start:Q end:Q mark_id:Q domain:Q message_type:i message:156s",
 )
 
-# Device. Section 5; HEAD_* are function types of the first word.
+# Device. Section 5; HEAD_* are the function types in the first word.
 HEAD_TASK_START = 0
 HEAD_TASK_END = 1
 HEAD_CONTEXT_START = 0b100010

@@ -65,7 +65,7 @@ class Simulator(Host):
             self.devices[device.device_id].synchronize()
 
     def after_fork(self) -> None:
-        """Reset the child of a fork: the recording, and the lock's holder, are the parent's."""
+        """Reset the machine in the child of a fork: the recording and the holder of the lock are the parent's."""
         self.lock = threading.RLock()
         if isinstance(self.clock, EmulationClock):
             self.clock.after_fork()
@@ -104,10 +104,10 @@ def configure(
     clock: Clock | None = None,
     busy: bool | None = None,
 ) -> Simulator:
-    """Change the simulated machine; parameters that are not given keep their value.
+    """Change the simulated machine; omitted parameters keep their value.
 
-    A chip, number of devices or clock makes a fresh machine, without streams, memory or profiler state, and completes a
-    running recording. `semantics` and `busy` change the existing machine.
+    Setting a chip, a number of devices or a clock makes a fresh machine, without streams, memory or profiler state, and
+    completes a running recording. `semantics` and `busy` change the existing machine.
 
     Returns
     -------
@@ -132,7 +132,7 @@ def configure(
 
 
 def reset() -> Simulator:
-    """Replace the machine by one with the defaults."""
+    """Replace the machine by one with default parameters."""
     return _replace(Simulator())
 
 

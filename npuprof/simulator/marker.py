@@ -84,7 +84,7 @@ class Marker:
 
     @_emulated
     def mark_on_stream(self, message: str, device: Device | None, stream: Stream | None) -> int:
-        """Set a marker now, and on the device at this point of the stream."""
+        """Set a marker now, and on the device at the current position of the stream."""
         encoded = message.encode()
         if not self._on or device is None or stream is None or not 0 < len(encoded) <= _MAX_STREAM_MARK_BYTES:
             return codes.FAILED

@@ -1,6 +1,6 @@
 """Models for ``acl.mdl``: a list of operators in a small JSON file.
 
-A real offline model (``*.om``) is compiled code of the vendor's, and is rejected.
+A real offline model (``*.om``) is compiled vendor code, and is rejected.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MAX_NODES = 100_000
 
 @dataclass(frozen=True)
 class Node:
-    """One operator of a model; operands are in half precision."""
+    """An operator of a model; operands are in half precision."""
 
     name: str
     op_type: str
@@ -34,7 +34,7 @@ class Node:
     flops: int = 0
 
     def launch(self, device: Device, stream: Stream) -> Task:
-        """Launch it on a device."""
+        """Launch the operator on a device."""
         return device.launch(
             self.op_type,
             core=self.core,
@@ -63,7 +63,7 @@ def write_model(path: str | PathLike[str], nodes: Sequence[Node]) -> Path:
 
 
 def perceptron(batch: int = 32, widths: Sequence[int] = (256, 512, 128)) -> tuple[Node, ...]:
-    """Return the operators of a perceptron: a matrix product, an addition and an activation for each layer."""
+    """Return the operators of a perceptron: a matrix product, an addition and an activation per layer."""
     nodes: list[Node] = []
     for layer, (inside, outside) in enumerate(itertools.pairwise(widths)):
         result = (batch, outside)
@@ -94,7 +94,7 @@ def _node(plain: Mapping[str, Any]) -> Node:
         raise ValueError("no such operator can be launched")
     shapes = {key: tuple(tuple(int(axis) for axis in shape) for shape in plain[key]) for key in ("inputs", "outputs")}
     if any(not 0 <= axis <= 1 << 20 for each in shapes.values() for shape in each for axis in shape):
-        raise ValueError("no such operand fits")
+        raise ValueError("an operand of this size does not fit")
     return Node(
         str(plain["name"])[:256], str(plain["op_type"])[:64], plain["core"], flops=int(plain["flops"]), **shapes
     )

@@ -14,11 +14,11 @@ LEVEL_NODE = 10000
 LEVEL_COMMUNICATION = 5500
 LEVEL_RUNTIME = 5000
 
-# Classes of acl calls: the high half of their type.
+# Classes of acl calls: the upper half of their type.
 CLASS_RUNTIME = 3
 CLASS_OPERATOR = 5
 CLASS_COMMUNICATION = 7
-# Of node calls: those of communication operators.
+# Classes of node calls: communication operators.
 CLASS_COLLECTIVE = 2
 
 NODE_BASIC_INFO = 0
@@ -65,7 +65,7 @@ _FIXED_TYPES = {
     (LEVEL_RUNTIME, RUNTIME_MEMCPY_INFO): "memcpy_info",
     (LEVEL_MARK, 0): "msproftx",
 }
-# Registered by the communication library, which a process loads when it communicates.
+# Registered by the communication library, which is loaded on first use.
 _COMMUNICATION_TYPES = {
     (LEVEL_NODE, NODE_HCCL_OP_INFO): "hccl_op_info",
     (LEVEL_COMMUNICATION, COMMUNICATION_HCCL_INFO): "hccl_info",
@@ -96,7 +96,7 @@ def _encoded(name: str) -> bytes:
 
 
 class Names:
-    """The names of one recording, and dictionary lines that are not on disk."""
+    """The names of a recording, and dictionary lines that are not yet on disk."""
 
     def __init__(self) -> None:
         self._hashes: dict[str, int] = {}
@@ -106,16 +106,16 @@ class Names:
         self._communicates = False
 
     def hash(self, name: str) -> int:
-        """Return the hash of a name and add the name to the dictionary."""
+        """Return the hash of a name, which is added to the dictionary."""
         known = self._hashes.get(name)
         if known is None:
             known = self._hashes[name] = name_hash(name)
-            # A line is a record of this dictionary, so a name cannot hold the end of one.
+            # Lines separate the records of this dictionary, so a name cannot contain a line end.
             self._hash_lines.append(f"{known}:{' '.join(name.splitlines())}\n")
         return known
 
     def api_type(self, level: int, name: str, api_class: int = 0) -> int:
-        """Return the number of an api; a new number at first use."""
+        """Return the number of an API call; new calls are numbered at first use."""
         known = self._types.get((level, api_class, name))
         if known is None:
             serial = len(self._types) + 1
@@ -125,7 +125,7 @@ class Names:
         return known
 
     def communicate(self) -> None:
-        """Add the types of communication, once."""
+        """Register the types of communication, once."""
         if not self._communicates:
             self._communicates = True
             self._type_lines += _lines(_COMMUNICATION_TYPES)

@@ -1,8 +1,8 @@
 """Plans of collectives: the stages of each, the data of each stage, and the links.
 
-Ranks of a server form a mesh and send to all others at once; across servers, ranks of the same position form a ring. A
-group with different numbers of ranks in its servers is one ring. Ranks enter a stage together. A stage takes the
-latency of its link and its bytes at the link's bandwidth (the alpha-beta model); links do not slow each other down.
+Ranks of a server form a mesh and send to all others at once; across servers, ranks with the same position form a ring.
+A group with unequal numbers of ranks per server is a single ring. Ranks enter a stage together. A stage takes the
+latency of its link plus its bytes over the link's bandwidth (the alpha-beta model); links do not slow each other down.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ MoveKind: TypeAlias = Literal["copy", "reduce"]
 
 @dataclass(frozen=True)
 class Move:
-    """A transfer, or a wait for one, of a rank in a stage.
+    """A transfer, or a wait for a transfer, by a rank in a stage.
 
-    `plane` is the number of its stream, for planes run concurrently; `size_bytes` is 0 for a rank that only waits;
-    `kind` is whether the peer's data is replaced or added to.
+    `plane` is the number of its stream, since planes run concurrently; `size_bytes` is 0 for a rank that only waits;
+    `kind` says whether the peer's data is replaced or added to.
     """
 
     plane: int
@@ -76,7 +76,7 @@ class Move:
 
 @dataclass(frozen=True)
 class Stage:
-    """The transfers of one rank in a stage, and the time of the stage on all ranks."""
+    """The transfers of a rank in a stage, and the duration of the stage on all ranks."""
 
     moves: tuple[Move, ...]
     duration_ns: int
@@ -155,7 +155,7 @@ def _broadcast(servers: Sequence[Sequence[int]], rank: int, root: int, size_byte
     stages = [_send(sender, other, rank, size_bytes, topology) for sender, other in itertools.pairwise(heads)]
     part = -(-size_bytes // len(here))
     others = [sender for sender in here if sender != head]
-    if others:  # the only rank of a server has all the data already
+    if others:  # the only rank of a server already has all the data
         longest_ns = max(topology.links["HCCS"].duration_ns(-(-size_bytes // len(server))) for server in servers)
         scattered = tuple(Move(plane, sender, part, "copy", "HCCS") for plane, sender in enumerate(others))
         stages.append(Stage(scattered if rank == head else (Move(0, head, 0, "copy", "HCCS"),), longest_ns))

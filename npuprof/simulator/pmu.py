@@ -17,7 +17,7 @@ from npuprof.simulator.cost_model import Chip, Estimate, Operator, rounds_of
 COUNTERS = 8
 PIPE_UTILIZATION = 1
 
-_MAC_BYTES = 512  # an operand of a cube's cycle: 16 x 16 half-precision values
+_MAC_BYTES = 512  # operand of one cube cycle: 16 x 16 half-precision values
 _L0_REUSE = 16  # how often the model uses a value in L0 before it is replaced
 _CACHE_LINE_BYTES = 128
 _INSTRUCTION_FETCH_CYCLES = 64
@@ -39,7 +39,7 @@ class Usage:
     read_bytes, written_bytes, hit_share
         Memory traffic, and its share in the L2 cache.
     cube
-        Whether it is the cube core.
+        Whether this is the cube core.
     """
 
     cycles: int
@@ -62,7 +62,7 @@ class Usage:
         return self.flops // 8192 if self.cube else 0
 
     def vector_cycles(self, width: int) -> int:
-        """Return the vector cycles of this width; 0 for a kernel of another."""
+        """Return the vector cycles of this lane width; 0 for a kernel of another width."""
         return self.flops // width if not self.cube and self.width == width else 0
 
 
@@ -70,7 +70,7 @@ Counter = Callable[[Usage], int]
 
 
 def _bits(read: Callable[[Usage], float], bits: int) -> Counter:
-    """Return a counter of transfers of so many bits, by bytes."""
+    """Return a counter of transfers of `bits` each, from a function that returns bytes."""
     return lambda usage: round(read(usage) * 8 / bits)
 
 
@@ -122,7 +122,7 @@ def _none(_usage: Usage) -> int:
 
 @dataclass(frozen=True)
 class MetricSet:
-    """The events of one ``aic_metrics`` value, with the counter of each."""
+    """The events of an ``aic_metrics`` value, with the counter of each event."""
 
     name: str
     counters: Mapping[int, Counter]
@@ -233,7 +233,7 @@ METRICS: Mapping[int, MetricSet] = MappingProxyType({key: MetricSet(*value) for 
 L2_EVENTS = "0xfb,0xfc,0x90,0x91,0x9c"
 
 
-# Chip, operator, its estimate, duration in ns, blocks, whether the cube cores are asked about.
+# Chip, operator, its estimate, duration in ns, blocks, and whether the cube cores are meant.
 UsageKey: TypeAlias = tuple[Chip, Operator, Estimate, int, int, bool]
 
 

@@ -56,7 +56,7 @@ class NativeProfiler:
         return self._output is not None
 
     def begin_by_file(self, output: Path, mask: int, metric: int, settings: Mapping[int, str]) -> int:
-        """Start the collection of all devices that the configuration file of ``acl.init`` asks for."""
+        """Start the collection of all devices that the configuration file of ``acl.init`` requests."""
         code = self.init(str(output))
         if code != codes.SUCCESS:
             return code
@@ -179,7 +179,7 @@ class NativeProfiler:
         return codes.SUCCESS
 
     def _begin(self, handle: int, collection: Collection) -> int:
-        # Imported here, so that a machine that is never profiled is quick to make.
+        # Imported here, so that a machine without profiling is created quickly.
         from npuprof.simulator.recorder import Recorder
 
         host = self._host
@@ -205,8 +205,8 @@ class NativeProfiler:
         return codes.SUCCESS
 
     def complete(self) -> int:
-        """Complete the running recording, if any: 0, or 500005 if a part could not be written."""
-        with self._completing:  # whoever comes second waits, so that a process does not end in the middle
+        """Complete the running recording, if any; return 0, or 500005 if a part could not be written."""
+        with self._completing:  # a second caller waits, so that a process does not end during the write
             recorder = self._detach()
             if recorder is None:
                 return codes.SUCCESS
@@ -234,7 +234,7 @@ class NativeProfiler:
     def _detach(self) -> Recorder | None:
         """Detach and return the recorder of the running recording.
 
-        Other threads launch unrecorded from here on, so every recorded task ends before the recording does.
+        From here on, other threads launch unrecorded, so every recorded task ends before the recording does.
         """
         with self._host.lock:
             recorder = self._host.recorder if self._running is not None else None

@@ -1,7 +1,7 @@
 """The recorder: turns events of the machine into records, and records into files.
 
-The machine's lock is held in every call. Host records are written as they come; device records wait until the clock
-has passed them. Both are written in batches.
+The machine's lock is held in every call. Host records are written as they arrive; device records are held back until
+the clock has passed them. Both are written in batches.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _BATCH_NS = 500_000_000
 
 
 class Recorder:
-    """One recording from start to stop, in a ``PROF_*`` directory below `parent`; an OSError if it cannot be made.
+    """A recording from start to stop, in a ``PROF_*`` directory below `parent`; an OSError if it cannot be created.
 
     Attributes
     ----------
     error
-        The error after which nothing more is written, such as a full disk. The machine continues.
+        The error that ended writing, such as a full disk. The machine continues.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Recorder:
         if device.device_id not in self.collection.device_ids or device.device_id in self._devices or self.error:
             return
         now_ns = self._clock.monotonic_raw_ns()
-        # A moment at which the device's counter ticks, so that the two clocks meet without rounding.
+        # A time at which the device's counter ticks, so that the two clocks are paired without rounding.
         tick = device.tick_at(now_ns)
         try:
             self._directory.open_device(device.device_id, device.ns_at(tick), tick)
@@ -83,7 +83,7 @@ class Recorder:
             self._fail(error)
             return
         records = self._devices[device.device_id] = device_records.DeviceRecords(device, self.collection)
-        # Before the start, where an entry says what the frequency is from the start on.
+        # Before the start: an entry states the frequency from then on.
         records.frequency(tick - 1, device.chip.idle_mhz)
         if self.collection.memory_hz:
             self._samplers[device.device_id] = MemorySampler(device, device.ns_at(tick), self.collection.memory_hz)
@@ -133,7 +133,7 @@ class Recorder:
     def communicated(
         self, device: DeviceView, collective: Collective, steps: Sequence[Step], tasks: Sequence[Task], call: HostCall
     ) -> None:
-        """Record a collective, with a task for each step."""
+        """Record a collective, with one task per step."""
         wanted, makes = self.collection, self._communication
         if wanted.acl_api:
             self._api(makes.library_call(collective, call))
@@ -163,7 +163,7 @@ class Recorder:
 
     def runtime_call(self, name: str, call: HostCall) -> None:
         """Record a call without a task, such as a synchronisation."""
-        # A call that another thread was in when the recording started is not part of it.
+        # A call that was in progress in another thread at the start of the recording is not part of it.
         if self.collection.acl_api and call.begin_ns >= self._started_ns:
             self._api(self._host.acl_call(name, call))
         self._batch(call.end_ns)
@@ -173,7 +173,7 @@ class Recorder:
         self._flip(device, stream, stream.flip_count, tick, call)
 
     def stream_destroyed(self, device: DeviceView, stream: Stream, call: HostCall) -> None:
-        """Record that a stream is destroyed; its id may be used again."""
+        """Record that a stream is destroyed; its id may be reused."""
         tick = max(stream.end_tick + 1, device.tick_at(call.begin_ns))
         self._flip(device, stream, host_records.DESTROYED, tick, call)
 
@@ -213,7 +213,7 @@ class Recorder:
         return self._framework is not None and self.error is None
 
     def without_framework(self) -> None:
-        """Skip calls of framework operators, for a collection of the device alone."""
+        """Skip calls of framework operators, in a collection of the device only."""
         self._framework = None
 
     def operator_called(self, call: OperatorCall) -> None:
@@ -280,7 +280,7 @@ class Recorder:
                 self._fail(error)
 
     def _batch(self, now_ns: int) -> None:
-        """Write a batch of enough records or enough time."""
+        """Write a batch once there are enough records, or enough time has passed."""
         if self.error is None and (self._unwritten > _BATCH_RECORDS or now_ns - self._written_ns > _BATCH_NS):
             try:
                 self._write(now_ns, everything=False)

@@ -26,7 +26,7 @@ _DESCRIPTION = struct.Struct("<4I7QI4x")
 DESCRIPTION_BYTES = _DESCRIPTION.size
 _SIGNATURE = 1
 _FLAG_OPERATOR = 0
-_MAX_WAITING = 10_000  # executions that nobody reads; later ones are not described
+_MAX_WAITING = 10_000  # unread executions; later executions are not described
 _END_S = 5.0
 
 
@@ -64,7 +64,7 @@ class Subscriptions:
         self._profiler = profiler
         self._models = models
         self._of_model: dict[int, _Subscription] = {}
-        self._nodes: list[Node] = []  # a description has no room for names: its index leads here
+        self._nodes: list[Node] = []  # a description has no space for names: its index refers to this list
         self._first_index: dict[int, int] = {}
 
     def create_config(self, times: int, metric: int, pipe: int) -> int:
@@ -102,7 +102,7 @@ class Subscriptions:
         return codes.SUCCESS
 
     def unsubscribe(self, model_id: int) -> int:
-        """End a subscription, after the descriptions of past executions, as far as the pipe takes them."""
+        """End a subscription, after writing the descriptions of past executions that the pipe accepts."""
         subscription = self._of_model.pop(model_id, None)
         if subscription is None:
             return codes.INVALID_MODEL_ID
@@ -144,10 +144,10 @@ class Subscriptions:
                 try:
                     described = described[os.write(subscription.config.pipe, described) :]
                 except OSError:
-                    return  # whoever was to read has gone
+                    return  # the reader has gone
 
     def described(self, data: bytes, index: int) -> Described | None:
-        """Return a description in a buffer; None without one of this index."""
+        """Return the description at an index of a buffer; None if there is none."""
         start = index * DESCRIPTION_BYTES
         if not 0 <= start <= len(data) - DESCRIPTION_BYTES:
             return None

@@ -18,7 +18,7 @@ from npuprof.simulator.directory import ProfDirectory
 from npuprof.simulator.machine import Simulator
 from npuprof.simulator.names import LEVEL_ACL, LEVEL_NODE, LEVEL_RUNTIME, Names
 
-_EPOCH_NS = 1_763_600_000_000_000_000  # fixed, so that the same arguments give the same data
+_EPOCH_NS = 1_763_600_000_000_000_000  # fixed, so that equal arguments give equal data
 _MONOTONIC_NS = 36_471_000_000_000
 _FIRST_CALL_NS = 50_000_000
 _FIRST_THREAD_ID = 1000
@@ -55,7 +55,7 @@ def synthesise(
     ValueError
         If `launches`, `streams` or `threads` is not positive.
     OSError
-        If it cannot be written.
+        If the directory cannot be written.
     """
     if min(launches, streams, threads) < 1:
         raise ValueError("launches, streams and threads must be at least 1")
@@ -63,7 +63,7 @@ def synthesise(
 
 
 class _Synthesis:
-    """The columns of one recording, a row for each launch in call order."""
+    """The columns of a recording, a row per launch in call order."""
 
     def __init__(self, directory: Path, launches: int, streams: int, threads: int, random: np.random.Generator) -> None:
         self._device: Device = Simulator().device(0)
@@ -88,7 +88,7 @@ class _Synthesis:
         device = self._device
         durations = [estimate(device.chip, operator).duration_ns for operator in self._operators]
         duration = (-(-np.array(durations) // device.chip.tick_ns))[self._kind]
-        # With NumPy as with integers: the counter at a moment of the host.
+        # The device's counter at a time of the host; same arithmetic for arrays and integers.
         earliest = np.asarray(device.tick_at(self._begin_ns + device.chip.launch_latency_ns))  # type: ignore[arg-type]
         self._task_id = np.zeros(launches, np.int64)
         self._start, self._end = np.zeros(launches, np.int64), np.zeros(launches, np.int64)
@@ -140,7 +140,7 @@ class _Synthesis:
         return np.array([self._names.hash(operator.name) for operator in self._operators], np.uint64)[self._kind]
 
     def _api(self) -> Records:
-        """Return three nested calls for each launch."""
+        """Return three nested calls per launch."""
         host = host_records
         acl = [self._names.api_type(LEVEL_ACL, each.api, names.CLASS_OPERATOR) for each in self._operators]
         runtime = self._names.api_type(LEVEL_RUNTIME, "KernelLaunch")
@@ -260,7 +260,7 @@ class _Synthesis:
     def _frequencies(self, tick: int) -> bytes:
         chip = self._device.chip
         loaded = int(self._start.min())
-        # The first lies before the start: it says what the frequency is from the start on.
+        # The first entry precedes the start: it states the frequency from the start on.
         changes = ((tick - 1, chip.idle_mhz), (loaded, chip.core_mhz))
         entries = [word for moment, mhz in changes for word in (moment & 0xFFFFFFFF, moment >> 32, mhz, 0)]
         return layouts.FREQUENCY.pack(2, 0, *entries, *[0] * (4 * layouts.FREQUENCY_ENTRIES - len(entries)))
@@ -275,7 +275,7 @@ class _Synthesis:
 
 
 def _take(records: Records, rows: Int64) -> Records:
-    """Return whole records by row number: NumPy's own indexing leaves bytes outside all fields undefined."""
+    """Return whole records by row number: NumPy's indexing leaves bytes outside all fields undefined."""
     taken: Records = records.view(np.dtype((np.void, records.dtype.itemsize)))[rows].view(records.dtype)
     return taken
 
@@ -298,7 +298,7 @@ def _call_times(thread: Int64, threads: int, launch_host_ns: int, random: np.ran
 
 
 def _apart(begin_ns: Int64) -> Int64:
-    """Separate calls with equal begins, so that a wrap of task ids fits between any two."""
+    """Separate calls with equal begins, so that a wrap of task ids fits between any two calls."""
     steps = np.arange(len(begin_ns)) * 2
     return np.asarray(np.maximum.accumulate(begin_ns - steps) + steps)
 

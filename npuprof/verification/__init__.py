@@ -25,7 +25,7 @@ from npuprof.machine import environment as machine
 from npuprof.machine.doctor import Finding, diagnose
 from npuprof.options import DEFAULT_OUTPUT
 
-# Variables that change what the profiler does; all others stay out.
+# Variables that affect the profiler; no others are included.
 _TELLING = re.compile(
     r"ASCEND_\w+|HCCL_\w+|NPU\w*|PROFIL\w+|GE_\w+|MS_\w+|RANK(_\w+)?|WORLD_SIZE|DEVICE_ID|TORCH_DEVICE_BACKEND_AUTOLOAD"
     r"|LD_LIBRARY_PATH|PYTHONPATH"
@@ -154,7 +154,7 @@ def _present(findings: list[Finding]) -> list[str]:
 
 
 def _on_npu(findings: list[Finding], name: str) -> bool:
-    """Return whether a front end that also runs without an NPU has one."""
+    """Return whether a front end that also runs without an NPU uses one."""
     return any(finding.subject == _PREFIX + name and "target Ascend" in finding.detail for finding in findings)
 
 
@@ -163,7 +163,7 @@ def _verify_apart(name: str, output: Path) -> dict[str, Any]:
     variables = {**machine.of_own_process(), "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     variables.pop("PROFILING_MODE", None)
     if name == "msprof":
-        variables["PROFILING_MODE"] = "dynamic"  # it attaches only to a process that begins with it
+        variables["PROFILING_MODE"] = "dynamic"  # it attaches only to a process that starts with this variable
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "answer.json"
         command = [sys.executable, "-m", "npuprof.verification.child", name, str(output.absolute()), str(target)]

@@ -17,7 +17,7 @@ from npuprof.profiles import Profile
 from npuprof.recording import Recording
 from npuprof.verification.workloads import Workload
 
-_SLACK_NS = 1_000_000_000  # clocks of host and device may be this far apart without anything being wrong
+_SLACK_NS = 1_000_000_000  # allowed difference between the clocks of host and device
 _MOST_NOTES = 20
 
 
@@ -90,7 +90,7 @@ def _links(run: Profile) -> list[Check]:
     return [Check("launches", launched > 0, f"{launched} of {len(run.kernels)} kernels are linked to a CANN call")]
 
 
-# What both have; connection ids are each side's own.
+# Columns that both sides have; connection IDs are numbered independently.
 _COMPARED: dict[str, tuple[str, ...]] = {
     "kernels": (
         "start_ns",
@@ -152,7 +152,7 @@ def _table(ours: Profile, theirs: Profile, name: str) -> Check:
         return Check(f"{name} as the vendor's", False, f"{len(mine)} rows of ours, {len(vendor)} of the vendor's")
     columns = [column for column in _COMPARED[name] if column in mine and column in vendor]
     columns += [column for column in mine.columns.intersection(vendor.columns) if column.startswith(_COUNTED)]
-    # A version without a column does not disagree about it.
+    # A version that lacks a column does not contradict it.
     absent = [column for column in columns if vendor[column].isna().all() and not mine[column].isna().all()]
     columns = [column for column in columns if column not in absent]
     different: list[str] = []
@@ -169,7 +169,7 @@ def _table(ours: Profile, theirs: Profile, name: str) -> Check:
 
 
 def _same(mine: Any, vendor: Any, *, counted: bool) -> bool:
-    if mine == vendor or (counted and mine is None and vendor == 0):  # a core that wrote nothing: absent, or zeros
+    if mine == vendor or (counted and mine is None and vendor == 0):  # a core that wrote no values: absent, or zeros
         return True
     if isinstance(mine, float) and isinstance(vendor, (int, float)):
         return math.isclose(mine, vendor, rel_tol=1e-12, abs_tol=_ROUNDED)

@@ -124,7 +124,7 @@ COPIES = Workload("pyACL copies", _copies, tasks={"MEMCPY": STEPS})
 
 _BY_COLLECTOR = {"simulator": SIMULATED, "torch_npu": TORCH_NPU, "mindspore": MINDSPORE, "tensorflow": TENSORFLOW}
 
-# Where there are operators of a framework, its own stacks take the place of sampled ones.
+# If a framework records operators with stacks, no stacks are sampled.
 _SPECIAL: Mapping[str, Mapping[str, Any]] = {
     "kineto": {"activities": "cpu", "stacks": True},
     "torch_npu": {"stacks": True},

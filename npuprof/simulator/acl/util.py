@@ -11,7 +11,7 @@ import numpy as np
 
 from npuprof.simulator import codes
 
-_END_S = 1.0  # nothing can end a thread from outside
+_END_S = 1.0  # a thread cannot be ended from outside
 
 _threads: dict[int, threading.Thread] = {}
 

@@ -24,7 +24,7 @@ NOTIFY_NS = 100
 
 @dataclass(frozen=True)
 class Begun:
-    """A launched call: its steps, and the moment at which the streams of this rank are ready."""
+    """A launched call: its steps, and the time at which the streams of this rank are ready."""
 
     call: HostCall
     steps: list[Step]
@@ -34,7 +34,7 @@ class Begun:
 class Channel:
     """The streams of a group on one device, one for each plane.
 
-    An operator is launched in two halves: :meth:`begin` returns the moment at which this rank is ready; when all ranks
+    An operator is launched in two halves: :meth:`begin` returns the time at which this rank is ready; when all ranks
     have met, :meth:`finish` enqueues the tasks, which wait for the slowest rank.
     """
 
@@ -43,7 +43,7 @@ class Channel:
         self._planes: list[Stream] = []
 
     def begin(self, collective: Collective, after: Stream) -> Begun:
-        """Begin the call, after the tasks that `after` holds."""
+        """Begin the call, after the tasks in the stream `after`."""
         while len(self._planes) < collective.plan.planes:
             self._planes.append(self._device.create_stream())
         arrived = Event()
@@ -57,7 +57,7 @@ class Channel:
         return Begun(call, steps, ready_ns + 2 * NOTIFY_NS)
 
     def finish(self, begun: Begun, collective: Collective, start_ns: int) -> tuple[list[Task], Event]:
-        """Enqueue the tasks, which start when the slowest rank is ready; return them and the event of their end."""
+        """Enqueue the tasks, which start when the slowest rank is ready; return them and their end event."""
         planes = self._planes[: collective.plan.planes]
         tasks = self._device.communicate(collective, begun.steps, planes, begun.call, start_ns)
         ended = Event()
@@ -81,7 +81,7 @@ _NAMES: dict[Kind, tuple[str, str]] = {
 
 
 class _Offer(NamedTuple):
-    """The contribution of one rank."""
+    """What one rank brings to a collective."""
 
     kind: Kind
     detail: str
@@ -114,7 +114,7 @@ class Work:
 class Communicator:
     """The collectives of one rank in a group.
 
-    They take NumPy arrays, arrays of the simulated NPU and torch tensors, and compute their values. The tasks run on
+    Calls take NumPy arrays, arrays of the simulated NPU and torch tensors, and compute their values. The tasks run on
     the streams of the group, after the tasks of the calling thread's stream and when every rank has arrived; that
     stream waits for them, unless ``async_op`` is set.
     """
@@ -143,7 +143,7 @@ class Communicator:
         return self._given(work, x, async_op)
 
     def broadcast(self, x: Any, src: int = 0, *, async_op: bool = False) -> Any:
-        """Replace `x` in place by that of rank `src`; return `x`, or the `Work`."""
+        """Replace `x` in place by the `x` of rank `src`; return `x`, or the `Work`."""
         self._check_member(src)
         offers, work = self._run("broadcast", x, f"from rank {src}", root=src)
         exchange.store(x, offers[self.ranks.index(src)].values)

@@ -98,7 +98,7 @@ def _unseen(value: Any) -> AbstractContextManager[Any]:
 
 
 class RankError(NpuprofError, RuntimeError):
-    """A simulated rank failed, or waits for another one that will not come."""
+    """A simulated rank failed, or waits for a rank that cannot arrive."""
 
 
 @dataclass
@@ -113,7 +113,7 @@ class _Meeting:
 
 
 class Exchange:
-    """Meetings of ranks, each of which runs in its own thread."""
+    """Rendezvous of ranks, each of which runs in its own thread."""
 
     def __init__(self, size: int) -> None:
         self._condition = threading.Condition()
@@ -123,7 +123,7 @@ class Exchange:
         self._failure = ""
 
     def meet(self, key: Hashable, rank: int, expected: Sequence[int], offer: Any, what: str) -> list[Any]:
-        """Offer a value and return the offers of all expected ranks, in their order, when the last one has arrived.
+        """Offer a value; when the last expected rank has arrived, return the offers of all, in their order.
 
         `what` names the rank's current call, for error messages.
 
@@ -150,7 +150,7 @@ class Exchange:
             return [meeting.offers[member] for member in meeting.expected]
 
     def leave(self, rank: int, failure: str = "") -> None:
-        """Remove a rank; a failure ends the waits of all others."""
+        """Remove a rank; a failure ends the waits of all other ranks."""
         with self._condition:
             self._running.discard(rank)
             self._failure = self._failure or failure
@@ -160,7 +160,7 @@ class Exchange:
     def _look_for_deadlock(self) -> None:
         if self._running and not self._failure and self._running <= self._waiting.keys():
             calls = "; ".join(f"rank {rank} is in {self._waiting[rank]}" for rank in sorted(self._running))
-            gone = "" if len(self._running) == len(self._waiting) else ", the others have ended"
+            gone = "" if len(self._running) == len(self._waiting) else ", the other ranks have ended"
             self._failure = (
                 f"no rank can go on: {calls}{gone}. All ranks of a group must call the same collectives in the same "
                 "order, and each send needs its recv"

@@ -87,7 +87,7 @@ class Rank(Communicator):
             clock.sleep_until_ns(clock.monotonic_raw_ns() + round(seconds * 1e9))
 
     def step(self) -> None:
-        """End an iteration and begin the next: a step lies between two calls, and what is before the first is none."""
+        """End an iteration and begin the next: a step lies between two calls; the time before the first is in none."""
         now_ns = self.machine.clock.realtime_ns()
         if self._step_start_ns is not None:
             self._steps.append((len(self._steps), self._step_start_ns, now_ns))
@@ -113,18 +113,18 @@ class Rank(Communicator):
 
 
 class Ranks:
-    """Some simulated ranks; :func:`npuprof.simulator.ranks` makes them.
+    """Several simulated ranks; made by :func:`npuprof.simulator.ranks`.
 
     Parameters
     ----------
     size
-        How many.
+        Number of ranks.
     per_server
-        Number of ranks in a server, which HCCS links connect; RoCE connects servers.
+        Number of ranks per server. HCCS links connect the ranks of a server; RoCE connects servers.
     chip
         A key of :data:`npuprof.simulator.cost_model.CHIPS`.
     clock
-        Makes the clock of a rank from its number. All must show the same time. By default each has a
+        Makes the clock of a rank from its number. All clocks must show the same time. By default each has a
         :class:`~npuprof.simulator.clock.VirtualClock` from one moment on, so that a run comes out the same
         however busy this computer is.
 
@@ -161,7 +161,8 @@ class Ranks:
     ) -> list[Result]:
         """Call a function once for each rank, all in parallel, and record it.
 
-        In it, arrays of :mod:`npuprof.simulator.npu` and ``npuprof.simulator.torch()`` are on the rank's device.
+        Within the function, arrays of :mod:`npuprof.simulator.npu` and ``npuprof.simulator.torch()`` use the rank's
+        device.
 
         Parameters
         ----------
@@ -241,7 +242,7 @@ def _start(rank: Rank, directory: Path, mask: int, name: str) -> Callable[[], No
         recording.metadata["parallel_group_info"] = rank.parallel_group_info
         recording.steps = rank.steps
         recording.stopped_ns = rank.machine.clock.realtime_ns()
-        if isinstance(rank.machine.clock, VirtualClock):  # nothing that this computer does counts
+        if isinstance(rank.machine.clock, VirtualClock):  # time spent by this computer does not count
             recording.emulated_ns = SystemClock().monotonic_raw_ns() - began_ns
         recording.list_files()
         recording.write()
@@ -276,7 +277,7 @@ def _run_all(ranks: Sequence[Rank], exchange: Exchange, work: Callable[[Rank], R
         exchange.leave(-1, "the run was interrupted")
         raise
     if errors:
-        # Those that only waited for a rank that failed come after it.
+        # Errors of ranks that waited for a failed rank come after the error of that rank.
         number = min(errors, key=lambda rank: (isinstance(errors[rank], RankError), rank))
         error = errors[number]
         if isinstance(error, RankError):

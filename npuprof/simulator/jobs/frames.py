@@ -1,4 +1,4 @@
-"""Tables of a generated job, as a set of its ranks has them: small ones, with all ranks stacked."""
+"""Tables of a simulated job in the form of a set of ranks: small tables, with all ranks stacked."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def rank_step_times(job: Job, rank: int) -> dict[str, Int64]:
 def matrix(job: Job) -> pd.DataFrame:
     """Return the transfers between pairs of ranks, as the vendor sums them: the ``communication_matrix`` of all ranks.
 
-    Each rank sends to the next one of its group, once for each type of operator and step.
+    Each rank sends to the next rank in its group, once for each type of operator and step.
     """
     rows = [row for rank in range(job.plan.ranks) for row in rank_matrix(job, rank)]
     frame: pd.DataFrame = pd.DataFrame(rows)
@@ -141,7 +141,7 @@ def _transfer(job: Job, rank: int, step: int, kind: Kind, op_type: str, count: i
 
 
 def kernels(job: Job, rank: int) -> pd.DataFrame:
-    """Return the table ``kernels`` of a rank: one in each piece of its own time, without what its host took."""
+    """Return the table ``kernels`` of a rank: a kernel per piece of its computing time, without host time."""
     stage, replica, part = job.place(rank)
     done = job.stages[stage]
     start, before = done.start[:, replica, part], done.before[:, replica, part]
@@ -166,7 +166,7 @@ def kernels(job: Job, rank: int) -> pd.DataFrame:
 
 
 def info(job: Job, rank: int) -> Info:
-    """Return the facts of a rank's run, as its small files tell them."""
+    """Return the facts of a rank's run, as its small files state them."""
     return Info(
         name=f"rank{rank}_ascend_pt",
         collector="torch_npu",
@@ -179,7 +179,7 @@ def info(job: Job, rank: int) -> Info:
 
 
 def metadata(job: Job, rank: int) -> dict[str, Any]:
-    """Return what a framework writes of a rank into ``profiler_metadata.json``."""
+    """Return the content of ``profiler_metadata.json`` of a rank."""
     plan = job.plan
     return {
         "npuprof_simulated": True,

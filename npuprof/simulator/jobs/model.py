@@ -1,9 +1,9 @@
-"""A model of training with one-forward-one-backward pipelines, tensor and data parallel groups, played in arrays.
+"""A model of training with one-forward-one-backward pipelines, tensor and data parallel groups, computed in arrays.
 
 Ranks are numbered as in Megatron: tensor parallel neighbours first, then replicas, then stages. Every rank of a stage
-runs the same program: pieces of its own time, each followed by an operator in which its group meets. An operator begins
-when a rank arrives, and ends on all members when the last one has arrived and the data has moved. The two sides of a
-pipeline's border have a group of their own.
+runs the same program: pieces of computing, each followed by an operator in which its group meets. An operator begins on
+a rank when that rank arrives, and ends on all members when the last one has arrived and the data has moved. The two
+sides of a pipeline border form their own group.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ START_NS = 1_764_246_877_000_000_000
 FIRST_STEP = 10
 
 _MS = 1_000_000
-_LAYER = {"attention": 1_000_000, "mlp": 1_200_000}  # forward; backward takes twice as long
+_LAYER = {"attention": 1_000_000, "mlp": 1_200_000}  # forward pass; the backward pass takes twice as long
 _HEAD_NS, _BUCKET_NS, _NORM_NS, _OPTIMIZER_NS = 1 * _MS, 200_000, 300_000, 4 * _MS
 _BUCKETS = 4
 _END_NOISE_NS = 250
@@ -34,12 +34,12 @@ TRANSFER: Mapping[Kind, tuple[int, int]] = {
     "dp": (2 * _MS, 125_829_120),
     "mp": (30_000, 4_096),
 }
-"""How long an operator's data moves, in nanoseconds, and how many bytes that is."""
+"""The transfer time of an operator in nanoseconds, and its number of bytes."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The size of a job, and how much its pieces vary (`jitter`, relative to their length)."""
+    """The size of a job, and the relative variation of its pieces (`jitter`)."""
 
     tensor: int
     pipeline: int
@@ -67,14 +67,14 @@ SIZES: Mapping[int, Plan] = {
 
 @dataclass(frozen=True)
 class Faults:
-    """What is wrong with a job; by default nothing, but for clocks of hosts that differ.
+    """The faults of a job; by default none, except that the clocks of hosts differ.
 
     Attributes
     ----------
     slow_rank, slow_by
-        A card whose own computing takes longer by this share.
+        A rank whose computing takes longer by this share.
     slow_link, link_factor
-        Two ranks, neighbours in the ring of a group, between which transfers take so many times as long; all of the
+        Two ranks, neighbours in the ring of a group, between which transfers take this many times as long; all of the
         group wait for them.
     late_host, late_ns
         A host whose ranks begin each step late, as with slow input.
@@ -98,7 +98,7 @@ class Faults:
 
 @dataclass(frozen=True)
 class Op:
-    """An operator of a stage's program, and the rank's own time before it: of its host, then of its device."""
+    """An operator of a stage's program, and the rank's time before it: host time, then device time."""
 
     step: int
     kind: Kind
@@ -110,14 +110,14 @@ class Op:
 
 @dataclass(frozen=True)
 class Group:
-    """Ranks that communicate, with the name that a framework gives them."""
+    """Ranks that communicate, with their group name in the framework."""
 
     name: str
     members: tuple[int, ...]
 
     @cached_property
     def key(self) -> str:
-        """The hash that stands for it in files of a run."""
+        """The hash that stands for the name in files of a run."""
         return str(name_hash(self.name))
 
     def after(self, rank: int) -> int:
@@ -127,7 +127,7 @@ class Group:
 
 @dataclass
 class Stage:
-    """What the ranks of a stage did, by operator, replica and tensor rank; times by the true clock from 0 on."""
+    """The operators of a stage, by operator, replica and tensor rank; times by the true clock from 0 on."""
 
     ops: list[Op]
     before: Int64
@@ -139,16 +139,16 @@ class Stage:
 
 @dataclass
 class Job:
-    """A job that was played.
+    """A simulated job.
 
     Attributes
     ----------
     plan, faults, seed
-        What it was made of.
+        The arguments of :func:`simulate`.
     stages
-        What happened, by stage.
+        The operators of each stage.
     clock_ns, clock_rate
-        What each rank's clock adds to true time: a constant, and nanoseconds per nanosecond.
+        The error of each rank's clock: a constant offset, and a rate in nanoseconds per nanosecond.
     """
 
     plan: Plan
@@ -160,7 +160,7 @@ class Job:
 
     @property
     def duration_ns(self) -> int:
-        """From the first start of an operator to the last end, by the true clock."""
+        """The true time from the first start of an operator to the last end."""
         return int(max(stage.end.max() for stage in self.stages) - min(stage.start.min() for stage in self.stages))
 
     def place(self, rank: int) -> tuple[int, int, int]:
@@ -173,13 +173,13 @@ class Job:
         return rank // self.plan.ranks_per_host
 
     def recorded(self, rank: int, true_ns: Int64) -> Int64:
-        """Return moments as the clock of a rank's host reads them."""
+        """Convert true times to the clock of a rank's host."""
         ahead = self.clock_ns[rank] + np.rint(true_ns * self.clock_rate[rank]).astype(np.int64)
         moments: Int64 = true_ns + START_NS + ahead
         return moments
 
     def groups(self, rank: int) -> dict[Kind, Group]:
-        """Return the groups of a rank by what they are for."""
+        """Return the groups of a rank by kind."""
         return self._groups[rank]
 
     @cached_property
@@ -211,7 +211,7 @@ def _members(plan: Plan, stage: int, replica: int, part: int) -> Iterator[tuple[
 
 
 def _program(plan: Plan, stage: int) -> list[Op]:
-    """Return the operators of a stage; own time without an operator after it is added to that of the next one."""
+    """Return the operators of a stage; computing without a following operator is added to that of the next operator."""
     ops: list[Op] = []
     host = device = 0
     what = ""
@@ -262,16 +262,16 @@ def _program(plan: Plan, stage: int) -> list[Op]:
 
 
 def simulate(plan: Plan, faults: Faults | None = None, seed: int = 0) -> Job:
-    """Play a job.
+    """Simulate a job.
 
     Parameters
     ----------
     plan
-        Its size, such as ``SIZES[64]``.
+        The size of the job, such as ``SIZES[64]``.
     faults
-        What is wrong; by default nothing.
+        The faults; by default none.
     seed
-        Of the jitter and of the clocks: the same ones with and without faults.
+        Seed of the jitter and of the clocks, which are the same with and without faults.
     """
     faults = faults or Faults()
     random = np.random.default_rng(seed)
@@ -287,7 +287,7 @@ def simulate(plan: Plan, faults: Faults | None = None, seed: int = 0) -> Job:
 
 
 class _Player:
-    """The ranks of a stage, as far as they have come."""
+    """The simulation state of the ranks of a stage."""
 
     def __init__(self, job: Job, stage: int, ops: list[Op], random: np.random.Generator) -> None:
         plan, faults = job.plan, job.faults
@@ -317,7 +317,7 @@ class _Player:
         return self.ops[self.at].kind if self.at < len(self.ops) else None
 
     def arrive(self) -> Int64:
-        """Come to the next operator."""
+        """Advance to the next operator; return the arrival times."""
         if not self.arrived:
             self.before[self.at] = self.clock
             self.start[self.at] = self.clock + self.own_ns[self.at]
@@ -326,14 +326,14 @@ class _Player:
         return arrived
 
     def leave(self, moved_ns: Int64) -> None:
-        """End the operator."""
-        self.end[self.at] = moved_ns  # one moment for each member
+        """Complete the operator."""
+        self.end[self.at] = moved_ns  # one time for each member
         self.clock = self.end[self.at]
         self.at += 1
         self.arrived = False
 
     def result(self, random: np.random.Generator) -> Stage:
-        """Return what happened; members see the end of an operator at slightly different moments."""
+        """Return the operators; members see the end of an operator at slightly different times."""
         noise = np.rint(random.normal(0, _END_NOISE_NS, self.end.shape)).astype(np.int64)
         end = np.maximum(self.end + noise, self.start + 1)
         return Stage(self.ops, self.before, self.start, end, self.transfer, self.host)
@@ -352,7 +352,7 @@ def _link_factors(job: Job, kind: Kind, ranks: Int64) -> np.ndarray[tuple[int, .
 
 
 def _play(stages: Sequence[_Player]) -> None:
-    """Run every stage as far as it comes, until all are at the end."""
+    """Advance every stage as far as possible, until all have ended."""
     while any(stage.kind for stage in stages):
         for number, stage in enumerate(stages):
             while (kind := stage.kind) is not None:

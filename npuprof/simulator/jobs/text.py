@@ -1,6 +1,6 @@
-"""A generated job as result folders of torch_npu: the vendor's text form, as far as a look at many ranks needs it.
+"""Write a simulated job as result folders of torch_npu: the parts of the vendor's text form that a set of ranks needs.
 
-Starts of operators are floats of microseconds there, with a grid of a quarter; other times have their full digits.
+Starts of operators are floats of microseconds, in steps of 0.25; other times have all their digits.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _NO_LINK = (
 
 
 def write(job: Job, parent: Path, *, kernels: bool = False) -> Path:
-    """Write the result of each rank as ``rank<N>_ascend_pt`` below a folder, which is returned.
+    """Write the result of each rank as ``rank<N>_ascend_pt`` below a folder; return the folder.
 
     Parameters
     ----------
     job, parent
-        The job, and the folder, which may be there.
+        The job, and the folder, which may exist.
     kernels
         Whether to write ``kernel_details.csv`` too, which is larger than the rest.
     """
@@ -68,7 +68,7 @@ def write_rank(job: Job, rank: int, folder: Path, *, kernels: bool = False) -> N
 def _profiler_info(job: Job, rank: int) -> dict[str, object]:
     stage, replica, part = job.place(rank)
     began, ended = job.recorded(rank, np.array([0, int(job.stages[stage].end[-1, replica, part])])).tolist()
-    up_ns = START_NS // 1000  # the machine's clocks: its time since boot is not the other ranks'
+    up_ns = START_NS // 1000  # clocks of the machine: its uptime differs from that of other ranks
     return {
         "config": {
             "common_config": {"activities": ["ProfilerActivity.CPU", "ProfilerActivity.NPU"], "record_shapes": True},
@@ -123,7 +123,7 @@ def _step(step: int, p2p: list[str], collectives: list[str]) -> str:
 
 
 def _times(job: Job, rank: int) -> Iterator[tuple[int, int, int]]:
-    """Yield start, duration, and how long the rank waited for the last one, of each operator."""
+    """Yield start, duration, and the wait for the last rank, of each operator."""
     stage, replica, part = job.place(rank)
     done = job.stages[stage]
     start = job.recorded(rank, done.start[:, replica, part])

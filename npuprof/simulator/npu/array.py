@@ -100,7 +100,7 @@ class NpuArray(DeviceArray, ArrayMethods, NDArrayOperatorsMixin):
     Reading values (``print``, ``float(x)``, ``if x``, ``np.asarray(x)``, :meth:`to_host`) copies them to the host and
     waits for the stream, as on a real NPU.
 
-    :func:`array` and its neighbours make arrays. Views share memory as in NumPy.
+    Arrays are made by :func:`array` and similar functions. Views share memory as in NumPy.
     """
 
     __slots__ = ()
@@ -108,13 +108,13 @@ class NpuArray(DeviceArray, ArrayMethods, NDArrayOperatorsMixin):
     def __new__(cls, *_: Any, **__: Any) -> NpuArray:
         """Raise a TypeError: arrays are made by functions."""
         if cls is NpuArray and (_ or __):
-            raise TypeError("make arrays with npu.array(...), npu.zeros(...) and their like")
+            raise TypeError("make arrays with npu.array(...), npu.zeros(...) and similar functions")
         return super().__new__(cls)
 
     @classmethod
     @called
     def _from_host(cls, values: Records, device_id: int = 0) -> NpuArray:
-        """Copy values, which nothing else modifies, to a device."""
+        """Copy values to a device; the values must not be modified afterwards."""
         made = cls._make(values, device_id)
         copy("host_to_device", made.nbytes, device_id)
         return made
@@ -170,7 +170,7 @@ class NpuArray(DeviceArray, ArrayMethods, NDArrayOperatorsMixin):
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Records:
         if copy is False:
-            raise ValueError("the values are on the device: they cannot be had without a copy to the host")
+            raise ValueError("the values are on the device: reading them needs a copy to the host")
         return np.asarray(self.to_host(), dtype)
 
     # -- to and from the host ------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ class NpuArray(DeviceArray, ArrayMethods, NDArrayOperatorsMixin):
 
     @called
     def to_device(self, device: int) -> NpuArray:
-        """Copy to another simulated device; the array itself if it is there already."""
+        """Copy to another simulated device; return the array itself if it is already there."""
         if device == self._device_id:
             return self
         moved = self._make(self._values.copy(), device)
@@ -200,7 +200,7 @@ class NpuArray(DeviceArray, ArrayMethods, NDArrayOperatorsMixin):
 
     @called
     def astype(self, dtype: npt.DTypeLike, *, copy: bool = True) -> NpuArray:
-        """Convert to another data type by a cast on the device; a copy for the same type."""
+        """Convert to another data type by a cast on the device, or by a copy if the type is the same."""
         if np.dtype(dtype) == self.dtype:
             return self.copy() if copy else self
         values = self._values.astype(dtype)
@@ -232,7 +232,7 @@ class NpuArray(DeviceArray, ArrayMethods, NDArrayOperatorsMixin):
 
     @called
     def __pow__(self, exponent: Any) -> Any:
-        # NumPy's own arrays do not go through np.power for these.
+        # NumPy does not call np.power for these exponents either.
         if isinstance(exponent, (int, float)):
             return functions.power_of_scalar(self, exponent)
         return np.power(self, exponent)
@@ -280,7 +280,7 @@ def array(
     Parameters
     ----------
     values
-        As for ``np.array``; an array of a device is copied from there.
+        As for ``np.array``; an array on a device is copied from the device.
     dtype
         The data type, converted on the host.
     device
@@ -291,9 +291,9 @@ def array(
     Raises
     ------
     TypeError
-        For a data type that NPUs do not have.
+        If NPUs lack the data type.
     ValueError
-        If there is no such device.
+        If the device does not exist.
     """
     with in_stream(stream):
         if isinstance(values, NpuArray):
@@ -305,7 +305,7 @@ def array(
 def asarray(
     values: Any, dtype: npt.DTypeLike | None = None, *, device: int = 0, stream: Stream | None = None
 ) -> NpuArray:
-    """Return the array itself if it is on the device with this type, else :func:`array` of it."""
+    """Return the array itself if it has this type and device, else a copy by :func:`array`."""
     if isinstance(values, NpuArray) and values.device == device and (dtype is None or values.dtype == np.dtype(dtype)):
         return values
     return array(values, dtype, device=device, stream=stream)
@@ -352,7 +352,7 @@ def full(shape: Any, value: Any, dtype: npt.DTypeLike = np.float32, *, device: i
 
 @called
 def arange(*bounds: Any, dtype: npt.DTypeLike | None = None, device: int = 0) -> NpuArray:
-    """Make a range, as ``np.arange``."""
+    """Make a range, like ``np.arange``."""
     return _generated("arange", np.arange(*bounds, dtype=dtype), device)
 
 

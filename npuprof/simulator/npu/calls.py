@@ -1,4 +1,4 @@
-"""Calls of array functions: emulated, so that the clock stands still, and recorded as those of a framework."""
+"""Calls of array functions: emulated, so that the clock stands still, and recorded as calls of a framework."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAMES = {"_from_host": "npu.array", "to_host": "npu.to_host"}
 
 
 def called(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Decorate a function or method that arrays are computed by."""
+    """Decorate a function or method that computes arrays."""
     function_name = function.__name__
     name = _NAMES.get(function_name, f"npu.{function_name.strip('_')}")
 
@@ -32,5 +32,5 @@ def called(function: Callable[Parameters, Result]) -> Callable[Parameters, Resul
 
 
 def _numpys(args: tuple[Any, ...]) -> str:
-    """Return the name of the function of NumPy that an array was given to: ``np.add``."""
+    """Return the name of the NumPy function that an array was passed to: ``np.add``."""
     return f"np.{args[1].__name__}"

@@ -30,7 +30,7 @@ from npuprof.simulator.npu.streams import DeviceArray
 _Inputs: TypeAlias = tuple[Any, ...]
 _Options: TypeAlias = dict[str, Any]
 
-_HOST_ARRAYS = (np.ndarray, np.memmap)  # a subclass may mean more than its values: a mask, a unit
+_HOST_ARRAYS = (np.ndarray, np.memmap)  # a subclass may carry more than values: a mask, a unit
 _HOST_TYPES = (np.generic, bool, int, float, complex, list, tuple)
 
 
@@ -45,7 +45,7 @@ def apply_ufunc(like: DeviceArray, ufunc: np.ufunc, method: str, inputs: _Inputs
     Raises
     ------
     TypeError
-        If there is no operator for it.
+        If there is no operator for the ufunc.
     """
     out = options.get("out") or ()
     if not all(map(_is_known, inputs)) or not all(each is None or _is_known(each) for each in out):
@@ -62,7 +62,7 @@ def _is_known(value: Any) -> bool:
 
 
 def power_of_scalar(like: DeviceArray, exponent: float) -> DeviceArray:
-    """Compute ``x ** exponent``; NumPy's own arrays take a square or a root where possible."""
+    """Compute ``x ** exponent``; like NumPy, as a square or a root where possible."""
     values = np.asarray(like._values**exponent)
     made = like._make(values, like._device_id)
     kernel = operators.elementwise(np.square, scalar=False, in_place=False)
@@ -105,7 +105,7 @@ def _call(like: DeviceArray, ufunc: np.ufunc, inputs: _Inputs, options: _Options
 
 
 def _computed_in(values: list[Any], outputs: list[Records], options: Mapping[str, Any], written: bool) -> np.dtype[Any]:
-    """Return the data type of the computation, which a comparison's result and a given ``out`` do not have."""
+    """Return the data type of the computation, which may differ from that of a comparison's result and of ``out``."""
     dtype: np.dtype[Any]
     if options.get("dtype") is not None:
         dtype = np.dtype(options["dtype"])
@@ -157,7 +157,7 @@ def _at(like: DeviceArray, ufunc: np.ufunc, inputs: _Inputs, options: _Options) 
     values, index, *rest = (operands.take_operand(value) for value in inputs)
     ufunc.at(values, index, *rest, **options)
     operands.upload()
-    # It touches the part that it updates, not the whole of the target.
+    # The operator touches the updated part, not the whole target.
     updates = [value for value in (index, *rest) if isinstance(value, np.ndarray)]
     launch_on(kernel, updates, [np.asarray(values[index])], like._device_id)
 
@@ -185,7 +185,7 @@ def apply_function(
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
 ) -> Any:
-    """Compute a function of NumPy, for ``__array_function__``.
+    """Compute a NumPy function, for ``__array_function__``.
 
     Returns
     -------
@@ -195,7 +195,7 @@ def apply_function(
     Raises
     ------
     TypeError
-        If there is no operator for it; the host never computes it silently.
+        If there is no operator for the function; the host never computes it silently.
     """
     if not all(kind is np.ndarray or kind is np.memmap or issubclass(kind, DeviceArray) for kind in types):
         return NotImplemented
@@ -212,7 +212,7 @@ def apply_function(
 
 
 def _viewed(like: DeviceArray, result: Any, operands: Operands) -> Any:
-    """Return the views; launch a copy for a result that is none."""
+    """Return views as views; launch a copy for any other result."""
     for each in result if isinstance(result, (list, tuple)) else [result]:
         if not any(np.may_share_memory(each, values) for values in operands.values):
             operands.upload()
@@ -248,7 +248,7 @@ def _copyto(like: DeviceArray, dst: Any, src: Any, casting: Any = "same_kind", w
 
 
 def _compared(function: Callable[..., bool], first: str) -> Callable[..., bool]:
-    """Return the handler of a comparison of whole arrays, with a result that the host waits for."""
+    """Return the handler of a comparison of whole arrays; the host waits for the result."""
     comparison = generic(first)
 
     def compare(like: DeviceArray, a: Any, b: Any, *args: Any, **kwargs: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Operators of CANN that do in one kernel what takes several of NumPy's functions."""
+"""CANN's fused operators: one kernel for the work of several NumPy functions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ADAM_W = FUSED_OPTIMIZERS["_fused_adamw"]
 
 @called
 def gelu(x: _Array) -> _Array:
-    """Compute the activation GELU, by its approximation with tanh, in one kernel."""
+    """Compute the activation GELU with the tanh approximation, in one kernel."""
     values = x._values
     result = np.asarray(0.5 * values * (1 + _tanh(values)), values.dtype)
     launch_on(kernel("gelu"), [values], [result], x._device_id)
@@ -53,7 +53,7 @@ def adam_w(
     eps: float = 1e-8,
     decay: float = 1e-2,
 ) -> None:
-    """Update a weight and its two moments in place in one kernel, as AdamW without the correction of the start."""
+    """Update a weight and its two moments in place in one kernel, as AdamW without bias correction."""
     arrays = (weight, gradient, *moments)
     for array in arrays:
         check_device(array, weight._device_id)

@@ -1,4 +1,4 @@
-"""Operands of one call: taken from arrays, copied to the device, launched, read and written in part."""
+"""Operands of a call: taken from arrays, copied to the device, launched, and read or written in part."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def tensor(values: Records | np.generic) -> Tensor:
 def launch(
     kernel: Kernel, inputs: Iterable[Tensor], outputs: Iterable[Tensor], *, device_id: int, flops: int | None = None
 ) -> None:
-    """Launch a kernel in the calling thread's stream; by default with operations for each element."""
+    """Launch a kernel in the calling thread's stream; by default operations are counted per element."""
     device = device_of(device_id)
     launched = Launch.elementwise(kernel, inputs, outputs)
     (launched if flops is None else launched._replace(flops=flops)).run(device, launch_stream(device))
@@ -38,7 +38,7 @@ def launch_on(
 
 
 def cast(values: Records, dtype: np.dtype[Any], device_id: int) -> Tensor:
-    """Launch the cast of an operand to the computing type, if it loses nothing; return the operand."""
+    """Launch the cast of an operand to the computing type, if the cast is lossless; return the operand."""
     if values.dtype == dtype or not np.can_cast(values.dtype, dtype):
         return tensor(values)
     converted = Tensor(values.shape, dtype.name)
@@ -47,7 +47,7 @@ def cast(values: Records, dtype: np.dtype[Any], device_id: int) -> Tensor:
 
 
 def copy(kind: CopyKind, size_bytes: int, device_id: int) -> None:
-    """Copy in the calling thread's stream, without a wait."""
+    """Copy in the calling thread's stream without waiting."""
     device = device_of(device_id)
     device.copy(kind, size_bytes, launch_stream(device))
 
@@ -83,7 +83,7 @@ class Operands:
         self._host: list[Records] = []
 
     def take(self, value: Any) -> Any:
-        """Return the values of an array, or of the arrays in a list or tuple; any other object as it is."""
+        """Return the values of an array, or of the arrays in a list or tuple; other objects unchanged."""
         if isinstance(value, DeviceArray):
             return self._take_array(value)
         if isinstance(value, np.ndarray):
@@ -93,7 +93,7 @@ class Operands:
         return value
 
     def take_operand(self, value: Any) -> Any:
-        """Take an operand of a ufunc, where a sequence is an array."""
+        """Take an operand of a ufunc; a sequence is converted to an array."""
         return self.take(np.asarray(value) if isinstance(value, (list, tuple)) else value)
 
     def _take_array(self, array: DeviceArray) -> Records:
@@ -117,12 +117,12 @@ class Operands:
 
 
 def run(rule: Rule, like: _Array, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Compute by NumPy and launch the operator of the rule; nothing is launched if NumPy raises.
+    """Compute with NumPy and launch the operator of the rule; nothing is launched if NumPy raises.
 
     Returns
     -------
     NpuArray
-        The result; a list or tuple of results where NumPy returns one; ``out`` if it was given.
+        The result; a list or tuple of results where NumPy returns one; ``out`` if it was passed.
     """
     operands = Operands(like._device_id)
     rest = dict(kwargs)
@@ -150,7 +150,7 @@ def _launch(rule: Rule, operands: Operands, outputs: list[Records]) -> None:
 
 
 def wrapped(like: _Array, result: Any, operands: Operands) -> Any:
-    """Return NumPy's result as arrays; an operand that NumPy returned stays itself."""
+    """Return NumPy's result as arrays; an operand that NumPy returned is returned itself."""
     if isinstance(result, (np.ndarray, np.generic)):
         for array in operands.arrays:
             if array._values is result:
@@ -171,7 +171,7 @@ def check_device(array: DeviceArray, device_id: int) -> None:
 
 
 def target_of(out: Any, device_id: int) -> Records:
-    """Return the values of `out`; raise a TypeError if it is no array, a ValueError if it is on another device."""
+    """Return the values of `out`; raise a TypeError if it is not an array, a ValueError if it is on another device."""
     if isinstance(out, DeviceArray):
         check_device(out, device_id)
     target = out._values if isinstance(out, DeviceArray) else out
@@ -181,7 +181,7 @@ def target_of(out: Any, device_id: int) -> Records:
 
 
 def delivered(made: Any, device_id: int) -> Any:
-    """Return a launched result; a host array is copied back, with a wait."""
+    """Return a launched result; a host result is copied back, with a wait."""
     if isinstance(made, np.ndarray):
         read_back(made.nbytes, device_id)
     return made
@@ -199,7 +199,7 @@ _PUT = kernel("index_put")
 
 
 def read_part(array: _Array, index: Any) -> _Array:
-    """Compute ``x[index]``: no kernel for a view of the whole, a slice or a gather for a part."""
+    """Compute ``x[index]``: no kernel for a view of the whole array, a slice or a gather for a part."""
     operands = Operands(array._device_id)
     plain = _plain(operands, index)
     part = np.asarray(array._values[plain])
@@ -222,7 +222,7 @@ def assign_part(array: DeviceArray, index: Any, value: Any) -> None:
     source = operands.take_operand(value)
     target = np.asarray(array._values[plain])
     if not indices and isinstance(source, np.ndarray) and _is_same(source, target):
-        return  # what ``x[a:b] += y`` ends with: it is written already
+        return  # the last step of ``x[a:b] += y``: the values are already written
     array._values[plain] = source
     operands.upload()
     if not isinstance(source, np.ndarray):
@@ -236,7 +236,7 @@ def assign_part(array: DeviceArray, index: Any, value: Any) -> None:
 
 
 def _plain(operands: Operands, index: Any) -> Any:
-    """Return an index with plain arrays; a list in it is an array of indices."""
+    """Return an index with plain arrays; a list becomes an array of indices."""
     parts = index if isinstance(index, tuple) else (index,)
     plain = tuple(operands.take_operand(part) for part in parts)
     return plain if isinstance(index, tuple) else plain[0]
@@ -247,7 +247,7 @@ def _index_arrays(plain: Any) -> list[Records]:
 
 
 def _counted(indices: list[Records], device_id: int) -> list[Records]:
-    """Convert masks into indices, with a wait for their number, which decides the result's shape."""
+    """Convert masks into indices; wait for their number, which determines the result's shape."""
     counted = []
     for index in indices:
         if index.dtype == np.bool_:
@@ -261,7 +261,7 @@ def _counted(indices: list[Records], device_id: int) -> list[Records]:
 
 
 def _is_whole(part: Records, values: Records) -> bool:
-    """Return whether a view has every element in place: only full slices and new axes."""
+    """Return whether a view keeps every element in place: only full slices and new axes."""
     return part.size == values.size and _start(part) == _start(values)
 
 

@@ -1,7 +1,7 @@
 """The operators of NumPy's functions, as data.
 
-In the lists, ``subtract=sub`` is a function and its operator; a single word is both. A ufunc outside the list has an
-operator of its name.
+In the lists, ``subtract=sub`` is a function and its operator; a single word is both. The operator of a ufunc outside
+the lists has the ufunc's name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from npuprof.simulator.catalogue import Kernel, generic, kernels_of
 
 
 def _listed(words: str) -> dict[str, str]:
-    """Parse a list into NumPy's names and those of the catalogue."""
+    """Parse a list into NumPy names and operator names of the catalogue."""
     pairs = (word.partition("=") for word in words.split())
     return {name: operator or name for name, _, operator in pairs}
 
@@ -33,7 +33,7 @@ _REDUCE = _listed("add=sum multiply=prod maximum=amax minimum=amin logical_and=a
 _ACCUMULATE = _listed("add=cumsum multiply=cumprod maximum=cummax minimum=cummin")
 _SCATTER = _listed("add=scatter_nd_add subtract=scatter_nd_sub maximum=scatter_nd_max minimum=scatter_nd_min")
 
-# Functions that cast their operands to the result's type first.
+# Functions that first cast their operands to the result's type.
 _PROMOTING = _listed("""
     sum prod mean var std cumsum cumprod trace diff=sub concatenate=cat vstack=cat hstack=cat dstack=cat
     column_stack=cat stack append=cat
@@ -48,7 +48,7 @@ _OTHERS = _listed("""
     take=index_select take_along_axis=gather diagonal=diagonal_copy nonzero argwhere=nonzero flatnonzero=nonzero
     unique=_unique2
 """)
-# Without a kernel, unless NumPy has to copy.
+# No kernel, unless NumPy has to copy.
 _VIEWS = (
     *("reshape", "ravel", "squeeze", "expand_dims", "atleast_1d", "atleast_2d", "atleast_3d"),
     *("real", "imag", "broadcast_arrays"),

@@ -1,8 +1,8 @@
 """Matrix products and ``np.einsum``, with their exact number of operations.
 
-A product has two operations for each of ``batch * m * k * n``. Half, bfloat16 and single precision run on the cube,
-other types as ``MatMul`` on the vector cores, where CANN would use the AI CPU. ``np.einsum`` is one call of NumPy; its
-kernels are those of a contraction from left to right.
+A product has two operations for each of ``batch * m * k * n``. Half, bfloat16 and single precision run on the cube;
+other types run as ``MatMul`` on the vector cores, where CANN would use the AI CPU. ``np.einsum`` is a single NumPy
+call; its kernels are those of a contraction from left to right.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class Extent(NamedTuple):
 
 
 def launch_product(extent: Extent, inputs: tuple[Tensor, Tensor], dtype: str, device_id: int) -> Tensor:
-    """Launch a product of cast operands, of which one may be shared by the batch; return the result."""
+    """Launch a product of cast operands, one of which may be shared by the batch; return the result."""
     batch, m, k, n = extent
     kernel = product_kernel(extent, dtype)
     if kernel.op_type == "Dot":
         shapes = [(k,), (k,), ()] if batch == 1 else [(batch, k), (batch, k), (batch,)]
     else:
-        # A shared operand is read once, not once for each matrix of the batch.
+        # A shared operand is read once, not once per matrix of the batch.
         lead = [
             () if batch == 1 else (_lead(tensor, m * k if not side else k * n),) for side, tensor in enumerate(inputs)
         ]
@@ -74,7 +74,7 @@ def product_kernel(extent: Extent, dtype: str) -> Kernel:
 def apply_generalised(
     like: DeviceArray, ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]
 ) -> Any:
-    """Compute the ufuncs that are products: ``np.matmul``, and those of vectors in newer NumPy.
+    """Compute the ufuncs that are products: ``np.matmul``, and products of vectors in newer NumPy.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def compute(
     extent_of: Callable[[Records, Records, Records], Extent],
     out: Any = None,
 ) -> Any:
-    """Compute a product by NumPy and launch its kernel; `extent_of` returns its dimensions."""
+    """Compute a product with NumPy and launch its kernel; `extent_of` returns its dimensions."""
     operands = Operands(like._device_id)
     first, second = (np.asarray(operands.take_operand(value)) for value in inputs)
     written = {} if out is None else {"out": target_of(out, like._device_id)}
@@ -197,14 +197,14 @@ def _lengths(values: Records, axes: Any) -> tuple[int, ...]:
 
 
 class _Term(NamedTuple):
-    """An operand with a letter for each axis."""
+    """An operand with a letter for each of its axes."""
 
     labels: str
     tensor: Tensor
 
 
 def einsum(like: DeviceArray, subscripts: Any, *inputs: Any, out: Any = None, **how: Any) -> Any:
-    """Compute ``np.einsum``; raise a TypeError if the subscripts are no string."""
+    """Compute ``np.einsum``; raise a TypeError if the subscripts are not a string."""
     if not isinstance(subscripts, str):
         raise TypeError("np.einsum on the simulated NPU needs its subscripts as a string, such as 'ij,jk->ik'")
     operands = Operands(like._device_id)
@@ -212,7 +212,7 @@ def einsum(like: DeviceArray, subscripts: Any, *inputs: Any, out: Any = None, **
     if out is not None:
         how["out"] = target_of(out, like._device_id)
     result = np.asarray(np.einsum(subscripts, *values, **how))
-    # A single operand can come back as a view, which belongs to its base.
+    # The result of a single operand may be a view, which belongs to its base.
     made = wrap(like, result, operands.arrays) if out is None else out
     operands.upload()
     _Contraction(like._device_id, subscripts, values, result.dtype).launch()
@@ -266,7 +266,7 @@ class _Contraction:
         return _Term(batch + m + n, self._tensor(batch + m + n))
 
     def _arrange(self, term: _Term, *orders: str) -> _Term:
-        """Permute the axes into the first of the orders, unless they have one of them."""
+        """Permute the axes to the first of the orders, unless they match one already."""
         return term if term.labels in orders else self._kernel("permute", [term], orders[0])
 
     def _kernel(self, operator: str, inputs: Sequence[_Term], labels: str) -> _Term:

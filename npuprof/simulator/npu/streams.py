@@ -66,7 +66,7 @@ class Stream:
 
     @classmethod
     def _of(cls, device: Device, stream: DeviceStream) -> Stream:
-        """Wrap a stream that exists."""
+        """Wrap an existing stream."""
         self = cls.__new__(cls)
         self._device = device
         self._stream = stream
@@ -79,7 +79,7 @@ class Stream:
 
     @property
     def stream_id(self) -> int:
-        """Number of the stream on its device, as profiles show it."""
+        """Number of the stream on its device, as shown in profiles."""
         return self._stream.stream_id
 
     def on(self, device: Device) -> DeviceStream:
@@ -93,13 +93,13 @@ class Stream:
         self._device.synchronize(self.on(self._device))
 
     def record(self) -> Event:
-        """Return an event after the tasks that the stream holds."""
+        """Record an event after the tasks now in the stream, and return it."""
         event = DeviceEvent()
         self._device.record_event(event, self.on(self._device))
         return Event(event, self._device)
 
     def wait(self, event: Event) -> None:
-        """Make later tasks of this stream wait for an event of another."""
+        """Make later tasks of this stream wait for an event of another stream."""
         self._device.wait_event(event.device_event, self.on(self._device))
 
     def destroy(self) -> None:
@@ -110,7 +110,7 @@ class Stream:
         return f"<npuprof.simulator.npu.Stream {self.stream_id} of simulated device {self.device}>"
 
 
-# What each thread (and each asynchronous task) has chosen, by device; never changed in place.
+# The streams chosen by each thread (and asynchronous task), by device; never changed in place.
 _chosen: ContextVar[Mapping[int, Stream]] = ContextVar("npuprof_streams", default=MappingProxyType({}))
 
 
@@ -145,8 +145,8 @@ _KINDS = "biufc"
 _MAX_ITEM_BYTES = 16  # complex128; NumPy's extended precision has no counterpart on a device
 
 
-# Blocks without references. A destructor may run anywhere, also within a call of the device,
-# so it only appends here; the next allocation or synchronisation releases the block.
+# Blocks without references. A destructor may run at any point, even within a device call, so it only appends to this
+# list; the next allocation or synchronisation releases the block.
 _dropped: deque[tuple[Device, int]] = deque()
 
 
@@ -155,13 +155,13 @@ def release_dropped() -> None:
     while _dropped:
         try:
             device, address = _dropped.popleft()
-        except IndexError:  # another thread has been quicker
+        except IndexError:  # another thread has taken it
             return
         device.release(address)
 
 
 class Block:
-    """A block of device memory, released with its last reference; a MemoryError if the device is full."""
+    """A block of device memory, released with its last reference; raises a MemoryError if the device is full."""
 
     __slots__ = ("_address", "_device")
 
@@ -174,7 +174,7 @@ class Block:
             free_bytes = device.memory.size_bytes - device.memory.allocated_bytes
             raise MemoryError(
                 f"simulated device {device.device_id} has no room for {size_bytes} bytes "
-                f"({free_bytes} bytes are free): let go of arrays, or take them to the host with x.to_host()"
+                f"({free_bytes} bytes are free): delete arrays, or take them to the host with x.to_host()"
             )
 
     def __del__(self) -> None:
@@ -203,7 +203,7 @@ class DeviceArray:
 
     @classmethod
     def _make(cls: type[_Array], values: Any, device_id: int, block: Block | None = None) -> _Array:
-        """Make an array of values that nothing else modifies, by default in a new block."""
+        """Make an array of values that are not modified elsewhere, by default in a new block."""
         self = cls.__new__(cls)
         self._values = np.asarray(values)
         self._device_id = device_id
@@ -224,7 +224,7 @@ def wrap(like: _Array, values: Any, operands: Sequence[DeviceArray] = ()) -> _Ar
 
 def check_dtype(dtype: np.dtype[Any]) -> None:
     """Raise a TypeError for a data type that NPUs do not have."""
-    # A float of 16 bytes is NumPy's extended precision; complex128 has as many and is fine.
+    # A float of 16 bytes is NumPy's extended precision; complex128, also 16 bytes, is supported.
     if dtype.name == "bfloat16" or (
         dtype.kind in _KINDS and dtype.itemsize <= (_MAX_ITEM_BYTES if dtype.kind == "c" else _MAX_ITEM_BYTES // 2)
     ):

@@ -8,7 +8,7 @@
 ...     optimizer.step()
 
 Tensors stay on the CPU, with torch's values. In addition, every aten operator launches the kernels of an Ascend NPU on
-the device model.
+the simulated device.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ def simulated_torch(device: int = 0) -> Front:
     kernels of torch_npu, in the stream of :func:`npuprof.simulator.npu.stream`. A tensor that is new to the device is
     copied there first; ``item()`` and other reads of values copy back and wait. Views cost nothing.
 
-    While the simulator's profiler collects, calls of operators and blocks of the allocator are recorded as by
-    torch_npu, in `operators`, `memory` and `allocations`. Host times are those of this computer, which also computes
-    the values; device times are the model's.
+    While the simulator's profiler collects, operator calls and allocator blocks are recorded as by torch_npu, in
+    `operators`, `memory` and `allocations`. Host times are those of this computer, which also computes the values;
+    device times are the model's.
 
     Parameters
     ----------

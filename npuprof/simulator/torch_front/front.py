@@ -49,13 +49,13 @@ def load_torch() -> Any:
 _NAMESPACE = "aten"
 _OF_THE_HOST = frozenset({"profiler", "prim", "c10d_functional", "_c10d_functional", "c10d"})
 _OPEN_RANGE, _CLOSE_RANGE = ("_record_function_enter_new", "_record_function_enter"), ("_record_function_exit",)
-_DISPATCH_NS = 3_000  # modelled: what torch itself takes for a call, where the clock does not measure it
+_DISPATCH_NS = 3_000  # modelled: torch's overhead per call, for clocks that do not measure it
 _MOST_NAMED = 12
 _MAX_NODE = 1 << 63
 
 
 class Front:
-    """Torch on one simulated device; :func:`npuprof.simulator.torch` makes it.
+    """Torch on one simulated device; made by :func:`npuprof.simulator.torch`.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class Front:
         Number of launched kernels by operator type.
     estimated
         Number of calls of operators outside the catalogue, by name (``aten::name``). Each call is one elementwise
-        kernel of that name.
+        kernel with that name.
     """
 
     simulated = True
@@ -77,7 +77,7 @@ class Front:
         self._reported: set[str] = set()
 
     def __enter__(self) -> Front:
-        self._device = device_of(self._device_id)  # the machine may have been reconfigured since
+        self._device = device_of(self._device_id)  # the machine may have been reconfigured meanwhile
         calls = Calls(self._device.host)
         with ExitStack() as undo:
             undo.callback(calls.close_node)
@@ -121,7 +121,7 @@ class Front:
         return result
 
     def run_composite(self, calls: Calls, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], mode: Any) -> Any:
-        """Call an operator that is composed of others, which are dispatched one by one."""
+        """Call an operator that is composed of other operators, which are dispatched one by one."""
         begin_ns = self._begin()
         with mode:
             result = func.decompose(*args, **kwargs)
@@ -185,7 +185,7 @@ class Front:
             self._wait_for(8 * max(1, len(outputs)))
 
     def _takes_part(self, operands: tuple[Any, ...], outputs: tuple[Any, ...]) -> bool:
-        """Return whether a call runs on the device; a call on host scalars alone does not, as on a real NPU."""
+        """Return whether a call runs on the device; a call on host scalars only does not, as on a real NPU."""
         tensors = (*operands, *outputs)
         if not tensors or not all(_has_plain_storage(tensor) for tensor in tensors):
             return False
@@ -199,7 +199,7 @@ class Front:
         }
         for tensor in operands:
             storage = tensor.untyped_storage()
-            # A scalar of the host goes along with the launch.
+            # A host scalar is passed with the launch.
             if (tensor.dim() or residence.holds(storage)) and storage.nbytes() and residence.hold(storage):
                 self._device.copy("host_to_device", storage.nbytes(), launch_stream(self._device))
         for tensor in outputs:
@@ -256,7 +256,7 @@ def _mode(front: Front, calls: Calls) -> Any:
 
 
 def _is_composite(torch: Any, func: Any) -> bool:
-    """Return whether an operator has no kernel but consists of others, as inference mode dispatches them."""
+    """Return whether an operator has no kernel but is composed of others, as inference mode dispatches them."""
     if func.namespace != _NAMESPACE:
         return False
     key = torch._C.DispatchKey.CompositeImplicitAutograd
@@ -274,7 +274,7 @@ def _has_plain_storage(tensor: Any) -> bool:
         return False
     try:
         tensor.untyped_storage()
-    except (NotImplementedError, RuntimeError):  # a tensor around another one, of torch.func for example
+    except (NotImplementedError, RuntimeError):  # a tensor that wraps another one, for example of torch.func
         return False
     return True
 

@@ -1,6 +1,6 @@
 """Lowering: the kernels, operands and operations of a call of an aten operator.
 
-It works on descriptions of tensors, without torch.
+Lowering works on descriptions of tensors, without torch.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from npuprof.simulator.launches import Launch
 
 _CUBE_DTYPES = frozenset({"float16", "bfloat16", "float32", "int8"})
 _FOREACH = "_foreach_"
-_VOLUMES = 5  # axes of an operand of a convolution over three dimensions
+_VOLUMES = 5  # axes of a convolution operand with three dimensions
 # Operators without a kernel, in addition to views.
 _NOTHING = """
     empty empty_like empty_strided empty_permuted new_empty new_empty_strided resize set _unsafe_view _reshape_alias
@@ -55,17 +55,17 @@ class Lowered(NamedTuple):
 
 
 def lower(call: Call) -> Lowered:
-    """Return the launches of a call that is no view.
+    """Return the launches of a call that is not a view.
 
-    An operator outside the catalogue becomes one kernel of its capitalised name, with one operation for each element of
-    its largest operand.
+    An operator outside the catalogue becomes one kernel with its capitalised name and one operation per element of its
+    largest operand.
     """
     if call.name in NOTHING:
         return Lowered(())
     if (special := _SPECIAL.get(call.name)) is not None:
         try:
             return Lowered(tuple(special(call)))
-        except (LookupError, ValueError, TypeError):  # another torch gives it other arguments
+        except (LookupError, ValueError, TypeError):  # another version of torch passes other arguments
             return Lowered((_elementwise(generic(call.name), call),), known=False)
     if call.name.startswith(_FOREACH):
         return Lowered((Launch(_foreach_kernel(call), call.inputs, call.outputs, sum(map(_count, call.inputs))),))
@@ -131,7 +131,7 @@ def _convolution_backward(call: Call) -> Iterator[Launch]:
 
 
 def _of_axes(kernel: Kernel, source: Tensor) -> Kernel:
-    """Return the kernel of a convolution of these axes; CANN runs one dimension as two."""
+    """Return the kernel of a convolution with these axes; CANN runs one dimension as two."""
     if len(source.shape) < _VOLUMES:
         return kernel
     return kernel._replace(op_type=kernel.op_type.replace("2D", "3D"))
@@ -151,7 +151,7 @@ def _attention(call: Call) -> Iterator[Launch]:
 
 def _attention_backward(call: Call) -> Iterator[Launch]:
     query, key, value = call.inputs[1:4]
-    # The scores are computed again, and each of the two products has two gradients.
+    # The scores are recomputed, and each of the two products has two gradients.
     flops = 5 * _attention_flops(query, key, value) // 2
     yield Launch(catalogue.ATTENTION_GRADIENT, call.inputs, call.outputs, flops)
 
@@ -173,7 +173,7 @@ def _recurrent(kernel: Kernel, passes: int) -> Callable[[Call], Iterator[Launch]
     return launches
 
 
-# -- the others that a name does not settle ------------------------------------------------------------------------
+# -- operators that need more than their name -------------------------------------------------------------------------
 
 
 def _copy(call: Call) -> Iterator[Launch]:
@@ -191,7 +191,7 @@ def _index(call: Call) -> Iterator[Launch]:
 
 
 def _batch_norm(call: Call) -> Iterator[Launch]:
-    # Input, weight, bias, both running values, and then whether they are to be learnt.
+    # Input, weight, bias, running mean and variance, and then whether these are updated.
     is_training = len(call.args) <= 5 or call.args[5] is not False
     name = call.name if is_training else "_native_batch_norm_legit_no_training"
     for kernel in catalogue.KERNELS[name]:

@@ -20,7 +20,7 @@ _NODE = "autograd::engine::evaluate_function: "
 
 
 class Node(NamedTuple):
-    """An autograd node in evaluation: name, and sequence number (-1 for none)."""
+    """The autograd node being evaluated: name, and sequence number (-1 for none)."""
 
     name: str
     sequence: int
@@ -35,7 +35,7 @@ class _OpenNode:
 
 
 class Calls:
-    """Open calls of framework operators of one thread, and the autograd nodes around them."""
+    """Open calls of framework operators in one thread, and the autograd nodes around them."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -55,7 +55,7 @@ class Calls:
         self._sequence = sequence
 
     def inside(self, node: Node | None, graph_task: int, begin_ns: int) -> None:
-        """Enter a node of the backward pass, or none."""
+        """Enter a node of the backward pass, or leave it with None."""
         known = self._node
         if known is not None and (node != known.node or graph_task != known.graph_task):
             self.close_node()
@@ -67,11 +67,11 @@ class Calls:
         """Add a finished call."""
         if self._node is None:
             self._host.record_call(call)
-        else:  # the number belongs to the node then
+        else:  # the sequence number then belongs to the node
             self._node.calls.append(call._replace(sequence=-1))
 
     def close_node(self) -> None:
-        """Close the open node; autograd only reports the next one."""
+        """Close the open node; autograd only reports the next node."""
         known, self._node = self._node, None
         if known is None or not known.calls:
             return
@@ -79,7 +79,7 @@ class Calls:
         self._host.record_call(OperatorCall(_NODE + known.node.name, *span))
         if known.node.sequence >= 0:
             self._host.record_call(OperatorCall(known.node.name, *span, known.node.sequence, self._thread_id))
-        # After the enclosing calls: rows with equal times stay in this order.
+        # After the enclosing calls: rows with equal times keep this order.
         for call in known.calls:
             self._host.record_call(call)
 
@@ -96,7 +96,7 @@ class Calls:
             self._host.record_call(OperatorCall(name, self._thread_id, begin_ns, self._host.clock.monotonic_raw_ns()))
 
 
-# How torch_npu rounds sizes, and what it asks of the device at a time. Source: its caching allocator, as PyTorch's.
+# How torch_npu rounds sizes, and the sizes it requests from the device. Source: its caching allocator, like PyTorch's.
 _GRAIN = 512
 _SMALL = 1 << 20
 _SMALL_SEGMENT = 2 << 20
@@ -109,11 +109,11 @@ class Residence:
     """The storages on one device."""
 
     def __init__(self, device: Device) -> None:
-        self._device: Device = weakref.proxy(device)  # which this is kept for: it must be able to go
+        self._device: Device = weakref.proxy(device)  # the key that this object is cached by: it must stay collectable
         self._lock = threading.RLock()
-        self._held: dict[int, tuple[int, int]] = {}  # address and bytes by identity of the storage
+        self._held: dict[int, tuple[int, int]] = {}  # address and size by identity of the storage
         self._gone: deque[int] = deque()
-        self._free: dict[int, list[int]] = {}  # addresses by bytes
+        self._free: dict[int, list[int]] = {}  # addresses of free blocks by size
         self._room: dict[bool, tuple[int, int]] = {}  # rest of the newest segment for small and for medium blocks
         self.allocated_bytes = 0
         self.reserved_bytes = 0
@@ -133,7 +133,7 @@ class Residence:
             size_bytes = max(_GRAIN, -(-storage.nbytes() // _GRAIN) * _GRAIN)
             address = self._take(size_bytes)
             self._held[key] = address, size_bytes
-        # A destructor may run anywhere, in the midst of this class too, so it only leaves a note.
+        # A destructor may run at any point, even within this class, so it only leaves a note.
         weakref.finalize(storage, self._gone.append, key).atexit = False
         self.allocated_bytes += size_bytes
         self._notify("allocated", address, size_bytes)
@@ -144,7 +144,7 @@ class Residence:
         while self._gone:
             try:
                 key = self._gone.popleft()
-            except IndexError:  # another thread has been quicker
+            except IndexError:  # another thread has taken it
                 return
             with self._lock:
                 address, size_bytes = self._held.pop(key)
@@ -172,7 +172,7 @@ class Residence:
             free_bytes = self._device.memory.size_bytes - self._device.memory.allocated_bytes
             raise MemoryError(
                 f"simulated device {self._device.device_id} has no room for {size_bytes} bytes "
-                f"({free_bytes} bytes are free): let go of tensors, or make batches smaller"
+                f"({free_bytes} bytes are free): delete tensors, or make batches smaller"
             )
         self.reserved_bytes += size_bytes
         return address
