@@ -1,8 +1,8 @@
 """npuprof: the profiler that lives in the notebook, for Huawei Ascend NPUs.
 
 ``%load_ext npuprof`` and ``%%npuprof`` profile a cell; ``npuprof.profile()`` profiles a block of a
-script; ``npuprof.load`` opens what any front end left on disk. Names are bound when they are first used,
-so that importing npuprof costs little.
+script; ``npuprof.load`` opens the files of any front end. Names are imported when they are first used,
+so that importing npuprof is fast.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ _HOMES = {
     "unload_ipython_extension": "npuprof.notebook",
 }
 
-_MODULES = ("callbacks", "dynamic", "tensorflow")  # imported when they are first used, as well
+_MODULES = ("callbacks", "dynamic", "tensorflow")  # imported when first used, too
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""The types of NumPy arrays, by what they hold."""
+"""Types of NumPy arrays by dtype."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Atomic writes of files and directories: the old contents stay until the new are complete on disk."""
+"""Atomic writes of files and directories: the old contents stay until the new contents are complete on disk."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def replacing(path: Path, *, like_before: bool = False) -> Iterator[BinaryIO]:
     Parameters
     ----------
     path
-        The file; missing directories are created. Links are followed, and special files such as ``/dev/stdout`` are
-        written directly.
+        The file; missing directories are created. Symbolic links are followed, and special files such as
+        ``/dev/stdout`` are written directly.
     like_before
         Whether to keep the owner and permissions of the replaced file; otherwise the file is private to the user.
 
@@ -69,7 +69,7 @@ def replacing(path: Path, *, like_before: bool = False) -> Iterator[BinaryIO]:
         partial = _partial(target.parent)
         try:
             number = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            os.fchmod(number, 0o600)  # a umask may remove the user's right
+            os.fchmod(number, 0o600)  # a umask may remove the user's permissions
             if like_before:
                 _take_over(target, partial)
             with _opened(number, tally) as out:
@@ -90,17 +90,18 @@ def new_directory(path: Path) -> Iterator[AddFile]:
     Parameters
     ----------
     path
-        The directory, absent or empty. Files enter an empty directory in the order in which they were added.
+        The directory, missing or empty. In an empty directory the files become visible in the order they were added.
 
     Yields
     ------
     callable
-        Opens a file for writing, by its path in the directory.
+        A context manager that opens a file for writing, by its path in the directory.
 
     Raises
     ------
     NpuprofError
-        If a file cannot be written; all are removed. On a full disk, the message has the missing space.
+        If a file cannot be written; all files are then removed. On a full disk, the message says how much space is
+        missing.
     """
     target, tally = Path(os.path.realpath(path)), _Tally()
     with _explained(path, tally), _inside(target.parent):
@@ -137,7 +138,7 @@ def new_directory(path: Path) -> Iterator[AddFile]:
 
 
 def _partial(folder: Path) -> Path:
-    """Return an unused name, known before anything is created, so that an interrupt leaves nothing behind."""
+    """Return an unused name, chosen before anything is created, so that an interrupt leaves nothing behind."""
     return folder / f"{_PREFIX}{secrets.token_hex(8)}{PARTIAL}"
 
 
@@ -160,7 +161,7 @@ def reason(
     Parameters
     ----------
     error
-        The error of the system.
+        The error of the failed write.
     place
         The directory.
     needed_bytes
@@ -168,7 +169,7 @@ def reason(
     elsewhere
         Instructions to choose another directory.
     inodes
-        Whether there were inodes left at the time; if so, they are checked again.
+        Whether inodes were left when the write failed; if so, they are checked again.
     """
     what = error.strerror or str(error)
     if error.errno in _NO_ROOM:
@@ -179,7 +180,7 @@ def reason(
         missing = f"{size(needed_bytes - free_bytes)} more" if needed_bytes > free_bytes else "some space"
         return f"{what}{needs}: free {missing}, or {elsewhere}"
     if error.errno == errno.EMFILE:
-        return f"{what}: this process has none of its file descriptors left; close some, or raise its limit (ulimit -n)"
+        return f"{what}: this process has no file descriptors left; close some, or raise its limit (ulimit -n)"
     if error.errno == errno.ENFILE:
         return f"{what}: the system has no file descriptors left; end some programs"
     if error.errno in _WRONG_PLACE:
@@ -188,7 +189,7 @@ def reason(
 
 
 def lacking(place: Path, elsewhere: str = "choose another directory") -> str:
-    """Return what would prevent one more small file in a directory, as :func:`reason`; empty if nothing."""
+    """Return what would prevent writing a small file in a directory, as :func:`reason` does; empty if nothing would."""
     free_bytes, inodes = _room(place)
     if free_bytes < _SMALL_FILE_BYTES or not inodes:
         return reason(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), place, elsewhere=elsewhere)
@@ -200,7 +201,7 @@ def lacking(place: Path, elsewhere: str = "choose another directory") -> str:
 
 
 def absent(directory: Path) -> list[Path]:
-    """Return the missing directories of a path, innermost first."""
+    """Return the missing directories on a path, innermost first."""
     return [place for place in (directory, *directory.parents) if not os.path.lexists(place)]
 
 
@@ -213,20 +214,20 @@ def remove_empty(directories: list[Path]) -> None:
 
 @dataclass
 class _Tally:
-    """The bytes to write, the error of a full disk, and whether inodes were left at that time."""
+    """The number of bytes to write, the error of a full disk, and whether inodes were left then."""
 
     size: int = 0
     full: OSError | None = None
     inodes: bool = True
 
     def check(self) -> None:
-        """Raise the error of a full disk."""
+        """Raise the error of a full disk, if there was one."""
         if self.full is not None:
             raise self.full
 
 
 class _Sink(io.RawIOBase):
-    """A raw file that is written until the disk is full; later bytes are only counted."""
+    """A raw file that is written until the disk is full; from then on, bytes are only counted."""
 
     def __init__(self, number: int, tally: _Tally) -> None:
         self._number = number
@@ -236,7 +237,7 @@ class _Sink(io.RawIOBase):
         return True
 
     def write(self, data: Any) -> int:
-        """Write data, or count it once the disk is full."""
+        """Write data, or only count its bytes once the disk is full."""
         view = memoryview(data).cast("B")
         self._tally.size += len(view)
         at = 0
@@ -316,13 +317,13 @@ def write_text(path: str | PathLike[str], content: str) -> Path:
 
 
 def text(file: BinaryIO, path: Path) -> TextIO:
-    """Return the UTF-8 text of a file, compressed if its name ends in ``.gz``."""
+    """Return a text stream to a file in UTF-8, compressed if its name ends in ``.gz``."""
     out = gzip.GzipFile(fileobj=file, mode="wb") if path.suffix == ".gz" else file
     return io.TextIOWrapper(cast("BinaryIO", out), encoding="utf-8", errors="backslashreplace")
 
 
 def empty_directory(path: str | PathLike[str]) -> Path:
-    """Return the path of a directory to save in.
+    """Return the path of a directory to save in, which must be missing or empty.
 
     Raises
     ------
@@ -330,7 +331,7 @@ def empty_directory(path: str | PathLike[str]) -> Path:
         If the directory exists and is not empty.
     """
     directory = Path(path)
-    with suppress(OSError):  # which fails when it is written to
+    with suppress(OSError):  # a failure is reported when the directory is written to
         if next(directory.iterdir(), None) is not None:
             raise NpuprofError(f"{directory} is not empty: choose a new directory to save the profile in")
     return directory

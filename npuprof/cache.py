@@ -1,8 +1,8 @@
-"""What was read of files of many ranks, kept as Parquet in the user's cache directory.
+"""A cache of what was read from the files of many ranks, as Parquet in the user's cache directory.
 
-An entry is a copy of what files hold, known by a key that changes with them. It is private, replaced as a whole, and
-nobody trusts it: one that is damaged, of another user or of another version is not there, and is made again. The
-least recently used go when the cache is larger than :data:`MOST_BYTES`.
+An entry is a copy of data from files, under a key that changes with the files. Entries are private, replaced as a
+whole, and not trusted: an entry that is damaged, of another user or of another version counts as missing and is
+written again. The least recently used entries are removed when the cache exceeds :data:`MOST_BYTES`.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from npuprof import atomic
 from npuprof.errors import NpuprofError
 
 MOST_BYTES = 2 << 30
-_VERSION = 1  # of what entries hold: a change of a reader or of the form of an entry is another one
+_VERSION = 1  # of the contents of entries: raised with every change of a reader or of the format of entries
 _META = b"npuprof"
 _SUFFIX = ".parquet"
 
 
 def directory() -> Path:
-    """Return the place: ``$XDG_CACHE_HOME/npuprof``, else ``~/.cache/npuprof``."""
+    """Return the cache directory: ``$XDG_CACHE_HOME/npuprof``, else ``~/.cache/npuprof``."""
     given = os.environ.get("XDG_CACHE_HOME", "")
     home = Path(given) if given and Path(given).is_absolute() else Path("~/.cache").expanduser()
     return home / "npuprof"
 
 
 def size_bytes() -> int:
-    """Return the size of all entries."""
+    """Return the total size of the cache."""
     return sum(size for _, size, _ in _entries())
 
 
 def clear() -> int:
-    """Remove every entry; return how many bytes that freed."""
+    """Remove all entries; return the number of bytes freed."""
     freed = 0
     for _, size, path in _entries():
         with suppress(OSError):
@@ -50,12 +50,12 @@ def clear() -> int:
 
 
 def load(name: str) -> tuple[pd.DataFrame, dict[str, Any]] | None:
-    """Return the table of an entry and what was kept with it; None if there is none that can be trusted.
+    """Return the table and facts of an entry; None if there is no valid entry.
 
     Parameters
     ----------
     name
-        What the entry is of; any text.
+        The name of the entry; any text.
     """
     import pyarrow.parquet as pq
 
@@ -70,13 +70,13 @@ def load(name: str) -> tuple[pd.DataFrame, dict[str, Any]] | None:
     except Exception:  # noqa: BLE001 - whatever is wrong with a copy, the original is there
         return None
     with suppress(OSError):
-        os.utime(path)  # it was used
+        os.utime(path)  # marks the entry as used
     facts = kept.get("facts")
     return (frame, facts) if isinstance(facts, dict) else None
 
 
 def save(name: str, frame: pd.DataFrame, facts: Mapping[str, Any]) -> None:
-    """Keep a table, and facts that JSON can hold; without effect where the directory cannot be written."""
+    """Save a table, and facts that JSON can represent; does nothing if the directory cannot be written."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -89,7 +89,7 @@ def save(name: str, frame: pd.DataFrame, facts: Mapping[str, Any]) -> None:
         kept = {"version": _VERSION, "name": name, "facts": facts}
         table = table.replace_schema_metadata({**(table.schema.metadata or {}), _META: json.dumps(kept).encode()})
         path = _path(name)
-        if path.is_symlink():  # which would be written through
+        if path.is_symlink():  # would be written through
             path.unlink()
         with atomic.replacing(path) as file:
             pq.write_table(table, file, compression="zstd", write_page_checksum=True)
@@ -101,12 +101,12 @@ def _path(name: str) -> Path:
 
 
 def _opened(path: Path) -> Any:
-    """Open an entry if it is a file of this user that nobody else can have written.
+    """Open an entry if it is a regular file that only this user can write.
 
     Raises
     ------
     OSError
-        If it is not.
+        If the file cannot be opened, or others can write it.
     """
     file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
     state = os.fstat(file.fileno())
@@ -121,7 +121,7 @@ def _is_ours(state: os.stat_result) -> bool:
 
 
 def _entries() -> list[tuple[float, int, Path]]:
-    """Return when each entry was last used, its size and its path, the oldest first."""
+    """Return the time of last use, size and path of each entry, oldest first."""
     entries = []
     with suppress(OSError):
         for path in directory().iterdir():
@@ -134,7 +134,7 @@ def _entries() -> list[tuple[float, int, Path]]:
 def _evict() -> None:
     entries = _entries()
     left = sum(size for _, size, _ in entries)
-    for _, size, path in entries[:-1]:  # the newest stays
+    for _, size, path in entries[:-1]:  # the newest entry stays
         if left <= MOST_BYTES:
             break
         path.unlink(missing_ok=True)

@@ -1,7 +1,7 @@
-"""Callbacks for ``mindspore.train.Model`` that profile steps or epochs, or the steps that a file asks for.
+"""Callbacks for ``mindspore.train.Model`` that profile steps, epochs, or the steps that a file requests.
 
-MindSpore calls the methods of subclasses of its ``Callback``. Objects of these classes become one on creation, so that
-this module does not need MindSpore; without it they can be used in other training loops.
+MindSpore only calls subclasses of its ``Callback``. Objects of these classes become subclass instances when they are
+created, so that this module does not need MindSpore; without it they can be used in other training loops.
 
 Source: MindSpore's page ``mindspore.Profiler`` (start and stop) and its tutorial "Preparing the Training Script".
 """
@@ -28,7 +28,7 @@ class _Callback:
     """An object that is also a MindSpore callback if MindSpore is imported when it is created."""
 
     def __new__(cls, *_: Any, **__: Any) -> Any:
-        """Create the object, with MindSpore's class as a base if imported."""
+        """Create the object, with MindSpore's class as a base if it is imported."""
         base = getattr(sys.modules.get("mindspore"), "Callback", None)
         if base is None or issubclass(cls, base):
             return object.__new__(cls)
@@ -36,9 +36,9 @@ class _Callback:
 
 
 class _StopAt(_Callback):
-    """Starts a session when a count reaches a number, and stops it after another."""
+    """Starts a session when a counter reaches one number, and stops it at another."""
 
-    _counts: str  # the attribute of MindSpore's run context
+    _counts: str  # the attribute of MindSpore's run context that holds the counter
 
     def __init__(self, start: int, stop: int, profiler: Session | None, options: OptionValues) -> None:
         for name, value, least in (("start", start, 1), ("stop", stop, start)):
@@ -48,7 +48,7 @@ class _StopAt(_Callback):
                     "MindSpore counts from 1"
                 )
         if profiler is not None and options:
-            raise OptionsError(f"{type(self).__name__} takes a profiler or the options of one, not both")
+            raise OptionsError(f"{type(self).__name__} takes either a profiler or options, not both")
         super().__init__()
         if profiler is None:
             from npuprof.session.session import profile
@@ -64,14 +64,14 @@ class _StopAt(_Callback):
 
     def _begin(self, run_context: Any) -> None:
         self._seen = self._count(run_context)
-        # Where data is sunk, steps are counted by the epoch: the first one may lie in the middle.
+        # With data sinking, the counter advances by epochs: it may skip `start`.
         if self._begun or not self.start <= self._seen <= self.stop:
             return
         self._begun = True
         try:
             self.profiler.start(self._step_number(run_context))
         except NpuprofError as error:
-            _warn(f"{type(self).__name__} profiles nothing, and the training goes on: {error}")
+            _warn(f"{type(self).__name__} profiles nothing, and training continues: {error}")
 
     def _finish(self, run_context: Any) -> None:
         self._seen = self._count(run_context)
@@ -80,11 +80,11 @@ class _StopAt(_Callback):
 
     def _stop(self) -> None:
         if self._begun and self.profiler.active:
-            with suppress(SessionError):  # a schedule came to no recorded step, of which the user has been warned
+            with suppress(SessionError):  # the schedule recorded no step, for which there was a warning
                 self.profiler.stop()
 
     def _step_number(self, run_context: Any) -> int:  # noqa: ARG002 - epochs need it
-        """Return MindSpore's number of the step that begins."""
+        """Return MindSpore's number of the step that starts now."""
         return self._seen
 
     def _count(self, run_context: Any) -> int:
@@ -94,7 +94,7 @@ class _StopAt(_Callback):
         """Stop a running session, and warn if the start was never reached."""
         self._stop()
         if not self._begun:
-            _warn(f"{type(self).__name__} profiled nothing: the training came to {self._seen}, not to {self.start}")
+            _warn(f"{type(self).__name__} profiled nothing: the training ended at {self._seen}, before {self.start}")
 
 
 def _warn(message: str) -> None:
@@ -102,15 +102,15 @@ def _warn(message: str) -> None:
 
 
 class StopAtStep(_StopAt):
-    """Profiles steps from one to another, both included; for data that is not sunk to the device.
+    """Profiles the steps from one number to another, both included; for training without data sinking.
 
     Parameters
     ----------
     start_step, stop_step
         Step numbers, counted from 1.
     profiler
-        A session from ``npuprof.profile(start_profile=False)``; by default one with `options`. Its ``result`` is the
-        run.
+        A session from ``npuprof.profile(start_profile=False)``; by default, a new one with `options`. Its ``result``
+        is the run.
     **options
         The fields of :class:`npuprof.options.Options`.
 
@@ -135,25 +135,25 @@ class StopAtStep(_StopAt):
         super().__init__(start_step, stop_step, profiler, options)
 
     def on_train_step_begin(self, run_context: Any) -> None:
-        """Start before the first step."""
+        """Start before the first profiled step."""
         self._begin(run_context)
 
     def on_train_step_end(self, run_context: Any) -> None:
-        """End a step, and stop after the last."""
+        """End a step, and stop after the last profiled step."""
         if self._begun and self.profiler.active:
             self.profiler.step()
         self._finish(run_context)
 
 
 class StopAtEpoch(_StopAt):
-    """Profiles epochs from one to another, both included; for data that is sunk to the device.
+    """Profiles the epochs from one number to another, both included; for training with data sinking.
 
     Parameters
     ----------
     start_epoch, stop_epoch
         Epoch numbers, counted from 1.
     profiler, **options
-        As for :class:`StopAtStep`.
+        See :class:`StopAtStep`.
 
     Raises
     ------
@@ -164,7 +164,7 @@ class StopAtEpoch(_StopAt):
     _counts = "cur_epoch_num"
 
     def _step_number(self, run_context: Any) -> int:
-        return int(getattr(run_context.original_args(), "cur_step_num", 0)) + 1  # that of the last one that ended
+        return int(getattr(run_context.original_args(), "cur_step_num", 0)) + 1  # one after the last step that ended
 
     @shows_options
     def __init__(
@@ -173,30 +173,30 @@ class StopAtEpoch(_StopAt):
         super().__init__(start_epoch, stop_epoch, profiler, options)
 
     def on_train_epoch_begin(self, run_context: Any) -> None:
-        """Start before the first epoch."""
+        """Start before the first profiled epoch."""
         self._begin(run_context)
 
     def on_train_epoch_end(self, run_context: Any) -> None:
-        """Stop after the last epoch."""
+        """Stop after the last profiled epoch."""
         self._finish(run_context)
 
 
 class DynamicMonitor(_Callback):
-    """Profiles the steps that a file asks for during the training; see :mod:`npuprof.dynamic`.
+    """Profiles the steps that a file requests during training; see :mod:`npuprof.dynamic`.
 
     Parameters
     ----------
     cfg_path
-        The directory of ``profiler_config.json``; if absent, a file with MindSpore's keys is written at once.
+        The directory of ``profiler_config.json``; if the file is missing, it is created at once with MindSpore's keys.
     output_path
-        The directory for recordings if the file has ``./``.
+        The directory of recordings if the file says ``./``.
     collector
         The front end, as in :class:`npuprof.options.Options`.
 
     Raises
     ------
     OptionsError, SourceError
-        As :func:`npuprof.dynamic.init`.
+        See :func:`npuprof.dynamic.init`.
     """
 
     def __init__(
@@ -214,7 +214,7 @@ class DynamicMonitor(_Callback):
         dynamic.init(self.cfg_path, keys="mindspore", collector=self.collector, output=self.output_path)
 
     def on_train_begin(self, run_context: Any) -> None:  # noqa: ARG002 - MindSpore's Callback has it
-        """Count this training's steps from 1."""
+        """Start watching again, and count the steps of this training from 1."""
         self._watch()
 
     def on_train_step_end(self, run_context: Any) -> None:  # noqa: ARG002 - as above

@@ -94,7 +94,7 @@ def _open(parsed: argparse.Namespace) -> int:
     _say(repr(profile))
     if parsed.html is not None:
         if not isinstance(profile, Profile):
-            raise NpuprofError(f"{parsed.path} holds {len(profile)} runs: give one of them to have its page")
+            raise NpuprofError(f"{parsed.path} holds {len(profile)} runs: pass one of them to write its page")
         _say(f"\nThe whole report, one self-contained file: {profile.to_html(parsed.html)}")
     return 0
 

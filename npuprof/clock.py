@@ -11,32 +11,32 @@ _MOST_DRIFT_NS, _DRIFT_SHARE = 100_000_000, 1_000
 
 
 class Clock(Protocol):
-    """A source of time in integer nanoseconds."""
+    """A source of times in integer nanoseconds."""
 
     def realtime_ns(self) -> int:
-        """Return nanoseconds of the UTC epoch."""
+        """Return the UTC epoch time in nanoseconds."""
         ...
 
     def monotonic_raw_ns(self) -> int:
-        """Return nanoseconds of a clock that never steps, with which native collectors stamp events."""
+        """Return nanoseconds of a clock that is never adjusted, which native collectors use for time stamps."""
         ...
 
     def sleep_until_ns(self, monotonic_raw_ns: int) -> None:
-        """Return no earlier than a moment of :meth:`monotonic_raw_ns`."""
+        """Wait until a time of :meth:`monotonic_raw_ns`."""
         ...
 
 
 @runtime_checkable
 class EmulatingClock(Clock, Protocol):
-    """The clock of a computer that emulates an NPU: it leaves the emulation out, and skips waits."""
+    """The clock of a computer that emulates an NPU: it excludes the time of emulation, and skips waits."""
 
     @property
     def left_out_ns(self) -> int:
-        """The lag of the clock behind the system's, in nanoseconds."""
+        """How far the clock is behind the system's clock, in nanoseconds."""
         ...
 
     def watch(self, look: Callable[[], None]) -> Callable[[], None]:
-        """Call `look` before and after each longer wait, on the waiting thread; return the function that ends it."""
+        """Call `look` before and after each longer wait, on the waiting thread; return a function that stops this."""
         ...
 
 
@@ -44,25 +44,25 @@ class SystemClock:
     """The clocks of the operating system."""
 
     def realtime_ns(self) -> int:
-        """Return nanoseconds of the UTC epoch."""
+        """Return the UTC epoch time in nanoseconds."""
         return time.time_ns()
 
     def monotonic_raw_ns(self) -> int:
-        """Return nanoseconds of CLOCK_MONOTONIC_RAW, or of the monotonic clock without it."""
+        """Return nanoseconds of CLOCK_MONOTONIC_RAW, or of the monotonic clock where the system lacks it."""
         if hasattr(time, "CLOCK_MONOTONIC_RAW"):
             return time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
         return time.monotonic_ns()
 
     def sleep_until_ns(self, monotonic_raw_ns: int) -> None:
-        """Sleep until the moment; an interrupt raises KeyboardInterrupt early."""
+        """Sleep until the given time; an interrupt raises KeyboardInterrupt early."""
         while (left_ns := monotonic_raw_ns - self.monotonic_raw_ns()) > 0:
             time.sleep(left_ns / 1e9)
 
 
 def step_ns(clock: Clock, epoch_ns: int, duration_ns: int) -> int:
-    """Return how far the system clock was set during a run; 0 if it was only adjusted by NTP.
+    """Return by how much the system clock was set during a run; 0 if NTP only adjusted it.
 
-    `epoch_ns` is the system time at which the monotonic clock stood at 0, as read at the start of the run.
+    `epoch_ns` is the system time at zero of the monotonic clock, read at the start of the run.
     """
     ahead_ns = clock.realtime_ns() - clock.monotonic_raw_ns() - epoch_ns
     return ahead_ns if abs(ahead_ns) > _MOST_DRIFT_NS + duration_ns // _DRIFT_SHARE else 0

@@ -23,41 +23,41 @@ _BARS = 10
 
 
 class Compared(Protocol):
-    """A profile, as far as a comparison reads it."""
+    """What a comparison reads from a profile."""
 
     tables: dict[str, pd.DataFrame]
     info: Info
 
     @property
     def accounting(self) -> Accounting:
-        """The parts of its steps."""
+        """The breakdown of the profile's steps."""
 
 
 class Comparison(Difference):
     """A step of run `a` minus a step of run `b`: :attr:`rows`, :attr:`significant`, figures and exports.
 
-    In a notebook it shows the difference in one sentence, what made it, a waterfall and a differential flame graph.
+    In a notebook it shows the difference in one sentence, its causes, a waterfall and a differential flame graph.
     """
 
     @classmethod
     def of(cls, a: Iterable[Compared], b: Iterable[Compared], names: tuple[str, str] = ("a", "b")) -> Comparison:
-        """Compare runs: each side is one run, or several ranks that repeat each other.
+        """Compare runs: each side is one run, or several ranks that are repetitions of each other.
 
         Raises
         ------
         NpuprofError
-            If a side has no kernels, no tasks of an NPU and no step times.
+            If a side has no kernels, no NPU tasks and no step times.
         """
         runs = [[ComparedRun(run.tables, run.info, run.accounting) for run in side] for side in (a, b)]
         return cls(*sides(runs[0], runs[1]), names)
 
     def plot_waterfall(self, *, bars: int = _BARS) -> go.Figure:
-        """Draw the way from a step of `b` to a step of `a`: the largest differences, and the rest in one bar.
+        """Draw the change from a step of `b` to a step of `a`: the largest differences, and the rest in one bar.
 
         Parameters
         ----------
         bars
-            The number of differences with a bar of their own.
+            The number of differences that get a bar.
         """
         from npuprof.figures.difference import plot_waterfall
 
@@ -66,7 +66,7 @@ class Comparison(Difference):
         return plot_waterfall(drawn, (self.b_ns, self.a_ns), self.names, self._origin, subtitle=self.noise)
 
     def plot_flamegraph(self) -> go.Figure:
-        """Draw what a step consists of, as wide as its time on both sides: red where `a` is slower, else blue."""
+        """Draw what a step consists of, as wide as its time in both runs: red where `a` is slower, else blue."""
         from npuprof.figures.difference import plot_flame_difference
 
         return plot_flame_difference(self.rows, self.names, self._origin, subtitle=self.sentence())

@@ -16,17 +16,17 @@ _TIMEOUT_S = 300
 
 
 def run_demo(output: Path) -> tuple[Profile, Path]:
-    """Execute the quickstart notebook below `output` and write the report of the rank that it finds faults with.
+    """Execute the quickstart notebook in `output` and write the report of the rank in which it finds faults.
 
     Parameters
     ----------
     output
-        The directory for the executed notebook, the recordings and the page, created if missing.
+        The directory of the executed notebook, the recordings and the page; created if missing.
 
     Returns
     -------
     tuple
-        The profile of that rank, and the path of the self-contained page.
+        The profile of the rank, and the path of the self-contained page.
 
     Raises
     ------

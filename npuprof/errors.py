@@ -11,14 +11,14 @@ _MOST_OF_A_MESSAGE = 500
 
 
 def _plain(parts: tuple[object, ...]) -> tuple[object, ...]:
-    """Return the parts of a message without characters that act on a terminal."""
+    """Return the parts of a message without terminal control characters."""
     return tuple(plain_lines(part) if isinstance(part, str) else part for part in parts)
 
 
 class NpuprofError(Exception):
     """Base of every error that npuprof raises on purpose.
 
-    In a notebook only its message is shown: the traceback would hide what to do next.
+    Notebooks show only its message: a traceback would hide what to do next.
     """
 
     def __init__(self, *parts: object) -> None:
@@ -37,9 +37,9 @@ class OptionsError(NpuprofError, ValueError):
     message
         The problem, and the next step.
     *options
-        The options to leave out for the rest to be valid.
+        The options to remove so that the rest is valid.
     remaining
-        The valid part of an option's value, by option, if only a part of it is wrong.
+        The valid part of an option's value, by option name, if only part of the value is wrong.
     """
 
     def __init__(self, message: str = "", *options: str, remaining: Mapping[str, Any] | None = None) -> None:
@@ -49,7 +49,7 @@ class OptionsError(NpuprofError, ValueError):
 
 
 class SessionError(NpuprofError, RuntimeError):
-    """A session was asked for something that its state does not allow."""
+    """The state of a session does not allow the call."""
 
 
 class SessionBusyError(SessionError):
@@ -57,7 +57,7 @@ class SessionBusyError(SessionError):
 
 
 class CollectorError(NpuprofError, RuntimeError):
-    """A native front end refused a call, or failed."""
+    """A native front end refused a call or failed."""
 
 
 class FrontEndAbsentError(CollectorError):
@@ -65,11 +65,11 @@ class FrontEndAbsentError(CollectorError):
 
 
 class SourceError(NpuprofError):
-    """A path holds nothing that can be read as a profile, or is too damaged."""
+    """A path has nothing that can be read as a profile, or its files are too damaged."""
 
 
 class NpuprofWarning(UserWarning):
-    """Something that the user should know, but that need not stop the profiled code."""
+    """A problem that the user should know of, but that does not stop the profiled code."""
 
     def __init__(self, *parts: object) -> None:
         super().__init__(*_plain(parts))
@@ -81,6 +81,6 @@ def describe_failure(error: BaseException | None) -> str:
         return ""
     try:
         message = str(error)
-    except Exception:  # noqa: BLE001 - the message is made by user code, which must not fail the recording
+    except Exception:  # noqa: BLE001 - the message is made by user code, whose failure must not end the recording
         message = "(its message cannot be printed)"
     return encodable(f"{type(error).__name__}: {message}"[:_MOST_OF_A_MESSAGE].rstrip(": "))

@@ -1,4 +1,4 @@
-"""Facts about a run besides its tables: where it ran, on what, how it was collected."""
+"""Facts about a run besides its tables: machine, software, and how the run was collected."""
 
 from __future__ import annotations
 
@@ -24,42 +24,42 @@ class Info:
     Attributes
     ----------
     name
-        The name that the user gave the run, or that of its directory.
+        The name that the user gave the run, or else the name of its directory.
     collector
-        The front end that recorded it: ``acl``, ``torch_npu``, ``mindspore``, ``tensorflow``, ``msprof``,
+        The front end that recorded the run: ``acl``, ``torch_npu``, ``mindspore``, ``tensorflow``, ``msprof``,
         ``kineto``, ``simulator``; empty if unknown.
     reason
-        Why that front end was chosen, in words; empty where it was asked for.
+        Why that front end was chosen; empty if the user requested it.
     source
-        The format that was read, and whether it is raw or the vendor's parsed result.
+        The format that was read, and whether it is raw data or the vendor's parsed result.
     simulated
-        Whether any of it comes from the embedded simulated NPU.
+        Whether any of the data comes from the simulated NPU.
     emulated_ns
-        Time of the computer that a simulated run does not count, because the NPU was emulated meanwhile.
+        Time that a simulated run does not count, because the computer was emulating the NPU.
     overhead
-        What profiling took of this computer: ``start_ns`` and ``stop_ns`` of the collector, ``code_ns`` of the profiled
-        code between them, ``written_bytes``, and, if it was measured, ``repeat_ns`` of the same code unprofiled.
+        The cost of profiling: ``start_ns`` and ``stop_ns`` of the collector, ``code_ns`` of the profiled code between
+        them, ``written_bytes``, and, if measured, ``repeat_ns`` of the same code without profiling.
     chip
         The chip's name, such as ``Ascend 910B``.
     rank, devices
-        The global rank, when known, and the device ids with data.
+        The global rank, if known, and the ids of the devices with data.
     started_ns, stopped_ns
-        UTC epoch nanoseconds between which data was collected.
+        Start and end of collection, UTC epoch nanoseconds.
     versions
         Software versions by name (``cann``, ``driver``, ``torch_npu``, ``python`` ...).
     options
-        The options that the run was collected with, in the form of ``Options.to_dict``.
+        The options of the session, in the form of ``Options.to_dict``.
     environment
-        Host name, operating system, CPU and what else the files say of the machine.
+        Host name, operating system, CPU and whatever else the files have on the machine.
     metadata
         Metadata that the user attached with ``add_metadata``.
     recording
         The directory or file that was read.
     selection
-        What of the run was asked for, empty for all of it: ``steps``, or ``start_ns`` and ``end_ns`` in UTC epoch
-        nanoseconds. The other facts are those of the whole run.
+        The selected part of the run; empty for the whole run: ``steps``, or ``start_ns`` and ``end_ns`` in UTC epoch
+        nanoseconds. The other facts describe the whole run.
     failed
-        The exception of the profiled code, as ``Type: message``; empty when it ended normally.
+        The exception of the profiled code, as ``Type: message``; empty if the code ended normally.
     """
 
     name: str = ""
@@ -86,7 +86,7 @@ class Info:
         super().__setattr__(name, encodable(value) if isinstance(value, str) else value)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON-serializable values, which :mod:`npuprof.small_files` reads."""
+        """Return a JSON-serializable dictionary, which :mod:`npuprof.small_files` reads back."""
         plain = asdict(self)
         plain["recording"] = None if self.recording is None else str(self.recording)
         return plain

@@ -1,6 +1,6 @@
 """Hooks for functions of the notebook, set when the package is imported.
 
-With them, a profile opens its explorer and progress is shown below a cell without importing the notebook.
+They let a profile open its explorer, and progress appear below a cell, without importing the notebook package.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 explorer: Callable[..., Widget]
 """Return the explorer of a :class:`npuprof.profiles.Profile` or :class:`npuprof.ranks.profile_set.ProfileSet`.
 
-It opens at the evidence of a :class:`npuprof.advice.finding.Finding`, or a window of the timeline, if one is given; a
-fourth argument is another run to show beside it.
+The explorer opens at the evidence of a :class:`npuprof.advice.finding.Finding` or a timeline window, if given; a
+fourth argument is another run to show below it.
 """
 
 cell_display: Callable[[], Any]
-"""Return a :class:`npuprof.progress.Display` under the running cell; None where no kernel runs this code."""
+"""Return a :class:`npuprof.progress.Display` below the running cell; None outside of a kernel."""
 
 show_comparison: Callable[[Any], None]
 """Show a :class:`npuprof.comparison.Comparison` below the running cell."""

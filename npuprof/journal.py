@@ -1,7 +1,7 @@
-"""A file that survives its killed process: a line of JSON per entry, written at once.
+"""A file that survives when its process is killed: one line of JSON per entry, written immediately.
 
-Lines are not synced, so they survive the process but not the machine. :mod:`npuprof.sources.recording.journal` reads
-them.
+Lines are not synced: they survive the process, but not a crash of the machine.
+:mod:`npuprof.sources.recording.journal` reads them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from npuprof import atomic
 
-_MAX_BYTES = 64 << 20  # some 700,000 markers
+_MAX_BYTES = 64 << 20  # about 700,000 markers
 _encoded = json.JSONEncoder(separators=(",", ":")).encode
 
 
@@ -24,30 +24,36 @@ class Journal:
     Parameters
     ----------
     what
-        Its contents, for messages.
+        A name of the contents, for messages.
 
     Attributes
     ----------
     problem
-        Why it ended before :meth:`close`; empty otherwise.
+        Why writing ended before :meth:`close`; empty if it did not.
     """
 
     def __init__(self, what: str) -> None:
         self.problem = ""
         self._what = what
         self._path: Path | None = None
-        self._lock = threading.RLock()  # a closed file number may be reused at once
+        self._lock = threading.RLock()  # a closed file descriptor may be reused immediately
         self._number = -1
         self._pid = 0
         self._left_bytes = _MAX_BYTES
 
     def open(self, path: Path) -> None:
-        """Create the file; raise an OSError if that fails."""
+        """Create the file.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be created.
+        """
         self._number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._path, self._pid = path, os.getpid()
 
     def write(self, entry: Any) -> None:
-        """Write a line if the file is open and the process is not a forked child; quick, and never raises."""
+        """Write a line if the file is open and the process is not a forked child; fast, and never raises."""
         if self._number < 0 or os.getpid() != self._pid:
             return
         line = f"{_encoded(entry)}\n".encode()
@@ -62,7 +68,9 @@ class Journal:
             reason = f"it has grown to {_MAX_BYTES >> 20} MiB"
         except OSError as error:
             reason = atomic.reason(error, Path() if self._path is None else self._path.parent)
-        self.problem = f"{self._what} are no longer written at once, and would be lost with the process: {reason}"
+        self.problem = (
+            f"{self._what} are no longer saved during the run, and are lost if the process is killed: {reason}"
+        )
         self.close()
 
     def close(self) -> None:
@@ -73,7 +81,7 @@ class Journal:
             os.close(number)
 
     def remove(self) -> None:
-        """Remove the file, whose contents are stored elsewhere now."""
+        """Remove the file, once its contents are stored elsewhere."""
         self.close()
         if self._path is not None:
             self._path.unlink(missing_ok=True)

@@ -1,8 +1,8 @@
 """The ledger of a reader: every input row is in a table, used for other rows, or counted by a note.
 
 A reader registers the rows of an input (a CSV file, a database table, a stream of records, the events of a timeline)
-when it has counted them, and then their use. :meth:`Ledger.settle` warns after every load of rows that are not
-accounted for, so that gaps of a reader become visible.
+when it has counted them, and then how they are used. After every load, :meth:`npuprof.notes.Notes.settle` warns of rows
+that are not accounted for, so that gaps in a reader become visible.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import pandas as pd
 from npuprof.texts import encodable
 
 STATISTICS = "statistics"
-"""The table of rows already summed by the vendor, which are kept unchanged."""
+"""The table of rows that the vendor has already summed, which are kept unchanged."""
 
 _NOT_SELECTED = "what was not selected"
 _COLUMNS = ("input", "rows", "in_tables", "used", "left_out")
-_MAX_INPUTS = 10_000  # a damaged file must not turn into a million accounts
+_MAX_INPUTS = 10_000  # a damaged file must not create a million accounts
 _OTHERS = "other inputs"
 
 
@@ -36,7 +36,7 @@ class Account:
     used
         Rows that name, end, link or describe other rows.
     left_out
-        Rows counted by a note with the reason.
+        Rows counted by a note with a reason.
     """
 
     rows: int = 0
@@ -46,23 +46,25 @@ class Account:
 
     @property
     def open(self) -> int:
-        """Rows not accounted for; negative if rows are counted twice."""
+        """Number of rows not accounted for; negative if rows are counted twice."""
         return self.rows - self.in_tables - self.used - self.left_out
 
 
 @dataclass
 class Ledger:
-    """The accounts of a load by input, and the rows that each input put into each table."""
+    """The accounts of a load by input, and the number of rows that each input contributed to each table."""
 
     _accounts: dict[str, Account] = field(default_factory=dict)
-    _kept: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)  # (input, table): rows, made rows
+    _kept: dict[tuple[str, str], tuple[int, int]] = field(
+        default_factory=dict
+    )  # (input, table): input rows, table rows
 
     def read(self, source: str, rows: int) -> None:
-        """Register rows of an input, once per row."""
+        """Register rows of an input; each row is registered once."""
         self._account(source).rows += rows
 
     def keep(self, source: str, table: str, rows: int, made: int | None = None) -> None:
-        """Register input rows that are rows of a table.
+        """Register input rows that became rows of a table.
 
         Parameters
         ----------
@@ -73,24 +75,24 @@ class Ledger:
         rows
             The number of input rows.
         made
-            The number of table rows made of them, if different.
+            The number of table rows made from them, if different.
         """
         self._account(source).in_tables += rows
         self._add_kept((source, table), rows, rows if made is None else made)
 
     def make(self, source: str, table: str, rows: int) -> None:
-        """Register table rows made of another table's rows, whose inputs are accounted for."""
+        """Register table rows made from rows of another table, whose inputs are accounted for already."""
         self.keep(source, table, 0, rows)
 
     def replace(self, table: str, source: str | None = None) -> None:
-        """Register that the rows of a table, of one input or all so far, are replaced by those of another input."""
+        """Register that rows of a table, of one input or all inputs so far, are replaced by another input's rows."""
         for key in [key for key in self._kept if key[1] == table and source in (None, key[0])]:
             rows, _ = self._kept.pop(key)
             self._account(key[0]).in_tables -= rows
             self._account(key[0]).used += rows
 
     def deselect(self, table: str, rows: int) -> None:
-        """Register rows that were read and would be in a table, but lie outside of the part that was asked for."""
+        """Register rows that were read, but lie outside of the selected part of the run."""
         self._add_kept((_NOT_SELECTED, table), 0, -rows)
 
     def use(self, source: str, rows: int) -> None:
@@ -102,7 +104,7 @@ class Ledger:
         self._account(source).left_out += rows
 
     def open_rows(self, source: str) -> int:
-        """Return the rows of an input not accounted for yet."""
+        """Return the number of an input's rows that are not accounted for yet."""
         return self._accounts[source].open if source in self._accounts else 0
 
     def extend(self, other: Ledger) -> None:
@@ -115,7 +117,7 @@ class Ledger:
             self._add_kept(key, rows, made)
 
     def imbalances(self, frames: Mapping[str, Sized]) -> Iterable[tuple[str, str, int]]:
-        """Yield ``(input or table, message, rows)`` for everything that does not balance with the tables `frames`."""
+        """Yield ``(input or table, message, rows)`` for each imbalance between the accounts and the tables `frames`."""
         for source, account in self._accounts.items():
             if account.open > 0:
                 yield (
@@ -132,7 +134,7 @@ class Ledger:
             if missing > 0:
                 yield table, "rows were lost after they were read: figures based on it may be too low", missing
             elif missing < 0:
-                yield table, "rows are in the table, but were read from nowhere", -missing
+                yield table, "rows are in the table, but in no input", -missing
 
     def made(self) -> dict[str, int]:
         """Return the number of rows put into each table."""
@@ -142,7 +144,7 @@ class Ledger:
         return made
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the table ``input, rows, in_tables, used, left_out``, in the order read."""
+        """Return the table ``input, rows, in_tables, used, left_out``, in reading order."""
         rows = [(encodable(source), *astuple(account)) for source, account in self._accounts.items()]
         frame: pd.DataFrame = pd.DataFrame(rows, columns=list(_COLUMNS)).astype(dict.fromkeys(_COLUMNS[1:], "int64"))
         return frame

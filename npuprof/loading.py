@@ -37,38 +37,40 @@ def load(
     Parameters
     ----------
     path
-        A recording of npuprof, a saved profile, a ``PROF_*`` directory, a torch_npu result directory, one
-        CSV or JSON file of a result, a directory around any of these, or an archive of them (``.zip``, ``.tar``,
-        ``.tar.gz``, ``.tgz``), which is unpacked into a private temporary folder. Known by content; never modified.
+        A recording of npuprof, a saved profile, a ``PROF_*`` directory, a torch_npu result directory, one CSV or JSON
+        file of a result, a directory around any of these, or an archive of them (``.zip``, ``.tar``, ``.tar.gz``,
+        ``.tgz``), which is unpacked into a private temporary folder. Formats are recognised by content; files are
+        never modified.
     source
-        Which form to read if a run has several: ``"raw"`` for raw data, ``"text"`` for the vendor's CSV and JSON
-        files, ``"db"`` for its databases, ``"parsed"`` for both of these. By default raw data if it is complete, since
-        its digits are exact (see :mod:`npuprof.sources.raw_or_parsed`); else each table from the form that has it,
-        text first (see :mod:`npuprof.sources.forms`). ``run.info.source`` is the choice, and a note has the reason.
-        The vendor's sums of a torch_npu run (`step_times`, `statistics`) are taken from the result in either case.
+        The form to read if a run has several: ``"raw"`` for raw data, ``"text"`` for the vendor's CSV and JSON files,
+        ``"db"`` for its databases, ``"parsed"`` for both text and databases. By default raw data if it is complete,
+        since its digits are exact (see :mod:`npuprof.sources.raw_or_parsed`); otherwise each table from the form that
+        has it, text first (see :mod:`npuprof.sources.forms`). ``run.info.source`` has the choice, and a note the
+        reason. The vendor's sums of a torch_npu run (`step_times`, `statistics`) always come from the result.
     steps
-        Numbers of the steps to read, as in ``run.steps``. A step keeps the rows within its interval, and what it
-        launched, even where the device ran that later.
+        Numbers of the steps to read, as in ``run.steps``. A step has the rows within its interval, and the tasks that
+        it launched, even if the device ran them later.
     start, end
         The half-open interval to read: integer nanoseconds since the UTC epoch as in the tables, a time stamp
         (``pd.Timestamp``, ``datetime``; UTC if it has no zone), or a ``pd.Timedelta`` since the start of the run
-        (``run.info.started_ns``, or else its first row). A float is refused: it cannot hold such nanoseconds. Rows that
-        overlap the interval are kept whole, with the calls and operators that launched them; intervals of `overlap`
-        are clipped. If nothing lies in it, the profile is empty and a note says when the run was.
+        (``run.info.started_ns``, or else its first row). Floats are refused: they cannot represent nanoseconds since
+        the epoch. Rows that overlap the interval are kept whole, with the calls and operators that launched them;
+        intervals of `overlap` are clipped. If the interval is empty, so is the profile, and a note has the time of
+        the run.
     client
-        A Dask client (``pip install "npuprof[cluster]"``) whose workers read the small files of many ranks, where they
-        see them under the same path; by default the one that is active in this process, else this machine reads.
+        A Dask client (``pip install "npuprof[cluster]"``) whose workers read the small files of many ranks, which they
+        must find under the same paths; by default the client that is active in this process, or else this machine.
 
     Returns
     -------
-    The profile; ``run.info.selection`` is the selection. For a directory around several runs, a
-    :class:`npuprof.ranks.profile_set.ProfileSet` with one entry per rank and session, for which ``Any`` stands;
-    :func:`load_set` always returns one.
+    The profile; ``run.info.selection`` has the selection. For a directory with several runs, a
+    :class:`npuprof.ranks.profile_set.ProfileSet` with one entry per rank and session, typed as ``Any``;
+    :func:`load_set` always returns a set.
 
     Raises
     ------
     SourceError
-        If nothing there can be read, or the run has no such step.
+        If nothing at the path can be read, or the run lacks a requested step.
     OptionsError
         If an argument has a wrong value, or both steps and an interval are given.
     """
@@ -84,17 +86,17 @@ def load_set(
     end: Moment | None = None,
     client: Client | None = None,
 ) -> ProfileSet:
-    """Open all runs at a path as a set, even a single one; each is read on first use.
+    """Open all runs at a path as a set, even if there is only one; each run is read on first use.
 
     Parameters
     ----------
     path, source, steps, start, end, client
-        As for :func:`load`.
+        See :func:`load`.
 
     Raises
     ------
     SourceError
-        If nothing can be read.
+        If nothing at the path can be read.
     OptionsError
         If an argument has a wrong value, or both steps and a time range are given.
     """
@@ -108,25 +110,25 @@ def compare(
     *,
     names: tuple[str, str] = ("a", "b"),
 ) -> Comparison:
-    """Compare two runs, or two sets of ranks: by how much a step of `a` is longer, and where that time lies.
+    """Compare two runs, or two sets of ranks: how much longer a step of `a` is, and where that time goes.
 
     Parameters
     ----------
     a, b
-        What :func:`load` returns, or a path to load. The ranks of a set are repeats of each other.
+        Results of :func:`load`, or paths to load. The ranks of a set count as repetitions of each other.
     names
-        Their names in texts and figures.
+        Names of `a` and `b` in texts and figures.
 
     Returns
     -------
-    The difference, as ``a - b`` returns it.
+    The difference, the same as ``a - b``.
 
     Raises
     ------
     SourceError
         If nothing can be read at a path.
     NpuprofError
-        If a side has no kernels, no tasks of an NPU and no step times.
+        If a side has no kernels, no NPU tasks and no step times.
     """
     from npuprof.comparison import Comparison
 

@@ -1,7 +1,7 @@
-"""Markers: moments and ranges named by the user, recorded by the running collector.
+"""Markers: points in time and ranges, named by the user and recorded by the running collector.
 
-Without a running session they cost almost nothing, so they may stay in the code. They become the table ``marks``, with
-device times if a stream is given or the front end records them.
+Without a running session they cost almost nothing, so they can stay in the code. They appear in the table ``marks``,
+with device times if a stream is given or the front end records them.
 
 A range is a ``with`` block or a decorator (:class:`range`), a pair of calls on any threads (:func:`range_start`,
 :func:`range_end`), or nested per thread (:func:`push`, :func:`pop`).
@@ -18,7 +18,7 @@ from npuprof.errors import OptionsError
 from npuprof.session import active
 from npuprof.texts import encodable
 
-_MAX_PUSHED = 1_000  # a loop that pushes without popping should not fill the memory
+_MAX_PUSHED = 1_000  # a loop that pushes without popping must not fill the memory
 
 
 class _Pushed(threading.local):
@@ -30,22 +30,22 @@ _pushed = _Pushed()
 
 
 def mark(message: str, domain: str = "", *, stream: Any = None) -> None:
-    """Record a moment.
+    """Record a point in time.
 
     Parameters
     ----------
     message
-        Its name; pyACL keeps the first 126 bytes.
+        The marker's name; pyACL keeps the first 126 bytes.
     domain
-        Its group, by which markers can be selected.
+        The marker's group, by which markers can be selected.
     stream
-        A stream on which the device records the moment too: the native handle for pyACL, torch_npu's
+        A stream on which the device records the marker too: the native handle for pyACL, torch_npu's
         ``stream.npu_stream``, or MindSpore's ``mindspore.runtime.Stream``.
 
     Raises
     ------
     OptionsError
-        If message or domain is not text, even without a session.
+        If `message` or `domain` is not text, even without a session.
     """
     message, domain = _taken(message, domain)
     if (run := _run()) is not None:
@@ -55,39 +55,39 @@ def mark(message: str, domain: str = "", *, stream: Any = None) -> None:
 def range_start(message: str, domain: str = "") -> int:
     """Open a range that :func:`range_end` closes, on any thread.
 
-    Returns its handle, or 0 without a session. `message` and `domain` are those of :func:`mark`.
+    Return the handle of the range, or 0 without a session. For `message` and `domain` see :func:`mark`.
 
     Raises
     ------
     OptionsError
-        If message or domain is not text, even without a session.
+        If `message` or `domain` is not text, even without a session.
     """
     message, domain = _taken(message, domain)
     return run.marking.range_start(message, domain) if (run := _run()) is not None else 0
 
 
 def range_end(handle: int) -> None:
-    """Close a range by its handle; ignore 0 and ranges of an earlier session."""
+    """Close a range by its handle; 0 and handles of an earlier session are ignored."""
     if handle and (run := _run()) is not None:
         run.marking.range_end(handle)
 
 
 def push(message: str, domain: str = "") -> int:
-    """Open a range within those pushed by this thread, and return its depth, from 1.
+    """Open a range within the ranges that this thread has pushed, and return its depth, from 1.
 
     Raises
     ------
     OptionsError
-        If message or domain is not text, or a thousand ranges are open because ``pop()`` is missing.
+        If `message` or `domain` is not text, or a thousand ranges are open because ``pop()`` is missing.
     """
     if len(_pushed.handles) >= _MAX_PUSHED:
-        raise OptionsError(f"{_MAX_PUSHED} ranges of this thread are open: call npuprof.pop() for each push()")
+        raise OptionsError(f"{_MAX_PUSHED} ranges of this thread are open: call npuprof.pop() once for each push()")
     _pushed.handles.append(range_start(message, domain))
     return len(_pushed.handles)
 
 
 def pop() -> int:
-    """Close the range that this thread pushed last, and return how many are left; -1 if there was none."""
+    """Close the range that this thread pushed last, and return how many stay open; -1 if none was open."""
     if not _pushed.handles:
         return -1
     range_end(_pushed.handles.pop())
@@ -97,12 +97,12 @@ def pop() -> int:
 class range(ContextDecorator):  # noqa: A001, N801 - reads as npuprof.range("forward")
     """A named range: ``with npuprof.range("forward"): ...`` or ``@npuprof.range("forward")``.
 
-    `message` and `domain` are those of :func:`mark`.
+    For `message` and `domain` see :func:`mark`.
 
     Raises
     ------
     OptionsError
-        If message or domain is not text, even without a session.
+        If `message` or `domain` is not text, even without a session.
     """
 
     def __init__(self, message: str, domain: str = "") -> None:
@@ -110,7 +110,7 @@ class range(ContextDecorator):  # noqa: A001, N801 - reads as npuprof.range("for
         self._handle = 0
 
     def _recreate_cm(self) -> range:
-        # A decorated function may recurse or run on several threads: each call gets a new range.
+        # A decorated function may be recursive or run on several threads: each call gets a new range.
         return range(self._message, self._domain)
 
     def __enter__(self) -> range:
@@ -126,15 +126,15 @@ class range(ContextDecorator):  # noqa: A001, N801 - reads as npuprof.range("for
 
 def _taken(message: str, domain: str) -> tuple[str, str]:
     """Return both texts in encodable form."""
-    if type(message) is str and type(domain) is str:  # the usual case, and the quickest
+    if type(message) is str and type(domain) is str:  # the usual case, and the fastest
         return encodable(message), encodable(domain)
     for what, text in (("message", message), ("domain", domain)):
         if not isinstance(text, str):
-            raise OptionsError(f"a marker's {what} must be text, not {type(text).__name__}: write str(...) around it")
+            raise OptionsError(f"a marker's {what} must be text, not {type(text).__name__}: wrap it in str(...)")
     return encodable(message), encodable(domain)
 
 
 def _run() -> active.ActiveRun | None:
-    """Return the run whose front end collects natively in this process, or None."""
+    """Return the active run if its front end collects in this process, else None."""
     run = active.current()
     return run if run is not None and run.native else None

@@ -14,11 +14,11 @@ from npuprof.texts import encodable
 
 Severity: TypeAlias = Literal["info", "warning", "error"]
 
-_LIMIT = 1000  # a damaged file must not turn into a million notes
+_LIMIT = 1000  # a damaged file must not create a million notes
 
 
 _NUMBER = re.compile(r"\d+")
-_MAX_ALIKE = 5  # more notes than this that differ in their numbers alone are shown as one
+_MAX_ALIKE = 5  # more notes than this that differ only in numbers are shown as one note
 
 
 def _folded(alike: list[tuple[tuple[Severity, str, str], int]]) -> list[tuple[str, str, str, int]]:
@@ -30,22 +30,22 @@ def _folded(alike: list[tuple[tuple[Severity, str, str], int]]) -> list[tuple[st
 
 @dataclass
 class Notes:
-    """A list of notes in which repetitions are counted.
+    """A list of notes in which repeated notes are counted.
 
-    Severities: ``info`` is worth knowing, ``warning`` means that something was repaired or skipped, ``error`` that
-    something requested is missing.
+    Severities: ``info`` is worth knowing; ``warning`` means that something was repaired or skipped; ``error`` means
+    that requested data is missing.
 
     Attributes
     ----------
     ledger
-        The account of the rows read, which :meth:`leave_out` and :meth:`fail` keep consistent with the notes.
+        The accounts of the rows read, which :meth:`leave_out` and :meth:`fail` keep consistent with the notes.
     """
 
     _counts: dict[tuple[Severity, str, str], int] = field(default_factory=dict)
     ledger: Ledger = field(default_factory=Ledger)
 
     def info(self, source: str, message: str, count: int = 1) -> None:
-        """Note something worth knowing about a file or layer (`source`)."""
+        """Note information worth knowing about a file or layer (`source`)."""
         self._add("info", source, message, count)
 
     def warning(self, source: str, message: str, count: int = 1) -> None:
@@ -53,7 +53,7 @@ class Notes:
         self._add("warning", source, message, count)
 
     def error(self, source: str, message: str, count: int = 1) -> None:
-        """Note that something requested could not be read or collected."""
+        """Note that requested data could not be read or collected."""
         self._add("error", source, message, count)
 
     def leave_out(
@@ -66,13 +66,13 @@ class Notes:
         source
             The input, as registered in :attr:`ledger`.
         reason
-            The reason, for one row: ``a row has no readable time``.
+            The reason, worded for one row: ``a row has no readable time``.
         rows
             The number of rows; no note for 0.
         affects
             The tables whose figures are incomplete, such as ``kernels and communication``; none by default.
         severity
-            ``info`` if the run loses nothing (totals, repetitions, data that was not requested).
+            ``info`` if no data of the run is lost (totals, repetitions, data that was not requested).
         """
         if not rows:
             return
@@ -81,17 +81,17 @@ class Notes:
         self.ledger.leave_out(source, rows)
 
     def fail(self, source: str, message: str) -> None:
-        """Note that an input could not be read completely; its rows that are in no table are left out."""
+        """Note that an input could not be read completely; its remaining rows are accounted for as left out."""
         self.error(source, message)
         self.ledger.leave_out(source, max(self.ledger.open_rows(source), 0))
 
     def settle(self, frames: Mapping[str, Sized]) -> None:
-        """Warn of rows not accounted for; see :meth:`npuprof.ledger.Ledger.imbalances`."""
+        """Warn of rows that are not accounted for; see :meth:`npuprof.ledger.Ledger.imbalances`."""
         for source, message, rows in self.ledger.imbalances(frames):
             self.warning(source, message, rows)
 
     def extend(self, other: Notes) -> None:
-        """Add the notes and the account of another list."""
+        """Add the notes and accounts of another list."""
         self.ledger.extend(other.ledger)
         for (severity, source, message), count in other._counts.items():
             self._add(severity, source, message, count)
@@ -112,9 +112,9 @@ class Notes:
         return len(self._counts)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the table ``severity, source, message, count``, in the order noted.
+        """Return the table ``severity, source, message, count``, in the order of the notes.
 
-        Many notes that differ only in numbers, such as one per process or rank, become one row.
+        If many notes differ only in numbers, as notes per process or rank do, they become one row.
         """
         alike: dict[tuple[str, ...], list[tuple[tuple[Severity, str, str], int]]] = {}
         for key, count in self._counts.items():

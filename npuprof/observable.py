@@ -12,7 +12,7 @@ class Observable:
         self._listeners: list[Callable[[], None]] = []
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call a function after every change."""
+        """Register a function to call after every change."""
         self._listeners.append(listener)
 
     def _notify(self) -> None:

@@ -25,7 +25,7 @@ class Exports(Figures):
 
     @abstractmethod
     def _page(self, figures: Mapping[str, go.Figure], picture: str = "") -> str:
-        """Return a self-contained HTML page with the report and some figures."""
+        """Return a self-contained HTML page with the report and the given figures."""
 
     def to_chrome_trace(
         self,
@@ -35,16 +35,16 @@ class Exports(Figures):
         end_ns: int | None = None,
         pretty: bool = False,
     ) -> Path:
-        """Write the timeline as a Chrome trace, of all ranks, for Perfetto and others; return its path.
+        """Write the timeline of all ranks as a Chrome trace, for Perfetto and other viewers; return its path.
 
         Parameters
         ----------
         path
-            The file; it is compressed for a name in ``.gz``.
+            The file; compressed if its name ends in ``.gz``.
         start_ns, end_ns
             Window in epoch nanoseconds; slices that overlap it are written whole.
         pretty
-            Whether each event is on a line of its own.
+            Whether to write each event on its own line.
         """
         from npuprof.exports import chrome_trace
 
@@ -55,9 +55,9 @@ class Exports(Figures):
         return target
 
     def to_speedscope(self, path: str | PathLike[str]) -> Path:
-        """Write calls, device tasks and collectives, of all ranks, as JSON for speedscope; return its path.
+        """Write calls, device tasks and collectives of all ranks as JSON for speedscope; return its path.
 
-        A name in ``.gz`` compresses it. See :func:`npuprof.exports.speedscope.write`.
+        The file is compressed if its name ends in ``.gz``. See :func:`npuprof.exports.speedscope.write`.
         """
         from npuprof.exports import speedscope
 
@@ -80,12 +80,12 @@ class Exports(Figures):
         return atomic.write_text(path, "".join(f"{line}\n" for line in lines))
 
     def to_memory_timeline(self, path: str | PathLike[str], device: str | None = None) -> Path:
-        """Write the memory over time, of one device or all, as ``.json``, ``.json.gz`` or ``.html``.
+        """Write memory over time, of one device or all devices, as ``.json``, ``.json.gz`` or ``.html``.
 
         Raises
         ------
         OptionsError
-            If the name has another suffix, or there are no samples of the device.
+            If the file name has another suffix, or the device has no samples.
         """
         from npuprof.exports import memory_timeline
 
@@ -104,7 +104,7 @@ class Exports(Figures):
         Raises
         ------
         NpuprofError
-            If there is none of that name.
+            If there is no table of that name.
         """
 
     @property
@@ -113,35 +113,35 @@ class Exports(Figures):
         """The names of all tables that :meth:`_table` returns."""
 
     def sql(self, query: str, *, most_rows: int = 1_000_000) -> pd.DataFrame:
-        """Return what a query over the tables selects: ``run.sql("select name, duration_ns from kernels")``.
+        """Query the tables with SQL: ``run.sql("select name, duration_ns from kernels")``.
 
-        DuckDB answers it (``pip install 'npuprof[sql]'``), with 2 GB of memory at most, and without access to files and
-        the network. Nanoseconds stay exact. Tables are those of :data:`npuprof.tables.SCHEMA`, ``launches``, ``notes``
-        and, of a run, :attr:`Profile.statistics`, or of a set, ``info``.
+        DuckDB runs the query (``pip install 'npuprof[sql]'``), with at most 2 GB of memory, and without access to files
+        and the network. Nanoseconds stay exact. The tables are those of :data:`npuprof.tables.SCHEMA`, ``launches``,
+        ``notes`` and, of a run, :attr:`Profile.statistics`, or of a set, ``info``.
 
         Parameters
         ----------
         query
-            One statement that only reads, in DuckDB's SQL.
+            One read-only statement in DuckDB's SQL dialect.
         most_rows
-            The most rows to return; a warning says when there are more.
+            Maximum number of rows to return; a warning says if the result has more.
 
         Raises
         ------
         NpuprofError
             If DuckDB is not installed.
         OptionsError
-            If the query is refused, with DuckDB's reason.
+            If DuckDB refuses the query; the message has its reason.
         """
         from npuprof.exports.sql import select
 
         return select(query, self._table_names, self._table, most_rows)
 
     def to_csv(self, path: str | PathLike[str], table: str | pd.DataFrame) -> Path:
-        """Write a table by name, or an answer such as ``run.by("line")``, as CSV; return its path.
+        """Write a table by name, or a result such as ``run.by("line")``, as CSV; return its path.
 
-        A name in ``.gz`` compresses it. No text is a formula to a spreadsheet: see
-        :func:`npuprof.exports.spreadsheet.write_csv`.
+        The file is compressed if its name ends in ``.gz``. Texts are written so that a spreadsheet does not take them
+        for formulas: see :func:`npuprof.exports.spreadsheet.write_csv`.
 
         Raises
         ------
@@ -159,16 +159,16 @@ class Exports(Figures):
     def to_xlsx(
         self, path: str | PathLike[str], tables: str | Sequence[str] | Mapping[str, pd.DataFrame] | None = None
     ) -> Path:
-        """Write tables as an Excel workbook, by default all that have rows, and the notes; return its path.
+        """Write tables as an Excel workbook, by default all tables with rows and the notes; return its path.
 
-        Answers have the names that they are given: ``run.to_xlsx("lines.xlsx", {"lines": run.by("line")})``. A number
-        of more than 15 digits, as times have, is a text, because Excel would round it. See
+        A mapping names results: ``run.to_xlsx("lines.xlsx", {"lines": run.by("line")})``. Numbers of more than 15
+        digits, such as times, are written as text, because Excel would round them. See
         :func:`npuprof.exports.spreadsheet.write_xlsx`.
 
         Raises
         ------
         NpuprofError
-            If there is no table of a name, none with rows, or openpyxl is not installed.
+            If a table does not exist, no table has rows, or openpyxl is not installed.
         """
         from npuprof.exports.spreadsheet import check_xlsx, write_xlsx
 

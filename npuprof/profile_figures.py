@@ -18,7 +18,7 @@ _Parameters = ParamSpec("_Parameters")
 
 
 def with_fallback(name: str) -> Callable[[Callable[_Parameters, go.Figure]], Callable[_Parameters, go.Figure]]:
-    """Return a decorator that attaches a text fallback, the figure's data, for viewers without plotly."""
+    """Return a decorator that attaches a figure's data as text, for viewers without plotly."""
 
     def decorated(draw: Callable[_Parameters, go.Figure]) -> Callable[_Parameters, go.Figure]:
         @wraps(draw)
@@ -55,13 +55,13 @@ class TableAttributes(ABC):
 class Figures(TableAttributes):
     """The figures that a profile and a set of ranks have in common.
 
-    A figure without data says what to collect. Each method takes the parameters of the function that draws the figure,
-    which describes them in full.
+    Figures without data say what to collect. Each method has the parameters of the function that draws the figure,
+    whose docstring describes them in full.
     """
 
     @abstractmethod
     def _merged_tables(self, *, apart: bool = False) -> dict[str, pd.DataFrame]:
-        """Return the tables to draw, of all ranks; with `apart`, no two ranks share a thread or device number."""
+        """Return the tables of all ranks; with `apart`, thread and device numbers are unique across ranks."""
 
     @abstractmethod
     def _merged_info(self) -> Info:
@@ -69,15 +69,15 @@ class Figures(TableAttributes):
 
     @abstractmethod
     def _step_parts(self) -> pd.DataFrame:
-        """Return the parts of each step, of all ranks."""
+        """Return the parts of each step, for all ranks."""
 
     @abstractmethod
     def _traffic(self) -> pd.DataFrame:
-        """Return the bytes and the time between each pair of ranks."""
+        """Return bytes and time of the traffic between each pair of ranks."""
 
     @abstractmethod
     def _collectives(self) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Return the time of collectives by operator, and packets by link."""
+        """Return the time of collectives by operator, and the packets by link."""
 
     def timeline(
         self,
@@ -87,10 +87,10 @@ class Figures(TableAttributes):
         max_slices: int = 2000,
         longest_name: int = 60,
     ) -> go.Figure:
-        """Draw the timeline, or a window of it in more detail; of several ranks, each on lanes of its own.
+        """Draw the timeline, or a window of it in more detail; each rank has its own lanes.
 
-        Saved in a notebook, it includes an SVG and a text for viewers without plotly. Times of all ranks are on the
-        first rank's clock, with the offsets that :meth:`ProfileSet.clocks` estimates.
+        Saved in a notebook, the figure includes an SVG and a text for viewers without plotly. Times of all ranks are on
+        the first rank's clock, with the offsets that :meth:`ProfileSet.clocks` estimates.
 
         Parameters
         ----------
@@ -131,12 +131,12 @@ class Figures(TableAttributes):
 
     @with_fallback("steps")
     def plot_steps(self, *, max_bars: int = 240) -> go.Figure:
-        """Draw the breakdown of each step, of each rank; see :func:`npuprof.figures.steps.plot_steps`.
+        """Draw the breakdown of each step, for each rank; see :func:`npuprof.figures.steps.plot_step_parts`.
 
         Parameters
         ----------
         max_bars
-            Maximum number of bars; of more steps the first, the last, the longest and the shortest are drawn.
+            Maximum number of bars; beyond that, the first, last, longest and shortest steps are drawn.
         """
         from npuprof.figures.steps import plot_step_parts
 
@@ -149,7 +149,7 @@ class Figures(TableAttributes):
         Parameters
         ----------
         max_points
-            Maximum number of points of a line; peaks and troughs are kept.
+            Maximum number of points per line; peaks and troughs are kept.
         """
         from npuprof.figures.memory import plot_memory
 
@@ -162,9 +162,9 @@ class Figures(TableAttributes):
         Parameters
         ----------
         counters
-            Prefixes of counter names, such as ``["HBM", "PCIe post"]``; the usual ones by default.
+            Prefixes of counter names, such as ``["HBM", "PCIe post"]``; by default the most common counters.
         max_points
-            Maximum number of points of a line; peaks and troughs are kept.
+            Maximum number of points per line; peaks and troughs are kept.
         """
         from npuprof.figures.counters import plot_counters
 
@@ -177,7 +177,7 @@ class Figures(TableAttributes):
         Parameters
         ----------
         max_points
-            Maximum number of points of a link; the slowest and fastest are kept.
+            Maximum number of points per link; the slowest and fastest are kept.
         """
         from npuprof.figures.communication import plot_collectives
 
@@ -187,16 +187,16 @@ class Figures(TableAttributes):
     def plot_communication_matrix(
         self, *, value: Literal["size", "time", "bandwidth"] = "size", max_ranks: int = 64
     ) -> go.Figure:
-        """Draw the traffic from rank to rank; see :func:`npuprof.figures.communication.plot_traffic`.
+        """Draw the traffic between ranks; see :func:`npuprof.figures.communication.plot_traffic`.
 
-        Ranks are global ranks. The traffic comes from the tasks of collectives, else from the vendor's statistics.
+        Ranks are global ranks. The traffic comes from the tasks of collectives, or else from the vendor's statistics.
 
         Parameters
         ----------
         value
-            The quantity that the colours show.
+            The quantity shown as colour.
         max_ranks
-            Maximum number of ranks on each axis: the ones with the most traffic.
+            Maximum number of ranks on each axis: the ranks with the most traffic are drawn.
         """
         from npuprof.figures.communication import plot_traffic
 
@@ -209,9 +209,9 @@ class Figures(TableAttributes):
         Parameters
         ----------
         limits
-            The limits of the chip; by default the known ones of ``info.chip``.
+            The limits of the chip; by default those known for ``info.chip``.
         max_points
-            Maximum number of points: the kernels with the most time.
+            Maximum number of points: the kernels with the most time are drawn.
         """
         from npuprof.figures.roofline import plot_roofline
 
@@ -261,22 +261,22 @@ class ProfileFigures(Figures):
         max_nodes: int = 2000,
         longest_name: int = 60,
     ) -> go.Figure:
-        """Draw the flame graph of the run, or of one step, thread or frame; frames that match `search` are outlined.
+        """Draw the flame graph of the run, or of a step, thread or frame; frames that match `search` are outlined.
 
         Parameters
         ----------
         weight
             The width of frames: host time, device time, or number of calls and kernels.
         step, thread
-            The step and the host thread to draw; by default all.
+            The step and the host thread to draw; by default all steps and threads.
         root
-            The top frame: its path of names from the outermost call, or its name alone.
+            The top frame: a path of names from the outermost call, or a single name.
         orientation
             ``icicle``, callers above their callees, or ``flame``, callers below them.
         search, regex
             Part of the names to outline, and whether it is a regular expression.
         max_nodes, longest_name
-            Maximum number of frames, and of letters of a name.
+            Maximum number of frames, and of characters of a name.
 
         See Also
         --------
@@ -307,7 +307,7 @@ class ProfileFigures(Figures):
         row
             Row of ``kernels``, from 0.
         limits
-            The limits of the chip; by default the known ones of ``info.chip``.
+            The limits of the chip; by default those known for ``info.chip``.
         """
         from npuprof.figures.kernel_detail import plot_kernel
 

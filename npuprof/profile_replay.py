@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ProfileReplay:
-    """Answers from the replay of a run."""
+    """Predictions and the critical path from the replay of a run."""
 
     tables: dict[str, pd.DataFrame]
     info: Info
@@ -37,18 +37,18 @@ class ProfileReplay:
     ) -> Prediction:
         """Predict the time of a step if parts of it were faster or slower, by replaying the run.
 
-        Host threads and streams keep their recorded order; a task or call starts as soon as all that it waits for has
+        Host threads and streams keep their recorded order; a task or call starts once everything that it waits for has
         ended. Collectives take their recorded time: other ranks are not in the run.
 
         Parameters
         ----------
         transfer
-            Factor on the time that collectives move data: 0 for links without limits.
+            Factor on the time in which collectives move data: 0 for infinitely fast links.
         kernel
-            Factors by name or type of kernels: ``{"Cast": 0, "MatMulV3": 0.8}``.
+            Factors by name or type of kernel: ``{"Cast": 0, "MatMulV3": 0.8}``.
         cause
-            Factors on what the host does, by cause of idle time as in :meth:`breakdown`: ``{"dataloader": 0}``. Without
-            ``sync_call`` the host does not wait for the device.
+            Factors on host time, by cause of idle time as in :meth:`breakdown`: ``{"dataloader": 0}``. With
+            ``sync_call`` at 0 the host does not wait for the device.
         part
             Factors on ``computing``, ``copy``, ``communication`` or its parts ``waiting`` and ``moving``.
 
@@ -61,28 +61,28 @@ class ProfileReplay:
         Raises
         ------
         OptionsError
-            If a word is not known, or a factor is negative.
+            If a name is unknown, or a factor is negative.
         NpuprofError
-            If the unchanged run cannot be replayed to within 1 % of what was recorded.
+            If the replay of the unchanged run is off by more than 1 % of the recorded time.
         """
         from npuprof.analysis.what_if import what_if
 
         return what_if(self.tables, self._replay, transfer=transfer, kernel=kernel, cause=cause, part=part)
 
     def critical_path(self) -> pd.DataFrame:
-        """Return the critical path of each step, from its end back to its beginning.
+        """Return the critical path of each step, traced from the end of the step back to its start.
 
         Returns
         -------
         pandas.DataFrame
             ``segment``, ``rank``, ``step``, ``lane`` (a thread or a stream), ``kind``, ``start_ns``, ``duration_ns``,
-            ``table`` and ``row``; durations of a step add up to it exactly. See
+            ``table`` and ``row``; the durations of a step add up to it exactly. See
             :func:`npuprof.analysis.replay_path.critical_path`.
 
         Raises
         ------
         NpuprofError
-            If the unchanged run cannot be replayed to within 1 % of what was recorded.
+            If the replay of the unchanged run is off by more than 1 % of the recorded time.
         """
         from npuprof.analysis.replay_path import critical_path
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from npuprof.analysis.summary import Summary
     from npuprof.comparison import Comparison
 
-_PAGE_FIGURES_BYTES = 20 << 20  # a page of its own has room for every detail that the figures can show
+_PAGE_FIGURES_BYTES = 20 << 20  # a page has room for all the details that its figures can show
 
 
 class Profile(ProfileReplay, ProfileFigures, Exports):
@@ -48,7 +48,7 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
     info
         Facts about the run, see :class:`npuprof.info.Info`.
     statistics
-        Tables already summed by the vendor, by file name without suffix.
+        Tables that the vendor has already summed, by file name without suffix.
     """
 
     def __init__(self, decoded: Decoded) -> None:
@@ -57,17 +57,17 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
         self.info: Info = decoded.info
         self.statistics = decoded.statistics
         self._notes: Notes = decoded.notes
-        # Plain attributes, so that editors complete them and type checkers know them.
+        # Plain attributes, so that editors can complete them and type checkers know them.
         self.__dict__.update(self.tables)
 
     @property
     def notes(self) -> pd.DataFrame:
-        """Notes on what was repaired, skipped or could not be known: severity, source, message, count."""
+        """What was repaired, skipped or could not be known: severity, source, message, count."""
         return self._notes.to_frame()
 
     @property
     def ledger(self) -> pd.DataFrame:
-        """The use of each input's rows: input, rows, in_tables, used (for other rows), left_out (in notes)."""
+        """How each input's rows were used: input, rows, in_tables, used (for other rows), left_out (in notes)."""
         return self._notes.ledger.to_frame()
 
     @cached_property
@@ -87,14 +87,14 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
     def breakdown(self) -> pd.DataFrame:
         """Return where the time of each step went: rank, device_id, step, part, cause and duration_ns.
 
-        The rows of a step add up to its duration exactly; see :data:`npuprof.analysis.accounting.PARTS`.
+        The rows of a step add up exactly to its duration; see :data:`npuprof.analysis.accounting.PARTS`.
         """
         return self.accounting.breakdown()
 
     def advice(self) -> Advice:
-        """Return what makes a step slow, what that costs, and what to do, the greatest gain first.
+        """Return the findings: what makes a step slow, what that costs and what to do, greatest gain first.
 
-        Iterate over it, take ``advice["host_bound"]``, or use ``to_frame()`` and ``to_json()``.
+        Iterate over it, index it by rule (``advice["host_bound"]``), or use ``to_frame()`` and ``to_json()``.
         """
         return self._advice
 
@@ -115,40 +115,41 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
         return launches(self.tables)
 
     def step_statistics(self) -> pd.DataFrame:
-        """Compare the steps: median, 95th percentile and the steps that stand out, for the step and each of its parts.
+        """Compare the steps: median, 95th percentile and outliers, for the step and each of its parts.
 
         Returns
         -------
         pandas.DataFrame
-            ``rank``, ``device_id``, ``part``, ``steps``, ``median_ns``, ``p95_ns``, ``max_ns`` and ``outliers``, the
-            numbers of steps; see :func:`npuprof.analysis.step_statistics.step_statistics`.
+            ``rank``, ``device_id``, ``part``, ``steps``, ``median_ns``, ``p95_ns``, ``max_ns`` and ``outliers`` (step
+            numbers); see :func:`npuprof.analysis.step_statistics.step_statistics`.
         """
         from npuprof.analysis.step_statistics import step_statistics
 
         return step_statistics(self.accounting)
 
     def by(self, *keys: Key) -> pd.DataFrame:
-        """Sum the kernels up by what launched them and what they are: ``run.by("line")``, ``run.by("op", "shapes")``.
+        """Sum kernels by what launched them and what they are: ``run.by("line")``, ``run.by("op", "shapes")``.
 
         Parameters
         ----------
         keys
-            One or several, in any order: ``"line"`` and ``"module"`` of the user's code, ``"op"`` (the framework's
-            operator), ``"op_type"``, ``"kernel"`` (its name), ``"shapes"`` and ``"dtypes"`` of its inputs, ``"core"``,
-            ``"step"``, ``"stream"``, ``"device"`` and ``"rank"``. Backward kernels have the line of their forward pass.
+            One or more, in any order: ``"line"`` and ``"module"`` of the user's code, ``"op"`` (the framework's
+            operator), ``"op_type"``, ``"kernel"`` (the kernel's name), ``"shapes"`` and ``"dtypes"`` of the inputs,
+            ``"core"``, ``"step"``, ``"stream"``, ``"device"`` and ``"rank"``. Backward kernels have the line of their
+            forward pass.
 
         Returns
         -------
         pandas.DataFrame
-            A row for each combination, the greatest total first: the keys, ``count``, ``total_ns``, ``mean_ns``,
-            ``median_ns``, ``p95_ns`` and ``max_ns`` on the device, ``share`` of all kernels' time (0..1), ``host_ns``
-            (the host's time in the operators that launched them) and ``launch_delay_ns`` (the median time from the call
-            to the start). A kernel without a key is summed under an absent one, so totals are those of all kernels.
+            A row per combination, greatest total first: the keys, ``count``, ``total_ns``, ``mean_ns``,
+            ``median_ns``, ``p95_ns`` and ``max_ns`` on the device, ``share`` of all kernel time (0..1), ``host_ns``
+            (host time of the operators that launched the kernels) and ``launch_delay_ns`` (median time from the call to
+            the start). Kernels without a value for a key are summed under ``<NA>``, so that nothing is left out.
 
         Raises
         ------
         OptionsError
-            If a key is unknown or repeated, or there is none.
+            If a key is unknown or repeated, or no key is given.
         """
         from npuprof.analysis.by import checked_keys, kernel_rows, sums
 
@@ -158,61 +159,61 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
     def efficiency(
         self, each: Literal["shapes", "kernel"] = "shapes", *, limits: ChipLimits | None = None
     ) -> pd.DataFrame:
-        """Compare what kernels computed and moved with what the chip can do.
+        """Compare the operations and bytes of kernels with the limits of the chip.
 
         Parameters
         ----------
         each
-            The unit of a row: all kernels of one type, shapes and data types, or one kernel.
+            What a row stands for: all kernels of one type, shapes and data types, or one kernel.
         limits
             The limits of the chip; by default from the kernels' counters and the name in ``info.chip``.
 
         Returns
         -------
         pandas.DataFrame
-            Operations, bytes, what was achieved a second, the time at the chip's limits and its share of the mean, what
-            bounds the kernel, what was achieved of the best of the run, and a note where a figure is doubtful;
-            ``attrs`` has the chip and the share of kernel time that is covered. See
+            Operations, bytes, achieved rates per second, the time at the chip's limits and its share of the mean time,
+            what bounds the kernel, its rate relative to the best in the run, and a note where a figure is doubtful;
+            ``attrs`` has the chip and the share of kernel time covered. See
             :func:`npuprof.analysis.efficiency.efficiency`.
 
         Raises
         ------
         OptionsError
-            If `each` is neither.
+            If `each` is neither ``"shapes"`` nor ``"kernel"``.
         """
         from npuprof.analysis.efficiency import efficiency
 
         return efficiency(self.tables, self.info.chip, each=each, limits=limits)
 
     def memory_peak(self) -> pd.DataFrame:
-        """Return who owned the memory of each device when most of it was allocated.
+        """Return the owners of each device's memory at its peak.
 
         Returns
         -------
         pandas.DataFrame
             ``device_id``, ``time_ns``, ``category`` (``allocated before this run``, ``temporary``, ``optimizer``,
             ``backward``, ``forward`` or ``unknown``), ``line``, ``module``, ``op``, ``blocks``, ``size_bytes`` and
-            ``share``, the greatest first; sizes add up to the peak. See :mod:`npuprof.analysis.memory_peak`.
+            ``share``, largest first; sizes add up to the peak. See :mod:`npuprof.analysis.memory_peak`.
         """
         from npuprof.analysis.memory_peak import memory_peak
 
         return memory_peak(self.tables)
 
     def memory_leaks(self) -> pd.DataFrame:
-        """Return the call sites whose memory grew from step to step, over at least three steps up to the last.
+        """Return the call sites whose memory grew from step to step, for at least three steps up to the last.
 
         Returns
         -------
         pandas.DataFrame
             ``device_id``, ``line``, ``op``, ``steps``, ``growth_bytes`` and ``bytes_per_step``; ``attrs["state"]`` is
-            ``fires``, ``clean`` or ``cannot tell``, which ``attrs["why"]`` explains.
+            ``fires``, ``clean`` or ``cannot tell``, with the reason in ``attrs["why"]``.
         """
         from npuprof.analysis.memory_peak import memory_leaks
 
         return memory_leaks(self.tables)
 
     def __sub__(self, other: Profile) -> Comparison:
-        """Return by how much a step of this run is longer than one of `other`, and where that time lies."""
+        """Return how much longer a step of this run is than a step of `other`, and where that time goes."""
         from npuprof.comparison import Comparison
 
         if not isinstance(other, Profile):
@@ -227,24 +228,24 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
         window: tuple[int, int] | None = None,
         beside: Profile | None = None,
     ) -> Widget:
-        """Return the explorer, a live view with a tab for each kind of data, for the last line of a cell.
+        """Return the explorer, a live view with a tab for each kind of data; make it the last line of a cell.
 
-        It needs a running kernel; for saved notebooks, use the report or :meth:`to_html`.
+        The explorer needs a running kernel; for saved notebooks, use the report or :meth:`to_html`.
 
         Parameters
         ----------
         finding
-            One of :meth:`advice`, whose evidence is shown first; see :meth:`npuprof.advice.finding.Finding.show`.
+            A finding of :meth:`advice` whose evidence is shown first; see :meth:`npuprof.advice.finding.Finding.show`.
         window
-            Start and end of what the timeline shows, epoch nanoseconds; it is opened then.
+            Start and end of the timeline's window in epoch nanoseconds; the timeline tab is opened.
         beside
-            Another run, whose timeline is shown below this one's and moves with it, and the difference of both.
+            Another run, whose timeline is shown below this run's timeline and moves with it, with their difference.
             Ranks that ran together are aligned by their clocks, other runs by their first step.
         """
         return interactive.explorer(self, finding, window, beside)
 
     def to_html(self, path: str | PathLike[str]) -> Path:
-        """Write a self-contained page with the summary, both figures and the notes; return its path."""
+        """Write a self-contained page with the summary, timeline, flame graph and notes; return its path."""
         from npuprof.exports.html import report_figures
         from npuprof.timeline.svg import timeline_svg
         from npuprof.timeline.view import Pictures
@@ -274,7 +275,7 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
     def to_parquet(self, path: str | PathLike[str]) -> Path:
         """Write the profile as a directory of Parquet files, which ``npuprof.load`` reads back; return its path.
 
-        :meth:`save` is another name of it.
+        :meth:`save` is the same method.
 
         Raises
         ------

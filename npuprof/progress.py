@@ -1,6 +1,6 @@
-"""Progress of reading: readers report it with :func:`report_progress`, and callers watch it.
+"""Progress of reading: readers report it with :func:`report_progress`, and a watcher receives it.
 
-:func:`shown` watches for the user, with a bar in a terminal or below the cell once reading takes over a second.
+:func:`shown` displays it to the user, as a bar in a terminal or below the cell, once reading takes over a second.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress of reading a file, or the duration of a task.
+    """The progress of reading a file, or the elapsed time of a task.
 
     Attributes
     ----------
     name
         The file or task.
     done, total
-        Bytes or rows read, and in all; `total` is 0 if unknown.
+        Bytes or rows read so far and in total; `total` is 0 if unknown.
     unit
         ``bytes`` or ``rows``; ``s`` for the seconds of a task.
     """
@@ -48,7 +48,7 @@ class Progress:
 
     @property
     def fraction(self) -> float:
-        """The share that is read, 0 to 1; 0 if the total is unknown."""
+        """The fraction read, 0 to 1; 0 if the total is unknown."""
         return min(self.done / self.total, 1.0) if self.total > 0 else 0.0
 
     def __str__(self) -> str:
@@ -65,7 +65,7 @@ class Display(Protocol):
     """A place that shows progress."""
 
     def show(self, progress: Progress) -> None:
-        """Replace the progress shown before."""
+        """Show progress in place of what was shown before."""
         ...
 
     def close(self) -> None:
@@ -82,7 +82,7 @@ def report_progress(name: str, done: int, total: int, unit: str = "bytes") -> No
 
 @contextmanager
 def watched(watcher: Watcher | None) -> Iterator[None]:
-    """Report all reading in the block to `watcher`, whose exceptions end the reading."""
+    """Report all reading in the block to `watcher`; an exception from it ends the reading."""
     token = _watcher.set(watcher)
     try:
         yield
@@ -94,7 +94,7 @@ def watched(watcher: Watcher | None) -> Iterator[None]:
 def shown() -> Iterator[None]:
     """Show the progress of reading in the block, if it takes over a second and there is a display.
 
-    No effect in a block that is watched already. The display is cleared at the end of the block.
+    Does nothing in a block that already has a watcher. The display is cleared at the end of the block.
     """
     display = _display() if _watcher.get() is None else None
     if display is None:
@@ -110,15 +110,15 @@ def shown() -> Iterator[None]:
 
 @contextmanager
 def patience(what: str) -> Iterator[None]:
-    """Show `what` and the elapsed time every second, once the block takes over three.
+    """Show `what` and the elapsed time every second, once the block has taken over three seconds.
 
-    Shown in the display of progress, or once on standard error.
+    Shown where progress is shown, or else once on standard error.
     """
     ended = threading.Event()
     thread = threading.Thread(target=_show_waiting, args=(what, ended), name="npuprof-patience", daemon=True)
     try:
         thread.start()
-    except RuntimeError:  # no thread can begin, as when the interpreter ends
+    except RuntimeError:  # no thread can start, for example while the interpreter shuts down
         yield
         return
     try:
@@ -147,18 +147,18 @@ class _Line:
         self._written = False
 
     def show(self, progress: Progress) -> None:
-        """Write the line, once."""
+        """Write the line, the first time only."""
         if not self._written and sys.stderr is not None:
             self._written = True
             sys.stderr.write(f"npuprof: {progress} so far\n")
             sys.stderr.flush()
 
     def close(self) -> None:
-        """Leave the line."""
+        """Do nothing: the line stays."""
 
 
 class _Patient:
-    """A watcher with a delay that updates its display a few times a second."""
+    """A watcher that waits for a delay, then updates its display a few times a second."""
 
     def __init__(self, display: Display, delay_s: float) -> None:
         self._display: Display | None = display
@@ -173,7 +173,7 @@ class _Patient:
         self._shown = True
         try:
             self._display.show(progress)
-        except Exception:  # noqa: BLE001 - a run is worth more than its progress bar
+        except Exception:  # noqa: BLE001 - a progress bar must not end the reading
             self._display = None
 
     def close(self) -> None:
@@ -204,19 +204,19 @@ class TerminalBar:
 
 
 def bar(progress: Progress) -> str:
-    """Return a text bar of the fraction."""
+    """Return the fraction as a text bar."""
     full = round(progress.fraction * _BAR_WIDTH)
     return f"[{'#' * full}{'.' * (_BAR_WIDTH - full)}] "
 
 
 def _display() -> Display | None:
-    """Return the display: below the cell in a kernel, else the terminal, else None.
+    """Return the display: below the cell in a kernel, or else the terminal, or else None.
 
-    Worker processes have none, since the line belongs to their parent.
+    Worker processes have no display, since the line belongs to their parent.
     """
     if parent_process() is not None:
         return None
-    if "ipykernel" in sys.modules:  # the notebook's side is only looked for where there is one
+    if "ipykernel" in sys.modules:  # the notebook package is needed only in a kernel
         display: Display | None = interactive.cell_display()
         if display is not None:
             return display

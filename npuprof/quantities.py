@@ -1,4 +1,4 @@
-"""Durations, sizes, counts and names for readers: a few digits with a unit, and one line of text."""
+"""Durations, sizes, counts and names as text: a few digits with a unit, on one line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from npuprof.texts import plain_line
 
 ABSENT = "–"
-"""Stands for an unknown value."""
+"""Text for an unknown value."""
 
 _TIMES = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
 _SIZES = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
@@ -39,21 +39,21 @@ def count(number: int | None) -> str:
 
 
 def share(part: int | None, whole: int | None) -> str:
-    """Return `part` of `whole` as a percentage; a dash if either is absent or the whole is 0."""
+    """Return `part` of `whole` as a percentage; a dash if either is None or the whole is 0."""
     if part is None or not whole:
         return ABSENT
     if 0 < part < whole / 2000:
-        return "< 0.1 %"  # not to be read as nothing
+        return "< 0.1 %"  # so that it does not read as zero
     return f"{100 * part / whole:.1f} %"
 
 
 def printable(text: str, longest: int) -> str:
-    """Return a text as one shortened line without unprintable characters."""
+    """Return a text on one line, shortened, without unprintable characters."""
     return shortened(plain_line(text), longest)
 
 
 def shortened(text: str, longest: int) -> str:
-    """Return a text with its middle cut to `longest` characters, since kernel names differ at their ends."""
+    """Return a text cut in its middle to `longest` characters, because kernel names differ at their ends."""
     if len(text) <= longest:
         return text
     head = (longest - 1 + 1) // 2
@@ -67,14 +67,14 @@ def _digits(value: float) -> str:
 
 
 def formatted_ranks(ranks: Iterable[int], limit: int = 40) -> str:
-    """Format ranks as ``0-3, 7``, with a limited number of intervals."""
+    """Format ranks as ``0-3, 7``, with at most `limit` intervals."""
     stretches: list[list[int]] = []
     for rank in sorted(ranks):
         if stretches and rank == stretches[-1][1] + 1:
             stretches[-1][1] = rank
         else:
             stretches.append([rank, rank])
-    joints = {0: "", 1: ", "}  # by what is between the ends; two ranks are no stretch
+    joints = {0: "", 1: ", "}  # by the distance of first and last; two ranks are no interval
     words = [
         f"{first}{joints.get(last - first, '-')}{last if last > first else ''}" for first, last in stretches[:limit]
     ]

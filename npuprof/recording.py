@@ -1,7 +1,7 @@
-"""A recording: a directory filled by a collector, and its description.
+"""A recording: a directory that a collector fills, and its description.
 
-The directory holds the native front end's data (``PROF_*``), the sampled Python stacks, and ``recording.json``, the
-description. If decoding fails, ``npuprof.load`` can be tried again on the directory.
+The directory has the native front end's data (``PROF_*``), the sampled Python stacks, and ``recording.json``, the
+description. If decoding fails, ``npuprof.load`` can be called on the directory again.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ FILE_NAME = "recording.json"
 STACKS_FILE_NAME = "python_stacks.parquet"
 JOURNAL_FILE_NAME = "journal.jsonl"
 STACKS_JOURNAL_FILE_NAME = "python_stacks.jsonl"
-"""The journals exist during the run, and stay if its process is killed."""
+"""Journals exist during the run, and remain if its process is killed."""
 METADATA_FILE_NAME = "profiler_metadata.json"
 TRACE_FILE_NAME = "torch_trace.json"
 FLOPS_FILE_NAME = "torch_flops.json"
 FLOPS_DOMAIN = "mfu_flops"
 """The domain of the ranges in which torch_npu records FLOPs."""
 BREAKS_JSON = re.compile(r'["\\\x00-\x1f]')
-"""Characters that would break Kineto's JSON, which does not escape names; they become apostrophes."""
+"""Characters that would break Kineto's JSON, which does not escape names; apostrophes replace them."""
 _FORMAT = "npuprof-recording"
 _MAX_METADATA_BYTES = 1 << 20
-_MAX_MESSAGE_BYTES = 126  # what pyACL keeps of a marker's message
+_MAX_MESSAGE_BYTES = 126  # length at which pyACL cuts a marker's message
 _INSTEAD = "load the PROF_* directory next to it instead"
-_MAX_BYTES = 64 << 20  # options, metadata, the list of files, and a million steps; more is not ours
-_MANY_STEPS = 1_000  # of more, the file is not laid out for readers
+_MAX_BYTES = 64 << 20  # options, metadata, the list of files, and a million steps; a larger file is not from npuprof
+_MANY_STEPS = 1_000  # with more steps, the file is not indented
 _MAX_FILES = 50_000
 _REWRITTEN = frozenset({FILE_NAME, JOURNAL_FILE_NAME, STACKS_JOURNAL_FILE_NAME, METADATA_FILE_NAME})
 _OF_PARSERS = frozenset(
     {"ASCEND_PROFILER_OUTPUT", "mindstudio_profiler_log", "mindstudio_profiler_output", "log", "logs", "sqlite"}
 )
-"""Directories of the vendor's parsers, which may write into them again at any time."""
+"""Directories of the vendor's parsers, which may write to them again at any time."""
 
 
 @dataclass
@@ -53,38 +53,38 @@ class Recording:
     Attributes
     ----------
     directory
-        Its path; private to the user (0o700).
+        The path of the directory; private to the user (0o700).
     name, collector, simulated, reason
-        As in :class:`npuprof.info.Info`.
+        See :class:`npuprof.info.Info`.
     options
         ``Options.to_dict()`` of the session.
     started_ns, stopped_ns
-        UTC epoch nanoseconds around the profiled code, by a monotonic clock; `stopped_ns` is 0 before the stop.
+        UTC epoch nanoseconds around the profiled code, from a monotonic clock; `stopped_ns` is 0 before the stop.
     raw_clock_epoch_ns
-        The UTC epoch nanoseconds at which CLOCK_MONOTONIC_RAW, the clock of frameworks, stood at 0; 0 if unknown.
+        The UTC epoch nanoseconds at zero of CLOCK_MONOTONIC_RAW, the clock of frameworks; 0 if unknown.
     clock_step_ns
-        The change of the system clock during the run, in nanoseconds; negative for backward.
+        The change of the system clock during the run, in nanoseconds; negative if it was set back.
     emulated_ns
-        Time of this computer that the clock of a simulated run leaves out, because the NPU was emulated meanwhile.
+        Time that the clock of a simulated run leaves out, because the computer was emulating the NPU.
     overhead
-        What profiling took, as in :class:`npuprof.info.Info`.
+        The cost of profiling, see :class:`npuprof.info.Info`.
     steps
         ``[step, start_ns, end_ns]`` of every finished ``step()``.
     domains
-        ``[message, domain, place]`` of the markers with a domain, in call order, if the front end has no domains;
-        the place counts from 0 among all markers of that message.
+        ``[message, domain, place]`` of the markers with a domain, in call order, if the front end lacks domains;
+        `place` counts the markers with that message from 0.
     metadata
         The user's metadata.
     versions, environment
         Facts about the software and the machine.
     failed
-        The exception of the profiled code, as ``Type: message``; empty if it ended normally.
+        The exception of the profiled code, as ``Type: message``; empty if the code ended normally.
     problems
         Problems that did not end the session.
     stack_problems
-        Problems of the sampler of Python stacks.
+        Problems of the Python stack sampler.
     files
-        Bytes of each file at the end of the collector, by path in the directory; empty if it did not end.
+        Size in bytes of each file when the collector ended, by relative path; empty if it did not end.
     """
 
     directory: Path
@@ -110,7 +110,7 @@ class Recording:
     files: dict[str, int] = field(default_factory=dict)
 
     def list_files(self) -> None:
-        """List the files and sizes, by which :func:`npuprof.load` detects later losses."""
+        """List files with their sizes, from which :func:`npuprof.load` detects files that are lost later."""
         self.files = {}
         try:
             for path, size in _sizes(os.fspath(self.directory)):
@@ -119,19 +119,25 @@ class Recording:
                 self.files[path] = size
         except OSError as error:
             self.problems.append(
-                f"not all files of the recording could be listed ({error.strerror or error}): a later loss of one of "
-                "the others will not be noticed"
+                f"not all files of the recording could be listed ({error.strerror or error}): a later loss of an "
+                "unlisted file will not be noticed"
             )
 
     def write(self) -> None:
-        """Write ``recording.json`` atomically; raise an NpuprofError if that fails."""
+        """Write ``recording.json`` atomically.
+
+        Raises
+        ------
+        NpuprofError
+            If the file cannot be written.
+        """
         plain = {"format": _FORMAT, "version": 1, **asdict(self)}
         del plain["directory"]  # a recording may be moved
         layout = 1 if len(self.steps) < _MANY_STEPS else None
         atomic.write(self.directory / FILE_NAME, json.dumps(plain, indent=layout).encode())
 
     def write_metadata(self) -> None:
-        """Write the metadata as ``profiler_metadata.json``, where the frameworks' tools look for it."""
+        """Write the metadata as ``profiler_metadata.json``, where the frameworks' tools expect it."""
         if self.metadata:
             atomic.write(self.directory / METADATA_FILE_NAME, json.dumps(self.metadata, indent=1).encode())
 
@@ -162,7 +168,7 @@ class Recording:
 
 
 def _sizes(directory: str, inner: str = "") -> Iterator[tuple[str, int]]:
-    """Yield path and size of the files that nothing writes to again."""
+    """Yield the relative path and size of each file that will not be written to again."""
     with os.scandir(directory) as entries:
         for entry in entries:
             name = f"{inner}{entry.name}"
@@ -175,31 +181,33 @@ def _sizes(directory: str, inner: str = "") -> Iterator[tuple[str, int]]:
 
 
 def stored_message(message: str) -> str:
-    """Return a marker's message as every front end stores it.
+    """Return a marker's message in the form that every front end stores.
 
-    pyACL keeps its first bytes, and torch replaces characters that would end its JSON text.
+    pyACL cuts messages to their first bytes, and torch replaces characters that would break its JSON.
     """
     if message.isascii() and len(message) <= _MAX_MESSAGE_BYTES and not BREAKS_JSON.search(message):
-        return message  # the usual case, and the quickest
+        return message  # the usual case, and the fastest
     whole = BREAKS_JSON.sub("'", message).encode()
     return whole[:_MAX_MESSAGE_BYTES].decode(errors="ignore")
 
 
 def json_metadata(key: str, value: Any) -> dict[str, Any]:
-    """Return metadata as ``recording.json`` holds it.
+    """Return metadata in the form stored in ``recording.json``.
 
     Raises
     ------
     OptionsError
-        If JSON cannot hold it, or it is over a megabyte.
+        If JSON cannot represent the value, or it is larger than a megabyte.
     """
     try:
         fact: dict[str, Any] = repaired({str(key): value})
         size = len(json.dumps(fact))
     except (TypeError, ValueError, RecursionError) as error:
-        raise OptionsError(f"metadata {key!r} cannot be held as JSON ({error}): give text, numbers or lists") from error
+        raise OptionsError(
+            f"metadata {key!r} cannot be stored as JSON ({error}): give text, numbers or lists"
+        ) from error
     if size > _MAX_METADATA_BYTES:
-        raise OptionsError(f"metadata {key!r} is {size} bytes; the most is {_MAX_METADATA_BYTES}")
+        raise OptionsError(f"metadata {key!r} is {size} bytes; the limit is {_MAX_METADATA_BYTES}")
     return fact
 
 
@@ -212,11 +220,11 @@ def make_directory(output: Path, name: str, undo: ExitStack) -> Path:
     Parameters
     ----------
     output
-        Where it is created; made as well if it is missing.
+        Parent of the new directory; created if missing.
     name
-        The beginning of its name.
+        Prefix of the new directory's name.
     undo
-        Removes it again as long as it is empty, also after an interrupt within this function.
+        Receives callbacks that remove the new directories if they are empty, also after an interrupt in this function.
 
     Raises
     ------
@@ -237,7 +245,7 @@ def make_directory(output: Path, name: str, undo: ExitStack) -> Path:
     except OSError as error:
         reason = atomic.reason(error, output.absolute(), elsewhere=_ELSEWHERE)
         raise CollectorError(f"no recording can be made in {output}: {reason}") from error
-    raise CollectorError(f"{output} holds a thousand recordings of this second: choose another --output")
+    raise CollectorError(f"{output} already holds a thousand recordings made in this second: choose another --output")
 
 
 @contextmanager

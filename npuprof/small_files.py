@@ -11,7 +11,7 @@ import msgspec
 
 from npuprof.texts import repaired_json
 
-_CONTAINER_BYTES, _VALUE_BYTES = 72, 40  # of memory, for one or two bytes of text
+_CONTAINER_BYTES, _VALUE_BYTES = 72, 40  # memory that one or two bytes of text may take
 _MAX_DECODED = 256 << 20
 _WHOLE = range(-(1 << 63), 1 << 63)
 
@@ -24,7 +24,7 @@ def read_json(path: Path, max_bytes: int) -> Any:
     OSError
         If the file cannot be read.
     ValueError
-        If it is larger than `max_bytes`, holds more values than a small file does, or is not JSON.
+        If the file is larger than `max_bytes`, has more values than a small file may, or is not JSON.
     """
     with path.open("rb") as file:
         content = file.read(max_bytes + 1)
@@ -34,12 +34,12 @@ def read_json(path: Path, max_bytes: int) -> Any:
 
 
 def decode(content: bytes) -> Any:
-    """Decode the text of a small JSON file; invalid UTF-8 and half characters are replaced.
+    """Decode the text of a small JSON file; invalid UTF-8 and lone surrogates are replaced.
 
     Raises
     ------
     ValueError
-        If it holds more values than a small file does, or is not JSON.
+        If the text has more values than a small file may, or is not JSON.
     """
     if _CONTAINER_BYTES * sum(map(content.count, (b"[", b"{"))) + _VALUE_BYTES * content.count(b",") > _MAX_DECODED:
         raise ValueError(f"it holds more values than fit into {_MAX_DECODED >> 20} MiB")
@@ -50,12 +50,12 @@ def decode(content: bytes) -> Any:
 
 
 def read_fields(kind: type[Any], plain: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Convert JSON values to the fields of a dataclass or of a Struct, by their names; unknown names are ignored.
+    """Convert JSON values to the fields of a dataclass or Struct of the same names; unknown names are ignored.
 
     Returns
     -------
     values
-        The fields with a value of their type.
+        The fields whose value has the right type.
     problems
         The damaged fields, with reasons.
     """
@@ -76,7 +76,7 @@ def convert(plain: Any, kind: Any) -> Any:
     Raises
     ------
     ValueError
-        If it has another type, or a whole number does not fit into 64 bits.
+        If the value has another type, or an integer does not fit into 64 bits.
     """
     value = msgspec.convert(plain, kind, dec_hook=_path)
     if Any not in get_args(kind) and any(number not in _WHOLE for number in _numbers(value)):

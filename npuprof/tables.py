@@ -1,13 +1,13 @@
-"""The tables of a profile: their names, columns, dtypes and units, and the checks that keep them so.
+"""The tables of a profile: names, columns, dtypes and units, and the checks that enforce them.
 
-Every source fills these tables and every analysis, figure and export reads them, so one name means one
-thing everywhere. A source may add columns of its own after the ones listed here, in the same style
-(snake_case, the unit in the name). Times are ``int64`` nanoseconds of the UTC epoch. What counters are called, and
-their units, is described in :mod:`npuprof.sources.raw.samples.counter_rows`; components of `memory` are allocators
+Every source fills these tables, and every analysis, figure and export reads them, so that a name means the same
+everywhere. A source may append its own columns, in the same style (snake_case, the unit in the name). Times are
+``int64`` nanoseconds of the UTC epoch. Names and units of counters are described in
+:mod:`npuprof.sources.raw.samples.counter_rows`; components of `memory` are allocators
 (``PTA``, ``GE`` ...), ``APP`` and ``Device`` as a whole, and modules of the driver (``HCCL (module)``).
 
-Use :func:`build` to make a table from arrays, :func:`empty` for one that a run does not have, and
-:func:`check` to assert that a frame keeps the contract.
+Use :func:`build` to make a table from arrays, :func:`empty` for a table that a run does not have, and
+:func:`check` to assert that a frame follows the schema.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _DTYPES: Mapping[Kind, str] = {
     "int": "int64",  # always present: times, durations, row numbers
     "optional_int": "Int64",  # may be absent: <NA>
     "float": "float64",  # may be absent: NaN
-    "name": "category",  # repeats thousands of times; may be absent: NaN
+    "name": "category",  # values repeat thousands of times; may be absent: NaN
     "flag": "boolean",  # may be absent: <NA>
 }
 
@@ -39,9 +39,9 @@ class Column:
     Attributes
     ----------
     name
-        Snake case, ending in the unit if it has one.
+        Snake case, ending in the unit, if there is one.
     kind
-        The kind of values, which fixes the dtype.
+        The kind of values, which determines the dtype.
     """
 
     name: str
@@ -55,19 +55,19 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """The meaning of a table's rows, and its first columns in order."""
+    """What a row of a table stands for, and its first columns in order."""
 
     name: str
     row: str
     columns: tuple[Column, ...]
 
     def with_only(self, names: Collection[str]) -> Table:
-        """Return the table with some of its columns; with all for no names."""
+        """Return the table with only the named columns; with all columns if no names are given."""
         return replace(self, columns=tuple(column for column in self.columns if column.name in names or not names))
 
 
 def _table(name: str, row: str, columns: str) -> Table:
-    """Parse a table from ``column:kind`` words; the default kind is ``int``."""
+    """Parse a table from words ``column:kind``; the default kind is ``int``."""
     parts = (word.partition(":") for word in columns.split())
     return Table(name, row, tuple(Column(column, _KINDS[kind]) for column, _, kind in parts))
 
@@ -156,27 +156,27 @@ SCHEMA: Mapping[str, Table] = {
         ),
     )
 }
-"""Every table of a profile by name."""
+"""All tables of a profile by name."""
 
 NAMES: tuple[str, ...] = tuple(SCHEMA)
 
 
 class TableError(ValueError):
-    """A frame violates the contract of its table: a bug in the code that built it."""
+    """A frame violates the schema of its table: a bug in the code that built it."""
 
 
 def build(name: str, columns: Mapping[str, Any], only: Collection[str] = ()) -> pd.DataFrame:
-    """Build a table from arrays, in the schema's order and dtypes, with rows as given.
+    """Build a table from arrays, in the schema's order and dtypes; the order of rows is kept.
 
     Parameters
     ----------
     name
         A key of :data:`SCHEMA`.
     columns
-        Arrays of one length by column name: NumPy arrays, Series or pandas arrays. Missing columns are filled with
-        absent values, if their kind allows it. Unknown columns follow unchanged, in the order given.
+        Arrays of the same length by column name: NumPy arrays, Series or pandas arrays. Missing columns are filled
+        with absent values, if their kind allows it. Unknown columns are appended unchanged, in the given order.
     only
-        The columns of the schema to build; by default all.
+        The columns of the schema to build; by default all columns.
 
     Raises
     ------
@@ -210,28 +210,28 @@ def _column(table: Table, column: Column, columns: Mapping[str, Any], length: in
 
 
 def _refuse_floats(table: Table, column: Column, values: Any) -> None:
-    # A float64 of epoch nanoseconds has already lost up to 256 ns, whatever it is cast to afterwards.
+    # float64 cannot represent epoch nanoseconds: they are off by up to 256 ns, whatever they are cast to afterwards.
     dtype = getattr(values, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind == "f" and len(values):
         raise TableError(f"table {table.name!r}: {column.name!r} must not pass through a float")
 
 
 def empty(name: str) -> pd.DataFrame:
-    """Return an empty table with all its columns; a copy that the caller may change."""
+    """Return an empty table with all its columns; a copy, which the caller may change."""
     frame: pd.DataFrame = _empty(name).copy()
     return frame
 
 
 @cache
 def _empty(name: str) -> pd.DataFrame:
-    # Built once: columns without rows take as long as those of a small run, and a copy of them a twentieth of that.
+    # Built once: making empty columns takes as long as making those of a small run, copying them a twentieth of that.
     columns = SCHEMA[name].columns
     frame: pd.DataFrame = pd.DataFrame({column.name: pd.Series(dtype=column.dtype) for column in columns})
     return frame
 
 
 def check(name: str, frame: pd.DataFrame, only: Collection[str] = ()) -> None:
-    """Check that a frame is a valid table, or has `only` some of its columns.
+    """Check that a frame is a valid table; with `only`, that it has these columns of it.
 
     Raises
     ------
@@ -250,15 +250,15 @@ def check(name: str, frame: pd.DataFrame, only: Collection[str] = ()) -> None:
 
 
 def categorical(codes: npt.NDArray[np.integer[Any]], names: list[str]) -> pd.Categorical:
-    """Return a ``name`` column of integer codes into a list of distinct names; -1 is absent.
+    """Return a ``name`` column from integer codes into a list of distinct names; -1 is absent.
 
-    Cheaper than a column of strings, since only the distinct names are processed.
+    This is cheaper than a column of strings, since only distinct names are processed.
     """
     return pd.Categorical.from_codes(codes, categories=pd.Index(names, dtype="object"))
 
 
 def matching(names: pd.Series[Any], wanted: Callable[[str], bool]) -> npt.NDArray[np.bool_]:
-    """Return which rows of a ``name`` column have a name that is wanted; each distinct name is looked at once."""
+    """Return which rows of a ``name`` column satisfy `wanted`, which is called once for each distinct name."""
     chosen = np.array([*(wanted(str(name)) for name in names.cat.categories), False], bool)
     rows: npt.NDArray[np.bool_] = chosen[names.cat.codes.to_numpy()]
     return rows
@@ -271,7 +271,7 @@ def sort_by_time(frame: pd.DataFrame) -> pd.DataFrame:
     ends = -frame["duration_ns"].to_numpy() if "duration_ns" in frame else np.zeros(len(frame), np.int64)
     before, after = slice(None, -1), slice(1, None)
     in_order = (starts[before] < starts[after]) | ((starts[before] == starts[after]) & (ends[before] <= ends[after]))
-    # Most files are in order: far quicker to see than to sort.
+    # Most files are sorted, which is far quicker to check than to sort again.
     ordered = frame if bool(np.all(in_order)) else frame.iloc[np.lexsort((ends, starts))]
     sorted_frame: pd.DataFrame = ordered.reset_index(drop=True)
     return sorted_frame

@@ -1,8 +1,8 @@
 """Collection over a whole TensorFlow session: the vendor's three configurations, and environment variables.
 
-An existing session is not changed: collection begins and ends with the next one. Its result is below
-``options.output`` as ``PROF_*``, for :func:`npuprof.load`. To profile a part of a session, such as a cell, use the
-adapter's window: ``npuprof.profile(collector="tensorflow")``.
+An existing session is not changed: collection starts and ends with the next session. Its result is written below
+``options.output`` as ``PROF_*``, for :func:`npuprof.load`. To profile a part of a session, such as a cell, use
+the adapter's window: ``npuprof.profile(collector="tensorflow")``.
 
 Source: collectors/FRONTENDS.md section 4; "Collection Operations".
 """
@@ -35,16 +35,16 @@ _CONFIG_MODULE = "npu_bridge.estimator.npu.npu_config"
 
 
 def profiling_options(options: Options | None = None, *, chip: str = "", training: bool = True) -> str:
-    """Return the JSON text for all configurations.
+    """Return the profiling options as JSON text, the same for all configurations.
 
     Parameters
     ----------
     options
-        The options; by default the default ones. The directory is created, as the vendor's pages require.
+        The options; by default ``Options()``. Their output directory is created, as the vendor's pages require.
     chip
         The name of the chip, such as ``Ascend910B3``, to allow only its metrics.
     training
-        Whether it is a training session, rather than online inference.
+        Whether the session trains, rather than runs online inference.
 
     Raises
     ------
@@ -72,7 +72,7 @@ def profiling_config(options: Options | None = None, *, chip: str = "") -> Any:
     FrontEndAbsentError
         If the TensorFlow adapter cannot be imported.
     OptionsError, NpuprofError
-        As :func:`profiling_options`.
+        See :func:`profiling_options`.
     """
     text = profiling_options(options, chip=chip)
     module = _import(_CONFIG_MODULE)
@@ -81,24 +81,24 @@ def profiling_config(options: Options | None = None, *, chip: str = "") -> Any:
 
 
 def run_config(options: Options | None = None, *, chip: str = "", **arguments: Any) -> Any:
-    """Build an ``NPURunConfig`` whose Estimator is profiled.
+    """Build an ``NPURunConfig`` that profiles its Estimator.
 
     Parameters
     ----------
     options, chip
-        As for :func:`profiling_options`.
+        See :func:`profiling_options`.
     **arguments
         Arguments of ``NPURunConfig``, such as ``session_config``.
 
     Raises
     ------
     OptionsError
-        If `arguments` hold a ``profiling_config``, or as :func:`profiling_options`.
+        If `arguments` have a ``profiling_config``; see also :func:`profiling_options`.
     FrontEndAbsentError, NpuprofError
-        As :func:`profiling_config`.
+        See :func:`profiling_config`.
     """
     if "profiling_config" in arguments:
-        raise OptionsError("profiling_config is what run_config makes: leave it out, or make NPURunConfig yourself")
+        raise OptionsError("run_config makes the profiling_config: leave it out, or create NPURunConfig yourself")
     return _import(_CONFIG_MODULE).NPURunConfig(profiling_config=profiling_config(options, chip=chip), **arguments)
 
 
@@ -108,16 +108,16 @@ def session_config(options: Options | None = None, config: Any = None, *, chip: 
     Parameters
     ----------
     options, chip, training
-        As for :func:`profiling_options`.
+        See :func:`profiling_options`.
     config
-        The configuration to change; by default a new one. An existing ``NpuOptimizer`` is used.
+        The configuration to change; by default a new one. An existing ``NpuOptimizer`` in it is used.
 
     Raises
     ------
     FrontEndAbsentError
         If TensorFlow cannot be imported.
     OptionsError, NpuprofError
-        As :func:`profiling_options`.
+        See :func:`profiling_options`.
     """
     text = profiling_options(options, chip=chip, training=training)
     config = config if config is not None else _import("tensorflow").compat.v1.ConfigProto()
@@ -142,7 +142,7 @@ def global_options(options: Options | None = None, *, chip: str = "", training: 
     FrontEndAbsentError
         If the TensorFlow 2 adapter cannot be imported.
     OptionsError, NpuprofError
-        As :func:`profiling_options`.
+        See :func:`profiling_options`.
     """
     text = profiling_options(options, chip=chip, training=training)
     settings = _import("npu_device").global_options()
@@ -159,18 +159,18 @@ def environment(
     Parameters
     ----------
     options, chip, training
-        As for :func:`profiling_options`.
+        See :func:`profiling_options`.
     graph_engine
-        Whether to return the names read by GE, rather than those of the TensorFlow adapter.
+        Whether to return the variables read by GE, rather than those of the TensorFlow adapter.
 
     Raises
     ------
     OptionsError, NpuprofError
-        As :func:`profiling_options`.
+        See :func:`profiling_options`.
 
     Notes
     -----
-    ``profiling_mode`` or ``enable_profiling`` in the script override the variables.
+    ``profiling_mode`` or ``enable_profiling`` in the script overrides the variables.
     """
     prefix = "GE_" if graph_engine else ""
     text = profiling_options(options, chip=chip, training=training)
@@ -182,14 +182,14 @@ def _warn_of_existing_session() -> None:
     session = getattr(v1, "get_default_session", lambda: None)()
     if session is not None:
         warnings.warn(
-            "a TensorFlow session exists already, and is not collected from: collection begins with the next session "
-            "that is made with this configuration",
+            "a TensorFlow session exists already and is not profiled: collection begins with the next session "
+            "made with this configuration",
             NpuprofWarning,
             stacklevel=3,
         )
     if os.environ.get("PROFILING_MODE"):
         warnings.warn(
-            "PROFILING_MODE is set too: this configuration comes before it",
+            "PROFILING_MODE is set too: this configuration takes precedence over it",
             NpuprofWarning,
             stacklevel=3,
         )

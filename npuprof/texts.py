@@ -1,4 +1,4 @@
-"""Texts from outside, such as file names, in a form that is valid in every file, message and display."""
+"""Texts from outside, such as file names, made valid for every file, message and display."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ import json
 import re
 from typing import Any
 
-# An escape of JSON: a pair of surrogates, a lone one, or any other, of which an escaped backslash begins no other.
+# A JSON escape: a surrogate pair, a lone surrogate, or any other. An escaped backslash starts no further escape.
 _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
 )
 
-# Control characters, line ends, and marks that turn the direction of the text around them.
+# Control characters, line ends, and marks that change the direction of the surrounding text.
 _ACTING = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f"
 _IN_A_LINE = re.compile(f"[{_ACTING}]+")
 _IN_LINES = re.compile(rf"(?!\n)[{_ACTING}]")
 _KERNEL_CELL = re.compile(r"ipykernel_\d+[\\/]\d+\.py$")
 _TERMINAL_CELL = re.compile(r"<ipython-input-(\d+)-\w+>$")
-_BYTES = re.compile(r"[\udc80-\udcff]")  # bytes of a file name that are no UTF-8, as Python reads them
+_BYTES = re.compile(r"[\udc80-\udcff]")  # bytes of a file name that are not UTF-8, as Python represents them
 
 
 def encodable(text: str) -> str:
-    r"""Return a text without what UTF-8 cannot hold: such a byte of a file name as ``\xff``, a surrogate as ``\ud800``.
+    r"""Return a text that UTF-8 can encode: other bytes of a file name become ``\xff``, surrogates become ``\ud800``.
 
     Parameters
     ----------
     text
-        Any text; one that is sound, as nearly every one, comes back as it is.
+        Any text; valid text, which nearly all text is, is returned unchanged.
     """
     if text.isascii():
         return text
@@ -39,17 +39,17 @@ def encodable(text: str) -> str:
 
 
 def plain_line(text: str) -> str:
-    """Return a text as one line without characters that act on a terminal."""
+    """Return a text as one line, without terminal control characters."""
     return _IN_A_LINE.sub(" ", encodable(text))
 
 
 def plain_lines(text: str) -> str:
-    """Return a text with its line ends, without other characters that act on a terminal."""
+    """Return a text with its line ends, but without other terminal control characters."""
     return _IN_LINES.sub(" ", encodable(text))
 
 
 def repaired(plain: Any) -> Any:
-    """Return JSON values with every text made :func:`encodable`."""
+    """Return JSON values with all texts made :func:`encodable`."""
     if isinstance(plain, str):
         return encodable(plain)
     if isinstance(plain, dict):
@@ -76,7 +76,7 @@ def json_or_text(text: Any) -> Any:
 
 
 def cell_name(file: str) -> str:
-    """Return what to call the code of a cell of IPython, ``<cell>``; an empty text for any other file."""
+    """Return the name of an IPython cell's code, ``<cell>``; empty for any other file."""
     if terminal := _TERMINAL_CELL.match(file):
         return f"<cell [{terminal[1]}]>"
     return "<cell>" if _KERNEL_CELL.search(file) else ""

@@ -88,7 +88,7 @@ def test_a_process_without_descriptors_is_reported_as_that(tmp_path: Path) -> No
     held = os.open(tmp_path, os.O_RDONLY)
     resource.setrlimit(resource.RLIMIT_NOFILE, (held, hard))
     try:
-        with pytest.raises(NpuprofError, match=r"this process has none of its file descriptors left; .*ulimit -n"):
+        with pytest.raises(NpuprofError, match=r"this process has no file descriptors left; .*ulimit -n"):
             atomic.write(tmp_path / "file", b"content")
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -146,7 +146,7 @@ def test_a_training_that_ends_early_is_stopped_with_it(tmp_path: Path) -> None:
 
 def test_a_training_that_never_comes_so_far_is_reported(tmp_path: Path) -> None:
     callback = callbacks.StopAtEpoch(5, 6, **_simulated(tmp_path))
-    with pytest.warns(NpuprofWarning, match="StopAtEpoch profiled nothing: the training came to 2, not to 5"):
+    with pytest.warns(NpuprofWarning, match="StopAtEpoch profiled nothing: the training ended at 2, before 5"):
         train(2, 1, callback)
 
 
@@ -163,7 +163,7 @@ def test_what_a_front_end_refuses_is_refused_before_the_first_step(tmp_path: Pat
 
 def test_a_start_that_fails_does_not_end_the_training(tmp_path: Path) -> None:
     callback = callbacks.StopAtStep(2, 3, _faulty("start", CollectorError("busy"), tmp_path))
-    with pytest.warns(NpuprofWarning, match="StopAtStep profiles nothing, and the training goes on: busy"):
+    with pytest.warns(NpuprofWarning, match="StopAtStep profiles nothing, and training continues: busy"):
         train(1, 4, callback)
 
 

@@ -123,7 +123,7 @@ def test_variables_that_this_comes_before_are_reported(
     installed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PROFILING_MODE", "true")
-    with pytest.warns(NpuprofWarning, match="comes before it"):
+    with pytest.warns(NpuprofWarning, match="takes precedence"):
         tensorflow.session_config(Options(output=tmp_path))
 
 

@@ -1,4 +1,4 @@
-"""Each nanosecond of each step: parts of the device, and the host's activities while the device was idle."""
+"""Each nanosecond of each step: what the device did, and what the host did while the device was idle."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from npuprof.info import Selected
 PARTS = ("computing", "waiting", "moving", "communication", "copy", "idle_head", "idle_inside", "idle_tail")
 """Disjoint parts of a step, in this order.
 
-``computing`` is time of kernels. Communication that no kernel hides is ``moving`` while data moves and ``waiting`` for
-other ranks otherwise, or ``communication`` where the profile has no tasks of collectives to separate the two.
-``copy`` is time of copies outside both. The device is idle before its first task of the step (``idle_head``), after the
-last one (``idle_tail``), and between them (``idle_inside``).
+``computing`` is time of kernels. Exposed communication, which no kernel overlaps, is ``moving`` while data moves and
+``waiting`` (for other ranks) otherwise, or ``communication`` where the profile lacks the tasks of collectives that tell
+them apart. ``copy`` is time of copies outside both. The device is idle before its first task of the step
+(``idle_head``), after its last task (``idle_tail``), and between them (``idle_inside``).
 """
 
 IDLE = ("idle_head", "idle_inside", "idle_tail")
@@ -30,7 +30,7 @@ IDLE = ("idle_head", "idle_inside", "idle_tail")
 SPLIT_UNKNOWN = "split unknown"
 """Cause of ``communication``: waiting and moving cannot be separated."""
 BUBBLE = "bubble"
-"""Cause of ``communication``: the vendor's bubble, receives from another pipeline stage."""
+"""Cause of ``communication``: the vendor's pipeline bubble, which is receives from another stage."""
 
 _MOVING = ("memcpy", "reduceinline", "inlinereduce", "rdmasend", "rdmasendpayload", "sdmacopy", "reduceasync")
 _COPY_TYPES = ("PCIE_DMA_SQE", "SDMA_SQE", "MEMCPY_ASYNC")
@@ -39,7 +39,7 @@ _VENDOR_TIMES = ("computing_ns", "communication_not_overlapped_ns", "free_ns")
 
 @dataclass(frozen=True)
 class Accounting:
-    """The steps of a run, and the intervals that they consist of.
+    """The steps of a run, and the intervals of their parts.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class Accounting:
         A row for each interval: ``row`` (of `steps`), ``part``, ``cause``, ``start_ns``, ``duration_ns``. The vendor's
         step times have no position: their start is <NA>.
     unmeasured
-        Causes of idle time that the recording has no rows for, with what to record to have them.
+        Causes of idle time for which the recording has no rows, with the option that records them.
     """
 
     steps: pd.DataFrame
@@ -108,7 +108,7 @@ def account(
     # Of a step that is marked twice one mark has all of its time: the other is no step.
     windows = {device: step_windows(tables, device).clipped(*bounds) for device in devices_of(tables)}
     times = _vendor_rows(tables["step_times"])
-    known = times["device_id"].fillna(next(iter(windows), -1))  # a run of one device need not number it
+    known = times["device_id"].fillna(next(iter(windows), -1))  # a run of one device may lack its number
     devices = [device for device, window in windows.items() if window.basis != "run" or not (known == device).any()]
     accounted = [_device(tables, device, windows[device]) for device in devices]
     accounted.append(_vendor(times[~known.isin(devices).to_numpy(bool)] if "rank" not in times else times))
@@ -120,7 +120,7 @@ def account(
 
 @dataclass(frozen=True)
 class _Stretches:
-    """Intervals of time of one part and cause; `row` is the step, `starts` is None for sums without a position."""
+    """Intervals of one part and cause; `row` is the step, `starts` is None for sums without a position in time."""
 
     part: str
     cause: str
@@ -158,13 +158,13 @@ def _intervals(accounted: list[_Accounted]) -> pd.DataFrame:
             "start_ns": pd.arrays.IntegerArray(starts, absent),
             "duration_ns": np.concatenate([none, *(stretch.durations for stretch in kept)]),
         },
-        copy=False,  # columns of millions of rows are not gathered in blocks
+        copy=False,  # columns of millions of rows are not copied into blocks
     )
     return frame
 
 
 def devices_of(tables: Mapping[str, pd.DataFrame]) -> list[int]:
-    """Return the devices with tasks; where collectives alone are known, the rest of the time cannot be called idle."""
+    """Return the devices with tasks; if only collectives are known, the rest of the time cannot be called idle."""
     devices: set[int] = set()
     for name in ("kernels", "tasks"):
         devices.update(tables[name]["device_id"].unique().tolist())
@@ -217,14 +217,14 @@ def _steps(step: object, device_id: object, durations: Int64, basis: Basis, head
 
 
 def device_parts(tables: Mapping[str, pd.DataFrame], device_id: int) -> tuple[list[tuple[str, str, Spans]], Spans]:
-    """Return disjoint intervals with part and cause of what a device did over the whole run, and their union."""
+    """Return the disjoint intervals of a device over the whole run, with part and cause, and their union."""
     kernels, communication, tasks, moves = (
         frame[(frame["device_id"] == device_id).to_numpy(bool)]
         for frame in (tables[name] for name in ("kernels", "communication", "tasks", "communication_tasks"))
     )
     computing = _covered(kernels)
     exposed = subtract(_covered(communication), computing)
-    # A collective without tasks of its own, or of tasks of no known type, cannot be split, whatever the others have.
+    # A collective without tasks, or with tasks of unknown type, cannot be split, even if other collectives can.
     moves = moves[moves["task_type"].notna().to_numpy(bool)]
     ops = moves["op_id"].dropna().unique()
     with_tasks = communication[communication.index.isin(ops)]
@@ -246,12 +246,12 @@ def device_parts(tables: Mapping[str, pd.DataFrame], device_id: int) -> tuple[li
 
 
 def moves_data(communication_tasks: pd.DataFrame) -> Bools:
-    """Return in which rows of ``communication_tasks`` data moves."""
+    """Return the rows of ``communication_tasks`` that move data, as a mask."""
     return schema.matching(communication_tasks["task_type"], lambda kind: re.sub("[^a-z]", "", kind.lower()) in _MOVING)
 
 
 def copies(tasks: pd.DataFrame) -> Bools:
-    """Return which rows of ``tasks`` copy memory."""
+    """Return the rows of ``tasks`` that copy memory, as a mask."""
     kinds: Bools = tasks["task_type"].isin(_COPY_TYPES).to_numpy(bool)
     return kinds | schema.matching(tasks["name"], lambda name: "MEMCPY_ASYNC" in name)
 
@@ -261,7 +261,7 @@ def _covered(frame: pd.DataFrame) -> Spans:
 
 
 def _busy_bounds(busy: Spans, windows: StepWindows) -> tuple[Int64, Int64]:
-    """Return the first start and the last end of device work in each step; without any, nothing is head or tail."""
+    """Return the first start and last end of device work per step; a step without work has no head and no tail."""
     low, high = np.iinfo(np.int64).min, np.iinfo(np.int64).max
     starts, ends, window = pieces(busy, windows.spans)
     first, last = np.full(len(windows.steps), high), np.full(len(windows.steps), low)
@@ -273,13 +273,13 @@ def _busy_bounds(busy: Spans, windows: StepWindows) -> tuple[Int64, Int64]:
 
 
 def _head_known(api: pd.DataFrame, windows: StepWindows, last: Int64) -> Bools:
-    """Return whether the device was done with everything before the step when the step began.
+    """Return whether the device had finished all earlier work when each step began.
 
-    It was if the step before is in the profile, or if a host call in the step waits until after its last task.
+    It had if the previous step is in the profile, or if a host call in the step waits until after the step's last task.
     """
     known = np.zeros(len(windows.steps), bool)
     if windows.basis == "run":
-        known[:] = True  # nothing of the run came before
+        known[:] = True  # nothing came before the run
         return known
     known[windows.owner[1:]] = True
     waits = api[schema.matching(api["name"], lambda name: "Synchronize" in name)]
@@ -293,7 +293,7 @@ def _head_known(api: pd.DataFrame, windows: StepWindows, last: Int64) -> Bools:
 
 
 def _vendor_rows(step_times: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of the vendor's step times that hold times of one device or rank."""
+    """Return the rows of the vendor's step times that are of a single device or rank."""
     rows: pd.DataFrame = step_times[step_times[list(_VENDOR_TIMES)].notna().any(axis=1).to_numpy(bool)]
     if "kind" in rows:  # a stage's times are the longest of its ranks
         rows = rows[(rows["kind"] == "rank").to_numpy(dtype=bool, na_value=False)]
@@ -301,7 +301,7 @@ def _vendor_rows(step_times: pd.DataFrame) -> pd.DataFrame:
 
 
 def _vendor(rows: pd.DataFrame) -> _Accounted:
-    """Account for the vendor's step times; their parts have no position."""
+    """Account for the vendor's step times, whose parts have no position in time."""
     computing, exposed, free, bubble = (
         rows[name].fillna(0).to_numpy(np.int64) for name in (*_VENDOR_TIMES, "bubble_ns")
     )

@@ -1,4 +1,4 @@
-"""Sums over kernels by what launched them and what they are: one table verb for lines, modules, operators, kernels."""
+"""Sums over kernels by what launched them and what they are: lines, modules, operators, names, shapes and more."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _OF_KERNELS: Mapping[str, str] = {
 
 
 def checked_keys(keys: Sequence[str]) -> tuple[Key, ...]:
-    """Return the keys as they are.
+    """Check the keys, and return them.
 
     Raises
     ------
     OptionsError
-        If there is none, one twice, or one that kernels cannot be grouped by; the message lists those that exist.
+        If no key is given, or a key is unknown or repeated; the message lists the valid keys.
     """
     valid = f"valid keys are {', '.join(KEYS)}"
     if not keys:
@@ -54,23 +54,23 @@ def checked_keys(keys: Sequence[str]) -> tuple[Key, ...]:
 def kernel_rows(
     tables: Mapping[str, pd.DataFrame], launches: pd.DataFrame, keys: Sequence[Key], rank: int | None = None
 ) -> pd.DataFrame:
-    """Return what a table by keys is summed from: a row for each kernel, with those keys.
+    """Return the rows that :func:`sums` adds up: a row per kernel with the requested keys.
 
     Parameters
     ----------
     tables
         Every table of the schema by name.
     launches
-        What :func:`npuprof.analysis.launches.launches` made of them.
+        The result of :func:`npuprof.analysis.launches.launches`.
     keys
-        Columns to make.
+        The keys to return as columns.
     rank
         The rank of the run.
 
     Returns
     -------
     pandas.DataFrame
-        The keys, absent where a kernel has none, ``duration_ns``, ``host_ns`` and ``launch_delay_ns``.
+        The keys, absent where a kernel has no value, ``duration_ns``, ``host_ns`` and ``launch_delay_ns``.
     """
     kernels = tables["kernels"]
     made: dict[str, Any] = {}
@@ -97,21 +97,21 @@ def kernel_rows(
 
 
 def sums(rows: pd.DataFrame, keys: Sequence[Key]) -> pd.DataFrame:
-    """Sum kernels up by keys.
+    """Sum kernels by keys.
 
     Parameters
     ----------
     rows
-        As :func:`kernel_rows` returns them, of one run or stacked.
+        The result of :func:`kernel_rows` for one run, or several stacked.
     keys
-        Columns of them.
+        Columns of `rows`.
 
     Returns
     -------
     pandas.DataFrame
-        The keys, ``count``, ``total_ns``, ``mean_ns``, ``median_ns``, ``p95_ns`` and ``max_ns`` of the kernels' time on
-        the device, ``share`` of that of all kernels (0..1), ``host_ns`` and ``launch_delay_ns``; the greatest total
-        first. Kernels without a key are a row with an absent key, so counts and totals are those of all kernels.
+        The keys, ``count``, ``total_ns``, ``mean_ns``, ``median_ns``, ``p95_ns`` and ``max_ns`` of device time,
+        ``share`` of all kernel time (0..1), ``host_ns`` and ``launch_delay_ns``; the greatest total first. Kernels
+        without a value for a key are in a row with an absent key, so that no kernel is left out.
     """
     number, groups = _grouped(rows, keys)
     durations = rows["duration_ns"].to_numpy(np.int64)
@@ -142,7 +142,7 @@ def sums(rows: pd.DataFrame, keys: Sequence[Key]) -> pd.DataFrame:
 
 
 def _grouped(rows: pd.DataFrame, keys: Sequence[Key]) -> tuple[Int64, int]:
-    """Return the number of each row's combination of keys, of which an absent one is one, and how many there are."""
+    """Return the group of each row by its combination of keys, and the number of groups; absent keys count as keys."""
     number, groups = np.zeros(len(rows), np.int64), 1
     for key in keys:
         values = rows[key]
@@ -157,18 +157,18 @@ def _grouped(rows: pd.DataFrame, keys: Sequence[Key]) -> tuple[Int64, int]:
 
 
 def _narrow(number: Int64, groups: int) -> Any:
-    return number.astype(np.int16) if groups < 1 << 15 else number  # NumPy sorts these by counting
+    return number.astype(np.int16) if groups < 1 << 15 else number  # NumPy sorts 16-bit integers in linear time
 
 
 def _middle(ordered: Int64, begins: Int64, count: Int64) -> Int64:
-    """Return the median of each segment of sorted values: the mean of the middle two of an even number, floored."""
+    """Return the median of each segment of sorted values; an even count takes the mean of the middle two, floored."""
     low, high = ordered[begins + (count - 1) // 2], ordered[begins + count // 2]
     middle: Int64 = low + (high - low) // 2
     return middle
 
 
 def _medians(values: pd.Series[Any], number: Int64, groups: int) -> Any:
-    """Return the median of each group's known values; absent without any."""
+    """Return the median of each group's known values; absent if a group has none."""
     known = values.notna().to_numpy()
     kept, number = values.to_numpy(np.int64, na_value=0)[known], number[known]
     count = np.bincount(number, minlength=groups)
@@ -181,11 +181,11 @@ def _medians(values: pd.Series[Any], number: Int64, groups: int) -> Any:
 
 
 def _host_ns(tables: Mapping[str, pd.DataFrame], launches: pd.DataFrame) -> Any:
-    """Return the host's time for each kernel, absent where its launch is unknown.
+    """Return the host time of each kernel, absent if its launch is unknown.
 
-    It is that of the innermost operator around the launch, less what it spent in other operators that launched kernels;
-    without an operator it is that of the CANN call. Several kernels of one of them share it, so that sums count no time
-    of a thread twice.
+    It is the time of the innermost operator around the launch, minus nested operators that launched other kernels;
+    without an operator, it is the time of the CANN call. Kernels of the same operator share its time, so that no time
+    of a thread counts twice.
     """
     host, absent = np.zeros(len(launches), np.int64), np.ones(len(launches), bool)
     for table in ("operators", "api"):

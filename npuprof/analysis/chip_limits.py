@@ -14,9 +14,9 @@ import pandas as pd
 
 from npuprof.arrays import Bools, Float64
 
-_CUBE_FLOPS = 2 * 16**3  # of a cycle of a cube at half precision: 16 x 16 x 16 multiply-adds
-_VECTOR_FLOPS = 128  # of a cycle of a vector core at half precision: 64 lanes, which multiply and add
-_SURE_NS = 5_000  # of shorter kernels the rounding of times is more than a per cent
+_CUBE_FLOPS = 2 * 16**3  # per cycle of a cube core at half precision: 16 x 16 x 16 multiply-adds
+_VECTOR_FLOPS = 128  # per cycle of a vector core at half precision: 64 lanes, each a multiply and an add
+_SURE_NS = 5_000  # for shorter kernels, times are rounded by more than one per cent
 _SAME = 0.01
 _OFTEN = 0.05
 
@@ -28,24 +28,24 @@ class ChipLimits:
     Attributes
     ----------
     name
-        The chip, and which one of its kind the figures are of.
+        The name of the chip, with the variant that the limits are of.
     cube_flops_per_s, vector_flops_per_s
-        Operations a second of all cube and of all vector cores at half precision; a multiply-add counts as two on
-        the cube, a vector lane's operation as one.
+        Operations per second of all cube cores and of all vector cores at half precision; a multiply-add on the cube
+        counts as two operations, an operation of a vector lane as one.
     memory_bytes_per_s
         Bandwidth of the device memory (HBM) by the vendor's documents; NaN if unknown.
     source
         The source of the figures.
     cube_cores, vector_cores
-        Number of cores; 0 vector cores where the cube's core has the vector unit.
+        Number of cores; 0 vector cores if the vector unit is part of the cube core.
     mhz
-        Their clock.
+        Clock of the cores.
     l2_bytes
-        The cache that all cores share.
+        Size of the cache that all cores share.
     has_float32
-        Whether the cube multiplies at single precision, a quarter as fast.
+        Whether the cube can multiply at single precision, at a quarter of the speed.
     hbm_bytes
-        Size of the device memory; 0 where it is not known.
+        Size of the device memory; 0 if unknown.
     """
 
     name: str
@@ -61,7 +61,7 @@ class ChipLimits:
     hbm_bytes: int = 0
 
     def cube_peak(self, dtype: str) -> float:
-        """Return the peak of the cube for operands of a data type, a second; NaN where it is not known."""
+        """Return the peak of the cube in operations per second for operands of a data type; NaN if unknown."""
         plain = dtype.upper().removeprefix("DT_")
         if plain in ("INT8", "UINT8", "INT4"):
             return 2 * self.cube_flops_per_s
@@ -70,7 +70,7 @@ class ChipLimits:
         return self.cube_flops_per_s
 
     def vector_peak(self, dtype: str) -> float:
-        """Return the peak of the vector cores for operands of a data type, a second."""
+        """Return the peak of the vector cores in operations per second for operands of a data type."""
         wide = dtype.upper().removeprefix("DT_") in ("FLOAT", "FLOAT32", "INT32", "UINT32", "INT64", "UINT64")
         return self.vector_flops_per_s / (2 if wide else 1)
 
@@ -85,7 +85,7 @@ def _chip(name: str, cores: str, mhz: int, l2_mb: int, hbm_gib: int, gb_per_s: f
     return ChipLimits(
         name=f"Ascend {name}",
         cube_flops_per_s=cube * _CUBE_FLOPS * hz,
-        # Where the vector unit is part of the cube's core, the number of its lanes is unknown.
+        # If the vector unit is part of the cube core, its number of lanes is unknown.
         vector_flops_per_s=vector * _VECTOR_FLOPS * hz if vector >= cube else math.nan,
         memory_bytes_per_s=gb_per_s * 1e9,
         source=_INI + memory,
@@ -102,7 +102,7 @@ _910B_MEMORY = _DISPUTED.format("1500 to 1800 GB/s")
 _910C_MEMORY = "the vendor's paper, for each die"
 _910A_MEMORY = "the vendor, 1148 GB/s were measured"
 _CHIPS = (
-    _chip("910B2", "24/48", 1800, 192, 64, 1600, _910B_MEMORY),  # first: what a recording calls 910B alone
+    _chip("910B2", "24/48", 1800, 192, 64, 1600, _910B_MEMORY),  # first: the variant that a plain 910B stands for
     _chip("910B1", "24/48", 1850, 192, 64, 1600, _910B_MEMORY),
     _chip("910B2C", "24/48", 1800, 192, 64, 1600, _910B_MEMORY),
     _chip("910B3", "20/40", 1800, 192, 64, 1600, _DISPUTED.format("400 to 1600 GB/s")),
@@ -134,28 +134,28 @@ LIMITS: Mapping[str, ChipLimits] = MappingProxyType(
     {_spelt(chip.name): chip for chip in _CHIPS}
     | {other: chip for other, name in _ALSO.items() for chip in _CHIPS if chip.name == name}
 )
-"""Limits by the chip's name, in small letters and without spaces, hyphens and underlines."""
+"""Limits by the chip's name in lower case, without spaces, hyphens and underscores."""
 
 
 def limits_of(chip: str) -> ChipLimits | None:
-    """Find the limits of a chip by its name, such as ``Ascend 910B``; None for one whose figures are not known.
+    """Return the limits of a chip by its name, such as ``Ascend 910B``; None if they are unknown.
 
-    Recordings of the 910B do not say which variant it is: they get the figures of the 910B2.
+    Recordings of the 910B do not name the variant: they get the limits of the 910B2.
     """
     return LIMITS.get(_spelt(chip))
 
 
 def measured_limits(kernels: pd.DataFrame, chip: str) -> tuple[ChipLimits | None, str]:
-    """Return the limits of the chip that ran the kernels, and what is wrong with the figures known of it, if anything.
+    """Return the limits of the chip that ran the kernels, and what contradicts its known limits; empty if nothing does.
 
-    Clock and cores come from the kernels' own counters where they have any: cycles over time and blocks are the clock,
-    or its n-th part of a kernel whose blocks took the cores n rounds. The configured values of the named chip
-    are a check; without counters they are all there is.
+    Clock and number of cores come from the kernels' counters, if they have any: the clock is cycles over time times
+    blocks, or that divided by n for kernels whose blocks needed n rounds on the cores. The known values of the named
+    chip serve as a check; without counters they are used as they are.
 
     Parameters
     ----------
     kernels
-        The table of that name.
+        The table ``kernels``.
     chip
         The chip's name in the recording; may be empty.
     """
@@ -187,7 +187,7 @@ def measured_limits(kernels: pd.DataFrame, chip: str) -> tuple[ChipLimits | None
         mhz=mhz,
         l2_bytes=basis.l2_bytes if basis else 0,
     )
-    differs = "" if named is None else f"the counters are of {limits.name}, {named.name} has {_limits_text(named)}"
+    differs = "" if named is None else f"the counters show {limits.name}, but {named.name} has {_limits_text(named)}"
     return limits, differs
 
 
@@ -214,7 +214,7 @@ _KINDS: Mapping[Literal["aic", "aiv"], tuple[str, ...]] = {
 
 
 def _rates(kernels: pd.DataFrame, core: Literal["aic", "aiv"]) -> tuple[Float64, Float64]:
-    """Return the blocks of kernels of one kind of core, and the MHz that their cycles seem to have had."""
+    """Return the block counts of kernels on one kind of core, and the apparent clock in MHz, from their cycles."""
     columns = [f"{core}_total_time_ns", f"{core}_total_cycles", "block_num"]
     if not all(name in kernels for name in columns):
         return np.zeros(0), np.zeros(0)
@@ -225,7 +225,7 @@ def _rates(kernels: pd.DataFrame, core: Literal["aic", "aiv"]) -> tuple[Float64,
 
 
 def measured_mhz(kernels: pd.DataFrame) -> float:
-    """Return the clock in MHz that most kernels of one round had; 0 if no kernel has one."""
+    """Return the clock in MHz of most kernels that needed one round; 0 if no kernel has counters."""
     rates = [np.rint(_rates(kernels, core)[1]) for core in _KINDS]
     values, counts = np.unique(np.concatenate(rates), return_counts=True)
     often = values[counts >= _OFTEN * counts.sum()]
@@ -233,16 +233,16 @@ def measured_mhz(kernels: pd.DataFrame) -> float:
 
 
 def measured_cores(kernels: pd.DataFrame, core: Literal["aic", "aiv"], mhz: float) -> tuple[int, float]:
-    """Return the least number of cores by the kernels' counters, and the number that it is below.
+    """Return the least number of cores that the kernels' counters allow, and the number that it is below.
 
     Parameters
     ----------
     kernels
-        The table of that name.
+        The table ``kernels``.
     core
         Cube (``aic``) or vector cores (``aiv``).
     mhz
-        Their clock, as :func:`measured_mhz` returns it.
+        The clock of the cores, from :func:`measured_mhz`.
     """
     blocks, rates = _rates(kernels, core)
     rounds = np.rint(mhz / rates)
@@ -252,6 +252,6 @@ def measured_cores(kernels: pd.DataFrame, core: Literal["aic", "aiv"], mhz: floa
         return 0, math.inf
     several, least = rounds > 1, int(np.ceil(blocks / rounds).max())
     below = float(np.min(blocks[several] / (rounds[several] - 1))) if several.any() else math.inf
-    if (blocks[~several] == least).sum() > _OFTEN * (~several).sum():  # many kernels take all cores there are
+    if (blocks[~several] == least).sum() > _OFTEN * (~several).sum():  # many kernels use all cores
         below = min(below, least + 1.0)
     return least, below

@@ -1,4 +1,4 @@
-"""Which host call caused another one or a kernel: by time on one thread, and by the links of the recording."""
+"""The host calls that caused other calls and kernels: by nesting on a thread, and by the links of the recording."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ _TASK_KEY = ["device_id", "stream_id", "task_id", "batch_id", "start_ns"]
 
 @dataclass(frozen=True)
 class Causes:
-    """Callers of all host slices, and of all kernels. Rows count from the first row of ``python`` on.
+    """Causes of all host slices and kernels. Host rows are numbered consecutively from the first row of ``python``.
 
     Attributes
     ----------
     first_row
-        Where the rows of each host table begin; a row of ``api`` is its number plus ``first_row["api"]``.
+        Number of the first row of each host table; row i of ``api`` has the number i plus ``first_row["api"]``.
     callers
-        For each host slice the row that caused it, -1 if there is none. There is no cycle.
+        For each host slice the row of its caller, -1 if it has none. There are no cycles.
     launchers
         For each kernel the host row that launched it, -1 if unknown.
     operators
-        For each kernel the row of the operator that the links name, -1 if they name none.
+        For each kernel the row of the operator named by the links, -1 if they name none.
     holders
-        For each host slice the innermost row that holds it on its thread, -1 at the top.
+        For each host slice the row of the innermost slice around it on its thread, -1 at the top.
     self_ns
-        For each host slice the time of its thread that none of the slices which it holds accounts for.
+        For each host slice its self time: its duration without the slices directly nested in it.
     """
 
     first_row: Mapping[str, int]
@@ -49,10 +49,10 @@ class Causes:
 def causes(tables: Mapping[str, pd.DataFrame]) -> Causes:
     """Find the cause of every host slice and kernel.
 
-    A slice is called by the innermost one that holds it on its thread. A Python call with a known parent
-    hangs under that one where time says otherwise (coroutines take turns on a thread). What a task queue
-    ran on another thread hangs under the operator that enqueued it, and a CANN call that nothing holds
-    under the operator that the links give, for it or for the kernel that it launched.
+    A slice is called by the innermost slice around it on its thread. A Python call with a recorded parent is below that
+    parent even if it is nested elsewhere (coroutines take turns on a thread). Calls that a task queue runs on another
+    thread are below the operator that enqueued them. A CANN call with nothing around it is below the operator that the
+    links name, for the call or for the kernel that it launched.
     """
     first = dict(zip(LAYERS, np.cumsum([0, *(len(tables[name]) for name in LAYERS)]).tolist(), strict=False))
     duration = np.concatenate([tables[name]["duration_ns"].to_numpy(np.int64) for name in LAYERS])
@@ -69,11 +69,11 @@ def causes(tables: Mapping[str, pd.DataFrame]) -> Causes:
 
 
 def _holders(tables: Mapping[str, pd.DataFrame], duration: Int64) -> tuple[Int64, Int64]:
-    """Return for each host row the innermost slice that holds it, and the innermost Python call that does."""
+    """Return for each host row the innermost slice around it, and the innermost Python call around it."""
     start = np.concatenate([tables[name]["start_ns"].to_numpy(np.int64) for name in LAYERS])
     thread = np.concatenate([tables[name]["thread_id"].to_numpy(np.int64) for name in LAYERS])
     python = len(tables["python"])
-    # Equal slices keep their order, so callers go first: Python by depth, then operators, then the API.
+    # Equal slices keep their order, so that callers come first: Python by depth, then operators, then the API.
     order = np.concatenate(
         [np.argsort(tables["python"]["depth"].to_numpy(), kind="stable"), np.arange(python, len(start))]
     )
@@ -88,7 +88,7 @@ def _holders(tables: Mapping[str, pd.DataFrame], duration: Int64) -> tuple[Int64
 
 
 def _lookup(values: Int64, positions: Int64) -> Int64:
-    """Take values at positions; -1 stays -1."""
+    """Take values at positions; position -1 yields -1."""
     if not len(values):
         return np.full(len(positions), -1, np.int64)
     matched: Int64 = np.where(positions >= 0, values[positions], -1)
@@ -96,7 +96,7 @@ def _lookup(values: Int64, positions: Int64) -> Int64:
 
 
 def _declared_parents(python: pd.DataFrame, holders: Int64, python_holders: Int64) -> Int64:
-    """Prefer a Python call's own ``parent_id`` where the Python call that holds it in time is another one."""
+    """Use a Python call's ``parent_id`` if it names another call than the Python call around it."""
     callers: Int64 = holders.copy()
     ids = pd.Index(python["id"].to_numpy())
     if not len(ids) or not ids.is_unique:
@@ -109,7 +109,7 @@ def _declared_parents(python: pd.DataFrame, holders: Int64, python_holders: Int6
 
 
 def whole_links(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Keep the links of which both ends are rows that exist."""
+    """Keep the links whose two ends are existing rows."""
     links = tables["links"]
     kept = np.ones(len(links), bool)
     for end in ("source", "target"):
@@ -123,7 +123,7 @@ def whole_links(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 def _launchers(
     tables: Mapping[str, pd.DataFrame], links: pd.DataFrame, first: Mapping[str, int]
 ) -> tuple[Int64, Int64]:
-    """Return for each kernel the API row, and the operator row, that the links name as its cause."""
+    """Return for each kernel the API row and the operator row that the links name as its cause."""
     targets = np.where((links["target_table"] == "kernels").to_numpy(), links["target_row"].to_numpy(), -1)
     of_task = np.flatnonzero((links["target_table"] == "tasks").to_numpy())
     if len(of_task):
@@ -138,7 +138,7 @@ def _launchers(
 
 
 def launch_moments(tables: Mapping[str, pd.DataFrame]) -> pd.Series[Any]:
-    """Return for each kernel when the host call that the links name as its launch began; absent without one."""
+    """Return for each kernel the start of the host call that the links name as its launch; absent without a link."""
     first = dict(zip(LAYERS, np.cumsum([0, *(len(tables[name]) for name in LAYERS)]).tolist(), strict=False))
     api, operators = _launchers(tables, whole_links(tables), first)
     rows = np.where(api >= 0, api, operators)
@@ -148,7 +148,7 @@ def launch_moments(tables: Mapping[str, pd.DataFrame]) -> pd.Series[Any]:
 
 
 def _kernels_of(tables: Mapping[str, pd.DataFrame], task_rows: Int64) -> Int64:
-    """Return the row of ``kernels`` that is each task; -1 for a task that is no kernel."""
+    """Return the row of ``kernels`` of each task; -1 if the task is not a kernel."""
     kernels = tables["kernels"][_TASK_KEY].assign(row=np.arange(len(tables["kernels"])))
     tasks = tables["tasks"][_TASK_KEY].iloc[task_rows]
     joined = tasks.merge(kernels.drop_duplicates(_TASK_KEY), on=_TASK_KEY, how="left")["row"]
@@ -159,7 +159,7 @@ def _kernels_of(tables: Mapping[str, pd.DataFrame], task_rows: Int64) -> Int64:
 def _with_links(
     links: pd.DataFrame, first: Mapping[str, int], callers: Int64, launchers: Int64, operators_of: Int64
 ) -> Int64:
-    """Hang dequeued operators under those that enqueued them, and orphaned API calls under their operators."""
+    """Put dequeued operators below the operators that enqueued them, and API calls without a caller below operators."""
     callers = callers.copy()
     source, target = links["source_row"].to_numpy(), links["target_row"].to_numpy()
     from_operator = (links["source_table"] == "operators").to_numpy()
@@ -175,7 +175,7 @@ def _with_links(
 
 
 def _operators_of_calls(links: pd.DataFrame, first: Mapping[str, int], callers: Int64) -> Int64:
-    """Return for each host row of a CANN call the row of the operator that the links name, -1 elsewhere."""
+    """Return for the host row of each CANN call the row of the operator that the links name, -1 elsewhere."""
     operators = np.full(len(callers), -1, np.int64)
     named = ((links["source_table"] == "operators") & (links["target_table"] == "api")).to_numpy(bool)
     rows = links["target_row"].to_numpy(np.int64)[named] + first["api"]
@@ -184,7 +184,7 @@ def _operators_of_calls(links: pd.DataFrame, first: Mapping[str, int], callers: 
 
 
 def without_cycles(callers: Int64) -> Int64:
-    """Cut off rows whose callers never end: recordings exist in which a call is its own parent."""
+    """Remove callers that form a cycle: in some recordings, a call is its own parent."""
     ancestors = callers
     for _ in range(max(1, len(callers)).bit_length()):
         if not (ancestors >= 0).any():
@@ -195,10 +195,10 @@ def without_cycles(callers: Int64) -> Int64:
 
 
 def own_ns(duration: Int64, holders: Int64) -> Int64:
-    """Take from the duration of each host slice those of the slices that it is the innermost holder of."""
+    """Return the self time of each host slice: its duration without the slices of which it is the innermost holder."""
     held = np.zeros(len(duration), np.int64)
     inner = np.flatnonzero(holders >= 0)
     np.add.at(held, holders[inner], duration[inner])
-    # Two slices that cross inside a third would count their common time twice.
+    # Two overlapping slices inside a third would subtract their common time twice.
     self_ns: Int64 = np.maximum(duration - held, 0)
     return self_ns

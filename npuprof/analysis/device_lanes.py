@@ -1,4 +1,4 @@
-"""The tasks of all streams in order, with the host call that launched each: the device's side of a replay."""
+"""The tasks of all streams in order, with the host calls that launched them: the device side of a replay."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from npuprof.analysis.intervals import covering, within
 from npuprof.arrays import Bools, Int64
 
 KINDS = ("kernel", "communication", "copy", "event")
-"""Kinds of tasks; the last are records of events, and waits for them."""
+"""Kinds of tasks; ``event`` tasks record an event or wait for one."""
 KERNEL, COMMUNICATION, COPY, EVENT = range(len(KINDS))
 TABLES = ("kernels", "communication", "tasks")
-"""The tables that tasks are rows of."""
+"""The tables that tasks come from."""
 CALLERS = ("api", "operators")
 """The tables of the calls that launch tasks."""
 
 
 @dataclass(frozen=True)
 class DeviceLanes:
-    """Tasks of all streams, ordered by lane and start. Arrays have an entry for each task.
+    """Tasks of all streams, ordered by lane and start. All arrays have an entry per task.
 
     Attributes
     ----------
     names
-        Of the lanes: streams, and groups of collectives whose stream is not recorded.
+        The lanes: streams, and groups of collectives whose stream is not recorded.
     kind, table, row
-        The kind of each task (:data:`KINDS`), its table (:data:`TABLES`) and its row there.
+        The kind of each task (:data:`KINDS`), its table (:data:`TABLES`) and its row in it.
     lane
-        Its lane.
+        The lane of each task.
     starts, ends
-        Epoch nanoseconds. A wait for an event of another stream is the moment at which it ended.
+        Epoch nanoseconds. A task that waits for an event of another stream is reduced to the moment at which it ended.
     holds
-        The time that it occupies its lane: its duration, or less if the next task of the lane begins before its end.
+        Time that the task occupies its lane: its duration, or less if the next task of the lane starts before its end.
     thread, launch_ns
-        The host thread, and the moment by which that had launched the task. -1 for a thread that is not known.
+        The host thread of the launch, and the time by which it had launched the task; the thread is -1 if unknown.
     caller, caller_row
-        The call that launched it: which row of which table (:data:`CALLERS`), -1 where the recording names none.
+        The call that launched the task: table (:data:`CALLERS`) and row, -1 if the recording has no link.
     cause
-        The task that ended before it could start on a stream of its own, -1 for none.
+        The task on another stream that must end before the task can start, -1 for none.
     """
 
     names: list[str]
@@ -67,11 +67,11 @@ class DeviceLanes:
 
 
 def device_lanes(tables: Mapping[str, pd.DataFrame]) -> DeviceLanes:
-    """Order the tasks of a run by lane and time, and find what each had to wait for.
+    """Order the tasks of a run by lane and time, and find what each task had to wait for.
 
-    Kernels, collectives, copies and events count; the tasks that a collective consists of are part of it. A task that
-    no link names was launched no later than the next task of its stream which a link names. Where a whole stream has
-    no links, a task waits for the task of another stream that ended last before it.
+    The tasks are kernels, collectives, copies and events; the tasks that a collective consists of are part of it. A
+    task without a link was launched no later than the next linked task of its stream. If a whole stream has no links, a
+    task waits for the task of another stream that ended last before it.
     """
     tasks, kernels = tables["tasks"], tables["kernels"]
     of_kernel = _kernel_of_task(tasks, kernels)
@@ -109,7 +109,7 @@ def device_lanes(tables: Mapping[str, pd.DataFrame]) -> DeviceLanes:
 
 
 def _kernel_of_task(tasks: pd.DataFrame, kernels: pd.DataFrame) -> Int64:
-    """Return the row of ``kernels`` that is each task, by device, stream and start; -1 for a task that is no kernel."""
+    """Return the row of ``kernels`` of each task, by device, stream and start; -1 if the task is not a kernel."""
     if not len(tasks) or not len(kernels):
         return np.full(len(tasks), -1, np.int64)
     both = [frame[["device_id", "stream_id", "start_ns"]] for frame in (kernels, tasks)]
@@ -125,7 +125,7 @@ def _kernel_of_task(tasks: pd.DataFrame, kernels: pd.DataFrame) -> Int64:
 
 
 def _stream(frame: pd.DataFrame) -> Int64:
-    """Return a number for each device and stream."""
+    """Return a number per combination of device and stream."""
     stream = frame["stream_id"].to_numpy(np.int64, na_value=-1)
     numbers: Int64 = frame["device_id"].to_numpy(np.int64) * (1 << 40) + stream + 1
     return numbers
@@ -136,7 +136,7 @@ def _named(tasks: pd.DataFrame, text: str) -> Bools:
 
 
 def _kinds(tables: Mapping[str, pd.DataFrame], of_kernel: Int64) -> tuple[Int64, Bools]:
-    """Return the kind of each row of ``tasks``, and whether it is a task of its own, of no kernel and no collective."""
+    """Return the kind of each row of ``tasks``, and whether it belongs to neither a kernel nor a collective."""
     tasks, communication = tables["tasks"], tables["communication"]
     copied = copies(tasks)
     kept = (copied | _named(tasks, "EVENT_WAIT") | _named(tasks, "EVENT_RECORD")) & (of_kernel < 0)
@@ -155,7 +155,7 @@ def _kinds(tables: Mapping[str, pd.DataFrame], of_kernel: Int64) -> tuple[Int64,
 def _lanes(tables: Mapping[str, pd.DataFrame], kept: Int64, others: Int64) -> tuple[list[str], Int64]:
     """Return the names of the lanes, and the lane of each kernel, collective, and kept task.
 
-    A collective's lane is the stream of the first of the tasks that it consists of, or that of its group.
+    The lane of a collective is the stream of its first task, or else the lane of its group.
     """
     tasks, communication = tables["tasks"], tables["communication"]
     inner = tasks.iloc[others].sort_values("start_ns", kind="stable")
@@ -181,7 +181,7 @@ def _lane_name(key: int) -> str:
 
 
 def _recorded_events(lane: Int64, ends: Int64, waits: Bools, records: Bools) -> Int64:
-    """Return for each wait for an event the last record of one on another lane before its end, -1 elsewhere."""
+    """Return for each wait the last event recorded on another lane before its end, -1 for other tasks."""
     cause = np.full(len(lane), -1, np.int64)
     for number in pd.unique(lane[waits]).tolist():
         waiting = np.flatnonzero(waits & (lane == number))
@@ -195,7 +195,7 @@ def _recorded_events(lane: Int64, ends: Int64, waits: Bools, records: Bools) -> 
 def _calls(
     tables: Mapping[str, pd.DataFrame], node_of_task: Int64, first_communication: int, starts: Int64
 ) -> tuple[Int64, Int64, Int64, Int64]:
-    """Return the thread, moment, table and row of the call that launched each task; -1 where no link names one."""
+    """Return thread, time, table and row of the call that launched each task; -1 without a link."""
     links = whole_links(tables)
     thread, moment, caller, caller_row = (np.full(len(starts), -1, np.int64) for _ in range(4))
     source, target = links["source_row"].to_numpy(np.int64), links["target_row"].to_numpy(np.int64)
@@ -204,7 +204,7 @@ def _calls(
         "communication": lambda rows: rows + first_communication,
         "tasks": lambda rows: node_of_task[rows],
     }
-    for number in (1, 0):  # what calls of CANN say goes over what operators say
+    for number in (1, 0):  # links from CANN calls override links from operators
         calls = tables[CALLERS[number]]
         begins = calls["start_ns"].to_numpy(np.int64)
         ends = begins + calls["duration_ns"].to_numpy(np.int64)
@@ -212,14 +212,14 @@ def _calls(
         for name, nodes_of in to.items():
             chosen = ((links["source_table"] == CALLERS[number]) & (links["target_table"] == name)).to_numpy(bool)
             nodes, rows = nodes_of(target[chosen]), source[chosen]
-            nodes, rows = nodes[nodes >= 0][::-1], rows[nodes >= 0][::-1]  # the first link of a task stays
+            nodes, rows = nodes[nodes >= 0][::-1], rows[nodes >= 0][::-1]  # a task keeps its first link
             thread[nodes], caller[nodes], caller_row[nodes] = threads[rows], number, rows
             moment[nodes] = np.minimum(ends[rows], starts[nodes])
     return thread, moment, caller, caller_row
 
 
 def _unlinked(lane: Int64, starts: Int64, thread: Int64, launch_ns: Int64) -> tuple[Int64, Int64]:
-    """Return threads and moments of launches, those of tasks without a link by way of their neighbours on the lane."""
+    """Return threads and times of launches, inferred from neighbours on the lane for tasks without a link."""
     known, index, count = thread >= 0, np.arange(len(lane)), len(lane)
     if known.all() or not known.any():
         return thread, launch_ns
@@ -234,7 +234,7 @@ def _unlinked(lane: Int64, starts: Int64, thread: Int64, launch_ns: Int64) -> tu
 
 
 def _ended_before(lane: Int64, starts: Int64, ends: Int64) -> Int64:
-    """Return for each task the one of another lane that ended last before its start, -1 for none."""
+    """Return for each task the task of another lane that ended last before its start, -1 for none."""
     cause = np.full(len(lane), -1, np.int64)
     for number in pd.unique(lane).tolist():
         others = np.flatnonzero(lane != number)

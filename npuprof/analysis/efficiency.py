@@ -25,7 +25,7 @@ _NOTES = (
 )
 _RESOURCES = ("", "cube", "vector", "memory")
 _UNKNOWN, _CUBE, _VECTOR, _MEMORY = range(len(_RESOURCES))
-_LONG_NS = 10_000  # the best of the run is one that lasts, not one whose time is mostly rounding
+_LONG_NS = 10_000  # the best rate comes from longer kernels: times of short ones are mostly rounding
 _ALIKE = ("op_type", "core", "input_shapes", "input_dtypes", "hf32")
 _EACH = ("name", *_ALIKE, "start_ns", "device_id", "stream_id", "step")
 
@@ -44,22 +44,22 @@ def efficiency(
     tables
         Every table of the schema by name.
     chip
-        The chip's name in the recording; counters of kernels have priority for clock and cores.
+        The chip's name in the recording; counters of kernels override its clock and cores.
     each
-        A row per type, shapes and data types, or per kernel in the order of ``kernels``.
+        ``shapes``: a row per type, shapes and data types; ``kernel``: a row per kernel, in the order of ``kernels``.
     limits
-        The limits of the chip, where they are known.
+        The limits of the chip, if known.
 
     Returns
     -------
     pandas.DataFrame
-        Identity of the kernels, ``count``, ``total_ns``, ``share`` of the time of all kernels, and per kernel
-        ``mean_ns``, ``flops`` (at least; ``flops_most`` without a mask), ``bytes`` (at least), their origin
-        (``flops_from``, ``bytes_from``: ``counted`` or ``from shapes``), ``flops_per_s``, ``bytes_per_s``, ``roof_ns``
-        (the time at the chip's limits), ``efficiency`` (that over the mean, 0..1), ``bound`` (``cube``, ``vector`` or
-        ``memory``), ``of_best`` (the rate of that resource over the best of the run) and ``note``. ``attrs`` has
-        ``chip``, ``source`` of its figures, ``coverage_flops`` and ``coverage_bytes`` (the share of the time of all
-        kernels for which they are known), ``best_bytes_per_s`` (of the run, or NaN) and ``notes``.
+        Identity of the kernels, ``count``, ``total_ns``, ``share`` of all kernel time, and per kernel ``mean_ns``,
+        ``flops`` (at least; ``flops_most`` without a mask), ``bytes`` (at least), their origin (``flops_from``,
+        ``bytes_from``: ``counted`` or ``from shapes``), ``flops_per_s``, ``bytes_per_s``, ``roof_ns`` (the time at the
+        chip's limits), ``efficiency`` (``roof_ns`` over the mean, 0..1), ``bound`` (``cube``, ``vector`` or
+        ``memory``), ``of_best`` (the rate relative to the best rate in the run, of the resource in ``bound``) and
+        ``note``. ``attrs`` has ``chip``, the ``source`` of its limits, ``coverage_flops`` and ``coverage_bytes`` (the
+        share of all kernel time for which they are known), ``best_bytes_per_s`` (in the run, or NaN) and ``notes``.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def _of_each(kernels: pd.DataFrame, work: pd.DataFrame, codes: Int64) -> pd.Data
 
 
 def _achieved(table: pd.DataFrame, work: pd.DataFrame, limits: ChipLimits | None) -> pd.DataFrame:
-    """Add speeds, the roof and how near it kernels came."""
+    """Add achieved rates, the roof, and the efficiency."""
     flops_per_s, bytes_per_s = _speeds(table)
     of_cube = _of_cube(table)
     compute_s = table["flops"].to_numpy(np.float64) / _peaks(table, limits, of_cube)
@@ -128,9 +128,9 @@ def _of_cube(table: pd.DataFrame) -> Bools:
 
 
 def _peaks(table: pd.DataFrame, limits: ChipLimits | None, of_cube: Bools) -> Float64:
-    """Return the operations a second that each row could do at most, by the data type of its first operand.
+    """Return the peak operations per second of each row, by the data type of its first operand.
 
-    A product of single precision may be made with the mantissas cut (HF32), whose peak is unknown.
+    Single-precision matrix products may run with shortened mantissas (HF32), whose peak is unknown.
     """
     if limits is None:
         return np.full(len(table), np.nan)
@@ -144,7 +144,7 @@ def _peaks(table: pd.DataFrame, limits: ChipLimits | None, of_cube: Bools) -> Fl
 
 
 def _best(work: pd.DataFrame, limits: ChipLimits | None) -> dict[str, float]:
-    """Return the best of the run's lasting kernels: of the cube, the vector cores, and memory, beyond L2 if any is."""
+    """Return the best rates of the longer kernels: on the cube, on vector cores, of memory (beyond L2 if any)."""
     lasting, cube = work["mean_ns"].to_numpy(np.float64) >= _LONG_NS, _of_cube(work)
     flops, moved = _speeds(work)
     beyond = lasting & ~cube & (work["bytes"].to_numpy(np.float64) > (limits.l2_bytes if limits else 0))
@@ -157,7 +157,7 @@ def _best(work: pd.DataFrame, limits: ChipLimits | None) -> dict[str, float]:
 
 
 def _of_best(table: pd.DataFrame, best: Mapping[str, float], bound: Int64, of_cube: Bools) -> Float64:
-    """Return what each row achieved of its resource over the best of the run."""
+    """Return the rate of each row relative to the best of the run, for its bounding resource."""
     flops, moved = _speeds(table)
     of_flops = flops / np.where(of_cube, best["cube"], best["vector"])
     ratio: Float64 = np.where(bound == _MEMORY, moved / best["memory"], of_flops)
@@ -177,7 +177,7 @@ def _attributes(work: pd.DataFrame, whole: int, limits: ChipLimits | None, diffe
     known = {name: int(work["total_ns"].to_numpy()[work[name].notna().to_numpy()].sum()) for name in ("flops", "bytes")}
     notes = [differs] if differs else []
     if limits is None:
-        notes.append("the chip is not known: collect with aic_metrics=PipeUtilization, or give limits=")
+        notes.append("the chip is unknown: collect with aic_metrics=PipeUtilization, or pass limits=")
     return {
         "chip": limits.name if limits else "",
         "source": limits.source if limits else "",

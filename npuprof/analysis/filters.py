@@ -1,6 +1,6 @@
-"""Filters of rows by one column: text, a regular expression, or a quantity with its unit.
+"""Row filters on a column: text, a regular expression, or a quantity with its unit.
 
-A filter gives a mask, and the Python expression that gives the same mask, for the line that reproduces a view.
+A filter provides a mask, and the Python expression that computes it, for the line of code that reproduces a view.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from npuprof.analysis.patterns import contains_pattern
 from npuprof.errors import OptionsError
 
 MOMENTS = frozenset({"start_ns", "time_ns", "allocated_ns", "released_ns", "device_start_ns", "end_ns"})
-"""Columns that are moments of the UTC epoch; other ``_ns`` columns are durations."""
+"""Columns of UTC epoch times; other ``_ns`` columns are durations."""
 
 _TIMES = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
 _SIZES = {
@@ -45,14 +45,14 @@ _EXAMPLES = {"_ns": "> 100 us", "_bytes": ">= 1 MiB"}
 
 @dataclass(frozen=True)
 class Condition:
-    """One filter, understood.
+    """A parsed filter.
 
     Attributes
     ----------
     code
-        An expression of the frame ``t``.
+        An expression over the frame ``t``.
     mask
-        Gives, for a frame, which rows match; rows without a value never do.
+        A function that returns which rows of a frame match; absent values never match.
     """
 
     code: str
@@ -60,20 +60,20 @@ class Condition:
 
 
 def understand(frame: pd.DataFrame, column: str, text: str, origin_ns: int = 0) -> Condition:
-    """Read what was typed for a column.
+    """Parse a filter for a column.
 
     Parameters
     ----------
     frame
-        The table, for the column's kind.
+        The table, which determines the column's kind.
     column
         The column.
     text
-        For names: a part of the text in any case, ``= the whole text``, ``!= the whole text``, or ``/a regular
+        For names: a part of the name in any case, ``= the whole name``, ``!= the whole name``, or ``/a regular
         expression/`` (``/.../i`` in any case). For numbers: ``> 100 us``, ``<= 1 MiB``, ``10..20 us``, or a number;
-        several joined by ``and``. A number without a unit is in the column's own.
+        several may be joined by ``and``. A number without a unit is in the unit of the column.
     origin_ns
-        From where moments are counted, in ns of the UTC epoch.
+        The time that filters on times count from, in ns of the UTC epoch.
 
     Returns
     -------
@@ -82,7 +82,7 @@ def understand(frame: pd.DataFrame, column: str, text: str, origin_ns: int = 0) 
     Raises
     ------
     OptionsError
-        If there is no such column, or the text cannot be understood; the message gives an example.
+        If the column does not exist, or the filter cannot be parsed; the message has an example.
     """
     if column not in frame:
         raise OptionsError(f"there is no column {column}")
@@ -133,7 +133,7 @@ def _matching(names: pd.Series[Any], matches: Callable[[list[object]], Iterable[
     if not isinstance(names.dtype, pd.CategoricalDtype):
         matched = np.array([*matches(names.tolist())], bool)
     else:
-        of_code = np.array([*matches(names.cat.categories.tolist()), False], bool)  # -1 is an absent name's
+        of_code = np.array([*matches(names.cat.categories.tolist()), False], bool)  # for -1, an absent name
         matched = of_code[names.cat.codes.to_numpy()]
     by_row: pd.Series[Any] = pd.Series(matched, index=names.index)
     return by_row
@@ -145,7 +145,7 @@ def _numbers(column: str, text: str, origin_ns: int, series: pd.Series[Any]) -> 
     for part in re.split(r"\s+and\s+", text.strip()):
         low, dots, high = part.partition("..")
         if dots:
-            # 10..20 us: the unit at the end is that of both.
+            # 10..20 us: the unit at the end applies to both numbers.
             unit = (_QUANTITY.fullmatch(high.strip()) or {"unit": ""})["unit"] or ""
             bare = (_QUANTITY.fullmatch(low.strip()) or {"unit": " "})["unit"] is None
             parts.append((">=", _value(column, f"{low}{unit}" if bare else low, whole)))
@@ -162,7 +162,7 @@ def _numbers(column: str, text: str, origin_ns: int, series: pd.Series[Any]) -> 
             matching &= _COMPARED[sign](t[column], value).astype("boolean").fillna(value=False).astype(bool)
         return matching
 
-    # NaN is unequal to every number, and is no match all the same.
+    # NaN is unequal to every number, but must not match.
     return Condition(f"t[{column!r}].notna() & {code}" if "!=" in code else code, mask)
 
 
@@ -176,14 +176,14 @@ def _value(column: str, text: str, whole: bool) -> int | float:
     match = _QUANTITY.fullmatch(text.strip())
     example = next((shown for end, shown in _EXAMPLES.items() if column.endswith(end)), "> 10")
     if match is None:
-        raise OptionsError(f"{text.strip()!r} is no number for {column}: write, for example, {example}")
+        raise OptionsError(f"{text.strip()!r} is not a number, which {column} needs: write, for example, {example}")
     units = _TIMES if column.endswith("_ns") else _SIZES if column.endswith("_bytes") else {}
     if column == "share" or column.endswith("_ratio"):
         units = {"%": 1}
     unit = match["unit"]
     if unit and unit not in units:
         known = f"its units are {', '.join(unit for unit in units if unit.isascii())}" if units else "it has no unit"
-        raise OptionsError(f"{column} is not counted in {unit}: {known}; write, for example, {example}")
+        raise OptionsError(f"{column} is not measured in {unit}: {known}; write, for example, {example}")
     number = Decimal(match["number"].replace(",", "").replace("_", "")) * (units[unit] if unit else 1)
     if unit == "%":
         number /= 100

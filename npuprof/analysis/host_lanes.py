@@ -1,4 +1,4 @@
-"""Waits of host threads for the device and for each other: the host's side of a replay."""
+"""Waits of host threads for the device and for each other: the host side of a replay."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from npuprof.analysis.intervals import Spans, covering
 from npuprof.arrays import Bools, Int64
 
 KINDS = ("synchronise", "dequeue", "drain", "hand over", "join")
-"""Kinds of waits of a thread: tasks of the device, a queued call, the end of the queue, or another thread's calls."""
+"""Kinds of waits: for tasks of the device, a queued call, an empty queue, or the calls of another thread."""
 SYNCHRONISE, DEQUEUE, DRAIN, HAND_OVER, JOIN = range(len(KINDS))
 
-_SKEW_NS = 50_000  # by how much the clocks of device and host may differ
+_SKEW_NS = 50_000  # possible difference between the clocks of device and host
 _FIELDS = ("thread", "begin", "time", "kind", "table", "row", "task", "of_thread", "of_ns")
 _TABLES = ("operators", "api")
 
 
 @dataclass(frozen=True)
 class HostWaits:
-    """Moments at which a thread of the host goes on, ordered by thread and time. Arrays have an entry for each.
+    """Waits of host threads, ordered by thread and time. All arrays have an entry per wait.
 
     Attributes
     ----------
     thread
-        The thread.
+        The thread that waits.
     begin, time
-        Since when it had nothing to do but wait, and when it went on.
+        The start of the wait, and the time at which the thread continues.
     kind
         The kind of the wait, see :data:`KINDS`.
     table, row
-        The call that waited: row of ``operators`` (0) or ``api`` (1), -1 for none.
+        The call that waits: row of ``operators`` (0) or ``api`` (1), -1 for none.
     task
-        The task of the device that it waited for, -1 for none.
+        The device task that the thread waits for, -1 for none.
     of_thread, of_ns
-        The thread that it waited for, and until when that one worked; -1 for none.
+        The thread that it waits for, and the time until which that thread worked; -1 for none.
     """
 
     thread: Int64
@@ -64,9 +64,9 @@ class HostLanes:
     Attributes
     ----------
     main
-        The thread that steps are marked on; None for a run without calls of the host.
+        The thread on which steps are marked; None for a run without host calls.
     waits
-        Where threads wait.
+        The waits of all threads.
     """
 
     def __init__(self, tables: Mapping[str, pd.DataFrame], device: DeviceLanes) -> None:
@@ -97,7 +97,7 @@ class HostLanes:
         return ends
 
     def _main(self) -> int | None:
-        """Return the thread, other than those that empty a queue, whose calls reach over the longest time."""
+        """Return the thread whose calls span the longest time, except threads that empty a queue."""
         longest: tuple[int, int] | None = None
         for thread in {thread_id for name in LAYERS for thread_id in self._tables[name]["thread_id"].unique().tolist()}:
             starts, ends = self._edges_of(int(thread))
@@ -116,13 +116,13 @@ class HostLanes:
 
     @cached_property
     def _edges(self) -> dict[int, Int64]:
-        """When calls begin or end, by thread, for the threads that may wait silently."""
+        """Start and end times of calls, by thread, for the threads that may wait without a call."""
         threads = set(self._sync_calls[1].tolist()) | ({self.main} if self.main is not None else set())
         return {thread: np.sort(np.concatenate(self._edges_of(thread))) for thread in threads}
 
     @cached_property
     def _sync_calls(self) -> tuple[Int64, Int64]:
-        """Rows and threads of the calls that return when the device is done."""
+        """Rows and threads of the calls that return when the device has finished."""
         rows = np.flatnonzero(synchronising(self._tables["api"]))
         return rows, self._of("api", "thread_id")[rows]
 
@@ -140,7 +140,7 @@ class HostLanes:
         return [[threads[target], free, time, kind, none * 0, target, none, threads[source], of_ns]]
 
     def _free_since(self, threads: Int64, times: Int64) -> Int64:
-        """Return when the last call of each thread ended before a moment."""
+        """Return the end of the last call of each thread before a given time."""
         free: Int64 = times.copy()
         for thread in pd.unique(threads).tolist():
             rows = [(name, np.flatnonzero(self._of(name, "thread_id") == thread)) for name in _TABLES]
@@ -165,7 +165,7 @@ class HostLanes:
         return [[threads, begin, end, none * 0 + SYNCHRONISE, none * 0 + 1, rows, task, none, none]]
 
     def _drains(self) -> list[list[Int64]]:
-        """Return the beginnings of synchronisations, before which what was queued is launched."""
+        """Return the waits of synchronisations for the launch of everything queued before."""
         rows, threads = self._sync_calls
         waits: list[list[Int64]] = []
         dequeued = self._queued["target_row"].to_numpy(np.int64)
@@ -184,9 +184,9 @@ class HostLanes:
         return waits
 
     def _bursts(self, device: DeviceLanes) -> list[list[Int64]]:
-        """Return what other threads do while the main one is silent: it hands over to them, and goes on after them.
+        """Return the waits in which the main thread hands over to other threads, while it makes no calls.
 
-        Autograd runs the backward pass on a thread of its own, while the call that began it waits.
+        Autograd runs the backward pass on its own thread, while the call that started it waits.
         """
         if self.main is None:
             return []
@@ -219,7 +219,7 @@ class HostLanes:
         return starts, durations
 
     def points(self, device: DeviceLanes) -> tuple[Int64, Int64, Int64, Int64]:
-        """Return thread, moment, table (0 operators, 1 api) and row of each launch and enqueue, in order."""
+        """Return thread, time, table (0 operators, 1 api) and row of each launch and enqueue, in order."""
         linked = device.caller >= 0
         source = self._queued["source_row"].to_numpy(np.int64)
         thread = np.concatenate([device.thread[linked], self._of("operators", "thread_id")[source]])
@@ -231,15 +231,15 @@ class HostLanes:
 
 
 def synchronising(api: pd.DataFrame) -> Bools:
-    """Return which calls return only when the device is done."""
+    """Return which calls return only when the device has finished."""
     return schema.matching(api["name"], lambda name: "Synchronize" in name or name == "aclrtMemcpy")
 
 
 def _last_submitted(device: DeviceLanes, until: Int64, end: Int64, copying: Bools) -> Int64:
-    """Return for each synchronisation the task that it waited for.
+    """Return the task that each synchronisation waited for.
 
-    On the stream that it is of, this is the last task submitted before it; which stream it is of is not recorded, so of
-    these tasks that had ended when it returned it is the last one. A blocking copy waits for a copy.
+    On its stream, this is the last task submitted before the call. The stream is not recorded: of the last tasks of all
+    streams, it is the one that ended last before the call returned. A blocking copy waits for a copy.
     """
     submitted = np.where(device.thread >= 0, device.launch_ns, device.starts)
     latest, reached = np.full(len(end), -1, np.int64), np.full(len(end), np.iinfo(np.int64).min)

@@ -1,4 +1,4 @@
-"""Times of the host: the framework's operators, and Python where there are none."""
+"""Host times: operators of the framework, and Python functions where there are no operators."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _OF_DEVICE = ("tasks", "kernels", "communication", "communication_tasks", "overl
 
 @dataclass(frozen=True)
 class HostTimes:
-    """The host's operators and functions. What its tables lack is None, or a frame without rows.
+    """Host operators and functions. Tables that the run lacks are None or an empty frame.
 
     Attributes
     ----------
     alone
-        Whether the run has rows of the host and none of a device.
+        Whether the run has host rows but no device rows.
     operators, python
         Numbers of framework operators and of Python calls.
     operators_ns
-        Time in which an operator ran, on any thread.
+        Time in which at least one operator ran, on any thread.
     top_operators, top_python
-        The operators and the Python functions with the most time, their callees' included: ``name, count, total_ns``.
+        The operators and Python functions with the most time, including callees: ``name, count, total_ns``.
     """
 
     alone: bool
@@ -38,7 +38,7 @@ class HostTimes:
 
 
 def host_times(tables: Mapping[str, pd.DataFrame], top: int) -> HostTimes:
-    """Sum the host's tables up; of a run with a device nothing is summed, since its report is about the device.
+    """Sum the host tables, only for a run without a device: the report of other runs is about the device.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The host's activities while the device was idle."""
+"""What the host did while the device was idle."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from npuprof.analysis.intervals import Spans, covering, intersection, subtract
 from npuprof.arrays import Bools
 
 UNKNOWN = "unknown"
-"""The device may have worked on what was before the step, or not."""
+"""The device may still have been busy with work from before the step."""
 UNEXPLAINED = "unexplained"
-"""No row of the host covers the time."""
+"""No host row covers the time."""
 MODULE = "nn.Module: "
 """The prefix of Python calls of modules."""
 
@@ -25,14 +25,14 @@ _Rows: TypeAlias = Callable[[Mapping[str, pd.DataFrame]], Spans]
 
 @dataclass(frozen=True)
 class IdleCause:
-    """One activity of the host that leaves the device without work.
+    """A host activity that leaves the device without work.
 
     Attributes
     ----------
     name
         The value of the ``cause`` column.
     spans
-        The time of the activity on all host threads.
+        The time of the activity, on all host threads.
     """
 
     name: str
@@ -66,7 +66,7 @@ def _collections(tables: Mapping[str, pd.DataFrame]) -> Spans:
 
 
 def _forward(tables: Mapping[str, pd.DataFrame]) -> Spans:
-    """Return the forward pass: of DDP's wrapper, or of modules that lie in no other one."""
+    """Return the time of the forward pass: of DDP's wrapper, or of modules that are not nested in another module."""
     python = tables["python"]
     modules = _covered(python, schema.matching(python["name"], lambda name: name.startswith(MODULE)))
     wrapper = _named("operators", "DistributedDataParallel.forward")(tables)
@@ -89,11 +89,11 @@ CAUSES = (
     IdleCause("other_operators", _all_of("operators")),
     IdleCause("python", _all_of("python")),
 )
-"""In this order each takes what is left of the idle time."""
+"""The causes in order of precedence: each takes its share of the idle time that earlier causes leave."""
 
 
 def idle_causes(tables: Mapping[str, pd.DataFrame], idle: Spans) -> Iterator[tuple[str, Spans]]:
-    """Yield disjoint parts of the idle time with their causes; what no row covers is :data:`UNEXPLAINED`."""
+    """Yield disjoint parts of the idle time with their causes; time that no host row covers is :data:`UNEXPLAINED`."""
     for cause in CAUSES:
         if not len(idle[0]):
             return
@@ -104,7 +104,7 @@ def idle_causes(tables: Mapping[str, pd.DataFrame], idle: Spans) -> Iterator[tup
 
 
 def unmeasured_causes(tables: Mapping[str, pd.DataFrame]) -> dict[str, str]:
-    """Return the causes that the run has no rows for, with the option that records them."""
+    """Return the causes for which the run has no rows, with the option that records them."""
     missing: dict[str, str] = {}
     if not len(tables["api"]):
         missing |= dict.fromkeys(("op_compile", "sync_call", "alloc"), "level=1")

@@ -1,4 +1,4 @@
-"""Unions, differences and intersections of intervals, and how they fall into windows such as steps."""
+"""Unions, differences and intersections of intervals, and cutting intervals at windows such as steps."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def union(starts: Int64, ends: Int64) -> Spans:
 
 
 def subtract(whole: Spans, part: Spans) -> Spans:
-    """Return what of `whole` is not covered by `part`; both sorted and disjoint, as :func:`union` gives them."""
+    """Return the parts of `whole` not covered by `part`; both must be sorted and disjoint, as from :func:`union`."""
     if not len(whole[0]) or not len(part[0]):
         return whole
     low, high = min(whole[0][0], part[0][0]), max(whole[1][-1], part[1][-1])
@@ -34,14 +34,14 @@ def subtract(whole: Spans, part: Spans) -> Spans:
 
 
 def intersection(first: Spans, second: Spans) -> Spans:
-    """Return what both cover; both sorted and disjoint."""
+    """Return the time covered by both; both must be sorted and disjoint."""
     fewer, more = sorted((first, second), key=lambda spans: len(spans[0]))
-    starts, ends, _ = pieces(more, fewer)  # a search for each window
+    starts, ends, _ = pieces(more, fewer)  # one search per window
     return starts, ends
 
 
 def covering(starts: Int64, durations: Int64) -> Spans:
-    """Merge intervals of a table's ``start_ns`` and ``duration_ns``."""
+    """Merge intervals given by a table's ``start_ns`` and ``duration_ns``."""
     return union(starts, starts + durations)
 
 
@@ -55,7 +55,7 @@ def pieces(spans: Spans, windows: Spans) -> tuple[Int64, Int64, Int64]:
 
     Returns
     -------
-    Starts, ends and the window of each piece; what lies in no window is left out.
+    Start, end and window of each piece; time outside all windows is left out.
     """
     first = np.searchsorted(spans[1], windows[0], side="right")
     counts = np.maximum(np.searchsorted(spans[0], windows[1], side="left") - first, 0)
@@ -64,17 +64,17 @@ def pieces(spans: Spans, windows: Spans) -> tuple[Int64, Int64, Int64]:
     starts, ends = np.maximum(spans[0][rows], windows[0][window]), np.minimum(spans[1][rows], windows[1][window])
     if bool((ends > starts).all()):
         return starts, ends, window
-    kept = ends > starts  # a window without length holds nothing
+    kept = ends > starts  # an empty window contains nothing
     return starts[kept], ends[kept], window[kept]
 
 
 def within(spans: Spans, starts: Int64, ends: Int64) -> Int64:
-    """Return how much of disjoint, sorted intervals lies within each window; windows may overlap."""
+    """Return the time of disjoint, sorted intervals within each window; windows may overlap."""
     return _before(spans, ends) - _before(spans, starts)
 
 
 def _before(spans: Spans, moments: Int64) -> Int64:
-    """Return how much of disjoint, sorted intervals lies before each moment."""
+    """Return the time of disjoint, sorted intervals before each moment."""
     begins, ends = spans
     if not len(begins):
         return np.zeros(len(moments), np.int64)
@@ -91,7 +91,7 @@ def total(spans: Spans) -> int:
 
 
 def breakdown(computing: Spans, communication: Spans, others: Spans | None = None) -> dict[str, Spans]:
-    """Split device time, from the first interval to the last, into what the device did.
+    """Split device time, from the first interval to the last, by what the device did.
 
     Parameters
     ----------
@@ -100,11 +100,11 @@ def breakdown(computing: Spans, communication: Spans, others: Spans | None = Non
     communication
         Communication operators, likewise.
     others
-        Other work, such as copies: the time is free, but the span reaches from the first to the last of all.
+        Other work, such as copies: its time counts as free, but extends the span.
 
     Returns
     -------
-    Disjoint intervals by kind: ``computing``, ``communication``, ``communication_not_overlapped`` (outside any
+    Disjoint intervals by kind: ``computing``, ``communication``, ``communication_not_overlapped`` (outside
     computing) and ``free``. Computing, communication not overlapped and free add up to the whole span.
     Source: raw/FORMAT.md section 9 (overlap analysis).
     """

@@ -1,4 +1,4 @@
-"""Operations and bytes of one kernel by the definition of its operator: from shapes, data types and formats."""
+"""Operations and bytes of a kernel by the definition of its operator: from shapes, data types and formats."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BYTES = {
     **dict.fromkeys(("INT8", "UINT8", "BOOL", "HIFLOAT8", "FLOAT8_E4M3FN", "FLOAT8_E5M2"), 1),
     **dict.fromkeys(("INT64", "UINT64", "DOUBLE", "COMPLEX64"), 8),
     "COMPLEX128": 16,
-    "UNDEFINED": 0,  # an operand that is left out
+    "UNDEFINED": 0,  # an omitted operand
 }
 _PRODUCTS = (
     "matmul batchmatmul mm gemm linear fullyconnection quantbatchmatmul weightquantbatchmatmul transposebatchmatmul "
@@ -26,7 +26,7 @@ _GROUPED = frozenset(("groupedmatmul", "groupedmatmulfinalizerouting", "groupedm
 _CONVOLUTION = frozenset(("conv2d", "conv3d", "depthwiseconv2d"))
 _CONVOLUTION_GRADS = {"conv2dbackpropfilter": "filter", "conv2dbackpropinput": "input"}
 _ATTENTION = {"flashattentionscore": 1.0, "flashattentionscoregrad": 2.5}
-# Operations for each element, as the definition of the operator has them: what a kernel really does may be more.
+# Operations per element by the operator's definition; a kernel may execute more.
 _EACH_OUTPUT = {
     **dict.fromkeys(("add", "adds", "sub", "subs", "mul", "muls", "realdiv", "div", "maximum", "minimum", "neg"), 1.0),
     **dict.fromkeys(("abs", "relu", "relugrad", "exp", "log", "sqrt", "rsqrt", "tanh", "square", "pow", "pows"), 1.0),
@@ -35,7 +35,7 @@ _EACH_OUTPUT = {
     **dict.fromkeys(("clipbyvalue", "masked_fill", "maskedfill", "dropoutdomask", "reciprocal", "thresholdgrad"), 1.0),
     **dict.fromkeys(("sigmoid", "swish", "silu", "gelu", "fastgelu"), 4.0),
     **dict.fromkeys(("swiglu",), 5.0),
-    **dict.fromkeys(("swiglugrad",), 5.0),  # about ten for each element of the gradient, of which the output has two
+    **dict.fromkeys(("swiglugrad",), 5.0),  # about ten per gradient element; the output has two of them
     **dict.fromkeys(("axpy", "addcmul", "addcdiv", "foreachaddlist", "foreachsublist", "lerp"), 2.0),
     **dict.fromkeys(("foreachaddcmullist", "foreachaddcdivlist"), 3.0),
     **dict.fromkeys(("rotarypositionembedding", "rotarypositionembeddinggrad", "rotarymul", "applyrotaryposemb"), 3.0),
@@ -53,12 +53,12 @@ _EACH_INPUT = {
     **dict.fromkeys(("applyadamw", "applyadam", "applyfusedadamw", "npuapplyadam"), 14.0),
     **dict.fromkeys(("applymomentum", "sgd", "applykerasmomentum"), 4.0),
 }
-# Optimizers change their first operands in place, and name no outputs: how many of them.
+# Optimizers update their first operands in place, and have no outputs: the number of those operands.
 _IN_PLACE = {
     **dict.fromkeys(("applyadamw", "applyadam", "applyfusedadamw", "npuapplyadam"), 3),
     **dict.fromkeys(("applymomentum", "sgd", "applykerasmomentum"), 2),
 }
-# Of the first operand these read no more than they write, and these nothing at all.
+# These operators read no more of their first operand than they write, and those read nothing of it.
 _READ_A_PART = frozenset(("gather", "gathernd", "gatherelements", "index", "embedding", "slice", "stridedslice"))
 _ONLY_WRITE = frozenset(["zeroslike", "oneslike", "fill", "memset"])
 _CHANGE_A_PART = frozenset(["indexput", "scatterupdate", "scatternd", "scatterelements", "inplaceupdate", "viewcopy"])
@@ -71,7 +71,7 @@ _WITHOUT = frozenset(_NO_WORK.split())
 
 @dataclass(frozen=True)
 class _Call:
-    """Shapes and formats of a launch, operands in order; `framework` is those of the framework's operator."""
+    """Shapes and formats of a launch, in operand order; `framework` has the shapes of the framework's operator."""
 
     op_type: str
     inputs: Sequence[Shape]
@@ -81,7 +81,7 @@ class _Call:
 
 
 def flops_range(kernel: Mapping[str, object]) -> tuple[float, float]:
-    """Return the operations of a kernel by its definition, the least and the most; NaN where they are not known.
+    """Return the least and the most operations of a kernel by its operator's definition; NaN if unknown.
 
     Parameters
     ----------
@@ -122,16 +122,16 @@ def _exact_flops(call: _Call) -> float:
 
 
 def is_of_cube(op_type: object) -> bool:
-    """Return whether a kernel's operations are those of the cube: products of matrices, however they are called."""
+    """Return whether an operator runs on the cube: all kinds of matrix products."""
     plain = plain_type(op_type)
     return plain in _MATRIX | _GROUPED | _CONVOLUTION or plain in _CONVOLUTION_GRADS or plain in _ATTENTION
 
 
 def bytes_from_shapes(kernel: Mapping[str, object]) -> float:
-    """Return the bytes of all operands of a kernel, each once; NaN where a shape or data type is not known.
+    """Return the bytes of all operands of a kernel, each counted once; NaN if a shape or data type is unknown.
 
-    It is the least that a kernel moves. One that names inputs only changes the first of them in place if it is an
-    optimizer; the outputs of others that do are left out.
+    This is the least that a kernel moves. A kernel without outputs updates its first operands in place if it is an
+    optimizer; for other kernels without outputs, outputs are not counted.
     """
     inputs, outputs = (operand_bytes(kernel, side) for side in ("input", "output"))
     absent = kernel.get("output_shapes")
@@ -152,7 +152,7 @@ def bytes_from_shapes(kernel: Mapping[str, object]) -> float:
 
 
 def operand_bytes(kernel: Mapping[str, object], side: str) -> list[float]:
-    """Return the bytes of each ``input`` or ``output`` of a kernel; NaN where its data type is not known."""
+    """Return the bytes of each ``input`` or ``output`` of a kernel; NaN if its data type is unknown."""
     sizes, types = shapes(kernel.get(f"{side}_shapes")), _texts(kernel.get(f"{side}_dtypes"))
     if len(types) < len(sizes):
         return [math.nan]
@@ -167,7 +167,7 @@ def _size(shape: Shape, dtype: str) -> float:
 
 
 def shapes(text: object) -> list[Shape]:
-    """Read shapes such as ``32,9216;4096,9216``; a scalar has none; empty where anything is no size."""
+    """Parse shapes such as ``32,9216;4096,9216``; a scalar has no sizes. Empty if a part is not a size."""
     if not isinstance(text, str) or not text.strip('"; '):
         return []
     parsed = []
@@ -184,17 +184,17 @@ def _texts(text: object) -> list[str]:
 
 
 def plain_type(op_type: object) -> str:
-    """Return an operator's type without the version at its end: ``MatMulV3`` is ``matmul``."""
+    """Return an operator's type without its version: ``MatMulV3`` is ``matmul``."""
     name = op_type.lower() if isinstance(op_type, str) else ""
     head, mark, version = name.rpartition("v")
     return head if mark and version.isdecimal() else name
 
 
 def _matrix_flops(call: _Call) -> float:
-    """Return 2 m n k for each product of a batch, whichever of the operands is transposed.
+    """Return 2 m n k per product of a batch, whichever operands are transposed.
 
-    The sizes of the three matrices, m k, k n and m n, multiply to the square of m n k. Tiled operands (FRACTAL_NZ) are
-    padded: their product is at most that of a tile more, so the root need not be whole.
+    The sizes of the three matrices, m k, k n and m n, multiply to (m n k) squared. Tiled operands (FRACTAL_NZ) are
+    padded, by less than a tile, so the root need not be an integer.
     """
     if len(call.inputs) < 2 or min(len(call.inputs[0]), len(call.inputs[1]), len(call.outputs[0])) < 2:
         return math.nan
@@ -214,10 +214,10 @@ def _matrix_flops(call: _Call) -> float:
 
 
 def _convolution_flops(call: _Call) -> float:
-    """Return two operations for each weight and place of the output, or of its gradient.
+    """Return two operations per weight and output position, or gradient position.
 
-    The framework's operator has the weights as they are; those of the kernel may be padded, of channels that it
-    splits in two (5 dimensions).
+    The framework's operator has the true weight sizes; the kernel's weights may be padded and have their channels split
+    in two (5 dimensions).
     """
     way = _CONVOLUTION_GRADS.get(call.op_type)
     if len(call.inputs) < (3 if way else 2):
@@ -234,10 +234,10 @@ def _convolution_flops(call: _Call) -> float:
 
 
 def _attention_flops(call: _Call) -> tuple[float, float]:
-    """Return 2 b n q k (d + d') of flash attention, or 2.5 times that backward; half of it where a mask may be causal.
+    """Return 2 b n q k (d + d') of flash attention, 2.5 times that for backward; half of it if a mask may be causal.
 
-    The row maxima (b, n, q, 8) separate the number of heads from their size, which the flat layouts do not. Kernels do
-    not say which mask it is; those of sequences of several lengths give no lengths.
+    The shape of the row maxima (b, n, q, 8) gives the number of heads, which flat layouts merge with their size.
+    Kernels do not name the mask, and with sequences of several lengths they do not give the lengths.
     """
     unknown = math.nan, math.nan
     statistics = next((s for s in (*call.outputs, *call.inputs[4:]) if len(s) == 4 and s[3] == 8), None)

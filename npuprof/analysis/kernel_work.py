@@ -1,4 +1,4 @@
-"""Operations and bytes of kernels: from hardware counters, else the least that their shapes need."""
+"""Operations and bytes of kernels: from hardware counters, or else the least that their shapes need."""
 
 from __future__ import annotations
 
@@ -14,48 +14,48 @@ from npuprof.analysis.launches import launches
 from npuprof.arrays import Float64, Int64
 
 COUNTED, FROM_SHAPES = "counted", "from shapes"
-"""The origin of a figure: the counters of the hardware, or shapes and data types."""
+"""The origin of a figure: hardware counters, or shapes and data types."""
 
 _KEYS = ("op_type", "core", "input_shapes", "input_dtypes", "input_formats", "output_shapes", "output_dtypes", "hf32")
 _FLOPS = ("aic_cube_fops", "aiv_vector_fops")
 _TRANSFERS = tuple(f"{core}_{way}_main_memory_kb" for core in ("aic", "aiv") for way in ("read", "write"))
 _OWN_BLOCKS = {"aic": ("AI_CORE", "MIX_AIC", "AICORE", "AIC"), "aiv": ("AI_VECTOR_CORE", "MIX_AIV", "AIVECTOR", "AIV")}
-_MOST_BLOCKS = {"aic": 25, "aiv": 50}  # of more blocks than cores the time is of several rounds, of unknown number
+_MOST_BLOCKS = {"aic": 25, "aiv": 50}  # with more blocks than cores, the time is of an unknown number of rounds
 
 
 def kernel_work(
     kernels: pd.DataFrame, most: int | None = None, framework_shapes: pd.Series[Any] | None = None
 ) -> pd.DataFrame:
-    """Return what kernels that are alike computed and moved.
+    """Return the operations and bytes of kernels, with equal kernels in one row.
 
     Parameters
     ----------
     kernels
-        The table of that name. Rows of one type, core, shapes and data types are one row of the result.
+        The table ``kernels``. Kernels of the same type, core, shapes and data types become one row.
     most
-        Number of rows, those with the most time in all; by default all.
+        Maximum number of rows, those with the most total time; by default all.
     framework_shapes
-        The input shapes of the framework's operator that launched each kernel, where they are known: a kernel of a
-        convolution has only padded ones.
+        The input shapes of the framework's operator that launched each kernel, where known: the kernel of a
+        convolution only has padded shapes.
 
     Returns
     -------
     pandas.DataFrame
-        ``op_type, core, input_shapes, input_dtypes`` and what else makes kernels alike, ``launches``, ``total_ns``,
-        and of one launch on average ``mean_ns``, ``flops``, ``bytes`` (NaN where not known), with ``flops_from`` and
+        ``op_type, core, input_shapes, input_dtypes`` and the other columns that are equal, ``launches``, ``total_ns``,
+        and averaged over launches ``mean_ns``, ``flops``, ``bytes`` (NaN if unknown), with ``flops_from`` and
         ``bytes_from``, :data:`COUNTED` or :data:`FROM_SHAPES` or empty, ``flops_most`` where operations depend on more
-        than shapes (a mask), and ``row``, the first of these kernels. Counters count operations in a run with
-        ``aic_metrics=ArithmeticUtilization``, of bytes with ``Memory`` or ``MemoryAccess``. From shapes, operations are
-        those of the operator's definition, bytes all of its operands once: the least that it can do.
+        than shapes (a mask), and ``row``, the first of these kernels. Operations are counted in a run with
+        ``aic_metrics=ArithmeticUtilization``, bytes with ``Memory`` or ``MemoryAccess``. From shapes, operations are
+        those of the operator's definition, and bytes are all operands once: the least that a kernel needs.
     """
     return _kernel_work(kernels, most, framework_shapes)[0]
 
 
 def work_of_run(tables: Mapping[str, pd.DataFrame], most: int | None = None) -> tuple[pd.DataFrame, Int64]:
-    """Return what the kernels of a run computed and moved, see :func:`kernel_work`, and which row is of each kernel.
+    """Return the work of a run's kernels, see :func:`kernel_work`, and the row of the result for each kernel.
 
-    Convolutions get the shapes of the framework's operator that launched them. A kernel of a row that was left out,
-    of those beyond `most`, has -1.
+    Convolutions get the shapes of the framework's operator that launched them. Kernels whose row is left out because of
+    `most` have -1.
     """
     kernels, operators = tables["kernels"], tables["operators"]
     convolutions = kernels["op_type"].cat.categories.astype(str).str.contains("Conv", regex=False)
@@ -107,9 +107,9 @@ def _kernel_work(
 
 
 def _counted_bytes(kernels: pd.DataFrame) -> Float64:
-    """Return the bytes between the cores and memory; 0 where they were not counted.
+    """Return the bytes between cores and memory; 0 if they were not counted.
 
-    A bandwidth is in units of 2**30 bytes a second and of one core, whose time is that of all blocks over their
+    A bandwidth is in units of 2**30 bytes per second and per core, whose time is that of all blocks divided by their
     number. Source: raw/FORMAT.md section 9.
     """
     moved = 1_024.0 * _sum_of(kernels, _TRANSFERS)
@@ -137,7 +137,7 @@ def _values(kernels: pd.DataFrame, column: str) -> Float64:
 
 
 def _mean_of(values: Float64, codes: Int64, groups: int) -> Float64:
-    """Average over those rows that have a value."""
+    """Average over the rows that have a value."""
     weight = np.bincount(codes, weights=values > 0, minlength=groups)
     mean: Float64 = np.bincount(codes, weights=values, minlength=groups) / np.maximum(weight, 1)
     return mean

@@ -17,7 +17,7 @@ _OF_KERNEL = ("device_id", "stream_id", "start_ns", "duration_ns", "name", "op_t
 
 
 def launches(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Join each kernel with the operator that launched it, the CANN call, and the line of Python.
+    """Join each kernel with the operator and CANN call that launched it, and with the line of Python.
 
     Parameters
     ----------
@@ -28,12 +28,12 @@ def launches(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        A row for each row of ``kernels``, in its order:
+        A row per row of ``kernels``, in the same order:
 
         * ``device_id``, ``stream_id``, ``start_ns``, ``duration_ns``, ``name``, ``op_type`` and ``step`` of the kernel;
-        * ``operator`` and ``operator_row``: the innermost framework operator that launched it, if recorded, and its row
-          of ``operators``; ``outer_operator``: the outermost operator; ``op`` and ``op_row``: the innermost operator of
-          the framework, ``aten::mul`` where ``operator`` is ``aclnnMuls``;
+        * ``operator`` and ``operator_row``: the innermost operator that launched the kernel, if recorded, and its
+          row in ``operators``; ``outer_operator``: the outermost operator; ``op`` and ``op_row``: the innermost
+          operator of the framework's library, such as ``aten::mul`` where ``operator`` is ``aclnnMuls``;
         * ``api``, ``api_row``, ``thread_id`` and ``launch_ns``: the CANN call, its thread and its start (of the
           launching operator, for a kernel without a call);
         * ``file``, ``line``, ``function`` and ``module`` of the user's code that launched it, and ``entered``: whether
@@ -63,14 +63,14 @@ def launches(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def framework_operators(tables: Mapping[str, pd.DataFrame], links: Causes) -> pd.Categorical:
-    """Return the column ``op`` of :func:`launches` alone: the innermost operator of the framework of each kernel.
+    """Return the column ``op`` of :func:`launches`: the innermost framework operator of each kernel.
 
     Parameters
     ----------
     tables
         Every table of the schema by name.
     links
-        What called what among their rows.
+        The callers and launchers of the rows.
     """
     operators, innermost = _innermost_operators(tables, links)
     row = _of_framework(tables, links, operators, innermost)
@@ -87,21 +87,21 @@ def _operators_of(tables: Mapping[str, pd.DataFrame], links: Causes) -> tuple[In
 
 
 def _innermost_operators(tables: Mapping[str, pd.DataFrame], links: Causes) -> tuple[Bools, Int64]:
-    """Return which host rows are operators, and the host row of the innermost one of each kernel."""
+    """Return which host rows are operators, and the host row of each kernel's innermost operator."""
     callers = links.callers
     operators = np.zeros(len(callers), bool)
     rows = slice(links.first_row["operators"], links.first_row["api"])
     kind = tables["operators"]["kind"]
     operators[rows] = ~kind.isin(["enqueue", "dequeue"]).to_numpy(bool)
     operator = nearest(callers, links.launchers, operators)
-    # A sampled Python call may lie between an operator and its CANN call, and its own caller outside of the operator:
-    # of the operator around the call and the one that the links name, the inner one began later.
+    # A sampled Python call may lie between an operator and its CANN call, while its own caller lies outside of the
+    # operator. Of the operator around the call and the operator that the links name, the inner one began later.
     begin = np.append(_of_host_layers(tables, "start_ns"), np.iinfo(np.int64).min)
     return operators, np.where(begin[operator] >= begin[links.operators], operator, links.operators)
 
 
 def _of_framework(tables: Mapping[str, pd.DataFrame], links: Causes, operators: Bools, innermost: Int64) -> Int64:
-    """Return the host row of the innermost operator that is one of the framework, or else of the innermost at all."""
+    """Return the host row of the innermost framework operator, or else of the innermost operator."""
     of_framework = np.zeros(len(links.callers), bool)
     rows = slice(links.first_row["operators"], links.first_row["api"])
     of_framework[rows] = schema.matching(tables["operators"]["name"], lambda name: "::" in name)

@@ -1,4 +1,4 @@
-"""The bandwidth of links between ranks, beside that of links of the same kind."""
+"""The bandwidth of links between ranks, compared with links of the same kind."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ import pandas as pd
 SLOW = 0.7
 """A link below this share of the usual bandwidth is slow."""
 
-_LEAST_PEERS = 3  # links: of fewer, none is usual
+_LEAST_PEERS = 3  # links; fewer do not show what bandwidth is usual
 _COLUMNS = ["src_rank", "dst_rank", "transport", "op_type", "size_bytes", "duration_ns", "gb_per_s"]
 
 
 def links(transfers: pd.DataFrame) -> pd.DataFrame:
-    """Compare each link with those of the same transport, operator and size within a factor of two.
+    """Compare each link with the links of the same transport and operator, and of a size within a factor of two.
 
     Parameters
     ----------
     transfers
-        Of all ranks, as :func:`npuprof.analysis.traffic.link_transfers` returns them.
+        The transfers of all ranks, from :func:`npuprof.analysis.traffic.link_transfers`.
 
     Returns
     -------
     pandas.DataFrame
         ``src_rank``, ``dst_rank``, ``transport``, ``op_type``, ``size_bytes`` and ``duration_ns`` (of all transfers),
-        ``gb_per_s``, ``peers`` (links it is compared with, itself included), ``usual_gb_per_s`` (their median, absent
-        for fewer than 3), ``ratio`` to it, and ``slow`` (below 0.7); the slowest first. Copies within a rank are left
-        out.
+        ``gb_per_s``, ``peers`` (number of links compared, including the link itself), ``usual_gb_per_s`` (their median,
+        absent for fewer than 3), ``ratio`` (to the median), and ``slow`` (below 0.7); slowest first. Copies within a
+        rank are left out.
     """
     between = (transfers["src_rank"] != transfers["dst_rank"]) & (transfers["duration_ns"] > 0)
     rows = transfers[between.to_numpy(bool)]
@@ -45,16 +45,16 @@ def links(transfers: pd.DataFrame) -> pd.DataFrame:
 def beside_peers(
     sums: pd.DataFrame, kind: list[str], rate: pd.Series[float]
 ) -> tuple[pd.Series[int], pd.Series[float]]:
-    """Return how many rows each is compared with, itself included, and the median of their rates.
+    """Return for each row the number of rows it is compared with, including itself, and the median of their rates.
 
     Parameters
     ----------
     sums
-        Links, with ``size_bytes``; sizes within a factor of two are alike.
+        Links, with ``size_bytes``; sizes within a factor of two are comparable.
     kind
         Columns that must be equal.
     rate
-        Of each row.
+        The rate of each row.
     """
     bucket = np.log2(np.maximum(sums["size_bytes"].to_numpy(np.float64), 1)).astype(np.int64)
     alike = sums[kind].assign(bucket=bucket, rate=rate)

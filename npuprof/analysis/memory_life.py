@@ -1,4 +1,4 @@
-"""Which operators' blocks were alive at a moment, and which were never released."""
+"""Operators whose memory blocks were in use at a given time, and blocks that were never released."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import pandas as pd
 
 
 def alive_at(allocations: pd.DataFrame, time_ns: int, device_id: int | None) -> pd.DataFrame:
-    """Sum up the blocks that were allocated and not yet released at a moment.
+    """Sum the blocks that were in use at a given time, by name.
 
     Parameters
     ----------
     allocations
-        The table of that name. A block without an allocation was there before the run began, one without a release
-        after it ended.
+        The table ``allocations``. A block without an allocation time existed before the run, a block without a release
+        time after it.
     time_ns
         Epoch nanoseconds.
     device_id
@@ -23,7 +23,7 @@ def alive_at(allocations: pd.DataFrame, time_ns: int, device_id: int | None) -> 
     Returns
     -------
     pandas.DataFrame
-        ``name, blocks, size_bytes``, the greatest size first; what has no name is one group, with an absent name.
+        ``name, blocks, size_bytes``, largest size first; blocks without a name form a group with an absent name.
     """
     alive = _before(allocations["allocated_ns"], time_ns, absent=True)
     alive &= ~_before(allocations["released_ns"], time_ns, absent=False)
@@ -34,7 +34,7 @@ def alive_at(allocations: pd.DataFrame, time_ns: int, device_id: int | None) -> 
 
 
 def unreleased(allocations: pd.DataFrame) -> pd.DataFrame:
-    """Keep the blocks that were allocated during the run and not released in it, in the order of time."""
+    """Return the blocks that were allocated but not released during the run, in order of time."""
     allocated = allocations["allocated_ns"].notna().to_numpy()
     kept = allocated & allocations["released_ns"].isna().to_numpy() & _occupies(allocations)
     ordered: pd.DataFrame = allocations[kept].sort_values("allocated_ns", kind="stable").reset_index(drop=True)

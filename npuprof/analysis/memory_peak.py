@@ -1,4 +1,4 @@
-"""Owners of the device's memory at its peak, and call sites that never release theirs."""
+"""Owners of device memory at its peak, and call sites whose memory is not released."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ Category: TypeAlias = Literal["allocated before this run", "temporary", "optimiz
 CATEGORIES: tuple[Category, ...] = get_args(Category)
 
 LEAK_STEPS = 3
-"""Steps whose floors must grow before memory is said to leak."""
+"""Number of steps whose memory at the end must grow before memory is called leaking."""
 
 _BEFORE, _TEMPORARY, _OPTIMIZER, _BACKWARD, _FORWARD, _UNKNOWN = range(len(CATEGORIES))
-_COMPONENTS = ("PTA+GE", "PTA", "GE")  # the allocators that record single blocks, all of them first
+_COMPONENTS = ("PTA+GE", "PTA", "GE")  # the allocators that record blocks; first the sum of both
 _OF_RUNTIME = "aclrtMalloc"
 _NEVER = np.iinfo(np.int64).max
 
 
 def memory_peak(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return the owners of the memory at the peak of each device.
+    """Return the owners of memory at the peak of each device.
 
     Parameters
     ----------
@@ -41,14 +41,14 @@ def memory_peak(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``device_id``, ``time_ns`` of the peak, ``category`` (see :data:`Category`), ``line`` and ``module`` of the
-        user's code, ``op`` (the outermost operator of that place, else what the allocation is called), ``blocks``,
-        ``size_bytes`` and ``share`` of the peak; the greatest first. The sizes of a device add up to its peak as
-        ``memory`` has it: what no allocation of the run accounts for was allocated before. Where more is alive than
-        ``memory`` says, or it is empty, the peak is the sum of the blocks that are alive.
+        user's code, ``op`` (the outermost operator there, or else the name of the allocation), ``blocks``,
+        ``size_bytes`` and ``share`` of the peak; largest first. The sizes of a device add up to its peak in
+        ``memory``: memory without an allocation in the run was allocated before. If more is in use than
+        ``memory`` says, or ``memory`` is empty, the peak is the sum of the blocks in use.
     """
     allocations = tables["allocations"]
     host = tables if len(allocations) else {name: frame.iloc[:0] for name, frame in tables.items()}
-    sites = call_sites(host)  # which takes a while for a long run, and yields nothing without allocations
+    sites = call_sites(host)  # slow for a long run, and empty without allocations
     parts = [_owners(device, *_peak(tables, device), allocations, sites) for device in _devices(tables)]
     empty = _owners(0, 0, 0, allocations.iloc[:0], sites.iloc[:0])
     owners: pd.DataFrame = pd.concat(parts, ignore_index=True) if parts else empty.iloc[:0]
@@ -56,12 +56,12 @@ def memory_peak(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def call_sites(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return who allocated each block.
+    """Return the call site that allocated each block.
 
     Returns
     -------
     pandas.DataFrame
-        A row for each one of ``allocations``: ``line``, ``module``, ``op`` and ``category``.
+        A row per row of ``allocations``: ``line``, ``module``, ``op`` and ``category``.
     """
     correlation = causes(tables)
     rows = _operators_of(tables)
@@ -89,7 +89,7 @@ def _devices(tables: Mapping[str, pd.DataFrame]) -> list[int]:
 
 
 def _peak(tables: Mapping[str, pd.DataFrame], device: int) -> tuple[int, int]:
-    """Return when most of a device's memory was allocated, and how much of it; without samples, by the blocks."""
+    """Return time and size of a device's highest allocation; computed from the blocks if there are no samples."""
     memory, allocations = tables["memory"], tables["allocations"]
     on_device = memory[(memory["device_id"].isin([device]) & memory["allocated_bytes"].notna()).to_numpy(bool)]
     for component in _COMPONENTS:
@@ -100,13 +100,13 @@ def _peak(tables: Mapping[str, pd.DataFrame], device: int) -> tuple[int, int]:
     begun, ended, size = _lives(allocations, device)
     times = np.concatenate((begun, ended[ended < _NEVER]))
     change = np.concatenate((size, -size[ended < _NEVER]))
-    order = np.lexsort((change, times))  # at one moment what is released goes first
+    order = np.lexsort((change, times))  # at equal times, releases come first
     alive = np.cumsum(change[order])
     return (int(times[order][np.argmax(alive)]), int(alive.max())) if len(alive) else (0, 0)
 
 
 def _lives(allocations: pd.DataFrame, device: int) -> tuple[Int64, Int64, Int64]:
-    """Return the begin, end and size of a device's blocks; of other devices' blocks the size is 0."""
+    """Return start, end and size of a device's blocks; blocks of other devices have size 0."""
     on_device = allocations["device_id"].isin([device]).to_numpy(bool) | allocations["device_id"].isna().to_numpy()
     size = np.where(on_device, np.maximum(allocations["size_bytes"].to_numpy(np.int64), 0), 0)
     begun = allocations["allocated_ns"].to_numpy(np.int64, na_value=np.iinfo(np.int64).min)
@@ -136,9 +136,9 @@ def _owners(device: int, time_ns: int, peak: int, allocations: pd.DataFrame, sit
 
 
 def _operators_of(tables: Mapping[str, pd.DataFrame]) -> Int64:
-    """Return the operator that allocated each block: the innermost one of its name at that moment; -1 without one.
+    """Return the operator that allocated each block: the innermost running one of the block's name; -1 for none.
 
-    Where only the runtime allocated, it is the innermost one of any name, if all operators are on one thread.
+    Blocks that the runtime allocated belong to the innermost operator of any name, if all operators are on one thread.
     """
     operators, allocations = tables["operators"], tables["allocations"]
     start = operators["start_ns"].to_numpy(np.int64)
@@ -159,7 +159,7 @@ def _operators_of(tables: Mapping[str, pd.DataFrame]) -> Int64:
 
 
 def _outer_operators(tables: Mapping[str, pd.DataFrame], causes: Causes, at: Int64) -> Int64:
-    """Return for host rows the outermost operator around them that is one of the framework's library, -1 without."""
+    """Return for host rows the outermost operator of the framework's library around them, -1 for none."""
     first, count = causes.first_row["operators"], len(tables["operators"])
     library = tables["operators"]["name"].astype(object).astype(str).str.match(r"(?!autograd::|torch::)\w+::")
     wanted = np.zeros(len(causes.callers), bool)
@@ -203,17 +203,17 @@ def memory_leaks(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``device_id``, ``line``, ``op``, ``steps`` (how many in a row, up to the last, ended with more of this site's
-        memory allocated than the one before), ``growth_bytes`` over them and ``bytes_per_step``; the fastest first.
-        ``attrs["state"]`` is ``fires``, ``clean`` or ``cannot tell``, ``attrs["why"]`` why it cannot: a step's
-        gradients stay until the next step, so fewer than three steps show nothing.
+        ``device_id``, ``line``, ``op``, ``steps`` (number of consecutive steps, up to the last, that ended with more
+        memory of the call site than the step before), ``growth_bytes`` over them and ``bytes_per_step``; fastest growth
+        first. ``attrs["state"]`` is ``fires``, ``clean`` or ``cannot tell``, for which ``attrs["why"]`` has the reason:
+        a step's gradients stay until the next step, so fewer than three steps show nothing.
     """
     steps, allocations = tables["steps"], tables["allocations"]
     ends = np.sort(steps["start_ns"].to_numpy(np.int64) + steps["duration_ns"].to_numpy(np.int64))
     columns = ["device_id", "line", "op", "steps", "growth_bytes", "bytes_per_step"]
     if len(ends) < LEAK_STEPS or not len(allocations):
         nothing: pd.DataFrame = pd.DataFrame(columns=columns)
-        why = f"the run has {len(ends)} step{'s' * (len(ends) != 1)}, at least {LEAK_STEPS} show whether memory grows"
+        why = f"the run has {len(ends)} step{'s' * (len(ends) != 1)}; leaks need at least {LEAK_STEPS}"
         nothing.attrs.update(state="cannot tell", why=why if len(allocations) else "the run has no allocations")
         return nothing
     sites = call_sites(tables)[["line", "op"]]
@@ -236,7 +236,7 @@ def memory_leaks(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def leaked_blocks(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Keep the blocks of call sites that leak which were not released in the run, in the order of time."""
+    """Return the blocks of leaking call sites that were not released in the run, in order of time."""
     leaks = memory_leaks(tables)
     if not len(leaks):
         none: pd.DataFrame = tables["allocations"].iloc[:0]
@@ -247,7 +247,7 @@ def leaked_blocks(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def _floors(begun: Int64, ended: Int64, size: Int64, site: Int64, ends: Int64) -> Int64:
-    """Return how much of each site's memory was allocated at the end of each step."""
+    """Return the size of each call site's allocated memory at the end of each step."""
     count = int(site.max()) + 1
     change = np.zeros((count, len(ends) + 1), np.int64)
     np.add.at(change, (site, np.searchsorted(ends, begun)), size)

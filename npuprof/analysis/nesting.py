@@ -1,8 +1,7 @@
-"""Nesting of intervals by sort and scan: who holds whom, how deep, and what is innermost at an instant.
+"""Nesting of intervals by sort and scan: the innermost interval around each, its depth, and lookups by time.
 
-Everything is columnar: a million intervals of sane depth never pass through a Python loop a row at a time, and
-pathological ones do so once, in linear time. Intervals that cross instead of nesting are no error; a crossing
-neighbour simply does not hold the other.
+Everything is columnar: a million intervals of ordinary depth need no Python loop over rows, and pathological ones
+need one, in linear time. Intervals that overlap without nesting are allowed: they do not hold each other.
 """
 
 from __future__ import annotations
@@ -19,24 +18,24 @@ from npuprof.arrays import Bools, Int64
 Integers: TypeAlias = npt.NDArray[np.integer[Any]]
 
 
-_MAX_ROUNDS = 64  # enough for calls of any sane depth; what needs more is scanned
+_MAX_ROUNDS = 64  # enough for calls of ordinary depth; deeper ones are scanned
 
 
 @dataclass(frozen=True)
 class Nesting:
-    """Intervals of some groups (threads, streams ...) with the innermost interval that holds each.
+    """Intervals in groups (threads, streams ...), with the innermost interval around each.
 
     Attributes
     ----------
     order
-        Row numbers of the intervals as given, sorted by group, start, longer first. The other
+        Row numbers of the intervals as given, sorted by group, then start, longer first. The other
         arrays are in this order.
     groups
         Codes of the groups, 0 and up.
     starts, ends
-        Bounds; an interval holds another of its group if it starts no later and ends no earlier.
+        Bounds; an interval holds another one of its group if it starts no later and ends no earlier.
     parents
-        Position (in this order) of the innermost holder, -1 at the top.
+        Position (in this order) of the innermost interval around each, -1 at the top.
     """
 
     order: Int64
@@ -53,9 +52,9 @@ class Nesting:
         Parameters
         ----------
         starts, ends
-            Bounds of the intervals, in any unit, ``int64``, of one length.
+            Bounds of the intervals, in any unit, ``int64``, of the same length.
         groups
-            The group of each (a thread id, a stream); intervals nest within one group only.
+            The group of each interval (a thread id, a stream); intervals nest only within their group.
         """
         labels, codes = _factorize(np.zeros(len(starts), np.int64) if groups is None else groups)
         order = time_order(starts, ends)
@@ -65,39 +64,39 @@ class Nesting:
         return cls(order, codes, starts, ends, _parents(codes, ends), labels)
 
     def depths(self) -> Int64:
-        """Return how many intervals hold each, in sorted order: 0 at the top."""
+        """Return the number of intervals around each, in sorted order: 0 at the top."""
         depths = (self.parents >= 0).astype(np.int64)
         above = self.parents.copy()
         rows = np.flatnonzero(above >= 0)
-        while len(rows):  # every round doubles how far up each row has counted
+        while len(rows):  # every round doubles the number of levels counted
             depths[rows], above[rows] = depths[rows] + depths[above[rows]], above[above[rows]]
             rows = rows[above[rows] >= 0]
         return depths
 
     def nearest(self, wanted: Bools) -> Int64:
-        """Find, for every interval, itself or its innermost holder that is wanted; -1 if there is none.
+        """Return for each interval itself or the innermost interval around it that is wanted; -1 if there is none.
 
         Parameters
         ----------
         wanted
-            In sorted order, which intervals count.
+            Which intervals are wanted, in sorted order.
         """
         ancestor = np.where(wanted, np.arange(len(self.parents)), self.parents)
-        while True:  # every round doubles how far up each row has looked
+        while True:  # every round doubles the number of levels searched
             further = np.where(ancestor >= 0, ancestor[ancestor], -1)
             if bool((further == ancestor).all()):
                 return ancestor
             ancestor = further
 
     def innermost(self, points: Int64, groups: Integers | None = None) -> Int64:
-        """Find the innermost interval of each point's group with ``start < point <= end``.
+        """Return the innermost interval with ``start < point <= end`` in each point's group.
 
         Parameters
         ----------
         points
-            Instants, ``int64``, in the unit of the intervals.
+            Times, ``int64``, in the unit of the intervals.
         groups
-            The group of each, with the same labels as the intervals.
+            The group of each point, with the same labels as the intervals.
 
         Returns
         -------
@@ -110,7 +109,7 @@ class Nesting:
         last = _last_before(self.groups, self.starts, codes, points)
         last[(codes < 0) | (last < first[codes])] = -1
         rows = np.flatnonzero(last >= 0)
-        for _ in range(_MAX_ROUNDS):  # a holder ends no earlier than what it holds: climbing skips no match
+        for _ in range(_MAX_ROUNDS):  # the interval around another ends no earlier: climbing skips no match
             rows = rows[self.ends[last[rows]] < points[rows]]
             last[rows] = self.parents[last[rows]]
             rows = rows[last[rows] >= 0]
@@ -131,22 +130,22 @@ class Nesting:
 
 
 def time_order(starts: Int64, ends: Int64) -> Int64:
-    """Return the rows ordered by start and, at one start, longer first; ties keep their order."""
+    """Return the rows ordered by start, longer first at equal starts; ties keep their order."""
     order = np.argsort(starts, kind="stable")
     ordered = starts[order]
     tied = np.zeros(len(order), bool)
     tied[1:] = ordered[1:] == ordered[:-1]
     tied[:-1] |= tied[1:]
     rows = np.flatnonzero(tied)
-    if len(rows):  # only these need a second key, and they stay within their runs
+    if len(rows):  # only ties need the second key, and they stay in place otherwise
         among = order[rows]
         order[rows] = among[np.lexsort((-ends[among], starts[among]))]
     return order
 
 
 def _parents(groups: Int64, ends: Int64) -> Int64:
-    # The holder is the nearest earlier interval that ends no earlier. Every row first asks its neighbour and
-    # then, all rows at once, whomever that one is asking: anything skipped ends earlier than the row itself.
+    # The parent is the nearest earlier interval that ends no earlier. Every row starts at its neighbour and then, all
+    # rows at once, jumps to its candidate's candidate: skipped intervals end earlier than the row itself.
     count = len(ends)
     parents = np.arange(-1, count - 1)
     rows = np.arange(count)
@@ -165,8 +164,8 @@ def _parents(groups: Int64, ends: Int64) -> Int64:
 
 
 def _scan(groups: Int64, ends: Int64, holds: Int64) -> Int64:
-    # The plain stack, a row at a time: slower on what is common, but linear on any input, such as calls
-    # nested thousands deep. Rows that hold nothing (points) are never on the stack.
+    # A plain stack over rows: slower on ordinary input, but linear on any, such as calls nested thousands deep.
+    # Rows that hold nothing (points) are never on the stack.
     parents = []
     stack: list[tuple[int, int]] = []
     current = -1
@@ -182,7 +181,7 @@ def _scan(groups: Int64, ends: Int64, holds: Int64) -> Int64:
 
 
 def _last_before(groups: Int64, starts: Int64, point_groups: Int64, points: Int64) -> Int64:
-    # One sorted key of (group, time): by arithmetic where it fits 63 bits, else by the rank of the times.
+    # One sorted key of (group, time): arithmetic if it fits into 63 bits, else with the ranks of the times.
     low = min(int(starts.min()), int(points.min()))
     width = max(int(starts.max()), int(points.max())) - low + 1
     if width * (int(groups[-1]) + 2) >= 1 << 63:
@@ -196,12 +195,12 @@ def _last_before(groups: Int64, starts: Int64, point_groups: Int64, points: Int6
 def _factorize(groups: Integers) -> tuple[Integers, Int64]:
     if len(groups) and bool((groups == groups[0]).all()):
         return groups[:1], np.zeros(len(groups), np.int64)
-    codes, labels = pd.factorize(groups, sort=True)  # by hash: to sort a million of a few labels takes far longer
+    codes, labels = pd.factorize(groups, sort=True)  # by hash: sorting a million rows with few labels takes far longer
     return labels, codes.astype(np.int64, copy=False)
 
 
 def _codes_of(labels: Integers, groups: Integers) -> Int64:
-    if len(labels) <= 64:  # a pass a label is cheaper than a search a row
+    if len(labels) <= 64:  # one pass per label is cheaper than one search per row
         codes = np.full(len(groups), -1, np.int64)
         for code, label in enumerate(labels):
             codes[groups == label] = code

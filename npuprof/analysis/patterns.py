@@ -1,4 +1,4 @@
-"""Regular expressions that a reader types, in time that does not explode: RE2's, which never goes back in a text."""
+"""Regular expressions typed by users, in bounded time: RE2, which does not backtrack."""
 
 from __future__ import annotations
 
@@ -12,33 +12,35 @@ from npuprof.errors import OptionsError
 from npuprof.texts import encodable
 
 _LONGEST_PATTERN = 1000
-_LONGEST_NAME = 1000  # characters of a name that are looked at
+_LONGEST_NAME = 1000  # characters of a name that are searched
 _NAMES_AT_ONCE = 64
 _MOST_SECONDS = 5.0
 
 
 def contains_pattern(names: Sequence[object], pattern: str, *, ignore_case: bool = True) -> npt.NDArray[np.bool_]:
-    r"""Check which names hold a match of a regular expression; what is no text holds none.
+    r"""Return which names contain a match of a regular expression; values that are not text contain none.
 
     Parameters
     ----------
     names
-        The names, each of which is looked at for its first thousand characters.
+        The names; only their first thousand characters are searched.
     pattern
-        The expression. Those of Python that have to go back are not among RE2's: ``(?=...)`` and ``\1``.
+        The expression. RE2 lacks the features of Python's expressions that need backtracking: ``(?=...)`` and ``\1``.
     ignore_case
-        Whether letters match in any case.
+        Whether to ignore case.
 
     Raises
     ------
     OptionsError
-        If the expression is too long, cannot be read, or takes more than five seconds of the processor.
+        If the expression is too long, cannot be parsed, or takes more than five seconds of CPU time.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if len(pattern) > _LONGEST_PATTERN:
-        raise OptionsError(f"the regular expression has {len(pattern):,} characters; at most {_LONGEST_PATTERN:,} do")
+        raise OptionsError(
+            f"the regular expression has {len(pattern):,} characters; at most {_LONGEST_PATTERN:,} are allowed"
+        )
     texts = [encodable(name[:_LONGEST_NAME]) if isinstance(name, str) else None for name in names] or [None]
     is_match = np.zeros(len(texts), bool)
     began_s = time.thread_time()

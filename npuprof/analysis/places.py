@@ -1,4 +1,4 @@
-"""Places in the user's code that called a host row: file, line, function and module."""
+"""Locations in the user's code that called a host row: file, line, function and module."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from npuprof import tables as schema
 from npuprof.analysis.correlation import Causes, causes
 from npuprof.arrays import Bools, Int64
 
-# A frame of a stack as frameworks write it.
+# A stack frame as frameworks write it.
 FRAME = re.compile(r"(?P<file>.+)\((?P<line>\d{1,9})\): (?P<function>.+)", re.DOTALL)
 # Files of Python and of installed packages, whose names a framework may shorten to begin with the package; what a
 # string, an import or a built-in function ran has no file, but what was typed into IPython is the user's.
@@ -31,20 +31,20 @@ _MODULE = "nn.Module: "
 
 @dataclass(frozen=True)
 class Places:
-    """The places of all host rows of a run: build it once, and ask for any rows.
+    """The locations of all host rows of a run: build it once, then ask for any rows.
 
-    The line is that of the first frame of the user's own code in the stack of the innermost operator around the row. A
-    row of the backward pass without a stack of its own has the line of the forward operator that its operator was
-    derived from. Without such an operator the innermost Python function of the user's gives the file and the function;
-    the number in its name is where the function was entered (or stood when the recording began), not the line that
-    called, so `entered` is set. Where no code of the user's is known, the frame is the innermost of all.
+    The line is that of the innermost frame of the user's code in the stack of the innermost operator around the row. A
+    row of the backward pass without its own stack has the line of the forward operator that its operator was derived
+    from. Without such an operator, the innermost Python function of the user gives file and function; the number in its
+    name is where the function was entered (or was when the recording began), not the line of the call, so `entered` is
+    set. If no code of the user is known, the frame is the innermost of all.
 
     Attributes
     ----------
     tables
         The tables of the run by name; ``python``, ``operators``, ``api`` and ``links`` are read.
     causes
-        Who called whom among them.
+        The callers of their rows.
     """
 
     tables: Mapping[str, pd.DataFrame]
@@ -52,31 +52,31 @@ class Places:
 
     @classmethod
     def build(cls, tables: Mapping[str, pd.DataFrame], correlation: Causes | None = None) -> Places:
-        """Build the places of a run; `correlation` is what :func:`npuprof.analysis.correlation.causes` returns."""
+        """Build the locations of a run; `correlation` is a result of :func:`npuprof.analysis.correlation.causes`."""
         return cls(tables, causes(tables) if correlation is None else correlation)
 
     def of(self, table: Literal["python", "operators", "api"], rows: Int64 | None = None) -> pd.DataFrame:
-        """Return the places of rows of one host table.
+        """Return the locations of rows of a host table.
 
         Parameters
         ----------
         table
             The table.
         rows
-            Numbers of its rows, -1 for none; all of them by default.
+            Row numbers, -1 for none; by default all rows.
 
         Returns
         -------
         pandas.DataFrame
-            A row for each one asked for: ``file``, ``line`` and ``function``, ``module`` (the innermost ``nn.Module``
-            around it, where modules were recorded) and ``entered`` (whether the line is that of the function's
-            entrance). What is not known is absent.
+            A row per requested row: ``file``, ``line`` and ``function``, ``module`` (the innermost ``nn.Module`` around
+            it, if modules were recorded) and ``entered`` (whether the line is where the function was entered). Unknown
+            values are absent.
         """
         wanted = np.arange(len(self.tables[table]), dtype=np.int64) if rows is None else np.asarray(rows, np.int64)
         return self.at(np.where(wanted >= 0, wanted + self.causes.first_row[table], -1))
 
     def at(self, rows: Int64) -> pd.DataFrame:
-        """Return the places of host rows as the causes number them; see :meth:`of`."""
+        """Return the locations of host rows, numbered as in the causes; see :meth:`of`."""
         (frames, entered), (modules, module) = self._frame_of_rows, self._module_of_rows
         known = rows >= 0
         frame, within = (np.where(known, codes[rows] if len(codes) else -1, -1) for codes in (frames, module))
@@ -95,7 +95,7 @@ class Places:
 
     @cached_property
     def _frame_of_rows(self) -> tuple[Int64, Bools]:
-        """For each host row the code of its frame, -1 without one, and whether that is the entrance of a function."""
+        """For each host row the code of its frame, -1 without one, and whether a function was entered there."""
         count = len(self.causes.callers)
         frame, entered = np.full(count, -1, np.int64), np.zeros(count, bool)
         for codes, of_python in self._frames_and_texts[0]:
@@ -106,7 +106,7 @@ class Places:
 
     @cached_property
     def _module_of_rows(self) -> tuple[list[str], Int64]:
-        """The distinct modules, and for each host row the number of its own, -1 without one."""
+        """The distinct modules, and for each host row the number of its module, -1 without a module."""
         texts: dict[str, int] = {}
         codes = self._codes("python", "name", _module, texts)
         if "modules" in self.tables["operators"]:
@@ -114,7 +114,7 @@ class Places:
         return list(texts), self._taken(np.arange(len(codes)), codes)
 
     def _taken(self, rows: Int64, codes: Int64) -> Int64:
-        """Return for each row the code of the nearest caller that has one, by way of the forward pass if need be."""
+        """Return for each row the code of its nearest caller that has a code, if necessary via the forward pass."""
         known = codes >= 0
         if not known.any():
             return np.full(len(rows), -1, np.int64)
@@ -129,7 +129,7 @@ class Places:
 
     @cached_property
     def _forward(self) -> Int64:
-        """For each host row the operator of the forward pass that autograd derived it from, -1 for most."""
+        """For each host row the forward operator that autograd derived it from, -1 for most rows."""
         links, first = self.tables["links"], self.causes.first_row["operators"]
         count = self.causes.first_row["api"] - first
         source, target = links["source_row"].to_numpy(np.int64), links["target_row"].to_numpy(np.int64)
@@ -141,7 +141,7 @@ class Places:
 
     @cached_property
     def _texts(self) -> list[str]:
-        """The distinct frames of all rows, which the codes number."""
+        """The distinct frames of all rows; their positions are the codes."""
         return self._frames_and_texts[1]
 
     @cached_property
@@ -154,7 +154,7 @@ class Places:
         return parts, list(texts)
 
     def _codes(self, table: str, column: str, read: Callable[[str], str], texts: dict[str, int]) -> Int64:
-        """Return for each host row the number of its text in one column, -1 for none, and number new texts."""
+        """Return for each host row the number of its text in a column, -1 for none; new texts get new numbers."""
         values = self.tables[table][column].astype("category")
         categories = [read(str(name)) for name in values.cat.categories]
         of_name = [texts.setdefault(text, len(texts)) if text else -1 for text in categories]
@@ -165,7 +165,7 @@ class Places:
 
 
 def places_of_stacks(stacks: pd.Series[Any]) -> pd.DataFrame:
-    """Return the places, as :meth:`Places.of` does, of a column of stacks: names with a frame a line."""
+    """Return the locations, as :meth:`Places.of` does, of a column of stacks: names with one frame per line."""
     frames = [FRAME.fullmatch(_user_frame(str(stack)) or _any_frame(str(stack))) for stack in stacks.cat.categories]
     codes = stacks.cat.codes.to_numpy(np.int64)
     known = np.array([*(part is not None for part in frames), False])[codes]
@@ -183,17 +183,17 @@ def places_of_stacks(stacks: pd.Series[Any]) -> pd.DataFrame:
 
 
 def lines(places: pd.DataFrame) -> pd.Categorical:
-    """Return what to call the lines of places: ``main.py:350``, and ``main.py: train`` where only that was entered.
+    """Return the names of locations: ``main.py:350``, or ``main.py: train`` if only the function is known.
 
     Parameters
     ----------
     places
-        Rows with the columns of :meth:`Places.of`. Files of one name keep as many of their folders as distinguish them.
+        Rows with the columns of :meth:`Places.of`. Files of the same name keep enough folders to be distinct.
     """
     file, function = (places[name].cat for name in ("file", "function"))
     names_of = {"file": list(file.categories), "function": list(function.categories)}
     entered = places["entered"].to_numpy(bool)
-    # What is called in a file: a line, or below zero a function that was entered.
+    # The location in a file: a line or, below zero, a function that was entered.
     called = np.where(entered, -1 - function.codes.to_numpy(np.int64), places["line"].to_numpy(np.int64, na_value=0))
     numbers, distinct = pd.factorize(called * (len(names_of["file"]) + 1) + file.codes.to_numpy(np.int64) + 1)
     used = (distinct % (len(names_of["file"]) + 1)).tolist()
@@ -207,7 +207,7 @@ def lines(places: pd.DataFrame) -> pd.Categorical:
 
 
 def _short_names(files: set[str]) -> dict[str, str]:
-    """Return the last part of each path, with as many folders before it as no other file shares."""
+    """Return the last part of each path, with as many folders as it takes to be distinct from other files."""
     parts = {file: re.split(r"[/\\]", file) for file in files}
     tails = Counter("/".join(path[-depth:]) for path in parts.values() for depth in range(1, len(path) + 1))
     short = {}
@@ -218,11 +218,11 @@ def _short_names(files: set[str]) -> dict[str, str]:
 
 
 def nearest(callers: Int64, rows: Int64, wanted: Bools) -> Int64:
-    """Return for each row itself or its nearest caller that is wanted; -1 without one, and for -1."""
+    """Return for each row itself or its nearest caller that is wanted; -1 without one, and for row -1."""
     if not len(callers):
         return np.full(len(rows), -1, np.int64)
     ancestor = np.where(wanted, np.arange(len(callers)), callers)
-    # Every round doubles how far up each row has looked; there are no cycles.
+    # Every round doubles the number of callers searched; there are no cycles.
     while len(open_rows := np.flatnonzero((ancestor >= 0) & ~wanted[ancestor])):
         ancestor[open_rows] = ancestor[ancestor[open_rows]]
     reached: Int64 = np.where(rows >= 0, ancestor[rows], -1)
@@ -230,13 +230,13 @@ def nearest(callers: Int64, rows: Int64, wanted: Bools) -> Int64:
 
 
 def is_users(file: str) -> bool:
-    """Return whether a file is the user's own: no installed package, nothing of Python's own library, no string."""
-    # A framework takes the folder of Python's library off the names of its files: what is left is "threading.py".
+    """Return whether a file is the user's: not an installed package, Python's library or a string."""
+    # Frameworks drop the folder of Python's library from the names of its files, leaving "threading.py".
     return not _INSTALLED.search(file) and file.removesuffix(".py") not in sys.stdlib_module_names
 
 
 def _user_frame(stack: str) -> str:
-    """Return the innermost frame of the user's own code in a stack, a frame a line, or of one call."""
+    """Return the innermost frame of the user's code in a stack, with one frame per line, or in a single call."""
     return next((line for line, file in _frames_in(stack) if is_users(file)), "")
 
 
@@ -253,7 +253,7 @@ def _module(name: str) -> str:
 
 
 def _names(codes: Int64, names: Sequence[str]) -> pd.Categorical:
-    """Return a name column of codes into names that may repeat; what has no name is absent."""
+    """Return a name column from codes into names that may repeat; rows without a name are absent."""
     distinct = list(dict.fromkeys(filter(None, names)))
     number = {name: code for code, name in enumerate(distinct)}
     return schema.categorical(np.array([*(number.get(name, -1) for name in names), -1])[codes], distinct)

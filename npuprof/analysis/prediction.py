@@ -14,26 +14,26 @@ from npuprof.errors import OptionsError
 from npuprof.quantities import duration, share
 
 TOLERANCE = 0.01
-"""The largest error of a replay without changes, as a share of the recorded time."""
+"""The largest allowed error of a replay without changes, as a fraction of the recorded time."""
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """The predicted time of a step, or a job, after a change. Times are nanoseconds.
+    """The predicted time of a step, or of a job, after a change, in nanoseconds.
 
     Attributes
     ----------
     recorded_ns
-        As recorded: the mean over the steps, without the first one if there are others; of a job, from the first start
-        of a collective to the last end.
+        The recorded time: the mean over the steps, without the first step if there are others; of a job, from the first
+        start of a collective to the last end.
     replayed_ns
-        In the replay of what was recorded, as a check.
+        The time in a replay without changes, as a check.
     predicted_ns
-        In the replay with the change.
+        The time in a replay with the changes.
     changes
         The changes, in words.
     steps
-        Of a run, a row for each step: ``step``, ``recorded_ns``, ``replayed_ns``, ``predicted_ns`` and ``gain_ns``.
+        Of a run, a row per step: ``step``, ``recorded_ns``, ``replayed_ns``, ``predicted_ns`` and ``gain_ns``.
     """
 
     recorded_ns: int
@@ -44,7 +44,7 @@ class Prediction:
 
     @property
     def gain_ns(self) -> int:
-        """The gain against the replay without the change."""
+        """The replayed time without the changes minus the predicted time."""
         return self.replayed_ns - self.predicted_ns
 
     def __repr__(self) -> str:
@@ -56,27 +56,27 @@ class Prediction:
             f"  check: unchanged {duration(self.replayed_ns)}, recorded {duration(self.recorded_ns)}",
         ]
         if len(self.steps) > 1:
-            lines.append(f"  {len(self.steps):,} steps, see .steps; the mean is without the first one")
+            lines.append(f"  {len(self.steps):,} steps, see .steps; the mean leaves out the first one")
         return "\n".join(lines)
 
 
 def checked_factors(what: str, factors: Mapping[Any, float], known: Mapping[Any, object]) -> None:
-    """Raise an error if a word is not known, or a factor is no number from 0 on.
+    """Raise an error if a name is unknown, or a factor is not a number of at least 0.
 
     Raises
     ------
     OptionsError
-        With the nearest of the known words.
+        If so; the message has the nearest known names.
     """
     for word, factor in factors.items():
         checked_factor(f"{what} {word!r}", factor)
         if word not in known:
             near = get_close_matches(str(word), [str(name) for name in known], 5, 0.4) or sorted(map(str, known))[:10]
-            raise OptionsError(f"there is no {what} {word!r}; near it: {', '.join(near) or 'none'}")
+            raise OptionsError(f"there is no {what} {word!r}; similar names: {', '.join(near) or 'none'}")
 
 
 def checked_factor(what: str, factor: object) -> None:
-    """Raise an error if a factor is no number from 0 on.
+    """Raise an error if a factor is not a number of at least 0.
 
     Raises
     ------
@@ -84,4 +84,6 @@ def checked_factor(what: str, factor: object) -> None:
         If so.
     """
     if not isinstance(factor, (int, float)) or not 0 <= factor < inf:
-        raise OptionsError(f"the factor of {what} is {factor!r}: it is a number from 0 (no time) on, 1 for as it is")
+        raise OptionsError(
+            f"the factor of {what} is {factor!r}: it must be a number of at least 0; 1 changes nothing"
+        )

@@ -1,4 +1,4 @@
-"""The number of launched kernels that the device had not started, over time."""
+"""The number of launched kernels that the device has not started, over time."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from npuprof.analysis.correlation import launch_moments
 
 
 def queue_depth(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return the number of launched kernels that had not started, at each moment at which it changes.
+    """Return the number of launched kernels that have not started, at each time at which it changes.
 
-    A kernel is launched when the host call that the links name begins, or when it starts if that is earlier. Kernels
-    that no link names count in no number.
+    A kernel counts from the start of the host call that the links name, or from its own start if that is earlier, until
+    it starts. Kernels without a link are not counted.
 
     Parameters
     ----------
@@ -24,8 +24,8 @@ def queue_depth(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``rank`` (where the tables are of several), ``device_id``, ``time_ns`` and ``depth``, which holds from then on
-        until the next row; ordered by device and time.
+        ``rank`` (if the tables are of several ranks), ``device_id``, ``time_ns`` and ``depth``, which holds until the
+        next row; ordered by device and time.
     """
     kernels = tables["kernels"]
     launched = launch_moments(tables)

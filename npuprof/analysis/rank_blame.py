@@ -12,9 +12,9 @@ from npuprof.analysis.rank_replay import Floats, Job, job
 from npuprof.arrays import Int32, Int64
 
 MOVING = "moving"
-"""The cause of a wait that only the transfers of earlier collectives explain."""
+"""The cause of waits that only transfers of earlier collectives explain."""
 
-_MOST_RANKS = 64  # of a job whose waits are split by rank
+_MOST_RANKS = 64  # in larger jobs, waits are not split by the rank that waited
 
 
 def blame(communication: pd.DataFrame) -> pd.DataFrame:
@@ -22,7 +22,7 @@ def blame(communication: pd.DataFrame) -> pd.DataFrame:
 
     A rank waits for the rank that arrives last. Since their previous common collective, that rank spent more time
     outside collectives, in waits, or in transfers, and the wait is split in proportion. Time outside collectives is a
-    root cause; a wait is passed on to the rank that it was for, and so on.
+    root cause; a wait is attributed to the rank that it was for, and so on.
 
     Parameters
     ----------
@@ -32,9 +32,9 @@ def blame(communication: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``rank`` (that waited; <NA> for all ranks together in a job of more than 64), ``cause`` (``own``: time outside
-        collectives, or ``moving``: transfers), ``root_rank`` (<NA> for ``moving``) and ``wait_ns``, whose sum over a
-        rank is exactly its waiting time.
+        ``rank`` (the rank that waited; <NA> for all ranks together in a job of more than 64), ``cause`` (``own``: time
+        outside collectives, or ``moving``: transfers), ``root_rank`` (<NA> for ``moving``) and ``wait_ns``, whose sum
+        over a rank is exactly its waiting time.
     """
     return blame_of(job(communication))
 
@@ -65,7 +65,7 @@ def blame_of(played: Job) -> pd.DataFrame:
 
 
 def _whole(exact: Floats, total: int) -> Int64:
-    """Round to whole numbers that add up to a total."""
+    """Round to integers that add up to a total."""
     whole = np.floor(exact).astype(np.int64)
     left = total - int(whole.sum())
     np.add.at(whole, np.resize(np.argsort(whole - exact, kind="stable"), abs(left)), int(np.sign(left)))
@@ -85,7 +85,7 @@ def blamed(played: Job, victims: Mapping[int, int]) -> Floats:
     Returns
     -------
     ndarray of shape (groups, ranks + 1)
-        Nanoseconds by place of the root rank; the last column is transfers.
+        Nanoseconds by position of the root rank; the last column is transfers.
     """
     rows = played.rows
     rank = rows["rank"].to_numpy(np.int64)
@@ -95,8 +95,8 @@ def blamed(played: Job, victims: Mapping[int, int]) -> Floats:
     sums = np.zeros((len(played.ranks) + 1, count))
     place = np.searchsorted(np.array(played.ranks), rank)
     victim = np.array([victims[rank_id] for rank_id in played.ranks], np.int64)[place]
-    # What is passed on to the waits of a rank between two rows is a density per nanosecond that it waited there:
-    # begun[row] is what ends before that row, looking back in time.
+    # The waits attributed to waits of a rank between two rows are a density per nanosecond that it waited there:
+    # begun[row] is the density that ends before that row, looking back in time.
     ends = np.append(rank[1:] != rank[:-1], True)
     density, begun = np.zeros((len(played.ranks), count)), np.zeros((len(rows) + 1, count))
     order = played.waves
@@ -121,16 +121,16 @@ def blamed(played: Job, victims: Mapping[int, int]) -> Floats:
 
 @dataclass(frozen=True)
 class _Origins:
-    """Why the last rank of each row's operator arrived later: shares of its time, and where they lie.
+    """Why the last rank of each row's operator arrived late: fractions of its time, and the rows that they span.
 
     Attributes
     ----------
     culprit
-        The last rank, by place.
+        The last rank, by position.
     own_ns, moving
-        The share of its time outside collectives, and that of transfers.
+        The fractions spent outside collectives and in transfers.
     passed
-        The share of its waits, for each nanosecond that it waited from row `since` to row `until`.
+        The fraction spent in waits, per nanosecond that the rank waited from row `since` to row `until`.
     """
 
     culprit: Int32
@@ -152,7 +152,7 @@ class _Origins:
             longer: Floats = np.maximum(0, difference).astype(np.float64)
             return longer
 
-        # A rank arrives after its own time before the collective, which is therefore part of the interval.
+        # A rank arrives after its time before the collective, which is therefore part of the interval.
         own_ns, moving, waiting = more("own_ns", 1), more("moving_ns", 0), more("wait_ns", 0)
         own_ns += moving
         own_ns += waiting
@@ -168,9 +168,9 @@ class _Origins:
 
 
 def _stretches(played: Job) -> tuple[Int32, Int32, Int32, Int32]:
-    """Return the place of the last rank of each row's operator, its row there, and the rows of :func:`_since`.
+    """Return the position of the last rank of each row's operator, its row there, and the rows of :func:`_since`.
 
-    Rows of jobs of thousands of ranks are many: their numbers take four bytes.
+    Numbers of rows take four bytes, because jobs of thousands of ranks have many rows.
     """
     rows = played.rows
     ranks = np.array(played.ranks)
@@ -191,7 +191,7 @@ class _Finder:
         self._sorted, self._order = key[order], order.astype(np.int32)
 
     def __call__(self, op: Int64, place: Int64) -> Int32:
-        """Return the rows; -1 where the rank has no part in the operator."""
+        """Return the rows; -1 if the rank does not take part in the operator."""
         key = op * self._ranks + place
         at = np.minimum(np.searchsorted(self._sorted, key), len(self._sorted) - 1)
         rows: Int32 = np.where((op >= 0) & (self._sorted[at] == key), self._order[at], np.int32(-1))
@@ -199,14 +199,14 @@ class _Finder:
 
 
 def _since(rows: pd.DataFrame, place: Int64, culprit: Int64, find: _Finder) -> tuple[Int32, Int32]:
-    """Return the rows that follow the last common operator of each row's rank and its culprit, on either of them."""
+    """Return the rows after the last common operator of each row's rank and its culprit, on both ranks."""
     op = rows["op"].to_numpy(np.int64)
     group = pd.factorize(rows["group"])[0].astype(np.int64)
     first_of = np.searchsorted(place, np.arange(int(place.max(initial=0)) + 1)).astype(np.int32)
     first, other = first_of[place], first_of[culprit]
     pairs = np.unique(place * (int(group.max(initial=0)) + 1) + group)
     of_rank = pairs // (int(group.max(initial=0)) + 1)
-    slot = np.arange(len(pairs)) - np.searchsorted(of_rank, of_rank)  # the number of the group among those of its rank
+    slot = np.arange(len(pairs)) - np.searchsorted(of_rank, of_rank)  # the number of the group within its rank
     number = np.arange(len(rows), dtype=np.int32)
     slot_of_row = slot[np.searchsorted(pairs, place * (int(group.max(initial=0)) + 1) + group)]
     for group_slot in range(int(slot.max(initial=-1)) + 1):

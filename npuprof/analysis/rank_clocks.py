@@ -1,4 +1,4 @@
-"""Clocks of ranks, by weighted least squares over the graph of groups."""
+"""Clock offsets between ranks, by weighted least squares over the graph of groups."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import pandas as pd
 from npuprof.arrays import Int64
 
 _TOGETHER = r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|barrier"
-"""Collectives that end on all members at once; a send may end early."""
+"""Collectives that end on all members at the same time; sends may end early."""
 
 _LEAST_SPREAD_NS = 100
-_ALL_PAIRS = 8  # members of which all pairs are compared; of more, also those 16, 32, ... further on
-_MOST_OPS = 256  # of a group, evenly over time: enough for the median
+_ALL_PAIRS = 8  # members of which all pairs are compared; in larger groups, also those 16, 32, ... positions apart
+_MOST_OPS = 256  # per group, evenly spread over time: enough for the median
 _DRIFT_SPAN_NS = 10_000_000_000
 _DRIFT_OPS = 8
 
@@ -27,14 +27,14 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Lead:
-    """How far a clock is ahead: `offset_ns` at `middle_ns`, which grows by `rate` nanoseconds per nanosecond."""
+    """The lead of a clock: `offset_ns` at `middle_ns`, growing by `rate` nanoseconds per nanosecond."""
 
     offset_ns: int
     rate: float = 0.0
     middle_ns: int = 0
 
     def taken_off(self, times_ns: pd.Series[int]) -> pd.Series[int]:
-        """Return moments on the reference clock; absent ones stay absent."""
+        """Return times on the reference clock; absent times stay absent."""
         if not self.rate:
             return times_ns - self.offset_ns
         drifted: pd.Series[int] = ((times_ns - self.middle_ns) * self.rate).round().astype(times_ns.dtype)
@@ -43,24 +43,24 @@ class Lead:
 
 @dataclass(frozen=True)
 class Clocks:
-    """How far the clocks of ranks are ahead of that of the lowest rank which they share collectives with.
+    """The leads of the ranks' clocks over the clock of the lowest rank connected with each by collectives.
 
     Attributes
     ----------
     ranks
-        The ranks, in order.
+        The ranks, ascending.
     offsets
-        Nanoseconds by place in `ranks`, at `middle_ns`; 0 without common collectives.
+        Leads in nanoseconds by position in `ranks`, at `middle_ns`; 0 without common collectives.
     rates
-        Nanoseconds per nanosecond that this grows by; 0 unless the collectives span 10 s.
+        Growth of the lead in nanoseconds per nanosecond; 0 unless the collectives span 10 s.
     spreads
-        The median deviation of ends from what is estimated; -1 without common collectives.
+        The median deviation of ends of collectives from the estimate; -1 without common collectives.
     collectives
-        The number of ends that were compared.
+        The number of ends compared.
     references
-        The place of the rank whose clock `offsets` is ahead of: the lowest of those that collectives connect.
+        The position of each rank's reference: the lowest of the ranks that collectives connect.
     middle_ns
-        The moment of `offsets`.
+        The time at which `offsets` holds.
     """
 
     ranks: Int64
@@ -72,36 +72,36 @@ class Clocks:
     middle_ns: int
 
     def corrected(self, rank: Int64, times_ns: Int64) -> Int64:
-        """Return moments of ranks on the common clock."""
+        """Return times of ranks on the common clock."""
         place = np.searchsorted(self.ranks, rank)
         drifted = np.rint(self.rates[place] * (times_ns - self.middle_ns)).astype(np.int64)
         moments: Int64 = times_ns - self.offsets[place] - drifted
         return moments
 
     def recorded(self, rank: int, times_ns: Int64) -> Int64:
-        """Return moments of the common clock as the rank's own clock showed them."""
+        """Return times of the common clock as the rank's clock recorded them."""
         at = int(np.searchsorted(self.ranks, rank))
         ahead = self.offsets[at] + np.rint(self.rates[at] * (times_ns - self.middle_ns)).astype(np.int64)
         moments: Int64 = times_ns + ahead
         return moments
 
     def lead(self, rank: int) -> Lead:
-        """Return how far the clock of one of the ranks is ahead."""
+        """Return the lead of a rank's clock."""
         at = int(np.searchsorted(self.ranks, rank))
         return Lead(int(self.offsets[at]), float(self.rates[at]), self.middle_ns)
 
 
 def clocks(rows: pd.DataFrame) -> Clocks:
-    """Estimate clocks: members of a collective end together.
+    """Estimate clock offsets: all members of a collective end at the same time.
 
-    The offset of two ranks is the median difference of their ends; all of them together are fitted by least squares,
+    The offset of two ranks is the median difference of their ends; all offsets are fitted together by least squares,
     weighted by the number of collectives and the spread of the differences. If the collectives span more than 10 s, a
-    line over time is fitted to the differences of two ranks in place of a constant.
+    line over time is fitted to the differences of two ranks instead of a constant.
 
     Parameters
     ----------
     rows
-        As :func:`npuprof.analysis.rank_waits.collectives` returns them.
+        The result of :func:`npuprof.analysis.rank_waits.collectives`.
     """
     ranks = np.unique(rows["rank"].to_numpy(np.int64))
     first, second, ends, ahead = _pairs(rows, ranks)
@@ -135,7 +135,7 @@ def clocks(rows: pd.DataFrame) -> Clocks:
 
 
 def _pairs(rows: pd.DataFrame, ranks: Int64) -> tuple[Int64, Int64, Int64, Int64]:
-    """Return two members of the same operator by place, the end on the first, and how much later it is on the other."""
+    """Return pairs of members of an operator by position, the end on the first, and how much later the second ends."""
     types, names = pd.factorize(rows["op_type"])
     together = pd.Series(names, dtype=object).astype(str).str.contains(_TOGETHER, case=False, regex=True)
     chosen = together.to_numpy(bool)[types] & (rows["members"].to_numpy() > 1)
@@ -166,7 +166,7 @@ def _steps(members: int) -> Sequence[int]:
 
 
 def _fit(times: Int64, ahead: Int64, *, drifts: bool) -> tuple[float, float, float, float]:
-    """Return offset at the middle, its growth (NaN if unknown), spread of what is left, and number of differences."""
+    """Return offset at the middle, its growth (NaN if unknown), spread of residuals, and number of differences."""
     middle, slope = _median(ahead), np.nan
     left = ahead - middle
     if drifts and len(times) >= _DRIFT_OPS and np.ptp(times) > _DRIFT_SPAN_NS // 2:
@@ -182,7 +182,7 @@ def _fit(times: Int64, ahead: Int64, *, drifts: bool) -> tuple[float, float, flo
 
 @dataclass(frozen=True)
 class _Graph:
-    """Differences of clocks between ranks, by place, with their weights."""
+    """Clock differences between ranks, by position, with their weights."""
 
     count: int
     first: Int64
@@ -190,7 +190,7 @@ class _Graph:
     weights: Floats
 
     def references(self) -> Int64:
-        """Return the lowest rank that each rank is connected with, by place."""
+        """Return the lowest rank connected with each rank, by position."""
         lowest = np.arange(self.count)
         for component in self._components():
             lowest[component] = component[0]
@@ -200,7 +200,7 @@ class _Graph:
         return _components(self.count, list(zip(self.first.tolist(), self.second.tolist(), strict=True)))
 
     def solved(self, differences: Floats) -> Floats:
-        """Return the value of each rank; the lowest one of those that are connected has 0."""
+        """Return the value of each rank, where the lowest rank of each component has 0."""
         normal, right = np.zeros((self.count, self.count)), np.zeros(self.count)
         np.add.at(normal, (self.first, self.first), self.weights)
         np.add.at(normal, (self.second, self.second), self.weights)
@@ -218,7 +218,7 @@ class _Graph:
 
 
 def _components(count: int, pairs: Sequence[tuple[int, int]]) -> list[list[int]]:
-    """Return the connected parts of a graph, each in order."""
+    """Return the connected components of a graph, each in ascending order."""
     label = list(range(count))
 
     def root(node: int) -> int:

@@ -1,4 +1,4 @@
-"""What the groups of a job are for: tensor, pipeline, data and expert parallel ranks."""
+"""The purposes of a job's groups: tensor, pipeline, data and expert parallelism."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TO_ALL = r"all_?to_?all"
 WORLD = "all"
 """The kind of a group of all ranks."""
 
-_NAMES = {"default_group": WORLD, "dp_cp": "dp", "exp": "ep"}  # what Megatron calls them
+_NAMES = {"default_group": WORLD, "dp_cp": "dp", "exp": "ep"}  # Megatron's names
 
 
 @dataclass(frozen=True)
@@ -24,15 +24,16 @@ class RankGroup:
     Attributes
     ----------
     key
-        The name of the group in ``communication``.
+        The group's name in ``communication``.
     kind
-        ``tp``, ``pp``, ``dp``, ``ep`` or whatever else a framework calls it; ``all`` for all ranks; empty if unknown.
+        ``tp``, ``pp``, ``dp``, ``ep`` or another kind that the framework names; ``all`` for all ranks; empty if
+        unknown.
     ranks
-        Its members, in order.
+        Its members, ascending.
     recorded
-        Whether a file says what it is for; else that is inferred from its ranks and operators.
+        Whether a file has the kind; otherwise it is inferred from the ranks and operators.
     sends
-        Whether its ranks send to each other.
+        Whether its ranks use point-to-point sends.
     """
 
     key: str
@@ -43,15 +44,15 @@ class RankGroup:
 
 
 def rank_groups(rows: pd.DataFrame, recorded: Mapping[str, tuple[str, tuple[int, ...]]]) -> list[RankGroup]:
-    """Return the groups of a job that communicate.
+    """Return the communicating groups of a job.
 
-    Where no file says it: ranks that send to each other are of a pipeline, those with an all-to-all of experts;
-    neighbours are tensor parallel, ranks with equal distances data parallel.
+    Without a recorded kind: ranks that send to each other are a pipeline, ranks with an all-to-all expert parallel,
+    neighbouring ranks tensor parallel, ranks at equal distances data parallel.
 
     Parameters
     ----------
     rows
-        Collectives of all ranks, as :func:`npuprof.analysis.rank_waits.collectives` returns them.
+        Collectives of all ranks, from :func:`npuprof.analysis.rank_waits.collectives`.
     recorded
         Kind and ranks of groups by key, from the metadata.
     """
@@ -87,7 +88,7 @@ def _inferred(ranks: Sequence[int], types: str, world: int, *, sends: bool) -> s
 
 
 def pipelines(groups: Sequence[RankGroup], ranks: Sequence[int]) -> list[tuple[int, ...]]:
-    """Return the ranks of each pipeline, by stage: those that send to each other, through any others."""
+    """Return the ranks of each pipeline, by stage: ranks that send to each other, directly or via other ranks."""
     lowest = {rank: rank for rank in ranks}
     for group in groups:
         members = [rank for rank in group.ranks if rank in lowest]
@@ -101,14 +102,14 @@ def pipelines(groups: Sequence[RankGroup], ranks: Sequence[int]) -> list[tuple[i
 
 
 def groups_by_kind(groups: Sequence[RankGroup], rows: pd.DataFrame, steps: int) -> pd.DataFrame:
-    """Return what communication costs by kind of group.
+    """Return the communication costs by kind of group.
 
     Parameters
     ----------
     groups
         The groups.
     rows
-        As :func:`npuprof.analysis.rank_waits.waits` returns them.
+        The result of :func:`npuprof.analysis.rank_waits.waits`.
     steps
         The number of steps.
 
@@ -116,7 +117,7 @@ def groups_by_kind(groups: Sequence[RankGroup], rows: pd.DataFrame, steps: int) 
     -------
     pandas.DataFrame
         ``kind``, ``basis`` (``recorded`` or ``inferred``), ``groups``, ``size`` (of the largest), ``operators``,
-        ``wait_ns`` and ``moving_ns``: of a rank in a step, the mean over all ranks of such groups. Kinds of groups that
+        ``wait_ns`` and ``moving_ns``: per rank and step, averaged over all ranks of such groups. Kinds of groups that
         overlap, such as ``mp`` and ``embd``, do not add up.
     """
     costs = _costs(groups, rows)
@@ -141,7 +142,7 @@ def groups_by_kind(groups: Sequence[RankGroup], rows: pd.DataFrame, steps: int) 
 
 
 def _costs(groups: Sequence[RankGroup], rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the operators and times of each rank in each group."""
+    """Return the number of operators and the times of each rank in each group."""
     by_key = {group.key: group for group in groups}
     sums = rows.groupby(["group", "rank"], observed=True)[["wait_ns", "moving_ns"]].agg(["sum", "size"])
     keys = [str(key) for key, _ in sums.index]

@@ -1,4 +1,4 @@
-"""Hosts whose ranks come late to collectives, against other hosts with ranks that run the same ones."""
+"""Hosts whose ranks arrive late at collectives, compared with ranks on other hosts that run the same collectives."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ import pandas as pd
 from npuprof.analysis.rank_replay import Floats, Job
 from npuprof.arrays import Bools, Int64
 
-_LEAST_RANKS = 2  # of a host in a class of equal ranks: one alone may be a slow card
+_LEAST_RANKS = 2  # per host, among ranks with the same collectives: a single late rank may be a slow card
 
 
 @dataclass(frozen=True)
 class LateHost:
-    """A host that is late.
+    """A host whose ranks are late.
 
     Attributes
     ----------
     host
-        Its number or name.
+        The host's number or name.
     ranks
-        Those that are late.
+        The late ranks.
     late_ns
-        How much longer one of them takes in a step than the same ranks of other hosts.
+        How much longer a late rank takes per step than the same ranks on other hosts.
     first
-        The number of the first collective of a step that it is late to.
+        The number of the first collective of a step at which they are late.
     own_ns
-        The time of each row's rank before it arrives, with that of these ranks as on other hosts.
+        The time of each row's rank before it arrives, with the late ranks as fast as on other hosts.
     """
 
     host: int | str
@@ -40,16 +40,16 @@ class LateHost:
 
 
 def latest_host(played: Job, hosts: Mapping[int, int | str], least_ns: float) -> LateHost | None:
-    """Return the host all of whose ranks come to a collective of each step later than those of any other host.
+    """Return the host whose ranks all arrive at a collective of each step later than those of every other host.
 
     Parameters
     ----------
     played
         The job.
     hosts
-        The host of each rank, as far as it is known.
+        The host of each rank, if known.
     least_ns
-        By how much it has to be later.
+        The least lateness per step.
     """
     rows = played.rows
     rank, own_ns = rows["rank"].to_numpy(np.int64), rows["own_ns"].to_numpy(np.float64)
@@ -60,7 +60,9 @@ def latest_host(played: Job, hosts: Mapping[int, int | str], least_ns: float) ->
         names = {hosts[member] for member in known}
         if len(names) < 2:
             continue
-        at = np.flatnonzero(np.isin(rank, known)).reshape(len(known), -1)  # equal ranks have equally many rows
+        at = np.flatnonzero(np.isin(rank, known)).reshape(
+            len(known), -1
+        )  # ranks with the same collectives have the same number of rows
         of_host = np.array([list(names).index(hosts[member]) for member in known])
         for number, name in enumerate(names):
             late = _late(at, own_ns, steps[at[0]], of_host == number, least_ns)
@@ -78,14 +80,14 @@ def latest_host(played: Job, hosts: Mapping[int, int | str], least_ns: float) ->
 
 
 def peers_of(played: Job) -> list[list[int]]:
-    """Return the ranks that run the same collectives in the same order."""
+    """Return groups of ranks that run the same collectives in the same order."""
     orders = played.rows.groupby("rank")["op_type"].agg(tuple)
     return [sorted(same.index.tolist()) for _, same in orders.groupby(orders)]
 
 
 @dataclass(frozen=True)
 class _Late:
-    """Rows of ranks that are late, how long their peers take there, and by how much they are later in a step."""
+    """Rows of late ranks, the time that their peers take there, and their lateness per step."""
 
     rows: Int64
     usual_ns: Floats
@@ -94,11 +96,11 @@ class _Late:
 
 
 def _late(at: Int64, own_ns: Floats, steps: Int64, here: Bools, least_ns: float) -> _Late | None:
-    """Compare ranks of one host with their peers; `at` has the rows of each rank, `here` says which are of the host."""
+    """Compare ranks of a host with their peers; `at` has the rows of each rank, `here` says which are on the host."""
     if here.sum() < _LEAST_RANKS or here.all():
         return None
     number = pd.Series(steps).groupby(steps).cumcount().to_numpy(np.int64)
-    usual_of = pd.DataFrame(own_ns[at].T).groupby(number).median()  # of each rank, at each collective of a step
+    usual_of = pd.DataFrame(own_ns[at].T).groupby(number).median()  # per rank, at each collective of a step
     excess = usual_of.loc[:, here].min(axis=1) - usual_of.loc[:, ~here].max(axis=1)
     chosen = excess.index[(excess > least_ns).to_numpy(bool)]
     if not len(chosen):

@@ -1,4 +1,4 @@
-"""The gain of faster kernels in the time of ranks between their collectives."""
+"""The effect of faster kernels on the time of ranks between their collectives."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from npuprof.errors import NpuprofError
 
 
 def saved_ns(played: Job, communication: pd.DataFrame, kernels: pd.DataFrame, factors: Float64) -> Int64:
-    """Return how much shorter the time before each collective is with factors on kernels.
+    """Return the reduction of the time before each collective if kernels were faster by given factors.
 
-    Time counts in which no other kernel ran. A rank without kernels takes as much less as one with the same collectives
-    in the same order, which is of its pipeline stage.
+    Only time in which no other kernel ran is reduced. A rank without kernels gets the reduction of a rank with the same
+    collectives in the same order, which is in the same pipeline stage.
 
     Parameters
     ----------
     played
         The job.
     communication
-        The stacked ``communication`` tables that it was made of.
+        The stacked ``communication`` tables of the job.
     kernels
         Stacked ``kernels`` tables, with ``rank``.
     factors
-        On the time of each of them.
+        Factors on the duration of each kernel.
 
     Raises
     ------
     NpuprofError
-        If a rank has no kernels, and none that could stand for it has any.
+        If a rank has no kernels, and no rank with the same collectives has any.
     """
     clock = clocks(collectives(communication))
     rows = played.rows
@@ -56,13 +56,13 @@ def _stand_in(orders: dict[int, tuple[str, ...]], rank: int, with_kernels: set[i
         if other in with_kernels and order == orders[rank]:
             return other
     raise NpuprofError(
-        f"rank {rank} has no kernels, and neither has any rank with the same collectives: collect them on one rank of "
+        f"rank {rank} has no kernels, and no rank with the same collectives has any: collect kernels on one rank of "
         "each pipeline stage"
     )
 
 
 def _exposed(kernels: pd.DataFrame, factors: Float64, starts: Int64, ends: Int64) -> Int64:
-    """Return how much less of each segment is covered by kernels with these factors."""
+    """Return the reduction of the time covered by kernels, in each segment."""
     begin, length = (kernels[name].to_numpy(np.int64) for name in ("start_ns", "duration_ns"))
     less = np.zeros(len(starts))
     for factor in np.unique(factors[factors != 1]).tolist():

@@ -1,4 +1,4 @@
-"""The order in which the collectives of a job can run."""
+"""A valid execution order of a job's collectives."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from npuprof.arrays import Int64
 
 @dataclass(frozen=True)
 class Waves:
-    """Collectives in waves: those of a wave wait for nothing but earlier waves, and no rank is in a wave twice.
+    """Collectives in waves: a wave depends only on earlier waves, and has each rank at most once.
 
     Attributes
     ----------
     rows
         The rows of all operators, wave by wave, operator by operator.
     begins
-        Where in `rows` each wave begins, and where the last one ends.
+        Where each wave begins in `rows`, and where the last wave ends.
     blocked
-        The first row that never runs, since its operator's members come to their operators in other orders; -1 for
-        none.
+        The first row that cannot run, because the members of its operator run their operators in conflicting orders; -1
+        if all can run.
     """
 
     rows: Int64
@@ -30,12 +30,12 @@ class Waves:
 
 
 def waves(rank: Int64, op: Int64) -> Waves:
-    """Put collectives in the order in which they can run.
+    """Order collectives so that each can run after the previous ones.
 
     Parameters
     ----------
     rank, op
-        Of each row, ordered by rank and start.
+        Rank and operator of each row, ordered by rank and start.
     """
     by_op = np.argsort(op, kind="stable")
     members = np.bincount(op)

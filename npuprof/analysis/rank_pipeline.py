@@ -1,4 +1,4 @@
-"""The work of pipeline stages between their sends and receives, and the microbatches it is of."""
+"""The work of pipeline stages between their sends and receives, with its microbatches."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ _COLUMNS = ["stage", "rank", "kind", "microbatch", "start_ns", "duration_ns"]
 def pipeline_work(
     rows: pd.DataFrame, ranks: Sequence[int], inside: Sequence[str], window: tuple[int, int]
 ) -> pd.DataFrame:
-    """Return what the stages of a pipeline do in a step between their sends and receives.
+    """Return the work of pipeline stages in a step between their sends and receives.
 
-    Which microbatch it is follows from the order of sends and receives: that of one forward, one backward (1F1B), which
-    Megatron, MindSpeed and DeepSpeed run without interleaving. If their number fits no such schedule, pieces are
-    ``work``, without a microbatch.
+    Microbatches follow from the order of sends and receives in the one forward, one backward schedule (1F1B), which
+    Megatron, MindSpeed and DeepSpeed run without interleaving. If the number of operators fits no such schedule, pieces
+    are ``work`` without a microbatch.
 
     Parameters
     ----------
     rows
-        Of one step, as :func:`npuprof.analysis.rank_waits.waits` returns them.
+        The rows of a step, from :func:`npuprof.analysis.rank_waits.waits`.
     ranks
-        Of the pipeline, by stage.
+        The ranks of the pipeline, by stage.
     inside
-        Groups whose collectives are part of a stage's work, such as tensor parallel ones.
+        Groups whose collectives are part of a stage's work, such as tensor parallel groups.
     window
-        First and last moment of the step.
+        Start and end of the step.
 
     Returns
     -------
     pandas.DataFrame
         ``stage``, ``rank``, ``kind`` (``forward``, ``backward``, ``forward and backward``, ``work``, ``waiting`` or
-        ``moving``), ``microbatch`` (from 0; <NA> if unknown; of forward and backward that of the forward pass),
+        ``moving``), ``microbatch`` (from 0; <NA> if unknown; for ``forward and backward`` that of the forward pass),
         ``start_ns`` and ``duration_ns``.
     """
     stages = [_of_rank(rows, rank, inside, window) for rank in ranks]
@@ -63,7 +63,7 @@ def pipeline_work(
 def _of_rank(
     rows: pd.DataFrame, rank: int, inside: Sequence[str], window: tuple[int, int]
 ) -> tuple[Int64, Int64, Int64, tuple[int, int]]:
-    """Return starts, ends of the wait and ends of a rank's sends and receives, and where its work begins and ends."""
+    """Return starts, ends of waits and ends of a rank's sends and receives, and the start and end of its work."""
     of_rank = rows[(rows["rank"] == rank).to_numpy(bool)].sort_values("start_ns", kind="stable")
     sends = of_rank["op_type"].astype(str).str.contains(_POINT_TO_POINT, case=False, regex=True).to_numpy(bool)
     start = of_rank["start_ns"].to_numpy(np.int64)
@@ -80,7 +80,7 @@ def _of_rank(
 
 
 def _plans(counts: Sequence[int]) -> list[list[tuple[str, object]]] | None:
-    """Return the kind and microbatch of each piece of each stage; None if no schedule has so many operators."""
+    """Return the kind and microbatch of each piece of each stage; None if no schedule fits the operators."""
     stages = len(counts)
     most = min(max(counts, default=0), _MOST_MICROBATCHES)
     for microbatches in range(1, most + 1):
@@ -93,7 +93,7 @@ def _plans(counts: Sequence[int]) -> list[list[tuple[str, object]]] | None:
 
 
 def _plan(stage: int, stages: int, microbatches: int) -> list[list[tuple[str, int]]]:
-    """Return the passes between the operators of a stage that runs one forward, one backward."""
+    """Return the passes between the operators of a stage in a 1F1B schedule."""
     first, last = stage == 0, stage == stages - 1
     gaps: list[list[tuple[str, int]]] = [[]]
     warm = min(stages - 1 - stage, microbatches)

@@ -1,4 +1,4 @@
-"""Predicted times of a job of several ranks, by a replay of its collectives."""
+"""Predicted times of a job of several ranks, from a replay of its collectives."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Job:
     ranks
         The ranks, in order.
     rows
-        As :func:`npuprof.analysis.rank_waits.waits` returns them, with ``own_ns`` (time of the rank since the end of
-        its collective before), ordered by rank and start.
+        The result of :func:`npuprof.analysis.rank_waits.waits`, with ``own_ns`` (time of the rank since the end of its
+        previous collective), ordered by rank and start.
     start_ns, end_ns
         First start and last end of all collectives.
     clocks
-        Those that the starts were corrected by.
+        The clocks by which the starts were corrected.
     """
 
     ranks: tuple[int, ...]
@@ -47,7 +47,7 @@ class Job:
 
     @cached_property
     def waves(self) -> Waves:
-        """The order in which the collectives can run."""
+        """A valid execution order of the collectives."""
         return waves(self.rows["rank"].to_numpy(np.int64), self.rows["op"].to_numpy(np.int64))
 
     @property
@@ -67,11 +67,11 @@ def job(communication: pd.DataFrame) -> Job:
     Raises
     ------
     NpuprofError
-        If there is no collective with a rank and a group.
+        If no collective has a rank and a group.
     """
     rows, estimated = aligned(communication)
     rank, starts = rows["rank"].to_numpy(np.int64), rows["start_ns"].to_numpy(np.int64)
-    if ((rank[1:] == rank[:-1]) & (starts[1:] < starts[:-1])).any():  # a clock that drifts much
+    if ((rank[1:] == rank[:-1]) & (starts[1:] < starts[:-1])).any():  # a clock with much drift
         rows = rows.sort_values(["rank", "start_ns"], kind="stable").reset_index(drop=True)
     if not len(rows):
         raise NpuprofError("no rank has a collective with a group: load the ranks of one job, collected at level 1")
@@ -85,10 +85,10 @@ def job(communication: pd.DataFrame) -> Job:
 
 
 def replay(played: Job, own_ns: Floats | Int64, moving_ns: Floats | Int64) -> float:
-    """Return the window of a job with other times, in nanoseconds.
+    """Return the duration of a job with other times, in nanoseconds.
 
-    Each rank runs its collectives in the recorded order. It arrives at one its own time after the end of the one
-    before; the collective ends when its last member has arrived and the data has moved.
+    Each rank runs its collectives in the recorded order. It arrives at a collective its own time after the end of the
+    previous one; the collective ends when its last member has arrived and the data has moved.
 
     Parameters
     ----------
@@ -102,14 +102,14 @@ def replay(played: Job, own_ns: Floats | Int64, moving_ns: Floats | Int64) -> fl
     Raises
     ------
     NpuprofError
-        If the ranks run the collectives of a group in orders that block each other.
+        If the ranks run the collectives of a group in conflicting orders.
     """
     order = played.waves
     if order.blocked >= 0:
         row = played.rows.iloc[order.blocked]
         raise NpuprofError(
             f"the ranks cannot be replayed: {row['op_type']} {row['k']} of group {row['group']} on rank "
-            f"{row['rank']} waits for a member that never comes to it"
+            f"{row['rank']} waits for a member that never reaches it"
         )
     place = np.searchsorted(np.array(played.ranks), played.rows["rank"].to_numpy(np.int64))[order.rows]
     op = played.rows["op"].to_numpy(np.int64)[order.rows]
@@ -125,7 +125,7 @@ def replay(played: Job, own_ns: Floats | Int64, moving_ns: Floats | Int64) -> fl
 
 
 def recorded_moving(played: Job) -> Floats:
-    """Return the time of each operator to move data: the least duration of its members."""
+    """Return the transfer time of each operator: the shortest duration among its members."""
     durations = (played.rows["wait_ns"] + played.rows["moving_ns"]).to_numpy(np.float64)
     least = np.full(int(played.rows["op"].max()) + 1, np.inf)
     np.minimum.at(least, played.rows["op"].to_numpy(np.int64), durations)
@@ -149,18 +149,18 @@ def what_if(
     transfer, rank, balance
         The changes.
     saved_ns
-        Returns what else is taken off the time before each collective.
+        Returns the reduction of the time before each collective by faster kernels.
     """
     checked_factor("transfer", transfer)
     if balance not in (None, "stages"):
-        raise OptionsError(f"balance is {balance!r}: it is 'stages' or None")
+        raise OptionsError(f"balance is {balance!r}; it must be 'stages' or None")
     played = job(communication)
     checked_factors("rank", rank or {}, dict.fromkeys(played.ranks))
     own_ns, moving = played.rows["own_ns"].to_numpy(np.float64), recorded_moving(played)
     unchanged = round(replay(played, own_ns, moving))
     if abs(unchanged - played.window_ns) > TOLERANCE * played.window_ns:
         raise NpuprofError(
-            f"the replay of the unchanged job takes {unchanged / 1e6:.2f} ms, and {played.window_ns / 1e6:.2f} ms were "
+            f"the replay of the unchanged job takes {unchanged / 1e6:.2f} ms, but {played.window_ns / 1e6:.2f} ms were "
             "recorded: nothing can be predicted from it"
         )
     if saved_ns is not None:
@@ -178,13 +178,13 @@ def what_if(
 
 
 def critical_path(communication: pd.DataFrame) -> pd.DataFrame:
-    """Return the critical path of a job: time outside collectives of the rank that arrives last, and transfers.
+    """Return the critical path of a job: time outside collectives of the last rank to arrive, and transfers.
 
     Returns
     -------
     pandas.DataFrame
         ``rank``, ``kind`` (``own`` or ``transfer``), ``op_type``, ``group``, ``start_ns`` and ``duration_ns``, in order
-        of time; durations add up to the window of the job.
+        of time; durations add up to that of the job.
     """
     played = job(communication)
     rows = played.rows
@@ -192,7 +192,7 @@ def critical_path(communication: pd.DataFrame) -> pd.DataFrame:
     ends = starts + rows["wait_ns"].to_numpy(np.int64) + rows["moving_ns"].to_numpy(np.int64)
     ranks, ops = rows["rank"].to_numpy(np.int64), rows["op"].to_numpy(np.int64)
     order = np.lexsort((-ranks, starts, ops))
-    last_of = order[np.cumsum(np.bincount(ops)) - 1]  # the latest start; of several, the lowest rank
+    last_of = order[np.cumsum(np.bincount(ops)) - 1]  # the latest start; at equal starts, the lowest rank
     path: list[tuple[int, str, int, int, int]] = []
     row, until = int(np.argmax(ends)), played.end_ns
     while until > played.start_ns:

@@ -1,4 +1,4 @@
-"""Steps of all ranks: communication split into waiting and moving by when the ranks came to their collectives."""
+"""Steps of all ranks: communication split into waiting and moving by when the ranks arrived at their collectives."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from npuprof.analysis.accounting import IDLE
 
 
 def with_waiting(parts: pd.DataFrame, waits: pd.DataFrame) -> pd.DataFrame:
-    """Split the communication of steps in which the files of a rank alone do not separate waiting from moving.
+    """Split the communication of steps where the files of a single rank cannot separate waiting from moving.
 
-    The shares are those of the step's collectives, whose starts on all ranks show how long each waited. Where
-    computing hides a part of them, the rest is taken to have the same shares.
+    The fractions are those of the step's collectives, whose starts on all ranks show how long each rank waited. If
+    computing overlaps some of them, the exposed part is assumed to have the same fractions.
 
     Parameters
     ----------
     parts
-        Steps of ranks, as :meth:`npuprof.analysis.accounting.Accounting.by_part` returns them.
+        Steps of ranks, from :meth:`npuprof.analysis.accounting.Accounting.by_part`.
     waits
-        As :func:`npuprof.analysis.rank_waits.waits` returns them.
+        The result of :func:`npuprof.analysis.rank_waits.waits`.
 
     Returns
     -------
@@ -47,14 +47,14 @@ def with_waiting(parts: pd.DataFrame, waits: pd.DataFrame) -> pd.DataFrame:
 
 
 def ranks_by_step(parts: pd.DataFrame) -> pd.DataFrame:
-    """Return the steps of ranks in few parts, the idle ones as one.
+    """Return the steps of ranks with fewer parts: the idle parts are summed.
 
     Returns
     -------
     pandas.DataFrame
-        ``rank``, ``step`` (numbered from 0 on where a run has none), ``duration_ns``, ``computing_ns``, ``waiting_ns``,
-        ``moving_ns``, ``communication_ns`` (of which neither is known), ``copy_ns`` and ``idle_ns``, which add up to
-        the step, in order. Several devices of a rank are summed.
+        ``rank``, ``step`` (numbered from 0 if the run has no numbers), ``duration_ns``, ``computing_ns``,
+        ``waiting_ns``, ``moving_ns``, ``communication_ns`` (not known to be either), ``copy_ns`` and ``idle_ns``, which
+        add up to the step, in order. Several devices of a rank are summed.
     """
     names = ("duration_ns", "computing", "waiting", "moving", "communication", "copy")
     columns = ["rank", "step", *(f"{name.removesuffix('_ns')}_ns" for name in names), "idle_ns"]

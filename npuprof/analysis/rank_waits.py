@@ -1,4 +1,4 @@
-"""Waits of ranks for each other in collectives: operators joined across ranks on one clock."""
+"""Waits of ranks for each other in collectives: operators joined across ranks on a common clock."""
 
 from __future__ import annotations
 
@@ -13,28 +13,30 @@ _GROUP_END = r"__(\d{3})(?:_\d+){2,4}$"
 
 
 def collectives(communication: pd.DataFrame) -> pd.DataFrame:
-    """Join the collectives of all ranks: members of the same one have the same number.
+    """Join the collectives of all ranks: members of the same collective get the same number.
 
-    The k-th operator of a group in a step is the same one on each rank. In a group whose operators then differ in type,
-    the k-th of the same type and count is.
+    The k-th operator of a group in a step is the same on every rank. In a group where operators joined this way differ
+    in type, the k-th operator of the same type and count is the same.
 
     Parameters
     ----------
     communication
         Stacked ``communication`` tables: ``rank``, ``step``, ``group``, ``op_type``, ``count``, ``start_ns``,
-        ``duration_ns``. Rows without rank or group are left out. What a timeline calls ``Group 0`` is another group on
-        each rank: there the end of the group's hash counts, which is in the ``name``.
+        ``duration_ns``. Rows without rank or group are left out. ``Group 0`` of a timeline is a different group on
+        each rank: it is identified by the end of the group's hash in ``name``.
 
     Returns
     -------
     pandas.DataFrame
-        The rows with ``k`` and ``op``, ordered by rank and start; ``members`` is how many ranks have the operator.
+        The rows with ``k`` and ``op``, ordered by rank and start; ``members`` is the number of ranks of the operator.
     """
     rows = _named_groups(communication)
     known = (rows["rank"].notna() & rows["group"].notna()).to_numpy(bool)
     rows = rows if known.all() else rows[known]
     rank, start = rows["rank"].to_numpy(np.int64), rows["start_ns"].to_numpy(np.int64)
-    if ((rank[1:] < rank[:-1]) | ((rank[1:] == rank[:-1]) & (start[1:] < start[:-1]))).any():  # else a copy less
+    if (
+        (rank[1:] < rank[:-1]) | ((rank[1:] == rank[:-1]) & (start[1:] < start[:-1]))
+    ).any():  # avoids a copy if the rows are in order
         rows = rows.iloc[np.lexsort((start, rank))]
         rank = rows["rank"].to_numpy(np.int64)
     rows = rows.reset_index(drop=True)
@@ -60,7 +62,7 @@ def collectives(communication: pd.DataFrame) -> pd.DataFrame:
 
 
 def _named_groups(communication: pd.DataFrame) -> pd.DataFrame:
-    """Return the operators with groups that mean the same on every rank, absent where none is known."""
+    """Return operators whose group name means the same on every rank; absent if it is unknown."""
     group = communication["group"].astype("category")
     names = group.cat.categories.astype(str)
     local = np.append(names.str.fullmatch(_OF_ONE_RANK), False)[group.cat.codes.to_numpy()].astype(bool)
@@ -72,7 +74,7 @@ def _named_groups(communication: pd.DataFrame) -> pd.DataFrame:
 
 
 def _types(rows: pd.DataFrame) -> pd.Series[str]:
-    """Return the type of each operator; ``hcom_allReduce_`` is that of an ``hcom_allReduce__586_0_1`` without one."""
+    """Return the type of each operator; for an ``hcom_allReduce__586_0_1`` without a type it is ``hcom_allReduce_``."""
     types: pd.Series[str] = rows["op_type"]
     if not types.isna().any() or "name" not in rows:
         return types
@@ -82,7 +84,7 @@ def _types(rows: pd.DataFrame) -> pd.Series[str]:
 
 
 def _coded(texts: pd.Series[str]) -> tuple[Int64, np.ndarray[tuple[int], np.dtype[np.object_]]]:
-    """Return the number of each text, absent ones being empty, and the texts."""
+    """Return a number for each text, and the distinct texts; an absent text is empty."""
     column = texts.astype("category")
     names = np.array([*map(str, column.cat.categories), ""], object)
     codes = column.cat.codes.to_numpy(np.int64)
@@ -90,7 +92,7 @@ def _coded(texts: pd.Series[str]) -> tuple[Int64, np.ndarray[tuple[int], np.dtyp
 
 
 def _numbered(*keys: Int64) -> Int64:
-    """Return which rows have equal keys, by number in the order of their first rows."""
+    """Return a number for each row's combination of keys, in the order of first occurrence."""
     number = np.zeros(len(keys[0]), np.int64)
     for key in keys:
         codes = pd.factorize(key)[0].astype(np.int64)
@@ -99,17 +101,17 @@ def _numbered(*keys: Int64) -> Int64:
 
 
 def _counted(*keys: Int64) -> Int64:
-    """Return how many rows with the same keys are before each row."""
+    """Return the number of earlier rows with the same keys, for each row."""
     number = pd.Series(_numbered(*keys))
     counts: Int64 = number.groupby(number).cumcount().to_numpy(np.int64)
     return counts
 
 
 def waits(communication: pd.DataFrame) -> pd.DataFrame:
-    """Return how long each rank waited in each collective, and for whom.
+    """Return how long each rank waited in each collective, and for which rank.
 
-    Starts are corrected by :func:`npuprof.analysis.rank_clocks.clocks`. A member waits until the last one starts, at
-    most for its own duration; what is left of the duration moves data. An operator with one profiled member has no
+    Starts are corrected by :func:`npuprof.analysis.rank_clocks.clocks`. A member waits until the last member starts, at
+    most for its own duration; the rest of the duration moves data. An operator with a single profiled member has no
     wait.
 
     Parameters
@@ -121,20 +123,20 @@ def waits(communication: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``rank``, ``step``, ``group``, ``k``, ``op_type``, ``start_ns`` (on the common clock),
-        ``wait_ns``, ``moving_ns``, ``last_rank`` (of several at once, the lowest) and ``op``.
+        ``wait_ns``, ``moving_ns``, ``last_rank`` (the lowest of several) and ``op``.
     """
     return aligned(communication)[0]
 
 
 def aligned(communication: pd.DataFrame) -> tuple[pd.DataFrame, Clocks]:
-    """Return what :func:`waits` does, and the clocks that starts were corrected by."""
+    """Return the result of :func:`waits`, and the clocks by which starts were corrected."""
     rows = collectives(communication)
     rank, op = rows["rank"].to_numpy(np.int64), rows["op"].to_numpy(np.int64)
     estimated = clocks(rows)
     start = estimated.corrected(rank, rows["start_ns"].to_numpy(np.int64))
     latest = np.full(int(op.max(initial=-1)) + 1, np.iinfo(np.int64).min)
     np.maximum.at(latest, op, start)
-    at_last = np.flatnonzero(start == latest[op])[::-1]  # rows are in the order of ranks: the lowest stays
+    at_last = np.flatnonzero(start == latest[op])[::-1]  # rows are ordered by rank: the lowest stays
     last_rank = np.zeros(len(latest), np.int64)
     last_rank[op[at_last]] = rank[at_last]
     duration = rows["duration_ns"].to_numpy(np.int64)

@@ -1,4 +1,4 @@
-"""Sequences of kernels that come again and again."""
+"""Repeated sequences of kernels."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ import pandas as pd
 from npuprof.arrays import Bools, Int64
 
 MOST = 15
-"""Kernels of the longest sequence that is looked for."""
+"""Length of the longest sequence that is searched for."""
 
-_MOST_SEQUENCES = 200  # of a length: the most frequent ones
+_MOST_SEQUENCES = 200  # per length: the most frequent sequences
 
 
 def repeats(codes: Int64, *, at_least: int, most: int = MOST) -> list[tuple[int, Int64]]:
-    """Find sequences of codes that come again, the longest first; none overlaps another.
+    """Find repeated sequences of codes, longest first, without overlaps.
 
     Parameters
     ----------
     codes
-        What follows what; -1 is part of no sequence.
+        The sequence of codes; -1 is part of no repeated sequence.
     at_least
-        The least number of occurrences of a sequence.
+        The least number of occurrences.
     most
         Length of the longest sequence.
 
     Returns
     -------
     list[tuple[int, Int64]]
-        The length of a sequence, at least 2, and the places where it begins. A sequence that consists of a shorter one
-        several times is found as the shorter one.
+        The length of a sequence, at least 2, and the positions where it begins. A sequence that is a repetition of a
+        shorter one is reported as the shorter one.
     """
     free: Bools = codes >= 0
     sequences = []
@@ -51,7 +51,7 @@ def repeats(codes: Int64, *, at_least: int, most: int = MOST) -> list[tuple[int,
 
 
 def _windows(codes: Int64, most: int) -> list[Int64]:
-    """Return for each length the number of the sequence of that length which begins at each place."""
+    """Return for each length the number of the sequence that begins at each position."""
     windows = [np.zeros(0, np.int64), codes]
     for length in range(2, min(most, len(codes)) + 1):
         before, last = windows[-1][: len(codes) - length + 1], codes[length - 1 :]
@@ -66,7 +66,7 @@ def _all_free(free: Bools, length: int) -> Bools:
 
 
 def _run_lengths(codes: Int64, period: int) -> Int64:
-    """Return for each place how many codes from there on are those of `period` places later."""
+    """Return for each position how many codes from there on equal those `period` positions later."""
     equal = np.append(codes[:-period] == codes[period:], np.zeros(min(period, len(codes)), bool))[: len(codes)]
     place = np.arange(len(equal))
     stop = np.where(equal, len(equal), place)
@@ -75,7 +75,7 @@ def _run_lengths(codes: Int64, period: int) -> Int64:
 
 
 def _apart(places: Int64, length: int) -> Int64:
-    """Keep the places that do not overlap the one kept before."""
+    """Return the positions that do not overlap the previously kept one."""
     if len(places) < 2 or np.diff(places).min() >= length:
         return places
     kept = [int(places[0])]
@@ -86,7 +86,7 @@ def _apart(places: Int64, length: int) -> Int64:
 
 
 def _by_number(places: Int64, number: Int64) -> list[Int64]:
-    """Return the places of each sequence, those of the most frequent first."""
+    """Return the positions of each sequence, the most frequent sequence first."""
     order = np.argsort(number, kind="stable")
     _, count = np.unique(number, return_counts=True)
     parts = np.split(places[order], np.cumsum(count)[:-1]) if len(order) else []

@@ -1,4 +1,4 @@
-"""Replay of a run on one rank: host threads and streams as lanes, with the dependencies of each."""
+"""Replay of a run on one rank: host threads and streams as lanes, with the dependencies between them."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from npuprof.analysis.step_windows import StepWindows
 from npuprof.arrays import Int64
 from npuprof.errors import NpuprofError
 
-_SKEWED_NS = 100_000  # a task that begins so long before the call that launched it has the wrong call, or clock
-_NEVER = -(1 << 62)  # what a thread that need not wait would wait for
+_SKEWED_NS = 100_000  # a task that starts this long before its launch call has a wrong link or clock
+_NEVER = -(1 << 62)  # the wait of a thread that need not wait
 _LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
 class Change:
-    """The changes of a replay.
+    """The changes in a replay.
 
     Attributes
     ----------
     durations
-        Of the tasks of the device, in their order; None for those recorded.
+        Durations of device tasks, in their order; None for the recorded durations.
     host
-        Factors on the time that threads of the host spend on each cause of idle time.
+        Factors on the host time spent on each cause of idle time.
     """
 
     durations: Int64 | None = None
@@ -41,7 +41,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Points:
-    """Moments on threads as the host wait before each (-1 for none), and the thread's own time since then."""
+    """Times on threads, as the preceding host wait (-1 for none) and the thread's time since then."""
 
     wait: Int64
     since: Int64
@@ -50,23 +50,23 @@ class Points:
 
 
 class Replay:
-    """A run that can be replayed with other times.
+    """A run that can be replayed with changed times.
 
-    A task starts when its lane is free and what it needs is there: its launch by the host, or an event of another
-    stream. A thread goes on from a wait when it has come to it and what it waits for is done. What the recording shows
-    beyond that is kept as it is. Collectives keep their duration.
+    A task starts when its lane is free and its dependencies are done: its launch by the host, or an event of another
+    stream. A thread continues from a wait when it has reached it and what it waits for is done. Other recorded delays
+    are kept. Collectives keep their duration.
 
     Attributes
     ----------
     windows
         The steps.
     device, host
-        The lanes.
+        The lanes of the device and of the host.
 
     Raises
     ------
     NpuprofError
-        If the run has no tasks or no steps with a position in time, or if it does not come out as recorded.
+        If the run has no tasks or no steps with a position in time, or if its replay differs from the recording.
     """
 
     def __init__(self, tables: Mapping[str, pd.DataFrame], windows: StepWindows) -> None:
@@ -74,7 +74,9 @@ class Replay:
         self.windows = windows
         self.device = device_lanes(tables)
         if not len(self.device) or not len(windows.starts):
-            raise NpuprofError("there is nothing to replay: the run has no kernels, or its steps have no position")
+            raise NpuprofError(
+                "there is nothing to replay: the run has no kernels, or its steps have no position in time"
+            )
         _check_clocks(tables, self.device)
         self.host = HostLanes(tables, self.device)
         self._order_nodes()
@@ -89,7 +91,7 @@ class Replay:
             )
 
     def _order_nodes(self) -> None:
-        """Order host waits and tasks by time, and find the cause of each among those before."""
+        """Order host waits and tasks by time, and find the cause of each among the earlier ones."""
         waits, device = self.host.waits, self.device
         count = len(waits)
         self.root_ns = int(min([self.windows.starts.min(), device.starts.min(), *waits.begin[waits.begin > _LEAST]]))
@@ -97,7 +99,7 @@ class Replay:
         order = np.lexsort((np.arange(len(moments)) >= count, moments))
         place = np.empty(len(order) + 1, np.int64)
         place[order], place[-1] = np.arange(1, len(order) + 1), 0
-        self.order, self.place = order, place  # of the root, which is cause -1, the place is 0
+        self.order, self.place = order, place  # the root, cause -1, has place 0
         self.after_call = self.points(waits.of_thread, waits.of_ns)
         self.launched = self.points(device.thread, device.launch_ns)
         of_host = np.where(waits.task >= 0, waits.task + count, self.after_call.wait)
@@ -126,7 +128,7 @@ class Replay:
         self.lane = np.concatenate([device.lane[:0], lanes, device.lane]).astype(np.int64)
 
     def _join_runs(self) -> None:
-        """Join tasks one after the other into runs, except where something else waits for one of them."""
+        """Join consecutive tasks into batches, except where something else waits for one of them."""
         device, count = self.device, len(self.host.waits)
         nodes = len(self.lane)
         alone = np.ones(nodes, bool)
@@ -147,11 +149,11 @@ class Replay:
         self._last = np.append(self._first[1:], nodes) - 1
         self._run_of = np.cumsum(opens) - 1
         self._run_order = np.argsort(self.place[self._last], kind="stable")
-        self._place = np.zeros(len(self._last) + 1, np.int64)  # the last is that of the root
+        self._place = np.zeros(len(self._last) + 1, np.int64)  # the last one is the root
         self._place[self._run_order] = np.arange(1, len(self._last) + 1)
 
     def points(self, thread: Int64, moments: Int64) -> Points:
-        """Find moments among the waits of their threads; while a thread waits, it has done what came before."""
+        """Locate times among the waits of their threads; while a thread waits, all its earlier work is done."""
         waits = self.host.waits
         wait, since, until = np.full(len(thread), -1, np.int64), np.full(len(thread), self.root_ns), moments.copy()
         for number in pd.unique(thread[thread >= 0]).tolist():
@@ -165,10 +167,10 @@ class Replay:
         return Points(wait, since, np.maximum(until, since), thread)
 
     def step_times(self, change: Change) -> Int64:
-        """Return the time of each step after a change, in nanoseconds.
+        """Return the duration of each step after a change, in nanoseconds.
 
-        A step that is marked on the host ends when its mark is reached and the device has done what it had done by
-        then; others begin with their first task and end with the last one.
+        A step that is marked on the host ends when its mark is reached and the device has done the work that it had
+        done by then; other steps begin with their first task and end with their last task.
         """
         done, durations = self.play(change)
         starts, ends = self.windows.spans
@@ -195,7 +197,7 @@ class Replay:
 
     @property
     def by_marks(self) -> bool:
-        """Whether steps are marked on a thread of the host."""
+        """Whether steps are marked on a host thread."""
         return self.windows.basis in ("steps", "run") and self.host.main is not None
 
     def _mark(self, done: Int64, moments: Int64, change: Change) -> Int64:
@@ -206,10 +208,10 @@ class Replay:
         return moved
 
     def play(self, change: Change) -> tuple[Int64, Int64]:
-        """Return when each host wait and each batch of tasks ends after a change, and durations of the tasks.
+        """Return the end of each host wait and each batch of tasks after a change, and the durations of the tasks.
 
-        Consecutive tasks of a stream that were launched since the same wait of the host are one batch, whose time after
-        that wait, and after the previous batch of its stream, are two numbers.
+        A batch is consecutive tasks of a stream that were launched after the same host wait; two numbers describe its
+        time: after that wait, and after the previous batch of its stream.
         """
         device, count = self.device, len(self.host.waits)
         durations, holds = device.ends - device.starts, device.holds
@@ -225,7 +227,7 @@ class Replay:
         later[count:] += holds
         total = np.diff(sums[self._last], prepend=0)
         latest = np.maximum.reduceat(later - sums, self._first) + sums[self._last]
-        # Of a task that its stream need not end before the next one, the end is its own.
+        # A task that ends after the next task of its stream has started keeps its own end.
         apart = np.zeros(len(self._last), np.int64)
         tasks = self._last >= count
         apart[tasks] = (durations - holds)[self._last[tasks] - count]
@@ -234,7 +236,7 @@ class Replay:
         return done, durations
 
     def _waited(self, change: Change) -> tuple[Int64, Int64]:
-        """Return what passes before each node goes on: after its lane is free, and after its cause is done."""
+        """Return the delays of each node: after its lane is free, and after its cause is done."""
         waits, count = self.host.waits, len(self.host.waits)
         lag, after = self.lag_ns, self.cause_ns - np.append(self.done_ns, self.root_ns)[self.cause]
         before = np.zeros(len(lag), np.int64)
@@ -246,14 +248,14 @@ class Replay:
             elapsed = [self._elapsed(call.thread, call.since, call.until, change) for call in calls]
             after = np.where(self.by_call, np.concatenate(elapsed), after)
             after[self._causes(change) != self.cause] = _NEVER
-        # The lag is that of what was waited for last; a call that synchronises takes its time in any case.
+        # The lag is relative to what was done last; a synchronising call takes its own time in any case.
         always = self.free_ns >= self.cause_ns
         always[:count] |= waits.kind == SYNCHRONISE
         before += np.where(always, lag, 0)
         return before, after + lag
 
     def _run(self, before: Int64, cause: Int64, after: Int64, apart: Int64) -> Int64:
-        """Return when each batch ends: after its lane and after its cause."""
+        """Return the end of each batch, after its lane and after its cause."""
         free = [self.root_ns] * (int(self.lane.max()) + 1)
         done = [self.root_ns]
         add = done.append
@@ -271,7 +273,7 @@ class Replay:
         return values
 
     def _causes(self, change: Change) -> Int64:
-        """Return the causes; without synchronisations no thread waits for the device."""
+        """Return the causes; if synchronisation is removed, no thread waits for the device."""
         if change.host.get("sync_call", 1) != 0:
             return self.cause
         waits = self.host.waits
@@ -298,7 +300,7 @@ class Replay:
         return never_back
 
     def _activities(self, thread: int) -> dict[str, Spans]:
-        """Return what a thread did, as disjoint intervals by cause."""
+        """Return the activities of a thread, as disjoint intervals by cause."""
         if thread not in self._known_activities:
             of_thread = {
                 name: frame[(frame["thread_id"] == thread).to_numpy(bool)] if "thread_id" in frame else frame
@@ -314,7 +316,7 @@ class Replay:
 
 
 def _check_clocks(tables: Mapping[str, pd.DataFrame], device: DeviceLanes) -> None:
-    """Raise if many tasks begin before the calls that the links name."""
+    """Raise an error if many tasks start before the calls that the links name."""
     early, linked = 0, 0
     for number, name in enumerate(("api", "operators")):
         called = device.caller == number
@@ -324,5 +326,5 @@ def _check_clocks(tables: Mapping[str, pd.DataFrame], device: DeviceLanes) -> No
     if early > TOLERANCE * linked:
         raise NpuprofError(
             f"{early:,} of {linked:,} tasks begin before the calls that launched them: the clocks of host and device "
-            "do not fit each other, and nothing can be predicted from the run"
+            "disagree, and nothing can be predicted from the run"
         )

@@ -1,4 +1,4 @@
-"""The critical path of a run on one rank: what each moment of a step had to wait for."""
+"""The critical path of a run on one rank: what each part of a step had to wait for."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _GAP, _EVENT, _LAUNCH = range(len(_KINDS) - 3, len(_KINDS))
 
 
 class _Nodes(NamedTuple):
-    """What a path goes over: waits of the host, tasks, and the beginning of each thread, as arrays.
+    """The nodes of a path: host waits, tasks, and the start of each thread, as arrays.
 
-    ``before`` is the node that each waited for last, -1 for none, and ``reached`` the moment at which that was done;
-    ``begin`` is when its own time began. ``waited`` is the kind of the time between the two, -1 for none, ``kind`` that
-    of its own time, and ``table`` and ``row`` are those of the call or task.
+    ``before`` is the node that each node waited for last, -1 for none, and ``reached`` the time at which that was done;
+    ``begin`` is the start of the node's own time. ``waited`` is the kind of the time between the two, -1 for none,
+    ``kind`` the kind of its own time, and ``table`` and ``row`` are those of the call or task.
     """
 
     before: Int64
@@ -35,7 +35,7 @@ class _Nodes(NamedTuple):
 
 
 class _Path(NamedTuple):
-    """Nodes in order of time, until which moment each is on the path, and of which window."""
+    """The nodes of a path in order of time, with the time until which each is on the path, and its window."""
 
     node: Int64
     until: Int64
@@ -43,7 +43,7 @@ class _Path(NamedTuple):
 
 
 class _Pieces(NamedTuple):
-    """Pieces of the nodes of a path, in order of time: the node's place in the path, kind, end, table and row."""
+    """The segments of a path in order of time: the position of the node in the path, kind, end, table and row."""
 
     place: Int64
     kind: Int64
@@ -53,32 +53,32 @@ class _Pieces(NamedTuple):
 
 
 def critical_path(replay: Replay, rank: int | None) -> pd.DataFrame:
-    """Return what the time of each step consists of: the last of what each moment waited for, up to its beginning.
+    """Return the critical path of each step: what each moment waited for last, back to the start of the step.
 
-    Of several that were done at once, it is the one of the own thread or stream.
+    Of several things done at the same time, it is the one on the same thread or stream.
 
     Parameters
     ----------
     replay
-        The run.
+        The replay of the run.
     rank
-        Its rank.
+        The rank of the run.
 
     Returns
     -------
     pandas.DataFrame
         ``segment``, ``rank``, ``step``, ``lane`` (a thread or stream), ``kind``, ``start_ns``, ``duration_ns``,
-        ``table`` and ``row`` (of that table; of the host's time the call that ends it), in order of time. Kinds are
-        ``host``, what tasks are (:data:`npuprof.analysis.device_lanes.KINDS`), what threads wait for
-        (:data:`npuprof.analysis.host_lanes.KINDS`: what is left when that is done), ``launch`` and ``event`` (from
-        these to the start of a task) and ``gap`` (between two tasks of a stream). Durations of a step add up to it.
+        ``table`` and ``row`` (for host time, of the call that ends it), in order of time. Kinds are ``host``, the kinds
+        of tasks (:data:`npuprof.analysis.device_lanes.KINDS`), the kinds of waits of threads
+        (:data:`npuprof.analysis.host_lanes.KINDS`: the time left after what was waited for), ``launch`` and ``event``
+        (from these to the start of a task) and ``gap`` (between two tasks of a stream). Durations add up to the step.
     """
     windows = replay.windows
     nodes, threads = _nodes(replay)
     path = _walk(nodes, replay, threads)
     lanes = _lanes(replay, threads)
     pieces = _pieces(replay, nodes, path, lanes, threads)
-    # Each piece begins where the one before it ends, and the first one of a node where what it waited for is done.
+    # Each segment starts where the previous one ends, and the first segment of a node where its cause is done.
     starts = np.append(0, pieces.end[:-1])[: len(pieces.end)]
     first = np.append(True, pieces.place[1:] != pieces.place[:-1])[: len(pieces.end)]
     starts[first] = nodes.reached[path.node[pieces.place[first]]]
@@ -104,7 +104,7 @@ def critical_path(replay: Replay, rank: int | None) -> pd.DataFrame:
 
 
 def _nodes(replay: Replay) -> tuple[_Nodes, Int64]:
-    """Return the nodes, and the threads in the order of the beginnings, which are the last of them."""
+    """Return the nodes, and the threads in the order of their start nodes, which are the last nodes."""
     waits, device, count = replay.host.waits, replay.device, len(replay.host.waits)
     called = np.concatenate([replay.after_call.thread, replay.launched.thread])
     threads = np.unique(np.concatenate([called, waits.thread, [-1 if replay.host.main is None else replay.host.main]]))
@@ -133,7 +133,7 @@ def _nodes(replay: Replay) -> tuple[_Nodes, Int64]:
 
 
 def _lanes(replay: Replay, threads: Int64) -> Int64:
-    """Return the lane of each node: those of the device, then the threads."""
+    """Return the lane of each node: first the lanes of the device, then the threads."""
     waits = np.searchsorted(threads, replay.host.waits.thread)
     of_threads = len(replay.device.names) + np.concatenate([waits, np.arange(len(threads))])
     lanes: Int64 = np.insert(of_threads, len(waits), replay.device.lane)
@@ -141,7 +141,7 @@ def _lanes(replay: Replay, threads: Int64) -> Int64:
 
 
 def _walk(nodes: _Nodes, replay: Replay, threads: Int64) -> _Path:
-    """Walk back from the end of each window to its beginning."""
+    """Walk back from the end of each window to its start."""
     before, reached = nodes.before.tolist(), nodes.reached.tolist()
     starts = replay.windows.starts.tolist()
     path: list[int] = []
@@ -160,7 +160,7 @@ def _walk(nodes: _Nodes, replay: Replay, threads: Int64) -> _Path:
 
 
 def _ends(replay: Replay, threads: Int64) -> tuple[list[int], list[int]]:
-    """Return the node and the moment with which each window ends."""
+    """Return the node and the time at which each window ends."""
     ends = replay.windows.ends
     if replay.by_marks and replay.host.main is not None:
         marks = replay.points(np.full(len(ends), replay.host.main), ends)
@@ -175,7 +175,7 @@ def _ends(replay: Replay, threads: Int64) -> tuple[list[int], list[int]]:
 
 
 def _pieces(replay: Replay, nodes: _Nodes, path: _Path, lanes: Int64, threads: Int64) -> _Pieces:
-    """Cut the nodes of a path: what each waited for, the calls of a thread, and what is left of its own time."""
+    """Cut the nodes of a path into segments: the wait, the calls of a thread, and the rest of the node's own time."""
     kind, until = nodes.kind[path.node], path.until
     waited = np.flatnonzero(nodes.waited[path.node] >= 0)
     host = np.flatnonzero(kind == 0)
@@ -195,7 +195,7 @@ def _pieces(replay: Replay, nodes: _Nodes, path: _Path, lanes: Int64, threads: I
 
 
 def _calls(replay: Replay, thread: Int64, begin: Int64, until: Int64) -> tuple[Int64, tuple[Int64, Int64, Int64]]:
-    """Return the launches of threads in intervals of theirs: which interval, and moment, table and row of each."""
+    """Return the launches of threads within given intervals: interval, time, table and row of each."""
     threads, times, tables, rows = replay.host.points(replay.device)
     low, high = np.zeros(len(thread), np.int64), np.zeros(len(thread), np.int64)
     for number in pd.unique(thread).tolist():

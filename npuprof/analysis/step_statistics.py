@@ -9,12 +9,12 @@ from npuprof.analysis.accounting import PARTS, Accounting
 from npuprof.arrays import Bools, Int64
 
 WHOLE = "step"
-"""The part that is the step itself."""
+"""The part that is the whole step."""
 
-_SCORE = 3.5  # of a modified z-score, from which on a value stands out
+_SCORE = 3.5  # modified z-score from which a value is an outlier
 _LEAST_STEPS = 5
-_LEAST_SHARE = 0.01  # of the median step: what differs by less is no matter
-_SIGMA = 1.4826  # of a normal distribution, over its median absolute deviation
+_LEAST_SHARE = 0.01  # of the median step: smaller differences do not matter
+_SIGMA = 1.4826  # ratio of standard deviation to median absolute deviation of a normal distribution
 _MAX_NAMED = 20
 
 
@@ -24,15 +24,15 @@ def step_statistics(accounting: Accounting) -> pd.DataFrame:
     Parameters
     ----------
     accounting
-        The steps, as :func:`npuprof.analysis.accounting.account` returns them.
+        The steps, from :func:`npuprof.analysis.accounting.account`.
 
     Returns
     -------
     pandas.DataFrame
-        ``rank``, ``device_id``, ``part`` (:data:`WHOLE`, or one of :data:`npuprof.analysis.accounting.PARTS` that some
-        step has), ``steps``, ``median_ns``, ``p95_ns``, ``max_ns``, and ``outliers``: the numbers of the steps that
-        took longer or shorter than most, of at least five, the farthest first. A run without steps is one step,
-        without a number.
+        ``rank``, ``device_id``, ``part`` (:data:`WHOLE`, or a part of :data:`npuprof.analysis.accounting.PARTS` that
+        occurs), ``steps``, ``median_ns``, ``p95_ns``, ``max_ns``, and ``outliers``: the numbers of the steps that took
+        unusually long or short, given at least five steps, the furthest first. A run without steps is one step without
+        a number.
     """
     wide = accounting.by_part()
     rows = []
@@ -58,7 +58,7 @@ def _spread(times: Int64) -> tuple[int, int, int, int]:
 
 
 def _outliers(times: Int64, typical: float, step: pd.Series[int]) -> str:
-    """Return the numbers of the steps that stand out, the farthest first."""
+    """Return the numbers of the outliers, the furthest from the median first."""
     if len(times) < _LEAST_STEPS:
         return ""
     distance = np.abs(times - np.median(times))

@@ -1,4 +1,4 @@
-"""The windows of steps: which intervals belong to which step."""
+"""Step windows: the intervals that belong to each step."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class StepWindows:
     Attributes
     ----------
     steps
-        Number of each step, ``Int64``; <NA> for a run without steps.
+        The number of each step, ``Int64``; <NA> for a run without steps.
     starts, ends
-        Epoch nanoseconds of each interval. A step that holds another one has several.
+        Epoch nanoseconds of each interval. A step with another step nested in it has several intervals.
     owner
-        The position in `steps` that each interval belongs to.
+        The position in `steps` of each interval's step.
     basis
-        The origin of the steps.
+        The origin of the windows.
     """
 
     steps: Any
@@ -47,7 +47,7 @@ class StepWindows:
         return self.starts, self.ends
 
     def clipped(self, start_ns: int | None, end_ns: int | None) -> StepWindows:
-        """Return the windows cut at the bounds of a selection."""
+        """Return the windows clipped to a selection."""
         low = np.iinfo(np.int64).min if start_ns is None else start_ns
         high = np.iinfo(np.int64).max if end_ns is None else end_ns
         starts, ends = np.clip(self.starts, low, high), np.clip(self.ends, low, high)
@@ -56,7 +56,7 @@ class StepWindows:
         return StepWindows(self.steps[steps], starts[kept], ends[kept], owner.astype(np.int64), self.basis)
 
     def durations(self) -> Int64:
-        """Return the length of each step in nanoseconds."""
+        """Return the duration of each step in nanoseconds."""
         lengths = np.zeros(len(self.steps), np.int64)
         np.add.at(lengths, self.owner, self.ends - self.starts)
         return lengths
@@ -65,16 +65,16 @@ class StepWindows:
 def step_windows(tables: Mapping[str, pd.DataFrame], device_id: int) -> StepWindows:
     """Return the windows of the steps of a device.
 
-    These are the rows of ``steps``; without any, for each value of ``kernels.step`` the time from the first start to
+    They are the rows of ``steps``; without any, for each value of ``kernels.step`` the time from the first start to
     the last end of kernels and communication; without these, one window over all slices of the run.
-    Time in several steps, which overlap or nest, belongs to the one that began last.
+    If steps overlap or nest, the common time belongs to the step that began last.
 
     Parameters
     ----------
     tables
         Every table of the schema by name.
     device_id
-        The device; steps that are marked on the host are those of all devices.
+        The device; steps marked on the host apply to all devices.
     """
     steps = tables["steps"]
     if len(steps):
@@ -100,7 +100,7 @@ def step_windows(tables: Mapping[str, pd.DataFrame], device_id: int) -> StepWind
 
 
 def run_window(tables: Mapping[str, pd.DataFrame]) -> tuple[int, int] | None:
-    """Return the first start and the last end of all slices, in epoch nanoseconds; None without any slice."""
+    """Return the first start and the last end of all slices, in epoch nanoseconds; None without slices."""
     bounds = [
         (int(starts.min()), int((starts + frame["duration_ns"].to_numpy()).max()))
         for frame in (tables[name] for name in _SLICES)
@@ -112,12 +112,12 @@ def run_window(tables: Mapping[str, pd.DataFrame]) -> tuple[int, int] | None:
 
 
 def _innermost(steps: Any, starts: Int64, ends: Int64, basis: Basis) -> StepWindows:
-    """Cut steps so that each moment belongs to one: of those that hold it, the one that began last."""
+    """Cut steps so that each moment belongs to one step: of overlapping steps, the one that began last."""
     order = np.lexsort((-ends, starts))
     if not (starts[order][1:] < np.maximum.accumulate(ends[order])[:-1]).any():
         return StepWindows(steps[order], starts[order], ends[order], np.arange(len(order)), basis)
     stretches: list[tuple[int, int, int]] = []
-    active: list[tuple[int, int, int]] = []  # the latest start first, and the latest row among equals
+    active: list[tuple[int, int, int]] = []  # the latest start first, then the latest row
     edges = np.unique(np.concatenate((starts, ends)))
     rows = iter(order.tolist())
     row = next(rows, None)

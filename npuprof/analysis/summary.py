@@ -1,4 +1,4 @@
-"""The key figures of a run: how long, how busy the devices were, and which kernels and calls took the time."""
+"""The key figures of a run: its duration, the utilisation of devices, and the top kernels and calls."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from npuprof.quantities import size
 
 @dataclass(frozen=True)
 class DeviceTimes:
-    """The parts of the steps of one device, in nanoseconds.
+    """The parts of the steps of a device, in nanoseconds.
 
     Attributes
     ----------
     device_id
-        The device; None where only its rank is known.
+        The device; None if only its rank is known.
     rank
-        Its rank in an analysis of all ranks; None of a device of one run, and where the rank cannot be read.
+        The rank in an analysis of all ranks; None in a run, and if the rank cannot be read.
     basis
         The origin of the steps; ``run`` if there are none and the times are those of the whole run.
     steps
         Duration of each step.
     parts
-        Time by part of :data:`npuprof.analysis.accounting.PARTS`; they add up to :attr:`span_ns`.
+        Time by part of :data:`npuprof.analysis.accounting.PARTS`; the parts add up to :attr:`span_ns`.
     """
 
     device_id: int | None
@@ -44,14 +44,14 @@ class DeviceTimes:
 
     @property
     def label(self) -> str:
-        """``device 0``, or in an analysis of all ranks ``rank 3``; ``rank unknown`` where that is damaged."""
+        """``device 0``, or in an analysis of all ranks ``rank 3``; ``rank unknown`` if the rank cannot be read."""
         if self.rank is not None:
             return f"rank {self.rank}"
         return "rank unknown" if self.device_id is None else f"device {self.device_id}"
 
     @property
     def span_ns(self) -> int:
-        """Duration of all steps."""
+        """Total duration of all steps."""
         return sum(self.steps)
 
     @property
@@ -61,22 +61,22 @@ class DeviceTimes:
 
     @property
     def busy_ns(self) -> int:
-        """Time with a kernel, a collective or a copy."""
+        """Time with a kernel, collective or copy."""
         return self.span_ns - self.idle_ns
 
     @property
     def idle_ns(self) -> int:
-        """Time without kernel, collective or copy."""
+        """Time without a kernel, collective or copy."""
         return sum(self.parts[part] for part in IDLE)
 
     @property
     def communication_ns(self) -> int:
-        """Time of collectives that no kernel hides."""
+        """Time of exposed communication, which no kernel overlaps."""
         return sum(self.parts[part] for part in ("waiting", "moving", "communication"))
 
     @property
     def where(self) -> str:
-        """The unit of the times: ``3 steps``, or ``the run``, which has no steps."""
+        """What the times cover: ``3 steps``, or ``the run, which has no steps``."""
         if self.basis == "run":
             return "the run, which has no steps"
         return f"{len(self.steps):,} step{'' if len(self.steps) == 1 else 's'}"
@@ -84,36 +84,36 @@ class DeviceTimes:
 
 @dataclass(frozen=True)
 class Summary:
-    """Key figures of a run. What its tables lack is None, or a frame without rows.
+    """Key figures of a run. Figures without a table are None or an empty frame.
 
     Attributes
     ----------
     wall_ns
-        From start to stop of the collection when both are known, else from the first to the last slice. Of a
-        selected interval its length, of selected steps from their first to their last slice.
+        From start to stop of the collection if both are known, else from the first to the last slice. For a selected
+        interval, its length; for selected steps, from their first to their last slice.
     devices
-        One entry for each device, or rank in an analysis of all ranks; see :mod:`npuprof.analysis.accounting`.
+        An entry per device, or per rank in an analysis of all ranks; see :mod:`npuprof.analysis.accounting`.
     communication_ns
-        Time in which anything communicated, all devices together; where a device has nothing but ``communication``.
+        Time with any communication on any device; for devices that only have the table ``communication``.
     counts
-        Rows by table name (``kernels``, ``tasks``, ``api``, ``operators``, ``communication``, ``steps``);
-        None where the run does not have the table.
+        Number of rows by table (``kernels``, ``tasks``, ``api``, ``operators``, ``communication``, ``steps``);
+        None if the run does not have the table.
     top_ops
         The ops with the most device time: ``name, op_type, count, total_ns, mean_ns, max_ns, share``
-        (share of the time of all kernels, 0..1).
+        (of all kernel time, 0..1).
     longest_kernels
         The longest kernel of each name and input shapes: ``name, op_type, start_ns, duration_ns, device_id,
-        stream_id, input_shapes, row, count, total_ns, bound`` (the busiest pipe, or what other counters say).
+        stream_id, input_shapes, row, count, total_ns, bound`` (the busiest pipe, or another counter).
     top_api
-        The CANN calls with the most host time, their callees' included: ``name, level, count, total_ns,
+        The CANN calls with the most host time, including callees: ``name, level, count, total_ns,
         mean_ns, max_ns``.
     memory_peaks
         The highest allocation of each device and component: ``device_id, component, time_ns, allocated_bytes,
-        reserved_bytes`` (reserved at that moment).
+        reserved_bytes`` (at the same time).
     steps
-        ``step, duration_ns`` in the order of time.
+        ``step, duration_ns`` in order of time.
     host
-        The host's times, of a run without a device.
+        Host times, of a run without a device.
     """
 
     wall_ns: int | None
@@ -129,7 +129,7 @@ class Summary:
 
 
 def summarise(tables: Mapping[str, pd.DataFrame], info: Info, *, top: int = 5) -> Summary:
-    """Sum a run up.
+    """Compute the key figures of a run.
 
     Parameters
     ----------
@@ -164,14 +164,14 @@ def _wall_ns(tables: Mapping[str, pd.DataFrame], info: Info) -> int | None:
 
 
 def device_times(accounting: Accounting, *, by_rank: bool = False) -> tuple[DeviceTimes, ...]:
-    """Sum the steps of each device, in the order of devices.
+    """Sum the steps of each device, ordered by device.
 
     Parameters
     ----------
     accounting
         The steps and their parts.
     by_rank
-        Whether the rows are of ranks, not of the devices of one run.
+        Whether the rows are ranks instead of devices of one run.
     """
     parts = accounting.by_part()
     devices = []
@@ -195,7 +195,7 @@ def _communication_ns(communication: pd.DataFrame) -> int | None:
 
 
 def top_ops(kernels: pd.DataFrame, top: int) -> pd.DataFrame:
-    """List the kernels with the most device time in all, by name and op type."""
+    """Return the kernels with the most total device time, by name and op type."""
     totals = _totals(kernels, ["name", "op_type"])
     whole = int(kernels["duration_ns"].sum())
     totals["share"] = totals["total_ns"] / whole if whole else np.full(len(totals), np.nan)
@@ -204,9 +204,9 @@ def top_ops(kernels: pd.DataFrame, top: int) -> pd.DataFrame:
 
 
 def longest_kernels(kernels: pd.DataFrame, top: int) -> pd.DataFrame:
-    """List the longest kernel of each name and input shapes, the earlier first among equals, and what it is bound by.
+    """Return the longest kernel of each name and input shapes, earlier ones first at equal durations, and its bound.
 
-    ``row`` is its row of ``kernels``, ``count`` and ``total_ns`` are of all kernels of that name and shapes.
+    ``row`` is the kernel's row in ``kernels``; ``count`` and ``total_ns`` cover all kernels of the name and shapes.
     """
     columns = ["name", "op_type", "start_ns", "duration_ns", "device_id", "stream_id", "input_shapes"]
     durations = kernels["duration_ns"].to_numpy(np.int64)
@@ -231,10 +231,10 @@ _L2 = ("(read|write)_cache_hit|_l2_hit", "(read|write)_cache_miss|_l2_miss")
 
 
 def bound_by(kernel: pd.Series[Any]) -> str:
-    """Return what a kernel's counters say of it, of the metrics that were recorded; empty without counters.
+    """Return the bound of a kernel by its recorded counters; empty without counters.
 
-    The pipe that was busy the longest share of its time, ``mte2 92 %``; else of other metrics the greatest ratio,
-    ``vec fp32 12 %``, the share of requests that L2 answers, ``L2 hits 80 %``, the greatest bandwidth,
+    It is the busiest pipe, ``mte2 92 %``; without pipe metrics, the greatest of the recorded ratios,
+    ``vec fp32 12 %``, the hit rate of L2, ``L2 hits 80 %``, the greatest bandwidth,
     ``main mem read 12.5 GB/s``, or amount of data, ``gm to l1 1.00 MiB``.
     """
     values = {
@@ -258,7 +258,7 @@ def bound_by(kernel: pd.Series[Any]) -> str:
 
 
 def memory_peaks(memory: pd.DataFrame) -> pd.DataFrame:
-    """Find the sample of the highest allocation for each device and component."""
+    """Return the sample with the highest allocation for each device and component."""
     columns = ["device_id", "component", "time_ns", "allocated_bytes", "reserved_bytes"]
     known = memory[memory["allocated_bytes"].notna()]
     ordered = known.sort_values(["allocated_bytes", "time_ns"], ascending=[False, True], kind="stable")
@@ -267,7 +267,7 @@ def memory_peaks(memory: pd.DataFrame) -> pd.DataFrame:
 
 
 def _totals(frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """Count and sum durations by the columns `by`, the greatest sum first; integers stay exact."""
+    """Count rows and sum durations by the columns `by`, greatest sum first; integers stay exact."""
     groups = frame.groupby(by, observed=True, dropna=False, sort=False)["duration_ns"]
     totals: pd.DataFrame = groups.agg(count="size", total_ns="sum", max_ns="max").reset_index()
     totals.insert(len(by) + 2, "mean_ns", totals["total_ns"] // totals["count"])

@@ -1,6 +1,6 @@
-"""A view of one table: rows chosen by filters, single or grouped, sorted, with some of the columns.
+"""A view of a table: rows filtered, optionally grouped, sorted, with selected columns.
 
-:func:`rows` makes the view's frame, :func:`code` the line of pandas that makes the same frame of ``run``.
+:func:`rows` makes the frame of the view, :func:`code` the line of pandas that makes the same frame from ``run``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from npuprof.analysis.filters import Condition, understand
 from npuprof.errors import OptionsError
 
 WEIGHTS: Mapping[str, str] = {"allocations": "size_bytes"}
-"""The weights of groups of a table, if other than ``duration_ns``."""
+"""The column that groups of a table sum, if other than ``duration_ns``."""
 
 _ORDER_KEY = "key=lambda c: c.cat.reorder_categories(sorted(c.cat.categories)) if c.dtype == 'category' else c"
 
@@ -29,16 +29,16 @@ class View:
     Attributes
     ----------
     table
-        Its name.
+        The table's name.
     group
-        The columns that rows are grouped by; single rows when empty.
+        The columns to group by; empty for single rows.
     where
-        Column and filter, as :func:`npuprof.analysis.filters.understand` reads it. Filters of the table's columns
-        choose the rows, those of a group's sums choose among the groups.
+        Pairs of column and filter, see :func:`npuprof.analysis.filters.understand`. Filters on columns of the table
+        select rows; filters on the sums of groups select groups.
     sort
-        Column, and whether the greatest comes first; the first column matters most.
+        Pairs of column and whether it descends; the first column is the primary key.
     columns
-        The columns to show, in this order; all when empty.
+        The columns to show, in this order; empty for all columns.
     """
 
     table: str
@@ -49,18 +49,18 @@ class View:
 
     @property
     def weight(self) -> str:
-        """The column whose sums the groups have."""
+        """The column that groups sum."""
         return WEIGHTS.get(self.table, "duration_ns")
 
     @property
     def sums(self) -> tuple[str, str, str, str]:
-        """The names of a group's sum, mean, least and greatest."""
+        """The column names of a group's sum, mean, minimum and maximum."""
         unit = "bytes" if self.weight.endswith("_bytes") else "ns"
         return f"total_{unit}", f"mean_{unit}", f"min_{unit}", f"max_{unit}"
 
     @property
     def all_columns(self) -> tuple[str, ...]:
-        """The columns of the groups; empty for single rows, whose columns are the table's."""
+        """The columns of the groups; empty for single rows, which have the columns of the table."""
         return (*self.group, "count", *self.sums, "share") if self.group else ()
 
 
@@ -74,16 +74,16 @@ def rows(view: View, frame: pd.DataFrame, origin_ns: int = 0) -> pd.DataFrame:
     frame
         The whole table, with its row numbers as index.
     origin_ns
-        From where filters count moments.
+        The time that filters count from.
 
     Returns
     -------
-    The rows; single ones keep their numbers in the table as index.
+    The rows; single rows keep their row number in the table as index.
 
     Raises
     ------
     OptionsError
-        If there is no such column, or a filter cannot be understood.
+        If a column does not exist, or a filter cannot be parsed.
     """
     before, after = _conditions(view, frame, origin_ns)
     shown = _chosen(frame, before)
@@ -104,7 +104,7 @@ def rows(view: View, frame: pd.DataFrame, origin_ns: int = 0) -> pd.DataFrame:
 
 
 def code(view: View, frame: pd.DataFrame, origin_ns: int = 0, *, run: str = "run") -> str:
-    """Write the line that makes the same frame; `run` is the name of the profile."""
+    """Return the line of pandas that makes the same frame; `run` is the name of the profile."""
     before, after = _conditions(view, frame, origin_ns)
     line = f"{run}.{view.table}{_loc(before)}"
     if view.group:
@@ -126,14 +126,14 @@ def code(view: View, frame: pd.DataFrame, origin_ns: int = 0, *, run: str = "run
 
 
 def members(view: View, frame: pd.DataFrame, row: pd.Series[Any], origin_ns: int = 0) -> npt.NDArray[np.int64]:
-    """Return the numbers of the table's rows that one row of the view stands for.
+    """Return the row numbers in the table that a row of the view stands for.
 
     Parameters
     ----------
     view, frame, origin_ns
-        As for :func:`rows`.
+        See :func:`rows`.
     row
-        The view's row, with its columns of `group` where there are groups; its name is its number where not.
+        A row of the view: of groups, with the columns of `group`; of single rows, named by its row number.
     """
     if not view.group:
         return np.array([row.name], np.int64)
@@ -147,7 +147,7 @@ def members(view: View, frame: pd.DataFrame, row: pd.Series[Any], origin_ns: int
 
 
 def _conditions(view: View, frame: pd.DataFrame, origin_ns: int) -> tuple[list[Condition], list[Condition]]:
-    """Return filters of rows from filters of groups."""
+    """Separate filters on rows from filters on groups."""
     _check(frame, view.group)
     groups = None
     before, after = [], []
@@ -190,7 +190,7 @@ def _grouped(view: View, frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _alphabetic(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Order names as a reader does, not by when they were first seen."""
+    """Order names alphabetically, not by first occurrence."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         ordered: pd.Series[Any] = column.cat.reorder_categories(sorted(column.cat.categories))
         return ordered

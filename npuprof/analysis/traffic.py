@@ -14,9 +14,9 @@ from npuprof.arrays import Float64, Int64
 
 _NS_PER_MS = 1_000_000
 _BYTES_PER_MB = 1_000_000
-VARIANTS = r"-(?:top|middle|bottom)\d*$"  # single operators that the vendor picks out of a total
-_GROUP_END = 3  # as many of a group's hash are in the names of operators
-_ON_NODE_SUM = "SDMA"  # in the vendor's sums, what HCCS, PCIe and SIO have together
+VARIANTS = r"-(?:top|middle|bottom)\d*$"  # single operators that the vendor lists besides the total
+_GROUP_END = 3  # digits of a group's hash in the names of operators
+_ON_NODE_SUM = "SDMA"  # in the vendor's sums: HCCS, PCIe and SIO together
 
 Statistics: TypeAlias = Mapping[str, pd.DataFrame]
 Tables: TypeAlias = Mapping[str, pd.DataFrame]
@@ -30,21 +30,21 @@ _NO_TRAFFIC: pd.DataFrame = pd.DataFrame(
 
 
 def rank_traffic(tables: Tables, statistics: Statistics) -> pd.DataFrame:
-    """Sum up what went from each rank to each other.
+    """Sum the traffic between each pair of ranks.
 
     Parameters
     ----------
     tables
         Every table of the schema by name.
     statistics
-        The vendor's sums: ``communication_matrix`` is taken where no task has both of its ranks.
+        The vendor's sums: ``communication_matrix`` is used if no task has both its ranks.
 
     Returns
     -------
     pandas.DataFrame
-        ``src_rank, dst_rank`` as texts, ``size_bytes, duration_ns`` as floats, ``links`` (the kinds of links, joined
-        by a comma) and ``tasks`` (how many transfers, 0 where the vendor had summed them). Ranks are those of the whole
-        run; one of which only the number in its group is known is called ``1 of …128``, by the end of the group's name.
+        ``src_rank, dst_rank`` as text, ``size_bytes, duration_ns`` as floats, ``links`` (the kinds of links, separated
+        by commas) and ``tasks`` (number of transfers, 0 for the vendor's sums). Ranks are global ranks; a rank of which
+        only the number in its group is known is called ``1 of …128``, with the end of the group's name.
     """
     tasks = _transfers(tables["communication_tasks"])
     both = tasks[tasks["src_rank"].notna() & tasks["dst_rank"].notna()]
@@ -63,13 +63,13 @@ def rank_traffic(tables: Tables, statistics: Statistics) -> pd.DataFrame:
 
 
 def link_packets(tables: Tables, statistics: Statistics) -> pd.DataFrame:
-    """Return the bandwidth of each link by the size of what was sent at once.
+    """Return the bandwidth of each link by packet size.
 
     Returns
     -------
     pandas.DataFrame
-        ``link, size_bytes, count, gb_per_s`` (10**9 bytes a second over the time of all transfers of that size) and
-        ``whole``: whether the size is what an operator moved in all, since no file has its packets.
+        ``link, size_bytes, count, gb_per_s`` (10**9 bytes per second, over the time of all transfers of that size) and
+        ``whole``: whether the size is the total of an operator, because no file has its packets.
     """
     tasks = _transfers(tables["communication_tasks"])
     if len(tasks):
@@ -92,14 +92,14 @@ def link_packets(tables: Tables, statistics: Statistics) -> pd.DataFrame:
 
 
 def operator_times(tables: Tables, statistics: Statistics) -> pd.DataFrame:
-    """Break the time of collectives down by group and type of operator.
+    """Split the time of collectives by group and type of operator.
 
     Returns
     -------
     pandas.DataFrame
-        ``group, op_type, count``, ``transit_ns`` (something was under way), ``wait_ns`` (nothing was, and a
-        notification was waited for), ``other_ns`` and ``total_ns``, which is their sum exactly; the longest first.
-        Where neither tasks nor the vendor's sums say, ``transit_ns`` and ``wait_ns`` are 0 and ``known`` is False.
+        ``group, op_type, count``, ``transit_ns`` (data was moving), ``wait_ns`` (no data was moving, and the operator
+        waited for a notification), ``other_ns`` and ``total_ns``, which is exactly their sum; longest first. If neither
+        tasks nor the vendor's sums tell them apart, ``transit_ns`` and ``wait_ns`` are 0 and ``known`` is False.
     """
     operators = tables["communication"]
     tasks = tables["communication_tasks"]
@@ -132,10 +132,10 @@ def _by_operator(rows: pd.DataFrame, *, known: bool) -> pd.DataFrame:
 
 
 def _inside(operators: pd.DataFrame, tasks: pd.DataFrame) -> tuple[Int64, Int64]:
-    """Return for each operator the time in which it moved something, and that in which it only waited.
+    """Return for each operator the time in which data moved, and the time in which it only waited.
 
-    Planes of an operator work side by side, so their tasks are united. Operators are laid one after the other on a
-    line of their own, which keeps those that ran at the same time apart.
+    Planes of an operator run concurrently, so the union of their tasks counts. Operators are laid end to end on a time
+    line of their own, which separates operators that ran at the same time.
     """
     starts, duration = operators["start_ns"].to_numpy(np.int64), operators["duration_ns"].to_numpy(np.int64)
     offsets = np.concatenate([[0], np.cumsum(duration + 1)])
@@ -153,14 +153,14 @@ def _inside(operators: pd.DataFrame, tasks: pd.DataFrame) -> tuple[Int64, Int64]
 
 
 def _each(spans: Spans, offsets: Int64) -> Int64:
-    """Sum intervals by the window that they lie in; none crosses a border."""
+    """Sum intervals by the window that contains them; none crosses a boundary."""
     sums = np.zeros(len(offsets) - 1, np.int64)
     np.add.at(sums, np.searchsorted(offsets, spans[0], side="right") - 1, spans[1] - spans[0])
     return sums
 
 
 def _transfers(tasks: pd.DataFrame) -> pd.DataFrame:
-    """Keep tasks that moved something; a notification has no size."""
+    """Return the tasks that moved data; notifications have no size."""
     moved = (tasks["size_bytes"] > 0).to_numpy(dtype=bool, na_value=False) & (tasks["duration_ns"] > 0).to_numpy(bool)
     kept: pd.DataFrame = tasks[moved]
     return kept
@@ -186,7 +186,7 @@ def _kind(name: str) -> str:
 
 
 def _task_groups(tasks: pd.DataFrame, operators: pd.DataFrame) -> npt.NDArray[Any]:
-    """Return the name of the group of each task."""
+    """Return the group name of each task."""
     row = tasks["op_id"].to_numpy(np.int64, na_value=-1)
     known = (row >= 0) & (row < len(operators))
     names: npt.NDArray[Any] = np.append(np.array(_names(operators, "group"), object), "")
@@ -194,7 +194,7 @@ def _task_groups(tasks: pd.DataFrame, operators: pd.DataFrame) -> npt.NDArray[An
 
 
 def _rank_names(frame: pd.DataFrame, groups: npt.NDArray[Any] | None) -> dict[str, npt.NDArray[Any]]:
-    """Name both ranks of each transfer: by the rank of the run, or by the number in the group."""
+    """Return names for both ranks of each transfer: the global rank, or else the number in the group."""
     named = {}
     for column in ("src_rank", "dst_rank"):
         names = frame[column].astype(str).to_numpy(object)
@@ -210,7 +210,7 @@ def _rank_names(frame: pd.DataFrame, groups: npt.NDArray[Any] | None) -> dict[st
 
 
 def all_traffic(runs: Iterable[pd.DataFrame]) -> pd.DataFrame:
-    """Sum the traffic of several runs up, each as :func:`rank_traffic` returns it."""
+    """Sum the traffic of several runs, each a result of :func:`rank_traffic`."""
     parts = [_NO_TRAFFIC, *(run.rename(columns={"links": "link"}) for run in runs)]
     return _summed(pd.concat([part for part in parts if len(part)] or parts[:1]))
 
@@ -224,7 +224,7 @@ def _summed(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def link_transfers(tables: Tables, statistics: Statistics) -> pd.DataFrame:
-    """Return the transfers of a run of which both ranks of the job are known: the vendor's sums, else tasks.
+    """Return the transfers of a run whose ranks are both known: from the vendor's sums, else from tasks.
 
     Returns
     -------
@@ -314,7 +314,7 @@ def _vendor_times(statistics: Statistics) -> pd.DataFrame:
         return nothing
     elapsed, transit, wait = (
         np.rint(_numbers(frame, column) * _NS_PER_MS).astype(np.int64) for column in columns
-    )  # milliseconds of five or six decimals, not epoch times: whole nanoseconds again
+    )  # milliseconds with five or six decimals, not epoch times: rounded back to integer nanoseconds
     transit = np.minimum(transit, elapsed)
     wait = np.minimum(wait, elapsed - transit)
     rows = pd.DataFrame(

@@ -1,4 +1,4 @@
-"""Predicted times of steps with faster kernels, copies, transfers or host: factors on time, replayed."""
+"""Predicted times of steps with faster kernels, copies, transfers or host, by replays with factors on time."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from npuprof.info import Info
 _UNLINKED = 0.5  # of all kernels
 
 HOST_CAUSES = (*(cause.name for cause in CAUSES), UNEXPLAINED)
-"""Activities of the host's threads."""
+"""Activities of host threads."""
 TASK_PARTS = ("computing", "waiting", "moving", "communication", "copy")
-"""Parts of a step that tasks of the device take."""
+"""Parts of a step that consist of device tasks."""
 
 
 def replay_of(tables: Mapping[str, pd.DataFrame], info: Info) -> Replay:
-    """Prepare the replay of a run: all its devices, with the steps of the first one.
+    """Prepare the replay of a run, on all its devices, with the steps of the first device.
 
     Raises
     ------
     NpuprofError
-        If the run cannot be replayed to within 1 % of what was recorded.
+        If the replay of the unchanged run is off by more than 1 % of the recorded time.
     """
     devices = pd.concat([tables["kernels"]["device_id"], tables["tasks"]["device_id"]])
     if not len(devices):
@@ -56,16 +56,16 @@ def what_if(
     checked_factor("transfer", transfer)
     if transfer != 1:
         if "moving" in part:
-            raise OptionsError("transfer and part={'moving': ...} are the same factor: give one of them")
+            raise OptionsError("transfer and part={'moving': ...} are the same factor: pass only one of them")
         part["moving"] = transfer
     factors = kernel_factors(tables["kernels"], kernel)
     checked_factors("cause", cause, dict.fromkeys(HOST_CAUSES))
     if any(word.startswith("idle") for word in part):
-        raise OptionsError("a factor on idle time is one on its cause: cause={'sync_call': 0}")
+        raise OptionsError("idle time has a factor for each of its causes, such as cause={'sync_call': 0}")
     checked_factors("part", part, dict.fromkeys(TASK_PARTS))
     for word, option in unmeasured_causes(tables).items():
         if word in cause:
-            raise NpuprofError(f"the run has no rows of {word!r} that a factor could be put on: collect with {option}")
+            raise NpuprofError(f"the run has no rows of {word!r}, so its factor has no effect: collect with {option}")
     changes = kernel_changes(tables["kernels"], kernel)
     changes += [
         f"{what} {word!r} x {factor:g}"
@@ -77,17 +77,17 @@ def what_if(
 
 
 def predicted(replay: Replay, change: Change, changes: list[str]) -> Prediction:
-    """Play a run again with a change, and compare its steps.
+    """Replay a run with a change, and compare its steps with the recorded ones.
 
     Raises
     ------
     NpuprofError
-        If the host is to change, and the recording does not show what it launched.
+        If the change affects the host, and the recording lacks the links from host calls to kernels.
     """
     kernels = replay.device.caller[replay.device.kind == KERNEL]
     if any(factor != 1 for factor in change.host.values()) and (kernels < 0).sum() > _UNLINKED * len(kernels):
         raise NpuprofError(
-            f"of {(kernels < 0).sum():,} of {len(kernels):,} kernels the launch is not recorded, so what the host does "
+            f"the launches of {(kernels < 0).sum():,} of {len(kernels):,} kernels are not recorded, so the host "
             "cannot be replayed: collect with level=1, without captured graphs"
         )
     after = replay.step_times(change)
@@ -100,12 +100,12 @@ def predicted(replay: Replay, change: Change, changes: list[str]) -> Prediction:
 
 
 def kernel_rows(kernels: pd.DataFrame, words: Mapping[str, float]) -> dict[str, Bools]:
-    """Return for each word which kernels have it as their name or type.
+    """Return for each name which kernels have it as their name or type.
 
     Raises
     ------
     OptionsError
-        If no kernel has one of the words; the nearest ones are named.
+        If no kernel has one of the names; the message has the nearest ones.
     """
     columns = [kernels[name].astype("category") for name in ("name", "op_type")]
     known = {str(word): None for column in columns for word in column.cat.categories}
@@ -120,7 +120,7 @@ def kernel_rows(kernels: pd.DataFrame, words: Mapping[str, float]) -> dict[str, 
 
 
 def kernel_factors(kernels: pd.DataFrame, words: Mapping[str, float]) -> Float64:
-    """Return the factor on the time of each kernel; those of several words are multiplied."""
+    """Return the factor on the duration of each kernel; factors of several names are multiplied."""
     factors = np.ones(len(kernels))
     for word, rows in kernel_rows(kernels, words).items():
         factors[rows] *= words[word]
@@ -128,7 +128,7 @@ def kernel_factors(kernels: pd.DataFrame, words: Mapping[str, float]) -> Float64
 
 
 def kernel_changes(kernels: pd.DataFrame, words: Mapping[str, float]) -> list[str]:
-    """Return in words what factors on kernels change."""
+    """Return texts that describe factors on kernels."""
     by_word = kernel_rows(kernels, words)
     return [f"kernel {word!r} x {words[word]:g}: {int(rows.sum()):,} kernels" for word, rows in by_word.items()]
 

@@ -196,9 +196,9 @@ def test_the_first_step_is_in_the_table_but_not_in_the_mean() -> None:
 
 def test_words_that_are_not_known_are_refused_with_the_nearest() -> None:
     run = Machine().run([_PLAIN])
-    with pytest.raises(OptionsError, match="no kernel 'MatMull'; near it: MatMul"):
+    with pytest.raises(OptionsError, match="no kernel 'MatMull'; similar names: MatMul"):
         run.what_if(kernel={"MatMull": 0})
-    with pytest.raises(OptionsError, match="no cause 'loader'; near it: dataloader"):
+    with pytest.raises(OptionsError, match="no cause 'loader'; similar names: dataloader"):
         run.what_if(cause={"loader": 0})
     with pytest.raises(OptionsError, match="cause="):
         run.what_if(part={"idle_inside": 0})

@@ -136,7 +136,9 @@ def test_a_disk_that_is_full_ends_the_journal_and_is_reported(tmp_path: Path, cl
             session.step()
     recording = session.stop()
     assert len(recording.steps) == 3
-    assert "no longer written at once, and would be lost with the process: File too large" in recording.problems[0]
+    assert (
+        "no longer saved during the run, and are lost if the process is killed: File too large" in recording.problems[0]
+    )
 
 
 def test_a_journal_has_a_limit_which_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,7 +148,7 @@ def test_a_journal_has_a_limit_which_is_reported(tmp_path: Path, monkeypatch: py
     for number in range(10):
         journal.write(["entry", number])
     assert (tmp_path / "journal").read_text() == '["entry",0]\n'
-    assert journal.problem.startswith("entries are no longer written at once")
+    assert journal.problem.startswith("entries are no longer saved during the run")
 
 
 def test_a_forked_child_adds_nothing(tmp_path: Path) -> None:

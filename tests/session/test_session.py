@@ -302,7 +302,7 @@ def test_metadata_is_kept_and_must_be_json(make_session: MakeSession) -> None:
         session.add_metadata("model", {"layers": 12})
         with pytest.raises(OptionsError, match="JSON"):
             session.add_metadata("model", object())
-        with pytest.raises(OptionsError, match="the most is"):
+        with pytest.raises(OptionsError, match="the limit is"):
             session.add_metadata("model", "x" * (2 << 20))
     assert Recording.read(session.recording.directory).metadata == {"model": {"layers": 12}}
 

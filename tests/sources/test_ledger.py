@@ -19,7 +19,7 @@ from tests.sources.kineto.traces import KinetoTrace
 from tests.sources.trace.maker import CANN, HBM, HOST, NPU, at, small_trace
 
 _TIMED = {"operators", "api", "tasks", "kernels"}
-_UNTOLD = ("for an unknown reason", "more than once", "after they were read", "read from nowhere")
+_UNTOLD = ("for an unknown reason", "more than once", "after they were read", "in no input")
 
 
 def unaccounted(decoded: Decoded) -> list[str]:

@@ -21,7 +21,7 @@ from npuprof.sources.detect import detect
 _DERIVED = ("links", "overlap")  # made of other tables, whose rows are accounted for
 _IMBALANCES = (
     *("rows are in no table, for an unknown reason", "rows are in tables more than once"),
-    *("rows were lost after they were read", "rows are in the table, but were read from nowhere"),
+    *("rows were lost after they were read", "rows are in the table, but in no input"),
 )
 _AT_EDGES = "the recording began or ended within it"  # a time moved to the edge of a run is what a run can have
 
