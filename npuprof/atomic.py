@@ -100,8 +100,7 @@ def new_directory(path: Path) -> Iterator[AddFile]:
     Raises
     ------
     NpuprofError
-        If a file cannot be written; all files are then removed. On a full disk, the message says how much space is
-        missing.
+        If a file cannot be written; all files are then removed. On a full disk, the message has the missing space.
     """
     target, tally = Path(os.path.realpath(path)), _Tally()
     with _explained(path, tally), _inside(target.parent):

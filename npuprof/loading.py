@@ -39,8 +39,7 @@ def load(
     path
         A recording of npuprof, a saved profile, a ``PROF_*`` directory, a torch_npu result directory, one CSV or JSON
         file of a result, a directory around any of these, or an archive of them (``.zip``, ``.tar``, ``.tar.gz``,
-        ``.tgz``), which is unpacked into a private temporary folder. Formats are recognised by content; files are
-        never modified.
+        ``.tgz``), which is unpacked into a private temporary folder. Known by content; never modified.
     source
         The form to read if a run has several: ``"raw"`` for raw data, ``"text"`` for the vendor's CSV and JSON files,
         ``"db"`` for its databases, ``"parsed"`` for both text and databases. By default raw data if it is complete,
@@ -55,8 +54,7 @@ def load(
         (``pd.Timestamp``, ``datetime``; UTC if it has no zone), or a ``pd.Timedelta`` since the start of the run
         (``run.info.started_ns``, or else its first row). Floats are refused: they cannot represent nanoseconds since
         the epoch. Rows that overlap the interval are kept whole, with the calls and operators that launched them;
-        intervals of `overlap` are clipped. If the interval is empty, so is the profile, and a note has the time of
-        the run.
+        intervals of `overlap` are clipped. If nothing lies in it, the profile is empty and a note has the run's time.
     client
         A Dask client (``pip install "npuprof[cluster]"``) whose workers read the small files of many ranks, which they
         must find under the same paths; by default the client that is active in this process, or else this machine.

@@ -84,6 +84,4 @@ def checked_factor(what: str, factor: object) -> None:
         If so.
     """
     if not isinstance(factor, (int, float)) or not 0 <= factor < inf:
-        raise OptionsError(
-            f"the factor of {what} is {factor!r}: it must be a number of at least 0; 1 changes nothing"
-        )
+        raise OptionsError(f"the factor of {what} is {factor!r}: it must be a number of at least 0; 1 changes nothing")

@@ -64,10 +64,10 @@ def test_a_filter_and_its_expression_choose_the_same_rows(column: str, text: str
 @pytest.mark.parametrize(
     ("column", "text", "message"),
     [
-        ("duration_ns", "> 5 MiB", "not counted in MiB"),
+        ("duration_ns", "> 5 MiB", "not measured in MiB"),
         ("duration_ns", "0.5 ns", "whole number"),
-        ("duration_ns", "long", "is no number"),
-        ("duration_ns", "> ", "is no number"),
+        ("duration_ns", "long", "is not a number"),
+        ("duration_ns", "> ", "is not a number"),
         ("name", "/(/", "cannot be read"),
         ("hf32", "maybe", "true or false"),
         ("nothing", "1", "no column"),

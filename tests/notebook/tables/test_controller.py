@@ -116,7 +116,7 @@ def test_a_filter_that_cannot_be_understood_is_reported_and_changes_nothing(kern
     _ask(kernels, kind="filter", column="total_ns", text="> 5 apples")
     page = kernels.page()
     assert [column.error for column in page.columns if column.name == "total_ns"] == [True]
-    assert "not counted in apples" in page.note
+    assert "not measured in apples" in page.note
     pd.testing.assert_frame_equal(kernels.rows(), before)
     _ask(kernels, kind="filter", column="total_ns", text="> 5 us")
     assert kernels.page().note == ""
