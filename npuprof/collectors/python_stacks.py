@@ -183,7 +183,7 @@ class _Sampler:
         self._halt.acquire()
         self._thread.start()
         if isinstance(self._clock, EmulatingClock):
-            self._unwatch = self._clock.watch(self._look_aside)
+            self._unwatch = self._clock.watch(self._sample_on_user_thread)
 
     def stop(self) -> list[str]:
         """Stop the thread, in bounded time, and return the problems."""
@@ -267,7 +267,7 @@ class _Sampler:
             )
         return full
 
-    def _look_aside(self) -> None:
+    def _sample_on_user_thread(self) -> None:
         """Take a sample on a user thread."""
         with suppress(Exception):  # an exception must not surface there
             self._look()

@@ -150,7 +150,7 @@ class TorchNpuCollector:
             return
         with _vendor_warnings() as messages, ExitStack() as last_first:
             last_first.callback(self._forget)
-            last_first.callback(self._end_what_is_left, messages)
+            last_first.callback(self._make_remaining_end_calls, messages)
             last_first.callback(self._profile.stop)
             for handle in list(self._ranges):
                 last_first.callback(self.range_stop, handle)
@@ -180,14 +180,14 @@ class TorchNpuCollector:
         try:
             if self._profile is not None:
                 count = len(messages.errors)
-                self._end_what_is_left(messages)
+                self._make_remaining_end_calls(messages)
                 del messages.errors[count:]  # errors of calls that had nothing to end
         finally:
             self._forget()
             for left in directory.glob("*_ascend_pt*"):
                 shutil.rmtree(left, ignore_errors=True)
 
-    def _end_what_is_left(self, messages: VendorMessages) -> None:
+    def _make_remaining_end_calls(self, messages: VendorMessages) -> None:
         """After a failure, make the remaining calls that end a run."""
         if not _creator_state().get("is_prof_inited"):
             return

@@ -139,10 +139,10 @@ class _Sieve:
                 if not self._messages.take(line):
                     self._stream.write(f"{line}\n")
             if self._held and (self._held[0] != "[" or len(self._held) > _MOST_HELD):
-                self.let_go()
+                self.flush_pending()
         return len(text)
 
-    def let_go(self) -> None:
+    def flush_pending(self) -> None:
         """Write out the pending part of an unfinished line."""
         with self._lock:
             held, self._held = self._held, ""
@@ -162,4 +162,4 @@ def vendor_messages() -> Iterator[VendorMessages]:
         try:
             yield messages
         finally:
-            sieve.let_go()
+            sieve.flush_pending()

@@ -228,10 +228,10 @@ def _options(
     plain: Mapping[str, Any],
     taken: Mapping[str, Any],
     special: Mapping[str, Any],
-    unsaid: tuple[str, Path],
+    fallbacks: tuple[str, Path],
     warn: Warn | None,
 ) -> Options:
-    collector = taken["npuprof"].get("collector", unsaid[0])
+    collector = taken["npuprof"].get("collector", fallbacks[0])
     chosen: dict[str, Any] = {"collector": collector}
     special_plain = plain.get("experimental_config", {})
     for table, given, names in (
@@ -250,7 +250,7 @@ def _options(
         # MindSpore: the option records communication, which some front ends record only together with level 1
         chosen["level"] = 1
     path = Path(taken["prof_path" if dialect == "mindspore" else "prof_dir"])
-    chosen["output"] = unsaid[1] if path == HERE else path
+    chosen["output"] = fallbacks[1] if path == HERE else path
     options = _take_known(taken["npuprof"], {field.name for field in fields(Options)}, "npuprof.", None)
     if warn is None:
         return Options.from_dict({**chosen, **options})

@@ -63,7 +63,7 @@ class EmulationClock:
         watched = self._watchers and monotonic_raw_ns - self.monotonic_raw_ns() >= _LOOK_NS
         for look in list(self._watchers) if watched else ():
             look()  # time until now belongs to the stack before the wait
-        while not self._skip_to(monotonic_raw_ns):
+        while not self._advance_to(monotonic_raw_ns):
             depth = self._pause()  # a wait is not emulation: the time of other threads passes
             try:
                 self._system.sleep_until_ns(monotonic_raw_ns)
@@ -143,7 +143,7 @@ class EmulationClock:
         if not self._emulating:
             self._behind_ns = self._system.monotonic_raw_ns() - self._stands_at_ns
 
-    def _skip_to(self, monotonic_raw_ns: int) -> bool:
+    def _advance_to(self, monotonic_raw_ns: int) -> bool:
         """Advance to a time, at most to the system's clock; return whether the time was reached."""
         with self._lock:
             system_ns = self._system.monotonic_raw_ns()

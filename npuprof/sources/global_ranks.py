@@ -149,8 +149,8 @@ class _Transfers(NamedTuple):
                 selves.setdefault(code, set()).add(sender)
         sizes = {}
         for code, most in sorted(largest.items()):
-            alone = selves.get(code) or sources[code]
-            number = next(iter(alone)) if len(alone) == 1 else -1
+            candidates = selves.get(code) or sources[code]
+            number = next(iter(candidates)) if len(candidates) == 1 else -1
             if most >= 0:
                 sizes[self.keys[code]] = (1 + most, None if number < 0 else number)
         return sizes

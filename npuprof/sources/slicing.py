@@ -182,9 +182,9 @@ def _cut_links(links: pd.DataFrame, kept: Mapping[str, Bools], moved: Mapping[st
     for side in ("source", "target"):
         of, numbers = links[f"{side}_table"].astype(object).to_numpy(), links[f"{side}_row"].to_numpy().copy()
         for name in set(of.tolist()):
-            mine = np.flatnonzero(of == name)
-            stays[mine] &= kept[name][numbers[mine]]
-            numbers[mine] = moved[name][numbers[mine]]
+            selected = np.flatnonzero(of == name)
+            stays[selected] &= kept[name][numbers[selected]]
+            numbers[selected] = moved[name][numbers[selected]]
         rows[f"{side}_row"] = numbers
     result: pd.DataFrame = _rows(links.assign(**rows), stays)
     return result

@@ -120,12 +120,12 @@ class Residence:
 
     def holds(self, storage: Any) -> bool:
         """Return whether a storage is on the device."""
-        self._settle()
+        self._release_freed()
         return id(storage) in self._held
 
     def hold(self, storage: Any) -> bool:
         """Allocate a block for a storage; return whether it is new. Raise a MemoryError if the device is full."""
-        self._settle()
+        self._release_freed()
         key = id(storage)
         with self._lock:
             if key in self._held:
@@ -139,7 +139,7 @@ class Residence:
         self._notify("allocated", address, size_bytes)
         return True
 
-    def _settle(self) -> None:
+    def _release_freed(self) -> None:
         """Release the blocks of freed storages."""
         while self._gone:
             try:

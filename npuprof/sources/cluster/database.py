@@ -143,7 +143,7 @@ def read_communication(database: Database, groups: pd.DataFrame | None) -> Frame
             database.notes.warning(table, "a row is there twice, and counted once", len(listed) - len(records))
         if database.accounts.read(table, len(listed)):
             database.accounts.keep(table, STATISTICS, len(listed))
-        rows = [_placed(dict(zip(wanted, record, strict=True)), ranks_by_group) for record in records]
+        rows = [_in_text_order(dict(zip(wanted, record, strict=True)), ranks_by_group) for record in records]
         if name == "communication_packets":
             rows = [row for row in rows if row["Count"]]
         frames |= split_totals(name, rows)
@@ -171,7 +171,7 @@ def empty_groups() -> pd.DataFrame:
     return frame
 
 
-def _placed(row: dict[str, Any], ranks_by_group: dict[str, str]) -> dict[str, Any]:
+def _in_text_order(row: dict[str, Any], ranks_by_group: dict[str, str]) -> dict[str, Any]:
     """Return a row with the columns of the text result in order: step, kind, ranks, name, group, then the others."""
     name = str(row.pop("name") or "")
     group = str(row.pop("group") or "")

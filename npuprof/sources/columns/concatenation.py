@@ -134,7 +134,7 @@ def _moved_links(links: pd.DataFrame, moved: Mapping[str, list[Int64]], at: int)
         rows = links[f"{side}_row"].to_numpy().copy()
         of = links[f"{side}_table"].astype(object).to_numpy()
         for name in set(of.tolist()):
-            mine = of == name
-            rows[mine] = moved[name][at][rows[mine]]
+            selected = of == name
+            rows[selected] = moved[name][at][rows[selected]]
         changed[f"{side}_row"] = rows
     return changed

@@ -54,9 +54,9 @@ def scaled(texts: Sequence[str], multiplier: int, *, exponents: bool = True) -> 
         Two arrays of the length of `texts`; where `valid` is false the text is not such a number (or does not
         fit an int64) and the value is 0.
     """
-    alike = _alike(texts, multiplier) if len(texts) else None
-    if alike is not None:
-        return alike, np.ones(len(texts), np.bool_)
+    fast = _by_numpy(texts, multiplier) if len(texts) else None
+    if fast is not None:
+        return fast, np.ones(len(texts), np.bool_)
     try:
         column = pa.array(texts, pa.string())
     except UnicodeEncodeError:  # half of a surrogate pair, which JSON can hold
@@ -146,7 +146,7 @@ def scaled_one(text: str, multiplier: int, *, exponents: bool = True) -> int | N
     return -rounded if stripped.startswith("-") else rounded
 
 
-def _alike(texts: Sequence[str], multiplier: int) -> Int64 | None:
+def _by_numpy(texts: Sequence[str], multiplier: int) -> Int64 | None:
     """Convert texts of equal length and point position with NumPy only; None for other texts."""
     joined = "\n".join([*texts, ""]).encode("ascii", "replace")
     width, rest = divmod(len(joined), len(texts))

@@ -225,10 +225,10 @@ def _copies(database: Database, tasks: Int64) -> dict[str, Any]:
     """Return the size and direction of copies, where the file has them."""
     copies = database.rows("MEMCPY_INFO", ["globalTaskId", "size", "memcpyOperation"])
     row = first_of(copies["globalTaskId"], tasks)
-    alone = first_of(tasks, copies["globalTaskId"]) < 0
-    database.accounts.use("MEMCPY_INFO", int((~alone).sum()))
+    without_task = first_of(tasks, copies["globalTaskId"]) < 0
+    database.accounts.use("MEMCPY_INFO", int((~without_task).sum()))
     database.accounts.leave_out(
-        "MEMCPY_INFO", "the size of a copy belongs to no task", int(alone.sum()), affects="copied bytes"
+        "MEMCPY_INFO", "the size of a copy belongs to no task", int(without_task.sum()), affects="copied bytes"
     )
     size, direction = np.full((2, len(row)), ABSENT)
     size[row >= 0], direction[row >= 0] = (copies[name][row[row >= 0]] for name in ("size", "memcpyOperation"))

@@ -100,8 +100,8 @@ def note_unlaunched(database: Database, tasks: Tasks) -> None:
     if not len(calls):
         return
     launched = tasks.rows["connectionId"]
-    alone = np.isin(tasks.rows["modelId"], _NONE) & ~np.isin(launched, _NONE) & (launched < FIRST_MARK_CONNECTION)
-    kernels = alone & named(tasks.table["task_type"], lambda name: name.startswith(_KERNELS))
+    unlaunched = np.isin(tasks.rows["modelId"], _NONE) & ~np.isin(launched, _NONE) & (launched < FIRST_MARK_CONNECTION)
+    kernels = unlaunched & named(tasks.table["task_type"], lambda name: name.startswith(_KERNELS))
     unknown = kernels & ~np.isin(launched, calls)
     of_operators = database.rows("CONNECTION_IDS", ["connectionId"])["connectionId"]
     early = int(np.count_nonzero(unknown & (launched < calls[0]) & ~np.isin(launched, of_operators)))

@@ -149,13 +149,13 @@ def _pair(kind: Int64, thread: Int64, names: Int32, time_ns: Int64, notes: Notes
     pairs = (kind[before] % 2 == _BEGIN_OF_ENQUEUE) & (kind[after] % 2 == 1)
     for column in (side, thread, names):
         pairs &= column[before] == column[after]
-    alone = np.ones(len(kind), bool)
-    alone[before[pairs]] = alone[after[pairs]] = False
+    unpaired = np.ones(len(kind), bool)
+    unpaired[before[pairs]] = unpaired[after[pairs]] = False
     at_edge = _at_edge(kind % 2 == _BEGIN_OF_ENQUEUE, side, thread, time_ns)
-    if count := int((alone & at_edge).sum()):
+    if count := int((unpaired & at_edge).sum()):
         notes.info(_MARKS, "an enqueue or dequeue has only one end: the recording began or ended within it", count)
         notes.ledger.leave_out(_MARKS, count)
-    lost = int((alone & ~at_edge).sum())
+    lost = int((unpaired & ~at_edge).sum())
     notes.leave_out(_MARKS, "the other end of an enqueue or dequeue is missing, or has another name", lost)
     return before[pairs], after[pairs]
 

@@ -64,13 +64,13 @@ def _in_order(device: Device, stream: str, records: Records, kernels: Kernels, a
     codes_of_records, codes_of_kernels = codes[: len(ids)], codes[len(ids) :]
     count = len(distinct)
     even = np.bincount(codes_of_records, minlength=count) == np.bincount(codes_of_kernels, minlength=count)
-    own_order = np.argsort(codes_of_records, kind="stable")
-    their_order = np.lexsort((tasks.begin[rows], codes_of_kernels))
-    at = own_order[even[codes_of_records[own_order]]]
+    record_order = np.argsort(codes_of_records, kind="stable")
+    kernel_order = np.lexsort((tasks.begin[rows], codes_of_kernels))
+    at = record_order[even[codes_of_records[record_order]]]
     lost = len(records) - len(at)
     device.skip(stream, "counters of no kernel, or not as many as its ids ran, skipped", lost)
     device.use(stream, len(at))
-    return at, among[their_order[even[codes_of_kernels[their_order]]]]
+    return at, among[kernel_order[even[codes_of_kernels[kernel_order]]]]
 
 
 def _metrics(

@@ -203,8 +203,8 @@ def match(tasks: DeviceTasks, tracks: Launched) -> tuple[Int64, Bools]:
     held = (holder >= 0) & (tasks.end[holder] >= tasks.end[parts])
     has_parts[holder[held]] = True
     track[parts[held]] = track[holder[held]]
-    alone = parts[~held]
-    track[alone] = joins.latest(keys[alone], tasks.start_ns[alone], track_keys, tracks.stamp_ns)
+    unmatched = parts[~held]
+    track[unmatched] = joins.latest(keys[unmatched], tasks.start_ns[unmatched], track_keys, tracks.stamp_ns)
     return track, has_parts
 
 

@@ -29,7 +29,7 @@ def note_missing_ends(run: DecodedLaunches, notes: Notes) -> None:
         ("stars_soc", "kernels that the host launched last did not run on the device", ran, of_devices),
         ("api_event", "kernels that were launched last are in no call", tracks.call >= 0, kernels),
     ):
-        count = _behind_the_last(joined[chosen][np.argsort(tracks.stamp_ns[chosen], kind="stable")])
+        count = _count_after_last(joined[chosen][np.argsort(tracks.stamp_ns[chosen], kind="stable")])
         if count > _FEW:
             notes.warning(stream, f"{what}: the last slices of {stream} may be missing", count)
 
@@ -51,6 +51,6 @@ def _are_kernels(run: DecodedLaunches) -> npt.NDArray[np.bool_]:
     return kernels
 
 
-def _behind_the_last(joined: npt.NDArray[np.bool_]) -> int:
+def _count_after_last(joined: npt.NDArray[np.bool_]) -> int:
     """Return the number of rows after the last joined row; 0 if no row is joined."""
     return int(np.argmax(joined[::-1])) if bool(joined.any()) else 0

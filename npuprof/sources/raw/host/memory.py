@@ -88,9 +88,9 @@ def allocations_table(events: Events) -> pd.DataFrame:
     begin, end = joins.pair(key[taken], taken, key[freed], freed)  # the order of events is sufficient
     release = np.full(len(records), -1, np.int64)
     release[taken[begin]] = freed[end]
-    alone = np.setdiff1d(freed, freed[end], assume_unique=True)
-    release[alone] = alone
-    rows = np.sort(np.concatenate((taken, alone)))
+    unmatched = np.setdiff1d(freed, freed[end], assume_unique=True)
+    release[unmatched] = unmatched
+    rows = np.sort(np.concatenate((taken, unmatched)))
     release, was_taken = release[rows], size[rows] > 0
     columns = {
         "name": events.host.names.names_of(records["name"][rows]).where(records["name"][rows] != 0).categorical(),

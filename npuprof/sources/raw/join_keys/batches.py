@@ -48,9 +48,11 @@ def batch_ids(stream: Int64, stamp: Int64, task: Int64, flips: Flips) -> Int64:
     flip_order = np.lexsort((flips.stamp, flips.stream))
     wrapped = np.unique(flips.stream)
     flip_rows = _runs(flips.stream[flip_order], wrapped)
-    for mine, (first, last) in zip(_rows_of(stream, stamp, wrapped), flip_rows, strict=True):
+    for stream_rows, (first, last) in zip(_rows_of(stream, stamp, wrapped), flip_rows, strict=True):
         selected = flip_order[first:last]
-        batch[mine] = _of_stream(stamp[mine], task[mine], flips.stamp[selected], flips.count[selected])
+        batch[stream_rows] = _of_stream(
+            stamp[stream_rows], task[stream_rows], flips.stamp[selected], flips.count[selected]
+        )
     return batch
 
 
@@ -75,11 +77,11 @@ def _of_stream(stamp: Int64, task: Int64, flip_stamp: Int64, flip_count: Int64) 
     batch = np.searchsorted(flip_stamp, stamp, side="left").astype(np.int64)
     for turn, (place, count) in enumerate(zip(places.tolist(), flip_count.tolist(), strict=True), 1):
         if count != _DESTROYED:
-            _settle(task, batch, place, turn)
+            _correct_near_wrap(task, batch, place, turn)
     return batch
 
 
-def _settle(task: Int64, batch: Int64, place: int, turn: int) -> None:
+def _correct_near_wrap(task: Int64, batch: Int64, place: int, turn: int) -> None:
     """Correct the batches of tasks near the wrap at `place` by their ids, in place."""
     before = slice(max(0, place - _NEAR), place)
     wrapped = (task[before] < _LOW) & (np.maximum.accumulate(task[before]) >= _HIGH) & (batch[before] == turn - 1)

@@ -91,15 +91,15 @@ def match(keys: Int64, times: Int64, other_keys: Int64, other_times: Int64) -> I
     if same and _ascending(times) and _ascending(other_times):
         return np.arange(len(keys))
     order, other_order = _by_key(keys, times), _by_key(other_keys, other_times)
-    mine, theirs = keys[order], other_keys[other_order]
-    first = np.searchsorted(theirs, mine, side="left")
-    count = np.searchsorted(theirs, mine, side="right") - first
-    my_first = np.searchsorted(mine, mine, side="left")
-    my_count = np.searchsorted(mine, mine, side="right") - my_first
+    row_keys, candidate_keys = keys[order], other_keys[other_order]
+    first = np.searchsorted(candidate_keys, row_keys, side="left")
+    count = np.searchsorted(candidate_keys, row_keys, side="right") - first
+    group_first = np.searchsorted(row_keys, row_keys, side="left")
+    group_count = np.searchsorted(row_keys, row_keys, side="right") - group_first
     partner = np.full(len(keys), -1, np.int64)
-    even = (count == my_count) & (count > 0)
-    partner[order[even]] = other_order[(first + np.arange(len(mine)) - my_first)[even]]
-    odd = order[(count != my_count) & (count > 0)]
+    even = (count == group_count) & (count > 0)
+    partner[order[even]] = other_order[(first + np.arange(len(row_keys)) - group_first)[even]]
+    odd = order[(count != group_count) & (count > 0)]
     if len(odd):
         partner[odd] = latest(keys[odd], times[odd], other_keys, other_times)
     return partner

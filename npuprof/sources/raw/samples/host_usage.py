@@ -47,7 +47,7 @@ def read_host_usage(host: Host, side: Side | None) -> list[CounterRows]:
     return [*parts, *read_all_processes(host, side)]
 
 
-def _placed(host: Host, stream: str, stamps: list[int]) -> tuple[Int64, Bools]:
+def _to_utc(host: Host, stream: str, stamps: list[int]) -> tuple[Int64, Bools]:
     """Convert host counter values to UTC nanoseconds; return them and the mask of plausible ones."""
     counters = np.array(stamps, np.uint64)
     good = host.clock.reaches(counters)
@@ -70,7 +70,7 @@ def _accounted(host: Host, stream: str, parts: list[CounterRows]) -> list[Counte
 def _rows(
     host: Host, stream: str, samples: list[tuple[int, float]], counter: str, unit: str, instances: list[str] | None
 ) -> CounterRows:
-    time_ns, good = _placed(host, stream, [stamp for stamp, _ in samples])
+    time_ns, good = _to_utc(host, stream, [stamp for stamp, _ in samples])
     names: Names | None = None
     if instances is not None:
         index = {name: code for code, name in enumerate(dict.fromkeys(instances))}
@@ -199,7 +199,7 @@ def _disk(host: Host, side: Side) -> list[CounterRows]:
     if start is None or hertz is None:
         host.notes.warning("host host_disk.data", "no start time or no host_disk_freq: not decoded", len(values))
         return []
-    first_ns, good = _placed(host, "host_disk.data", [start])
+    first_ns, good = _to_utc(host, "host_disk.data", [start])
     if not good[0]:
         return []
     interval = Fraction(10**9) / hertz

@@ -206,7 +206,7 @@ def device_table(device: Device, stream: str, needed: int, optional: int = 0) ->
     if stamps or damaged:
         device.notes.ledger.read(device.streams.account(name), len(stamps) + damaged)
     device.skip(stream, "damaged lines skipped", damaged)
-    return _placed(device, stream, np.array(stamps, np.int64), np.array(values).reshape(-1, needed + optional))
+    return _to_utc(device, stream, np.array(stamps, np.int64), np.array(values).reshape(-1, needed + optional))
 
 
 def _is_header(fields: list[str]) -> bool:
@@ -214,7 +214,7 @@ def _is_header(fields: list[str]) -> bool:
     return words[:1].isalpha() and not any(map(str.isdigit, words)) and fields[0].lower() not in ("nan", "inf")
 
 
-def _placed(device: Device, stream: str, stamps: Int64, values: Float64) -> tuple[Int64, Float64]:
+def _to_utc(device: Device, stream: str, stamps: Int64, values: Float64) -> tuple[Int64, Float64]:
     base = device_mono_ns(device)
     good = np.zeros(len(stamps), bool) if base is None else np.abs(stamps - base) <= _YEAR_NS
     impossible(device, stream, "impossible time stamps", ~good)
