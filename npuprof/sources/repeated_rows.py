@@ -28,7 +28,7 @@ def note_repeated_rows(tables: Mapping[str, pd.DataFrame], notes: Notes) -> None
         if count >= _SHARE * len(frame):
             notes.warning(
                 name,
-                "a row is there more than once: a file was merged with itself, or holds one export twice; counts and "
+                "a row occurs more than once: a file was merged with itself, or holds one export twice; counts and "
                 f"sums of {name} are too high",
                 count,
             )

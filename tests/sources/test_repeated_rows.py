@@ -27,7 +27,7 @@ def _trace(path: Path, times: int) -> Path:
 
 def _told(path: Path) -> dict[str, int]:
     notes = npuprof.load(path).notes
-    told = notes[notes["message"].str.contains("there more than once: a file was merged with itself")]
+    told = notes[notes["message"].str.contains("occurs more than once: a file was merged with itself")]
     assert (told["severity"] == "warning").all()
     return dict(zip(told["source"], told["count"].tolist(), strict=True))
 

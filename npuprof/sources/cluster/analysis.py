@@ -58,7 +58,9 @@ class Reading(ResultReading):
         self._note_no_groups()
         for kind, path in files.items():
             if kind_of_name(path.name) not in (kind, None):
-                self.notes.warning(path.name, f"it holds {kind}, not what its name says: what it held is missing")
+                self.notes.warning(
+                    path.name, f"it holds {kind}, not the kind that its name states, whose data is missing"
+                )
         for path in self._layout.others:
             self.notes.info(path.name, "another file of the same kind is read; load this file to see it")
         self._add_ranks(self.decoded.tables.get("step_times"), statistics.get(GROUPS, tables_of.empty_groups()))

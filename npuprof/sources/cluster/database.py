@@ -140,7 +140,7 @@ def read_communication(database: Database, groups: pd.DataFrame | None) -> Frame
         listed = database.records(table, list(wanted.values()), _LIMIT)
         records = dict.fromkeys(listed)  # a link is repeated for each packet size
         if name == "communication" and len(records) < len(listed):
-            database.notes.warning(table, "a row is there twice, and counted once", len(listed) - len(records))
+            database.notes.warning(table, "a row occurs twice, and is counted once", len(listed) - len(records))
         if database.accounts.read(table, len(listed)):
             database.accounts.keep(table, STATISTICS, len(listed))
         rows = [_in_text_order(dict(zip(wanted, record, strict=True)), ranks_by_group) for record in records]

@@ -80,9 +80,9 @@ class CsvTable:
         report_progress(self.source, size, size)
         repeated = {name for name in self.names if name and self.names.count(name) > 1}
         for name in sorted(repeated):
-            notes.warning(self.source, f"the column {name!r} is there more than once: the first of them is shown")
+            notes.warning(self.source, f"the column {name!r} occurs more than once: the first is shown")
         numbers = sum(_NUMBER.fullmatch(name) is not None for name in self.names)
-        self.warn("numbers between the names of the columns: a row that has lost its line end is missing", numbers)
+        self.warn("numbers among the names of the columns: a row was joined to the header and is missing", numbers)
         if not len(self):
             notes.warning(self.source, "it has a header and no rows: its table is empty")
 

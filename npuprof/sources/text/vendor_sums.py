@@ -75,7 +75,7 @@ def read_step_times(path: Path, notes: Notes, device: int | None) -> pd.DataFram
     table.put("step_times")
     frame = tables.build("step_times", columns)
     table.warn(
-        "a step of a device is there more than once: sums over steps count it each time",
+        "a step of a device occurs more than once: sums over steps count it each time",
         int(frame[["step", "device_id"]].dropna().duplicated().sum()),
     )
     return frame

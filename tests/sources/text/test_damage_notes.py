@@ -55,7 +55,7 @@ CASES: dict[str, tuple[str, Callable[[bytes], bytes], str, int]] = {
     "a column that is there twice": (
         "kernel_details.csv",
         lambda content: content.replace(b"\r\n", b",Name\r\n").replace(b",Name", b",Duration(us)", 1),
-        "the column 'Duration(us)' is there more than once: the first of them is shown",
+        "the column 'Duration(us)' occurs more than once: the first is shown",
         1,
     ),
     "a pair of ranks without numbers": (

@@ -317,4 +317,4 @@ def test_steps_that_no_run_has_are_reported(tmp_path: Path) -> None:
     assert times["free_ns"].tolist() == [-2_000, 2_000, 2_000]
     told = notes.to_frame().set_index("message")["count"]
     assert told["'Free': a time is negative; kept as it is"] == 1
-    assert told["a step of a device is there more than once: sums over steps count it each time"] == 1
+    assert told["a step of a device occurs more than once: sums over steps count it each time"] == 1

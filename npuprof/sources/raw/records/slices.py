@@ -138,7 +138,7 @@ class Streams:
             kept.append((part, size - same))
             report_progress(self._label, self._read_bytes, self._all_bytes)
         if repeated and is_new:
-            self._notes.warning(self._label, f"{name}: bytes of a slice that is here twice, counted once", repeated)
+            self._notes.warning(self._label, f"{name}: bytes of a slice that is present twice, counted once", repeated)
         return joined[:end], kept
 
     def _fitting(self, name: str) -> list[Slice]:

@@ -156,7 +156,7 @@ def test_a_slice_that_is_there_twice_counts_once(stream: str, run: Path) -> None
             for table, frame in expected.tables.items():
                 pd.testing.assert_frame_equal(decoded.tables[table], frame)
             told = _warnings(decoded).set_index("message")["count"]
-            assert told[f"{stream}: bytes of a slice that is here twice, counted once"] > path.stat().st_size - 71
+            assert told[f"{stream}: bytes of a slice that is present twice, counted once"] > path.stat().st_size - 71
             for copy in set(path.parent.glob(f"{stream}.slice_*")) - set(slices):
                 copy.unlink()
 
@@ -168,7 +168,7 @@ def test_a_copy_under_the_other_age_of_a_stream_counts_once(run: Path) -> None:
     shutil.copyfile(aging, aging.with_name("unaging.compact.task_track.slice_0"))
     decoded = raw.read(run)
     pd.testing.assert_frame_equal(decoded.tables["tasks"], expected.tables["tasks"])
-    assert _warnings(decoded)["message"].str.contains("here twice").any()
+    assert _warnings(decoded)["message"].str.contains("present twice").any()
 
 
 @pytest.mark.slow
