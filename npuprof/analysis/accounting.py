@@ -104,9 +104,10 @@ def account(
     selection
         The selected part of the run: steps are cut at its bounds.
     """
+    windows = {device: step_windows(tables, device).timed() for device in devices_of(tables)}
     bounds = (selection or {}).get("start_ns"), (selection or {}).get("end_ns")
-    # Of a step that is marked twice one mark has all of its time: the other is no step.
-    windows = {device: step_windows(tables, device).clipped(*bounds) for device in devices_of(tables)}
+    if bounds != (None, None):
+        windows = {device: window.clipped(*bounds) for device, window in windows.items()}
     times = _vendor_rows(tables["step_times"])
     known = times["device_id"].fillna(next(iter(windows), -1))  # a run of one device may lack its number
     devices = [device for device, window in windows.items() if window.basis != "run" or not (known == device).any()]

@@ -55,6 +55,14 @@ class StepWindows:
         steps, owner = np.unique(self.owner[kept], return_inverse=True)
         return StepWindows(self.steps[steps], starts[kept], ends[kept], owner.astype(np.int64), self.basis)
 
+    def timed(self) -> StepWindows:
+        """Return the steps that have time of their own; all where none has.
+
+        Of a step that is marked twice one mark has all of the time.
+        """
+        timed = self.clipped(None, None)
+        return timed if len(timed.steps) else self
+
     def durations(self) -> Int64:
         """Return the duration of each step in nanoseconds."""
         lengths = np.zeros(len(self.steps), np.int64)

@@ -177,6 +177,8 @@ def test_a_step_that_is_marked_twice_is_one_step() -> None:
     steps, kernels = table("steps", [(0, 100), (0, 100), (100, 100)]), table("kernels", [(10, 5), (110, 5)])
     accounted = account(factories.all_tables(steps=steps, kernels=kernels)).steps
     assert accounted["duration_ns"].tolist() == [100, 100]
+    instant = factories.all_tables(kernels=table("kernels", [(10, 0)]))
+    assert account(instant).steps["duration_ns"].tolist() == [0]
 
 
 def test_a_run_without_steps_has_one_window_of_all_its_slices() -> None:
