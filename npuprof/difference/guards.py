@@ -32,7 +32,14 @@ def guards(a: Side, b: Side) -> list[str]:
     speeds = clocks(a, b)
     if speeds[0] != speeds[1]:
         sentences.append(f"the cores ran at {speeds[0]:.0f} MHz against {speeds[1]:.0f} MHz")
+    if _whole(a) != _whole(b):
+        sentences.append("only one side has steps: one of them is compared with the whole run of the other side")
     return sentences + _other_cores(a, b)
+
+
+def _whole(side: Side) -> bool:
+    """Return whether no run of a side has steps."""
+    return all((run.accounting.steps["basis"] == "run").all() for run in side.runs)
 
 
 def clocks(a: Side, b: Side) -> tuple[float, float]:

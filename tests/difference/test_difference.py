@@ -211,6 +211,13 @@ def test_evidence_is_the_rows_of_the_tables() -> None:
         difference.evidence(99)
 
 
+def test_a_step_that_is_compared_with_a_whole_run_is_no_silent_comparison() -> None:
+    marked = run([[("MatMul", "16,16", 500)]] * 3)
+    whole = profile({"kernels": marked.kernels})
+    assert "only one side has steps" in (marked - whole).guards[0]
+    assert (whole - whole).guards == (marked - marked).guards == []
+
+
 @pytest.mark.slow
 def test_what_else_differs_heads_the_result() -> None:
     a = run([[("A", "1", 10)]], simulated=True, chip="Ascend910B1", options={"level": 1})
