@@ -115,7 +115,11 @@ def _advise(parsed: argparse.Namespace) -> int:
 
     advice = open_path(parsed.path, **load_arguments(parsed)).advice()
     _say(advice.to_json() if parsed.json else repr(advice))
-    return 3 if parsed.fail_on is not None and advice.worst_share() >= parsed.fail_on else 0
+    if parsed.fail_on is None:
+        return 0
+    if not advice.step_ns:
+        raise NpuprofError(f"{parsed.path} has no step and no device time, so --fail-on has nothing to check")
+    return 3 if advice.worst_share() >= parsed.fail_on else 0
 
 
 def _run(parsed: argparse.Namespace) -> int:

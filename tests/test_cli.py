@@ -68,6 +68,10 @@ def test_advise_is_a_gate_for_scripts(tmp_path: Path, capsys: pytest.CaptureFixt
     assert json.loads(capsys.readouterr().out) == advice.to_dict()
     assert cli.main(["advise", saved, "--fail-on", str(worst - 1)]) == 3
     assert cli.main(["advise", str(tmp_path / "missing"), "--fail-on", "5%"]) == 1
+    (tmp_path / "op_statistic.csv").write_text("OP Type,Core Type,Count\nMatMul,AI_CORE,1\n")
+    sums = ["advise", str(tmp_path / "op_statistic.csv")]
+    assert (cli.main(sums), cli.main([*sums, "--fail-on", "5%"])) == (0, 1)
+    assert capsys.readouterr().err.endswith("has no step and no device time, so --fail-on has nothing to check\n")
     for wrong in ("much", "nan", "-1", "101%"):
         with pytest.raises(SystemExit, match="2"):
             cli.main(["advise", saved, "--fail-on", wrong])

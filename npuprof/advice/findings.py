@@ -172,7 +172,8 @@ class Advice:
     def headline(self) -> str:
         """Return how long a step is, and of how many steps."""
         if not self.step_ns:
-            return "No step or device time: nothing can be concluded (collect with --activities cpu,npu)"
+            needed = "load the whole result, or collect with --activities cpu,npu"
+            return f"No step or device time: nothing can be concluded ({needed})"
         steps = self.facts.accounting.steps
         if (steps["basis"] == "run").all():
             which = f"{duration(self.step_ns)} in all (the run has no steps)"
