@@ -17,6 +17,7 @@ from npuprof.analysis.prediction import TOLERANCE
 from npuprof.analysis.step_windows import StepWindows
 from npuprof.arrays import Int64
 from npuprof.errors import NpuprofError
+from npuprof.quantities import duration
 
 _SKEWED_NS = 100_000  # a task that starts this long before its launch call has a wrong link or clock
 _NEVER = -(1 << 62)  # the wait of a thread that need not wait
@@ -85,9 +86,10 @@ class Replay:
         self.replayed_ns = self.step_times(Change())
         missed = abs(int(self.replayed_ns.sum()) - int(self.recorded_ns.sum()))
         if missed > TOLERANCE * int(self.recorded_ns.sum()):
+            replayed, recorded = (duration(int(times.sum())) for times in (self.replayed_ns, self.recorded_ns))
             raise NpuprofError(
-                f"the replay of the unchanged run takes {self.replayed_ns.sum() / 1e6:.2f} ms, and "
-                f"{self.recorded_ns.sum() / 1e6:.2f} ms were recorded: nothing can be predicted from it"
+                f"the replay of the unchanged run takes {replayed}, and {recorded} were recorded: "
+                "nothing can be predicted from it"
             )
 
     def _order_nodes(self) -> None:

@@ -73,7 +73,7 @@ def job_facts(runs: Members, whole: Collection[int] = ()) -> JobFacts:
         if (member := _member(rank, entry, parts.get(rank), nothing)) is not None
     ]
     if not members:
-        raise NpuprofError("no run here has a rank: use advice() of a single run, runs.at(row)")
+        raise NpuprofError("no run here has a rank, so they are no job: give the path of one run, or take runs.at(row)")
     simulated = any(entry.known.simulated for _, entry in entries.values())
     return JobFacts(members, communication, runs.absent, simulated=simulated, matrix=runs._matrix(), played=played)
 
