@@ -161,8 +161,7 @@ class Ranks:
     ) -> list[Result]:
         """Call a function once for each rank, all in parallel, and record it.
 
-        Within the function, arrays of :mod:`npuprof.simulator.npu` and ``npuprof.simulator.torch()`` use the rank's
-        device.
+        In it, arrays of :mod:`npuprof.simulator.npu` and ``npuprof.simulator.torch()`` use the rank's device.
 
         Parameters
         ----------
