@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import importlib.util
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from threading import TIMEOUT_MAX, Event, Timer
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -34,7 +36,11 @@ _INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 
 
 def select(
-    query: str, names: Collection[str], table: Callable[[str], pd.DataFrame], most_rows: int = 1_000_000
+    query: str,
+    names: Collection[str],
+    table: Callable[[str], pd.DataFrame],
+    most_rows: int = 1_000_000,
+    timeout_s: float = 60.0,
 ) -> pd.DataFrame:
     """Return what a query over tables selects.
 
@@ -48,6 +54,8 @@ def select(
         Returns a table by name; called for those that the query names.
     most_rows
         The most rows to return; a warning says when there are more.
+    timeout_s
+        The most seconds that the query may take; the time to read its tables is not counted.
 
     Returns
     -------
@@ -59,13 +67,15 @@ def select(
     NpuprofError
         If DuckDB is not installed.
     OptionsError
-        If the query is not one statement that reads, is refused by DuckDB, or `most_rows` is not positive.
+        If the query is not one statement that reads, is refused by DuckDB, takes too long, or a limit is not positive.
     """
     if importlib.util.find_spec("duckdb") is None:
         raise NpuprofError("DuckDB is needed for SQL: pip install 'npuprof[sql]'")
     if most_rows < 1:
         raise OptionsError(f"most_rows must be at least 1, not {most_rows}")
-    answer = _answer(query, names, table, most_rows + 1)
+    if not timeout_s > 0:
+        raise OptionsError(f"timeout_s must be more than 0 seconds, not {timeout_s}")
+    answer = _answer(query, names, table, most_rows + 1, timeout_s)
     if len(answer) > most_rows:
         warnings.warn(
             f"the query has more than {most_rows:,} rows, of which these are the first: add a LIMIT or sum up, or give "
@@ -76,9 +86,12 @@ def select(
     return _frame(answer.slice(0, most_rows))
 
 
-def _answer(query: str, names: Collection[str], table: Callable[[str], pd.DataFrame], most_rows: int) -> pa.Table:
+def _answer(
+    query: str, names: Collection[str], table: Callable[[str], pd.DataFrame], most_rows: int, timeout_s: float
+) -> pa.Table:
     import duckdb
 
+    late = Event()
     with duckdb.connect() as connection:
         for setting in _SETTINGS:
             connection.execute(f"SET {setting}")
@@ -88,13 +101,38 @@ def _answer(query: str, names: Collection[str], table: Callable[[str], pd.DataFr
             for name in names:
                 if name.lower() in wanted:
                     connection.register(name, _arrow(table(name)))
-            return connection.sql(query).limit(most_rows).to_arrow_table()
+            with _limited(connection, timeout_s, late):
+                return connection.sql(query).limit(most_rows).to_arrow_table()
+        except duckdb.InterruptException:
+            if not late.is_set():
+                raise KeyboardInterrupt from None
+            raise OptionsError(
+                f"the query took more than {timeout_s:g} s: select less, or give more, as timeout_s=600"
+            ) from None
         except duckdb.OutOfMemoryException:
             raise OptionsError("the query needs more than 2 GB of memory: select less, or sum up earlier") from None
         except duckdb.Error as error:
             raise OptionsError(
                 f"the query cannot be answered: {plain_lines(str(error))}\nThe tables are {', '.join(names)}."
             ) from None
+
+
+@contextmanager
+def _limited(connection: DuckDBPyConnection, timeout_s: float, late: Event) -> Iterator[None]:
+    """Interrupt what the connection runs in the block after a time, and set `late` then."""
+
+    def interrupt() -> None:
+        late.set()
+        connection.interrupt()
+
+    timer = Timer(min(timeout_s, TIMEOUT_MAX), interrupt)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()  # else it might interrupt a connection that is closed
 
 
 def _check_reads(connection: DuckDBPyConnection, query: str) -> None:
