@@ -317,8 +317,12 @@ def write_text(path: str | PathLike[str], content: str) -> Path:
 
 def text(file: BinaryIO, path: Path) -> TextIO:
     """Return a text stream to a file in UTF-8, compressed if its name ends in ``.gz``."""
-    out = gzip.GzipFile(fileobj=file, mode="wb") if path.suffix == ".gz" else file
-    return io.TextIOWrapper(cast("BinaryIO", out), encoding="utf-8", errors="backslashreplace")
+    return io.TextIOWrapper(binary(file, path), encoding="utf-8", errors="backslashreplace")
+
+
+def binary(file: BinaryIO, path: Path) -> BinaryIO:
+    """Return a binary stream to a file, compressed if its name ends in ``.gz``."""
+    return cast("BinaryIO", gzip.GzipFile(fileobj=file, mode="wb")) if path.suffix == ".gz" else file
 
 
 def empty_directory(path: str | PathLike[str]) -> Path:

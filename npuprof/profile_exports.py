@@ -66,6 +66,23 @@ class Exports(Figures):
             speedscope.write(out, self._merged_tables(), self._merged_info())
         return target
 
+    def to_perfetto(self, path: str | PathLike[str]) -> Path:
+        """Write the timeline, of all ranks, in Perfetto's own format with whole nanoseconds; return its path.
+
+        A name in ``.gz`` compresses it. Packets are made by Perfetto's library (``pip install 'npuprof[perfetto]'``).
+
+        Raises
+        ------
+        NpuprofError
+            If the library is not installed.
+        """
+        from npuprof.exports import perfetto_trace
+
+        target = Path(path)
+        with atomic.replacing(target, like_before=True) as file, atomic.binary(file, target) as out:
+            perfetto_trace.write(out, self._merged_tables(), self._merged_info())
+        return target
+
     def to_folded_stacks(self, path: str | PathLike[str], metric: Metric = "self_cpu_time_total") -> Path:
         """Write the stacks, summed over ranks, as folded text; see :func:`npuprof.exports.stacks.folded_stacks`.
 
@@ -112,7 +129,7 @@ class Exports(Figures):
     def _table_names(self) -> Sequence[str]:
         """The names of all tables that :meth:`_table` returns."""
 
-    def sql(self, query: str, *, most_rows: int = 1_000_000) -> pd.DataFrame:
+    def sql(self, query: str, *, most_rows: int = 1_000_000, timeout_s: float = 60.0) -> pd.DataFrame:
         """Query the tables with SQL: ``run.sql("select name, duration_ns from kernels")``.
 
         DuckDB runs the query (``pip install 'npuprof[sql]'``), with at most 2 GB of memory, and without access to files
@@ -125,17 +142,19 @@ class Exports(Figures):
             One read-only statement in DuckDB's SQL dialect.
         most_rows
             Maximum number of rows to return; a warning says if the result has more.
+        timeout_s
+            Maximum duration of the query in seconds.
 
         Raises
         ------
         NpuprofError
             If DuckDB is not installed.
         OptionsError
-            If DuckDB refuses the query; the message has its reason.
+            If DuckDB refuses the query, with its reason, or the query takes too long.
         """
         from npuprof.exports.sql import select
 
-        return select(query, self._table_names, self._table, most_rows)
+        return select(query, self._table_names, self._table, most_rows, timeout_s)
 
     def to_csv(self, path: str | PathLike[str], table: str | pd.DataFrame) -> Path:
         """Write a table by name, or a result such as ``run.by("line")``, as CSV; return its path.

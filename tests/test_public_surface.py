@@ -126,6 +126,7 @@ def test_one_convention_names_figures_and_exports() -> None:
     exports = {name for name in dir(npuprof.Profile) if name.startswith("to_")}
     assert exports == {
         *("to_html", "to_parquet", "to_chrome_trace", "to_speedscope", "to_folded_stacks", "to_memory_timeline"),
+        "to_perfetto",
         *("to_csv", "to_xlsx"),
     }
 
