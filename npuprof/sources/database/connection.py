@@ -31,7 +31,7 @@ _LFS_POINTER = b"version https://git-lfs"
 _BATCH = 2_000  # few enough that their memory is reused at once
 _MAX_TABLES = 2_000
 _SCHEMA_STEPS = 1_000  # instructions of SQLite's virtual machine; an entry of the schema takes seven
-# each after that many instructions: 20,000 entries; the time grows with the square of their number
+# calls, each after that many instructions: 20,000 entries; the time grows with the square of their number
 _MAX_SCHEMA_CALLS = 140
 _CHECKED_BYTES = 64 << 20
 _MAX_CHECK_CALLS = 100_000

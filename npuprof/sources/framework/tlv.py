@@ -25,7 +25,7 @@ PADDING_BYTES = 8
 _HEADER = struct.Struct("<HI")
 _WINDOW_BYTES = 1 << 16  # bytes per search for the next record after damage
 _MAX_REPAIRS = 1000  # a file with more damaged places than this is not read further
-_MAX_FIELDS = 32  # number of fields in the longest record
+_MAX_FIELDS = 32  # the longest record has nine
 
 
 @dataclass(frozen=True)

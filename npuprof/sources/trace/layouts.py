@@ -199,12 +199,12 @@ VENDOR = Layouts(known_layout, layout_of)
 """Timelines of CANN, torch_npu and MindSpore."""
 
 
-_MAX_EXAMINED = 100  # share of a batch: damage is rare, and arguments that many rows lack are not damaged
+_MAX_EXAMINED = 100  # rows per batch: damage is rare, and an argument that many rows lack is not damaged
 _SIMILAR = 0.8
 
 
 def lost_arguments(layout: Layout, events: Sequence[Event], columns: Mapping[str, Records]) -> tuple[int, int]:
-    """Count events that lack an argument which most events of the layout have: misspelt, and missing without a trace.
+    """Count events of a layout that lack an argument which most have: with a misspelt name, and without arguments.
 
     A name that lost or changed a character leaves the JSON valid and the argument absent. `columns` are the arguments
     as they were read.

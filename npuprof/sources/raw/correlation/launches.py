@@ -209,7 +209,7 @@ def match(tasks: DeviceTasks, tracks: Launched) -> tuple[Int64, Bools]:
 
 
 def may_be_kernels(tasks: DeviceTasks, host_type: Names, track: Int64) -> Bools:
-    """Return a mask of tasks that may be compute kernels: not steps of a collective, and with a call."""
+    """Return a mask of tasks that are compute kernels unless they are steps of a collective or lack a call."""
     some_call, none = np.zeros(len(tasks), np.int64), np.full(len(tasks), -1, np.int64)
     return _is_compute(tasks, host_type, track, some_call, none)
 

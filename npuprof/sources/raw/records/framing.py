@@ -28,10 +28,10 @@ _MOST_REPAIRS = 20_000  # a stream with more shifts is not read further
 _NEAR = 64  # number of records at either end that serve as references
 _CHAIN = 8  # records after a candidate that may start another chain
 _MUCH_STRANGER = 3  # in bytes
-_FEW_BYTES = 8  # smaller cuts count with this total cost
+_FEW_BYTES = 8  # total size of small cuts
 _BLOCK = 16  # number of records whose values are summed
 _MOST_PHASES = 16
-_MOST_LOOKED_AT = 1 << 14  # step in records, to find roughly where another phase begins
+_MOST_LOOKED_AT = 1 << 14  # records sampled to find roughly where another phase begins
 _STAMPS = ("stamp", "counter", "values")  # time fields of the layouts
 _BACKWARDS = 64
 
@@ -150,7 +150,7 @@ class _ByMagic:
         return None
 
     def _best(self, candidates: list[int]) -> int:
-        """Return the longest chain of magic words: payloads may hold the word at the same place in every record."""
+        """Return the candidate whose chain fits best: payloads may hold the word at the same place in every record."""
         if len(candidates) == 1:
             return candidates[0]
         known = self._before()
