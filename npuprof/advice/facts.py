@@ -62,10 +62,11 @@ class Facts:
     @cached_property
     def counted(self) -> Int64:
         """The rows of the accounting's steps that figures per step are of: a device's first only if it has no other."""
-        steps = self.accounting.steps
-        device = ["rank", "device_id"]
+        lasting = np.flatnonzero((self.accounting.steps["duration_ns"] > 0).to_numpy(bool))  # others cover the rest
+        steps, device = self.accounting.steps.iloc[lasting], ["rank", "device_id"]
         later, alone = steps.duplicated(device), ~steps.duplicated(device, keep=False)
-        return np.flatnonzero((later | alone).to_numpy(bool))
+        counted: Int64 = lasting[(later | alone).to_numpy(bool)]
+        return counted
 
     @cached_property
     def step_ns(self) -> int:

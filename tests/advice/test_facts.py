@@ -27,6 +27,13 @@ def test_of_each_device_the_first_step_is_left_out_only_if_it_has_others() -> No
     assert sorted(zip(counted["device_id"], counted["step"], strict=True)) == [(0, 1), (1, 1)]
 
 
+def test_a_step_that_others_cover_is_not_counted() -> None:
+    for marks in ([(0, 100), (0, 100)], [(0, 100), (0, 60), (60, 40)]):
+        run = factories.all_tables(steps=table("steps", marks), kernels=table("kernels", [(0, 80)]))
+        facts = Facts(run, Info(), account(run))
+        assert facts.step_ns == (100 if len(marks) == 2 else 40)
+
+
 @pytest.mark.parametrize("steps", [3, 4])
 def test_the_parts_of_a_run_are_those_of_its_median_step_and_add_up_to_it(steps: int) -> None:
     kernels = [(number * 1000, (300, 200, 700, 500)[number]) for number in range(steps)]
