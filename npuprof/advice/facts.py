@@ -1,4 +1,4 @@
-"""Inputs of rules: the tables of a run, and values that several rules derive from them, computed once."""
+"""Inputs of rules: the tables of a run, and values derived from them that several rules use, computed once."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from npuprof.errors import NpuprofError
 from npuprof.info import Info
 
 Confidence: TypeAlias = Literal["measured", "bounded", "guess"]
-"""``measured`` where a replay predicts the gain, ``bounded`` where only its limits are known."""
+"""``measured`` if a replay predicts the gain, ``bounded`` if only its limits are known."""
 
 _GRAPH = re.compile(r"aclmdl(RI)?Execute|ModelExecute|GraphLaunch")
 _MOSTLY = 0.5  # of the kernels
-_MOST_TASKS = 200_000  # of more, a replay for each finding takes longer than all the rest
+_MOST_TASKS = 200_000  # above this, a replay per finding takes longer than everything else
 
 
 class Gain(TypedDict):
-    """Limits of what a step would be shorter, and how they are known: fields of a finding."""
+    """Limits of the reduction of a step, and how they are known: fields of a finding."""
 
     gain_lo_ns: int
     gain_hi_ns: int
@@ -51,7 +51,7 @@ class Facts:
     info
         The metadata of the run.
     accounting
-        The parts of its steps.
+        The breakdown of its steps.
     """
 
     def __init__(self, tables: Mapping[str, pd.DataFrame], info: Info, accounting: Accounting) -> None:
@@ -80,12 +80,12 @@ class Facts:
 
     @property
     def host_known(self) -> bool:
-        """Whether the host was recorded, so that idle time can have a cause."""
+        """Whether the host was recorded, so that causes of idle time can be known."""
         return any(len(self.tables[name]) for name in ("operators", "api"))
 
     @cached_property
     def captured(self) -> bool:
-        """Whether graphs were launched, and most kernels have no call of their own."""
+        """Whether captured graphs were launched, so that most kernels have no launch call."""
         graphs = schema.matching(self.tables["api"]["name"], lambda name: bool(_GRAPH.search(name))).any()
         return bool(graphs) and float((self.causes.launchers < 0).mean()) > _MOSTLY
 
@@ -95,12 +95,12 @@ class Facts:
         Parameters
         ----------
         options
-            Options of the command line to collect with, ``--shapes``.
+            Command-line options to collect with, such as ``--shapes``.
         level
             The rows of level 1 that this run lacks. Where it was recorded with that level and these options, its result
             is not whole.
         instead
-            What serves as well.
+            An alternative to collecting again.
         """
         whole = bool(level) and str(self.info.options.get("level")) in ("1", "2")
         lacking = [option for option in options if not (whole and self._recorded(option))]
@@ -122,7 +122,7 @@ class Facts:
 
     @cached_property
     def efficiency(self) -> pd.DataFrame:
-        """Achieved rates of each kernel, in their order; see :func:`npuprof.analysis.efficiency.efficiency`."""
+        """Achieved rates of each kernel, in table order; see :func:`npuprof.analysis.efficiency.efficiency`."""
         return efficiency(self.tables, self.info.chip, each="kernel", limits=self.limits)
 
     @property
@@ -202,7 +202,7 @@ class Facts:
         return dict(sorted(((name, time) for name, time in times.items() if time), key=lambda item: -item[1]))
 
     def spans(self, parts: Sequence[str], causes: Sequence[str] = (), steps: Int64 | None = None) -> Spans:
-        """Return when some parts of some steps were, by default of those that are counted, as disjoint intervals."""
+        """Return the time of some parts in some steps, by default the counted steps, as disjoint intervals."""
         rows = self.accounting.intervals
         of_step = np.zeros(len(self.accounting.steps), np.bool_)
         of_step[self.counted if steps is None else steps] = True
@@ -211,18 +211,18 @@ class Facts:
         return union(starts, starts + rows["duration_ns"][chosen].to_numpy(np.int64))
 
     def overlapping(self, table: str, spans: Spans, rows: Int64 | None = None) -> Int64:
-        """Return for rows of a table, by default all, how much of each lies in disjoint intervals."""
+        """Return for rows of a table, by default all rows, the overlap of each with disjoint intervals."""
         starts, durations = (self.tables[table][name].to_numpy(np.int64) for name in ("start_ns", "duration_ns"))
         if rows is not None:
             starts, durations = starts[rows], durations[rows]
         return within(spans, starts, starts + durations)
 
     def lines_of(self, table: Literal["python", "operators", "api"], rows: Int64) -> pd.Categorical:
-        """Return the source line of each row, ``main.py:350``; absent where it is not known."""
+        """Return the source line of each row, ``main.py:350``; absent if unknown."""
         return lines(self._places.of(table, rows))
 
     def lines_of_kernels(self, rows: Int64) -> pd.Categorical:
-        """Return the source line that launched each kernel; absent where it is not known."""
+        """Return the source line that launched each kernel; absent if unknown."""
         return lines(self._places.at(self.causes.launchers[rows]))
 
     def gain(
@@ -233,22 +233,22 @@ class Facts:
         cause: Sequence[str] = (),
         part: Sequence[str] = (),
     ) -> Gain:
-        """Predict by a replay what a step would be shorter without something.
+        """Predict by a replay how much shorter a step would be without a problem.
 
         Parameters
         ----------
         limit_ns
-            What it may gain at most; the gain where a replay cannot tell: of a run that does not come out as recorded,
-            or that waits for ranks that are not in it.
+            The largest possible gain; also the upper limit if a replay cannot tell: of a run whose replay differs from
+            the recording, or that waits for ranks that are not in it.
         saved_ns
-            Time that kernels take less, by their row.
+            Time saved per kernel, by row.
         cause, part
-            Causes of the host's time, and parts of a step, that take no time.
+            Causes of host time, and parts of a step, that would take no time.
         """
         gained = self._replayed_gain(saved_ns, cause, part)
         if gained is None:
             return Gain(gain_lo_ns=0, gain_hi_ns=limit_ns, confidence="bounded")
-        gained = min(gained, limit_ns)  # other streams may gain beside it: no more is promised than it takes
+        gained = min(gained, limit_ns)  # other streams may gain too: the gain is limited to the cost
         if cause and self.stacks:
             return Gain(gain_lo_ns=0, gain_hi_ns=gained, confidence="bounded")
         return Gain(gain_lo_ns=gained, gain_hi_ns=gained, confidence="measured")
@@ -271,7 +271,7 @@ class Facts:
 
     @cached_property
     def _replay(self) -> Replay | None:
-        """The run, ready for a replay; None where other ranks decide how long it waits, or it is too large."""
+        """The replay of the run; None if other ranks determine how long it waits, or it is too large."""
         count = len(self.tables["kernels"]) + len(self.tables["tasks"])
         with suppress(NpuprofError):
             return (
@@ -281,7 +281,7 @@ class Facts:
 
     @property
     def causes(self) -> Causes:
-        """Callers of the host's rows, and launchers of kernels."""
+        """Callers of host rows, and launchers of kernels."""
         return self._places.causes
 
     @cached_property

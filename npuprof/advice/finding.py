@@ -21,7 +21,7 @@ State: TypeAlias = Literal["fires", "clean", "cannot tell"]
 
 @dataclass(frozen=True)
 class Finding:
-    """One conclusion about a run. Times are nanoseconds per step.
+    """A conclusion about a run. Times are nanoseconds per step.
 
     Attributes
     ----------
@@ -32,9 +32,9 @@ class Finding:
     title
         The problem, in a few words.
     cost_ns
-        Time of a step that it takes.
+        Time of a step that the problem takes.
     gain_lo_ns, gain_hi_ns
-        Limits of the time that a step would be shorter without it.
+        Limits of how much shorter a step would be without the problem.
     confidence
         The origin of the limits: measured or bounded.
     detail
@@ -44,13 +44,13 @@ class Finding:
     place
         Source line, rank or collective.
     table, rows
-        The evidence: rows of a table of the run, in their order there.
+        The evidence: rows of a table of the run, in table order.
     collect
-        The options to record with, so that the rule can decide.
+        The options to collect with, so that the rule can decide.
     rank
-        The rank whose table the evidence is of, in findings of a job.
+        The rank whose table has the evidence, in findings of a job.
     parts
-        The parts of the step that it is about; empty if about the time of its evidence.
+        The parts of the step that the finding is about; empty if it is about the time of its evidence.
     explore
         Opens the explorer of the run at a finding's evidence; see :meth:`show`.
     """
@@ -87,14 +87,14 @@ class Finding:
         return f"{len(self.rows):,} row{'s' * (len(self.rows) != 1)} of {of}"
 
     def costs(self) -> Int64:
-        """Return what each row of the evidence costs, in nanoseconds: what the rule counts of it, else its duration."""
+        """Return the cost of each row of the evidence in nanoseconds: as counted by the rule, or else its duration."""
         whole = "wait_ns" if self.table == "waits" else "duration_ns"
         columns = [name for name in ("idle_ns", "exposed_ns", "moving_ns", whole) if name in self.rows]
         costs: Int64 = self.rows[columns[0]].to_numpy(np.int64) if columns else np.zeros(len(self.rows), np.int64)
         return costs
 
     def show(self) -> Widget:
-        """Return the explorer, opened at the evidence: its rows stand out in the timeline, the costliest in the middle.
+        """Return the explorer at the evidence, highlighted in the timeline with the costliest row in the middle.
 
         Raises
         ------
@@ -110,16 +110,16 @@ class Finding:
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule: its name, what it looks for, and the check itself.
+    """A rule: its name, the problem it looks for, and the check itself.
 
     Attributes
     ----------
     name
-        Key of its finding, ``advice["host_bound"]``.
+        The key of its finding, ``advice["host_bound"]``.
     looks_for
-        The problem that it detects, in a few words.
+        The problem that the rule detects, in a few words.
     check
-        Returns the finding of a run; its ``rule`` is this one's name.
+        Returns the finding of a run, whose ``rule`` is the name of this rule.
     """
 
     name: str

@@ -31,12 +31,12 @@ _EXAMPLE = "step < 160ms and idle < 30%"
 
 
 class GateError(NpuprofError, AssertionError):
-    """A gate failed: the message has its figures."""
+    """A gate does not hold; the message has the figures."""
 
 
 @dataclass(frozen=True)
 class _Value:
-    """One side of a comparison: nanoseconds, or a plain number, which only multiplies; `text` is how it is written."""
+    """One side of a comparison: nanoseconds, or a plain number as a factor; `text` is the side as written."""
 
     text: str
     nanoseconds: Fraction | None
@@ -50,11 +50,11 @@ class Comparison:
     Attributes
     ----------
     text
-        How it is written.
+        The comparison as written.
     left_ns, right_ns
         Its sides in nanoseconds.
     holds
-        Whether it is true.
+        Whether the comparison is true.
     """
 
     text: str
@@ -64,7 +64,7 @@ class Comparison:
 
 
 def figures(advice: Advice) -> dict[str, int]:
-    """Return the names that a gate may use of one run, in nanoseconds per step: ``step`` and the parts of a step."""
+    """Return the names that a gate may use for a run, in nanoseconds per step: ``step`` and the parts of a step."""
     return {"step": advice.step_ns, **advice.parts(), **advice.idle_parts()}
 
 
@@ -77,7 +77,7 @@ def check(text: str, names: Mapping[str, int]) -> list[Comparison]:
         Comparisons joined by ``and``: names, times such as ``160ms``, percentages of the step such as ``30%``, and
         products with a plain number, such as ``best * 1.05``.
     names
-        Nanoseconds by name; ``step`` must be there for percentages.
+        Nanoseconds by name; percentages need ``step``.
 
     Returns
     -------
@@ -87,7 +87,7 @@ def check(text: str, names: Mapping[str, int]) -> list[Comparison]:
     Raises
     ------
     OptionsError
-        If the text is no gate, or uses a name that there is not.
+        If the text is not a gate, or uses an unknown name.
     """
     if len(text) > _LONGEST:
         raise OptionsError(f"a gate has at most {_LONGEST:,} characters, and this one has {len(text):,}")
@@ -100,9 +100,9 @@ def require(text: str, names: Mapping[str, int]) -> list[Comparison]:
     Raises
     ------
     GateError
-        With the figures of every comparison that is false.
+        With the figures of every comparison that does not hold.
     OptionsError
-        As :func:`check`.
+        See :func:`check`.
     """
     compared = check(text, names)
     failed = [limit for limit in compared if not limit.holds]

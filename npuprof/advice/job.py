@@ -22,7 +22,7 @@ from npuprof.info import Info
 _POINT_TO_POINT = r"send|recv|receive"
 _MOST_ROWS = 10_000
 WORTH = 0.01
-"""The share of a step that a cause has to take."""
+"""The share of a step that makes a cause worth a finding."""
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,13 @@ class Member:
     Attributes
     ----------
     rank
-        Its number.
+        The rank's number.
     tables, accounting
-        Its run.
+        The run of the rank.
     advice
-        The findings of the rank alone.
+        The findings of the rank by itself.
     host
-        The number or name of its host; None if unknown.
+        The number or name of the rank's host; None if unknown.
     """
 
     rank: int
@@ -49,7 +49,7 @@ class Member:
 
 
 def costliest(rows: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Return the rows of a job that cost most, of millions only so many as are worth a look, in their order."""
+    """Return the costliest rows of a job, in table order; of millions, a limited number."""
     most = np.sort(np.argsort(-rows[column].to_numpy(np.int64), kind="stable")[:_MOST_ROWS])
     few: pd.DataFrame = rows.iloc[most] if len(rows) > _MOST_ROWS else rows
     return few
@@ -57,27 +57,27 @@ def costliest(rows: pd.DataFrame, column: str) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Times:
-    """Times of a job in nanoseconds: before each row's collective, and moving data in each collective."""
+    """Times of a job in nanoseconds: before each row's collective, and for moving data in each collective."""
 
     own_ns: Floats
     moving_ns: Floats
 
 
 class JobFacts(Facts):
-    """A job as rules see it: figures per step are medians over the steps of all ranks.
+    """A job as seen by rules: figures per step are medians over the steps of all ranks.
 
     Attributes
     ----------
     members
         The ranks that were loaded, by number.
     absent
-        The ranks that were not.
+        The ranks that were not loaded.
     communication
-        The collectives of all of them.
+        The collectives of all loaded ranks.
     matrix
         The vendor's sums of transfers between pairs of ranks, with the ranks of the whole job; None without them.
     job
-        The collectives, ready to be played again, which `played` is where the caller has it.
+        The collectives ready for a replay; `played` if the caller has it already.
     """
 
     def __init__(
@@ -100,12 +100,12 @@ class JobFacts(Facts):
 
     @property
     def stacks(self) -> bool:
-        """Whether Python calls were recorded on any rank, which makes its host slower."""
+        """Whether Python calls were recorded on any rank, which slows its host down."""
         return any(len(member.tables["python"]) for member in self.members.values())
 
     @cached_property
     def job(self) -> Job | None:
-        """The collectives of all ranks, ready for a replay; None where no two ranks have one in common."""
+        """The collectives of all ranks, ready for a replay; None if no two ranks have a collective in common."""
         try:
             played = self._played or job(self.communication)
         except NpuprofError:
@@ -118,29 +118,29 @@ class JobFacts(Facts):
         return max(1, round(len(self.accounting.steps) / max(1, len(self.members))))
 
     def waiting_ns(self) -> int:
-        """Return how long a rank waits for others in a step, the median over the ranks."""
+        """Return how long a rank waits for other ranks per step, as the median over the ranks."""
         return 0 if self.job is None else int(self.job.rows.groupby("rank")["wait_ns"].sum().median()) // self.steps
 
     @cached_property
     def hosts(self) -> dict[int, int | str]:
-        """The host of each rank, as far as it is known."""
+        """The host of each rank, if known."""
         return {rank: member.host for rank, member in self.members.items() if member.host is not None}
 
     @cached_property
     def late_host(self) -> LateHost | None:
-        """The host whose ranks come to a collective later than those of other hosts; None without one."""
+        """The host whose ranks arrive at a collective later than those of other hosts; None if there is none."""
         return None if self.job is None else latest_host(self.job, self.hosts, WORTH * self.step_ns)
 
     @cached_property
     def recorded(self) -> Times:
-        """The times as they were recorded."""
+        """The recorded times."""
         if self.job is None:
             return Times(np.zeros(0), np.zeros(0))
         return Times(self.job.rows["own_ns"].to_numpy(np.float64), recorded_moving(self.job))
 
     @property
     def punctual_ns(self) -> Floats:
-        """The time before each row's collective, as if no host were late: another finding is about that."""
+        """The time before each row's collective as if no host were late, which is a finding of its own."""
         if self.late_host is not None:
             return self.late_host.own_ns
         return self.recorded.own_ns
@@ -157,7 +157,7 @@ class JobFacts(Facts):
     def gain_ns(
         self, own_ns: Floats | None = None, moving_ns: Floats | None = None, than_ns: Floats | None = None
     ) -> int | None:
-        """Return by how much a step would be shorter with other own times, or transfers; None if a replay fails.
+        """Return how much shorter a step would be with other own times or transfers; None if a replay fails.
 
         `than_ns` are the own times to compare with; by default those that were recorded.
         """
@@ -203,7 +203,7 @@ class JobFacts(Facts):
         return [sorted(rank for rank in stage if stage[rank] == number) for number in sorted(set(stage.values()))]
 
     def peers(self) -> list[list[int]]:
-        """Return the ranks that run the same collectives in the same order."""
+        """Return groups of ranks that run the same collectives in the same order."""
         return [] if self.job is None else peers_of(self.job)
 
 
@@ -214,7 +214,7 @@ class JobRule:
     Attributes
     ----------
     without
-        Returns the times of a job without what the rule finds.
+        Returns the times of a job without the problem that the rule finds.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""All findings of a job: those of its ranks together, and of the ranks that take the most time alone."""
+"""All findings of a job: findings about its ranks together, and those of the ranks with the most time of their own."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from ipywidgets import Widget
 
 _STATES = ("cannot tell", "clean", "fires")
-# What is wrong with one host or rank is mended first, and what remains is spread equally.
+# Problems of a single host or rank are fixed first; what remains is spread evenly.
 _IN_TURN = tuple(
     rule.NAME for rule in (late_host, slow_rank, waiting, pipeline_imbalance, job_slow_link, exposed_communication)
 )
 
 
 def advise_job(facts: JobFacts, explore: Callable[[Finding], Widget] | None = None) -> Advice:
-    """Run the rules about ranks on a job, and add what is concluded of single ranks.
+    """Run the rules about ranks on a job, and add the findings of single ranks.
 
     A finding of a single rank is that of the rank with the greatest gain, which its ``place`` names. What the ranks
     together show better (waiting, communication) replaces it.
@@ -43,7 +43,7 @@ def advise_job(facts: JobFacts, explore: Callable[[Finding], Widget] | None = No
     spokesmen = _spokesmen(facts)
     for rank, member in facts.members.items():
         for finding in member.advice.findings:
-            if rank in spokesmen or finding.rule == slow_link.NAME:  # each rank has links of its own
+            if rank in spokesmen or finding.rule == slow_link.NAME:  # each rank has its own links
                 alone.setdefault(finding.rule, []).append(_of_rank(finding, rank, facts))
     single = {name: max(findings, key=_weight) for name, findings in alone.items()}
     known = {
@@ -58,7 +58,7 @@ def _fires(finding: Finding) -> bool:
 
 
 def _together_ns(facts: JobFacts, rules: Sequence[str]) -> int | None:
-    """Return what a step would be shorter without all that rules found of the ranks; None where no replay tells."""
+    """Return how much shorter a step would be without all problems found in the ranks; None if no replay can tell."""
     times = facts.recorded
     for rule in sorted(JOB_RULES, key=lambda rule: _IN_TURN.index(rule.name)):
         times = rule.without(facts, times) if rule.name in rules else times
@@ -88,7 +88,7 @@ def _weight(finding: Finding) -> tuple[int, int]:
 
 
 def _checked(name: str, facts: JobFacts) -> Finding:
-    """Return the finding of a rule; one that fails cannot tell."""
+    """Return the finding of a rule; a rule that fails cannot tell."""
     try:
         return next(rule for rule in JOB_RULES if rule.name == name).check(facts)
     except Exception as error:  # noqa: BLE001 a report must not fail over one rule

@@ -1,4 +1,4 @@
-"""Parts of sentences that several rules have in common."""
+"""Phrases that several rules share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LONGEST = 60
 def most_time(kernels: pd.DataFrame, steps: int = 1, by: Sequence[str] = ("op_type",)) -> str:
     """Return the kinds of kernels with the most time: ``Cast (12 times, 6.00 ms), Slice (3 times, 3.66 ms)``.
 
-    Of several `steps` it is the mean of them: ``Cast (12 times, 6.00 ms a step)``.
+    With several `steps`, figures are means per step: ``Cast (12 times, 6.00 ms a step)``.
     """
     rows = kernels[["name", *by, "duration_ns"]].astype({"name": object} | dict.fromkeys(by, object))
     rows[by[0]] = rows[by[0]].fillna(rows["name"]).fillna("kernels without a name")
@@ -40,13 +40,13 @@ def shares_of(times: pd.Series[int], most: int | None = None) -> str:
 
 
 def most_lines(lines: pd.Categorical, times: Int64) -> list[str]:
-    """Return the two source lines with the most time, without those that are not known."""
+    """Return the two source lines with the most time; unknown lines are left out."""
     sums = pd.Series(times).groupby(lines, observed=True).sum().sort_index()
     return [str(line) for line in sums.sort_values(ascending=False, kind="stable").index if line][:_MOST_LINES]
 
 
 def ranks_called(ranks: Sequence[int]) -> str:
-    """Return what to call some ranks: ``rank 3``, ``ranks 2, 3``, ``ranks 0-7``."""
+    """Return the names of ranks: ``rank 3``, ``ranks 2, 3``, ``ranks 0-7``."""
     return f"rank{'s' * (len(ranks) > 1)} {formatted_ranks(ranks)}"
 
 

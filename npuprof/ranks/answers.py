@@ -1,4 +1,4 @@
-"""What a set of ranks answers: where steps went, who waited for whom, and what the job would take otherwise."""
+"""Questions that a set of ranks answers: where steps went, who waited for whom, and how a change affects the job."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ class SetAnswers(Members, ABC):
         def _operators(self) -> pd.DataFrame: ...
 
     def _communication(self) -> pd.DataFrame:
-        """Return the operators of all ranks; of a rank with several sessions those of the newest, as ``runs[rank]``."""
+        """Return the operators of all ranks; of a rank with several sessions, the newest counts."""
         operators = self._operators()
         newest = list(self._newest().values())
         known: pd.DataFrame = operators[operators["run"].isin(newest).to_numpy(bool)].reset_index(drop=True)
         return known if len(known) < len(operators) else operators
 
     def _job(self) -> Job | None:
-        """Return the collectives of all ranks, ready to be played again; None without any."""
+        """Return the collectives of all ranks, ready for a replay; None if there are none."""
         from npuprof.analysis.rank_replay import job
 
         loaded = sum(entry.profile is not None for entry in self._entries)  # whole runs may have more
@@ -68,7 +68,7 @@ class SetAnswers(Members, ABC):
         return self._played[1]
 
     def __sub__(self, other: SetAnswers | Profile) -> Comparison:
-        """Return by how much a step of these ranks is longer than one of `other`; ranks are repeats of each other."""
+        """Return how much longer a step of these ranks is than a step of `other`; ranks count as repetitions."""
         return _compared(self, other)
 
     def __rsub__(self, other: Profile) -> Comparison:
@@ -79,7 +79,7 @@ class SetAnswers(Members, ABC):
 
     @property
     def launches(self) -> pd.DataFrame:
-        """The launches of every run with `rank` and `run`, see :attr:`Profile.launches`."""
+        """The launches of every run with `rank` and `run`; see :attr:`Profile.launches`."""
         frames = [
             run.launches.assign(rank=pd.array([run.info.rank] * len(run.launches), "Int64"), run=row)
             for row, run in self._read_runs()
@@ -87,12 +87,12 @@ class SetAnswers(Members, ABC):
         return stacked(frames) if frames else Profile(Decoded()).launches.assign(rank=pd.array([], "Int64"), run=0)
 
     def by(self, *keys: Key) -> pd.DataFrame:
-        """Sum the kernels of all runs up, as :meth:`Profile.by` does; ``"rank"`` may be one of the keys.
+        """Sum the kernels of all runs, as :meth:`Profile.by` does; ``"rank"`` may be one of the keys.
 
         Raises
         ------
         OptionsError
-            If a key is unknown or repeated, or there is none.
+            If a key is unknown or repeated, or no key is given.
         """
         chosen = checked_keys(keys)
         empty = Profile(Decoded())
@@ -110,11 +110,11 @@ class SetAnswers(Members, ABC):
         return joined
 
     def advice(self) -> Advice:
-        """Return what makes a step of the job slow, and what to do: of all ranks together, and of single ones.
+        """Return the findings of the job, about all ranks together and about single ranks, greatest gain first.
 
-        See :meth:`npuprof.profiles.Profile.advice`; a finding with a ``rank`` has rows of that rank's table. Of more
-        than 8 ranks those are read as a whole that take the most time of their pipeline stage outside collectives; of
-        the others only small files are.
+        See :meth:`npuprof.profiles.Profile.advice`; a finding with a ``rank`` has rows of that rank's table. In jobs of
+        more than 8 ranks, only the ranks with the most time outside collectives in their pipeline stage are read in
+        full; of the others, small files are read.
 
         Raises
         ------
@@ -135,23 +135,23 @@ class SetAnswers(Members, ABC):
         return self._of_each(lambda run: run.step_statistics())
 
     def efficiency(self, each: Literal["shapes", "kernel"] = "shapes") -> pd.DataFrame:
-        """Compare what the kernels of each rank achieved with its chip, as :meth:`npuprof.profiles.Profile.efficiency`.
+        """Compare kernels of each rank with the limits of its chip; see :meth:`npuprof.profiles.Profile.efficiency`.
 
         Raises
         ------
         OptionsError
-            If `each` is neither.
+            If `each` is neither ``"shapes"`` nor ``"kernel"``.
         """
         return self._of_each(lambda run: run.efficiency(each))
 
     def memory_peak(self) -> pd.DataFrame:
-        """Return who owned the memory of each rank at its peak; see :meth:`npuprof.profiles.Profile.memory_peak`."""
+        """Return the owners of each rank's memory at its peak; see :meth:`npuprof.profiles.Profile.memory_peak`."""
         return self._of_each(lambda run: run.memory_peak())
 
     def memory_leaks(self) -> pd.DataFrame:
         """Return the call sites of each rank whose memory grew; see :meth:`npuprof.profiles.Profile.memory_leaks`.
 
-        ``attrs["state"]`` is ``fires`` if it fires on any rank, else ``cannot tell`` if any rank cannot.
+        ``attrs["state"]`` is ``fires`` if it is for any rank, else ``cannot tell`` if it is for any rank.
         """
         return self._of_each(lambda run: run.memory_leaks())
 
@@ -184,22 +184,22 @@ class SetAnswers(Members, ABC):
         return waits(self._communication()) if played is None else played.rows.drop(columns="own_ns")
 
     def blame(self, root_rank: int | None = None) -> pd.DataFrame:
-        """Return whose own time the waits of all ranks come from, through all ranks that waited in between.
+        """Return the ranks whose own time causes the waits of all ranks, traced through ranks that waited in between.
 
         See :func:`npuprof.analysis.rank_blame.blame`.
 
         Parameters
         ----------
         root_rank
-            A rank whose own time is meant: the result then is what it does in that time that another one does not.
+            A rank to explain: the result is then what it does in its own time, compared with a peer.
 
         Returns
         -------
         pandas.DataFrame
             Without `root_rank`: ``rank``, ``cause``, ``root_rank`` and ``wait_ns``. With it: the kernels of that rank
-            and of one to compare with, by ``op_type`` and source ``line`` (absent if not recorded): ``root_rank``,
-            ``peer``, ``time_ns``, ``peer_ns`` and ``delta_ns`` of a step, the greatest difference first. The peer runs
-            the same collectives, or those of another pipeline stage where no such rank has kernels.
+            and of a peer, by ``op_type`` and source ``line`` (absent if not recorded): ``root_rank``,
+            ``peer``, ``time_ns``, ``peer_ns`` and ``delta_ns`` per step, greatest difference first. The peer runs
+            the same collectives, or those of another pipeline stage if no such rank has kernels.
 
         Raises
         ------
@@ -227,10 +227,10 @@ class SetAnswers(Members, ABC):
         return roots
 
     def bandwidths(self) -> pd.DataFrame:
-        """Return the bandwidth of each link between ranks beside that of links of its kind.
+        """Return the bandwidth of each link between ranks, compared with links of the same kind.
 
-        Ranks that were not read have the vendor's communication matrix. See :func:`npuprof.analysis.links.links`;
-        ``links`` itself is the table of causes and effects, as of a single run.
+        For ranks that were not read, the vendor's communication matrix is used. See
+        :func:`npuprof.analysis.links.links`; ``links`` itself is the table of causes and effects, as in a single run.
         """
         from npuprof.analysis.links import links
         from npuprof.analysis.traffic import link_transfers
@@ -239,19 +239,19 @@ class SetAnswers(Members, ABC):
         return links(stacked([part for part in parts if len(part)] or parts[:1] or [link_transfers({}, {})]))
 
     def compare(self, ranks: Collection[int] | None = None) -> pd.DataFrame:
-        """Return what a step consists of on some ranks, beside each other.
+        """Return the parts of a step on several ranks, side by side.
 
         Parameters
         ----------
         ranks
-            The ranks; all by default. Of those that were not read, only small files and kernels are.
+            The ranks; by default all. Of ranks that were not read, only small files and kernels are read.
 
         Returns
         -------
         pandas.DataFrame
             ``part`` (``step``, ``computing``, ``waiting``, ``moving``, ``communication``, ``copy``, ``idle``,
             ``outside collectives``, ``waits it causes``, ``kernels``), ``name`` (the type of kernels), ``rank``,
-            ``time_ns`` (the mean of a step), ``median_ns`` (of these ranks) and ``delta_ns``.
+            ``time_ns`` (mean per step), ``median_ns`` (of these ranks) and ``delta_ns``.
 
         Raises
         ------
@@ -263,26 +263,26 @@ class SetAnswers(Members, ABC):
         return compared(self, sorted(set(self.ranks if ranks is None else ranks)))
 
     def pipeline(self, number: int = 0, *, step: int | None = None) -> pd.DataFrame:
-        """Return what the stages of a pipeline do in a step; see :func:`npuprof.analysis.rank_pipeline.pipeline_work`.
+        """Return the work of pipeline stages in a step; see :func:`npuprof.analysis.rank_pipeline.pipeline_work`.
 
         Parameters
         ----------
         number
-            Which pipeline, of those of all replicas, in the order of their ranks.
+            The number of the pipeline, in the order of ranks, if replicas have several.
         step
             The step; by default the longest.
 
         Raises
         ------
         NpuprofError
-            If no ranks send to each other, or there is no such pipeline or step.
+            If no ranks send to each other, or the pipeline or step does not exist.
         """
         return self._pipeline(number, step)[0]
 
     def overview(self) -> Overview:
         """Return the job at a glance: verdict, findings about ranks, groups, and the parts of each step of each rank.
 
-        Ranks that were not read stay so: their small files are enough. Where these lack, all ranks are read.
+        Ranks that were not read stay unread if small files suffice; otherwise all ranks are read.
         """
         from npuprof.ranks.kept_overview import overview
 
@@ -309,25 +309,25 @@ class SetAnswers(Members, ABC):
         Parameters
         ----------
         transfer
-            Factor on the time that data moves: 0 for links without limits, 0.8 for links 25 % faster.
+            Factor on the time in which data moves: 0 for infinitely fast links, 0.8 for links 25 % faster.
         kernel
-            Factors by name or type of kernels, on their exposed time: ``{"Cast": 0, "MatMulV3": 0.8}``. A rank
-            without kernels is reduced as much as one with the same collectives.
+            Factors by name or type of kernel, on their exposed time: ``{"Cast": 0, "MatMulV3": 0.8}``. A rank
+            without kernels is reduced as much as a rank with the same collectives.
         rank
             Factors on the time of ranks outside collectives: ``{17: 0.92}``.
         balance
-            ``stages`` gives every rank the mean of these times.
+            ``stages`` gives every rank the mean of the times outside collectives.
 
         Returns
         -------
         Prediction
-            As :meth:`npuprof.profiles.Profile.what_if` returns it for a step; ``recorded_ns`` is the time from the
+            See :meth:`npuprof.profiles.Profile.what_if`; ``recorded_ns`` is the time from the
             first start of a collective to the last end.
 
         Raises
         ------
         OptionsError
-            If a word or rank is not known, or a factor is negative.
+            If a name or rank is unknown, or a factor is negative.
         NpuprofError
             If the replay of the unchanged job differs from the recording by more than 1 %.
         """
@@ -345,7 +345,7 @@ class SetAnswers(Members, ABC):
         return replace(predicted, changes=(*kernel_changes(kernels, kernel), *predicted.changes))
 
     def critical_path(self) -> pd.DataFrame:
-        """Return what the time of the job consists of; durations add up to it exactly.
+        """Return the critical path of the job; durations add up exactly to its time.
 
         See :func:`npuprof.analysis.rank_replay.critical_path`.
         """

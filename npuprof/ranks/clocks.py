@@ -1,12 +1,12 @@
 """Clocks of runs, and estimated offsets between them.
 
-Every time is UTC by the clock of the run's host, which its devices follow to some microseconds. Runs are assigned to
-hosts by host name, else by the boot time, which is the difference of UTC and monotonic time at the end of the recording
-in ``profiler_info*.json``.
+Every time is UTC by the clock of the run's host, which its devices follow to within a few microseconds. Runs are
+assigned to hosts by host name, or else by boot time, the difference of UTC and monotonic time at the end of the
+recording in ``profiler_info*.json``.
 
-No file has the offset between two clocks. An all-reduce, all-gather, reduce-scatter, all-to-all or barrier ends on all
-ranks at about the same time, so that the ends give it: :func:`npuprof.analysis.rank_clocks.clocks`. That is an
-**estimate**, no more accurate than these ends coincide, and wrong if the ranks recorded different steps.
+No file has the offset between two clocks. An all-reduce, all-gather, reduce-scatter, all-to-all or barrier ends on
+all ranks at about the same time, from which :func:`npuprof.analysis.rank_clocks.clocks` computes it. That is an
+**estimate**, only as accurate as these ends coincide, and wrong if the ranks recorded different steps.
 
 Source: sources/RESULTS.md sections 1.1 and 2.2.
 """
@@ -30,7 +30,7 @@ from npuprof.sources.result_folder.layout import find as find_torch
 MIN_COLLECTIVES = 5
 _MAX_SPREAD_NS = 1_000_000  # ends that differ by more are not those of the same operators
 _SAME_START_NS = 1_000_000
-_DRIFT = 1e-4  # of the monotonic clock, which nobody corrects, against UTC
+_DRIFT = 1e-4  # of the monotonic clock against UTC, since it is not corrected
 _NS_PER_S = 1_000_000_000
 
 
@@ -48,7 +48,7 @@ class Boot:
 
 
 def boot_of(path: Path) -> Boot | None:
-    """Return the boot time of a framework result's host; None if its files do not have it."""
+    """Return the boot time of the host of a framework's result; None if its files lack it."""
     layout = find_torch(path) or find_database(path)
     metadata = load(layout.profiler_info, Notes()) if layout else {}
     begin, end = metadata.get("start_info"), metadata.get("end_info")
@@ -61,7 +61,7 @@ def boot_of(path: Path) -> Boot | None:
 
 
 def same_clocks(hosts: Sequence[str | None], boots: Sequence[Boot | None]) -> list[int | None]:
-    """Return the number of each run's clock; runs of a host share it, None is unknown."""
+    """Return the number of each run's clock; runs on the same host share it, None is unknown."""
     number: list[int | None] = [None] * len(hosts)
     by_host: dict[str, int] = {}
     count = 0
@@ -88,11 +88,11 @@ class RunClock:
     Attributes
     ----------
     number
-        The same for runs of one host; None if unknown.
+        Equal for runs on the same host; None if unknown.
     lead
-        How far it is ahead of the clock of the first rank; None if unknown.
+        Its lead over the clock of the first rank; None if unknown.
     collectives, spread_ns
-        What an estimate was made from: ends that were compared, and the median deviation from it; None if it is none.
+        Basis of an estimate: number of ends compared, and their median deviation; None if there is no estimate.
     """
 
     number: int | None
@@ -117,11 +117,11 @@ def run_clocks(
     Parameters
     ----------
     hosts, boots
-        Of each run, as far as they are known.
+        The host and boot time of each run, if known.
     estimated
         The clocks of ranks, from their collectives.
     sessions
-        The place of the run of each rank whose collectives these were.
+        The position of each rank's run that the collectives come from.
     """
     numbers = same_clocks(hosts, boots)
     clocks = [RunClock(number) for number in numbers]
@@ -147,7 +147,7 @@ def _sure(estimated: Clocks) -> Iterator[tuple[int, int, int]]:
 
 
 def clock_table(ranks: Sequence[int | None], hosts: Sequence[str | None], clocks: Sequence[RunClock]) -> pd.DataFrame:
-    """Return the clocks of runs as :meth:`npuprof.ranks.profile_set.ProfileSet.clocks` has them."""
+    """Return the clocks of runs as a table; see :meth:`npuprof.ranks.profile_set.ProfileSet.clocks`."""
     leads = [clock.lead for clock in clocks]
     frame: pd.DataFrame = pd.DataFrame(
         {

@@ -53,7 +53,7 @@ class Entry:
 
     @property
     def problem(self) -> str:
-        """The reason why it cannot be read or described; empty without one."""
+        """The reason why the run cannot be read or described; empty if there is none."""
         if isinstance(self.outcome, Failure):
             return self.outcome.problem
         return self.undescribed if self.outcome is None else ""
@@ -65,14 +65,14 @@ class Entry:
 
     @property
     def state(self) -> str:
-        """``loaded``, ``failed`` or ``found``, as in ``ProfileSet.info``."""
+        """``loaded``, ``failed`` or ``found``; see ``ProfileSet.info``."""
         if self.problem:
             return "failed"
         return "found" if self.profile is None else "loaded"
 
 
 def note_sessions(entries: Sequence[Entry], notes: Notes) -> None:
-    """Note ranks with several runs: how many, whether other ranks have as many, and which are one run twice."""
+    """Note ranks with several runs: how many, whether other ranks have as many, and which runs are copies."""
     of_ranks = Counter(entry.info.rank for entry in entries if entry.info.rank is not None)
     if max(of_ranks.values(), default=0) < 2:
         return
@@ -99,7 +99,7 @@ def describe(run: Run, selection: Selection | None) -> Entry:
         rank = None if run.source.of_many_runs else run.rank_of_path
         return Entry(run, Info(name=run.path.name, rank=rank), undescribed=run.named(str(error)), selection=selection)
     if run.source.of_many_runs:
-        info.rank = None  # whatever a folder around it is called
+        info.rank = None  # even if the folder's name suggests a rank
     return Entry(run, info, selection=selection)
 
 
@@ -150,7 +150,7 @@ def read_apart(entries: Sequence[Entry], processes: int) -> None:
     NoProcessesError
         If no process can be started; runs that were read before stay.
     """
-    from npuprof.ranks.processes import Processes  # loky takes as long to import as a small run to load
+    from npuprof.ranks.processes import Processes  # importing loky takes as long as loading a small run
 
     tasks = [
         Task(entry.run.source.name, entry.run.path.absolute(), None if entry.is_cluster else entry.selection)

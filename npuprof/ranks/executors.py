@@ -1,8 +1,8 @@
 """Work on many ranks, spread over processes of this machine or the workers of a cluster.
 
-Both are a :class:`concurrent.futures.Executor`: :mod:`loky <npuprof.ranks.processes>` here, and
-``client.get_executor()`` of a Dask client. A cluster's workers read the files where they see them, and return the rows
-that were asked for. What no worker could do is done here.
+Both are a :class:`concurrent.futures.Executor`: :mod:`loky <npuprof.ranks.processes>` on this machine, and
+``client.get_executor()`` of a Dask client. A cluster's workers read the files at the same paths and return the rows
+requested. Work that no worker could do is done on this machine.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from npuprof.ranks.processes import Processes
 
 RETRIES = 2
-_PER_BATCH = 8  # ranks: few enough for progress, and for little to be lost with a worker
+_PER_BATCH = 8  # ranks per batch: few enough for progress, and so that little is lost with a worker
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -72,11 +72,11 @@ def spread(
     Parameters
     ----------
     work
-        What to do with each.
+        The function to apply to each item.
     items, sizes
-        The items, and how many bytes are to be read for each.
+        The items, and the number of bytes to read for each.
     client
-        A Dask client, whose workers do it; None for this machine.
+        A Dask client whose workers do the work; None for this machine.
     """
     left = dict(enumerate(items))
     progress = _Rate(work.what, len(items))
@@ -92,19 +92,19 @@ def spread(
 def _elsewhere(
     work: Work[_Item, _Result], left: Mapping[int, _Item], sizes: Sequence[int], client: Client | None
 ) -> Iterator[tuple[int, _Result]]:
-    """Yield what other processes did; without those that none could do."""
+    """Yield results of other processes; items that no process could do are left out."""
     try:
         if client is not None:
             batches = _batches(list(left), _PER_BATCH)
             yield from _with_second_try(lambda some: _on_cluster(client, work, some, left), batches, work, left)
         elif (count := processes_for(list(sizes))) > 1:
-            from npuprof.ranks.processes import Processes  # loky takes as long to import as a small run to load
+            from npuprof.ranks.processes import Processes  # importing loky takes as long as loading a small run
 
             batches = _batches(list(left), max(1, min(_PER_BATCH, len(left) // (2 * count))))
             with Processes(count) as pool:
                 yield from _with_second_try(lambda some: _in_processes(pool, work, some, left), batches, work, left)
     except NoProcessesError:
-        return  # then it is done here
+        return  # the work is then done here
 
 
 _Batch: TypeAlias = list[int]
@@ -120,7 +120,7 @@ def _with_second_try(
     work: Work[_Item, _Result],
     left: Mapping[int, _Item],
 ) -> Iterator[tuple[int, _Result]]:
-    """Run batches; one that ended its process is run again item by item, so that only what did it is lost."""
+    """Run batches; a batch whose process died is run again item by item, so that only the cause is lost."""
     again: list[_Batch] = []
     for batch, results in run(batches):
         if isinstance(results, Died):
@@ -143,7 +143,7 @@ def _in_processes(
 def _on_cluster(
     client: Client, work: Work[_Item, _Result], batches: list[_Batch], left: Mapping[int, _Item]
 ) -> Iterator[tuple[_Batch, list[_Result] | Died]]:
-    """Yield what the workers of a cluster did; nothing more, with a warning, once its scheduler is gone."""
+    """Yield results of a cluster's workers; when its scheduler is gone, warn and stop."""
     if client.status != "running":
         _warn_gone(client.status)
         return
@@ -173,14 +173,14 @@ def _warn_gone(reason: str) -> None:
 
 
 class _Rate:
-    """Progress with the rate so far and the time that is left at that rate."""
+    """Progress with the rate so far and the remaining time at that rate."""
 
     def __init__(self, what: str, total: int) -> None:
         self._what, self._total, self._done = what, total, 0
         self._began_s = time.monotonic()
 
     def advance(self) -> None:
-        """Count one more, and report it."""
+        """Count another item, and report progress."""
         self._done += 1
         spent_s = max(time.monotonic() - self._began_s, 1e-3)
         rate = self._done / spent_s

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class SetFigures(Figures):
     """The figures of a :class:`npuprof.ranks.profile_set.ProfileSet`.
 
-    Steps and the communication matrix are drawn of the small files of runs that were not read; for others all are read.
+    Steps and the communication matrix only need small files of unread runs; other figures read all runs.
     """
 
     root: Path
@@ -41,7 +41,7 @@ class SetFigures(Figures):
 
         @property
         def absent(self) -> list[int]:
-            """The ranks without a run that any file refers to."""
+            """The ranks that some file refers to, but that have no run."""
 
         _entries: list[Entry]
 
@@ -72,12 +72,12 @@ class SetFigures(Figures):
         max_nodes: int = 2000,
         longest_name: int = 60,
     ) -> go.Figure:
-        """Draw one flame graph of all ranks: equal call paths are one frame, and their times add up over the ranks.
+        """Draw one flame graph of all ranks: equal call paths are one frame, and their times add up over ranks.
 
         Parameters
         ----------
         weight, root, orientation, search, regex, max_nodes, longest_name
-            As for :func:`npuprof.flame.figure.flamegraph`.
+            See :func:`npuprof.flame.figure.flamegraph`.
         """
         from npuprof.flame.figure import flamegraph
 
@@ -95,9 +95,9 @@ class SetFigures(Figures):
 
     @with_fallback("all ranks on one clock")
     def plot_ranks(self, *, step: int | None = None) -> go.Figure:
-        """Draw what each rank did over time, on one clock, with the collectives that were waited for most.
+        """Draw what each rank did over time, on a common clock, with the collectives in which ranks waited longest.
 
-        Small files of ranks are enough; kernels are drawn of ranks that were read. See
+        Small files of ranks are enough; kernels are drawn for ranks that were read. See
         :func:`npuprof.figures.rank_timeline.plot_rank_timeline`.
 
         Parameters
@@ -108,7 +108,7 @@ class SetFigures(Figures):
         Raises
         ------
         NpuprofError
-            If there is no such step.
+            If the step does not exist.
         """
         from npuprof.figures.rank_timeline import plot_rank_timeline
         from npuprof.ranks.job import step_window
@@ -121,7 +121,7 @@ class SetFigures(Figures):
         return plot_rank_timeline(shown, self._merged_info(), window=window, kernels=kernels, subtitle=which)
 
     def _kernel_spans(self) -> dict[int, Spans]:
-        """Return when kernels ran of each rank that was read, on the common clock."""
+        """Return the intervals of kernels for each rank that was read, on the common clock."""
         from npuprof.analysis.intervals import covering
 
         ahead, spans = self._ahead(), {}
@@ -134,21 +134,21 @@ class SetFigures(Figures):
 
     @with_fallback("pipeline")
     def plot_pipeline(self, number: int = 0, *, step: int | None = None) -> go.Figure:
-        """Draw the stages of a pipeline over a step, with the microbatch that each works on.
+        """Draw the stages of a pipeline over a step, with the microbatch that each stage works on.
 
         See :func:`npuprof.figures.pipeline.plot_stages`; without a pipeline, the figure says so.
 
         Parameters
         ----------
         number
-            Which pipeline, of those of all replicas, in the order of their ranks.
+            The number of the pipeline, in the order of ranks, if replicas have several.
         step
             The step; by default the longest.
 
         Raises
         ------
         NpuprofError
-            If there is no such pipeline or step.
+            If the pipeline or step does not exist.
         """
         from npuprof.figures.pipeline import plot_stages
 
@@ -184,8 +184,8 @@ class SetFigures(Figures):
     def _step_parts(self, *, newest: bool = False) -> pd.DataFrame:
         """Return the steps of every rank; for a rank without steps, the rows of the vendor's analysis of all ranks.
 
-        A rank that was not read has the vendor's breakdown, if it has one. Where that does not separate waiting from
-        moving, the starts of collectives on all ranks do. With `newest`, older sessions of a rank are left out.
+        An unread rank has the vendor's breakdown, if there is one. If that does not separate waiting from moving, the
+        starts of collectives on all ranks do. With `newest`, older sessions of a rank are left out.
         """
         from npuprof.analysis.accounting import account
         from npuprof.analysis.rank_steps import with_waiting
@@ -217,13 +217,13 @@ class SetFigures(Figures):
         if not len(steps) or not steps["communication"].any():
             return steps
         waits = self.waits()
-        # Of members that are not there nobody knows when they came: what looks like moving may be waiting for them.
+        # The arrival of absent members is unknown: time that looks like moving may be waiting for them.
         if self.absent or len(latest) < 2 or not set(latest) <= set(waits["rank"].tolist()):
             return steps
         return with_waiting(steps, waits)
 
     def _traffic(self) -> pd.DataFrame:
-        """Return the traffic of every rank by global rank; without any, that of the vendor's analysis of all ranks."""
+        """Return the traffic of every rank by global rank; without any, of the vendor's analysis of all ranks."""
         from npuprof.analysis.traffic import all_traffic, rank_traffic
 
         parts = [rank_traffic(*transfers) for transfers in self._transfers()]
@@ -232,7 +232,7 @@ class SetFigures(Figures):
         return all_traffic(parts)
 
     def _transfers(self) -> list[tuple[dict[str, pd.DataFrame], dict[str, pd.DataFrame]]]:
-        """Return tables and statistics of every rank with global ranks; of unread ones the transfers alone."""
+        """Return tables and statistics of every rank with global ranks; of unread ranks, only the transfers."""
         small = {} if all(entry.profile for entry in self._entries) else self._pieces("communication_matrix")
         runs: list[Decoded | Profile] = []
         for row, entry in enumerate(self._entries):
@@ -251,7 +251,7 @@ class SetFigures(Figures):
         return _summed_times(_non_empty(times)), _summed_packets(_non_empty(packets))
 
     def _rank_runs(self) -> Iterator[Profile]:
-        """Return the profile of each rank, without the vendor's analyses of all ranks."""
+        """Yield the profile of each rank, without the vendor's analyses of all ranks."""
         return (run for run in self if run.info.source != CLUSTER_ANALYSIS)
 
 
@@ -260,7 +260,7 @@ def _non_empty(parts: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
 
 
 def _summed_times(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Sum the times of collectives over the ranks, the longest first."""
+    """Sum the times of collectives over ranks, longest first."""
     rows: pd.DataFrame = pd.concat(parts, ignore_index=True)
     sums: pd.DataFrame = rows.drop(columns="known").groupby(["group", "op_type"], sort=True).sum().reset_index()
     sums = sums.assign(known=bool(rows["known"].all()))
@@ -269,7 +269,7 @@ def _summed_times(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _summed_packets(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Sum packets of one link and size over the ranks; the bandwidth is over the time of all of them."""
+    """Sum packets of the same link and size over ranks; the bandwidth is over their total time."""
     rows: pd.DataFrame = pd.concat(parts, ignore_index=True)
     rows["duration_ns"] = rows["size_bytes"] * rows["count"] / rows["gb_per_s"]
     keys = ["link", "size_bytes", "whole"]

@@ -1,4 +1,4 @@
-"""The job that the ranks of a set ran: facts for rules, groups and steps, from small files where these are enough."""
+"""The job that the ranks of a set ran: facts for rules, groups and steps, from small files if these suffice."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 _CALLED = {"duration_ns": "step"}
 FEW = 8
-"""So many ranks are read as a whole for findings; of more, those that may explain most."""
+"""Maximum number of ranks that are all read in full for findings; of more, only those that may explain most."""
 
 
 def recorded_groups(infos: Iterable[Info]) -> dict[str, tuple[str, tuple[int, ...]]]:
-    """Return kind and ranks of the groups that the metadata of runs names, by their key in ``communication``."""
+    """Return kind and ranks of the groups named in the metadata of runs, by their key in ``communication``."""
     groups_by_key: dict[str, tuple[str, tuple[int, ...]]] = {}
     for info in infos:
         groups = info.metadata.get("parallel_group_info")
@@ -43,14 +43,14 @@ def recorded_groups(infos: Iterable[Info]) -> dict[str, tuple[str, tuple[int, ..
 
 
 def job_facts(runs: Members, whole: Collection[int] = ()) -> JobFacts:
-    """Return what rules about all ranks need.
+    """Return the facts for rules about all ranks.
 
     Parameters
     ----------
     runs
         The set.
     whole
-        Ranks that are read as a whole; of others that were not read, only small files are.
+        Ranks to read in full; of other unread ranks, only small files are read.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def job_facts(runs: Members, whole: Collection[int] = ()) -> JobFacts:
 
 
 def _parts_of(steps: Mapping[int, pd.DataFrame]) -> dict[int, tuple[pd.DataFrame, Accounting]]:
-    """Return the step times of ranks, and the parts of their steps: all at once, since a rank alone takes long."""
+    """Return step times of ranks with their breakdown, for all ranks at once: one at a time is slow."""
     if not steps:
         return {}
     times = stacked([frame.assign(rank=pd.array([rank] * len(frame), "Int64")) for rank, frame in steps.items()])
@@ -117,7 +117,7 @@ def _member(
 
 
 def explaining(facts: JobFacts) -> set[int]:
-    """Return the ranks that may explain most: of each stage the one with the most time outside collectives."""
+    """Return the ranks that may explain most: for each stage, the rank with the most time outside collectives."""
     own_ns = facts.own_ns()
     every = sorted(facts.members)
     if len(every) <= FEW:
@@ -128,7 +128,7 @@ def explaining(facts: JobFacts) -> set[int]:
 
 
 def waits_caused(facts: JobFacts) -> pd.Series[int]:
-    """Return how long all ranks together wait in a step for the own time of each rank, by rank."""
+    """Return how long all ranks together wait per step for the own time of each rank, by rank."""
     from npuprof.analysis.rank_blame import blame_of
 
     if facts.job is None:
@@ -141,19 +141,19 @@ def waits_caused(facts: JobFacts) -> pd.Series[int]:
 
 
 def step_window(rows: pd.DataFrame, step: int | None) -> tuple[pd.DataFrame, tuple[int, int], str]:
-    """Return the collectives of a step, its window on the common clock, and which step it is.
+    """Return the collectives of a step, its window on the common clock, and a name of the step.
 
     Parameters
     ----------
     rows
-        As :func:`npuprof.analysis.rank_waits.waits` returns them.
+        The result of :func:`npuprof.analysis.rank_waits.waits`.
     step
-        The step; the longest if None, or everything where there are no steps.
+        The step; None for the longest, or for everything if there are no steps.
 
     Raises
     ------
     NpuprofError
-        If there is no such step.
+        If the step does not exist.
     """
     ends = rows["start_ns"] + rows["wait_ns"] + rows["moving_ns"]
     known = rows["step"].notna()
@@ -176,7 +176,7 @@ def step_window(rows: pd.DataFrame, step: int | None) -> tuple[pd.DataFrame, tup
 
 
 def compared(runs: Members, ranks: list[int]) -> pd.DataFrame:
-    """Return times of ranks beside each other; see :meth:`npuprof.ranks.answers.SetAnswers.compare`."""
+    """Return times of ranks side by side; see :meth:`npuprof.ranks.answers.SetAnswers.compare`."""
     from npuprof.analysis.rank_steps import ranks_by_step
 
     newest = runs._newest()
@@ -205,7 +205,7 @@ def compared(runs: Members, ranks: list[int]) -> pd.DataFrame:
 
 
 def kernel_times(runs: Members, row: int, steps: int) -> pd.Series[float]:
-    """Return the time of kernels of a run in a step, by type; of a run that was not read, of its file of kernels."""
+    """Return the time of a run's kernels per step, by type; of an unread run, from its file of kernels."""
     entry = runs._entries[row]
     if entry.profile is not None:
         kernels = entry.profile.kernels
@@ -216,7 +216,7 @@ def kernel_times(runs: Members, row: int, steps: int) -> pd.Series[float]:
 
 
 def kernels_beside(runs: Members, rank: int) -> pd.DataFrame:
-    """Return the kernels of a rank beside those of a peer; see :meth:`npuprof.ranks.answers.SetAnswers.blame`."""
+    """Return the kernels of a rank and a peer side by side; see :meth:`npuprof.ranks.answers.SetAnswers.blame`."""
     run_of_rank, facts = runs[rank], job_facts(runs)
     if facts.job is None:
         raise NpuprofError("no two ranks have collectives in common: load the ranks of one job, collected at level 1")

@@ -1,6 +1,6 @@
-"""Answers about all ranks, kept in the cache for as long as no file that they come of has changed.
+"""Results about all ranks, cached until a file that they depend on changes.
 
-What they come of is small files alone: an answer about runs that were read as a whole is made anew.
+Only results from small files are cached: results that need whole runs are computed anew.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def state_of(runs: Members) -> str:
 
 @once
 def _made_by() -> tuple[str, ...]:
-    """Return the state of the files of npuprof, another version of which may answer otherwise."""
+    """Return the state of npuprof's files: another version may compute other results."""
     files = sorted(Path(__file__).parents[1].rglob("*.py"))
     return tuple(f"{file} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files)
 

@@ -17,7 +17,7 @@ from npuprof.sources.base import PartName
 
 
 class Members(Protocol):
-    """The runs of a job's ranks, as :class:`npuprof.ranks.profile_set.ProfileSet` has them."""
+    """The runs of a job's ranks; see :class:`npuprof.ranks.profile_set.ProfileSet`."""
 
     root: Path
     _entries: list[Entry]
@@ -26,11 +26,11 @@ class Members(Protocol):
 
     @property
     def ranks(self) -> list[int]:
-        """The ranks that have a run, in order."""
+        """The ranks that have a run, ascending."""
 
     @property
     def absent(self) -> list[int]:
-        """The ranks without a run that any file refers to."""
+        """The ranks that some file refers to, but that have no run."""
 
     def __len__(self) -> int: ...
 

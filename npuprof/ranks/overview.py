@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Overview:
-    """What :meth:`npuprof.ranks.profile_set.ProfileSet.overview` returns.
+    """The result of :meth:`npuprof.ranks.profile_set.ProfileSet.overview`.
 
     Attributes
     ----------
     verdict
-        One line: how long a step is, and what makes it so.
+        One line: the duration of a step, and its main causes.
     advice
         The findings about ranks, stages and waits.
     steps
@@ -37,13 +37,13 @@ class Overview:
     groups
         The groups that communicate.
     communication
-        What that costs by kind of group, see :func:`npuprof.analysis.rank_groups.groups_by_kind`.
+        The costs of communication by kind of group, see :func:`npuprof.analysis.rank_groups.groups_by_kind`.
     caused
-        How long all ranks wait in a step for the own time of each rank, by rank; empty without common collectives.
+        How long all ranks wait per step for the own time of each rank, by rank; empty without common collectives.
     ranks, absent
-        The ranks that have a run, and those that other files refer to.
+        The ranks that have a run, and the ranks that files refer to but that have none.
     info
-        What the runs have in common.
+        The metadata that the runs have in common.
     """
 
     verdict: str
@@ -79,7 +79,7 @@ class Overview:
 
     def kinds(self) -> list[tuple[str, ...]]:
         """Return kind, origin, groups, ranks of the largest, operators, waiting and moving of each kind of group."""
-        most = "at most " if self.absent else ""  # waits for ranks that are not there look like moving
+        most = "at most " if self.absent else ""  # waits for absent ranks look like moving
         least = "at least " if self.absent else ""
         waiting = [least + duration(int(time)) for time in self.communication["wait_ns"]]
         moving = [most + duration(int(time)) for time in self.communication["moving_ns"]]
@@ -127,7 +127,7 @@ def _about_ranks(facts: JobFacts) -> Advice:
 
 
 def _verdict(runs: Members, facts: JobFacts | None, advice: Advice | None, steps: pd.DataFrame) -> str:
-    """Return one line on the job: what stands out, or that nothing does, or why that is unknown."""
+    """Return one line on the job: what stands out, that nothing stands out, or why that is unknown."""
     if advice is None or facts is None:
         return f"{len(runs)} runs, none with a known rank: nothing can be said about them together"
     said = " · ".join([advice.headline(), *_shares(steps)])
@@ -150,7 +150,7 @@ def _ranks(number: int) -> str:
 
 
 def _shares(steps: pd.DataFrame) -> list[str]:
-    """Return the share of each part in the time of all steps of all ranks."""
+    """Return the share of each part in the total time of all steps of all ranks."""
     whole = int(steps["duration_ns"].sum())
     parts = [name for name in steps if str(name).endswith("_ns") and name != "duration_ns"]
     sums = {str(name).removesuffix("_ns"): int(steps[name].sum()) for name in parts}

@@ -13,12 +13,12 @@ MAX_PROCESSES = 16
 WORTH_BYTES = 160 << 20
 """Minimum saving: a process takes over half a second to start, in which some 60 MB could be read."""
 
-_MEMORY_FACTOR = 5  # a timeline of 200 MB takes some 820 MB at most while it is read
+_MEMORY_FACTOR = 5  # a timeline of 200 MB takes up to 820 MB while it is read
 _CGROUP = Path("/sys/fs/cgroup")
 
 
 def processes_for(sizes: Sequence[int]) -> int:
-    """Return the number of processes for runs of these sizes; 1 is to read them in this process.
+    """Return the number of processes for runs of these sizes; 1 means reading them in this process.
 
     It is at most the number of runs and of cores, and fits into half of the free memory.
     """

@@ -1,4 +1,4 @@
-"""One part of a run, read alone, here or in another process or on another host."""
+"""One part of a run, read without the rest, in this process, another process or on another host."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ NoteRow: TypeAlias = tuple[str, str, str, int]
 """A note: severity, source, message and count."""
 
 MATRIX = "communication_matrix"
-_MAX_FILES = 1_000  # of a run whose changes are noticed
+_MAX_FILES = 1_000  # of a run whose changes are detected
 
 
 @dataclass(frozen=True)
 class PieceTask:
-    """A part of a run to read: the name of its source, its path, the part, and its columns; none are all."""
+    """A part of a run to read: the name of its source, its path, the part, and its columns (empty for all)."""
 
     source: str
     path: Path
@@ -36,7 +36,7 @@ class PieceTask:
 
 @dataclass
 class Piece:
-    """A part of a run: rows, notes, and the key of its files, which is empty if they changed while they were read."""
+    """A part of a run: rows, notes, and the key of its files, which is empty if they changed during reading."""
 
     frame: pd.DataFrame
     notes: list[NoteRow]
@@ -44,12 +44,12 @@ class Piece:
 
 
 def key_of(source: str, path: Path, part: PartName) -> str | None:
-    """Return what changes with the files of a part: names, sizes and times of change; None if it has no such files.
+    """Return a key that changes with the files of a part (names, sizes, times of change); None without such files.
 
     Raises
     ------
     OSError
-        If a file cannot be looked at.
+        If the status of a file cannot be read.
     """
     part_files = _part_of(source, path, part)
     if part_files is None:
@@ -59,7 +59,7 @@ def key_of(source: str, path: Path, part: PartName) -> str | None:
 
 
 def has_small_files(source: str) -> bool:
-    """Return whether runs of a source have files of single parts: of others a part is read with the whole run."""
+    """Return whether runs of a source have a file per part; otherwise reading a part means reading the whole run."""
     return source_named(source).alone is not None
 
 
@@ -73,12 +73,12 @@ def _part_of(source: str, path: Path, part: PartName) -> Alone | None:
 
 
 def read_pieces(tasks: Sequence[PieceTask]) -> list[Piece]:
-    """Read parts of several runs; whatever is wrong with one is noted there, and the others are read."""
+    """Read parts of several runs; a failure in one is noted there, and the others are read."""
     return [_read(task) for task in tasks]
 
 
 def lost_piece(task: PieceTask, fate: str) -> Piece:
-    """Return what is known of a part whose reading ended the process: why."""
+    """Return the note on a part whose reading ended its process."""
     problem = f"{task.path} could not be read: {fate}; load it by itself to try again"
     return Piece(_nothing(task.part), [("error", task.part, problem, 1)], "")
 

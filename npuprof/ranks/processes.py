@@ -34,7 +34,7 @@ _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class Processes:
-    """At most so many processes, each of which decodes a run at a time; they end with the context.
+    """A limited number of processes, each of which decodes one run at a time; they end with the context.
 
     Raises
     ------
@@ -73,7 +73,7 @@ class Processes:
     ) -> Generator[tuple[int, _Result | Died], None, None]:
         """Yield the position and result of each task as it completes.
 
-        When a process dies, the remaining tasks are done singly, so that only a task that exceeds the memory fails.
+        When a process dies, the remaining tasks run one at a time, so that only a task that exceeds the memory fails.
         Close the generator, or leave the context, to end early.
         """
         left = dict(enumerate(tasks))

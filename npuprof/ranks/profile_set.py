@@ -1,4 +1,4 @@
-"""A set of profiles: the runs below a directory, a row for each rank and session, read on demand."""
+"""A set of profiles: the runs below a directory, one row per rank and session, read on demand."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ _SMALL: tuple[PartName, ...] = ("communication", "step_times")  # tables of whic
 class ProfileSet(SetFigures, SetAnswers, Exports):
     """The runs below a directory.
 
-    ``runs[rank]`` is the :class:`~npuprof.profiles.Profile` of a rank, ``runs.at(row)`` that of a row of :attr:`info`;
-    iteration yields all readable profiles, :meth:`table` stacks a table of all. Each run is read at first use; methods
-    that need all runs read them in parallel, see :meth:`read`.
+    ``runs[rank]`` is the :class:`~npuprof.profiles.Profile` of a rank, ``runs.at(row)`` the profile of a row of
+    :attr:`info`; iteration yields all readable profiles, :meth:`table` stacks a table of all runs. Each run is read at
+    first use; methods that need all runs read them in parallel, see :meth:`read`.
 
     The vendor's analysis of all ranks (``cluster_analysis_output``) is in the set too, as the last rows of :attr:`info`
-    and as :attr:`cluster`. It is no rank, and not in stacked tables, where it would count the ranks' data twice.
+    and as :attr:`cluster`. It is not a rank, and not in stacked tables, where it would count data twice.
 
-    Times of runs of a host need no correction. :meth:`clocks` estimates the offset between hosts.
+    Times of runs on the same host need no correction. :meth:`clocks` estimates the offset between hosts.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
 
     @property
     def info(self) -> pd.DataFrame:
-        """A row for each run, by rank and start: rank, path, front_end, source, host, started, state and problem.
+        """A row per run, by rank and start: rank, path, front_end, source, host, started, state and problem.
 
         `state` is ``found`` before a run is read, then ``loaded`` or ``failed``; `path` is relative to the directory.
         """
@@ -127,12 +127,12 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
 
     @property
     def ranks(self) -> list[int]:
-        """The ranks that have a run, in order."""
+        """The ranks that have a run, ascending."""
         return sorted({entry.info.rank for entry in self._entries if entry.info.rank is not None})
 
     @property
     def failed(self) -> dict[int | str, str]:
-        """The reason of each failure, by rank, or by path for an unknown rank; unread runs are not included."""
+        """The reason of each failure, by rank, or by path if the rank is unknown; unread runs are not included."""
         return {
             _below(entry.run, self.root) if entry.info.rank is None else entry.info.rank: entry.problem
             for entry in self._entries
@@ -147,7 +147,7 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
 
     @property
     def absent(self) -> list[int]:
-        """The ranks without a run that any file refers to.
+        """The ranks that some file refers to, but that have no run.
 
         Sources are the world size, groups, higher ranks, the vendor's communication matrix, and transfers of runs that
         were read.
@@ -157,11 +157,11 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
 
     @cached_property
     def _summed(self) -> set[int]:
-        """The ranks in the vendor's communication matrices, which are read alone."""
+        """The ranks in the vendor's communication matrices, which are read without the rest of the run."""
         return communicating_ranks(self._with_matrix())
 
     def _with_matrix(self) -> Iterator[Decoded | Profile]:
-        """Yield each run with the vendor's communication matrix and its facts; the whole run where it was read."""
+        """Yield each run with the vendor's communication matrix and its facts; the whole run if it was read."""
         parts = self._pieces("communication_matrix")
         for row, entry in enumerate(self._entries):
             if entry.profile is not None and not entry.is_cluster:
@@ -171,7 +171,7 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
                 yield Decoded(info=entry.info, statistics=statistics)
 
     def _matrix(self) -> pd.DataFrame:
-        """Return the vendor's sums of transfers of all ranks, with the ranks of the whole run; made once."""
+        """Return the vendor's sums of transfers of all ranks, with global ranks; computed once."""
         read = [row for row, entry in enumerate(self._entries) if entry.profile is not None]
         if self._sums is None or self._sums[0] != read:
             self._sums = read, _matrix_of(list(self._with_matrix()))
@@ -180,7 +180,7 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
     def _operators(self) -> pd.DataFrame:
         """Return the columns of ``communication`` that answers about all ranks need, in rows of :meth:`table`.
 
-        Of ranks that were not read, they come from small files, without the names of operators, which take most room.
+        For unread ranks they come from small files, without operator names, which take the most memory.
         """
         unread = any(entry.profile is None for entry in self._entries if not entry.is_cluster)
         if not unread or self._runs_read() or self._scans.get("communication") is not None:
@@ -194,7 +194,7 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
         return self._labelled_scan(scanned, {})
 
     def _hosts_of_ranks(self) -> dict[int, int | str]:
-        """Return the host of each rank: its name, else the number of its clock."""
+        """Return the host of each rank: its name, or else the number of its clock."""
         names, boots = self._hosts(), self._boots()
         clocks = same_clocks(names[: len(boots)], boots)
         known = {rank: names[row] or clocks[row] for rank, row in self._newest().items()}
@@ -204,13 +204,13 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
         return [boot_of(entry.run.path) for entry in self._entries if not entry.is_cluster]
 
     def _scan(self, part: PartName) -> Scan | None:
-        """Return one part of all runs, read once from their small files; None where these have it of no run."""
+        """Return one part of all runs, read once from their small files; None if no run's small files have it."""
         if part not in self._scans:
             self._scans[part] = scan(self.root, self._entries, part, self._client or active_client())
         return self._scans[part]
 
     def _pieces(self, part: PartName) -> dict[int, pd.DataFrame]:
-        """Return the rows of one part by row of :attr:`info`, of the runs whose small files have it."""
+        """Return the rows of one part by row of :attr:`info`, for the runs whose small files have it."""
         pieces = self._scan(part)
         return {} if pieces is None else by_run(pieces)
 
@@ -219,7 +219,7 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
 
     @property
     def notes(self) -> pd.DataFrame:
-        """Problems of the search, ranks that are absent, failed or have many runs: severity, source, message, count."""
+        """Problems of the search; absent or failed ranks, and ranks with several runs: severity, source, message, count."""
         notes = Notes()
         for problem in self._problems:
             notes.warning(self.root.name, problem)
@@ -262,9 +262,9 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
         Raises
         ------
         SourceError
-            If it cannot be read; :attr:`failed` has the reason from then on.
+            If the run cannot be read; :attr:`failed` then has the reason.
         OptionsError
-            If there is no such row.
+            If the row does not exist.
         """
         if not _is_whole(row) or not -len(self) <= row < len(self):
             raise OptionsError(f"row {row!r} is not one of the {len(self)} runs: give a row of info, from 0 on")
@@ -291,7 +291,7 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
         count = processes_for(list(sizes.values())) if processes is None else min(processes, len(waiting))
         if count > 1:
             waiting.sort(key=lambda entry: -sizes[id(entry)])  # the longest first, to balance the processes
-            with suppress(NoProcessesError):  # then the remaining runs are read here
+            with suppress(NoProcessesError):  # the remaining runs are then read here
                 read_apart(waiting, count)
         for entry in waiting:
             if entry.outcome is None:
@@ -299,10 +299,10 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
         return self
 
     def clocks(self) -> pd.DataFrame:
-        """Return the clock of each run, and how far it is ahead of that of the first rank.
+        """Return the clock of each run, and its lead over the clock of the first rank.
 
-        Members of a collective end together: offsets of all ranks are fitted to that at once, by weighted least squares
-        (:func:`npuprof.analysis.rank_clocks.clocks`). Of a rank with several sessions the newest one counts.
+        Members of a collective end together: the offsets of all ranks are fitted to all ends, by weighted least squares
+        (:func:`npuprof.analysis.rank_clocks.clocks`). For a rank with several sessions, the newest counts.
 
         Returns
         -------
@@ -350,7 +350,7 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
         Raises
         ------
         NpuprofError
-            If there is no table of that name.
+            If the table does not exist.
         """
         if name not in tables.NAMES:
             raise NpuprofError(f"there is no table {name!r}; the tables are {', '.join(tables.NAMES)}")
@@ -364,11 +364,11 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
         return stacked(frames).sort_values("run", kind="stable", ignore_index=True) if frames else nothing(name)
 
     def _ahead(self) -> dict[int, Lead]:
-        """Return by how much the clock of a run leads, by row of :attr:`info`, where that is known."""
+        """Return the lead of the clock of each run, by row of :attr:`info`, if known."""
         return {row: clock.lead for row, clock in enumerate(self._clocks()) if clock.lead is not None}
 
     def _labelled_scan(self, scanned: Scan, ahead: Mapping[int, Lead]) -> pd.DataFrame:
-        """Add rank and host to what small files hold, for all runs at once."""
+        """Add rank and host to the rows from small files, for all runs at once."""
         runs = scanned.frame["run"].to_numpy(np.int64)
         ranks = pd.array([entry.info.rank for entry in self._entries], "Int64")
         columns: dict[str, Any] = {"rank": ranks[runs], "host": recoded(runs.astype(np.int32), self._hosts())}
@@ -382,14 +382,14 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
         return frame
 
     def _whole_table(self, name: str, *, align: bool) -> pd.DataFrame:
-        """Stack a table of runs that are read as a whole."""
+        """Stack a table of runs that are read in full."""
         self.read()
         ahead = self._ahead() if align else {}
         frames = self._labelled_runs(name, range(len(self)), ahead)
         return stacked(frames) if frames else nothing(name)
 
     def _labelled_runs(self, name: str, rows: Sequence[int], ahead: Mapping[int, Lead]) -> list[pd.DataFrame]:
-        """Return a table of each of some runs that were read, if it has rows."""
+        """Return a table for each of the given runs that were read, if it has rows."""
         groups, hosts = groups_of(self._runs_read()), self._hosts()
         return [
             labelled(
@@ -414,7 +414,7 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
     if not TYPE_CHECKING:  # a type checker knows the tables, and no other name
 
         def __getattr__(self, name: str) -> pd.DataFrame:
-            """Return the table of that name of all runs, as :meth:`table` stacks it."""
+            """Return the table of that name for all runs; see :meth:`table`."""
             if name in tables.NAMES:
                 return self.table(name)
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -430,9 +430,9 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
         return together([Part(run, ahead.get(row)) for row, run in self._read_runs()], apart=apart)
 
     def to_parquet(self, path: str | PathLike[str]) -> Path:
-        """Save every run below a directory, as :meth:`Profile.to_parquet`; ``load_set`` opens it again.
+        """Save every run below a directory, as :meth:`Profile.to_parquet` does; ``load_set`` opens it again.
 
-        :meth:`save` is another name of it. A warning names runs that cannot be read.
+        :meth:`save` is the same method. A warning names runs that cannot be read.
 
         Raises
         ------
@@ -457,8 +457,8 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
     def to_html(self, path: str | PathLike[str]) -> Path:
         """Write a self-contained page; return its path.
 
-        It has the overview, figures of all ranks, the runs and the notes. Timelines and flame graphs of single ranks
-        are on it where there are few ranks, or all were read before.
+        It has the overview, figures of all ranks, the runs and the notes, and the timelines and flame graphs of single
+        ranks if there are few ranks, or all were read before.
         """
         head = self.overview()._repr_html_()
         return atomic.write_text(path, self._page(self._all_figures(), head=head))
@@ -487,7 +487,7 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
         return set_page_html(head, self._repr_html_(), self._merged_info(), self.notes, figures)
 
     def _is_seen_at_once(self) -> bool:
-        """Return whether small files, or runs that were read, are enough for an overview."""
+        """Return whether small files and runs that were read suffice for an overview."""
         unread = [entry for entry in self._entries if entry.outcome is None and not entry.is_cluster]
         return not unread or bool(self._pieces("step_times") or self._pieces("communication"))
 
@@ -500,9 +500,9 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
         Parameters
         ----------
         finding
-            One of :meth:`advice`, whose evidence is shown first; see :meth:`npuprof.advice.finding.Finding.show`.
+            A finding of :meth:`advice` whose evidence is shown first; see :meth:`npuprof.advice.finding.Finding.show`.
         window
-            Start and end of what the timeline shows, epoch nanoseconds; it is opened then.
+            Start and end of the timeline's window in epoch nanoseconds; the timeline tab is opened.
         """
         return interactive.explorer(self, finding, window)
 
@@ -525,7 +525,7 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
         KeyError
             If the rank has no run.
         SourceError
-            If its run cannot be read.
+            If the run of the rank cannot be read.
         """
         of_rank = [entry for entry in self._entries if entry.info.rank == rank]
         if not of_rank:

@@ -16,10 +16,10 @@ _HOST_KEYS = ("host", "hostname")
 
 
 def referenced_ranks(info: Info) -> set[int]:
-    """Return all ranks that a run or a cluster analysis refers to: by world size, groups and its rank."""
+    """Return all ranks that a run or a cluster analysis refers to: by world size, groups and its own rank."""
     metadata = info.metadata
     ranks = set(global_ranks_of([info.rank]))
-    if info.source == CLUSTER_ANALYSIS:  # elsewhere the metadata may be its user's
+    if info.source == CLUSTER_ANALYSIS:  # in other formats the metadata may be the user's
         ranks.update(global_ranks_of(metadata.get("ranks")))
     ranks.update(range(world_size(info)))
     for group in _mapping(metadata.get("parallel_group_info")).values():
@@ -28,7 +28,7 @@ def referenced_ranks(info: Info) -> set[int]:
 
 
 def communicating_ranks(runs: Iterable[DecodedRun]) -> set[int]:
-    """Return all ranks in the transfers of some runs."""
+    """Return all ranks in the transfers of runs."""
     groups = groups_of(run for run in runs if run.info.rank is not None)
     return {rank for members in groups.members.values() for rank in members.values()}
 

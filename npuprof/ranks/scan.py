@@ -1,4 +1,4 @@
-"""One part of all ranks, read from their small files, or from the cache where these have not changed."""
+"""One part of all ranks, read from their small files, or from the cache if these have not changed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _ROW = "run"
 _OPENING_BYTES = 1 << 20
 FEW = 8
-"""So many runs without small files are read as a whole, and kept; of more, the part that is asked for."""
+"""Maximum number of runs without small files that are read in full and cached; of more, only the requested part."""
 _WORDS: Mapping[PartName, str] = {
     "step_times": "steps of ranks",
     "communication": "communication of ranks",
@@ -45,12 +45,12 @@ _WORDS: Mapping[PartName, str] = {
 
 @dataclass
 class Scan:
-    """One part of the runs that were not read as a whole.
+    """One part of the runs that were not read in full.
 
     Attributes
     ----------
     frame
-        The rows of all of them, with the row of the set in `run`.
+        The rows of all runs, with the row of the set in `run`.
     rows
         The rows of the set that have the part.
     notes
@@ -78,11 +78,11 @@ def scan(
     entries
         Its runs.
     part
-        What to read.
+        The part to read.
     client
-        A Dask client, whose workers read; None for this machine.
+        A Dask client whose workers read; None for this machine.
     columns
-        The columns of a table that are asked for; by default all.
+        The columns to read; by default all.
     """
     keys = keys_of(entries, part)
     if not keys:
@@ -120,7 +120,7 @@ def by_run(scanned: Scan) -> dict[int, pd.DataFrame]:
 
 
 def keys_of(entries: Sequence[Entry], part: PartName) -> dict[int, str]:
-    """Return what changes with the files of each run that is read for its part alone, by row.
+    """Return a key for each run that is read for its part only, which changes with its files, by row.
 
     Runs without a file of the part are, where they are many or other runs have one: else they are read to be kept.
     """
@@ -153,7 +153,7 @@ def _sizes(keys: Mapping[int, str], rows: Sequence[int]) -> list[int]:
 def _cached(
     name: str, part: PartName, entries: Sequence[Entry], keys: Mapping[int, str], columns: Sequence[str]
 ) -> Scan:
-    """Return what is kept of files that are as they were."""
+    """Return the cached part for files that have not changed."""
     nothing = Scan(pd.DataFrame(), [])
     kept = cache.load(name)
     if kept is None:
@@ -179,7 +179,7 @@ def _cached(
             frame = frame.reset_index(drop=True)
         else:
             frame[_ROW] = rows
-        if part != MATRIX:  # a column without values has lost its type
+        if part != MATRIX:  # a column without values has lost its dtype
             frame = tables.build(part, {str(column): _names_as_read(frame[column]) for column in frame}, columns)
             tables.check(part, frame, columns)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError):  # not in our format
@@ -188,14 +188,14 @@ def _cached(
 
 
 def _names_as_read(column: pd.Series[Any]) -> Any:
-    """Return a column of names with categories of the type that readers make, any other column as it is."""
+    """Return a column of names with the category dtype that readers make; other columns are returned unchanged."""
     if not isinstance(column.dtype, pd.CategoricalDtype):
         return column
     return tables.categorical(column.cat.codes.to_numpy(), [str(name) for name in column.cat.categories])
 
 
 def note_row(note: Sequence[Any]) -> NoteRow:
-    """Return a note that was kept as JSON."""
+    """Return a note from its JSON form."""
     severity, source, message, count = note
     return str(severity), str(source), str(message), int(count)
 

@@ -1,4 +1,4 @@
-"""Runs to decode elsewhere, and what became of them."""
+"""Runs to decode in other processes, and their results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from npuprof.texts import encodable
 
 
 class NoProcessesError(Exception):
-    """No process can be started here."""
+    """No process can be started on this machine."""
 
 
 @dataclass(frozen=True)

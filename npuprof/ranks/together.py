@@ -30,9 +30,9 @@ def labelled(
     devices: Sequence[int],
     ahead: Lead | None = None,
 ) -> pd.DataFrame:
-    """Return a table with the columns `run`, `rank` and `host`, and for a host table `device_id`.
+    """Return a table with the columns `run`, `rank` and `host`, and `device_id` for a host table.
 
-    `device_id` is absent for a run with several devices; the lead of the run's clock is taken off times.
+    `device_id` is absent for a run with several devices; the lead of the run's clock is subtracted from times.
     """
     count = len(frame)
     columns: dict[str, Any] = {
@@ -49,7 +49,7 @@ def labelled(
 
 
 def every_table(some: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    """Return every table: those given, the others empty."""
+    """Return every table: the given ones, and empty ones for the rest."""
     return {name: some[name] if name in some else tables.empty(name) for name in tables.NAMES}
 
 
@@ -59,7 +59,7 @@ def nothing(name: str) -> pd.DataFrame:
 
 
 class Part(NamedTuple):
-    """The run of a rank, and the lead of its clock, which is taken off its times; None where it is not known."""
+    """The run of a rank, and the lead of its clock, which is subtracted from its times; None if unknown."""
 
     run: Profile
     ahead: Lead | None
@@ -88,7 +88,7 @@ def _labelled(part: Part, number: int, *, apart: bool) -> dict[str, pd.DataFrame
 
 
 def _numbered_anew(old: dict[str, pd.DataFrame], number: int) -> dict[str, pd.DataFrame]:
-    first = number << 40  # room for the threads and the Python calls of a run
+    first = number << 40  # for the threads and Python calls of a run
     threads = np.unique(np.concatenate([old[name]["thread_id"].to_numpy(np.int64) for name in LAYERS]))
     anew = {
         name: old[name].assign(thread_id=np.searchsorted(threads, old[name]["thread_id"].to_numpy(np.int64)) + first)

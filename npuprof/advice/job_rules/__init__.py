@@ -1,4 +1,4 @@
-"""The rules about the ranks of a job together. A new one is a file like its neighbours, and a line here."""
+"""The rules about the ranks of a job together. To add a rule, add a file like the others and a line here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transfers between ranks that nothing hides, of a job whose collectives are joined."""
+"""Exposed transfers between ranks, in a job whose collectives are joined across ranks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def check(facts: JobFacts) -> Finding:
 
 
 def _free(facts: JobFacts) -> int | None:
-    """Return what the replay gains if data moved in no time."""
+    """Return the gain of a replay in which data moves in no time."""
     return facts.gain_ns(moving_ns=without(facts, facts.recorded).moving_ns)
 
 

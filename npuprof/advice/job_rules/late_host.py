@@ -1,4 +1,4 @@
-"""A host whose ranks all begin late, as with slow input."""
+"""A host whose ranks all arrive late, as with slow input."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NAME = "late_host"
 
 
 def check(facts: JobFacts) -> Finding:
-    """Fire if all ranks of a host come to a collective of each step later than those of other hosts, by 1 % of it."""
+    """Fire if all ranks of a host arrive at a collective of each step later than other hosts, by 1 % of the step."""
     if facts.job is None or facts.absent or not facts.hosts:
         return Finding(NAME, "cannot tell", collect="load the profiles of all ranks, with collectives, and their hosts")
     late = facts.late_host
@@ -42,7 +42,7 @@ def check(facts: JobFacts) -> Finding:
 
 
 def without(facts: JobFacts, times: Times) -> Times:
-    """Return times with the late host in time."""
+    """Return times in which the late host is on time."""
     late_ns = facts.recorded.own_ns - facts.punctual_ns
     return Times(np.maximum(times.own_ns - late_ns, 0.0), times.moving_ns)
 

@@ -1,4 +1,4 @@
-"""Pipeline stages that wait for each other since one has more to compute."""
+"""Pipeline stages that wait for each other because one stage has more work."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from npuprof.arrays import Bools, Int64
 from npuprof.quantities import duration
 
 NAME = "pipeline_imbalance"
-_CAUSED = 0.2  # of all waits: what a stage must cost the others
+_CAUSED = 0.2  # of all waits: the least part caused by a stage
 _UNEVEN = 0.05  # over the mean of the stages
 _MOST_KINDS = 4
 _VECTOR = ("AI_VECTOR_CORE", "AIVECTOR", "AIV")
 
 
 def check(facts: JobFacts) -> Finding:
-    """Fire if stages wait for others, more than a fifth of all waits, and one of them has 5 % more to do."""
+    """Fire if waits for other stages are over a fifth of all waits, and one stage has 5 % more work than the mean."""
     stages = facts.stages()
     if facts.job is None or facts.absent:
         return Finding(NAME, "cannot tell", collect="load the profiles of all ranks, with collectives")
@@ -38,7 +38,9 @@ def check(facts: JobFacts) -> Finding:
         [roots[np.arange(len(stages)) != number][:, stage == number].sum() for number in range(len(stages))]
     )
     own_ns = facts.own_ns()
-    of_stage = [round(float(own_ns[stage].median())) for stage in stages]  # one slow card is no slow stage
+    of_stage = [
+        round(float(own_ns[stage].median())) for stage in stages
+    ]  # a single slow card does not make a stage slow
     if not (caused > _CAUSED * whole).any() or max(of_stage) <= (1 + _UNEVEN) * float(np.mean(of_stage)):
         return Finding(NAME, "clean")
     return _imbalance(facts, stages, of_stage)
@@ -95,7 +97,7 @@ def _difference(facts: JobFacts, stages: Sequence[Sequence[int]], most: int) -> 
 
 
 def _dimensions(kernels: pd.DataFrame) -> tuple[Int64, list[set[int]]]:
-    """Return which kernels have equal operands, by number, and the dimensions of each kind of operands."""
+    """Return a number for the operands of each kernel, equal for equal operands, and the dimensions by number."""
     columns = ["input_shapes", "output_shapes"]
     kinds = kernels[columns].astype(object).fillna("").groupby(columns, sort=False)
     texts = [f"{read};{written}" for read, written in kinds.indices]
@@ -123,7 +125,7 @@ def _with_dimension(kernels: pd.DataFrame, dimension: int) -> Bools:
 
 
 def without(facts: JobFacts, times: Times) -> Times:
-    """Return times with the same work, spread equally over the ranks."""
+    """Return times with the same work, spread evenly over the ranks."""
     if facts.job is None:
         return times
     rank = facts.job.rows["rank"].to_numpy(np.int64)

@@ -1,4 +1,4 @@
-"""A link between two ranks that is slower than others of its kind, by the vendor's sums of transfers."""
+"""A link between two ranks that is slower than links of the same kind, by the vendor's sums of transfers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COLUMNS = {*_NAMES, "name", "group", "src_global_rank", "dst_global_rank"}
 
 
 def check(facts: JobFacts) -> Finding:
-    """Fire if two ranks have at most 0.7 of the rate that links of their kind have for transfers of the same size."""
+    """Fire if two ranks reach at most 0.7 of the rate of links of the same kind, for transfers of the same size."""
     if facts.job is None or facts.absent or facts.matrix is None or not set(facts.matrix.columns) >= _COLUMNS:
         return Finding(NAME, "cannot tell", collect="collect with --level 1 on all ranks")
     links = compared(facts.matrix)
@@ -50,7 +50,7 @@ def check(facts: JobFacts) -> Finding:
 
 
 def compared(matrix: pd.DataFrame) -> pd.DataFrame:
-    """Return the rate of each link by group and operator, and what links of its kind usually have, in GB/s."""
+    """Return the rate of each link by group and operator, and the usual rate of links of the same kind, in GB/s."""
     known = matrix.rename(columns=_NAMES)
     for column in ("src_global_rank", "dst_global_rank", "size_mb", "time_ms"):
         known[column] = pd.to_numeric(known[column], errors="coerce")
@@ -75,7 +75,7 @@ def _gain(facts: JobFacts, slow: pd.DataFrame) -> int | None:
 
 
 def without(facts: JobFacts, times: Times) -> Times:
-    """Return times with slow links as fast as others of their kind."""
+    """Return times with slow links as fast as other links of the same kind."""
     links = compared(pd.DataFrame(columns=[*_COLUMNS]) if facts.matrix is None else facts.matrix)
     return _faster(facts, links[links["rate"] < SLOW * links["usual"]], times)
 

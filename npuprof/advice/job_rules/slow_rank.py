@@ -1,4 +1,4 @@
-"""A rank that takes longer between collectives than the ranks that do the same."""
+"""A rank that takes longer between collectives than ranks with the same work."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from npuprof.analysis.rank_replay import Floats
 from npuprof.quantities import duration
 
 NAME = "slow_rank"
-_FEW = 4  # ranks: the median and spread of fewer mean nothing
+_FEW = 4  # ranks: median and spread of fewer ranks mean nothing
 _OUTLIER = 3.5  # of the modified z-score
 _OVER_MEAN = 1.05
-_OVER_MEDIAN = 1.02  # among many equal ranks one is always an outlier by a little
+_OVER_MEDIAN = 1.02  # among many equal ranks, one is always a slight outlier
 _NORMAL = 0.6745  # of a standard deviation: the median deviation of normal values
 
 
@@ -58,7 +58,7 @@ def check(facts: JobFacts) -> Finding:
 
 
 def slow_ranks(facts: JobFacts) -> list[tuple[int, list[int]]]:
-    """Return the ranks that are slower than their peers, each with these."""
+    """Return the ranks that are slower than their peers, each with its peers."""
     own_ns = facts.own_ns()
     return [(rank, peers) for peers in facts.peers() for rank in _slow(own_ns[peers])]
 
@@ -81,7 +81,7 @@ def _gain(facts: JobFacts, rank: int, peers: Sequence[int]) -> int | None:
 
 
 def as_peers(facts: JobFacts, rank: int, peers: Sequence[int], own_ns: Floats) -> Floats:
-    """Return the time before each row's collective with that of a rank at the medians of its peers."""
+    """Return the time before each row's collective, with the medians of its peers for the given rank."""
     if facts.job is None:
         return own_ns
     rows = facts.job.rows
@@ -110,7 +110,7 @@ def _why(facts: JobFacts, rank: int, peers: Sequence[int]) -> tuple[str, str]:
 
 
 def without(facts: JobFacts, times: Times) -> Times:
-    """Return times with slow ranks at the medians of their peers."""
+    """Return times in which slow ranks take the medians of their peers."""
     own_ns = times.own_ns
     for rank, peers in slow_ranks(facts):
         own_ns = as_peers(facts, rank, peers, own_ns)

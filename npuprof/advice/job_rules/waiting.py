@@ -17,14 +17,14 @@ _MOST = 2
 
 
 def check(facts: JobFacts) -> Finding:
-    """Fire if a rank waits for others more than 2 % of the step, and name those whose own time it comes from."""
+    """Fire if a rank waits for other ranks for more than 2 % of the step, and name the ranks that cause the waits."""
     if facts.job is None or facts.absent:
         return Finding(NAME, "cannot tell", collect="load the profiles of all ranks, with collectives")
     cost = facts.waiting_ns()
     if cost <= _THRESHOLD * facts.step_ns:
         return Finding(NAME, "clean", cost_ns=cost)
     gain = _evened(facts)
-    if gain is not None and gain <= _THRESHOLD * facts.step_ns:  # stages or single ranks make the difference
+    if gain is not None and gain <= _THRESHOLD * facts.step_ns:  # stages or single ranks cause the difference
         return Finding(NAME, "clean", cost_ns=cost)
     roots = blame_of(facts.job).dropna(subset="root_rank").groupby("root_rank")["wait_ns"].sum()
     most = roots.sort_values(ascending=False)[:_MOST]
@@ -49,7 +49,7 @@ def check(facts: JobFacts) -> Finding:
 def _evened(facts: JobFacts) -> int | None:
     """Return what the replay gains if the ranks with equal collectives take equal time before each of them.
 
-    Late hosts and slow ranks have findings of their own, and count as if they were not.
+    Late hosts and slow ranks have their own findings, and are left out here.
     """
     if facts.job is None:
         return None
@@ -58,7 +58,7 @@ def _evened(facts: JobFacts) -> int | None:
 
 
 def without(facts: JobFacts, times: Times) -> Times:
-    """Return times with equal ones before each collective on ranks with equal collectives."""
+    """Return times with the same time before each collective on ranks with the same collectives."""
     if facts.job is None:
         return times
     rows = facts.job.rows

@@ -1,4 +1,4 @@
-"""The rules, in order of their usual value. A new one is a file like its neighbours, and a line here."""
+"""The rules, in order of their usual value. To add a rule, add a file like the others and a line here."""
 
 from __future__ import annotations
 

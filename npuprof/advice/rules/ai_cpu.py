@@ -11,7 +11,7 @@ from npuprof.advice.wording import most_time
 
 NAME = "ai_cpu"
 _THRESHOLD = 0.005  # of the step
-_OF_CORES_NS = 10_000  # what such an operator may take on the AI cores
+_OF_CORES_NS = 10_000  # what such an operator takes on the AI cores
 
 
 def check(facts: Facts) -> Finding:

@@ -1,4 +1,4 @@
-"""Copies between host and device, or on it, while nothing else runs."""
+"""Copies between host and device, or within the device, while nothing else runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matrix products and attention that are far from what the cube cores do elsewhere in the run."""
+"""Matrix products and attention that are far from the best rate of the cube cores in the run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from npuprof.analysis.kernel_flops import is_of_cube
 
 NAME = "cube_efficiency"
 _THRESHOLD = 0.05  # of the step: time of all products
-_WORTH = 0.01  # of the step: what the slow ones would gain
+_WORTH = 0.01  # of the step: gain of the slow products
 _LOW = 0.5  # of the best of the run
 _REACHED = 0.7  # of the peak: what a product of fitting shapes reaches
 _SURE_NS = 10_000
@@ -29,7 +29,7 @@ def check(facts: Facts) -> Finding:
         return Finding(NAME, "clean", cost_ns=whole)
     table = facts.efficiency
     limited = (table["bound"] == "cube").to_numpy(bool)
-    # With a causal mask attention does half of what its shapes say: what it may have done counts.
+    # With a causal mask, attention does half the operations that its shapes imply: the upper figure counts.
     most = np.fmax(table["flops_most"].to_numpy(np.float64), table["flops"].to_numpy(np.float64))
     least = np.maximum(table["flops"].to_numpy(np.float64), 1.0)
     reached = table["efficiency"].to_numpy(np.float64) * most / least

@@ -1,4 +1,4 @@
-"""Environment variables that explain what another rule finds."""
+"""Environment variables that explain the finding of another rule."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _VERBOSE = {"0": "debug", "1": "info"}
 
 
 def check(facts: Facts) -> Finding:
-    """Fire if a variable is set, or is not, that makes the host wait, allocate or log, and the run shows it."""
+    """Fire if a variable, set or missing, makes the host wait, allocate or log, and the run shows the effect."""
     variables = facts.info.environment
     idle = host_bound.starved(facts) and facts.host_known
     waited, _ = host_bound.after_waits(facts)

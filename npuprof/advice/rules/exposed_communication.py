@@ -1,4 +1,4 @@
-"""Data moves between ranks while no kernel runs."""
+"""Data that moves between ranks while no kernel runs."""
 
 from __future__ import annotations
 

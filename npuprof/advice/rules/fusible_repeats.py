@@ -1,4 +1,4 @@
-"""Sequences of small vector kernels that come again and again, and could be one kernel."""
+"""Repeated sequences of small vector kernels that could be fused into one kernel."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from npuprof.quantities import duration
 
 NAME = "fusible_repeats"
 _THRESHOLD = 0.01  # of the step
-_HOST_BOUND = 0.1  # of the step: idle time from which on gaps between kernels count
+_HOST_BOUND = 0.1  # of the step: idle time above which gaps between kernels count
 _AT_LEAST = 5
-_START_NS = 5_000  # what a kernel takes beside moving its data
-_GAP_NS = 100_000  # a longer gap has another cause than one more launch
+_START_NS = 5_000  # kernel time besides moving data
+_GAP_NS = 100_000  # longer gaps have another cause than an additional launch
 _MOST = 2
-_MOST_KERNELS = 200_000  # the last ones of a longer run stand for all
+_MOST_KERNELS = 200_000  # in longer runs, the last kernels stand for all
 _CORES = ("AI_VECTOR_CORE", "AIVECTOR", "AIV", "MIX_AIV", "AI_CORE", "AICORE")
 _ALIKE = ["op_type", "input_shapes", "input_dtypes"]
 _FUSED = (
@@ -40,7 +40,7 @@ _FUSED = (
 
 @dataclass(frozen=True)
 class _Repeat:
-    """A sequence: the kernels of each time it came, in a row of `rows`, their time, and what one kernel would save."""
+    """A sequence: the kernels of each occurrence in a row of `rows`, their time, and the saving of a single kernel."""
 
     rows: Int64
     total_ns: int
@@ -48,7 +48,7 @@ class _Repeat:
 
 
 def check(facts: Facts) -> Finding:
-    """Fire if sequences of vector kernels that come at least five times would take 1 % of a step less as one kernel."""
+    """Fire if sequences of vector kernels that occur at least five times would save 1 % of a step as single kernels."""
     kernels = facts.tables["kernels"]
     if facts.limits is None or not kernels["input_shapes"].notna().any():
         return Finding(NAME, "cannot tell", collect=facts.needs("--aic-metrics PipeUtilization", level="counters"))
@@ -82,20 +82,20 @@ def check(facts: Facts) -> Finding:
 
 
 def _sequences(kernels: pd.DataFrame) -> list[Int64]:
-    """Return the rows of each sequence of vector kernels that comes often enough, a row for each time."""
+    """Return the rows of each sequence of vector kernels that occurs often enough, one row per occurrence."""
     stream = kernels[["device_id", "stream_id"]].fillna(-1).to_numpy(np.int64)
     order = np.lexsort((kernels["start_ns"].to_numpy(np.int64), stream[:, 1], stream[:, 0]))[-_MOST_KERNELS:]
     alike = kernels.groupby(_ALIKE, observed=True, dropna=False, sort=False).ngroup().to_numpy(np.int64)
     codes = np.where(_fusible(kernels), alike, -1)[order]
     same_stream = (stream[order][1:] == stream[order][:-1]).all(axis=1)
     ends = np.flatnonzero(~(same_stream & _connected(kernels, order, codes))) + 1
-    apart, place = np.insert(codes, ends, -1), np.insert(order, ends, -1)  # no sequence goes on behind an end
+    apart, place = np.insert(codes, ends, -1), np.insert(order, ends, -1)  # no sequence continues across an end
     sequences = repeats(apart, at_least=_AT_LEAST)
     return [place[begins[:, np.newaxis] + np.arange(length)] for length, begins in sequences]
 
 
 def _connected(kernels: pd.DataFrame, order: Int64, codes: Int64) -> Bools:
-    """Return whether each kernel may read what the one before it wrote: an operand has the shape of the result."""
+    """Return whether each kernel may read the output of the previous one: an operand has the shape of its result."""
     pairs, number = np.unique(codes[:-1] * (codes.max() + 2) + codes[1:], return_index=True, return_inverse=True)[1:]
     written = kernels["output_shapes"].to_numpy()[order[pairs]]
     read = kernels["input_shapes"].to_numpy()[order[pairs + 1]]
@@ -114,14 +114,14 @@ def _fusible(kernels: pd.DataFrame) -> Bools:
 
 
 def _time(kernels: pd.DataFrame, rows: Int64, *, gaps: bool) -> int:
-    """Return the time of the kernels of a sequence, with the short gaps between them if those count."""
+    """Return the time of the kernels of a sequence, including short gaps between them if `gaps`."""
     start, took = (kernels[name].to_numpy(np.int64)[rows] for name in ("start_ns", "duration_ns"))
     between = start[:, 1:] - start[:, :-1] - took[:, :-1]
     return int(took.sum()) + (int(between[(between > 0) & (between < _GAP_NS)].sum()) if gaps else 0)
 
 
 def _repeat(facts: Facts, rows: Int64, at_most: int) -> _Repeat:
-    """Return what a sequence would save as one kernel that moves the first operands and the last results once.
+    """Return the saving of a sequence as one kernel that moves the first operands and the last results once.
 
     It takes at least as long as the longest kernel of the sequence, whose own work remains.
     """
@@ -135,19 +135,19 @@ def _repeat(facts: Facts, rows: Int64, at_most: int) -> _Repeat:
 
 
 def _lines(facts: Facts, repeat: _Repeat) -> list[str]:
-    """Return the lines that launch most of a sequence."""
+    """Return the lines that launch most of a sequence's kernels."""
     rows = repeat.rows.ravel()
     return most_lines(facts.lines_of_kernels(rows), facts.tables["kernels"]["duration_ns"].to_numpy(np.int64)[rows])
 
 
 def _bytes_per_s(facts: Facts) -> float:
-    """Return the best that a kernel of the run moved data at; what the chip can do if none lasted long enough."""
+    """Return the highest memory bandwidth of a kernel in the run, or the chip's if no kernel ran long enough."""
     best = float(facts.efficiency.attrs["best_bytes_per_s"])
     return facts.limits.memory_bytes_per_s if np.isnan(best) and facts.limits is not None else best
 
 
 def _fused(names: list[str]) -> str:
-    """Return what does the same as a sequence in one kernel, where that is known."""
+    """Return a fused replacement for a sequence, if one is known."""
     text = " ".join(names).lower()
     known = (action for words, action in _FUSED if all(word in text for word in words))
     return next(known, "one operator of torch_npu for the sequence, else a kernel in Triton or Ascend C")

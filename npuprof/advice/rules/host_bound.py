@@ -1,4 +1,4 @@
-"""The device is idle since the host has not launched the next task."""
+"""The device is idle because the host has not launched the next task."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _THRESHOLD = 0.1  # of the step
 _NAMED = 0.01  # of the step: causes below it are not named
 
 _DISPATCH = "TASK_QUEUE_ENABLE=2, larger batches, graph mode"
-# The most specific first: what to do about one call comes before what to do about all of them.
+# The most specific first: advice about one call comes before advice about all calls.
 _ACTIONS = {
     "op_compile": "torch_npu.npu.set_compile_mode(jit_compile=False), static shapes",
     "sync_call": "keep values on the device: .item() and blocking copies only every n steps",
@@ -96,7 +96,7 @@ def check(facts: Facts) -> Finding:
 
 
 def needs(facts: Facts) -> str:
-    """Return how to have the host's side of a run."""
+    """Return how to collect the host side of a run."""
     return facts.needs("--activities cpu,npu", level="calls of the host")
 
 
@@ -106,7 +106,7 @@ def starved(facts: Facts) -> bool:
 
 
 def _of_graphs(facts: Facts, cost: int) -> Finding:
-    """Return the finding of a run whose kernels have no calls: which of the host's work each waited for is unknown."""
+    """Return the finding of a run whose kernels have no launch calls, so that the causes of idle time are unknown."""
     without = facts.causes.launchers < 0
     return Finding(
         NAME,
@@ -124,7 +124,7 @@ def _of_graphs(facts: Facts, cost: int) -> Finding:
 
 
 def _lines(facts: Facts, cause: str) -> str:
-    """Return where the calls of a cause with the most idle time are, in brackets."""
+    """Return the source lines with the most idle time by calls of a cause, in brackets."""
     if cause not in _CALLS:
         return ""
     table, part = _CALLS[cause]
@@ -136,7 +136,7 @@ def _lines(facts: Facts, cause: str) -> str:
 def after_waits(facts: Facts) -> tuple[int, str]:
     """Return for how long of a step the device is idle from the end of a wait for it to its next task, and the calls.
 
-    The host had nothing queued behind what it waited for; of several waits with no task between them the first counts.
+    The host had nothing queued behind the wait; of several waits without a task between them, the first counts.
     """
     api = facts.tables["api"]
     rows = np.flatnonzero(schema.matching(api["name"], lambda name: "Synchronize" in name))

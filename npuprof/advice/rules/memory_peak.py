@@ -1,4 +1,4 @@
-"""Device memory that is nearly full, or held in pieces that fit nothing."""
+"""Device memory that is nearly full, or fragmented."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from npuprof.quantities import share, size
 
 NAME = "memory_peak"
 _FULL = 0.9  # of the device's memory
-_HALF = 0.5  # of the device's memory: with less in use nothing is at risk
+_HALF = 0.5  # of the device's memory: with less in use, there is no risk
 _SMALLEST = 22 << 30  # the memory of the smallest chip, for runs that do not name their chip
-_FRAGMENTED = 0.2  # of what the allocator holds
-_LEAST_BYTES = 1 << 28  # less in pieces is not worth a line
+_FRAGMENTED = 0.2  # of the memory reserved by the allocator
+_LEAST_BYTES = 1 << 28  # less fragmented memory is not worth a line
 _ALLOCATORS = ("PTA+GE", "PTA", "GE")
 _MOST = 3
 
 
 def check(facts: Facts) -> Finding:
-    """Fire if more than 90 % of the device's memory is in use, or 20 % of what the allocator holds is in pieces."""
+    """Fire if over 90 % of device memory is in use, or 20 % of what the allocator reserved is fragmented."""
     memory = facts.tables["memory"]
     used = int(memory["reserved_bytes"].max()) if memory["reserved_bytes"].notna().any() else 0
     if not used:
@@ -52,7 +52,7 @@ def check(facts: Facts) -> Finding:
 
 
 def _peak(memory: pd.DataFrame) -> tuple[int, int]:
-    """Return what was allocated at most, and what the allocator held then."""
+    """Return the highest allocation, and the memory that the allocator had reserved then."""
     known = memory[(memory["allocated_bytes"].notna() & memory["reserved_bytes"].notna()).to_numpy(bool)]
     for component in _ALLOCATORS:
         samples = known[(known["component"] == component).to_numpy(bool)]

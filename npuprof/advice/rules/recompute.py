@@ -17,7 +17,7 @@ from npuprof.quantities import share
 
 NAME = "recompute"
 _THRESHOLD = 0.01  # of the step
-_PATH = 3  # operators in a row that must be those of the forward pass
+_PATH = 3  # consecutive operators that must match the forward pass
 _LIBRARY = re.compile(r"(?!autograd::|torch::)\w+::")
 _ENGINE = "autograd::engine"
 
@@ -54,7 +54,7 @@ def check(facts: Facts) -> Finding:
 
 
 def _again(facts: Facts, in_engine: Bools) -> Bools:
-    """Return which operators of the backward pass are, some in a row, those of the forward pass."""
+    """Return which operators of the backward pass are, several in a row, those of the forward pass."""
     operators, causes = facts.tables["operators"], facts.causes
     first = causes.first_row["operators"]
     of_operators = slice(first, first + len(operators))
@@ -78,7 +78,7 @@ def _again(facts: Facts, in_engine: Bools) -> Bools:
 
 
 def _paths(codes: Int64) -> Int64:
-    """Return a number for each few operators in a row."""
+    """Return a number for each sequence of a few consecutive operators."""
     number = codes
     for length in range(2, _PATH + 1):
         number = number[: max(len(codes) - length + 1, 0)]

@@ -1,4 +1,4 @@
-"""A link between two ranks that moves data slower than the others of its kind."""
+"""A link between two ranks that moves data slower than other links of the same kind."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from npuprof.quantities import duration
 
 NAME = "slow_link"
 _LEAST_TASKS = 5
-LEAST_LINKS = 3  # of fewer, none is usual
-SMALLEST = 1 << 16  # bytes: what is smaller takes its time for other reasons
+LEAST_LINKS = 3  # fewer links do not show what is usual
+SMALLEST = 1 << 16  # bytes: the time of smaller transfers has other causes
 ACTION = "look for errors of its ports (hccn_tool -i DEVICE -stat -g), and at where the ranks are placed"
 
 
 def check(facts: Facts) -> Finding:
-    """Fire if a link has at least five transfers, at less than 0.7 of the rate that links of its kind usually have."""
+    """Fire if a link has at least five transfers, at less than 0.7 of the usual rate of links of the same kind."""
     tasks = facts.tables["communication_tasks"]
     if not tasks["task_type"].notna().any() and len(facts.tables["communication"]):
         return Finding(NAME, "cannot tell", collect=facts.needs(level="tasks of collectives", instead="load all ranks"))
@@ -56,9 +56,9 @@ def check(facts: Facts) -> Finding:
 
 
 def transfers(tasks: pd.DataFrame) -> pd.DataFrame:
-    """Return the transfers between ranks that can be compared: ``src``, ``dst`` and how long they usually take.
+    """Return the transfers between ranks that can be compared: ``src``, ``dst`` and their usual duration.
 
-    Usual is the median over links of the median rate of a link, of one transport and sizes within a factor of two.
+    Usual is the median over links of each link's median rate, for the same transport and sizes within a factor of two.
     """
     moves = tasks[moves_data(tasks)]
     moves = moves[(moves[["src_rank", "dst_rank", "size_bytes"]].notna().all(axis=1)).to_numpy(bool)]
@@ -84,7 +84,7 @@ def transfers(tasks: pd.DataFrame) -> pd.DataFrame:
 
 
 def _called(facts: Facts) -> str:
-    """Return what the numbers of ends are: ranks where this run's number within the group is its rank."""
+    """Return what the end numbers are: ranks, if this run's number within the group equals its rank."""
     numbers = set(facts.tables["communication_tasks"]["src_rank"].dropna().unique().tolist())
     return "rank" if numbers == {facts.info.rank} else "member"
 

@@ -1,4 +1,4 @@
-"""Collectives too small for the rate of their links."""
+"""Collectives too small to reach the full rate of their links."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ NAME = "small_comm"
 _THRESHOLD = 0.01  # of the step
 _SHORT_NS = 200_000
 _FULL = {"RDMA": (1 << 20, 20.0), "": (4 << 20, 18.0)}
-"""By transport ("" for others): bytes over a link from which its rate is full, and GB/s of a link at full rate."""
+"""By transport ("" for others): bytes over a link above which it reaches its full rate, and that rate in GB/s."""
 
 
 def check(facts: Facts) -> Finding:
-    """Fire if small collectives take 1 % of the step more than their bytes at the full rate of a link.
+    """Fire if small collectives take 1 % of the step more than their bytes would at the full rate of a link.
 
-    Small are those that move data for less than 0.2 ms, or less than 4 MiB over each link (RDMA: 1 MiB). Only time in
-    which data moves and no kernel runs counts; the full rate is the median of the run's own large transfers, or a usual
-    one where it has none.
+    Small collectives move data for less than 0.2 ms, or less than 4 MiB over each link (RDMA: 1 MiB). Only time in
+    which data moves and no kernel runs counts. The full rate is the median of the run's large transfers, or a typical
+    rate if the run has none.
     """
     communication, tasks = facts.tables["communication"], facts.tables["communication_tasks"]
     if not tasks["task_type"].notna().any() and len(communication):
@@ -55,13 +55,13 @@ def check(facts: Facts) -> Finding:
 
 
 def _busiest_links(tasks: pd.DataFrame) -> pd.DataFrame:
-    """Return by collective what moved over its busiest link.
+    """Return the transfers of each collective over its busiest link.
 
     Returns
     -------
     pandas.DataFrame
-        By row of ``communication``: ``size_bytes``, ``full_bytes`` (from which the link's rate is full), ``moving_ns``
-        (its longest sum of transfers) and ``least_ns`` (that the bytes take at full rate).
+        By row of ``communication``: ``size_bytes``, ``full_bytes`` (size at which the link reaches its full rate),
+        ``moving_ns`` (longest sum of transfers) and ``least_ns`` (time of the bytes at full rate).
     """
     moves = tasks[moves_data(tasks) & (tasks["src_rank"] != tasks["dst_rank"]).fillna(value=False).to_numpy(bool)]
     moves = moves[moves[["op_id", "size_bytes"]].notna().all(axis=1).to_numpy(bool)]
@@ -83,7 +83,7 @@ def _busiest_links(tasks: pd.DataFrame) -> pd.DataFrame:
 
 
 def _rates(moves: pd.DataFrame, full: dict[str, int]) -> dict[str, float]:
-    """Return by transport the bytes a nanosecond of large transfers, or a usual rate where there are none."""
+    """Return bytes per nanosecond of large transfers by transport, or a typical rate if there are none."""
     large = moves[(moves["size_bytes"] >= moves["transport"].map(full)) & (moves["moving_ns"] > 0)]
     rates = (large["size_bytes"] / large["moving_ns"]).groupby(large["transport"]).median()
     return {transport: float(rates.get(transport, usual)) for transport, (_, usual) in _FULL.items()}

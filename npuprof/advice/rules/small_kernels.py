@@ -1,4 +1,4 @@
-"""Many kernels that are shorter than the time to launch them."""
+"""Many kernels that are shorter than the time it takes to launch them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DISPATCH = ("forward_dispatch", "backward_dispatch", "optimizer", "other_operat
 
 
 def check(facts: Facts) -> Finding:
-    """Fire if more than 30 % of kernels take less than 10 us and the host cannot launch them in time."""
+    """Fire if more than 30 % of kernels take less than 10 us and the host cannot launch them fast enough."""
     kernels = facts.tables["kernels"]
     if not len(kernels):
         return Finding(NAME, "cannot tell", collect=facts.needs("--activities cpu,npu"))

@@ -1,4 +1,4 @@
-"""Kernels that leave cores of the chip without a block."""
+"""Kernels that leave cores of the chip idle."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from npuprof.quantities import duration, share
 
 NAME = "unused_cores"
 _THRESHOLD = 0.01  # of the step
-_SURE_NS = 20_000  # a shorter kernel mostly starts and ends
+_SURE_NS = 20_000  # shorter kernels mostly start up and finish
 _CUBE = ("AI_CORE", "AICORE", "AIC", "MIX_AIC")
 _VECTOR = ("AI_VECTOR_CORE", "AIVECTOR", "AIV", "MIX_AIV")
 
 
 def check(facts: Facts) -> Finding:
-    """Fire if kernels of fewer blocks than cores, or of a last round that is not full, lose more than 1 % of a step."""
+    """Fire if kernels with fewer blocks than cores, or a partly filled last round, lose more than 1 % of a step."""
     kernels, limits = facts.tables["kernels"], facts.limits
     blocks = kernels["block_num"].to_numpy(np.float64, na_value=0.0)
     if limits is None or not blocks.any():
@@ -45,7 +45,7 @@ def check(facts: Facts) -> Finding:
 
 
 def _unused(facts: Facts, blocks: Float64) -> Float64:
-    """Return for each kernel the share of its time that its blocks would take less on all cores."""
+    """Return the fraction of each kernel's time that would be saved if its blocks were spread over all cores."""
     limits, kernels = facts.limits, facts.tables["kernels"]
     cores = np.zeros(len(blocks))
     if limits is not None:

@@ -74,15 +74,15 @@ def _for_anyone(cost: int, rows: pd.DataFrame) -> Finding:
 
 
 def late_peers(tasks: pd.DataFrame) -> pd.DataFrame:
-    """Return for each collective the member that arrives last.
+    """Return the last member to arrive at each collective.
 
-    The first wait of each plane is for the other member's arrival; its duration is how late that one is.
+    The first wait of each plane is for the other member to arrive; its duration is how late that member is.
 
     Returns
     -------
     pandas.DataFrame
-        ``op_id``, ``peer`` (the number of the member within its group), ``latest_ns`` (how late it is) and ``next_ns``
-        (how late the second latest is).
+        ``op_id``, ``peer`` (number of the member within its group), ``latest_ns`` (how late it is) and ``next_ns``
+        (how late the second-to-last member is).
     """
     names = ("op_id", "peer", "latest_ns", "next_ns")
     empty: pd.DataFrame = pd.DataFrame({name: np.zeros(0, np.int64) for name in names})
@@ -107,7 +107,7 @@ def late_peers(tasks: pd.DataFrame) -> pd.DataFrame:
 
 
 def _name(facts: Facts, peer: int) -> str:
-    """Name a member: by its rank where this run's number within the group is its rank, else as a member."""
+    """Return the name of a member: its rank if this run's number within the group equals its rank, else its number."""
     tasks = facts.tables["communication_tasks"]
     numbers = set(tasks["src_rank"].dropna().unique().tolist())
     return f"rank {peer}" if numbers == {facts.info.rank} else f"member {peer} of the group"
