@@ -219,7 +219,7 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
 
     @property
     def notes(self) -> pd.DataFrame:
-        """Problems of the search; absent or failed ranks, and ranks with several runs: severity, source, message, count."""
+        """Problems of the search, absent ranks, failures and repeated runs: severity, source, message, count."""
         notes = Notes()
         for problem in self._problems:
             notes.warning(self.root.name, problem)
