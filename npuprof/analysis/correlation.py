@@ -10,11 +10,12 @@ import numpy as np
 import pandas as pd
 
 from npuprof.analysis.nesting import Nesting
-from npuprof.arrays import Int64
+from npuprof.arrays import Bools, Int64
 
 LAYERS = ("python", "operators", "api")
 """The host layers, callers before callees."""
 
+_MOST_STEPS = 16  # that rows climb one at a time
 _TASK_KEY = ["device_id", "stream_id", "task_id", "batch_id", "start_ns"]
 
 
@@ -69,7 +70,7 @@ def causes(tables: Mapping[str, pd.DataFrame]) -> Causes:
 
 
 def _holders(tables: Mapping[str, pd.DataFrame], duration: Int64) -> tuple[Int64, Int64]:
-    """Return for each host row the innermost slice around it, and the innermost Python call around it."""
+    """Return for each host row the innermost slice around it, and for each Python call the one around it."""
     start = np.concatenate([tables[name]["start_ns"].to_numpy(np.int64) for name in LAYERS])
     thread = np.concatenate([tables[name]["thread_id"].to_numpy(np.int64) for name in LAYERS])
     python = len(tables["python"])
@@ -79,12 +80,39 @@ def _holders(tables: Mapping[str, pd.DataFrame], duration: Int64) -> tuple[Int64
     )
     nesting = Nesting.build(start[order], (start + duration)[order], thread[order])
     row_of = order[nesting.order]
-    nearest = nesting.nearest(row_of < python)
-    above = nesting.parents
-    holders, python_holders = np.full(len(start), -1, np.int64), np.full(len(start), -1, np.int64)
-    holders[row_of] = _lookup(row_of, above)
-    python_holders[row_of] = _lookup(row_of, _lookup(nearest, above))
-    return holders, python_holders
+    holders = np.empty(len(start), np.int64)
+    holders[row_of] = _lookup(row_of, nesting.parents)
+    return holders, nearest(holders, holders[:python], np.arange(len(start)) < python)
+
+
+def nearest(callers: Int64, rows: Int64, wanted: Bools) -> Int64:
+    """Return for each row itself or its nearest caller that is wanted; -1 without one, and for -1.
+
+    Parameters
+    ----------
+    callers
+        For each row the one above it, -1 at the top, without cycles.
+    rows
+        The rows to begin at.
+    wanted
+        Which rows count.
+    """
+    if not len(callers):
+        return np.full(len(rows), -1, np.int64)
+    reached = np.array(rows, np.int64)
+    climbing = np.flatnonzero(reached >= 0)
+    for _ in range(_MOST_STEPS):  # most calls are shallow: only what was asked for climbs
+        climbing = climbing[~wanted[reached[climbing]]]
+        if not len(climbing):
+            return reached
+        above = callers[reached[climbing]]
+        reached[climbing] = above
+        climbing = climbing[above >= 0]
+    ancestor = np.where(wanted, np.arange(len(callers)), callers)
+    # Every round doubles how far up each row has looked.
+    while len(open_rows := np.flatnonzero((ancestor >= 0) & ~wanted[ancestor])):
+        ancestor[open_rows] = ancestor[ancestor[open_rows]]
+    return np.where(reached >= 0, ancestor[reached], -1)
 
 
 def _lookup(values: Int64, positions: Int64) -> Int64:

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables as schema
-from npuprof.analysis.correlation import LAYERS, Causes, causes
-from npuprof.analysis.places import Places, nearest
+from npuprof.analysis.correlation import LAYERS, Causes, causes, nearest
+from npuprof.analysis.places import Places
 from npuprof.arrays import Bools, Int64
 
 _OF_KERNEL = ("device_id", "stream_id", "start_ns", "duration_ns", "name", "op_type", "step")

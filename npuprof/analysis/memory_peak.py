@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables as schema
-from npuprof.analysis.correlation import Causes, causes
+from npuprof.analysis.correlation import Causes, causes, nearest
 from npuprof.analysis.memory_life import unreleased
 from npuprof.analysis.nesting import Nesting
-from npuprof.analysis.places import Places, lines, nearest, places_of_stacks
+from npuprof.analysis.places import Places, lines, places_of_stacks
 from npuprof.arrays import Bools, Int64
 
 Category: TypeAlias = Literal["allocated before this run", "temporary", "optimizer", "backward", "forward", "unknown"]

@@ -18,6 +18,7 @@ from npuprof.arrays import Bools, Int64
 Integers: TypeAlias = npt.NDArray[np.integer[Any]]
 
 
+_FEW = 8  # labels, for each of which a pass is cheaper than a hash of every row
 _MAX_ROUNDS = 64  # enough for calls of ordinary depth; deeper ones are scanned
 
 
@@ -150,6 +151,12 @@ def _parents(groups: Int64, ends: Int64) -> Int64:
     parents = np.arange(-1, count - 1)
     rows = np.arange(count)
     first = np.maximum.accumulate(np.where(np.diff(groups, prepend=-1) != 0, rows, 0)) if count else rows
+    # What ends later than everything before it in its group has no holder: such rows need not ask at all.
+    bounds = np.append(np.flatnonzero(first == rows), count)
+    for begin, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True) if len(bounds) <= _FEW else ():
+        reach = np.maximum.accumulate(ends[begin:end])
+        parents[begin + 1 : end][reach[1:] > reach[:-1]] = -1
+    rows = np.flatnonzero(parents >= 0)
     for _ in range(_MAX_ROUNDS):
         asked = parents[rows]
         inside = asked >= first[rows]
@@ -193,8 +200,10 @@ def _last_before(groups: Int64, starts: Int64, point_groups: Int64, points: Int6
 
 
 def _factorize(groups: Integers) -> tuple[Integers, Int64]:
-    if len(groups) and bool((groups == groups[0]).all()):
-        return groups[:1], np.zeros(len(groups), np.int64)
+    few = np.unique(groups[:: max(len(groups) // 64, 1)])
+    codes = _codes_of(few, groups) if len(few) <= _FEW else np.array([-1])
+    if len(groups) and int(codes.min()) >= 0:
+        return few, codes
     codes, labels = pd.factorize(groups, sort=True)  # by hash: sorting a million rows with few labels takes far longer
     return labels, codes.astype(np.int64, copy=False)
 

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables as schema
-from npuprof.analysis.correlation import Causes, causes
+from npuprof.analysis.correlation import Causes, causes, nearest
 from npuprof.arrays import Bools, Int64
 
 # A stack frame as frameworks write it.
@@ -77,9 +77,8 @@ class Places:
 
     def at(self, rows: Int64) -> pd.DataFrame:
         """Return the locations of host rows, numbered as in the causes; see :meth:`of`."""
-        (frames, entered), (modules, module) = self._frame_of_rows, self._module_of_rows
-        known = rows >= 0
-        frame, within = (np.where(known, codes[rows] if len(codes) else -1, -1) for codes in (frames, module))
+        (frame, entered), (modules, module) = self._frames_of(rows), self._module_of_rows
+        within = np.where(rows >= 0, module[rows] if len(module) else -1, -1)
         parts = [FRAME.fullmatch(text) for text in self._texts]
         numbers = np.array([*(int(part["line"]) if part else 0 for part in parts), 0], np.int64)
         places: pd.DataFrame = pd.DataFrame(
@@ -88,21 +87,25 @@ class Places:
                 "line": pd.arrays.IntegerArray(numbers[frame], frame < 0),
                 "function": _names(frame, [part["function"] if part else "" for part in parts]),
                 "module": _names(within, modules),
-                "entered": known & (entered[rows] if len(entered) else False),
+                "entered": entered,
             }
         )
         return places
 
-    @cached_property
-    def _frame_of_rows(self) -> tuple[Int64, Bools]:
-        """For each host row the code of its frame, -1 without one, and whether a function was entered there."""
-        count = len(self.causes.callers)
-        frame, entered = np.full(count, -1, np.int64), np.zeros(count, bool)
-        for codes, of_python in self._frames_and_texts[0]:
-            open_rows = np.flatnonzero(frame < 0)
-            frame[open_rows] = taken = self._taken(open_rows, codes)
-            entered[open_rows] = (taken >= 0) & of_python
+    def _frames_of(self, rows: Int64) -> tuple[Int64, Bools]:
+        """Return for each of some host rows the code of its frame, -1 without one, and whether it was only entered."""
+        frame, entered = np.full(len(rows), -1, np.int64), np.zeros(len(rows), bool)
+        unknown = np.flatnonzero(rows >= 0)
+        for (codes, of_python), sources in zip(self._frames_and_texts[0], self._frame_sources, strict=True):
+            frame[unknown] = taken = self._taken(rows[unknown], codes, sources)
+            entered[unknown] = (taken >= 0) & of_python
+            unknown = unknown[taken < 0]
         return frame, entered
+
+    @cached_property
+    def _frame_sources(self) -> list[Bools]:
+        """For each kind of frame the host rows that have one, or were derived from one that may."""
+        return [(codes >= 0) | (self._forward >= 0) for codes, _ in self._frames_and_texts[0]]
 
     @cached_property
     def _module_of_rows(self) -> tuple[list[str], Int64]:
@@ -111,15 +114,15 @@ class Places:
         codes = self._codes("python", "name", _module, texts)
         if "modules" in self.tables["operators"]:
             codes = np.maximum(codes, self._codes("operators", "modules", str, texts))
-        return list(texts), self._taken(np.arange(len(codes)), codes)
+        return list(texts), self._taken(np.arange(len(codes)), codes, (codes >= 0) | (self._forward >= 0))
 
-    def _taken(self, rows: Int64, codes: Int64) -> Int64:
+    def _taken(self, rows: Int64, codes: Int64, sources: Bools) -> Int64:
         """Return for each row the code of its nearest caller that has a code, if necessary via the forward pass."""
         known = codes >= 0
         if not known.any():
             return np.full(len(rows), -1, np.int64)
         callers, forward = self.causes.callers, self._forward
-        nearest_known = nearest(callers, rows, known | (forward >= 0))
+        nearest_known = nearest(callers, rows, sources)
         derived = np.flatnonzero((nearest_known >= 0) & (forward[nearest_known] >= 0))
         if len(derived):
             nearest_known[derived] = nearest(callers, forward[nearest_known[derived]], known)
@@ -215,18 +218,6 @@ def _short_names(files: set[str]) -> dict[str, str]:
         several = (tail for depth in range(1, len(path) + 1) if tails[tail := "/".join(path[-depth:])] == 1)
         short[file] = next(several, file)
     return short
-
-
-def nearest(callers: Int64, rows: Int64, wanted: Bools) -> Int64:
-    """Return for each row itself or its nearest caller that is wanted; -1 without one, and for row -1."""
-    if not len(callers):
-        return np.full(len(rows), -1, np.int64)
-    ancestor = np.where(wanted, np.arange(len(callers)), callers)
-    # Every round doubles the number of callers searched; there are no cycles.
-    while len(open_rows := np.flatnonzero((ancestor >= 0) & ~wanted[ancestor])):
-        ancestor[open_rows] = ancestor[ancestor[open_rows]]
-    reached: Int64 = np.where(rows >= 0, ancestor[rows], -1)
-    return reached
 
 
 def is_users(file: str) -> bool:

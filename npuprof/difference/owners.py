@@ -98,6 +98,8 @@ def _divided(frame: pd.DataFrame, device: int, table: int, chosen: Int64, spans:
     row = np.concatenate((rows[alone][owner], rows[hidden[inside]]))
     interval = np.concatenate((chosen[window], chosen[place[inside]]))
     duration = np.concatenate((ends - starts, np.zeros(int(inside.sum()), np.int64)))
+    place = np.full(len(frame), -1, np.int64)
+    place[row[::-1]] = np.arange(len(row))[::-1]
     first = np.zeros(len(row), np.int64)
-    first[np.unique(row, return_index=True)[1]] = 1
+    first[place[place >= 0]] = 1
     return Owned(interval, np.full(len(row), table, np.int64), row, duration, first)

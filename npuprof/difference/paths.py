@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables as schema
-from npuprof.analysis.correlation import Causes
+from npuprof.analysis.correlation import Causes, nearest
 from npuprof.analysis.idle_causes import MODULE
-from npuprof.analysis.places import FRAME, is_users, nearest
+from npuprof.analysis.places import FRAME, is_users
 from npuprof.arrays import Bools, Int64
 
 _BACKWARD = "backward"

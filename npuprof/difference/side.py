@@ -29,6 +29,7 @@ of a type in their step, from 1.
 """
 
 
+_LARGEST = 1 << 62  # number of combinations, which are distinguished by integers
 _CALL = r"__\d+(_\d+)*$"  # hcom_allReduce__586_0_1
 
 
@@ -92,13 +93,19 @@ class Side:
     @cached_property
     def _kinds(self) -> tuple[pd.DataFrame, Int64]:
         stretches = self.stretches
-        number, distinct = np.zeros(len(stretches), np.int64), 1
+        number, most = np.zeros(len(stretches), np.int64), 1
         for name in KEYS:
             column = stretches[name]
-            codes = column.cat.codes.to_numpy(np.int64) if name != "nth" else column.to_numpy(np.int64)
-            number, values = pd.factorize(number * (int(codes.max(initial=0)) + 2) + codes + 1)
-            distinct = len(values)
-        example = np.full(distinct if len(number) else 0, -1, np.int64)
+            codes = column.cat.codes.to_numpy() if name != "nth" else column.to_numpy(np.int64)
+            width = int(codes.max(initial=-1)) + 2
+            if width == 1:  # all absent
+                continue
+            if most * width >= _LARGEST:
+                number, values = pd.factorize(number)
+                most = len(values)
+            number, most = number * width + codes + 1, most * width
+        number, values = pd.factorize(number)
+        example = np.full(len(values), -1, np.int64)
         example[number[::-1]] = np.arange(len(number))[::-1]
         kinds = stretches[list(KEYS)].iloc[example].reset_index(drop=True)
         texts = {name: kinds[name].astype(object).where(kinds[name].notna(), "") for name in KEYS if name != "nth"}

@@ -12,9 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from npuprof.analysis.correlation import LAYERS, Causes, causes, without_cycles
+from npuprof.analysis.correlation import LAYERS, Causes, causes, nearest, without_cycles
 from npuprof.analysis.idle_causes import MODULE
-from npuprof.analysis.places import nearest
 from npuprof.arrays import Bools, Int64
 from npuprof.tables import matching
 

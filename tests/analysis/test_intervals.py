@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npuprof.analysis.intervals import Spans, breakdown, subtract, total, union
+from npuprof.analysis import intervals
+from npuprof.analysis.intervals import Spans, breakdown, pieces, subtract, total, union
 
 _rows = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 12)), max_size=25)
 
@@ -42,6 +43,22 @@ def test_a_difference_covers_what_only_the_first_does(one: list[tuple[int, int]]
     left = subtract(union(*_spans(one)), union(*_spans(other)))
     _assert_disjoint(left)
     assert (_ticks(left) == (_ticks(_spans(one)) & ~_ticks(_spans(other)))).all()
+
+
+@pytest.mark.parametrize("few", [0, 64], ids=["a row at a time", "slices"])
+@settings(deadline=None)
+@given(rows=_rows, edges=st.lists(st.integers(0, 70), min_size=1, max_size=9).map(sorted))
+def test_pieces_are_what_lies_in_each_window(few: int, rows: list[tuple[int, int]], edges: list[int]) -> None:
+    spans, windows = union(*_spans(rows)), (np.array(edges[:-1], np.int64), np.array(edges[1:], np.int64))
+    with pytest.MonkeyPatch.context() as patch:  # windows touch, and some have no length
+        patch.setattr(intervals, "_FEW", few)
+        starts, ends, window = pieces(spans, windows)
+    for number, (begin, end) in enumerate(zip(edges[:-1], edges[1:], strict=True)):
+        inside = np.zeros(100, bool)
+        inside[begin:end] = True
+        mine = starts[window == number], ends[window == number]
+        _assert_disjoint(mine)
+        assert (_ticks(mine) == (_ticks(spans) & inside)).all()
 
 
 @pytest.mark.slow

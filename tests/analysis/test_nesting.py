@@ -11,11 +11,12 @@ from npuprof.analysis import nesting as nesting_module
 from npuprof.analysis.nesting import Nesting, time_order
 
 
-@pytest.fixture(params=[64, 0], ids=["columnar", "scan"], autouse=True, scope="module")
+@pytest.fixture(params=[(64, 8), (0, 0)], ids=["columnar", "scan"], autouse=True, scope="module")
 def _rounds(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Every test holds for both ways of finding holders."""
+    """Every test holds for both ways of finding holders, and of numbering groups."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(nesting_module, "_MAX_ROUNDS", request.param)
+        patch.setattr(nesting_module, "_MAX_ROUNDS", request.param[0])
+        patch.setattr(nesting_module, "_FEW", request.param[1])
         yield
 
 

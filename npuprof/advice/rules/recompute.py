@@ -11,7 +11,7 @@ from npuprof import tables as schema
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
 from npuprof.advice.wording import most_time
-from npuprof.analysis.places import nearest
+from npuprof.analysis.correlation import nearest
 from npuprof.arrays import Bools, Int64
 from npuprof.quantities import share
 
