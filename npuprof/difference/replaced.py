@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-_Key: TypeAlias = tuple[str, str]
+Key: TypeAlias = tuple[str, str, str]
+"""Type and shapes of a kernel, and the path, or the number of a collective, by which it is known; else empty."""
 _Block: TypeAlias = tuple[int, int, int, int]
 """Bounds of a difference: begin and end on one side, begin and end on the other."""
 
@@ -16,36 +17,45 @@ _MOST = 15  # kernels of one replacement; a longer difference is another program
 _LARGEST = 2_000  # elements of one side that are compared pair by pair
 
 
-def replaced(a: Sequence[_Key], b: Sequence[_Key]) -> tuple[dict[_Key, str], dict[_Key, str]]:
+def replaced(a: Sequence[Key], b: Sequence[Key]) -> tuple[dict[Key, str], dict[Key, str]]:
     """Name the kernels that replace each other alike on both sides.
 
     Parameters
     ----------
     a, b
-        Type and shapes of the kernels of a step, in order of time. Sequences are aligned at kernels that are unique on
-        both sides; the kernels between two equal stretches on one side replace those between them on the other.
+        The kernels and collectives of a step, in order of time. Sequences are aligned at what is unique on both sides,
+        as collectives are; the kernels between two equal stretches on one side replace those between them on the other.
 
     Returns
     -------
     tuple
         For each side, by kernel: ``FusedNorm <- Mul, Add, Cast``. A kernel that also occurs where both sides are equal
-        is ambiguous and has no name.
+        is ambiguous and has no name, as is one that the other side has elsewhere; nor have those between which lies one
+        that is known by a path or a number.
     """
     keys = (a, b)
-    named: tuple[dict[_Key, str], dict[_Key, str]] = ({}, {})
-    shared: list[set[_Key]] = [set(), set()]
+    named: tuple[dict[Key, str], dict[Key, str]] = ({}, {})
+    shared: list[set[Key]] = [set(), set()]
     at = [0, 0]
     for block in (*replacements(a, b), (len(a), len(a), len(b), len(b))):
         parts = [keys[side][block[2 * side] : block[2 * side + 1]] for side in (0, 1)]
         label = ""
-        if all(0 < len(part) <= _MOST for part in parts):
-            label = " <- ".join(", ".join(dict.fromkeys(kind for kind, _ in part)) for part in parts)
+        if all(0 < len(part) <= _MOST and not any(known for _, _, known in part) for part in parts):
+            label = " <- ".join(", ".join(dict.fromkeys(kind for kind, _, _ in part)) for part in parts)
         for side in (0, 1):
             shared[side].update(keys[side][at[side] : block[2 * side]])
             at[side] = block[2 * side + 1]
             if label:
                 named[side].update(dict.fromkeys(parts[side], label))
-    first, second = ({key: label for key, label in named[side].items() if key not in shared[side]} for side in (0, 1))
+    everywhere = set(a), set(b)
+    first, second = (
+        {
+            key: label
+            for key, label in named[side].items()
+            if key not in shared[side] and (key not in everywhere[1 - side] or named[1 - side].get(key) == label)
+        }
+        for side in (0, 1)
+    )
     return first, second
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 from npuprof.analysis.accounting import PARTS
 from npuprof.arrays import Int64
 from npuprof.difference.owners import OWNERS
-from npuprof.difference.replaced import replaced
+from npuprof.difference.replaced import Key, replaced
 from npuprof.difference.side import Side
 
 UNNAMED = "(no call path)"
@@ -40,34 +40,51 @@ def nodes(a: Side, b: Side) -> tuple[pd.DataFrame, tuple[Int64, Int64]]:
     kinds["op"] = kinds["op"].where(kinds["op"] != "", kinds["type"])
     if not with_shapes:
         kinds["shapes"] = ""
-    kinds["path"] = _common_paths(kinds) if with_paths else _replaced(kinds, a, b)
+    kinds["path"] = _common_paths(kinds) if with_paths else ""
+    kinds["path"] = _replaced(kinds, a, b)
     frame, node = _numbered(kinds, _levels(kinds))
     return frame, (node[: len(a.kinds)], node[len(a.kinds) :])
 
 
 def _replaced(kinds: pd.DataFrame, a: Side, b: Side) -> pd.Series[Any]:
-    of_side = [list(zip(part["type"], part["shapes"], strict=True)) for _, part in kinds.groupby("side")]
-    sequences = [[keys[kind] for kind in _median_step(side)] for keys, side in zip(of_side, (a, b), strict=False)]
-    labels = replaced(sequences[0], sequences[1]) if len(sequences) == 2 else ({}, {})
+    """Name the kernels without a path by what they replace: see :func:`npuprof.difference.replaced.replaced`."""
+    keys = list(map(_key, *(kinds[name] for name in ("part", "type", "shapes", "path", "nth"))))
+    sequences = [
+        [keys[offset + kind] for kind in _median_step(side)] for side, offset in ((a, 0), (b, len(a.kinds)))
+    ]
+    labels = replaced(sequences[0], sequences[1])
     named = [
-        labels[side].get((kind, shapes), "") if part == "computing" else ""
-        for side, part, kind, shapes in zip(*(kinds[name] for name in ("side", "part", "type", "shapes")), strict=True)
+        path or (labels[side].get(key, "") if part == "computing" else "")
+        for side, part, path, key in zip(*(kinds[name] for name in ("side", "part", "path")), keys, strict=True)
     ]
     return pd.Series(named, index=kinds.index, dtype=object)
 
 
+def _key(part: str, kind: str, shapes: str, path: str, nth: int) -> Key:
+    """Return what distinguishes a kernel, or a collective, in the sequence of a step."""
+    return (kind, shapes, path) if part == "computing" else (kind, "", f"#{nth}")
+
+
 def _median_step(side: Side) -> list[int]:
-    """Return the kinds of the kernels of the step of median length of a side, in the order of time."""
-    if not len(side.steps):
-        return []
+    """Return the kinds of kernels and collectives of the step of median length of a side, in the order of time."""
     order = np.argsort(side.steps["duration_ns"].to_numpy(np.int64), kind="stable")
     stretches = side.stretches
-    chosen = stretches["unit"].to_numpy() == int(order[(len(order) - 1) // 2])
+    table = stretches["table"].to_numpy()
     chosen = np.flatnonzero(
-        chosen & (stretches["count"].to_numpy() > 0) & (stretches["table"].to_numpy() == OWNERS.index("kernels"))
+        (stretches["unit"].to_numpy() == int(order[(len(order) - 1) // 2]))
+        & (stretches["count"].to_numpy() > 0)
+        & np.isin(table, [OWNERS.index("kernels"), OWNERS.index("communication")])
     )
-    chosen = chosen[np.argsort(stretches["row"].to_numpy()[chosen], kind="stable")]
-    return [int(kind) for kind in side.kind[chosen]]
+    run, row = (stretches[name].to_numpy()[chosen] for name in ("run", "row"))
+    starts = np.zeros(len(chosen), np.int64)
+    for number, name in enumerate(OWNERS):
+        of_table = np.flatnonzero(table[chosen] == number)
+        if len(of_table):  # all of one step, and so of one run
+            starts[of_table] = side.runs[int(run[of_table[0]])].tables[name]["start_ns"].to_numpy()[row[of_table]]
+    # A collective that waits and moves has a stretch in each part, of which the first stands for it.
+    in_order = chosen[np.argsort(starts, kind="stable")]
+    _, first = np.unique(np.stack([table, stretches["row"].to_numpy()])[:, in_order], axis=1, return_index=True)
+    return [int(kind) for kind in side.kind[in_order[np.sort(first)]]]
 
 
 def _parts(kinds: pd.DataFrame) -> pd.Series[Any]:

@@ -7,7 +7,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npuprof.difference.replaced import replaced, replacements
+from npuprof.difference.replaced import Key, replaced, replacements
 
 _letters = st.lists(st.sampled_from("abcdefgh"), max_size=30)
 
@@ -25,11 +25,32 @@ def test_what_is_not_reported_as_different_is_equal_and_in_order(a: list[str], b
 
 
 def test_a_kernel_that_also_stands_where_both_are_equal_is_not_distinguished() -> None:
-    a = [("In", ""), ("Fused", ""), ("Out", ""), ("Mul", "")]
-    b = [("In", ""), ("Mul", ""), ("Add", ""), ("Out", ""), ("Mul", "")]
+    a, b = _kernels("In Fused Out Mul"), _kernels("In Mul Add Out Mul")
     first, second = replaced(a, b)
-    assert first == {("Fused", ""): "Fused <- Mul, Add"}
-    assert second == {("Add", ""): "Fused <- Mul, Add"}
+    assert first == {("Fused", "", ""): "Fused <- Mul, Add"}
+    assert second == {("Add", "", ""): "Fused <- Mul, Add"}
+
+
+def test_kernels_between_collectives_are_set_against_those_between_the_same_ones() -> None:
+    # Without anchors the layers on one side, all alike, could be any of those on the other.
+    a = [*_kernels("Fused Norm"), ("allReduce", "", "#1"), *_kernels("Wide"), ("allReduce", "", "#2")]
+    b = [*_kernels("Mul Add Norm"), ("allReduce", "", "#1"), *_kernels("Cast Narrow"), ("allReduce", "", "#2")]
+    first, second = replaced(a, b)
+    assert set(first.values()) == {"Fused <- Mul, Add", "Wide <- Cast, Narrow"} == set(second.values())
+
+
+def test_a_kernel_that_moved_is_no_replacement() -> None:
+    first, second = replaced(_kernels("In Wide Attention Out Left"), _kernels("In Narrow Out Cast Attention Left"))
+    assert first == {("Wide", "", ""): "Wide, Attention <- Narrow"}
+    assert second == {("Narrow", "", ""): "Wide, Attention <- Narrow"}
+
+
+def test_what_is_known_by_its_path_is_not_named_by_its_place() -> None:
+    assert replaced([("A", "", "net/first")], [("B", "", "")]) == ({}, {})
+
+
+def _kernels(types: str) -> list[Key]:
+    return [(kind, "", "") for kind in types.split()]
 
 
 def test_long_sequences_take_no_longer_than_their_anchors_allow() -> None:
