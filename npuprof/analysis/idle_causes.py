@@ -20,7 +20,7 @@ UNEXPLAINED = "unexplained"
 MODULE = "nn.Module: "
 """The prefix of Python calls of modules."""
 
-_Rows: TypeAlias = Callable[[Mapping[str, pd.DataFrame]], Spans]
+_Rows: TypeAlias = Callable[[Mapping[str, pd.DataFrame]], Mapping[str, Bools]]
 
 
 @dataclass(frozen=True)
@@ -31,49 +31,41 @@ class IdleCause:
     ----------
     name
         The value of the ``cause`` column.
-    spans
-        The time of the activity, on all host threads.
+    rows
+        By table, which rows are the activity, on all host threads.
     """
 
     name: str
-    spans: _Rows
+    rows: _Rows
+
+    def spans(self, tables: Mapping[str, pd.DataFrame]) -> Spans:
+        """Return the time of the activity."""
+        edges = [
+            tuple(tables[name][column].to_numpy(np.int64)[chosen] for column in ("start_ns", "duration_ns"))
+            for name, chosen in self.rows(tables).items()
+        ]
+        return covering(*(np.concatenate(column) for column in zip(*edges, strict=True)))
 
 
 def _named(table: str, *parts: str, whole: bool = False) -> _Rows:
-    def spans(tables: Mapping[str, pd.DataFrame]) -> Spans:
-        frame = tables[table]
-        return _covered(
-            frame,
-            schema.matching(
-                frame["name"], lambda name: name in parts if whole else any(part in name for part in parts)
-            ),
-        )
+    def wanted(name: str) -> bool:
+        return name in parts if whole else any(part in name for part in parts)
 
-    return spans
+    return lambda tables: {table: schema.matching(tables[table]["name"], wanted)}
 
 
 def _all_of(table: str) -> _Rows:
-    return lambda tables: _covered(tables[table], np.ones(len(tables[table]), bool))
+    return lambda tables: {table: np.ones(len(tables[table]), bool)}
 
 
-def _covered(frame: pd.DataFrame, chosen: Bools) -> Spans:
-    return covering(frame["start_ns"].to_numpy(np.int64)[chosen], frame["duration_ns"].to_numpy(np.int64)[chosen])
+def _collections(tables: Mapping[str, pd.DataFrame]) -> Mapping[str, Bools]:
+    return {"marks": schema.matching(tables["marks"]["message"], lambda name: name == "GC")}
 
 
-def _collections(tables: Mapping[str, pd.DataFrame]) -> Spans:
-    marks = tables["marks"]
-    return _covered(marks, schema.matching(marks["message"], lambda name: name == "GC"))
-
-
-def _forward(tables: Mapping[str, pd.DataFrame]) -> Spans:
-    """Return the time of the forward pass: of DDP's wrapper, or of modules that are not nested in another module."""
-    python = tables["python"]
-    modules = _covered(python, schema.matching(python["name"], lambda name: name.startswith(MODULE)))
+def _forward(tables: Mapping[str, pd.DataFrame]) -> Mapping[str, Bools]:
+    """Return the rows of the forward pass: DDP's wrapper, and modules."""
     wrapper = _named("operators", "DistributedDataParallel.forward")(tables)
-    return covering(
-        np.concatenate((modules[0], wrapper[0])),
-        np.concatenate((modules[1] - modules[0], wrapper[1] - wrapper[0])),
-    )
+    return {**wrapper, "python": schema.matching(tables["python"]["name"], lambda name: name.startswith(MODULE))}
 
 
 CAUSES = (

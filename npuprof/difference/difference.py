@@ -11,10 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from npuprof.arrays import Int64
+from npuprof.arrays import Bools, Int64
 from npuprof.difference import noise
 from npuprof.difference.exact import depths, per_step
+from npuprof.difference.gaps import host_rows
 from npuprof.difference.guards import guards
+from npuprof.difference.lines import places
 from npuprof.difference.owners import OWNERS
 from npuprof.difference.reasons import reasons
 from npuprof.difference.side import Side
@@ -118,7 +120,7 @@ class Difference:
             **self._noise(nodes["depth"].to_numpy(), sides[0][0], sides[1][0], delta),
         )
         frame["why"] = reasons(frame, (self.a, self.b), self._nodes[1])
-        frame["place"] = self._places()
+        frame["place"] = places(self._nodes[0], (self.a, self.b), self._nodes[1])
         return frame
 
     @property
@@ -139,6 +141,9 @@ class Difference:
 
     def evidence(self, row: int) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return the rows of ``kernels``, ``communication`` or ``tasks`` that a row sums, on each side.
+
+        Of idle time they are the host's rows that it is attributed to: of ``api``, ``operators``, ``python`` or
+        ``marks``.
 
         Raises
         ------
@@ -261,29 +266,6 @@ class Difference:
         low[shown], high[shown] = noise.intervals(x[shown], y[shown], (_rank_of(self.a), _rank_of(self.b)))
         return {"low_ns": low, "high_ns": high, "p_value": values, "significant": pd.array(chosen, "boolean")}
 
-    def _places(self) -> list[str]:
-        """Return for each row the source line that most of its time on both sides comes from."""
-        nodes, of = self._nodes
-        parents = nodes["parent"].to_numpy(np.int64)
-        kinds = pd.concat([side.kinds[["line", "duration_ns"]] for side in (self.a, self.b)], ignore_index=True)
-        codes, names = pd.factorize(kinds["line"])
-        node, known = np.concatenate(of), (kinds["line"] != "").to_numpy(bool)
-        pairs, times = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-        while known.any():  # once for each depth
-            pairs.append(node[known] * len(names) + codes[known])
-            times.append(kinds["duration_ns"].to_numpy(np.int64)[known])
-            node = parents[node]
-            known = known & (node >= 0)
-        distinct, number = np.unique(np.concatenate(pairs), return_inverse=True)
-        sums = np.zeros(len(distinct), np.int64)
-        np.add.at(sums, number, np.concatenate(times))
-        row, line = np.divmod(distinct, max(len(names), 1))
-        order = np.lexsort((-sums, row))
-        first = order[np.unique(row[order], return_index=True)[1]]
-        places = np.full(len(parents), "", object)
-        places[row[first]] = np.asarray(names, object)[line[first]]
-        return [str(place) if depth else "" for place, depth in zip(places, nodes["depth"], strict=True)]
-
 
 def _mean(side: Side) -> int:
     times = side.steps["duration_ns"].to_numpy(np.int64)
@@ -327,15 +309,21 @@ def _below(parents: Int64, row: int) -> list[int]:
     return sorted(chosen)
 
 
-def _rows_of(side: Side, kinds: npt.NDArray[np.bool_]) -> pd.DataFrame:
-    """Return the rows of the tables that stretches of some kinds belong to."""
+def _rows_of(side: Side, kinds: Bools) -> pd.DataFrame:
+    """Return the rows of the tables that stretches of some kinds belong to; of idle time, those of the host."""
     stretches = side.stretches
     chosen = stretches[kinds[side.kind] & (stretches["row"] >= 0).to_numpy(bool)]
     frames = []
     for (run, table), group in chosen.groupby(["run", "table"]):
         frame = side.runs[int(run)].tables[OWNERS[int(table)]]
         frames.append(frame.iloc[np.unique(group["row"].to_numpy())])
-    evidence: pd.DataFrame = pd.concat(frames) if frames else pd.DataFrame()
+    causes = side.kinds["cause"][kinds & (side.kinds["part"] == "idle").to_numpy(bool)].unique()
+    for of_run in side.runs:
+        of_causes = [pair for cause in causes for pair in host_rows(of_run, cause).items()]
+        for name in dict.fromkeys(name for name, _ in of_causes):
+            rows = np.unique(np.concatenate([rows for other, (rows, _) in of_causes if other == name]))
+            frames.append(of_run.tables[name].iloc[rows])
+    evidence: pd.DataFrame = pd.concat([frame for frame in frames if len(frame)] or [pd.DataFrame()])
     return evidence
 
 

@@ -41,6 +41,11 @@ class ComparedRun:
     info: Info
     accounting: Accounting
 
+    @cached_property
+    def places(self) -> Places:
+        """The places in the user's code that its host rows come from."""
+        return Places(self.tables, causes(self.tables))
+
     @property
     def typed(self) -> bool:
         """Whether the types of its kernels are known, or it has no kernels."""
@@ -65,7 +70,7 @@ class Side:
     def __init__(self, runs: Sequence[ComparedRun], *, typed: bool = True) -> None:
         self.runs = runs
         self.typed = typed
-        self.steps = _stacked([_counted(run).assign(run=number) for number, run in enumerate(runs)])
+        self.steps = _stacked([counted_steps(run).assign(run=number) for number, run in enumerate(runs)])
 
     @cached_property
     def stretches(self) -> pd.DataFrame:
@@ -74,7 +79,7 @@ class Side:
         The stretches of a step add up to its duration; ``count`` is 1 for the first stretch of a kernel, a collective
         or a copy. ``run``, ``table`` and ``row`` identify it.
         """
-        first = np.cumsum([0, *(len(_counted(run)) for run in self.runs)])
+        first = np.cumsum([0, *(len(counted_steps(run)) for run in self.runs)])
         frames = [_stretches(run, self.typed).assign(run=number) for number, run in enumerate(self.runs)]
         for frame, offset in zip(frames, first.tolist(), strict=False):
             frame["unit"] += offset
@@ -140,7 +145,8 @@ def _stacked(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     return stacked
 
 
-def _counted(run: ComparedRun) -> pd.DataFrame:
+def counted_steps(run: ComparedRun) -> pd.DataFrame:
+    """Return the steps of a run that count: of each device all but the first, which counts if there is no other."""
     steps = run.accounting.steps
     later = steps.duplicated(["rank", "device_id"])
     several = later.groupby([steps["rank"].fillna(-1), steps["device_id"].fillna(-1)]).transform("any")
@@ -150,7 +156,7 @@ def _counted(run: ComparedRun) -> pd.DataFrame:
 
 def _stretches(run: ComparedRun, typed: bool) -> pd.DataFrame:
     rows = run.accounting.intervals
-    counted = _counted(run).index.to_numpy()
+    counted = counted_steps(run).index.to_numpy()
     unit_of = np.full(len(run.accounting.steps), -1, np.int64)
     unit_of[counted] = np.arange(len(counted))
     divided = owned(run.tables, run.accounting.steps, rows)
@@ -188,7 +194,7 @@ def _nth(stretches: pd.DataFrame, communication: pd.DataFrame) -> pd.Series[Any]
 def _described(run: ComparedRun, typed: bool) -> Mapping[str, Mapping[str, pd.Categorical]]:
     """Return by key, and by table, what is known of its rows."""
     kernels, communication, tasks = (run.tables[name] for name in OWNERS)
-    correlation = causes(run.tables)
+    correlation = run.places.causes
     named = "op_type" if typed else "name"
     types = {
         "kernels": kernels[named].array,
@@ -201,13 +207,13 @@ def _described(run: ComparedRun, typed: bool) -> Mapping[str, Mapping[str, pd.Ca
         "type": types,
         "shapes": {"kernels": kernels["input_shapes"].array},
         "dtypes": {"kernels": kernels["input_dtypes"].array},
-        "line": _lines(run, correlation),
+        "line": _lines(run),
     }
 
 
-def _lines(run: ComparedRun, correlation: Causes) -> Mapping[str, pd.Categorical]:
+def _lines(run: ComparedRun) -> Mapping[str, pd.Categorical]:
     """Return by table the source lines that launched kernels, collectives and copies, as far as links name them."""
-    places = Places(run.tables, correlation)
+    places, correlation = run.places, run.places.causes
     communication, tasks = (_callers_of(run.tables, correlation, name) for name in ("communication", "tasks"))
     rows = np.flatnonzero(copies(run.tables["tasks"]))
     of_copies = lines(places.at(tasks[rows]))

@@ -49,15 +49,14 @@ def nodes(a: Side, b: Side) -> tuple[pd.DataFrame, tuple[Int64, Int64]]:
 def _replaced(kinds: pd.DataFrame, a: Side, b: Side) -> pd.Series[Any]:
     """Name the kernels without a path by what they replace: see :func:`npuprof.difference.replaced.replaced`."""
     keys = list(map(_key, *(kinds[name] for name in ("part", "type", "shapes", "path", "nth"))))
-    sequences = [
-        [keys[offset + kind] for kind in _median_step(side)] for side, offset in ((a, 0), (b, len(a.kinds)))
-    ]
+    sequences = [[keys[offset + kind] for kind in _median_step(side)] for side, offset in ((a, 0), (b, len(a.kinds)))]
     labels = replaced(sequences[0], sequences[1])
     named = [
         path or (labels[side].get(key, "") if part == "computing" else "")
         for side, part, path, key in zip(*(kinds[name] for name in ("side", "part", "path")), keys, strict=True)
     ]
-    return pd.Series(named, index=kinds.index, dtype=object)
+    paths: pd.Series[Any] = pd.Series(named, index=kinds.index, dtype=object)
+    return paths
 
 
 def _key(part: str, kind: str, shapes: str, path: str, nth: int) -> Key:

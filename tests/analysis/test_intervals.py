@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -53,7 +55,7 @@ def test_pieces_are_what_lies_in_each_window(few: int, rows: list[tuple[int, int
     with pytest.MonkeyPatch.context() as patch:  # windows touch, and some have no length
         patch.setattr(intervals, "_FEW", few)
         starts, ends, window = pieces(spans, windows)
-    for number, (begin, end) in enumerate(zip(edges[:-1], edges[1:], strict=True)):
+    for number, (begin, end) in enumerate(pairwise(edges)):
         inside = np.zeros(100, bool)
         inside[begin:end] = True
         mine = starts[window == number], ends[window == number]

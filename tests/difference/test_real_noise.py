@@ -53,13 +53,15 @@ class _Copies:
             return table
         starts = table["start_ns"].to_numpy(np.int64)
         begins, ends = (self._at(moments) for moments in (starts, starts + table["duration_ns"].to_numpy(np.int64)))
-        return table.assign(start_ns=begins, duration_ns=ends - begins)
+        shifted: pd.DataFrame = table.assign(start_ns=begins, duration_ns=ends - begins)
+        return shifted
 
     def _at(self, moments: Int64) -> Int64:
         """Return when the copy is where the run was at some moments."""
-        within = np.interp((moments - self._edges[0]), self._edges - self._edges[0], self._moved - self._edges[0])
+        within = np.interp(moments - self._edges[0], self._edges - self._edges[0], self._moved - self._edges[0])
         before, after = np.minimum(moments - self._edges[0], 0), np.maximum(moments - self._edges[-1], 0)
-        return self._edges[0] + np.rint(within).astype(np.int64) + before + after
+        moved: Int64 = self._edges[0] + np.rint(within).astype(np.int64) + before + after
+        return moved
 
 
 def _copies(samples: Path, name: str) -> _Copies:

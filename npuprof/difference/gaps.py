@@ -1,0 +1,80 @@
+"""What the host did while a device was idle: the rows behind idle time, and their lines of code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias, cast
+
+import numpy as np
+import pandas as pd
+
+from npuprof.analysis.accounting import IDLE
+from npuprof.analysis.idle_causes import CAUSES
+from npuprof.analysis.intervals import union, within
+from npuprof.analysis.nesting import Nesting
+from npuprof.analysis.places import lines
+from npuprof.arrays import Int64
+from npuprof.difference.side import ComparedRun, counted_steps
+
+_MOST_GAPS = 10_000  # of which lines are told: the longest
+
+_HostTable: TypeAlias = Literal["python", "operators", "api"]
+_OF_NAME = {cause.name: cause for cause in CAUSES}
+
+
+def host_rows(run: ComparedRun, cause: str, most: int | None = None) -> Mapping[str, tuple[Int64, Int64]]:
+    """Return the rows of the host that idle time of a cause is attributed to.
+
+    Parameters
+    ----------
+    run
+        The run.
+    cause
+        The cause of the idle time.
+    most
+        The number of gaps that are looked at, the longest; all by default.
+
+    Returns
+    -------
+    By table the rows, and the nanoseconds of idle time that each covers and no other of these rows that it holds.
+    """
+    if cause not in _OF_NAME:
+        return {}
+    gaps = _gaps(run, cause)
+    if most is not None and len(gaps) > most:
+        gaps = gaps.nlargest(most, "duration_ns")
+    starts = gaps["start_ns"].to_numpy(np.int64)
+    spans = union(starts, starts + gaps["duration_ns"].to_numpy(np.int64))
+    by_table = {}
+    for name, chosen in _OF_NAME[cause].rows(run.tables).items():
+        table = run.tables[name]
+        begins, lengths = (table[column].to_numpy(np.int64) for column in ("start_ns", "duration_ns"))
+        rows = np.flatnonzero(chosen)
+        covered = within(spans, begins[rows], begins[rows] + lengths[rows])
+        rows, covered = rows[covered > 0], covered[covered > 0]
+        threads = table["thread_id"].to_numpy(np.int64)[rows] if "thread_id" in table else None
+        nesting = Nesting.build(begins[rows], begins[rows] + lengths[rows], threads)
+        held = np.flatnonzero(nesting.parents >= 0)
+        own_ns = covered[nesting.order]
+        np.subtract.at(own_ns, nesting.parents[held], covered[nesting.order][held])
+        by_table[name] = rows[nesting.order], np.maximum(own_ns, 0)
+    return by_table
+
+
+def line_times(run: ComparedRun, cause: str) -> Mapping[str, int]:
+    """Return for each line of the user's code how long it leaves the device idle for a cause."""
+    times: dict[str, int] = {}
+    for name, (rows, own_ns) in host_rows(run, cause, _MOST_GAPS).items():
+        if name not in run.places.causes.first_row or not len(rows):
+            continue
+        sums = pd.Series(own_ns).groupby(lines(run.places.of(cast("_HostTable", name), rows)), observed=True).sum()
+        for line, time in sums.items():
+            times[str(line)] = times.get(str(line), 0) + int(time)
+    return times
+
+
+def _gaps(run: ComparedRun, cause: str) -> pd.DataFrame:
+    intervals, counted = run.accounting.intervals, counted_steps(run).index
+    chosen = intervals["part"].isin(IDLE) & (intervals["cause"] == cause) & intervals["row"].isin(counted)
+    gaps: pd.DataFrame = intervals[(chosen & intervals["start_ns"].notna()).to_numpy(bool)]
+    return gaps
