@@ -88,7 +88,7 @@ class _Packets:
         """Write the slices of each track, as they nest."""
         for track, slices in self._slices.items():
             number = self._track(track)
-            slices.sort(key=lambda one: (one[0], -one[1]))
+            slices.sort(key=lambda bounds: (bounds[0], -bounds[1]))
             for time_ns, event in _opened_and_closed(slices):
                 if event is None:
                     self._event(number, time_ns, self._protos.TrackEvent.TYPE_SLICE_END)
