@@ -62,6 +62,15 @@ function someLanes(group) {
 }
 
 /**
+ * A title without its beginning, where that is all of it that there is room for and a row beside begins alike.
+ * @param {string} title @param {(string | undefined)[]} beside @param {number} room in characters
+ */
+function titleEnd(title, beside, room) {
+    const alike = beside.some((other) => other && other !== title && other.slice(0, room - 1) === title.slice(0, room - 1));
+    return alike && title.length > room ? `…${title.slice(title.length - room + 1)}` : title;
+}
+
+/**
  * All rows that are shown, from top to bottom.
  * @param {any} setup @param {Layout} layout
  * @returns {{rows: Row[], height: number, pinned: number}}

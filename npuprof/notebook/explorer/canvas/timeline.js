@@ -186,12 +186,14 @@ function timelineView(store, model, el) {
         pinnedLabels.replaceChildren();
         pinnedLabels.style.height = `${placed.pinned}px`;
         const groups = new Map(ordered(setup, layout).map((group) => [group.title, group]));
-        for (const row of placed.rows) {
-            if (!row.title && !row.first) continue;
+        const titled = placed.rows.filter((row) => row.title || row.first);
+        titled.forEach((row, at) => {
             const group = groups.get(row.group);
             const one = group.lanes.length === 1 || row.title.toLowerCase().startsWith(row.group.toLowerCase());
-            const title = row.first && !one ? `${row.group} · ${row.title}` : row.title || row.group;
-            const label = make("div", { class: "label", style: `top:${row.y}px;height:${row.height - 1}px`, title });
+            const end = titleEnd(row.title, [titled[at - 1]?.title, titled[at + 1]?.title], Math.floor((GUTTER - 8) / CHARACTER));
+            const whole = row.title || row.group;
+            const title = row.first && !one && end === row.title ? `${row.group} · ${whole}` : end || row.group;
+            const label = make("div", { class: "label", style: `top:${row.y}px;height:${row.height - 1}px`, title: `${row.group} · ${whole}` });
             if (row.first && group.lanes.length > FOLDED_ROWS) {
                 const folded = isFolded(group, layout);
                 const more = group.lanes.length - FOLDED_ROWS;
@@ -201,7 +203,7 @@ function timelineView(store, model, el) {
                 }));
             } else label.append(make("span", { text: title }));
             (row.pinned ? pinnedLabels : labels).append(label);
-        }
+        });
         listLanes();
     }
 
