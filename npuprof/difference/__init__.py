@@ -1,1 +1,1 @@
-"""The difference of two runs: matched rows that add up exactly, with what is noise."""
+"""The difference of two runs: matched rows that add up exactly, tested for noise."""

@@ -92,7 +92,7 @@ class Difference:
 
     @property
     def delta_ns(self) -> int:
-        """The mean step of `a` minus that of `b`: above zero where `a` is slower."""
+        """The mean step of `a` minus the mean step of `b`: above zero if `a` is slower."""
         return self.a_ns - self.b_ns
 
     @cached_property
@@ -201,7 +201,7 @@ class Difference:
         return [printable(line, 300) for line in lines]
 
     def title(self, row: pd.Series[Any]) -> str:
-        """Return what a row of :attr:`rows` is called by itself: its name, behind what it is part of."""
+        """Return the title of a row of :attr:`rows`: its name, after the names of the rows above it."""
         names = [str(row["name"])]
         if row["depth"] and row["part"] != "computing":
             names.insert(0, str(row["part"]))

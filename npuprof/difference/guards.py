@@ -50,7 +50,7 @@ def clocks(a: Side, b: Side) -> tuple[float, float]:
 
 
 def _in_other_shapes(a: Side, b: Side) -> bool:
-    """Return whether kernels of any type have no shapes on one side that those on the other have."""
+    """Return whether kernels of a type have shapes on one side only."""
     first, second = _shapes(a), _shapes(b)
     return any(first[kind].isdisjoint(second[kind]) for kind in first.keys() & second.keys())
 

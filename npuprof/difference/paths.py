@@ -70,7 +70,7 @@ def _labels(tables: Mapping[str, pd.DataFrame], correlation: Causes) -> Int64:
 
 
 def _forward_of(tables: Mapping[str, pd.DataFrame], correlation: Causes, rows: Int64) -> Int64:
-    """Return for each row the forward operator that the innermost derived one around it was derived from, or -1."""
+    """Return for each row the forward operator of the innermost backward operator around it, or -1."""
     links, first = tables["links"], correlation.first_row["operators"]
     count = correlation.first_row["api"] - first
     source, target = links["source_row"].to_numpy(np.int64), links["target_row"].to_numpy(np.int64)

@@ -47,7 +47,7 @@ def reasons(frame: pd.DataFrame, sides: tuple[Side, Side], of: tuple[Int64, Int6
 
 
 def _in_other_shapes(frame: pd.DataFrame) -> Bools:
-    """Return which rows one side alone has whose operator the other has in other shapes, under the same parent."""
+    """Return the rows on one side whose operator the other side has under the same parent, but with other shapes."""
     in_a, in_b = ((frame[f"{side}_count"] > 0).to_numpy() for side in "ab")
     alone = (frame["part"] == "computing").to_numpy(bool) & (frame["depth"] > 0).to_numpy(bool) & (in_a != in_b)
     rows = np.flatnonzero(alone)

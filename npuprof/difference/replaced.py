@@ -1,4 +1,4 @@
-"""Kernels that take the place of others, found by aligning the sequences of two sides where no call path is known."""
+"""Kernels that replace others, found by aligning the kernel sequences of both sides if no call path is known."""
 
 from __future__ import annotations
 

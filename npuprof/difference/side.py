@@ -238,7 +238,7 @@ def _callers_of(tables: Mapping[str, pd.DataFrame], correlation: Causes, table: 
 
 
 def _types_of(communication: pd.DataFrame) -> pd.Categorical:
-    """Return the type of each collective: of one that has none, its name without the number of its call."""
+    """Return the type of each collective, or its name without the call number if it has no type."""
     types, names = (communication[name].cat for name in ("op_type", "name"))
     texts = [*map(str, types.categories), *(re.sub(_CALL, "_", str(name)) for name in names.categories)]
     number = {text: place for place, text in enumerate(dict.fromkeys(texts))}
@@ -248,7 +248,7 @@ def _types_of(communication: pd.DataFrame) -> pd.Categorical:
 
 
 def _parts_of(parts: pd.Series[Any], interval: Int64) -> pd.Categorical:
-    """Return the part of each interval; the head, the inside and the tail of idle time are one."""
+    """Return the part of each interval; the three idle parts count as one."""
     names = [*(part for part in PARTS if part not in IDLE), "idle"]
     of_part = np.array([names.index("idle" if part in IDLE else part) for part in parts.cat.categories], np.int64)
     return schema.categorical(of_part[parts.cat.codes.to_numpy()[interval]], names)

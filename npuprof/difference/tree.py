@@ -87,7 +87,7 @@ def _median_step(side: Side) -> list[int]:
 
 
 def _parts(kinds: pd.DataFrame) -> pd.Series[Any]:
-    """Compare communication as a whole where one side cannot tell waiting from moving."""
+    """Compare communication as a whole if one side cannot separate waiting from moving."""
     unsplit = (kinds["part"] == "communication") & (kinds["duration_ns"] > 0)
     if not unsplit.any():
         return kinds["part"]
@@ -108,7 +108,7 @@ def _causes(kinds: pd.DataFrame, a: Side, b: Side) -> pd.Series[Any]:
 
 
 def _unknown_head(side: Side) -> bool:
-    """Return whether it is unknown if the NPU was idle when steps began."""
+    """Return whether idle time at the start of steps is unknown."""
     unknown = side.kinds["duration_ns"][(side.kinds["cause"] == "unknown") & (side.kinds["part"] == "idle")].sum()
     return bool(unknown > _UNKNOWN_SHARE * side.steps["duration_ns"].sum())
 

@@ -171,7 +171,7 @@ _LINK_ENDS = ("source", "target")
 
 
 def within(tables: Mapping[str, pd.DataFrame], start_ns: int | None, end_ns: int | None) -> dict[str, pd.DataFrame]:
-    """Return the rows of a window, and the links of which both ends are in it."""
+    """Return the rows of a window, and the links whose two ends are in it."""
     if start_ns is None and end_ns is None:
         return dict(tables)
     limits = np.iinfo(np.int64)

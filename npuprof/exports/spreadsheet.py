@@ -58,14 +58,14 @@ def check_xlsx() -> None:
 
 
 def write_xlsx(out: BinaryIO, frames: Mapping[str, pd.DataFrame]) -> None:
-    """Write tables as an Excel workbook, a sheet for each; one with more rows than a sheet holds has several.
+    """Write tables as an Excel workbook, one sheet per table, or several if its rows exceed the limit of a sheet.
 
     Texts are as in CSV; one that is longer than a cell may be is cut. Warnings name what is split or cut.
 
     Raises
     ------
     NpuprofError
-        If there is no table, or one has more columns than a sheet holds.
+        If there is no table, or a table has more columns than a sheet allows.
     """
     from openpyxl import Workbook
 

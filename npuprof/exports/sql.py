@@ -51,7 +51,7 @@ def select(
     names
         The tables that there are.
     table
-        Returns a table by name; called for those that the query names.
+        Returns a table by name; called only for tables that the query names.
     most_rows
         The most rows to return; a warning says when there are more.
     timeout_s

@@ -55,7 +55,7 @@ def origin(info: Info) -> list[str]:
 
 
 def overhead_text(info: Info) -> str:
-    """Return what profiling cost this computer, in one sentence; empty if that was not measured."""
+    """Return the cost of profiling in one sentence; empty if it was not measured."""
     cost = info.overhead
     if "start_ns" not in cost or "stop_ns" not in cost:
         return ""
@@ -154,7 +154,7 @@ PART_LABELS: Mapping[str, str] = {
 
 
 def shown_parts(device: DeviceTimes) -> list[tuple[str, int]]:
-    """Return the parts of a device's time by key of :data:`PART_LABELS`, without those that took no time."""
+    """Return the parts of a device's time by key of :data:`PART_LABELS`, without parts of zero time."""
     times = {**{part: time for part, time in device.parts.items() if part in PART_LABELS}, "idle": device.idle_ns}
     return [(part, times[part]) for part in PART_LABELS if times[part]]
 

@@ -30,7 +30,7 @@ def timeline_text(
     end_ns: int | None = None,
     pictures: Pictures | None = None,
 ) -> str:
-    """Write the timeline, or a window of it: a line for each track, whose columns are as high as it is busy then.
+    """Write the timeline, or a window of it, as one line per track; the height of a column is the busy share.
 
     `pictures` are those of the window, where something else draws it too.
     """

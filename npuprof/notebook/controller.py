@@ -153,7 +153,7 @@ class Controller:
                 raise
 
     def end(self, failed: str = "", show: Callable[[Session], None] | None = None) -> bool:
-        """Stop the run, if there is one, and show its report.
+        """Stop the run, if one is active, and show its report.
 
         Parameters
         ----------
