@@ -85,10 +85,15 @@ def _parts_of(steps: Mapping[int, pd.DataFrame]) -> dict[int, tuple[pd.DataFrame
     times = stacked([frame.assign(rank=pd.array([rank] * len(frame), "Int64")) for rank, frame in steps.items()])
     whole = account(every_table({"step_times": times.reset_index(drop=True)}))
     ranks = whole.steps["rank"].to_numpy(np.int64)
+    order = np.argsort(ranks, kind="stable")
+    of_row = ranks[order]
     of_interval = ranks[whole.intervals["row"].to_numpy(np.int64)]
+    in_order = whole.intervals.iloc[np.argsort(of_interval, kind="stable")]
+    of_interval.sort()
     by_rank = {}
     for rank, frame in steps.items():
-        rows, intervals = np.flatnonzero(ranks == rank), whole.intervals[of_interval == rank]
+        rows = order[slice(*np.searchsorted(of_row, (rank, rank + 1)))]
+        intervals = in_order.iloc[slice(*np.searchsorted(of_interval, (rank, rank + 1)))]
         place = np.searchsorted(rows, intervals["row"].to_numpy(np.int64))
         accounting = Accounting(
             whole.steps.iloc[rows].reset_index(drop=True),
@@ -210,7 +215,8 @@ def kernel_times(runs: Members, row: int, steps: int) -> pd.Series[float]:
     if entry.profile is not None:
         kernels = entry.profile.kernels
     else:
-        kernels = read_pieces([PieceTask(entry.run.source.name, entry.run.path.absolute(), "kernels")])[0].frame
+        task = PieceTask(entry.run.source.name, entry.run.path.absolute(), {"kernels": ()})
+        kernels = read_pieces([task])[0]["kernels"].frame
     sums: pd.Series[float] = kernels.groupby("op_type", observed=True)["duration_ns"].sum() / max(1, steps)
     return sums
 

@@ -29,7 +29,7 @@ def state_of(runs: Members) -> str:
     if any(entry.outcome is not None or entry.selection is not None or entry.run.unpacked for entry in entries):
         return ""
     described = [(str(entry.run.path), entry.run.source.name, repr(entry.info)) for entry in entries]
-    keys = [sorted(keys_of(entries, part).items()) for part in _PARTS]
+    keys = [sorted(of_part.items()) for of_part in keys_of(entries, _PARTS).values()]
     if not any(keys):
         return ""
     plain = json.dumps([_made_by(), described, runs._boots(), keys], default=repr)

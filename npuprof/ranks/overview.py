@@ -98,6 +98,7 @@ class Overview:
 
 def overview(runs: Members) -> Overview:
     """Return the overview of all ranks of a set."""
+    runs._read_small_files()
     info = runs._merged_info()
     steps = ranks_by_step(runs._step_parts(newest=True))
     try:

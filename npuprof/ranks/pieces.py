@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -12,7 +12,7 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.ranks.tasks import unexpected
-from npuprof.sources.base import Alone, PartName
+from npuprof.sources.base import PARTS, Alone, PartName
 from npuprof.sources.decoding import decode_run
 from npuprof.sources.detect import Run
 from npuprof.sources.registry import source_named
@@ -26,12 +26,11 @@ _MAX_FILES = 1_000  # of a run whose changes are detected
 
 @dataclass(frozen=True)
 class PieceTask:
-    """A part of a run to read: the name of its source, its path, the part, and its columns (empty for all)."""
+    """Parts of a run to read: the name of its source, its path, and the columns of each part; none are all."""
 
     source: str
     path: Path
-    part: PartName
-    columns: tuple[str, ...] = ()
+    wanted: Mapping[PartName, tuple[str, ...]]
 
 
 @dataclass
@@ -43,19 +42,32 @@ class Piece:
     key: str
 
 
-def key_of(source: str, path: Path, part: PartName) -> str | None:
-    """Return a key that changes with the files of a part (names, sizes, times of change); None without such files.
+Pieces: TypeAlias = dict[PartName, Piece]
+"""Parts of one run."""
+
+
+def keys_of_run(source: str, path: Path) -> dict[PartName, str]:
+    """Return what changes with the files of each part that a run has: their names, sizes and times of change.
 
     Raises
     ------
     OSError
         If the status of a file cannot be read.
     """
-    part_files = _part_of(source, path, part)
-    if part_files is None:
-        return None
-    states = [(file.name, file.stat()) for file in part_files.files]
-    return "|".join(f"{name}:{state.st_size}:{state.st_mtime_ns}" for name, state in states)
+    return _keys_of(_parts_of(source, path))
+
+
+def _keys_of(parts: Mapping[PartName, Alone]) -> dict[PartName, str]:
+    known: dict[Path, str] = {}  # several parts are of one file
+    return {part: _key_of(files, known) for part, files in parts.items()}
+
+
+def _key_of(part: Alone, known: dict[Path, str]) -> str:
+    for file in part.files:
+        if file not in known:
+            state = file.stat()
+            known[file] = f"{file.name}:{state.st_size}:{state.st_mtime_ns}"
+    return "|".join(known[file] for file in part.files)
 
 
 def has_small_files(source: str) -> bool:
@@ -63,48 +75,64 @@ def has_small_files(source: str) -> bool:
     return source_named(source).alone is not None
 
 
-def _part_of(source: str, path: Path, part: PartName) -> Alone | None:
-    """Return how to read a part: alone where the format has a file of it, else with the run; None if its file lacks."""
+def _parts_of(source: str, path: Path) -> Mapping[PartName, Alone]:
+    """Return how to read the parts of a run: those that its format has a file of, or every part with the whole run."""
     of_source = source_named(source)
     if of_source.alone is not None:
-        return of_source.alone(path, part)
+        return of_source.alone(path)
     files = [path] if path.is_file() else [file for file in islice(path.rglob("*"), _MAX_FILES) if file.is_file()]
-    return Alone(tuple(sorted(files)), lambda: decode_run(Run(of_source, path)))
+    whole = Alone(tuple(sorted(files)), lambda _: decode_run(Run(of_source, path)))
+    return dict.fromkeys(PARTS, whole)
 
 
-def read_pieces(tasks: Sequence[PieceTask]) -> list[Piece]:
-    """Read parts of several runs; a failure in one is noted there, and the others are read."""
+def read_pieces(tasks: Sequence[PieceTask]) -> list[Pieces]:
+    """Read parts of several runs; whatever is wrong with one is noted there, and the others are read."""
     return [_read(task) for task in tasks]
 
 
-def lost_piece(task: PieceTask, fate: str) -> Piece:
-    """Return the note on a part whose reading ended its process."""
-    problem = f"{task.path} could not be read: {fate}; load it by itself to try again"
-    return Piece(_nothing(task.part), [("error", task.part, problem, 1)], "")
+def lost_pieces(task: PieceTask, fate: str) -> Pieces:
+    """Return what is known of parts whose reading ended the process: why."""
+    return _failed(task, f"{task.path} could not be read: {fate}; load it by itself to try again")
 
 
-def _read(task: PieceTask) -> Piece:
+def _failed(task: PieceTask, problem: str) -> Pieces:
+    return {part: Piece(_nothing(part), [("error", part, problem, 1)], "") for part in task.wanted}
+
+
+def _read(task: PieceTask) -> Pieces:
     try:
         return _read_alone(task)
     except Exception as error:  # noqa: BLE001 - a fault in reading one run must not lose the others
-        return Piece(_nothing(task.part), [("error", task.part, unexpected(task.path, error), 1)], "")
+        return _failed(task, unexpected(task.path, error))
 
 
-def _read_alone(task: PieceTask) -> Piece:
-    before = key_of(task.source, task.path, task.part)
-    part_files = _part_of(task.source, task.path, task.part)
-    if part_files is None:
-        gone = f"{task.path} has no file of {task.part} any more: load the ranks again when whatever writes it is done"
-        return Piece(_nothing(task.part), [("warning", task.part, gone, 1)], "")
-    decoded = part_files.read()
-    frame = (decoded.statistics if task.part == MATRIX else decoded.tables).get(task.part, _nothing(task.part))
-    if task.columns:
-        frame = frame[list(task.columns)]
+def _read_alone(task: PieceTask) -> Pieces:
+    parts = _parts_of(task.source, task.path)
+    before = _keys_of(parts)
+    pieces = {part: _read_part(task, part, parts.get(part)) for part in task.wanted}
+    after = keys_of_run(task.source, task.path)
+    for part, piece in pieces.items():
+        if part in parts and after.get(part) == before[part]:
+            piece.key = before[part]
+        elif part in parts:
+            changed = f"{task.path} changed while it was read: load the ranks again when whatever writes it is done"
+            piece.notes.append(("warning", part, changed, 1))
+    return pieces
+
+
+def _read_part(task: PieceTask, part: PartName, files: Alone | None) -> Piece:
+    if files is None:
+        gone = f"{task.path} has no file of {part} any more: load the ranks again when whatever writes it is done"
+        return Piece(_nothing(part), [("warning", part, gone, 1)], "")
+    try:
+        decoded = files.read(task.wanted[part])
+    except Exception as error:  # noqa: BLE001 - a fault in reading one part must not lose the others
+        return Piece(_nothing(part), [("error", part, unexpected(task.path, error), 1)], "")
+    frame = (decoded.statistics if part == MATRIX else decoded.tables).get(part, _nothing(part))
+    if task.wanted[part]:
+        frame = frame[list(task.wanted[part])]
     notes = [tuple(row) for row in decoded.notes.to_frame().itertuples(index=False)] if len(decoded.notes) else []
-    if key_of(task.source, task.path, task.part) == before and before is not None:
-        return Piece(frame, notes, before)
-    changed = f"{task.path} changed while it was read: load the ranks again when whatever writes it is done"
-    return Piece(frame, [*notes, ("warning", task.part, changed, 1)], "")
+    return Piece(frame, notes, "")
 
 
 def _nothing(part: PartName) -> pd.DataFrame:

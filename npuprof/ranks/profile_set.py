@@ -35,16 +35,17 @@ from npuprof.ranks.rank_discovery import (
     communicating_ranks,
     host_of,
     places_of_ranks,
+    ranks_of_groups,
     referenced_ranks,
 )
-from npuprof.ranks.scan import Scan, by_run, scan
+from npuprof.ranks.scan import Scan, Wanted, by_run, scan
 from npuprof.ranks.tasks import NoProcessesError
 from npuprof.ranks.together import Part, labelled, nothing, together
 from npuprof.sources.base import Decoded, PartName
 from npuprof.sources.columns.builders import recoded
 from npuprof.sources.columns.concatenation import stacked
 from npuprof.sources.detect import Run
-from npuprof.sources.global_ranks import MATRIX, groups_of, with_global_ranks
+from npuprof.sources.global_ranks import MATRIX, Groups, groups_of, with_global_ranks
 from npuprof.sources.selection import Selection
 from npuprof.sources.vendor_matrix import vendor_matrix
 from npuprof.texts import encodable, plain_lines
@@ -101,6 +102,7 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
         self._scans: dict[PartName, Scan | None] = {}
         self._played: tuple[int, Job | None] | None = None
         self._seen: dict[PartName, Scan] = {}  # what was noted while some columns were read
+        self._columns_read: Scan | None = None  # until the job is made of them
         self._sums: tuple[list[int], pd.DataFrame] | None = None  # the matrix, and the runs that were read for it
         self._entries = sorted((describe(run, selection) for run in runs), key=_place)
 
@@ -157,8 +159,13 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
 
     @cached_property
     def _summed(self) -> set[int]:
-        """The ranks in the vendor's communication matrices, which are read without the rest of the run."""
-        return communicating_ranks(self._with_matrix())
+        """The ranks in the vendor's communication matrices, which are read alone."""
+        return ranks_of_groups(self._matrix_groups)
+
+    @cached_property
+    def _matrix_groups(self) -> Groups:
+        """The groups in the vendor's communication matrices of runs with a rank."""
+        return groups_of(run for run in self._with_matrix() if run.info.rank is not None)
 
     def _with_matrix(self) -> Iterator[Decoded | Profile]:
         """Yield each run with the vendor's communication matrix and its facts; the whole run if it was read."""
@@ -174,7 +181,9 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
         """Return the vendor's sums of transfers of all ranks, with global ranks; computed once."""
         read = [row for row, entry in enumerate(self._entries) if entry.profile is not None]
         if self._sums is None or self._sums[0] != read:
-            self._sums = read, _matrix_of(list(self._with_matrix()))
+            runs = list(self._with_matrix())
+            alike = not read and all(run.info.rank is not None for run in runs)
+            self._sums = read, _matrix_of(runs, self._matrix_groups if alike else groups_of(runs))
         return self._sums[1]
 
     def _operators(self) -> pd.DataFrame:
@@ -185,7 +194,8 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
         unread = any(entry.profile is None for entry in self._entries if not entry.is_cluster)
         if not unread or self._runs_read() or self._scans.get("communication") is not None:
             return self.table("communication")
-        scanned = scan(self.root, self._entries, "communication", self._client or active_client(), _JOINED)
+        scanned = self._columns_read or self._scan_parts({"communication": _JOINED})["communication"]
+        self._columns_read = None
         if scanned is None:
             return self.table("communication")
         self._seen["communication"] = replace(
@@ -206,8 +216,19 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
     def _scan(self, part: PartName) -> Scan | None:
         """Return one part of all runs, read once from their small files; None if no run's small files have it."""
         if part not in self._scans:
-            self._scans[part] = scan(self.root, self._entries, part, self._client or active_client())
+            self._scans |= self._scan_parts({part: ()})
         return self._scans[part]
+
+    def _scan_parts(self, wanted: Wanted) -> dict[PartName, Scan | None]:
+        return scan(self.root, self._entries, wanted, self._client or active_client())
+
+    def _read_small_files(self) -> None:
+        """Read what answers about all ranks need of ranks that were not read, all at once."""
+        if self._runs_read() or self._scans or self._played is not None:
+            return
+        scans = self._scan_parts({"communication": _JOINED, "step_times": (), "communication_matrix": ()})
+        self._columns_read = scans.pop("communication")
+        self._scans |= scans
 
     def _pieces(self, part: PartName) -> dict[int, pd.DataFrame]:
         """Return the rows of one part by row of :attr:`info`, for the runs whose small files have it."""
@@ -580,8 +601,7 @@ def _below(run: Run, root: Path) -> str:
         return encodable(str(path))
 
 
-def _matrix_of(runs: Sequence[Decoded | Profile]) -> pd.DataFrame:
-    groups = groups_of(runs)
+def _matrix_of(runs: Sequence[Decoded | Profile], groups: Groups) -> pd.DataFrame:
     frames = [with_global_ranks({}, run.statistics, groups)[1].get(MATRIX, pd.DataFrame()) for run in runs]
     some = [frame for frame in frames if len(frame)]
     return stacked(some) if some else pd.DataFrame()

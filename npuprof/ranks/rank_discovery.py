@@ -10,7 +10,7 @@ from typing import Any
 
 from npuprof.info import Info
 from npuprof.sources.cluster.analysis import CLUSTER_ANALYSIS
-from npuprof.sources.global_ranks import DecodedRun, global_ranks_of, groups_of, world_size
+from npuprof.sources.global_ranks import DecodedRun, Groups, global_ranks_of, groups_of, world_size
 
 _HOST_KEYS = ("host", "hostname")
 
@@ -28,8 +28,12 @@ def referenced_ranks(info: Info) -> set[int]:
 
 
 def communicating_ranks(runs: Iterable[DecodedRun]) -> set[int]:
-    """Return all ranks in the transfers of runs."""
-    groups = groups_of(run for run in runs if run.info.rank is not None)
+    """Return all ranks in the transfers of some runs."""
+    return ranks_of_groups(groups_of(run for run in runs if run.info.rank is not None))
+
+
+def ranks_of_groups(groups: Groups) -> set[int]:
+    """Return all ranks that are known to be members of groups."""
     return {rank for members in groups.members.values() for rank in members.values()}
 
 

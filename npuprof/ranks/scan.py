@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -20,8 +20,8 @@ from npuprof.ranks.pieces import (
     Piece,
     PieceTask,
     has_small_files,
-    key_of,
-    lost_piece,
+    keys_of_run,
+    lost_pieces,
     read_pieces,
 )
 from npuprof.sources.base import PartName
@@ -36,10 +36,10 @@ _OPENING_BYTES = 1 << 20
 FEW = 8
 """Maximum number of runs without small files that are read in full and cached; of more, only the requested part."""
 _WORDS: Mapping[PartName, str] = {
-    "step_times": "steps of ranks",
-    "communication": "communication of ranks",
-    "communication_matrix": "transfers of ranks",
-    "kernels": "kernels of ranks",
+    "step_times": "steps",
+    "communication": "communication",
+    "communication_matrix": "transfers",
+    "kernels": "kernels",
 }
 
 
@@ -62,14 +62,14 @@ class Scan:
     notes: dict[int, list[NoteRow]] = field(default_factory=dict)
 
 
+Wanted: TypeAlias = Mapping[PartName, tuple[str, ...]]
+"""Parts to read, each with the columns of a table that are asked for; none are all."""
+
+
 def scan(
-    root: Path,
-    entries: Sequence[Entry],
-    part: PartName,
-    client: Client | None = None,
-    columns: tuple[str, ...] = (),
-) -> Scan | None:
-    """Read one part of all runs without the rest of them; None if that is not possible for any of them.
+    root: Path, entries: Sequence[Entry], wanted: Wanted, client: Client | None = None
+) -> dict[PartName, Scan | None]:
+    """Read parts of all runs without the rest of them; None for a part that no run has.
 
     Parameters
     ----------
@@ -77,37 +77,50 @@ def scan(
         The directory of the set.
     entries
         Its runs.
-    part
-        The part to read.
+    wanted
+        What to read. Several parts are read at once: to start processes takes as long as to read many files.
     client
-        A Dask client whose workers read; None for this machine.
-    columns
-        The columns to read; by default all.
+        A Dask client, whose workers read; None for this machine.
     """
-    keys = keys_of(entries, part)
-    if not keys:
-        return None
-    name = f"{' '.join((*columns, part))} of {Path(root).absolute()}"
-    known = _cached(name, part, entries, keys, columns)
-    missing = [row for row in keys if row not in known.rows]
+    keys = {part: of_part for part, of_part in keys_of(entries, tuple(wanted)).items() if of_part}
+    names = {part: f"{' '.join((*wanted[part], part))} of {Path(root).absolute()}" for part in keys}
+    known = {part: _cached(names[part], part, entries, keys[part], wanted[part]) for part in keys}
+    missing: dict[int, Wanted] = {}
+    for row in sorted(set().union(*keys.values())):
+        lacking = {part: wanted[part] for part in keys if row in keys[part] and row not in known[part].rows}
+        missing |= {row: lacking} if lacking else {}
+    read = _read(entries, missing, keys, client)
+    scans: dict[PartName, Scan | None] = {part: known.get(part) for part in wanted}
+    for part in [part for part in keys if part in read]:
+        pieces = read.pop(part)  # and gone once they are joined, or the rows of all ranks would be there twice
+        keys_now = {row: keys[part][row] for row in known[part].rows} | {
+            row: piece.key for row, piece in pieces.items()
+        }
+        scans[part] = joined = _joined(known.pop(part), pieces, part, wanted[part])
+        del pieces
+        _save(names[part], entries, joined, keys_now)
+    return scans
+
+
+def _read(
+    entries: Sequence[Entry],
+    missing: Mapping[int, Wanted],
+    keys: Mapping[PartName, Mapping[int, str]],
+    client: Client | None,
+) -> dict[PartName, dict[int, Piece]]:
+    """Return what files hold of parts of runs, by part and row."""
+    read: dict[PartName, dict[int, Piece]] = {part: {} for of_row in missing.values() for part in of_row}
     if not missing:
-        return known
-    read: dict[int, Piece] = {}
-    tasks = [
-        PieceTask(entries[row].run.source.name, entries[row].run.path.absolute(), part, columns) for row in missing
-    ]
+        return read
+    rows = list(missing)
+    tasks = [PieceTask(entries[row].run.source.name, entries[row].run.path.absolute(), missing[row]) for row in rows]
+    sizes = [sum(_size(keys[part][row]) for part in missing[row]) for row in rows]
     with progress.shown():
-        work = Work(read_pieces, lost_piece, _WORDS[part])
-        for place, piece in spread(work, tasks, _sizes(keys, missing), client):
-            read[missing[place]] = piece
-    result = _joined(known, read, part, columns)
-    _save(
-        name,
-        entries,
-        result,
-        {**{row: keys[row] for row in known.rows}, **{row: piece.key for row, piece in read.items()}},
-    )
-    return result
+        work = Work(read_pieces, lost_pieces, f"{', '.join(_WORDS[part] for part in read)} of ranks")
+        for place, pieces in spread(work, tasks, sizes, client):
+            for part, piece in pieces.items():
+                read[part][rows[place]] = piece
+    return read
 
 
 def by_run(scanned: Scan) -> dict[int, pd.DataFrame]:
@@ -119,10 +132,10 @@ def by_run(scanned: Scan) -> dict[int, pd.DataFrame]:
     return {row: plain.iloc[at:end] for row, at, end in zip(rows.tolist(), starts, ends, strict=True)}
 
 
-def keys_of(entries: Sequence[Entry], part: PartName) -> dict[int, str]:
-    """Return a key for each run that is read for its part only, which changes with its files, by row.
+def keys_of(entries: Sequence[Entry], parts: Sequence[PartName]) -> dict[PartName, dict[int, str]]:
+    """Return what changes with the files of each run that is read for its part alone, by part and row.
 
-    Runs without a file of the part are, where they are many or other runs have one: else they are read to be kept.
+    Runs without a file of a part are, where they are many or other runs have one: else they are read to be kept.
     """
     apart = {
         row: entry.run
@@ -130,24 +143,26 @@ def keys_of(entries: Sequence[Entry], part: PartName) -> dict[int, str]:
         if not entry.is_cluster and entry.selection is None and entry.run.unpacked is None
     }
     small = {row: run for row, run in apart.items() if has_small_files(run.source.name)}
-    keys = _known_keys(small, part)
-    if keys or len(apart) > FEW:
-        keys |= _known_keys({row: run for row, run in apart.items() if row not in small}, part)
+    keys = _known_keys(small, parts)
+    if len(apart) > len(small) and (len(apart) > FEW or any(keys.values())):
+        of_whole = _known_keys({row: run for row, run in apart.items() if row not in small}, parts)
+        keys = {part: keys[part] | (of_whole[part] if keys[part] or len(apart) > FEW else {}) for part in parts}
     return keys
 
 
-def _known_keys(runs: Mapping[int, Run], part: PartName) -> dict[int, str]:
-    keys = {}
+def _known_keys(runs: Mapping[int, Run], parts: Sequence[PartName]) -> dict[PartName, dict[int, str]]:
+    by_part: dict[PartName, dict[int, str]] = {part: {} for part in parts}
     for row, run in runs.items():
         with suppress(OSError):
-            if (key := key_of(run.source.name, run.path, part)) is not None:
-                keys[row] = key
-    return keys
+            for part, key in keys_of_run(run.source.name, run.path).items():
+                if part in by_part:
+                    by_part[part][row] = key
+    return by_part
 
 
-def _sizes(keys: Mapping[int, str], rows: Sequence[int]) -> list[int]:
-    """Return the bytes to read of each row, and what opening its files takes as bytes that could be read meanwhile."""
-    return [_OPENING_BYTES + sum(int(file.rsplit(":", 2)[1]) for file in keys[row].split("|")) for row in rows]
+def _size(key: str) -> int:
+    """Return the bytes of some files, and what opening them takes as bytes that could be read meanwhile."""
+    return _OPENING_BYTES + sum(int(file.rsplit(":", 2)[1]) for file in key.split("|"))
 
 
 def _cached(

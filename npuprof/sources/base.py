@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeVar, get_args
 
 import pandas as pd
 
@@ -125,6 +125,8 @@ def size_of_files(root: Path) -> int:
 PartName: TypeAlias = Literal["step_times", "communication", "kernels", "communication_matrix"]
 """What can be read of a run alone: tables, and a statistic."""
 
+PARTS: tuple[PartName, ...] = get_args(PartName)
+
 
 @dataclass(frozen=True)
 class Alone:
@@ -135,11 +137,11 @@ class Alone:
     files
         The files that the part is read from.
     read
-        Return the run with this part.
+        Return the run with this part; of a table at least the columns that are named, and all if none are.
     """
 
     files: tuple[Path, ...]
-    read: Callable[[], Decoded]
+    read: Callable[[tuple[str, ...]], Decoded]
 
 
 @dataclass(frozen=True)
@@ -172,7 +174,7 @@ class Source:
     only_given
         Whether only the user's path is tried, not files below it, which would be copies.
     alone
-        Return how to read one part of a run without the rest; None where this takes as long as reading the run.
+        Return how to read each part of a run that has its own files; None where this takes as long as the whole run.
     """
 
     name: str
@@ -186,4 +188,4 @@ class Source:
     is_result_of_raw: bool = False
     of_many_runs: bool = False
     only_given: bool = False
-    alone: Callable[[Path, PartName], Alone | None] | None = None
+    alone: Callable[[Path], Mapping[PartName, Alone]] | None = None

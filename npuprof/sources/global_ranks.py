@@ -138,11 +138,15 @@ class _Transfers(NamedTuple):
     def numbers(self) -> dict[str, tuple[int, int | None]]:
         """Return for each group the least number of ranks it has, and this run's number in it, or None."""
         sides = {side: _numbers(self.frame, side) for side in _SIDES}
-        pairs = pd.DataFrame({"code": self.codes, **sides}).drop_duplicates()
+        base = MAX_RANK + 1  # -1 is a rank that is not known
+        senders, distinct = pd.factorize(self.codes * base + sides["src"] + 1)
+        pairs = pd.unique(senders * base + sides["dst"] + 1)
+        of_pair = distinct[pairs // base]
+        columns = of_pair // base, of_pair % base - 1, pairs % base - 1
         largest: dict[int, int] = {}
         sources: dict[int, set[int]] = {}
         selves: dict[int, set[int]] = {}
-        for code, sender, receiver in zip(*(pairs[name].tolist() for name in pairs), strict=True):
+        for code, sender, receiver in zip(*(column.tolist() for column in columns), strict=True):
             largest[code] = max(largest.get(code, -1), sender, receiver)
             sources.setdefault(code, set()).add(sender)
             if sender == receiver:

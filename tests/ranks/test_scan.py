@@ -62,7 +62,7 @@ def test_only_what_changed_is_read_again(eight: Path, monkeypatch: pytest.Monkey
     read: list[Path] = []
     whole = pieces._read_alone
 
-    def counted(task: pieces.PieceTask) -> pieces.Piece:
+    def counted(task: pieces.PieceTask) -> pieces.Pieces:
         read.append(task.path)
         return whole(task)
 
@@ -152,8 +152,8 @@ def test_a_broken_file_of_a_rank_loses_that_rank_alone(
 def test_a_file_that_changes_while_it_is_read_is_reported_and_not_kept(
     eight: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keys = pieces.key_of
-    monkeypatch.setattr(pieces, "key_of", lambda *task: f"{keys(*task)}{os.urandom(4).hex()}")
+    keys = pieces.keys_of_run
+    monkeypatch.setattr(pieces, "keys_of_run", lambda *run: dict.fromkeys(keys(*run), os.urandom(4).hex()))
     runs = load_set(eight)
     assert len(runs.table("step_times")) == 8
     changed = runs.notes["message"].str.contains("step_times.*changed while it was read")

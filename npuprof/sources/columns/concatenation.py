@@ -62,9 +62,20 @@ def merged(parts: Sequence[Mapping[str, pd.DataFrame]]) -> dict[str, pd.DataFram
 
 
 def _column(name: str, frames: Sequence[pd.DataFrame]) -> Any:
-    known = next(frame[name] for frame in frames if name in frame)
-    if isinstance(known.dtype, pd.CategoricalDtype):
-        return _united([_names(frame[name]) if name in frame else _nothing(len(frame)) for frame in frames])
+    arrays = [frame[name].array if name in frame else None for frame in frames]
+    known = [array for array in arrays if array is not None]
+    if isinstance(known[0], pd.Categorical):
+        lengths = (len(frame) for frame in frames)
+        return _united(
+            [_nothing(size) if array is None else array for array, size in zip(arrays, lengths, strict=True)]
+        )
+    if len(known) == len(frames) and len({(type(array), array.dtype) for array in known}) == 1:
+        joined = type(known[0])._concat_same_type(known)  # of 1,000 frames ten times as quick as series
+        return (
+            pd.Series(joined, dtype=object)
+            if isinstance(joined, pd.arrays.NumpyExtensionArray) and joined.dtype.kind == "O"
+            else joined
+        )
     dtypes = [frame[name].dtype for frame in frames if name in frame]
     dtype = _common_dtype(dtypes, everywhere=len(dtypes) == len(frames))
     absent: Any = np.nan if dtype == np.dtype(np.float64) else pd.NA
@@ -89,14 +100,9 @@ def _common_dtype(dtypes: Sequence[Any], *, everywhere: bool) -> Any:
     return np.dtype(object)
 
 
-def _names(column: pd.Series[Any]) -> pd.Categorical:
-    """Return a name column whose categories have the one dtype that pandas can unite."""
-    return tables.categorical(column.cat.codes.to_numpy(), [str(name) for name in column.cat.categories])
-
-
 def _united(parts: Sequence[pd.Categorical]) -> pd.Categorical:
     """Concatenate name columns; pandas' union searches all names for each part, minutes for 1,000 ranks."""
-    categories = [part.categories.to_numpy(object) for part in parts]
+    categories = [np.array([str(name) for name in part.categories], object) for part in parts]
     places, names = pd.factorize(np.concatenate(categories))
     first = np.cumsum([0, *map(len, categories)])[:-1]
     codes = [

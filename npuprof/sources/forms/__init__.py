@@ -13,7 +13,7 @@ Source: sources/RESULTS.md sections 1 and 5.4.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def _source(
     serves: tuple[Preference, ...],
     forms_of: Callable[[Path], Forms | None],
     *,
-    alone: Callable[[Path, PartName], Alone | None] | None = None,
+    alone: Callable[[Path], Mapping[PartName, Alone]] | None = None,
     is_result_of_raw: bool = False,
     only_given: bool = False,
 ) -> Source:

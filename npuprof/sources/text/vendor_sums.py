@@ -6,7 +6,7 @@ Source: sources/RESULTS.md sections 4 and 5.3.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from npuprof import tables
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
 from npuprof.sources.base import Decoded
-from npuprof.sources.columns.builders import named, optional, recoded, whole_numbers
+from npuprof.sources.columns.builders import ABSENT, named, optional, recoded, whole_numbers
 from npuprof.sources.columns.decimals import MS_TO_NS, US_TO_NS, scaled
 from npuprof.sources.overlap import COMMUNICATION_KERNELS
 from npuprof.sources.text.csv_table import CsvTable
@@ -38,6 +38,7 @@ DURATIONS = {
 
 _COMMUNICATION = "communication"
 _ELAPSED = "Elapse Time(ms)"
+_TIMES = ("start_ns", "duration_ns")
 _FROM_SUMS = (
     "operators are made of the vendor's sums: only name, group, step, start and duration are known, and the start, "
     "which was a float there, to a quarter of a microsecond"
@@ -81,17 +82,17 @@ def read_step_times(path: Path, notes: Notes, device: int | None) -> pd.DataFram
     return frame
 
 
-def add_listed_operators(decoded: Decoded) -> None:
-    """Fill an empty `communication` from ``communication.json``."""
+def add_listed_operators(decoded: Decoded, columns: Collection[str] = ()) -> None:
+    """Fill an empty `communication` from ``communication.json``; only some of its columns, or all."""
     listed = decoded.statistics.get(_COMMUNICATION)
     if len(decoded.tables.get("communication", ())) or listed is None or not len(listed):
         return
     notes, device = decoded.notes, _only_device(decoded.tables)
-    operators = _operators(listed, 0 if device is None else device, notes)
+    operators = _operators(listed, 0 if device is None else device, notes, columns)
     decoded.tables["communication"] = operators
     notes.ledger.make(_COMMUNICATION, "communication", len(operators))
     decoded.derived["communication"] = (_COMMUNICATION, _FROM_SUMS)
-    if device is None:
+    if device is None and "device_id" in operators:
         notes.warning(_COMMUNICATION, "no file names the device of the operators: they are shown on device 0")
     if lost := len(listed) - len(operators):
         notes.warning(
@@ -99,20 +100,22 @@ def add_listed_operators(decoded: Decoded) -> None:
         )
 
 
-def _operators(listed: pd.DataFrame, device: int, notes: Notes) -> pd.DataFrame:
+def _operators(listed: pd.DataFrame, device: int, notes: Notes, only: Collection[str]) -> pd.DataFrame:
     listed = listed.reindex(columns=list(dict.fromkeys([*listed.columns, "start_ns", _ELAPSED])))
     # NaN means no value
     texts = ["" if text is None or text is pd.NA else str(text) for text in listed[_ELAPSED].tolist()]
     elapsed, timed = scaled(texts, MS_TO_NS)
     timed &= listed["start_ns"].notna().to_numpy() & (elapsed >= 0)
     rows = listed if timed.all() else listed[timed]
-    name, group = (rows[column].astype("category").cat for column in ("name", "group"))
+    name, group, step = (rows[column].astype("category").cat for column in ("name", "group", "step"))
     names = [str(text) for text in name.categories]
 
     def note(count: int) -> None:
         notes.warning(_COMMUNICATION, "an operator's step is no number; taken as absent", count)
 
-    steps = whole_numbers(rows["step"].tolist(), note)
+    numbers = np.append(whole_numbers(step.categories.tolist()), ABSENT)
+    sound = bool((numbers[:-1] != ABSENT).all())  # else each row counts
+    steps = numbers[step.codes.to_numpy()] if sound else whole_numbers(rows["step"].tolist(), note)
     columns = {
         "start_ns": rows["start_ns"].to_numpy(np.int64),
         "duration_ns": elapsed[timed],
@@ -122,7 +125,10 @@ def _operators(listed: pd.DataFrame, device: int, notes: Notes) -> pd.DataFrame:
         "group": recoded(group.codes.to_numpy(), [str(text) for text in group.categories]),
         "step": optional(steps),
     }
-    return tables.sort_by_time(tables.build("communication", columns))
+    if only:
+        columns = {column: columns[column] for column in columns if column in only or column in _TIMES}
+    built = tables.sort_by_time(tables.build("communication", columns, {*only, *_TIMES} if only else ()))
+    return built[[column for column in built if column in only]] if only else built
 
 
 def _only_device(frames: Mapping[str, pd.DataFrame]) -> int | None:

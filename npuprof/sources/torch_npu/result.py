@@ -6,7 +6,8 @@ Source: sources/RESULTS.md sections 0, 1.1, 1.2 and 4.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
@@ -96,13 +97,14 @@ class Reading(TextReading):
         for part in (self._step_times, self._communication, self._statistics):
             part()
 
-    def read_part(self, part: PartName) -> None:
-        """Read only one part, as :meth:`run` would without a timeline."""
+    def read_part(self, part: PartName, columns: Collection[str] = ()) -> None:
+        """Read only one part, as :meth:`run` would without a timeline; of a table at least `columns`, or all."""
         if part == "communication":
-            self._step_times()  # the timeline names the device
+            if not columns or "device_id" in columns:
+                self._step_times()  # the timeline names the device
             self._kernels()
             self._listed_times()
-            add_listed_operators(self.decoded)
+            add_listed_operators(self.decoded, columns)
         elif part == "communication_matrix":
             self._matrix()
         else:
@@ -260,19 +262,24 @@ _PART_FILES: dict[PartName, tuple[str, ...]] = {
 }  # the first file is required, the rest complete it
 
 
-def alone(path: Path, part: PartName) -> Alone | None:
-    """Return how to read one part of a text result without its timeline; None if the part's file is missing."""
+def alone(path: Path) -> dict[PartName, Alone]:
+    """Return how to read each part of a text result without its timeline, where the part's file is there."""
     layout = of_directory(path)
-    if layout is None or layout.output is None or layout.file(_PART_FILES[part][0]) is None:
-        return None
+    if layout is None or layout.output is None:
+        return {}
 
-    def read() -> Decoded:
+    def read(part: PartName, columns: tuple[str, ...]) -> Decoded:
         reading = Reading(layout, alone=False)
-        reading.read_part(part)
+        reading.read_part(part, columns)
         return reading.decoded
 
-    files = (layout.file(name) for name in _PART_FILES[part])
-    return Alone(tuple(file for file in files if file is not None), read)
+    there = {name: layout.file(name) for name in {name for names in _PART_FILES.values() for name in names}}
+    files = {part: [there[name] for name in names] for part, names in _PART_FILES.items()}
+    return {
+        part: Alone(tuple(file for file in some if file is not None), partial(read, part))
+        for part, some in files.items()
+        if some[0] is not None
+    }
 
 
 _DONE = "analyse.done"

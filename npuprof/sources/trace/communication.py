@@ -18,15 +18,16 @@ from npuprof.sources.columns.builders import ABSENT, optional
 from npuprof.sources.trace.nesting import innermost
 
 _PLANE = re.compile(r"Plane (\d{1,9})")
-_NUMBERED = re.compile(r"(.+)__\d+(?:_\d+){2,4}", re.DOTALL)
+_LEAST, _MOST = 3, 5  # numbers at the end of the name of an operator
 
 Lane = tuple[Any, Any]
 
 
 def operator_type(name: str) -> str:
     """Return the type within an operator's name: ``hcom_allReduce__586_0_1`` is a ``hcom_allReduce_``."""
-    match = _NUMBERED.fullmatch(name)
-    return f"{match[1]}_" if match else name
+    kind, _, number = name.rpartition("__")  # without a pattern: it is asked of each operator of each rank
+    numbered = number[-1:].isdecimal() and number.replace("_", "").isdecimal()
+    return f"{kind}_" if kind and numbered and _LEAST <= number.count("_") + 1 <= _MOST else name
 
 
 def group_name(thread: str) -> str:
