@@ -57,6 +57,7 @@ def load(name: str) -> tuple[pd.DataFrame, dict[str, Any]] | None:
     name
         The name of the entry; any text.
     """
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     path = _path(name)
@@ -67,6 +68,7 @@ def load(name: str) -> tuple[pd.DataFrame, dict[str, Any]] | None:
             if not isinstance(kept, dict) or kept.get("version") != _VERSION or kept.get("name") != name:
                 return None
             frame = parquet.read().to_pandas()
+        pa.default_memory_pool().release_unused()  # of a large table it would keep twice the size
     except Exception:  # noqa: BLE001 - whatever is wrong with a copy, the original is there
         return None
     with suppress(OSError):
@@ -93,6 +95,8 @@ def save(name: str, frame: pd.DataFrame, facts: Mapping[str, Any]) -> None:
             path.unlink()
         with atomic.replacing(path) as file:
             pq.write_table(table, file, compression="zstd", write_page_checksum=True)
+        del table
+        pa.default_memory_pool().release_unused()
         _evict()
 
 

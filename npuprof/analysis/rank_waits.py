@@ -8,6 +8,7 @@ import pandas as pd
 from npuprof.analysis.rank_clocks import Clocks, clocks
 from npuprof.arrays import Int64
 
+_NEEDED = ("rank", "step", "group", "op_type", "count", "start_ns", "duration_ns", "name")
 _OF_ONE_RANK = r"Group \d+"
 _GROUP_END = r"__(\d{3})(?:_\d+){2,4}$"
 
@@ -57,7 +58,9 @@ def collectives(communication: pd.DataFrame) -> pd.DataFrame:
         name: pd.Series(texts, dtype=object) for name, texts in (("group", groups[group]), ("op_type", kinds[kind]))
     }
     members = np.bincount(op)[op] if len(op) else op
-    joined: pd.DataFrame = rows.assign(rank=rank, step=step, **texts, k=k, op=op, members=members)
+    recorded = {str(name): rows[name].array for name in rows}
+    columns = {**recorded, "rank": rank, "step": step, **texts, "k": k, "op": op, "members": members}
+    joined: pd.DataFrame = pd.DataFrame(columns, copy=False)  # of thousands of ranks each copy takes a tenth of a GB
     return joined
 
 
@@ -130,7 +133,7 @@ def waits(communication: pd.DataFrame) -> pd.DataFrame:
 
 def aligned(communication: pd.DataFrame) -> tuple[pd.DataFrame, Clocks]:
     """Return the result of :func:`waits`, and the clocks by which starts were corrected."""
-    rows = collectives(communication)
+    rows = collectives(communication[[name for name in communication if name in _NEEDED]])
     rank, op = rows["rank"].to_numpy(np.int64), rows["op"].to_numpy(np.int64)
     estimated = clocks(rows)
     start = estimated.corrected(rank, rows["start_ns"].to_numpy(np.int64))
@@ -141,11 +144,16 @@ def aligned(communication: pd.DataFrame) -> tuple[pd.DataFrame, Clocks]:
     last_rank[op[at_last]] = rank[at_last]
     duration = rows["duration_ns"].to_numpy(np.int64)
     wait = np.minimum(latest[op] - start, duration)
-    frame: pd.DataFrame = rows.assign(
-        step=rows["step"].astype("Int64").mask(rows["step"] < 0),
-        start_ns=start,
-        wait_ns=wait,
-        moving_ns=duration - wait,
-        last_rank=last_rank[op],
-    )[["rank", "step", "group", "k", "op_type", "start_ns", "wait_ns", "moving_ns", "last_rank", "op"]]
+    step = rows["step"].to_numpy(np.int64)
+    columns = {
+        "rank": rank,
+        "step": pd.arrays.IntegerArray(np.maximum(step, 0), step < 0),
+        **{name: rows[name] for name in ("group", "k", "op_type")},
+        "start_ns": start,
+        "wait_ns": wait,
+        "moving_ns": duration - wait,
+        "last_rank": last_rank[op],
+        "op": op,
+    }
+    frame: pd.DataFrame = pd.DataFrame(columns, copy=False)
     return frame, estimated
