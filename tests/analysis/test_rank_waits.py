@@ -181,7 +181,7 @@ def test_operators_of_a_group_whose_types_differ_are_matched_by_type() -> None:
 
 def test_ranks_that_block_each_other_are_refused_with_the_operator() -> None:
     crossed = rows((0, "a", 0, 30), (0, "b", 40, 50), (1, "b", 0, 30), (1, "a", 40, 50))
-    with pytest.raises(NpuprofError, match="waits for a member that never comes"):
+    with pytest.raises(NpuprofError, match="waits for a member that never reaches it"):
         what_if(crossed)
     with pytest.raises(NpuprofError, match="no rank has a collective"):
         what_if(crossed[:0])
