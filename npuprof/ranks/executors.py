@@ -120,16 +120,19 @@ def _with_second_try(
     work: Work[_Item, _Result],
     left: Mapping[int, _Item],
 ) -> Iterator[tuple[int, _Result]]:
-    """Run batches; a batch whose process died is run again item by item, so that only the cause is lost."""
+    """Run batches; items of a batch whose process died are run again one after another, so that only the cause is lost.
+
+    One after another, because a dying worker takes along what waits in its queue.
+    """
     again: list[_Batch] = []
     for batch, results in run(batches):
         if isinstance(results, Died):
             again += [[place] for place in batch]
         else:
             yield from zip(batch, results, strict=True)
-    for batch, results in run(again) if again else ():
-        result = work.lost(left[batch[0]], results.fate) if isinstance(results, Died) else results[0]
-        yield batch[0], result
+    for single in again:
+        for (place,), results in run([single]):
+            yield place, work.lost(left[place], results.fate) if isinstance(results, Died) else results[0]
 
 
 def _in_processes(
