@@ -217,3 +217,8 @@ def test_a_compressed_trace_holds_the_same(run: npuprof.Profile, tmp_path: Path)
     plain = run.to_chrome_trace(tmp_path / "trace.json").read_text()
     with gzip.open(run.to_chrome_trace(tmp_path / "trace.json.gz"), "rt") as file:
         assert file.read() == plain
+
+
+def test_a_simulated_trace_is_called_simulated_when_it_is_read_again(run: npuprof.Profile, tmp_path: Path) -> None:
+    for name in ("trace.json", "trace.json.gz"):
+        assert "SIMULATED NPU" in repr(npuprof.load(run.to_chrome_trace(tmp_path / name)))

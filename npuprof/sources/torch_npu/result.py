@@ -46,7 +46,7 @@ from npuprof.sources.trace.events import read_events
 from npuprof.sources.trace.links import build_links
 from npuprof.sources.trace.marks import add_device_sides
 from npuprof.sources.trace.plain_slices import is_mindspore
-from npuprof.sources.trace.producer import own_base
+from npuprof.sources.trace.producer import is_of_simulation, own_base
 
 _MEMORY: dict[str, Callable[[Path, Notes], pd.DataFrame]] = {
     "memory_record": read_memory_record,
@@ -129,6 +129,7 @@ class Reading(TextReading):
         return None if path is None else self.attempt(path, lambda path: read(path, self.notes))
 
     def _slices(self, path: Path) -> Trace:
+        self.decoded.info.simulated = self.decoded.info.simulated or is_of_simulation(path)
         return gather(read_events(path, self.notes), self.notes, path.name, base_ns=own_base(path))
 
     def _trace(self) -> None:

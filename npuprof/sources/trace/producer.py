@@ -68,10 +68,18 @@ _EVENTS = re.compile(rb'"traceEvents"\s*:')
 _OWN_BASE = re.compile(rb'\{"otherData": \{"producer": "npuprof", "base_ns": "(\d{1,18}|[1-3]\d{18})"')
 
 
+_OWN_SIMULATION = re.compile(_OWN_BASE.pattern + rb', "collector": "[^"]*", "simulated": true')
+
+
 def own_base(path: Path) -> int:
     """Return the time origin of a trace that npuprof wrote, in epoch nanoseconds; 0 for any other trace."""
     base = _OWN_BASE.match(read_head(path, _HEAD_BYTES))
     return int(base[1]) if base else 0
+
+
+def is_of_simulation(path: Path) -> bool:
+    """Return whether a trace that npuprof wrote is of a simulated run."""
+    return _OWN_SIMULATION.match(read_head(path, _HEAD_BYTES)) is not None
 
 
 def kind_of_trace(path: Path) -> Kind:
