@@ -117,7 +117,7 @@ def test_without_counters_the_limits_are_those_of_the_named_chip() -> None:
     assert measured_limits(kernels, "what") == (None, "")
     table = efficiency(factories.profile(20), "")
     assert table["efficiency"].isna().all()
-    assert "not known" in table.attrs["notes"][0]
+    assert "the chip is unknown" in table.attrs["notes"][0]
 
 
 @pytest.mark.slow

@@ -78,7 +78,7 @@ def test_single_rows_are_sorted_filtered_and_turned(
     grid.get_by_label("Filter name", exact=True).fill("/^Add$/")
     _wait_count(grid, f"of {(short['name'] == 'Add').sum():,} kernels")
     grid.get_by_label("Filter duration_ns").fill("> 5 apples")
-    grid.get_by_text("not counted in apples").wait_for()
+    grid.get_by_text("not measured in apples").wait_for()
     notebook.page.screenshot(path=tmp_path / "single.png")
     assert notebook.page.title() != "hacked"
     # Nothing sticks out of the cell: a wide table scrolls within itself.

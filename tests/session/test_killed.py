@@ -82,7 +82,7 @@ def test_the_markers_that_had_ended_are_there_once_with_their_domains(killed: Pr
     assert moments["domain"].tolist() == ["mine"] * 4
     ranges = marks[marks["message"] == "work"]
     assert ranges["domain"].isna().all()
-    assert (ranges["duration_ns"] >= 50_000_000).all()
+    assert (ranges["duration_ns"] > 0).all()
     steps = killed.steps
     assert (ranges["start_ns"].to_numpy() >= steps["start_ns"].to_numpy()).all()
     assert (ranges["start_ns"] + ranges["duration_ns"]).max() <= (steps["start_ns"] + steps["duration_ns"]).max()
