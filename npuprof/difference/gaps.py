@@ -75,6 +75,7 @@ def line_times(run: ComparedRun, cause: str) -> Mapping[str, int]:
 
 def _gaps(run: ComparedRun, cause: str) -> pd.DataFrame:
     intervals, counted = run.accounting.intervals, counted_steps(run).index
-    chosen = intervals["part"].isin(IDLE) & (intervals["cause"] == cause) & intervals["row"].isin(counted)
-    gaps: pd.DataFrame = intervals[(chosen & intervals["start_ns"].notna()).to_numpy(bool)]
+    of_cause = intervals[(intervals["cause"] == cause).to_numpy(bool)]
+    chosen = of_cause["part"].isin(IDLE) & of_cause["row"].isin(counted) & of_cause["start_ns"].notna()
+    gaps: pd.DataFrame = of_cause[chosen.to_numpy(bool)]
     return gaps

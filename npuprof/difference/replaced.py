@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Any, TypeAlias
-
-import numpy as np
 
 Key: TypeAlias = tuple[str, str, str]
 """Type and shapes of a kernel, and the path, or the number of a collective, by which it is known; else empty."""
@@ -100,7 +99,7 @@ def _anchors(a: Sequence[Any], b: Sequence[Any], a0: int, a1: int, b0: int, b1: 
     piles: list[int] = []
     before = [-1] * len(pairs)
     for number, (_, place) in enumerate(pairs):
-        pile = int(np.searchsorted(piles, place)) if piles else 0
+        pile = bisect_left(piles, place)
         before[number] = tops[pile - 1] if pile else -1
         if pile == len(piles):
             piles.append(place)

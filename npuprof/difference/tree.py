@@ -18,6 +18,7 @@ UNNAMED = "(no call path)"
 NOT_SPLIT = "not split"
 
 _UNKNOWN_SHARE = 0.01  # of the steps: with more idle time of unknown cause, causes cannot be compared
+_MOST_OF_STEP = 20_000  # kernels and collectives whose sequences are aligned
 _COMMUNICATION = ("waiting", "moving", "communication")
 
 
@@ -48,14 +49,17 @@ def nodes(a: Side, b: Side) -> tuple[pd.DataFrame, tuple[Int64, Int64]]:
 
 def _replaced(kinds: pd.DataFrame, a: Side, b: Side) -> pd.Series[Any]:
     """Name the kernels without a path by what they replace: see :func:`npuprof.difference.replaced.replaced`."""
-    keys = list(map(_key, *(kinds[name] for name in ("part", "type", "shapes", "path", "nth"))))
+    unknown = (kinds["part"] == "computing") & (kinds["path"] == "")
+    if len(set(kinds["side"][unknown])) < 2:  # nothing can be set against anything
+        return kinds["path"]
+    keys = list(map(_key, *(kinds[name].tolist() for name in ("part", "type", "shapes", "path", "nth"))))
     sequences = [[keys[offset + kind] for kind in _median_step(side)] for side, offset in ((a, 0), (b, len(a.kinds)))]
     labels = replaced(sequences[0], sequences[1])
-    named = [
-        path or (labels[side].get(key, "") if part == "computing" else "")
-        for side, part, path, key in zip(*(kinds[name] for name in ("side", "part", "path")), keys, strict=True)
+    paths: pd.Series[Any] = kinds["path"].astype(object)
+    rows = np.flatnonzero(unknown)
+    paths.iloc[rows] = [
+        labels[side].get(keys[row], "") for row, side in zip(rows, kinds["side"].to_numpy()[rows], strict=True)
     ]
-    paths: pd.Series[Any] = pd.Series(named, index=kinds.index, dtype=object)
     return paths
 
 
@@ -65,7 +69,10 @@ def _key(part: str, kind: str, shapes: str, path: str, nth: int) -> Key:
 
 
 def _median_step(side: Side) -> list[int]:
-    """Return the kinds of kernels and collectives of the step of median length of a side, in the order of time."""
+    """Return the kinds of kernels and collectives of the step of median length of a side, in the order of time.
+
+    Of a long step these are the first: its layers repeat each other.
+    """
     order = np.argsort(side.steps["duration_ns"].to_numpy(np.int64), kind="stable")
     stretches = side.stretches
     table = stretches["table"].to_numpy()
@@ -81,8 +88,9 @@ def _median_step(side: Side) -> list[int]:
         if len(of_table):  # all of one step, and so of one run
             starts[of_table] = side.runs[int(run[of_table[0]])].tables[name]["start_ns"].to_numpy()[row[of_table]]
     # A collective that waits and moves has a stretch in each part, of which the first stands for it.
-    in_order = chosen[np.argsort(starts, kind="stable")]
-    _, first = np.unique(np.stack([table, stretches["row"].to_numpy()])[:, in_order], axis=1, return_index=True)
+    in_order = chosen[np.argsort(starts, kind="stable")][:_MOST_OF_STEP]
+    both = np.stack([table[in_order], stretches["row"].to_numpy()[in_order]])
+    _, first = np.unique(both, axis=1, return_index=True)
     return [int(kind) for kind in side.kind[in_order[np.sort(first)]]]
 
 

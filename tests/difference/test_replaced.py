@@ -61,3 +61,10 @@ def test_long_sequences_take_no_longer_than_their_anchors_allow() -> None:
     blocks = list(replacements(a, b))
     assert len(blocks) == 400
     assert time.process_time() - begin < 60
+
+
+def test_as_many_anchors_as_kernels_take_no_longer_than_their_number_allows() -> None:
+    a = [name for turn in range(40_000) for name in (f"anchor {turn}", "k1", "k2")]
+    begin = time.process_time()
+    assert len(list(replacements(a, [name for name in a if name != "k1"]))) == 40_000
+    assert time.process_time() - begin < 60
