@@ -186,7 +186,9 @@ def _nth(stretches: pd.DataFrame, communication: pd.DataFrame) -> pd.Series[Any]
     chosen = stretches["table"].to_numpy() == OWNERS.index("communication")
     of = stretches[chosen][["unit", "type", "row"]]
     ops = of.drop_duplicates().assign(start=lambda frame: communication["start_ns"].to_numpy()[frame["row"].to_numpy()])
-    ops["nth"] = ops.sort_values("start", kind="stable").groupby(["unit", "type"], observed=True).cumcount() + 1
+    ops["nth"] = (
+        ops.sort_values("start", kind="stable").groupby(["unit", "type"], observed=True, dropna=False).cumcount() + 1
+    )
     nth[chosen] = of.merge(ops, on=["unit", "type", "row"], how="left")["nth"].to_numpy()
     return nth
 

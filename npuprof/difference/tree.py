@@ -14,7 +14,8 @@ from npuprof.difference.owners import OWNERS
 from npuprof.difference.replaced import Key, replaced
 from npuprof.difference.side import Side
 
-UNNAMED = "(no call path)"
+NO_PATH = "(no call path)"
+UNNAMED = "(no name)"
 NOT_SPLIT = "not split"
 
 _UNKNOWN_SHARE = 0.01  # of the steps: with more idle time of unknown cause, causes cannot be compared
@@ -156,7 +157,7 @@ def _levels(kinds: pd.DataFrame) -> list[pd.Series[Any]]:
     levels[1][collective] = (kinds["type"] + " #" + kinds["nth"].astype(str))[collective]
     op = kinds["op"].where(kinds["shapes"] == "", kinds["op"] + " " + kinds["shapes"])
     if bool((kinds["path"][computing] != "").any()):
-        levels[0][computing] = kinds["path"][computing].where(kinds["path"][computing] != "", UNNAMED)
+        levels[0][computing] = kinds["path"][computing].where(kinds["path"][computing] != "", NO_PATH)
         inner = levels[1:]
     else:
         inner = levels[:2]
@@ -170,6 +171,9 @@ def _numbered(kinds: pd.DataFrame, levels: Sequence[pd.Series[Any]]) -> tuple[pd
     frames: list[pd.DataFrame] = []
     count = 0
     for depth, level in enumerate(levels):
+        if depth:  # beside rows with a name, those without one still count
+            beside = (level == "").to_numpy(bool) & np.isin(node, node[(level != "").to_numpy(bool)])
+            level = level.mask(beside, kinds["type"].where(kinds["type"] != "", UNNAMED))
         codes, names = pd.factorize(level) if depth else _in_order(level)
         below = np.flatnonzero((level != "").to_numpy(bool))
         number, distinct = pd.factorize((node[below] + 1) * (len(names) + 1) + codes[below], sort=True)

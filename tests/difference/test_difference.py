@@ -25,7 +25,9 @@ from tests.budget import examples
 from tests.difference.runs import BASE, STEP_NS, noisy, profile, run
 
 _spans = st.lists(st.tuples(st.integers(0, 300), st.integers(0, 60)), max_size=10)
-_kernel = st.tuples(st.integers(0, 300), st.integers(0, 60), st.sampled_from("ABC"), st.sampled_from(["1,2", "3", ""]))
+_kernel = st.tuples(
+    st.integers(0, 300), st.integers(0, 60), st.sampled_from(["A", "B", "C", ""]), st.sampled_from(["1,2", "3", ""])
+)
 
 
 @st.composite
@@ -40,6 +42,10 @@ def _profiles(draw: st.DrawFn) -> Profile:
     }
     for name, place in (("op_type", 2), ("input_shapes", 3)):
         made["kernels"][name] = pd.Categorical([kernel[place] or None for kernel in kernels])
+    named = st.sampled_from(["MEMCPY_ASYNC", None])
+    for name, column in (("tasks", "name"), ("communication", "op_type"), ("communication", "name")):
+        made[name][column] = pd.Categorical([draw(named) for _ in range(len(made[name]))], ["MEMCPY_ASYNC"])
+    made["tasks"]["task_type"] = pd.Categorical(["SDMA_SQE"] * len(made["tasks"]))
     if len(made["communication"]):
         made["communication_tasks"] = table("communication_tasks", draw(_spans))
     return profile(made)
