@@ -15,6 +15,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -233,6 +234,8 @@ _COMPUTE_TYPE = re.compile(
     r"(?:KERNEL_)?(?:AI_CORE|AI_CUBE|AICORE|AIC|AIV|AIVEC|AI_VECTOR_CORE|MIX_AI[CV]|AI_CPU|AICPU|DSA_SQE)",
     re.IGNORECASE,
 )
+_COMPUTE_TYPES = ("AI_CORE", "AI_CUBE", "AI_CPU", "AICORE", "AI_VECTOR_CORE", "MIX_AIC", "MIX_AIV")
+_ALIKE = 0.8  # of two names, one of which has at most a damaged letter
 _UNKNOWN_TYPE = "Other"  # written by older tools: a task that no operator describes, or a kernel
 _TYPES = frozenset(
     name
@@ -295,6 +298,16 @@ def compute_kernels(device_tasks: pd.DataFrame, step: Any) -> dict[str, Any]:
     columns["op_name"] = chosen["name"].array
     columns["step"] = step[compute]
     return columns
+
+
+def damaged_types(device_tasks: pd.DataFrame) -> Bools:
+    """Return a mask of the tasks with a type that resembles a core type, as one with a damaged letter does."""
+    return named(device_tasks["task_type"], _is_damaged)
+
+
+def _is_damaged(name: str) -> bool:
+    is_known = _COMPUTE_TYPE.fullmatch(name) is not None or name in _TYPES
+    return not is_known and bool(get_close_matches(name.upper(), _COMPUTE_TYPES, 1, _ALIKE))
 
 
 def _names_operator(name: str) -> bool:

@@ -11,7 +11,14 @@ import pandas as pd
 from npuprof import tables
 from npuprof.sources.base import ResultReading
 from npuprof.sources.columns.concatenation import stacked
-from npuprof.sources.text.kernel_details import KernelDetails, compute_kernels, is_timed, take_steps, take_task_numbers
+from npuprof.sources.text.kernel_details import (
+    KernelDetails,
+    compute_kernels,
+    damaged_types,
+    is_timed,
+    take_steps,
+    take_task_numbers,
+)
 
 Frames: TypeAlias = dict[str, pd.DataFrame]
 
@@ -44,6 +51,11 @@ class TextReading(ResultReading):
         """Build `kernels` from the device tasks that compute, for a result without a table of kernels."""
         frames["kernels"] = tables.build("kernels", compute_kernels(frames["tasks"], step))
         self.notes.ledger.make("tasks", "kernels", len(frames["kernels"]))
+        if damaged := int(np.count_nonzero(damaged_types(frames["tasks"]))):
+            message = (
+                "a task type is damaged: the task may be a kernel, and is in `tasks` only; export the result again"
+            )
+            self.notes.warning(source, message, damaged)
         self.decoded.derived["kernels"] = (
             source,
             "there is no table of kernels: they are the timeline's tasks that compute, without shapes",

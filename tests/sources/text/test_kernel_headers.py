@@ -9,6 +9,7 @@ import pytest
 
 import npuprof
 from npuprof import tables
+from npuprof.sources.text.kernel_details import damaged_types
 from tests.sources.msprof.results import csv
 from tests.sources.trace.maker import at, ns
 
@@ -257,3 +258,15 @@ def test_a_kernel_by_which_communication_is_done_is_no_operator(tmp_path: Path, 
 def test_counters_are_nanoseconds_whatever_unit_of_time_their_header_has(tmp_path: Path, unit: str, cell: str) -> None:
     kernel = _kernels(tmp_path, f"{HEADS['torch Level0']}|vec_time({unit})", [cell])
     assert kernel["vec_time_ns"].tolist() == [1_234_500]
+
+
+@pytest.mark.parametrize(
+    ("task_type", "is_damaged"),
+    [
+        *[(name, True) for name in ("\ufffdI_CORE", "AI_CORF", "AI_CPX", "MIX_AIK", "AI_VECTOR_C0RE")],
+        *[(name, False) for name in ("AI_CORE", "KERNEL_AIVEC", "aicpu", "SDMA_SQE", "Notify Wait", "MsTx", "Other")],
+    ],
+)
+def test_a_core_type_with_a_damaged_letter_is_told_from_other_types(task_type: str, *, is_damaged: bool) -> None:
+    tasks = pd.DataFrame({"task_type": pd.Categorical([task_type, None])})
+    assert damaged_types(tasks).tolist() == [is_damaged, False]
