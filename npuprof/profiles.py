@@ -101,8 +101,9 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
     @cached_property
     def _advice(self) -> Advice:
         from npuprof.advice.findings import advise
+        from npuprof.exports.html import advice_html
 
-        return advise(self.tables, self.info, self.accounting, self.explore)
+        return advise(self.tables, self.info, self.accounting, self.explore, advice_html)
 
     @cached_property
     def launches(self) -> pd.DataFrame:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import pandas as pd
 
@@ -58,6 +58,8 @@ _PARTS = {
 }
 _VERSION = 1
 
+Scope: TypeAlias = Literal["run", "job", "ranks"]
+
 
 class Advice:
     """The findings of a run: iterate over those that fire, the greatest gain first, or take one by its rule's name.
@@ -72,6 +74,10 @@ class Advice:
         Median duration of a step in nanoseconds; of a run without steps, of the run.
     together_ns
         What a step of a job would be shorter without all that was found of its ranks; None of a single run.
+    scope
+        Whether they are findings of a run, of a job with its single ranks, or about the ranks of a job together.
+    html
+        Writes the findings as HTML for a notebook, where plain text is shown without it.
     """
 
     def __init__(
@@ -80,8 +86,12 @@ class Advice:
         findings: list[Finding],
         explore: Callable[[Finding], Widget] | None = None,
         together_ns: int | None = None,
+        scope: Scope = "run",
+        html: Callable[[Advice], str] | None = None,
     ) -> None:
         self.facts = facts
+        self.scope = scope
+        self.html = html
         self.findings = [replace(finding, explore=explore) for finding in findings]
         self.step_ns = facts.step_ns
         self.together_ns = together_ns
@@ -188,10 +198,11 @@ class Advice:
         return which
 
     def verdict(self) -> str:
-        """Return one line: how long a step is, and the shares of its parts."""
+        """Return one line: how long a step is, the shares of its parts, and whether the NPU was simulated."""
         parts = self.parts().items()
         shares = [f"{'copies' if name == 'copy' else name} {share(time, self.step_ns)}" for name, time in parts if time]
-        return "   ".join([self.headline(), *shares])
+        simulated = ["simulated NPU"] if self.facts.info.simulated else []
+        return "   ".join([self.headline(), *shares, *simulated])
 
     def lines(self, most: int | None = None) -> list[str]:
         """Return the verdict, the first `most` findings or all, and the rules that lack data, as lines of text."""
@@ -217,9 +228,11 @@ class Advice:
         """Return what :meth:`lines` of `most` findings leaves to say: more of them, risks, what is unknown."""
         words = []
         if self.step_ns and not self.fired:
-            words.append("no finding that would gain 1 % of a step")
+            words.append(f"no finding{' about the ranks together' * (self.scope == 'ranks')} would gain 1 % of a step")
         if most is not None and len(self) > most:
-            words.append(f"{len(self) - most} more in run.advice()")
+            words.append(f"{len(self) - most} more in {'run' if self.scope == 'run' else 'runs'}.advice()")
+        if self.scope == "ranks":
+            words.append("runs.advice() adds findings about the kernels, the host and the memory of single ranks")
         also = [f"{finding.title} ({finding.detail})" for finding in self.findings if finding.is_risk]
         words += [f"also: {'; '.join(also)}"] if also else []
         lacks: dict[str, list[str]] = {}
@@ -238,6 +251,9 @@ class Advice:
 
     def __repr__(self) -> str:
         return "\n".join(self.lines())
+
+    def _repr_html_(self) -> str | None:
+        return None if self.html is None else self.html(self)
 
 
 def _wrapped(text: str, indent: str = "") -> list[str]:
@@ -279,6 +295,7 @@ def advise(
     info: Info,
     accounting: Accounting,
     explore: Callable[[Finding], Widget] | None = None,
+    html: Callable[[Advice], str] | None = None,
 ) -> Advice:
     """Run every rule on a run.
 
@@ -290,9 +307,12 @@ def advise(
         The parts of its steps, as :func:`npuprof.analysis.accounting.account` returns it.
     explore
         Opens the explorer of the run at a finding's evidence.
+    html
+        Writes the findings as HTML for a notebook.
     """
     facts = Facts(tables, info, accounting)
-    return Advice(facts, [_checked(rule, facts) for rule in rules()] if facts.step_ns else [], explore)
+    findings = [_checked(rule, facts) for rule in rules()] if facts.step_ns else []
+    return Advice(facts, findings, explore, html=html)
 
 
 def _checked(rule: Rule, facts: Facts) -> Finding:

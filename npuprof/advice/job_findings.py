@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from npuprof.advice.finding import Finding
-from npuprof.advice.findings import Advice
+from npuprof.advice.findings import Advice, Scope
 from npuprof.advice.job import JobFacts
 from npuprof.advice.job_rules import (
     JOB_RULES,
@@ -30,14 +30,19 @@ _IN_TURN = tuple(
 )
 
 
-def advise_job(facts: JobFacts, explore: Callable[[Finding], Widget] | None = None) -> Advice:
+def advise_job(
+    facts: JobFacts,
+    explore: Callable[[Finding], Widget] | None = None,
+    scope: Scope = "job",
+    html: Callable[[Advice], str] | None = None,
+) -> Advice:
     """Run the rules about ranks on a job, and add the findings of single ranks.
 
     A finding of a single rank is that of the rank with the greatest gain, which its ``place`` names. What the ranks
     together show better (waiting, communication) replaces it.
     """
     if not facts.step_ns:
-        return Advice(facts, [], explore)
+        return Advice(facts, [], explore, scope=scope, html=html)
     together = {rule.name: _checked(rule.name, facts) for rule in JOB_RULES}
     alone: dict[str, list[Finding]] = {}
     spokesmen = _spokesmen(facts)
@@ -50,7 +55,7 @@ def advise_job(facts: JobFacts, explore: Callable[[Finding], Widget] | None = No
         name: finding for name, finding in together.items() if finding.state != "cannot tell" or name not in single
     }
     fire = [name for name, finding in known.items() if _fires(finding)]
-    return Advice(facts, list((single | known).values()), explore, _together_ns(facts, fire))
+    return Advice(facts, list((single | known).values()), explore, _together_ns(facts, fire), scope, html)
 
 
 def _fires(finding: Finding) -> bool:

@@ -182,20 +182,25 @@ def _verdict(advice: Advice) -> str:
     return f'<div style="font-size:15px;font-weight:600;margin:8px 0 2px">{line}</div>' + _bar("", advice.parts())
 
 
-def findings_html(advice: Advice) -> str:
-    """Write the first findings: what happens, what it costs and may gain, where, and what to do."""
+def advice_html(advice: Advice) -> str:
+    """Return the verdict and all findings as a fragment for a notebook."""
+    return framed(head_html(advice.facts.info) + _verdict(advice) + findings_html(advice, None))
+
+
+def findings_html(advice: Advice, most: int | None = MOST_FINDINGS) -> str:
+    """Write the first `most` findings or all: what happens, what it costs and may gain, where, and what to do."""
     items = "".join(
         f'<li style="margin:4px 0;overflow-wrap:anywhere"><strong>{text(finding.title, _LONGEST_CELL)}</strong> '
         f'<span style="white-space:nowrap">{text(duration(finding.cost_ns), 40)}</span> '
         f'<span style="color:{FAINT_TEXT};white-space:nowrap">{text(gain(finding), 60)}</span>'
         f"<div>{text(finding.detail, _LONGEST_SENTENCE)}</div>"
         f'<div style="color:{FAINT_TEXT}">→ {text(finding.action, _LONGEST_SENTENCE)}</div>{_evidence(finding)}</li>'
-        for finding in advice.fired[:MOST_FINDINGS]
+        for finding in advice.fired[:most]
     )
     listed = f'<ol style="margin:6px 0 0;padding-left:22px">{items}</ol>' if items else ""
     return listed + "".join(
         f'<div style="color:{FAINT_TEXT};margin-top:4px;overflow-wrap:anywhere">{text(said, _LONGEST_SENTENCE)}</div>'
-        for said in (advice.explained(), advice.rest(MOST_FINDINGS))
+        for said in (advice.explained(), advice.rest(most))
         if said
     )
 

@@ -126,9 +126,10 @@ class SetAnswers(Members, ABC):
     @cached_property
     def _advice(self) -> Advice:
         from npuprof.advice.job_findings import advise_job
+        from npuprof.exports.html import advice_html
         from npuprof.ranks.job import explaining, job_facts
 
-        return advise_job(job_facts(self, explaining(job_facts(self))), self.explore)
+        return advise_job(job_facts(self, explaining(job_facts(self))), self.explore, html=advice_html)
 
     def step_statistics(self) -> pd.DataFrame:
         """Compare the steps of each rank; see :meth:`npuprof.profiles.Profile.step_statistics`."""

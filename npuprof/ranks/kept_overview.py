@@ -84,7 +84,7 @@ def _known(runs: Members, state: str) -> Overview | None:
     ]
     return Overview(
         facts["verdict"],
-        Advice(about, findings, together_ns=facts["together_ns"]),
+        Advice(about, findings, together_ns=facts["together_ns"], scope="ranks"),
         steps,
         groups,
         communication,

@@ -124,7 +124,7 @@ def _no_waits() -> pd.DataFrame:
 def _about_ranks(facts: JobFacts) -> Advice:
     from npuprof.advice.job_findings import advise_job
 
-    return advise_job(facts)
+    return advise_job(facts, scope="ranks")
 
 
 def _verdict(runs: Members, facts: JobFacts | None, advice: Advice | None, steps: pd.DataFrame) -> str:

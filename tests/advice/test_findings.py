@@ -282,16 +282,28 @@ def test_a_rule_of_another_package_that_is_wrong_costs_only_itself(
     assert len(run.advice().to_frame()) == len(json.loads(run.advice().to_json())["findings"]) == len(RULES) + 1
 
 
+def test_a_notebook_shows_every_finding_of_an_advice_as_html(monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = [_rule("fires", f"title {number}", 1, gain_hi_ns=10**9) for number in range(9)]
+    monkeypatch.setattr(findings, "entry_points", lambda group: entries)
+    run = Profile(Decoded(factories.all_tables(**factories.profile(30)), factories.info(simulated=True)))
+    page = run.advice()._repr_html_() or ""
+    assert [f"title {number}" in page for number in range(9)] == [True] * 9
+    assert "SIMULATED NPU" in page
+    assert "simulated NPU" in repr(run.advice()).splitlines()[0]
+
+
 def test_a_rule_with_hostile_texts_and_times_is_shown_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = dict.fromkeys(("title", "detail", "action", "place", "collect"), _HOSTILE * 50)
     entry = _rule("fires", cost_ns=np.int64(5), gain_lo_ns=0, gain_hi_ns=10**400, **texts)
     monkeypatch.setattr(findings, "entry_points", lambda group: [entry])
     run = Profile(Decoded(factories.all_tables(**factories.profile(30)), factories.info()))
     assert run.advice()["other"].cost_ns == 5
-    for text in (run._repr_html_(), repr(run), repr(run.advice())):
+    page = run.advice()._repr_html_() or ""
+    assert "&lt;script&gt;" in page
+    for text in (page, run._repr_html_(), repr(run), repr(run.advice())):
         text.encode()
         assert not re.search("[\u202e\x1b]", text)
-    assert "<script>alert" not in run._repr_html_()
+    assert "<script>alert" not in run._repr_html_() + page
     json.loads(run.advice().to_json())
 
 
