@@ -133,11 +133,12 @@ class Difference:
 
     @property
     def noise(self) -> str:
-        """How many steps each side has, and whether noise is known."""
+        """How many steps each side has, on how many devices, and whether noise is known."""
         counts = len(self.a.steps), len(self.b.steps)
+        steps = f"{_steps(self.a)} against {_steps(self.b)}"
         if min(counts) < 2:
-            return "one step each: no noise known" if counts == (1, 1) else f"{_steps(counts)}: no noise known"
-        return f"{_steps(counts)}; intervals of 95 %"
+            return "one step each: no noise known" if counts == (1, 1) else f"{steps}: no noise known"
+        return f"{steps}; intervals of 95 %"
 
     def evidence(self, row: int) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return the rows of ``kernels``, ``communication`` or ``tasks`` that a row sums, on each side.
@@ -340,8 +341,12 @@ def signed(nanoseconds: Any) -> str:
     return ("+" if value > 0 else "-" if value < 0 else "") + duration(abs(value))
 
 
-def _steps(counts: tuple[int, int]) -> str:
-    return " against ".join(f"{count} step{'s' if count > 1 else ''}" for count in counts)
+def _steps(side: Side) -> str:
+    """Return how many steps a side has: ``4 steps on each of 2 devices``."""
+    counts = side.steps.groupby(["run", "rank", "device_id"], dropna=False).size()
+    few, most = int(counts.min()), int(counts.max())
+    steps = f"{few} to {most} steps" if few < most else f"{most} step{'s' if most > 1 else ''}"
+    return f"{steps} on each of {len(counts)} devices" if len(counts) > 1 else steps
 
 
 def _plain(value: Any) -> Any:
