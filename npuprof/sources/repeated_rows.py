@@ -14,7 +14,7 @@ from npuprof.sources.columns.builders import ABSENT
 
 _TIMES = ("start_ns", "time_ns", "allocated_ns")
 _NUMBERS_OF_ROWS = {"id", "parent_id", "op_id", "step"}
-_FEWEST = 20  # with fewer rows, some may be equal by chance
+_FEWEST = 20  # with fewer rows some may be equal by chance, but hardly each of them
 _SHARE = 0.4  # about half of the rows of a duplicated table; rows may be out of order
 
 
@@ -22,16 +22,22 @@ def note_repeated_rows(tables: Mapping[str, pd.DataFrame], notes: Notes) -> None
     """Warn of each table in which more rows equal the previous row than a run can produce."""
     for name, frame in tables.items():
         time = next((column for column in _TIMES if column in frame), None)
-        if time is None or len(frame) < _FEWEST:
+        if time is None:
             continue
-        count = int(np.count_nonzero(_repeats(frame, time)))
-        if count >= _SHARE * len(frame):
+        count = _in_few_rows(frame) if len(frame) < _FEWEST else int(np.count_nonzero(_repeats(frame, time)))
+        if count and count >= _SHARE * len(frame):
             notes.warning(
                 name,
                 "a row occurs more than once: a file was merged with itself, or holds one export twice; counts and "
                 f"sums of {name} are too high",
                 count,
             )
+
+
+def _in_few_rows(frame: pd.DataFrame) -> int:
+    """Return how many rows of a small table repeat another row, if no row is there only once; else 0."""
+    rows = frame.drop(columns=[name for name in frame.columns if name in _NUMBERS_OF_ROWS])
+    return int(rows.duplicated().sum()) if rows.duplicated(keep=False).all() else 0
 
 
 def _repeats(frame: pd.DataFrame, time: str) -> Bools:

@@ -51,3 +51,10 @@ def test_rows_of_a_csv_that_are_there_twice_without_a_second_header_are_reported
 def test_kernels_that_are_alike_and_run_one_after_another_are_no_repetition(tmp_path: Path) -> None:
     rows = [kernel("Add", 100 + 20 * row, 10) for row in range(_ROWS)]
     assert not _told(csv(tmp_path / f"op_summary_{STAMP}.csv", SUMMARY_HEAD, rows))
+
+
+def test_a_table_of_few_rows_is_a_repetition_only_if_no_row_is_there_once(tmp_path: Path) -> None:
+    path = tmp_path / f"op_summary_{STAMP}.csv"
+    rows = [kernel("Add", 100, 10), kernel("Mul", 120, 10)]
+    assert _told(csv(path, SUMMARY_HEAD, [*rows, *rows])) == {"kernels": 2}
+    assert not _told(csv(path, SUMMARY_HEAD, [*rows, rows[0]]))
