@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof.arrays import Bools, Int64
+from npuprof.exports.device_tasks import with_every_kernel
 from npuprof.info import Info
 
 _DEVICE_PIDS = 1_000  # process ids of a device's lanes
@@ -142,7 +143,7 @@ def write(
     pretty
         Whether each event is on a line of its own.
     """
-    placed = _Placed.of(within(tables, start_ns, end_ns))
+    placed = _Placed.of(within(with_every_kernel(tables), start_ns, end_ns))
     other_data = {
         "producer": "npuprof",
         "base_ns": str(placed.base_ns),  # as text: many readers of JSON round large numbers
@@ -163,7 +164,7 @@ def write(
 
 def events(tables: Mapping[str, pd.DataFrame]) -> tuple[int, Iterator[str]]:
     """Return the first time, in epoch nanoseconds, and the events of a trace as JSON, with microseconds after it."""
-    placed = _Placed.of(tables)
+    placed = _Placed.of(with_every_kernel(tables))
     return placed.base_ns, _events(placed)
 
 

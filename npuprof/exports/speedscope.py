@@ -18,6 +18,7 @@ import pandas as pd
 from npuprof.analysis.places import FRAME
 from npuprof.arrays import Int64
 from npuprof.exports.chrome_trace import nested_tracks
+from npuprof.exports.device_tasks import with_every_kernel
 from npuprof.info import Info
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
@@ -54,8 +55,7 @@ def write(out: TextIO, tables: Mapping[str, pd.DataFrame], info: Info) -> int:
     tables, info
         Tables by name, and facts for the file's name and exporter.
     """
-    if not len(tables["tasks"]):
-        tables = {**tables, "tasks": tables["kernels"]}
+    tables = with_every_kernel(tables)
     starts = [tables[name]["start_ns"].min() for names, *_ in _GROUPS for name in names if len(tables[name])]
     base_ns = int(min(starts, default=0))
     frames, count, separator = _Frames(), 0, ""

@@ -104,11 +104,23 @@ def test_traces_of_real_results_keep_perfettos_rules(samples: Path, tmp_path: Pa
         base_ns, events = _read(run.to_chrome_trace(tmp_path / f"{run.info.rank}.json"))
         assert not _broken_rules(events)
         slices = [event for event in events if event["ph"] == "X"]
-        tables = ("steps", "python", "operators", "api", "marks", "tasks", "communication", "overlap")
+        device = "tasks" if len(run.tasks) else "kernels"  # which a result without a timeline has
+        tables = ("steps", "python", "operators", "api", "marks", device, "communication", "overlap")
         assert len(slices) == sum(len(run.tables[table]) for table in tables)
         assert base_ns + min(int(event["ts"] * 1000) for event in slices) == min(
             run.tables[table]["start_ns"].min() for table in tables if len(run.tables[table])
         )
+
+
+def test_kernels_that_have_no_task_are_written_too() -> None:
+    tables = factories.profile(launches=6)
+    written = []
+    for tasks in (6, 2, 0):
+        out = io.StringIO()
+        chrome_trace.write(out, {**tables, "tasks": tables["tasks"].iloc[:tasks]}, factories.info())
+        events = json.loads(out.getvalue())["traceEvents"]
+        written.append(sorted(f"{e['name']} {e['pid']} {e['tid']} {e['ts']}" for e in events if e["ph"] == "X"))
+    assert written == [written[0]] * 3
 
 
 _HTA = """

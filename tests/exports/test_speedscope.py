@@ -56,7 +56,7 @@ def test_each_slice_of_a_real_result_is_opened_and_closed_once(samples: Path, tm
     opened = _check(document)
     tables = run._merged_tables()
     if not len(tables["tasks"]):
-        tables["tasks"] = tables["kernels"]
+        tables["tasks"] = tables["kernels"]  # of a result without a timeline
     assert sum(opened.values()) == sum(len(tables[name]) for name in _TABLES)
     first = min(int(tables[name]["start_ns"].min()) for name in _TABLES if len(tables[name]))
     last = max(
