@@ -233,7 +233,9 @@ def _checksum(opened: BinaryIO) -> str:
 
 def _as_table(name: str, stored: pd.DataFrame) -> pd.DataFrame:
     # A name column without any name is read back with another dtype; any other difference is refused.
-    frame = tables.build(name, {str(column): stored[column] for column in stored})
+    nameless = [column for column in stored if stored[column].dtype == object and stored[column].isna().all()]
+    named = stored.astype(dict.fromkeys(nameless, "category"))
+    frame = tables.build(name, {str(column): named[column] for column in named})
     tables.check(name, frame)
     return frame
 
