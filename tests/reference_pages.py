@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from npuprof import errors, tables
 from npuprof.cli import main
+from npuprof.dynamic import keys
+from npuprof.options import SPECIFICATION, has_value
+from npuprof.options.mindspore import SWITCHES
+from npuprof.options.specification import FRONT_ENDS
 from npuprof.tables import Column
+from tests import vendor_settings
 
 FOLDER = Path(__file__).parents[1] / "notebooks" / "reference"
 
@@ -156,7 +161,45 @@ def _first(error: type[BaseException]) -> str:
     return (error.__doc__ or "").strip().partition("\n\n")[0].replace("\n", " ").rstrip(".")
 
 
-PAGES = {"tables.md": tables_page, "errors.md": errors_page}
+def vendors_page() -> str:
+    """Return the page from the vendors' names to npuprof's: the written one with its tables of options made again."""
+    written = (FOLDER / "vendors.md").read_text(encoding="utf-8")
+    return re.sub(r"(?<=<!-- options of )(\w+)( -->\n).*?(?=<!-- end -->)", _options_of, written, flags=re.DOTALL)
+
+
+def _options_of(found: re.Match[str]) -> str:
+    if found[1] == "profiler_config":
+        rows = _of_keys()
+    elif found[1] == "MS_PROFILER_OPTIONS":
+        rows = ((f"`{name}`", option) for name, option in SWITCHES.items())
+    else:
+        rows = ((_codes(names), option) for option, names in vendor_settings.set_by(found[1]))
+    lines = (f"| {name} | `{option}` | {_values(found[1], option)} |\n" for name, option in rows)
+    return f"{found[1]}{found[2]}\n| setting | option | its values |\n|---|---|---|\n{''.join(lines)}\n"
+
+
+def _values(front_end: str, option: str) -> str:
+    described = SPECIFICATION[option].values or "on or off"
+    for word in SPECIFICATION[option].only:
+        if front_end in FRONT_ENDS and not has_value(front_end, option, word):
+            described = described.replace(f", {word}", "")
+    return described
+
+
+def _of_keys() -> Iterator[tuple[str, str]]:
+    """Yield the keys of ``profiler_config.json`` that set an option, each option once."""
+    names: dict[str, dict[str, None]] = {}
+    for name, key in (*keys.TORCH_NPU.items(), *keys.TORCH_NPU_SPECIAL.items(), *keys.MINDSPORE.items()):
+        if key.option:
+            names.setdefault(key.option, {})[name] = None
+    return ((_codes(found), option) for option, found in names.items())
+
+
+def _codes(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+PAGES = {"tables.md": tables_page, "errors.md": errors_page, "vendors.md": vendors_page}
 
 if __name__ == "__main__":
     for name, page in PAGES.items():

@@ -89,8 +89,9 @@ def _sections() -> dict[str, list[tuple[str, str]]]:
     found: dict[str, list[tuple[str, str]]] = {}
     for part in _PAGE.read_text(encoding="utf-8").split("\n## ")[1:]:
         heading, _, body = part.partition("\n")
-        rows = [line.strip("| ").split(" | ") for line in body.splitlines() if line.startswith("|")]
-        found[heading.partition(" (")[0]] = [(row[0], row[1]) for row in rows[2:]]
+        drawn = re.findall(r"(?:^\|.*\n)+", body, re.MULTILINE)
+        rows = [line.strip("| ").split(" | ") for table in drawn for line in table.splitlines()[2:]]
+        found[heading.partition(" (")[0]] = [(row[0], row[1]) for row in rows]
     return found
 
 

@@ -20,7 +20,7 @@ _NO_METRICS = ("None", "AiCoreNone", "AicoreNone")  # the value, its name, and h
 _OLDER_METRICS: Mapping[int, str] = {-1: "none", **NUMBERED}
 _HOST = {kind: kind for kind in HOST_SYS if has_value("mindspore", "host_sys", kind)}
 _ACTIVITIES: Mapping[str, str] = {"CPU": "cpu", "NPU": "npu", "GPU": "gpu"}
-_SWITCHES: Mapping[str, str] = {
+SWITCHES: Mapping[str, str] = {
     **{
         framework_name: option
         for framework_name, option in FRAMEWORK_NAMES.items()
@@ -31,6 +31,7 @@ _SWITCHES: Mapping[str, str] = {
     "hbm_ddr": "memory",
     "pcie": "sys_interconnection",
 }
+"""The switches of the variable, with the options that they set."""
 _USUAL: Mapping[str, Any] = {"sync_enable": True, "data_simplification": True}
 _NOT_HERE = ("schedule", "on_trace_ready")
 _WITHOUT_EFFECT = {
@@ -112,7 +113,7 @@ class _Reading:
 
     def _switches(self) -> dict[str, Any]:
         asked: dict[str, Any] = {}
-        for name, option in _SWITCHES.items():
+        for name, option in SWITCHES.items():
             usual = _USUAL.get(option, False)
             asked[option] = self._take(name, _flag, usual) or asked.get(option, False)
         return asked
