@@ -9,6 +9,7 @@ A live view in a saved notebook without its kernel is replaced by a line that sa
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from html import escape
@@ -88,6 +89,8 @@ class LiveBox(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no annotati
         return None if self.comm is None else self._display_with_note
 
     def _display_with_note(self) -> None:
+        if (colab := sys.modules.get("google.colab.output")) is not None:
+            colab.enable_custom_widget_manager()  # anywidget asks for it too, but a view may make its first one later
         bundle = self._repr_mimebundle_()
         note = f"npuprof: {self._what} needs a running kernel: run this cell again{self._again}."
         display({**bundle, "text/plain": f"[{self._what}: shown where its kernel runs]"}, raw=True)
