@@ -171,7 +171,7 @@ def measured_limits(kernels: pd.DataFrame, chip: str) -> tuple[ChipLimits | None
     alike = next((chip for chip in _CHIPS if _fits(chip, cube, vector, mhz)), None)
     if alike is not None and named is None:
         source = f"cores and clock: counters of the kernels; memory: {_memory(alike)}"
-        return replace(alike, name=f"as {alike.name}", source=source), ""
+        return replace(alike, name=f"like {alike.name}, by cores and clock", source=source), ""
     near = [chip for chip in _CHIPS if _within(chip.cube_cores, cube) and _within(chip.vector_cores, vector)]
     basis = alike or next(iter(near), None)
     counted = (basis.cube_cores, basis.vector_cores) if basis else (cube[0], vector[0])

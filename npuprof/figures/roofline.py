@@ -202,7 +202,7 @@ def _subtitle(points: pd.DataFrame, whole: int, limits: ChipLimits | None, info:
         chip = label(info.chip, 30) if info.chip else "the unnamed chip"
         parts.append(f"the limits of {chip} are not known: limits=… draws them")
     else:
-        parts.append(f"limits of the {label(limits.name, 30)}")
+        parts.append(f"limits: {label(limits.name, 60)}")
     if ((points["flops_from"] != COUNTED) | (points["bytes_from"] != COUNTED)).any():
         parts.append("hollow: estimated from shapes")
     return " · ".join(parts)

@@ -107,7 +107,7 @@ def test_more_blocks_than_cores_are_several_rounds() -> None:
     kernels = pd.concat([counted("aic", 24, 1800, [24] * 3), counted("aiv", 48, 1800, [256, 256, 48, 30])])
     limits, _ = measured_limits(kernels, "")
     assert limits is not None
-    assert limits.name == "as Ascend 910B2"
+    assert limits.name == "like Ascend 910B2, by cores and clock"
 
 
 @pytest.mark.slow
@@ -169,4 +169,4 @@ def test_convolutions_of_a_real_run_have_no_padded_channels(samples: Path) -> No
     table = run.efficiency()
     first = table[table["input_shapes"].astype(str).str.startswith("32,1,224,224,8;")]
     assert set(first["flops"]) == {2.0 * 32 * 55 * 55 * 64 * 3 * 11 * 11}
-    assert table.attrs["chip"] == "as Ascend 910B2"
+    assert table.attrs["chip"] == "like Ascend 910B2, by cores and clock"

@@ -55,7 +55,7 @@ def test_the_roof_is_that_of_the_chip_with_its_source() -> None:
     assert (cube.y[-1], vector.y[-1]) == (limits.cube_flops_per_s, limits.vector_flops_per_s)
     assert cube.y[0] / cube.x[0] == pytest.approx(limits.memory_bytes_per_s)
     assert "CANN" in cube.hovertext[0]
-    assert "limits of the Ascend 910B2" in figure.layout.title.text
+    assert "limits: Ascend 910B2" in figure.layout.title.text
 
 
 @pytest.mark.parametrize("chip", ["", "Ascend <new>"])

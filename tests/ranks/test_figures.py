@@ -120,7 +120,7 @@ def test_the_roofline_of_a_set_has_the_kernels_of_all_ranks(tmp_path: Path) -> N
         "1 times 100 µs, 33.3 % of the time of all kernels",
         "2 times 100 µs, 66.7 % of the time of all kernels",
     ]
-    assert "limits of the Ascend 910B2" in figure.layout.title.text  # every rank has this chip
+    assert "limits: Ascend 910B2" in figure.layout.title.text  # every rank has this chip
 
 
 @pytest.mark.slow
