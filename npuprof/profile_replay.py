@@ -76,7 +76,7 @@ class ProfileReplay:
         -------
         pandas.DataFrame
             ``segment``, ``rank``, ``step``, ``lane`` (a thread or a stream), ``kind``, ``start_ns``, ``duration_ns``,
-            ``table`` and ``row``; the durations of a step add up to it exactly. See
+            ``name``, ``table`` and ``row`` of the call or task; the durations of a step add up to it exactly. See
             :func:`npuprof.analysis.replay_path.critical_path`.
 
         Raises
@@ -86,4 +86,4 @@ class ProfileReplay:
         """
         from npuprof.analysis.replay_path import critical_path
 
-        return critical_path(self._replay, self.info.rank)
+        return critical_path(self._replay, self.tables, self.info.rank)

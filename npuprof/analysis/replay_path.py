@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -52,7 +53,7 @@ class _Pieces(NamedTuple):
     row: Int64
 
 
-def critical_path(replay: Replay, rank: int | None) -> pd.DataFrame:
+def critical_path(replay: Replay, tables: Mapping[str, pd.DataFrame], rank: int | None) -> pd.DataFrame:
     """Return the critical path of each step: what each moment waited for last, back to the start of the step.
 
     Of several things done at the same time, it is the one on the same thread or stream.
@@ -61,6 +62,8 @@ def critical_path(replay: Replay, rank: int | None) -> pd.DataFrame:
     ----------
     replay
         The replay of the run.
+    tables
+        The tables of the run.
     rank
         The rank of the run.
 
@@ -68,8 +71,8 @@ def critical_path(replay: Replay, rank: int | None) -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``segment``, ``rank``, ``step``, ``lane`` (a thread or stream), ``kind``, ``start_ns``, ``duration_ns``,
-        ``table`` and ``row`` (for host time, of the call that ends it), in order of time. Kinds are ``host``, the kinds
-        of tasks (:data:`npuprof.analysis.device_lanes.KINDS`), the kinds of waits of threads
+        ``name``, ``table`` and ``row`` (for host time, of the call that ends it), in order of time. Kinds are
+        ``host``, the kinds of tasks (:data:`npuprof.analysis.device_lanes.KINDS`), the kinds of waits of threads
         (:data:`npuprof.analysis.host_lanes.KINDS`: the time left after what was waited for), ``launch`` and ``event``
         (from these to the start of a task) and ``gap`` (between two tasks of a stream). Durations add up to the step.
     """
@@ -78,29 +81,45 @@ def critical_path(replay: Replay, rank: int | None) -> pd.DataFrame:
     path = _walk(nodes, replay, threads)
     lanes = _lanes(replay, threads)
     pieces = _pieces(replay, nodes, path, lanes, threads)
-    # Each segment starts where the previous one ends, and the first segment of a node where its cause is done.
-    starts = np.append(0, pieces.end[:-1])[: len(pieces.end)]
-    first = np.append(True, pieces.place[1:] != pieces.place[:-1])[: len(pieces.end)]
-    starts[first] = nodes.reached[path.node[pieces.place[first]]]
     window = path.window[pieces.place]
-    starts = np.maximum(starts, windows.starts[window])
+    starts = np.maximum(_starts(nodes, path, pieces), windows.starts[window])
     kept = np.flatnonzero(pieces.end > starts)
-    rows, tables = pieces.row[kept], np.array([*_TABLES, None], object)
-    names = np.array([*replay.device.names, *(f"thread {thread}" for thread in threads.tolist())], object)
+    table, row = pieces.table[kept], pieces.row[kept]
+    lane_names = np.array([*replay.device.names, *(f"thread {thread}" for thread in threads.tolist())], object)
     frame: pd.DataFrame = pd.DataFrame(
         {
             "segment": np.arange(len(kept)),
             "rank": pd.array([rank] * len(kept), dtype="Int64"),
             "step": windows.steps[windows.owner[window[kept]]],
-            "lane": pd.Categorical(names[lanes[path.node[pieces.place[kept]]]]),
+            "lane": pd.Categorical(lane_names[lanes[path.node[pieces.place[kept]]]]),
             "kind": pd.Categorical(np.array(_KINDS, object)[pieces.kind[kept]]),
             "start_ns": starts[kept],
             "duration_ns": (pieces.end - starts)[kept],
-            "table": pd.Categorical(tables[pieces.table[kept]]),
-            "row": pd.arrays.IntegerArray(rows, rows < 0),
+            "name": _names(tables, table, row),
+            "table": pd.Categorical(np.array([*_TABLES, None], object)[table]),
+            "row": pd.arrays.IntegerArray(row, row < 0),
         }
     )
     return frame
+
+
+def _starts(nodes: _Nodes, path: _Path, pieces: _Pieces) -> Int64:
+    """Return the start of each segment: the end of the previous one, or of a node's first one the end of its cause."""
+    starts = np.append(0, pieces.end[:-1])[: len(pieces.end)]
+    first = np.append(True, pieces.place[1:] != pieces.place[:-1])[: len(pieces.end)]
+    starts[first] = nodes.reached[path.node[pieces.place[first]]]
+    return starts
+
+
+def _names(tables: Mapping[str, pd.DataFrame], table: Int64, row: Int64) -> pd.Categorical:
+    """Return the name of each row of a table of :data:`_TABLES`, by position; of a task without one, its type."""
+    names = np.full(len(row), None, object)
+    for number, name in enumerate(_TABLES):
+        some = table == number
+        rows = tables[name].iloc[row[some]]
+        texts = rows["name"].astype(object)
+        names[some] = texts.fillna(rows["task_type"].astype(object)) if "task_type" in rows else texts
+    return pd.Categorical(names)
 
 
 def _nodes(replay: Replay) -> tuple[_Nodes, Int64]:

@@ -97,6 +97,9 @@ def test_the_critical_path_of_a_step_adds_up_to_it(steps: list[list[Do]], queue:
     assert (path["duration_ns"] > 0).all()
     ends = path["start_ns"] + path["duration_ns"]
     assert path["start_ns"].tolist()[1:] == ends.tolist()[:-1]  # without a hole
+    for name, of_table, row in path[["name", "table", "row"]].dropna(subset=["row"]).itertuples(index=False):
+        of = run.tables[of_table].iloc[row]
+        assert name == of["name"] or (pd.isna(of["name"]) and name == of["task_type"])
 
 
 @pytest.mark.slow
