@@ -1,4 +1,4 @@
-"""``a - b``: by how much a step of one run is longer than one of another, and where that time lies."""
+"""``a - b``: how much longer a step of one run is than a step of another, and where that time is spent."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from npuprof.quantities import duration, printable
 
 LEVELS = (0.01, 0.04)
 """The false discovery rate of significant rows: at the top, and at all lower depths together."""
-_INTERVALS = 400  # rows with the greatest differences, which have an interval
+_INTERVALS = 400  # number of rows with an interval: those with the greatest differences
 _SHOWN = 10
 _VERSION = 1
 _WORDS = {
@@ -47,10 +47,10 @@ class Difference:
     a, b
         The sides.
     names
-        What the sides are called.
+        The names of the sides in texts.
     rows
-        A row for each part of a step, and below it for what it consists of; rows of one parent add up to it exactly,
-        and those of depth 0 to :attr:`delta_ns`:
+        A tree: a row for each part of a step, with its components as children. The children of a row add up to it
+        exactly, and the rows of depth 0 to :attr:`delta_ns`:
 
         * ``depth``, ``parent`` (row, -1 at the top), ``part``, ``name``, ``path`` and ``place`` (source line);
         * ``a_ns``, ``b_ns``, ``delta_ns``: nanoseconds per step, the mean over steps;
@@ -62,7 +62,7 @@ class Difference:
         * ``why``: ``new``, ``gone``, ``count``, ``shape``, ``dtype``, ``frequency``, ``slower``, ``faster``, ``gap``,
           ``wait`` ...
     guards
-        What else differs between the sides, a sentence each.
+        Other differences between the sides that affect the comparison, a sentence each.
     """
 
     def __init__(self, a: Side, b: Side, names: tuple[str, str] = ("a", "b")) -> None:
@@ -77,22 +77,22 @@ class Difference:
 
     @property
     def simulated(self) -> bool:
-        """Whether any of the runs is of a simulated NPU."""
+        """Whether any of the runs was recorded on a simulated NPU."""
         return any(run.info.simulated for side in (self.a, self.b) for run in side.runs)
 
     @property
     def a_ns(self) -> int:
-        """The mean step of `a`."""
+        """The mean duration of a step of `a`."""
         return _mean(self.a)
 
     @property
     def b_ns(self) -> int:
-        """The mean step of `b`."""
+        """The mean duration of a step of `b`."""
         return _mean(self.b)
 
     @property
     def delta_ns(self) -> int:
-        """The mean step of `a` minus the mean step of `b`: above zero if `a` is slower."""
+        """The mean step of `a` minus the mean step of `b`; positive if `a` is slower."""
         return self.a_ns - self.b_ns
 
     @cached_property
@@ -133,7 +133,7 @@ class Difference:
 
     @property
     def noise(self) -> str:
-        """How many steps each side has, on how many devices, and whether noise is known."""
+        """The number of steps and devices of each side, and whether noise is known."""
         counts = len(self.a.steps), len(self.b.steps)
         steps = f"{_steps(self.a)} against {_steps(self.b)}"
         if min(counts) < 2:
@@ -141,9 +141,9 @@ class Difference:
         return f"{steps}; intervals of 95 %"
 
     def evidence(self, row: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Return the rows of ``kernels``, ``communication`` or ``tasks`` that a row sums, on each side.
+        """Return the rows of ``kernels``, ``communication`` or ``tasks`` that a row aggregates, on each side.
 
-        Of idle time they are the host's rows that it is attributed to: of ``api``, ``operators``, ``python`` or
+        For idle time, these are the host rows that it is attributed to: of ``api``, ``operators``, ``python`` or
         ``marks``.
 
         Raises
@@ -159,7 +159,7 @@ class Difference:
         return frames[0], frames[1]
 
     def sentence(self) -> str:
-        """Return the difference in one sentence: how much, which part most of it is, and whether it may be noise."""
+        """Return the difference in one sentence: its size, the largest part, and whether it may be noise."""
         names = [printable(name, 60) for name in self.names]
         total = self.delta_ns
         if not total:
@@ -181,7 +181,7 @@ class Difference:
         return f"{first}: {amount} of it is {part}{caveat}."
 
     def largest(self, most: int = _SHOWN) -> pd.DataFrame:
-        """Return the rows that make most of the difference: the deepest, the greatest first, none inside another."""
+        """Return the leaf rows with the largest differences, the largest first."""
         rows: pd.DataFrame = self.rows
         inner = set(rows["parent"])
         leaves = rows[~rows.index.isin(inner)]
@@ -190,7 +190,7 @@ class Difference:
         return largest
 
     def lines(self) -> list[str]:
-        """Return the difference as lines of text: guards, the sentence, the parts, and the largest rows."""
+        """Return the difference as lines of text: guards, the sentence, the parts and the largest rows."""
         lines = [*(f"! {guard}" for guard in self.guards), self.sentence(), self.noise]
         rows = self.rows
         for _, row in rows[rows["depth"] == 0].iterrows():
@@ -202,7 +202,7 @@ class Difference:
         return [printable(line, 300) for line in lines]
 
     def title(self, row: pd.Series[Any]) -> str:
-        """Return the title of a row of :attr:`rows`: its name, after the names of the rows above it."""
+        """Return the title of a row of :attr:`rows`: its name, after that of its part or module."""
         names = [str(row["name"])]
         if row["depth"] and row["part"] != "computing":
             names.insert(0, str(row["part"]))
@@ -217,7 +217,7 @@ class Difference:
         return f"  ({signed(row['low_ns'])} to {signed(row['high_ns'])}{star})"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the difference as plain data."""
+        """Return the difference as JSON-serializable values."""
         rows = self.rows.astype(object).where(self.rows.notna(), None)
         return {
             "version": _VERSION,
@@ -274,13 +274,13 @@ def _mean(side: Side) -> int:
 
 
 def _summed(side: Side, node: Int64, parents: Int64) -> tuple[npt.NDArray[np.int64], Int64]:
-    """Return the time of each row in each step of a side, and how many kernels, collectives or copies it has in all."""
+    """Return the time of each row in each step of a side, and its total number of kernels, collectives or copies."""
     of = node[side.kind]
     stretches = side.stretches
     times = np.zeros((len(parents), len(side.steps)), np.int64)
     np.add.at(times, (of, stretches["unit"].to_numpy(np.int64)), stretches["duration_ns"].to_numpy(np.int64))
     counted = np.flatnonzero(stretches["count"].to_numpy() > 0)
-    # A collective has stretches in waiting and in moving; where those are one row of the difference it counts once.
+    # A collective has a stretch for waiting and one for moving; in a row that holds both it counts once.
     shared = stretches["table"].to_numpy()[counted] == OWNERS.index("communication")
     several = counted[shared]
     keys = np.stack([of[several], stretches["run"].to_numpy()[several], stretches["row"].to_numpy()[several]])
@@ -293,7 +293,7 @@ def _summed(side: Side, node: Int64, parents: Int64) -> tuple[npt.NDArray[np.int
 
 
 def _by_count(times: Sequence[Int64], counts: Sequence[npt.NDArray[np.float64]]) -> Int64:
-    """Return what of each difference comes from another number of kernels of the mean length of `b`, or else of `a`."""
+    """Return the time of each row due to its count: difference of counts times mean duration of `b`, else of `a`."""
     base = np.where(counts[1] > 0, times[1], times[0]) / np.maximum(np.where(counts[1] > 0, counts[1], counts[0]), 1e-9)
     alone = (counts[0] == 0) | (counts[1] == 0)
     split = np.rint((counts[0] - counts[1]) * base).astype(np.int64)
@@ -311,7 +311,7 @@ def _below(parents: Int64, row: int) -> list[int]:
 
 
 def _rows_of(side: Side, kinds: Bools) -> pd.DataFrame:
-    """Return the rows of the tables that stretches of some kinds belong to; of idle time, those of the host."""
+    """Return the table rows behind some kinds of stretches; for idle time, the host rows."""
     stretches = side.stretches
     chosen = stretches[kinds[side.kind] & (stretches["row"] >= 0).to_numpy(bool)]
     frames = []
@@ -329,14 +329,14 @@ def _rows_of(side: Side, kinds: Bools) -> pd.DataFrame:
 
 
 def _rank_of(side: Side) -> Int64:
-    """Return a number for the rank of each step, distinct for each run of a side."""
+    """Return a number for the rank of each step, different for each run of a side."""
     ranks = side.steps["rank"].fillna(-1).to_numpy(np.int64)
     both = np.stack([ranks, side.steps["run"].to_numpy(np.int64)])
     return np.unique(both, axis=1, return_inverse=True)[1].reshape(-1)
 
 
 def signed(nanoseconds: Any) -> str:
-    """Return a difference of durations as text, ``+4.02 ms``."""
+    """Return a difference of durations as text, such as ``+4.02 ms``."""
     value = int(nanoseconds)
     return ("+" if value > 0 else "-" if value < 0 else "") + duration(abs(value))
 

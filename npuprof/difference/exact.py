@@ -1,4 +1,4 @@
-"""Whole nanoseconds per step that add up: sums over steps, divided by their number."""
+"""Integer nanoseconds per step that still add up after division by the number of steps."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from npuprof.arrays import Int64
 
 
 def per_step(sums: Int64, parents: Int64, count: int, whole: int) -> Int64:
-    """Divide the sums of a tree's nodes by a count, so that those of each node's children add up to it exactly.
+    """Divide the sums of a tree by a count, so that the children of each node still add up to it exactly.
 
-    The remainder of rounding down goes to the children with the greatest remainders.
+    Quotients are rounded down; what is missing goes to the children with the greatest remainders.
 
     Parameters
     ----------
     sums
-        Nanoseconds over all steps; those of the children of each node add up to its own.
+        Nanoseconds over all steps; the children of each node add up to it.
     parents
-        The parent of each node, which comes before it; -1 at the top, whose nodes add up to `whole` in all.
+        The parent of each node, which precedes it; -1 for the top nodes, which add up to `whole`.
     count
         The number of steps.
     whole

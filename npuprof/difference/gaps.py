@@ -1,4 +1,4 @@
-"""What the host did while a device was idle: the rows behind idle time, and their lines of code."""
+"""The host rows behind idle time of a device, and their lines of code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from npuprof.analysis.places import lines
 from npuprof.arrays import Int64
 from npuprof.difference.side import ComparedRun, counted_steps
 
-_MOST_GAPS = 10_000  # of which lines are told: the longest
+_MOST_GAPS = 10_000  # the longest gaps, for which source lines are looked up
 
 _HostTable: TypeAlias = Literal["python", "operators", "api"]
 _OF_NAME = {cause.name: cause for cause in CAUSES}
@@ -32,11 +32,11 @@ def host_rows(run: ComparedRun, cause: str, most: int | None = None) -> Mapping[
     cause
         The cause of the idle time.
     most
-        The number of gaps that are looked at, the longest; all by default.
+        Limits the search to so many of the longest gaps; all by default.
 
     Returns
     -------
-    By table the rows, and the nanoseconds of idle time that each covers and no other of these rows that it holds.
+    By table: the rows, and the idle nanoseconds that each covers, without those that rows nested in it cover.
     """
     if cause not in _OF_NAME:
         return {}
@@ -62,7 +62,7 @@ def host_rows(run: ComparedRun, cause: str, most: int | None = None) -> Mapping[
 
 
 def line_times(run: ComparedRun, cause: str) -> Mapping[str, int]:
-    """Return for each line of the user's code how long it leaves the device idle for a cause."""
+    """Return the idle time that a cause attributes to each line of the user's code, in nanoseconds."""
     times: dict[str, int] = {}
     for name, (rows, own_ns) in host_rows(run, cause, _MOST_GAPS).items():
         if name not in run.places.causes.first_row or not len(rows):

@@ -1,4 +1,4 @@
-"""What makes two sides hard to compare: other levels, stacks, ranks, shapes, chips or frequencies."""
+"""Caveats of a comparison: different levels, stacks, ranks, shapes, chips or frequencies."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from npuprof.analysis.chip_limits import measured_cores, measured_mhz
 from npuprof.difference.side import ComparedRun, Side
 
 _CORES: Mapping[Literal["aic", "aiv"], str] = {"aic": "cube", "aiv": "vector"}
-_FREQUENCY_SHARE = 0.03  # of the frequency of the cores, from which on it explains slower kernels
+_FREQUENCY_SHARE = 0.03  # of the core frequency; a larger difference explains slower kernels
 
 
 def guards(a: Side, b: Side) -> list[str]:
-    """Return what else differs between two sides, a sentence each."""
+    """Return the caveats of comparing two sides, a sentence each."""
     sentences = [
         f"{what} differs: {' and '.join(values[0])} against {' and '.join(values[1])}{hint}"
         for what, read, hint in _FACTS
@@ -43,14 +43,14 @@ def _whole(side: Side) -> bool:
 
 
 def clocks(a: Side, b: Side) -> tuple[float, float]:
-    """Return the clock of the cores of both sides in MHz: the same where they hardly differ, or one is unknown."""
+    """Return the core clock of both sides in MHz; (0, 0) if they hardly differ, or one is unknown."""
     first, second = _mhz(a), _mhz(b)
     differ = first and second and abs(first - second) > _FREQUENCY_SHARE * max(first, second)
     return (first, second) if differ else (0.0, 0.0)
 
 
 def _in_other_shapes(a: Side, b: Side) -> bool:
-    """Return whether kernels of a type have shapes on one side only."""
+    """Return whether kernels of a type have no shape in common on both sides."""
     first, second = _shapes(a), _shapes(b)
     return any(first[kind].isdisjoint(second[kind]) for kind in first.keys() & second.keys())
 
@@ -65,7 +65,7 @@ def _shapes(side: Side) -> dict[str, set[str]]:
 
 
 def _mhz(side: Side) -> float:
-    """Return the clock of the cores by its samples, or else by the counters of kernels; 0 where neither is there."""
+    """Return the core clock from its samples, else from kernel counters; 0 if there are neither."""
     samples = []
     for run in side.runs:
         counters = run.tables["counters"]
@@ -81,7 +81,7 @@ def _measured_mhz(side: Side) -> float:
 
 
 def _other_cores(a: Side, b: Side) -> list[str]:
-    """Return a sentence for each kind of core whose counters have other numbers of kernels."""
+    """Return a sentence for each kind of core whose number differs, according to kernel counters."""
     sentences = []
     for core, name in _CORES.items():
         counts = [_cores(side, core) for side in (a, b)]
@@ -91,7 +91,7 @@ def _other_cores(a: Side, b: Side) -> list[str]:
 
 
 def _cores(side: Side, core: Literal["aic", "aiv"]) -> tuple[int, float]:
-    """Return the least number of cores of any run of a side, and the number that it is below."""
+    """Return bounds of the number of cores of a side: the least possible number, and the number that it is below."""
     mhz = _measured_mhz(side)
     bounds = [measured_cores(run.tables["kernels"], core, mhz) for run in side.runs] if mhz else []
     return max((least for least, _ in bounds), default=0), min((below for _, below in bounds), default=np.inf)

@@ -1,4 +1,4 @@
-"""The line of code that most of the time of each row of a difference comes from."""
+"""The source line behind most of the time of each row of a difference."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from npuprof.difference.side import Side
 
 
 def places(nodes: pd.DataFrame, sides: tuple[Side, Side], of: tuple[Int64, Int64]) -> list[str]:
-    """Return for each row the source line that most of its time on both sides comes from, empty at the top.
+    """Return for each row the source line behind most of its time on both sides; empty for the top rows.
 
     Parameters
     ----------
@@ -20,7 +20,7 @@ def places(nodes: pd.DataFrame, sides: tuple[Side, Side], of: tuple[Int64, Int64
     sides
         The sides.
     of
-        For each of :attr:`npuprof.difference.side.Side.kinds` of a side, its row.
+        For each side, the row of each of its :attr:`npuprof.difference.side.Side.kinds`.
     """
     parents = nodes["parent"].to_numpy(np.int64)
     kinds = pd.concat([side.kinds[["line", "duration_ns"]] for side in sides], ignore_index=True)
@@ -46,7 +46,7 @@ def places(nodes: pd.DataFrame, sides: tuple[Side, Side], of: tuple[Int64, Int64
 
 
 def _line_of_idle(sides: tuple[Side, Side], cause: str) -> str:
-    """Return the line of code that leaves the device idle longest for a cause, on both sides."""
+    """Return the source line behind most of the idle time of a cause, on both sides."""
     times: dict[str, int] = {}
     for run in (run for side in sides for run in side.runs):
         for line, time in line_times(run, cause).items():

@@ -1,4 +1,4 @@
-"""How much of a difference is noise: tests over steps, and intervals from repeated draws of them."""
+"""How much of a difference is noise: significance tests over steps, and bootstrap intervals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def p_values(a: Floats, b: Floats) -> Floats:
-    """Return the two-sided p-value of Welch's t-test for each row of steps' values; NaN with one step on a side.
+    """Return the two-sided p-value of Welch's t-test for each row; NaN with one step on a side.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def p_values(a: Floats, b: Floats) -> Floats:
         t = np.abs(difference) / np.sqrt(spread)
         freedom = spread**2 / (squared[0] ** 2 / (counts[0] - 1) + squared[1] ** 2 / (counts[1] - 1))
     known = spread > 0
-    values = np.where(difference == 0, 1.0, 0.0)  # without spread any difference is certain
+    values = np.where(difference == 0, 1.0, 0.0)  # without any variance, any difference is significant
     values[known] = _beyond(t[known], freedom[known])
     return values
 
@@ -50,8 +50,8 @@ def adjusted(values: Floats, weights: Floats | None = None) -> Floats:
     values
         The p-values.
     weights
-        The weight of each, independent of its p-value: rows that take longer are likelier to matter. Weights keep the
-        false discovery rate (Genovese, Roeder and Wasserman, 2006).
+        The weight of each, independent of its p-value, since rows that take longer are more likely to matter. Weights
+        preserve the false discovery rate (Genovese, Roeder and Wasserman, 2006).
     """
     count = len(values)
     if weights is not None and weights.sum() > 0:
@@ -64,7 +64,7 @@ def adjusted(values: Floats, weights: Floats | None = None) -> Floats:
 
 
 def deviations(a: Floats, b: Floats) -> Floats:
-    """Return the standard deviation of steps about the median of their side, from the median absolute deviation."""
+    """Return a robust standard deviation of the steps of a side, from the median absolute deviation."""
     around = np.hstack([side - np.median(side, axis=1, keepdims=True) for side in (a, b)])
     return _MAD_TO_DEVIATION * np.median(np.abs(around), axis=1)
 
@@ -113,8 +113,8 @@ def _beyond(t: Floats, freedom: Floats) -> Floats:
 
 
 def _incomplete_beta(a: Floats, b: Floats, x: Floats) -> Floats:
-    """Return the regularised incomplete beta function of 0 < x <= 1, by its continued fraction (DLMF 8.17.22)."""
-    swapped = x > (a + 1) / (a + b + 2)  # where the fraction of the other tail converges faster
+    """Return the regularised incomplete beta function for 0 < x <= 1 by its continued fraction (DLMF 8.17.22)."""
+    swapped = x > (a + 1) / (a + b + 2)  # the continued fraction of the other tail converges faster
     a, b, x = np.where(swapped, b, a), np.where(swapped, a, b), np.where(swapped, 1 - x, x)
     log_gamma = np.vectorize(math.lgamma, otypes=[np.float64])
     with np.errstate(divide="ignore"):
@@ -144,16 +144,16 @@ def _not_zero(values: Floats) -> Floats:
 
 
 def significant(values: Floats, weights: Floats, delta: Int64, deviation: Floats, steps: int, level: float) -> Bools:
-    """Return which rows of one depth differ by more than noise.
+    """Return a mask of the rows of one depth that differ by more than noise.
 
     Parameters
     ----------
     values, weights
-        Their p-values, and their times.
+        The p-values and the times of the rows.
     delta
         Their differences.
     deviation
-        The deviation of their steps.
+        The standard deviation of their steps.
     steps
         The number of steps of the side with fewer.
     level

@@ -29,9 +29,9 @@ class Owned(NamedTuple):
     interval
         The row of the accounting's intervals.
     table, row
-        The table, as a number of :data:`OWNERS`, and its row; -1 for idle time and for sums without a position.
+        The table, as an index into :data:`OWNERS`, and its row; -1 for idle time and for totals without a start.
     duration_ns
-        The length; 0 for a row that an earlier one covers entirely.
+        The duration; 0 for a row that earlier rows cover entirely.
     first
         1 for the first stretch of its row in this part of the step, else 0.
     """
@@ -50,15 +50,15 @@ OWNERS = ("kernels", "communication", "tasks")
 def owned(tables: Mapping[str, pd.DataFrame], steps: pd.DataFrame, intervals: pd.DataFrame) -> Owned:
     """Divide the intervals of an accounting among kernels, collectives and copies.
 
-    Where rows of a table overlap, the time belongs to the one that began first, so that the stretches of an interval
-    add up to it exactly.
+    Where rows of a table overlap, the time belongs to the one that began first, so that stretches add up exactly to
+    their interval.
 
     Parameters
     ----------
     tables
         Every table of the schema by name.
     steps, intervals
-        Those of :class:`npuprof.analysis.accounting.Accounting`.
+        Steps and intervals of :class:`npuprof.analysis.accounting.Accounting`.
     """
     part = intervals["part"].cat.codes.to_numpy(np.int64)
     device = steps["device_id"].fillna(-1).to_numpy(np.int64)[intervals["row"].to_numpy()]
@@ -79,7 +79,7 @@ def owned(tables: Mapping[str, pd.DataFrame], steps: pd.DataFrame, intervals: pd
 
 
 def _divided(frame: pd.DataFrame, device: int, table: int, chosen: Int64, spans: Spans) -> Owned:
-    """Divide intervals of one part of a device, in order of time, among the rows of a table."""
+    """Divide the intervals of one part of a device, sorted by time, among the rows of a table."""
     of_device = (frame["device_id"] == device).to_numpy(bool)
     rows = np.flatnonzero(of_device & copies(frame) if OWNERS[table] == "tasks" else of_device)
     begins = frame["start_ns"].to_numpy(np.int64)[rows]
@@ -91,7 +91,7 @@ def _divided(frame: pd.DataFrame, device: int, table: int, chosen: Int64, spans:
     alone = reach > free
     starts, ends, window = pieces((free[alone], reach[alone]), whole)
     owner = np.searchsorted(free[alone], starts, side="right") - 1
-    # A row that an earlier one covers entirely still counts, where it began.
+    # A row that earlier rows cover entirely still counts in the interval where it began.
     hidden = np.flatnonzero(~alone)
     place = np.searchsorted(whole[0], begins[hidden], side="right") - 1
     inside = (place >= 0) & (begins[hidden] < whole[1][np.maximum(place, 0)])

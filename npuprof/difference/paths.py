@@ -1,4 +1,4 @@
-"""The call path of each kernel: modules, else functions of the user's code, without line numbers."""
+"""The call path of each kernel: modules, or else functions of the user's code, without line numbers."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _BACKWARD = "backward"
 
 
 def call_paths(tables: Mapping[str, pd.DataFrame], correlation: Causes) -> pd.Categorical:
-    """Return the path of what launched each kernel, absent where nothing of the user's code is known.
+    """Return the call path that launched each kernel; absent if no user code is known for it.
 
-    ``train/Net/Linear_0`` from the outermost; functions of installed packages are left out. The path of a kernel of
-    the backward pass is that of its forward operator, and ends in ``backward``.
+    A path such as ``train/Net/Linear_0`` begins with the outermost caller; functions of installed packages are left
+    out. A kernel of the backward pass has the path of its forward operator with ``backward`` appended.
 
     Parameters
     ----------
     tables
         Every table of the schema by name.
     correlation
-        Which call launched which row, as :func:`npuprof.analysis.correlation.causes` returns it.
+        The launch of each row, as :func:`npuprof.analysis.correlation.causes` returns it.
     """
     labels = _labels(tables, correlation)
     rows = correlation.launchers
@@ -59,7 +59,7 @@ def _texts(tables: Mapping[str, pd.DataFrame]) -> list[str]:
 
 
 def _labels(tables: Mapping[str, pd.DataFrame], correlation: Causes) -> Int64:
-    """Return for each host row the number of its label, -1 for none."""
+    """Return for each host row the number of its path component, -1 for none."""
     number = {text: place for place, text in enumerate(_texts(tables))}
     names = tables["python"]["name"].cat
     of_name = np.array([*(number.get(_label(str(name)), -1) for name in names.categories), -1], np.int64)
@@ -70,7 +70,7 @@ def _labels(tables: Mapping[str, pd.DataFrame], correlation: Causes) -> Int64:
 
 
 def _forward_of(tables: Mapping[str, pd.DataFrame], correlation: Causes, rows: Int64) -> Int64:
-    """Return for each row the forward operator of the innermost backward operator around it, or -1."""
+    """Return for each row the forward operator of its innermost enclosing backward operator, or -1."""
     links, first = tables["links"], correlation.first_row["operators"]
     count = correlation.first_row["api"] - first
     source, target = links["source_row"].to_numpy(np.int64), links["target_row"].to_numpy(np.int64)
@@ -100,7 +100,7 @@ def _joined(callers: Int64, labels: Int64, texts: list[str], named: Bools) -> tu
         of_pair = np.zeros(len(distinct), np.int64)
         for place, pair in enumerate(distinct.tolist()):
             outer, label = divmod(pair, len(texts))
-            # A function that calls itself, and a module inside one of its own name, are one part of the path.
+            # A function that calls itself, or a module inside one with the same name, is a single component.
             name = texts[label] if not outer else _below(names[outer - 1], texts[label])
             of_pair[place] = known.setdefault(name, len(known))
         names = list(known)

@@ -1,4 +1,4 @@
-"""Why rows of a difference differ: their number, shapes, data types, clock, or only their time."""
+"""The reason why each row differs: count, shapes, data types, clock, or only duration."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from npuprof.difference.guards import clocks
 from npuprof.difference.side import Side
 
 OF_PART = {"waiting": "wait", "moving": "transfer", "communication": "communication", "copy": "copy", "idle": "gap"}
-_OF_CLOCK = (0.5, 1.5)  # of the ratio of clocks, as logarithms: so much longer is a kernel that the clock explains
+_OF_CLOCK = (0.5, 1.5)  # the log ratio of kernel times relative to that of clocks, within which the clock explains it
 
 
 def reasons(frame: pd.DataFrame, sides: tuple[Side, Side], of: tuple[Int64, Int64]) -> list[str]:
-    """Return why each row differs.
+    """Return the reason why each row differs.
 
     Parameters
     ----------
     frame
-        The rows, with times and counts of both sides.
+        The rows, with the times and counts of both sides.
     sides
         The sides.
     of
-        For each of :attr:`npuprof.difference.side.Side.kinds` of a side, its row.
+        For each side, the row of each of its :attr:`npuprof.difference.side.Side.kinds`.
     """
     leaves = ~frame.index.isin(frame["parent"])
     retyped = _in_other_dtypes(len(frame), sides, of) & leaves
@@ -47,7 +47,7 @@ def reasons(frame: pd.DataFrame, sides: tuple[Side, Side], of: tuple[Int64, Int6
 
 
 def _in_other_shapes(frame: pd.DataFrame) -> Bools:
-    """Return the rows on one side whose operator the other side has under the same parent, but with other shapes."""
+    """Return a mask of rows on one side whose operator has other shapes under the same parent on the other side."""
     in_a, in_b = ((frame[f"{side}_count"] > 0).to_numpy() for side in "ab")
     alone = (frame["part"] == "computing").to_numpy(bool) & (frame["depth"] > 0).to_numpy(bool) & (in_a != in_b)
     rows = np.flatnonzero(alone)
@@ -62,7 +62,7 @@ def _in_other_shapes(frame: pd.DataFrame) -> Bools:
 
 
 def _as_the_clock(frame: pd.DataFrame, mhz: tuple[float, float]) -> Bools:
-    """Return in which rows the mean kernel of both sides differs about as much as the clocks of their cores."""
+    """Return a mask of rows whose mean kernel durations differ about as much as the core clocks."""
     if mhz[0] == mhz[1]:
         return np.zeros(len(frame), bool)
     means = [
@@ -77,7 +77,7 @@ def _as_the_clock(frame: pd.DataFrame, mhz: tuple[float, float]) -> Bools:
 
 
 def _in_other_dtypes(count: int, sides: tuple[Side, Side], of: tuple[Int64, Int64]) -> Bools:
-    """Return which rows have kernels on both sides, some of them of data types that the other side has not."""
+    """Return a mask of rows that have kernels on both sides, but not the same data types."""
     seen = []
     for side, node in zip(sides, of, strict=True):
         known = (side.kinds["dtypes"] != "").to_numpy(bool)

@@ -1,4 +1,4 @@
-"""Kernels that replace others, found by aligning the kernel sequences of both sides if no call path is known."""
+"""Kernels that replace others: without call paths, the kernel sequences of both sides are aligned to detect them."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from difflib import SequenceMatcher
 from typing import Any, TypeAlias
 
 Key: TypeAlias = tuple[str, str, str]
-"""Type and shapes of a kernel, and the path, or the number of a collective, by which it is known; else empty."""
+"""Type, shapes, and the call path of a kernel or the number of a collective; an unknown part is empty."""
 _Block: TypeAlias = tuple[int, int, int, int]
 """Bounds of a difference: begin and end on one side, begin and end on the other."""
 
-_MOST = 15  # kernels of one replacement; a longer difference is another program
-_LARGEST = 2_000  # elements of one side that are compared pair by pair
+_MOST = 15  # maximum number of kernels of a replacement; a longer difference is a different program
+_LARGEST = 2_000  # maximum number of elements of a side that are compared pairwise
 
 
 def replaced(a: Sequence[Key], b: Sequence[Key]) -> tuple[dict[Key, str], dict[Key, str]]:
-    """Name the kernels that replace each other alike on both sides.
+    """Return a common label for kernels that replace each other.
 
     Parameters
     ----------
     a, b
-        The kernels and collectives of a step, in order of time. Sequences are aligned at what is unique on both sides,
-        as collectives are; the kernels between two equal stretches on one side replace those between them on the other.
+        The kernels and collectives of a step in order of time. The sequences are aligned at elements that are unique
+        on both sides, such as collectives; kernels between two equal stretches replace those of the other side there.
 
     Returns
     -------
     tuple
-        For each side, by kernel: ``FusedNorm <- Mul, Add, Cast``. A kernel that also occurs where both sides are equal
-        is ambiguous and has no name, as is one that the other side has elsewhere; nor have those between which lies one
-        that is known by a path or a number.
+        For each side the label by kernel: ``FusedNorm <- Mul, Add, Cast``. A kernel has no label if it is ambiguous
+        (it also occurs in an equal stretch, or elsewhere on the other side), or if a kernel with a known path, or a
+        collective, is part of the replacement.
     """
     keys = (a, b)
     named: tuple[dict[Key, str], dict[Key, str]] = ({}, {})
@@ -61,8 +61,8 @@ def replaced(a: Sequence[Key], b: Sequence[Key]) -> tuple[dict[Key, str], dict[K
 def replacements(a: Sequence[Any], b: Sequence[Any]) -> Iterator[_Block]:
     """Yield the differences between two sequences, in order.
 
-    Common ends and unique common elements divide the sequences, as in a patience diff; the rest is compared pair by
-    pair.
+    As in a patience diff, common ends and unique common elements divide the sequences; the rest is compared
+    pairwise.
     """
     yield from _between(a, b, 0, len(a), 0, len(b))
 
@@ -91,10 +91,10 @@ def _between(a: Sequence[Any], b: Sequence[Any], a0: int, a1: int, b0: int, b1: 
 
 
 def _anchors(a: Sequence[Any], b: Sequence[Any], a0: int, a1: int, b0: int, b1: int) -> list[tuple[int, int]]:
-    """Return the places of elements that are unique in both stretches, in the longest order common to both."""
+    """Return the positions of unique common elements of both stretches, the longest list in the same order."""
     places = [_once(a, a0, a1), _once(b, b0, b1)]
     pairs = sorted((place, places[1][key]) for key, place in places[0].items() if key in places[1])
-    # The longest increasing run of the second places, by patience sorting.
+    # The longest increasing subsequence of the second positions, by patience sorting.
     tops: list[int] = []
     piles: list[int] = []
     before = [-1] * len(pairs)

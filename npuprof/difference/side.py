@@ -24,18 +24,18 @@ from npuprof.info import Info
 KEYS = ("part", "cause", "path", "op", "type", "shapes", "dtypes", "line", "nth")
 """The keys of each stretch of time; an unknown key is absent.
 
-``op`` is the framework's operator, ``type`` that of the kernel, the collective or the copy; ``nth`` counts collectives
-of a type in their step, from 1.
+``op`` is the framework's operator, ``type`` the type of the kernel, collective or copy; ``nth`` numbers the
+collectives of a type in their step, from 1.
 """
 
 
-_LARGEST = 1 << 62  # number of combinations, which are distinguished by integers
+_LARGEST = 1 << 62  # limit of the integers that encode combinations
 _CALL = r"__\d+(_\d+)*$"  # hcom_allReduce__586_0_1
 
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """The data of a run that is compared."""
+    """The data of a compared run."""
 
     tables: Mapping[str, pd.DataFrame]
     info: Info
@@ -43,12 +43,12 @@ class ComparedRun:
 
     @cached_property
     def places(self) -> Places:
-        """The places in the user's code that its host rows come from."""
+        """The locations in the user's code behind its host rows."""
         return Places(self.tables, causes(self.tables))
 
     @property
     def typed(self) -> bool:
-        """Whether the types of its kernels are known, or it has no kernels."""
+        """Whether the types of its kernels are known; also true without kernels."""
         types = self.tables["kernels"]["op_type"]
         return bool(types.notna().any()) or not len(types)
 
@@ -61,10 +61,10 @@ class Side:
     runs
         The runs.
     typed
-        Whether kernels and collectives are named by their type, which both sides must know, or by their name.
+        Whether kernels and collectives are identified by type, which both sides must know, or by name.
     steps
-        A row for each step that counts, of each rank and device: ``run``, ``rank``, ``device_id``, ``step`` and
-        ``duration_ns``. The first step of a device counts only if there is no other.
+        A row for each step of each rank and device: ``run``, ``rank``, ``device_id``, ``step`` and ``duration_ns``.
+        The first step of a device is left out, unless it is the only one.
     """
 
     def __init__(self, runs: Sequence[ComparedRun], *, typed: bool = True) -> None:
@@ -74,7 +74,7 @@ class Side:
 
     @cached_property
     def stretches(self) -> pd.DataFrame:
-        """What each step was spent on: ``unit`` (row of :attr:`steps`), :data:`KEYS`, ``duration_ns``, ``count``.
+        """The stretches of each step: ``unit`` (row of :attr:`steps`), :data:`KEYS`, ``duration_ns`` and ``count``.
 
         The stretches of a step add up to its duration; ``count`` is 1 for the first stretch of a kernel, a collective
         or a copy. ``run``, ``table`` and ``row`` identify it.
@@ -87,7 +87,7 @@ class Side:
 
     @property
     def kinds(self) -> pd.DataFrame:
-        """The distinct combinations of :data:`KEYS`, an absent one as an empty text, with their ``duration_ns``."""
+        """The distinct combinations of :data:`KEYS`, absent ones as empty texts, with their total ``duration_ns``."""
         return self._kinds[0]
 
     @property
@@ -119,18 +119,18 @@ class Side:
         return kinds.assign(**texts, duration_ns=sums), number.astype(np.int64)
 
     def has(self, key: str) -> bool:
-        """Return whether the key is known of any kernel, collective or copy."""
+        """Return whether the key is known for any kernel, collective or copy."""
         return bool((self.kinds[key] != "").any())
 
 
 def sides(a: Sequence[ComparedRun], b: Sequence[ComparedRun]) -> tuple[Side, Side]:
-    """Return both sides of a comparison, with names of kernels that both know."""
+    """Return both sides of a comparison; kernels are identified by type if both sides know it, else by name."""
     typed = all(run.typed for run in (*a, *b))
     return Side(a, typed=typed), Side(b, typed=typed)
 
 
 def _stacked(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Stack frames, with categories that all of them share."""
+    """Concatenate frames with common categories."""
     if len(frames) == 1:
         alone: pd.DataFrame = frames[0].reset_index(drop=True)
         return alone
@@ -146,7 +146,7 @@ def _stacked(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def counted_steps(run: ComparedRun) -> pd.DataFrame:
-    """Return the steps of a run that count: of each device all but the first, which counts if there is no other."""
+    """Return the steps of a run without the first one of each device, unless it is the only one."""
     steps = run.accounting.steps
     later = steps.duplicated(["rank", "device_id"])
     several = later.groupby([steps["rank"].fillna(-1), steps["device_id"].fillna(-1)]).transform("any")
@@ -174,14 +174,14 @@ def _stretches(run: ComparedRun, typed: bool) -> pd.DataFrame:
             "table": table,
             "row": row,
         },
-        copy=False,  # columns of millions of rows are not gathered in blocks
+        copy=False,  # avoids gathering columns of millions of rows into blocks
     )
     frame["nth"] = _nth(frame, run.tables["communication"])
     return frame
 
 
 def _nth(stretches: pd.DataFrame, communication: pd.DataFrame) -> pd.Series[Any]:
-    """Return for each stretch of a collective which of its type in the step it is, from 1; 0 for other stretches."""
+    """Return for each stretch of a collective its number among those of its type in the step, from 1; else 0."""
     nth = pd.Series(np.zeros(len(stretches), np.int64))
     chosen = stretches["table"].to_numpy() == OWNERS.index("communication")
     of = stretches[chosen][["unit", "type", "row"]]
@@ -194,7 +194,7 @@ def _nth(stretches: pd.DataFrame, communication: pd.DataFrame) -> pd.Series[Any]
 
 
 def _described(run: ComparedRun, typed: bool) -> Mapping[str, Mapping[str, pd.Categorical]]:
-    """Return by key, and by table, what is known of its rows."""
+    """Return the values of each key for the rows of each table."""
     kernels, communication, tasks = (run.tables[name] for name in OWNERS)
     correlation = run.places.causes
     named = "op_type" if typed else "name"
@@ -214,7 +214,7 @@ def _described(run: ComparedRun, typed: bool) -> Mapping[str, Mapping[str, pd.Ca
 
 
 def _lines(run: ComparedRun) -> Mapping[str, pd.Categorical]:
-    """Return by table the source lines that launched kernels, collectives and copies, as far as links name them."""
+    """Return by table the source lines that launched kernels, collectives and copies, according to links."""
     places, correlation = run.places, run.places.causes
     communication, tasks = (_callers_of(run.tables, correlation, name) for name in ("communication", "tasks"))
     rows = np.flatnonzero(copies(run.tables["tasks"]))
@@ -229,7 +229,7 @@ def _lines(run: ComparedRun) -> Mapping[str, pd.Categorical]:
 
 
 def _callers_of(tables: Mapping[str, pd.DataFrame], correlation: Causes, table: str) -> Int64:
-    """Return for each row of a device table the CANN call that links name as its cause, -1 for none."""
+    """Return for each row of a device table the CANN call that launched it according to links, -1 for none."""
     links = tables["links"]
     chosen = ((links["target_table"] == table) & (links["source_table"] == "api")).to_numpy(bool, na_value=False)
     sources, targets = (links[f"{end}_row"].to_numpy(np.int64)[chosen] for end in ("source", "target"))
@@ -257,7 +257,7 @@ def _parts_of(parts: pd.Series[Any], interval: Int64) -> pd.Categorical:
 
 
 def _of_rows(values: Mapping[str, pd.Categorical], table: Int64, row: Int64) -> pd.Categorical:
-    """Return the value of each row of its table, absent in tables without values."""
+    """Return the value of each row, given by table and position; absent for tables without values."""
     names: dict[str, int] = {}
     codes = np.full(len(row), -1, np.int64)
     for name, column in values.items():

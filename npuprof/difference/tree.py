@@ -1,4 +1,4 @@
-"""The rows of a difference: parts of a step, and below them what they consist of, matched between two sides."""
+"""The rows of a difference: a tree of the parts of a step and their components, matched between two sides."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ NO_PATH = "(no call path)"
 UNNAMED = "(no name)"
 NOT_SPLIT = "not split"
 
-_UNKNOWN_SHARE = 0.01  # of the steps: with more idle time of unknown cause, causes cannot be compared
-_MOST_OF_STEP = 20_000  # kernels and collectives whose sequences are aligned
+_UNKNOWN_SHARE = 0.01  # of all step time: with more idle time of unknown cause, causes cannot be compared
+_MOST_OF_STEP = 20_000  # maximum number of kernels and collectives that are aligned
 _COMMUNICATION = ("waiting", "moving", "communication")
 
 
 def nodes(a: Side, b: Side) -> tuple[pd.DataFrame, tuple[Int64, Int64]]:
-    """Return the rows of the difference of two sides, and the deepest one that each kind of each side belongs to.
+    """Return the rows of the difference of two sides, and the deepest row of each kind of each side.
 
     Returns
     -------
     nodes
-        ``parent`` (-1 at the top), ``depth``, ``part``, ``name`` and ``path``; each depth follows the one above.
+        ``parent`` (-1 at the top), ``depth``, ``part``, ``name`` and ``path``, sorted by depth.
     node
-        For each of :attr:`npuprof.difference.side.Side.kinds` of `a`, and of `b`, its row of `nodes`.
+        For `a` and for `b`: the row in `nodes` of each of its :attr:`npuprof.difference.side.Side.kinds`.
     """
     kinds = pd.concat([a.kinds.assign(side=0), b.kinds.assign(side=1)], ignore_index=True)
     kinds["part"] = _parts(kinds)
@@ -49,9 +49,9 @@ def nodes(a: Side, b: Side) -> tuple[pd.DataFrame, tuple[Int64, Int64]]:
 
 
 def _replaced(kinds: pd.DataFrame, a: Side, b: Side) -> pd.Series[Any]:
-    """Name the kernels without a path by what they replace: see :func:`npuprof.difference.replaced.replaced`."""
+    """Set the path of kernels without one to what they replace: see :func:`npuprof.difference.replaced.replaced`."""
     unknown = (kinds["part"] == "computing") & (kinds["path"] == "")
-    if len(set(kinds["side"][unknown])) < 2:  # nothing can be set against anything
+    if len(set(kinds["side"][unknown])) < 2:  # there is nothing to align with
         return kinds["path"]
     keys = list(map(_key, *(kinds[name].tolist() for name in ("part", "type", "shapes", "path", "nth"))))
     sequences = [[keys[offset + kind] for kind in _median_step(side)] for side, offset in ((a, 0), (b, len(a.kinds)))]
@@ -65,14 +65,14 @@ def _replaced(kinds: pd.DataFrame, a: Side, b: Side) -> pd.Series[Any]:
 
 
 def _key(part: str, kind: str, shapes: str, path: str, nth: int) -> Key:
-    """Return what distinguishes a kernel, or a collective, in the sequence of a step."""
+    """Return the key of a kernel or collective in the sequence of a step."""
     return (kind, shapes, path) if part == "computing" else (kind, "", f"#{nth}")
 
 
 def _median_step(side: Side) -> list[int]:
-    """Return the kinds of kernels and collectives of the step of median length of a side, in the order of time.
+    """Return the kinds of the kernels and collectives of a side's step of median duration, in order of time.
 
-    Of a long step these are the first: its layers repeat each other.
+    A long step is truncated, since its layers repeat each other.
     """
     order = np.argsort(side.steps["duration_ns"].to_numpy(np.int64), kind="stable")
     stretches = side.stretches
@@ -86,9 +86,9 @@ def _median_step(side: Side) -> list[int]:
     starts = np.zeros(len(chosen), np.int64)
     for number, name in enumerate(OWNERS):
         of_table = np.flatnonzero(table[chosen] == number)
-        if len(of_table):  # all of one step, and so of one run
+        if len(of_table):  # all from one step, and so from one run
             starts[of_table] = side.runs[int(run[of_table[0]])].tables[name]["start_ns"].to_numpy()[row[of_table]]
-    # A collective that waits and moves has a stretch in each part, of which the first stands for it.
+    # A collective that waits and moves has a stretch in each part; only the first is kept.
     in_order = chosen[np.argsort(starts, kind="stable")][:_MOST_OF_STEP]
     both = np.stack([table[in_order], stretches["row"].to_numpy()[in_order]])
     _, first = np.unique(both, axis=1, return_index=True)
@@ -96,7 +96,7 @@ def _median_step(side: Side) -> list[int]:
 
 
 def _parts(kinds: pd.DataFrame) -> pd.Series[Any]:
-    """Compare communication as a whole if one side cannot separate waiting from moving."""
+    """Return the parts, with communication as a whole if one side cannot separate waiting from moving."""
     unsplit = (kinds["part"] == "communication") & (kinds["duration_ns"] > 0)
     if not unsplit.any():
         return kinds["part"]
@@ -105,7 +105,7 @@ def _parts(kinds: pd.DataFrame) -> pd.Series[Any]:
 
 
 def _causes(kinds: pd.DataFrame, a: Side, b: Side) -> pd.Series[Any]:
-    """Compare only the causes of idle time that both sides record."""
+    """Return the causes, of idle time only those that both sides record."""
     unknown = [_unknown_head(side) for side in (a, b)]
     unmeasured = {cause for side in (a, b) for run in side.runs for cause in run.accounting.unmeasured}
     idle = kinds["part"] == "idle"
@@ -123,7 +123,7 @@ def _unknown_head(side: Side) -> bool:
 
 
 def _common_paths(kinds: pd.DataFrame) -> pd.Series[Any]:
-    """Cut each path to what both sides have of it, so that what replaces operators is compared with them."""
+    """Cut each path to its longest prefix on both sides, so that replaced operators are compared with the new ones."""
     computing = kinds["part"] == "computing"
     prefixes: list[set[str]] = []
     for number in (0, 1):
@@ -144,7 +144,7 @@ def _prefixes(path: str) -> list[str]:
 
 
 def _levels(kinds: pd.DataFrame) -> list[pd.Series[Any]]:
-    """Return the name of each kind at every depth, empty where its rows end above."""
+    """Return the name of each kind at every depth; empty below its deepest row."""
     part = kinds["part"]
     computing, idle = part == "computing", part == "idle"
     collective = part.isin(_COMMUNICATION) & (kinds["type"] != "")
@@ -171,7 +171,7 @@ def _numbered(kinds: pd.DataFrame, levels: Sequence[pd.Series[Any]]) -> tuple[pd
     frames: list[pd.DataFrame] = []
     count = 0
     for depth, level in enumerate(levels):
-        if depth:  # beside rows with a name, those without one still count
+        if depth:  # unnamed siblings of named rows still count
             beside = (level == "").to_numpy(bool) & np.isin(node, node[(level != "").to_numpy(bool)])
             level = level.mask(beside, kinds["type"].where(kinds["type"] != "", UNNAMED))
         codes, names = pd.factorize(level) if depth else _in_order(level)
@@ -198,6 +198,6 @@ def _numbered(kinds: pd.DataFrame, levels: Sequence[pd.Series[Any]]) -> tuple[pd
 
 
 def _in_order(parts: pd.Series[Any]) -> tuple[Int64, list[str]]:
-    """Return the parts' numbers in the order of a step's accounting, and their names."""
+    """Return the number of each part in the order of the accounting, and the names of all parts."""
     number = {part: place for place, part in enumerate((*PARTS[: PARTS.index("copy") + 1], "idle"))}
     return parts.map(number).to_numpy(np.int64), list(number)

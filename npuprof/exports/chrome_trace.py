@@ -1,12 +1,12 @@
 """The timeline as a Chrome trace: JSON for Perfetto, MindStudio Insight and ``npuprof.load``.
 
-Processes and arguments have the names of the vendor's ``trace_view.json`` (sources/RESULTS.md section 2), and the rank
-where there are several. Times are microseconds with three decimals after ``otherData.base_ns``: numbers so small
-that a float64 keeps the nanosecond. Slices of a thread nest, as viewers require; those that cross others, such as tasks
-that run side by side on a stream, are on further threads of that name: ``Stream 4 (2)``.
+Processes and arguments are named as in the vendor's ``trace_view.json`` (sources/RESULTS.md section 2); with several
+ranks, process names include the rank. Times are microseconds with three decimals, relative to ``otherData.base_ns``, so
+small that a float64 keeps every nanosecond. Slices of a thread nest, as viewers require; slices that overlap without
+nesting, such as concurrent tasks of a stream, move to additional threads of that name: ``Stream 4 (2)``.
 
-Source: the Trace Event Format, and Perfetto's page on external formats (slices that overlap without nesting are left
-out by its importer, flows end no earlier than they begin, ids of JavaScript are below 2**53).
+Source: the Trace Event Format, and Perfetto's page on external formats (its importer drops slices that overlap without
+nesting; a flow ends no earlier than it begins; ids stay below 2**53 for JavaScript).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from npuprof.exports.device_tasks import with_every_kernel
 from npuprof.info import Info
 
 _DEVICE_PIDS = 1_000  # process ids of a device's lanes
-_RUN_PIDS = 1_000_000  # process ids of a run's lanes, where the tables are of several
+_RUN_PIDS = 1_000_000  # process ids of a run's lanes, in merged tables of several runs
 _COUNTERS, _MEMORY = 9, 10
 
 
@@ -38,8 +38,8 @@ class _Lane:
     process, order
         Name and sort index of the process; the index is also its id for a table without devices.
     thread, label
-        The column of threads, numbers or names, empty for a single thread, and the name of a thread, with ``{}`` for
-        what the column holds.
+        The column that holds the thread (a number or a name; empty for a single thread), and the thread's name, with
+        ``{}`` for the value of the column.
     arguments
         Column names by argument name.
     category
@@ -56,7 +56,7 @@ class _Lane:
 
     @property
     def on_device(self) -> bool:
-        """Whether each device has a process; a table of the host has one, also where ranks added their device."""
+        """Whether each device has its own process; a host table has one process, even if it has a device column."""
         return self.table in ("tasks", "communication", "overlap")
 
 
@@ -139,7 +139,7 @@ def write(
     tables, info
         Tables by name, and facts for ``otherData``.
     start_ns, end_ns
-        Window in epoch nanoseconds: slices that overlap it, whole, and samples in it. By default all of the run.
+        Window in epoch nanoseconds; slices that overlap it are written whole. By default the whole run.
     pretty
         Whether each event is on a line of its own.
     """
@@ -150,7 +150,7 @@ def write(
         "collector": info.collector,
         "simulated": info.simulated,
         "name": info.name,
-        "flows_backwards": int((~placed.forward).sum()),  # left out
+        "flows_backwards": int((~placed.forward).sum()),  # links that are not written
     }
     out.write('{"otherData": ' + json.dumps(other_data) + ', "displayTimeUnit": "ns", "traceEvents": [')
     separator = ",\n" if pretty else ","
@@ -163,7 +163,7 @@ def write(
 
 
 def events(tables: Mapping[str, pd.DataFrame]) -> tuple[int, Iterator[str]]:
-    """Return the first time, in epoch nanoseconds, and the events of a trace as JSON, with microseconds after it."""
+    """Return the base time in epoch nanoseconds, and the trace events as JSON with microseconds relative to it."""
     placed = _Placed.of(with_every_kernel(tables))
     return placed.base_ns, _events(placed)
 
@@ -172,7 +172,7 @@ _LINK_ENDS = ("source", "target")
 
 
 def within(tables: Mapping[str, pd.DataFrame], start_ns: int | None, end_ns: int | None) -> dict[str, pd.DataFrame]:
-    """Return the rows of a window, and the links whose two ends are in it."""
+    """Return the rows of a window, and the links with both ends in it."""
     if start_ns is None and end_ns is None:
         return dict(tables)
     limits = np.iinfo(np.int64)
@@ -203,11 +203,11 @@ class _Placed:
     Attributes
     ----------
     base_ns
-        What times count from: the first of all.
+        The origin of times: the earliest of all tables.
     pids, tids
         By table, ``int64`` for each row.
     threads
-        The name of each thread by ``(pid, tid)``, in the order to show them.
+        The name of each thread by ``(pid, tid)``, in display order.
     """
 
     tables: Mapping[str, pd.DataFrame]
@@ -246,7 +246,7 @@ class _Placed:
 
     @property
     def forward(self) -> Bools:
-        """For each link whether its end is no earlier than its beginning, so that it can be an arrow."""
+        """Whether each link ends no earlier than it begins, so that viewers can draw it as an arrow."""
         begins, ends = (self._starts_of(end) for end in _LINK_ENDS)
         unknown = (begins < 0) | (ends < 0)
         forward: Bools = unknown | (begins <= ends)
@@ -268,7 +268,7 @@ class _Placed:
 
 
 def nested_tracks(starts: Int64, ends: Int64, groups: Int64) -> Int64:
-    """Return for each slice the first track of its group on which it nests with those before it, 0 for most.
+    """Return for each slice the first track of its group on which it nests with earlier slices; 0 for most.
 
     Parameters
     ----------
@@ -357,7 +357,7 @@ def _threads(lane: _Lane, frame: pd.DataFrame) -> tuple[Int64, dict[int, str]]:
 
 
 def _ranks(frame: pd.DataFrame) -> dict[int, str]:
-    """Return the suffix of process names by run; nothing for the tables of a single run."""
+    """Return the suffix of process names by run; empty for the tables of a single run."""
     if "run" not in frame:
         return {}
     rows = frame[["run", "rank"]].drop_duplicates().itertuples(index=False)

@@ -21,7 +21,7 @@ _FAINT = "var(--jp-ui-font-color2,inherit)"
 
 
 def difference_html(difference: Difference) -> str:
-    """Return what differs, the parts of a step, and the largest rows as a fragment for a notebook, without a script."""
+    """Return the summary, the parts of a step and the largest rows as an HTML fragment without scripts."""
     badge = (
         '<span style="background:#e69f00;color:#111;font-weight:700;padding:1px 8px;border-radius:3px">'
         f"{SIMULATED}</span>"
@@ -67,7 +67,7 @@ def _largest(difference: Difference) -> Grid:
 
 
 def _grid(title: str, headings: Sequence[str], lines: Sequence[Sequence[str]]) -> Grid:
-    """Return a table whose last column, of intervals, is left out where no noise is known."""
+    """Return a table; its last column, the intervals, is left out if no row has one."""
     if any(line[-1] for line in lines):
         return Grid(title, (*headings, "95 % of draws"), lines, 4)
     return Grid(title, headings, [line[:-1] for line in lines], 3)

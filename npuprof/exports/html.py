@@ -1,4 +1,4 @@
-"""A report as HTML: under a cell of a notebook, and as a self-contained page with figures."""
+"""A report as HTML: a fragment for the output of a notebook cell, and a self-contained page with figures."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 LIMIT_BYTES = 900_000
 """Maximum size of both figures in a saved notebook: a report has at most 1 MB with its text."""
 
-# Bars, nodes and characters of a name, from all that is readable down to what fits whatever the names hold.
+# Limits of bars, flame graph nodes and characters of a name: from full detail down to what fits with any names.
 _DETAILS = ((2000, 2000, 60), (2000, 1000, 32), (1000, 600, 24), (500, 300, 16), (200, 50, 8))
 
 
@@ -54,7 +54,7 @@ def report_figures(
     """Draw the timeline and the flame graph, of device time where there are kernels, else of host time.
 
     Bars and names are reduced until both figures fit into `limit_bytes` of a saved notebook; the minimum is about 100
-    kB. `pictures` are those of the timeline, where something else draws it too.
+    kB. `pictures` are those of the timeline if another view has computed them already.
     """
     pictures = pictures or Pictures(tables)
     weight: Weight = "device" if len(tables["kernels"]) else "host"
@@ -76,7 +76,7 @@ _MOST_BARS = 16
 _MOST_EVIDENCE = 5
 _MOST_NOTES = 20
 
-# Colours come from the notebook's theme where it defines them, from the text around elsewhere.
+# Colours come from the notebook's theme if it defines them, else from the surrounding text.
 _LINE = "var(--jp-border-color2,rgba(128,128,128,.35))"
 FAINT_TEXT = "var(--jp-ui-font-color2,inherit)"
 """Colour of text of less weight."""
@@ -161,7 +161,7 @@ def framed(content: str) -> str:
 
 
 def _overview(summary: Summary, info: Info, advice: Advice) -> str:
-    # For one device the bar of the verdict says all that the table would.
+    # With one device, the bar of the verdict shows everything that the table would.
     several = len(summary.devices) > 1
     shown = [grid for grid in grids(summary) if not grid.title.startswith(DEVICE_TIME) or several]
     bars = "".join(map(_device_bar, summary.devices[:_MOST_BARS]))
@@ -188,7 +188,7 @@ def advice_html(advice: Advice) -> str:
 
 
 def findings_html(advice: Advice, most: int | None = MOST_FINDINGS) -> str:
-    """Write the first `most` findings or all: what happens, what it costs and may gain, where, and what to do."""
+    """Return the first `most` findings, or all: problem, cost, possible gain, explanation, advice and evidence."""
     items = "".join(
         f'<li style="margin:4px 0;overflow-wrap:anywhere"><strong>{text(finding.title, _LONGEST_CELL)}</strong> '
         f'<span style="white-space:nowrap">{text(duration(finding.cost_ns), 40)}</span> '
@@ -206,7 +206,7 @@ def findings_html(advice: Advice, most: int | None = MOST_FINDINGS) -> str:
 
 
 def _evidence(finding: Finding) -> str:
-    """Write the costliest rows of a finding's evidence, closed, and the call that opens them in the explorer."""
+    """Return the costliest rows of a finding's evidence, collapsed, and the call that opens them in the explorer."""
     if not finding.where:
         return ""
     costs, rows = finding.costs(), finding.rows
@@ -232,12 +232,12 @@ def _evidence(finding: Finding) -> str:
 
 
 def text(content: str, longest: int) -> str:
-    """Return a text of a recording for HTML: one line, shortened and escaped."""
+    """Return recorded, untrusted text for HTML: one line, shortened and escaped."""
     return html.escape(printable(content, longest))
 
 
 def head_html(info: Info) -> str:
-    """Write name, origin and what failed."""
+    """Return the name, the origin, the cost of profiling and the exception of the profiled code."""
     badge = (
         '<span style="background:#e69f00;color:#111;font-weight:700;padding:1px 8px;border-radius:3px;'
         f'white-space:nowrap">{SIMULATED}</span>'
@@ -285,7 +285,7 @@ def _bar(label: str, parts: Mapping[str, int]) -> str:
     bar = "".join(
         f'<div style="width:{100 * time / whole:.2f}%;background:{colour}"></div>' for _, time, colour in shares
     )
-    # Spaces part the words where a viewer strips all styles.
+    # Spaces separate the entries in viewers that strip all styles.
     legend = " ".join(
         f'<span style="white-space:nowrap"><span style="display:inline-block;width:9px;height:9px;'
         f'background:{colour};margin-right:4px"></span>{name} {text(share(time, whole), 10)}</span>'
@@ -328,7 +328,7 @@ _NUMBER = "text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums
 
 
 def notes_html(notes: pd.DataFrame) -> str:
-    """Write the gravest notes, closed if none is a warning."""
+    """Return the most severe notes, collapsed unless one is a warning or an error."""
     if not len(notes):
         return ""
     rows = "".join(

@@ -23,7 +23,7 @@ def select(memory: pd.DataFrame, device: str | None) -> pd.DataFrame:
     Raises
     ------
     OptionsError
-        If the name is no device, or the device has no samples.
+        If the name is not a device, or the device has no samples.
     """
     if device is None:
         return memory

@@ -51,7 +51,7 @@ def write(out: BinaryIO, tables: Mapping[str, pd.DataFrame], info: Info) -> int:
 
 
 class _Packets:
-    """Turns events of a Chrome trace into packets; slices wait until :meth:`finish`, since arrows come after them."""
+    """Converts events of a Chrome trace into packets; slices are kept until :meth:`finish`, as arrows follow them."""
 
     def __init__(self, out: BinaryIO, base_ns: int, title: str) -> None:
         from perfetto.protos.perfetto.trace import perfetto_trace_pb2
@@ -68,7 +68,7 @@ class _Packets:
         self._describe(_ROOT, title, None, 0)
 
     def add(self, event: dict[str, Any]) -> None:
-        """Take an event; samples of counters are written at once."""
+        """Add an event; counter samples are written immediately."""
         kind, pid, tid = event["ph"], event["pid"], event["tid"]
         if kind == "M":
             track = (pid, "") if event["name"].startswith("process") else (pid, tid)
@@ -79,13 +79,13 @@ class _Packets:
             start_ns = self._ns(event["ts"])
             self._slices[pid, tid].append((start_ns, start_ns + int(event["dur"] * 1000), event))
         elif kind in self._arrows:
-            self._arrows[kind][(pid, tid), self._ns(event["ts"])].append(event["id"] + 1)  # 0 is none
+            self._arrows[kind][(pid, tid), self._ns(event["ts"])].append(event["id"] + 1)  # 0 means no flow
         else:
             for key, value in event["args"].items():
                 self._sample((pid, f"{event['name']} {key}"), self._ns(event["ts"]), value)
 
     def finish(self) -> None:
-        """Write the slices of each track, as they nest."""
+        """Write the slices of each track in nesting order."""
         for track, slices in self._slices.items():
             number = self._track(track)
             slices.sort(key=lambda bounds: (bounds[0], -bounds[1]))
@@ -101,7 +101,7 @@ class _Packets:
         begun.type, begun.track_uuid = self._protos.TrackEvent.TYPE_SLICE_BEGIN, number
         begun.name = event["name"]
         begun.categories.append(event["cat"])
-        begun.flow_ids.extend(self._arrows["s"].pop((track, time_ns), ()))  # of several that begin now, the outermost
+        begun.flow_ids.extend(self._arrows["s"].pop((track, time_ns), ()))  # the outermost slice that begins now
         begun.terminating_flow_ids.extend(self._arrows["f"].pop((track, time_ns), ()))
         for name, value in event["args"].items():
             annotation = begun.debug_annotations.add(name=name)
@@ -132,7 +132,7 @@ class _Packets:
         return packet
 
     def _track(self, track: _Track, *, counter: bool = False) -> int:
-        """Return the number of a track, which is described, below that of its process, before its first event."""
+        """Return the number of a track, and write its description, a child of its process, before its first event."""
         if track not in self._numbers:
             pid, thread = track
             parent = _ROOT if thread == "" else self._track((pid, ""))
@@ -157,14 +157,14 @@ class _Packets:
 
     def _write(self, packet: Any) -> None:
         self.count += 1
-        self._out.write(self._protos.Trace(packet=[packet]).SerializeToString())  # one after the other is one trace
+        self._out.write(self._protos.Trace(packet=[packet]).SerializeToString())  # concatenated traces are one trace
 
     def _ns(self, ts: int | Decimal) -> int:
         return self._base_ns + int(ts * 1000)
 
 
 def _opened_and_closed(slices: list[tuple[int, int, dict[str, Any]]]) -> Iterator[tuple[int, dict[str, Any] | None]]:
-    """Yield the begin, with its event, and the end of nested slices that are sorted by start, longer ones first."""
+    """Yield the begin (with its event) and the end of nested slices, sorted by start and then longest first."""
     open_ends: list[int] = []
     for start_ns, end_ns, event in slices:
         while open_ends and open_ends[-1] <= start_ns:

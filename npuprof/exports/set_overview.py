@@ -16,7 +16,7 @@ _MOST_KINDS = 8
 def overview_html(
     verdict: str, advice: Advice | None, kinds: Sequence[tuple[str, ...]], absent: str, info: Info, below: str = ""
 ) -> str:
-    """Return verdict, absent ranks, findings and groups of a job as a fragment for a notebook; `below` is HTML."""
+    """Return verdict, absent ranks, findings and groups of a job as an HTML fragment, followed by the HTML `below`."""
     line = f'<div style="font-size:15px;font-weight:600;margin:8px 0 2px">{text(verdict, _LONGEST)}</div>'
     missing = (
         '<div style="border-left:3px solid #e69f00;padding-left:8px;margin:4px 0;overflow-wrap:anywhere">absent ranks: '

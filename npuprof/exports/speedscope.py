@@ -1,7 +1,7 @@
 """The timeline as JSON for speedscope: a profile for each host thread, stream and group of ranks.
 
-Calls of Python, of the framework and of CANN are frames of one stack, as they nest in time; what crosses other slices
-of its thread is in a further profile of that thread. Times are nanoseconds after the first slice.
+Calls of Python, of the framework and of CANN are frames of one stack, nested by time; slices that overlap others of
+their thread without nesting are in an additional profile of that thread. Times are nanoseconds since the first slice.
 
 Source: speedscope's file format schema (evented profiles).
 """
@@ -23,12 +23,12 @@ from npuprof.info import Info
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
-_HOST = ("python", "operators", "api")  # callers first: slices of equal bounds nest in this order
+_HOST = ("python", "operators", "api")  # callers first: slices with equal bounds nest in this order
 _GROUPS = ((_HOST, "thread_id", "Thread"), (("tasks",), "stream_id", "Stream"), (("communication",), "group", "Group"))
 
 
 class _Frames:
-    """The distinct frames, numbered in the order in which they are met."""
+    """The distinct frames, numbered in order of first use."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -77,7 +77,7 @@ def _title(info: Info) -> str:
 def _profiles(
     tables: Mapping[str, pd.DataFrame], names: tuple[str, ...], column: str, label: str, base_ns: int, frames: _Frames
 ) -> Iterator[tuple[str, list[str], int]]:
-    """Yield the title, the events and the end of each profile of some tables."""
+    """Yield the title, the events and the end of each profile in the tables `names`."""
     parts = [tables[name] for name in names if len(tables[name])]
     if not parts:
         return
@@ -99,7 +99,7 @@ _TIMES = ("start_ns", "duration_ns")
 
 
 def _events(starts: Int64, ends: Int64, frames: Int64) -> Iterator[str]:
-    """Yield the opening and the closing of nested slices, ordered by start and, at one start, longer first."""
+    """Yield the open and close events of nested slices, sorted by start and then longest first."""
     still_open: list[tuple[int, int]] = []
     for start, end, frame in zip(starts.tolist(), ends.tolist(), frames.tolist(), strict=True):
         while still_open and still_open[-1][0] <= start:
@@ -122,7 +122,7 @@ def _frame_numbers(names: pd.Series[Any], frames: _Frames) -> Int64:
 
 
 def _titles(part: pd.DataFrame, column: str, label: str) -> Any:
-    """Return the title of the profile of each row: its thread, stream or group, with device and rank where known."""
+    """Return the profile title of each row: its thread, stream or group, with device and rank if known."""
     keys = [
         name for name in ("rank", "device_id", column) if name in part and (name != "device_id" or label != "Thread")
     ]

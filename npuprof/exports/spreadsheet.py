@@ -1,6 +1,6 @@
-"""Tables as CSV and as Excel workbooks, with texts that no spreadsheet takes for a formula.
+"""Tables as CSV and as Excel workbooks, with texts that no spreadsheet interprets as formulas.
 
-Times are exact: CSV has all their digits, and a number with more digits than Excel keeps is a text in a workbook.
+Times are exact: CSV has all digits, and in a workbook a number with more digits than Excel keeps is stored as text.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MOST_CHARACTERS = 32_767  # of a cell
 _MOST_OF_A_TITLE = 31
 _EXACT = 10**15  # Excel keeps 15 digits
 _AT_ONCE = 50_000
-# Where a semicolon, a tab or a bar separates the cells of a CSV file, what follows one in a text is a cell, too.
+# A reader that splits cells at semicolons, tabs or bars also splits texts there, so each part is made safe.
 _FORMULA = re.compile(r"(?:^|(?<=[;|\n]))(?=\s*[=+\-@＝＋－＠])")
 _NO_XML = re.compile("[\ufffe\uffff]")
 _ESCAPE_OF_EXCEL = re.compile(r"_(?=x[0-9A-Fa-f]{4}_)")
@@ -36,8 +36,8 @@ _NOT_IN_A_TITLE = re.compile(r"[\[\]:*?/\\]")
 def write_csv(out: TextIO, frame: pd.DataFrame) -> None:
     """Write a table as CSV, all texts in quotes; an absent value is empty.
 
-    An apostrophe stands before a text, or a part of it, that a spreadsheet would take for a formula. Control characters
-    become spaces.
+    Text, or a part of it, that a spreadsheet would interpret as a formula is prefixed with an apostrophe. Control
+    characters become spaces.
     """
     rows = csv.writer(out, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
     named = _with_index(frame)
@@ -60,7 +60,7 @@ def check_xlsx() -> None:
 def write_xlsx(out: BinaryIO, frames: Mapping[str, pd.DataFrame]) -> None:
     """Write tables as an Excel workbook, one sheet per table, or several if its rows exceed the limit of a sheet.
 
-    Texts are as in CSV; one that is longer than a cell may be is cut. Warnings name what is split or cut.
+    Texts are as in CSV; those over the length limit of a cell are cut. Warnings name what is split or cut.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def _rows(frame: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
 def _values(column: pd.Series[Any]) -> list[Any]:
     if isinstance(column.dtype, pd.CategoricalDtype):
         kept = column.cat.remove_unused_categories()
-        texts = [*map(_value, kept.cat.categories.tolist()), None]  # -1, the last, is what is absent
+        texts = [*map(_value, kept.cat.categories.tolist()), None]  # code -1, absent, indexes the last element
         return [texts[code] for code in kept.cat.codes.tolist()]
     return [_value(value) for value in column.astype(object).tolist()]
 
@@ -130,12 +130,12 @@ def _value(value: Any) -> Any:
 
 
 def _safe(text: str) -> str:
-    """Return a text that acts neither on a terminal nor on a spreadsheet."""
+    """Return a text without terminal control characters and spreadsheet formulas."""
     return _FORMULA.sub("'", plain_lines(text))
 
 
 def _cell(sheet: Any, value: Any) -> Any:
-    """Return what a workbook holds of a value: numbers that are no longer exact there are texts."""
+    """Return the content of a workbook cell: numbers that Excel would round become text."""
     from openpyxl.cell import WriteOnlyCell
 
     if isinstance(value, float) and not math.isinf(value):
@@ -146,12 +146,12 @@ def _cell(sheet: Any, value: Any) -> Any:
         return None
     text = _ESCAPE_OF_EXCEL.sub("_x005F_", _NO_XML.sub("\ufffd", str(value)))
     cell = WriteOnlyCell(sheet, text[:_MOST_CHARACTERS])
-    cell.data_type = "s"  # whatever the text looks like, such as the name of an error
+    cell.data_type = "s"  # even if the text looks like something else, such as an error value
     return cell
 
 
 def _title(name: str, taken: set[str]) -> str:
-    """Return a title that no other sheet has, and that Excel accepts."""
+    """Return a unique sheet title that Excel accepts."""
     plain = _NOT_IN_A_TITLE.sub("_", _NO_XML.sub("_", _safe(name))).replace("\n", " ").strip("' ") or "table"
     plain = f"{plain}_" if plain.lower() == "history" else plain
     number, title = 1, plain[:_MOST_OF_A_TITLE]

@@ -1,4 +1,4 @@
-"""SQL over tables: DuckDB reads them where they are, and reaches neither files nor the network.
+"""SQL over tables: DuckDB reads them in memory, without access to files and the network.
 
 Source: DuckDB's guide "Securing DuckDB" (enable_external_access, lock_configuration).
 """
@@ -21,9 +21,9 @@ from npuprof.texts import plain_lines
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-_SETTINGS = (  # the order counts: what comes last locks the others
+_SETTINGS = (  # in this order: the last setting locks the others
     "memory_limit='2GB'",
-    "temp_directory=''",  # what does not fit is an error, and not a file
+    "temp_directory=''",  # exceeding the memory limit is an error; nothing is spilled to disk
     "enable_progress_bar=false",
     "python_enable_replacements=false",
     "autoinstall_known_extensions=false",
@@ -42,32 +42,32 @@ def select(
     most_rows: int = 1_000_000,
     timeout_s: float = 60.0,
 ) -> pd.DataFrame:
-    """Return what a query over tables selects.
+    """Return the result of a query over tables.
 
     Parameters
     ----------
     query
         One statement of DuckDB's SQL that only reads.
     names
-        The tables that there are.
+        The names of the available tables.
     table
         Returns a table by name; called only for tables that the query names.
     most_rows
-        The most rows to return; a warning says when there are more.
+        The maximum number of rows; a warning says if there are more.
     timeout_s
-        The most seconds that the query may take; the time to read its tables is not counted.
+        The time limit of the query in seconds, without reading its tables.
 
     Returns
     -------
     pandas.DataFrame
-        Whole numbers stay whole numbers where values are absent, and sums of them too, up to 63 bits.
+        Integer columns with absent values, and sums of integers up to 63 bits, stay integers.
 
     Raises
     ------
     NpuprofError
         If DuckDB is not installed.
     OptionsError
-        If the query is not one statement that reads, is refused by DuckDB, takes too long, or a limit is not positive.
+        If the query is not a single SELECT, DuckDB refuses it, it takes too long, or a limit is not positive.
     """
     if importlib.util.find_spec("duckdb") is None:
         raise NpuprofError("DuckDB is needed for SQL: pip install 'npuprof[sql]'")
@@ -119,7 +119,7 @@ def _answer(
 
 @contextmanager
 def _limited(connection: DuckDBPyConnection, timeout_s: float, late: Event) -> Iterator[None]:
-    """Interrupt what the connection runs in the block after a time, and set `late` then."""
+    """Interrupt the connection's query in the block after a timeout, and set `late`."""
 
     def interrupt() -> None:
         late.set()
@@ -132,7 +132,7 @@ def _limited(connection: DuckDBPyConnection, timeout_s: float, late: Event) -> I
         yield
     finally:
         timer.cancel()
-        timer.join()  # else it might interrupt a connection that is closed
+        timer.join()  # else it might interrupt a closed connection
 
 
 def _check_reads(connection: DuckDBPyConnection, query: str) -> None:
@@ -156,7 +156,7 @@ def _frame(answer: pa.Table) -> pd.DataFrame:
 
 
 def _narrowed(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a sum of whole numbers, which DuckDB makes of 128 bits, with 64 if it fits."""
+    """Cast a 128-bit sum of integers, as DuckDB returns it, to 64 bits if it fits."""
     if pa.types.is_decimal(column.type) and column.type.scale == 0:
         try:
             return column.cast(pa.int64())

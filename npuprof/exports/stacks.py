@@ -27,19 +27,18 @@ _OF_NPUPROF = re.compile(rf"(?:^|[/\\]){_PACKAGE.name}[/\\]([\w/\\]+\.py)\(\d+\)
 def folded_stacks(tables: Mapping[str, pd.DataFrame], metric: Metric = "self_cpu_time_total") -> Iterator[str]:
     """Yield lines of names from the outermost call inwards, joined by ``;``, a space, and whole microseconds.
 
-    Functions of npuprof, which a framework's tracer records as well, have no frame: their time belongs to their
-    callers.
+    Functions of npuprof, which a framework's tracer also records, have no frame: their time counts for their callers.
 
     Parameters
     ----------
     metric
-        The weight of a path: ``self_cpu_time_total`` is the time of its threads outside callees,
-        ``self_npu_time_total`` the device time of the kernels that it launched.
+        The weight of a path: ``self_cpu_time_total`` is host time without callees, ``self_npu_time_total`` the device
+        time of the kernels launched from it.
 
     Yields
     ------
     str
-        A path with weight, each once, heaviest first, without a line end. Microseconds are rounded half up.
+        Each distinct path with its weight, heaviest first, without a newline. Microseconds are rounded half up.
 
     Raises
     ------
@@ -75,5 +74,5 @@ def _is_own(name: str) -> bool:
 
 
 def _safe(name: str) -> str:
-    """Return a name that cannot end a frame or a line, or control a terminal; spaces are allowed."""
+    """Return a name without frame separators, newlines and terminal control characters."""
     return " ".join(plain_line(name).replace(";", ",").split()) or "(unnamed)"

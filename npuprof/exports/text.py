@@ -38,7 +38,7 @@ class Grid:
 
 
 def origin(info: Info) -> list[str]:
-    """Return chip, devices, rank, level, collector, source, start and time left out, as far as they are known."""
+    """Return chip, devices, rank, level, collector, source, start and excluded time, as far as they are known."""
     devices = ", ".join(map(str, info.devices))
     level = info.options.get("level")
     parts = [

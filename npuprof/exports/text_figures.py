@@ -30,9 +30,9 @@ def timeline_text(
     end_ns: int | None = None,
     pictures: Pictures | None = None,
 ) -> str:
-    """Write the timeline, or a window of it, as one line per track; the height of a column is the busy share.
+    """Return the timeline, or a window of it, with a line per track; the height of a column is its busy share.
 
-    `pictures` are those of the window, where something else draws it too.
+    `pictures` are those of the window if another view has computed them already.
     """
     drawn = (pictures or Pictures(tables, start_ns, end_ns)).of(_BARS)
     if drawn is None:
@@ -44,7 +44,7 @@ def timeline_text(
 
 
 def _tracks(drawn: Picture, span: int) -> Iterator[str]:
-    """Yield a line for each track; what lies below its first lane, such as callees, is in the same line."""
+    """Yield a line for each track, which includes the lanes below its first one, such as callees."""
     bars, titles = drawn.bars, [lane.title for lane in drawn.lanes]
     track = np.cumsum([bool(title) for title in titles])[bars.lane]
     names = drawn.slices.names(bars.row)
@@ -75,14 +75,14 @@ def _counters(drawn: Picture, span: int) -> Iterator[str]:
 
 
 def _line(title: str, heights: Float64, text: str) -> str:
-    # What is there at all is seen: a column is empty only where nothing is.
+    # A column is blank only where the track has nothing at all, however little is there.
     levels = np.where(heights > 0, np.clip(np.rint(heights * (len(_HEIGHTS) - 1)), 1, len(_HEIGHTS) - 1), 0)
     strip = "".join(_HEIGHTS[level] for level in levels.astype(np.int64).tolist())
     return f"{printable(title, _TITLE):<{_TITLE}} |{strip}| {text}"
 
 
 def flamegraph_text(tables: Mapping[str, pd.DataFrame], weight: Weight) -> str:
-    """Write the widest frames of the flame graph, each below its caller, with their shares."""
+    """Return the widest frames of the flame graph with their shares, each below its caller."""
     calls = merged_calls(tables)
     sums = calls.whole(tables)
     frames = fold(calls, sums[weight], Root(), _FRAMES)

@@ -1,4 +1,4 @@
-"""The IPython and Jupyter front end, the only package that imports them."""
+"""The IPython and Jupyter front end: the only package that imports IPython and ipywidgets."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
-    """Remove npuprof from a shell; a collecting run is stopped and its report shown."""
+    """Remove npuprof from a shell; a run in progress is stopped, and its report is shown."""
     from npuprof.notebook.magics import NpuprofMagics
 
     if (magics := NpuprofMagics.installed_in(shell)) is not None:
         if "npuprof.notebook.panel" in sys.modules:
             from npuprof.notebook.panel import close_panel
 
-            close_panel()  # runs that it starts with a cell would never be stopped
+            close_panel()  # without it, the hooks of the panel would start runs that nothing stops
         magics.uninstall()

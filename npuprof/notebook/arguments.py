@@ -1,4 +1,4 @@
-"""The arguments of the magics and of ``npuprof run``: one table that parses and documents them."""
+"""The arguments of the magics and of ``npuprof run``: one table for parsing and documentation."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Arguments:
     run_anyway
         Whether the cell runs unprofiled if the profiler cannot be started.
     overhead
-        Whether the cell runs once more, unprofiled, to measure what profiling costs.
+        Whether the cell runs a second time, unprofiled, to measure the cost of profiling.
     """
 
     options: Options
@@ -42,7 +42,7 @@ class Arguments:
 
 
 def _argument(name: str, option: Option) -> argument:
-    """Return the argument of an option; without a value it stays absent, so that Options sets the default."""
+    """Return the argument of an option; it is absent unless given, so that Options sets the default."""
     settings: dict[str, Any] = {"default": argparse.SUPPRESS, "help": option.described.replace("%", "%%")}
     if option.is_switch:
         settings["action"] = argparse.BooleanOptionalAction if option.default else "store_true"
@@ -126,7 +126,7 @@ def interpret(words: Mapping[str, Any]) -> Arguments:
 @magic_arguments("options")
 @profiling_arguments
 def _options_only() -> None:
-    """Hold the table of options for lines without a command."""
+    """Carry the argument table for lines that consist of options only."""
 
 
 def typed_options(line: str) -> dict[str, Any]:
@@ -161,7 +161,7 @@ class RunArguments:
 @argument("program", nargs=argparse.REMAINDER, help="A script or an executable, and its arguments.")
 @profiling_arguments
 def _form() -> None:
-    """Run a script under msprof, which profiles it from its beginning."""
+    """Run a script under msprof, which profiles it from its start."""
 
 
 def parse_run(given: str | Sequence[str]) -> RunArguments:
@@ -170,7 +170,7 @@ def parse_run(given: str | Sequence[str]) -> RunArguments:
     Raises
     ------
     UsageError
-        If an option is unknown or has a wrong value, or the script is missing.
+        If an option is unknown or has an invalid value, or the script is missing.
     """
     words = _shell_words(given) if isinstance(given, str) else list(given)
     options, program = _cut(words)
@@ -202,7 +202,7 @@ def _shell_words(line: str) -> list[str]:
 
 
 def _cut(words: list[str]) -> tuple[list[str], list[str]]:
-    """Split the words before the first that is neither an option nor its value: the program starts there."""
+    """Split the words into options with their values, and the program with its arguments."""
     takes_value = {flag: action.nargs != 0 for action in _form.parser._actions for flag in action.option_strings}
     place = 0
     while place < len(words) and words[place].startswith("-"):

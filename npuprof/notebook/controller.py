@@ -48,7 +48,7 @@ class _Held:
 
 @contextmanager
 def kept_when_interrupted(place: Callable[[], object]) -> Iterator[None]:
-    """Turn an interrupt in the block into a SessionError with one line: where the run is.
+    """Convert an interrupt in the block into a one-line SessionError that says where the run is kept.
 
     `place` returns the directory or file of the run, or None.
     """
@@ -61,7 +61,7 @@ def kept_when_interrupted(place: Callable[[], object]) -> Iterator[None]:
 
 
 def _compare(recording: Recording, repeat_ns: int | None) -> None:
-    """Keep the time of an unprofiled repeat in a recording."""
+    """Record the duration of an unprofiled repeat."""
     if repeat_ns is not None:
         recording.overhead["repeat_ns"] = repeat_ns
         recording.write()
@@ -74,12 +74,12 @@ def _make_session(options: Options, title: str) -> Session:
 
 
 class Controller:
-    """Starts a run, and stops it with its report; on any thread, since the panel's buttons have their own.
+    """Starts a run, stops it and shows its report; thread-safe, since the panel's buttons use their own thread.
 
     Parameters
     ----------
     show
-        Shows the report of a stopped session; it raises nothing but an interrupt.
+        Shows the report of a stopped session; may only raise KeyboardInterrupt.
     make_session
         Returns a session for options and a title.
     """
@@ -106,7 +106,7 @@ class Controller:
 
     @property
     def showing(self) -> bool:
-        """Whether a report is being made."""
+        """Whether a report is being prepared."""
         return self._shown is not None
 
     def begin(
@@ -125,14 +125,14 @@ class Controller:
         options
             The options.
         title
-            The holder of the profiler, for the message that refuses another start.
+            The name of the run in the error message if another one is started meanwhile.
         cell
             The cell that stops the run at its end; None if :meth:`end` is called by hand.
         report
             Whether to show the report at the end.
         repeat
-            Runs the same code unprofiled after the stop, unless it failed, and returns the nanoseconds that it took, or
-            None where it cannot.
+            Called after the stop, unless the code failed: runs the same code unprofiled, and returns its duration in
+            nanoseconds, or None if it cannot run again.
 
         Raises
         ------
@@ -145,7 +145,7 @@ class Controller:
             before, self._held = (
                 self._held,
                 _Held(session, cell, report, repeat),
-            )  # before the start: it may be interrupted
+            )  # set before the start, which may be interrupted
             try:
                 session.start()
             except BaseException:
@@ -170,7 +170,7 @@ class Controller:
         Raises
         ------
         SessionError
-            If it is interrupted, while it stops or while the report is drawn.
+            If interrupted while the run stops or the report is drawn.
         """
         held = self._held
         if held is None:

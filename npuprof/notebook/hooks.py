@@ -1,8 +1,8 @@
-"""IPython hooks: ``%%npuprof`` cells stay ordinary cells, and their runs stop where the cells end.
+"""IPython hooks: ``%%npuprof`` cells stay ordinary cells, and their runs stop when the cells end.
 
 A cell magic would receive the text of the cell and run it itself, losing its value, its ``await`` and its error status.
 Instead, an input transformer rewrites the first line into a call that starts the session, and IPython runs the rest
-with its line numbers. Event hooks stop the run however the cell ends and however cells are nested.
+with unchanged line numbers. Event hooks stop the run however the cell ends, nested cells included.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 def current_cell(shell: InteractiveShell) -> Cell | None:
-    """Return the cell that the shell has just started, or None outside of a cell.
+    """Return the cell that the shell has just started; None outside of a cell.
 
-    Correct for the first statement of a cell, where ``%%npuprof`` puts its call; IPython forgets the outer cell after a
-    nested one has run.
+    Reliable only in the first statement of a cell, where ``%%npuprof`` puts its call: IPython forgets the outer cell
+    once a nested one has run.
     """
     result = shell.displayhook.exec_result
     if result is None:
@@ -34,8 +34,8 @@ def current_cell(shell: InteractiveShell) -> Cell | None:
 
 
 def cell_title(shell: InteractiveShell, *, numbered: bool) -> str:
-    """Return the name of the running cell: by its number, or by the cell that it runs from or after."""
-    # Not `execution_count`: IPython counts on before it runs a cell, or after, as the version has it.
+    """Return the name of the running cell: its number, or that of the cell from or after which it runs."""
+    # Not `execution_count`, which IPython increments before or after the cell, depending on its version.
     history = shell.history_manager
     number = len(history.input_hist_parsed) - 1 if history is not None else 0
     return f"cell [{number}]" if numbered else f"code run from or after cell [{number}]"
@@ -59,13 +59,13 @@ class CellHooks:
         self._shell.events.unregister("post_run_cell", self.post_run_cell)
 
     def post_run_cell(self, result: ExecutionResult | None) -> None:
-        """Stop the run of the cell that has ended; IPython calls it after the cell's value or error was shown."""
+        """Stop the run of the cell that has ended; called by IPython after the cell's value or error is shown."""
         cell = self._controller.cell
         if cell is not None and _is_end_of(cell, result):
             self._end(result)
 
     def post_execute(self) -> None:
-        """Stop the run of a silent cell, for which this is the only event."""
+        """Stop the run of a silent cell, which has no other event."""
         cell, result = self._controller.cell, self._shell.last_execution_result
         if cell is not None and result is not None and _is_silent(result) and _is_end_of(cell, result):
             self._end(result)
@@ -73,7 +73,7 @@ class CellHooks:
     def _end(self, result: ExecutionResult | None) -> None:
         try:
             self._controller.end(_failure(result))
-        except SessionError as error:  # the cell has ended already, and has its own error or value
+        except SessionError as error:  # the cell has already ended with its own error or value
             print(f"npuprof: {error}", file=sys.stderr)  # noqa: T201 - to the user
 
 
@@ -90,7 +90,7 @@ def _is_end_of(cell: Cell, result: ExecutionResult | None) -> bool:
     if info is None or id(info) == cell.identity:
         return info is not None
     # When the runner itself fails (an interrupt between two steps of an `await`), IPython makes a new
-    # result, which is known by having no number.
+    # result, recognisable by its missing number.
     return result.execution_count is None and info.raw_cell == cell.text
 
 
@@ -131,16 +131,16 @@ class CellTransformer:
             return lines
         body = next((number for number, line in enumerate(lines[1:], 1) if line.strip()), None)
         if body is None:
-            return lines  # nothing to profile: the registered cell magic says so
+            return lines  # nothing to profile: the registered cell magic raises the error
         start = start_line((match["arguments"] or "").strip())
         if lines[body].startswith("%%"):
-            # The magic of the next line gets its own text, as if it stood alone.
+            # The magic in the next line gets its text as if it were the first line.
             return [start, *lines[1:body], *cell_magic(lines[body:])]
         return [start, *lines[1:]]
 
 
 def without_first_line(text: str) -> str:
-    """Return the text of a cell with a blank line in place of ``%%npuprof``, so that its lines keep their numbers."""
+    """Return the text of a cell with a blank line in place of ``%%npuprof``, which keeps the line numbers."""
     lines = text.splitlines(keepends=True)
     place = next((number for number, line in enumerate(lines) if _FIRST_LINE.match(line.strip())), None)
     return text if place is None else "".join([*lines[:place], "\n", *lines[place + 1 :]])

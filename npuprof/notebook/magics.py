@@ -57,7 +57,7 @@ class NpuprofMagics(Magics):
 
     @classmethod
     def installed_in(cls, shell: InteractiveShell) -> NpuprofMagics | None:
-        """Return the magics of a shell, or None."""
+        """Return the magics installed in a shell, or None."""
         magics: NpuprofMagics | None = shell.magics_manager.registry.get(cls.__name__)
         return magics
 
@@ -68,7 +68,7 @@ class NpuprofMagics(Magics):
         self._hooks.register()
 
     def uninstall(self) -> None:
-        """Stop a collecting run with its report, and remove everything from the shell."""
+        """Stop a run in progress, show its report, and remove everything from the shell."""
         try:
             self.controller.end()
         finally:
@@ -122,7 +122,7 @@ class NpuprofMagics(Magics):
             return None
         if word == "sql":
             return self._sql(rest)
-        if word in ("run", "load", "assert"):  # these have words of their own
+        if word in ("run", "load", "assert"):  # these parse their own arguments
             {"run": self._run, "load": self._load, "assert": self._assert}[word](rest)
             return None
         words = parse(self.npuprof_line.parser, line)

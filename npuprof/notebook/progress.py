@@ -1,4 +1,4 @@
-"""A progress bar below the cell that reads: one output, updated and cleared at the end."""
+"""A progress bar below the cell that is loading: one output, updated in place and cleared at the end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class CellBar:
         self._handle: Any = None
 
     def show(self, progress: Progress) -> None:
-        """Show the progress in the same output every time."""
+        """Show the progress, always in the same output."""
         self._put(_bundle(progress))
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A profiled cell once more, unprofiled: what ``%%npuprof --overhead`` compares with."""
+"""The unprofiled second run of a cell, with which ``%%npuprof --overhead`` compares."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UNKNOWN = "what profiling cost is not known"
 
 
 def run_again(shell: InteractiveShell, text: str) -> int | None:
-    """Run a profiled cell once more, without profiling, output and history.
+    """Run a profiled cell a second time, without profiling, output and history.
 
     Parameters
     ----------
@@ -33,11 +33,11 @@ def run_again(shell: InteractiveShell, text: str) -> int | None:
     Returns
     -------
     int or None
-        The nanoseconds that it took. None where it cannot run a second time: standard error says why.
+        The duration in nanoseconds; None if it cannot run a second time, for a reason printed to standard error.
     """
     try:
         code = _compiled(shell, without_first_line(text))
-    except SyntaxError as error:  # of a cell that ran: an `await`, which only the event loop's own cells may have
+    except SyntaxError as error:  # although the cell ran: it has an `await`, which needs the event loop
         _explain(f"the cell cannot run a second time ({error.msg}): {_UNKNOWN}")
         return None
     with capture_output():
@@ -46,7 +46,7 @@ def run_again(shell: InteractiveShell, text: str) -> int | None:
             exec(code, shell.user_global_ns, shell.user_ns)  # noqa: S102 - the user's cell, in the user's namespace
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # noqa: BLE001 - of the user's code, SystemExit included: told, not raised
+        except BaseException as error:  # noqa: BLE001 - of the user's code, SystemExit included: reported, not raised
             failure = describe_failure(error)
         else:
             return time.perf_counter_ns() - began_ns

@@ -1,4 +1,4 @@
-"""The report below a cell: messages that are complete in a saved notebook, at most a megabyte each."""
+"""The report below a cell: outputs that are complete in a saved notebook, at most a megabyte each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _Bundle = dict[str, Any]
 
 # JupyterLab's plotly renderer saves a picture of each figure at the current window width, and shows it in a reopened
-# notebook until the mouse enters it. In a narrower window the picture would be cut off.
+# notebook until the mouse enters it. Without this style, a narrower window would cut the picture off.
 _SAVED_PICTURES = (
     "<style>.jp-OutputArea:has(.npuprof-report) .jp-RenderedPlotly>.plot-img{max-width:100%;height:auto}</style>"
 )
@@ -47,7 +47,7 @@ def show_session(session: Session) -> None:
 
 
 def show_run(run: Profile) -> None:
-    """Show the summary, the timeline and the flame graph of a run, each in a message with an equivalent as text.
+    """Show the summary, the timeline and the flame graph of a run, each as an output with a text equivalent.
 
     A failure is shown instead of the part; only an interrupt is raised.
     """
@@ -61,7 +61,7 @@ def show_run(run: Profile) -> None:
 
 
 def show_comparison(comparison: Comparison) -> None:
-    """Show the difference of two runs in words and tables, a waterfall and a flame graph, each in a message.
+    """Show the difference of two runs: text with tables, a waterfall and a flame graph, an output each.
 
     A failure is shown instead of the part; only an interrupt is raised.
     """
@@ -75,10 +75,10 @@ def show_comparison(comparison: Comparison) -> None:
 
 
 def show_set(runs: ProfileSet) -> None:
-    """Show the overview of a set of ranks: verdict, findings and runs, then figures of all ranks, each in a message.
+    """Show the overview of a set of ranks: verdict, findings and runs, then figures of all ranks, an output each.
 
-    Where ranks would have to be read as a whole for it, their table is shown with the call that does. A failure is
-    shown instead of the part; only an interrupt is raised.
+    If this would need every rank to be read completely, a table of the runs is shown with the call that reads them. A
+    failure is shown instead of the part; only an interrupt is raised.
     """
     for what, part in (("overview", _set_overview), ("figures", _set_figures)):
         try:
@@ -132,14 +132,14 @@ def _summary(run: Profile) -> list[_Bundle]:
 
 
 def _figures(run: Profile) -> list[_Bundle]:
-    # As data for the front end's renderer: plotly's renderers would add scripts and addresses of other hosts.
+    # As data for the front end's renderer, since plotly's renderers would add scripts and URLs of other hosts.
     from npuprof.exports.html import LIMIT_BYTES, report_figures
     from npuprof.exports.text_figures import flamegraph_text, timeline_text
     from npuprof.figures.embed import mimebundle
     from npuprof.timeline.svg import timeline_svg
     from npuprof.timeline.view import Pictures
 
-    # A viewer shows only the richest form it supports: the plotly figure if it has a renderer, else the picture.
+    # A viewer shows only the richest format it supports: the plotly figure if it has a renderer, else the SVG.
     pictures = Pictures(run.tables)
     picture = timeline_svg(run.tables, run.info, pictures=pictures)
     texts = (
@@ -155,7 +155,7 @@ def _figures(run: Profile) -> list[_Bundle]:
 
 
 def _failure(what: str, error: BaseException, recording: object, problems: list[str] | None = None) -> _Bundle:
-    """Return the message for a failure, with how to load the recording again."""
+    """Return the output for a failure, with the call that loads the recording again."""
     from npuprof.errors import describe_failure
 
     lines = [f"npuprof: {what}: {describe_failure(error)}", *(f"Before that: {problem}" for problem in problems or ())]

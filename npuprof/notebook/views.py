@@ -1,4 +1,4 @@
-"""The widgets opened by a call: the panel of a kernel, and the explorer of a run."""
+"""The widgets that function calls open: the panel of a kernel, and the explorer of a run."""
 
 from __future__ import annotations
 

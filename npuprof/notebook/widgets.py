@@ -4,7 +4,7 @@ From JupyterLab 4.4 on, widget messages go to a subshell of the kernel (ipykerne
 runs. From ipykernel 7.2 on, they instead go to where the widget was last written from, so that messages to a widget
 created by a cell would wait for the cell; this is turned off for npuprof's widgets.
 
-A live view in a saved notebook without its kernel is replaced by a line that says what it was and how to restore it.
+In a saved notebook without its kernel, a live view is replaced by a line that names it and says how to restore it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from npuprof.quantities import printable
 
 
 def answer_at_once(widget: Any) -> None:
-    """Deliver the messages of a widget and its children to the subshell; no-op for kernels that do so already."""
+    """Deliver messages to a widget and its children on the subshell; no-op for kernels that already do so."""
     seen: set[int] = set()
     waiting = [widget]
     while waiting:
@@ -34,7 +34,7 @@ def answer_at_once(widget: Any) -> None:
         seen.add(id(current))
         comm: Any = getattr(current, "comm", None)
         if comm is not None and hasattr(comm, "_reply_subshell_for"):
-            comm._reply_subshell_for = None  # the kernel reads this attribute; None is no subshell
+            comm._reply_subshell_for = None  # read by the kernel; None means no subshell
         waiting += getattr(current, "children", ())
 
 
@@ -53,8 +53,8 @@ def on_main_thread() -> bool:
 _LONGEST_NAME = 60
 
 # The note is a separate output: a front end that knows widgets shows only the widget's form of an output, even if the
-# model is missing. The note hides while the view is connected; otherwise it hides the front end's message on a missing
-# model. It appears with a delay, since the view may still be loading. Without styles it is shown.
+# model is missing. The note is hidden while the view is connected; otherwise it hides the front end's message about the
+# missing model. It appears with a delay, since the view may still be loading. Viewers that strip styles show it.
 _STYLE = """<style>
 @keyframes npuprof-late {{ from {{ max-height: 0; overflow: hidden; opacity: 0; }} }}
 .npuprof-note-{id} {{ animation: npuprof-late 1ms 3s backwards; }}

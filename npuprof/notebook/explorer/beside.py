@@ -1,4 +1,4 @@
-"""Two runs at once: their timelines above each other, which move together."""
+"""Two runs at once: their timelines above each other, which pan and zoom together."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LONGEST_NAME = 80
 
 
 def above_each_other(explorer: Explorer, other: Profile) -> widgets.Widget:
-    """Return the timelines of the explorer's run and of another, with one window and one cursor."""
+    """Return the timelines of the explorer's run and another one, with a shared window and cursor."""
     runs = (explorer.run, other)
     timelines = (explorer.timeline, Timeline(other.tables, other.info))
     why = align(*timelines)
@@ -38,10 +38,10 @@ def above_each_other(explorer: Explorer, other: Profile) -> widgets.Widget:
 
 
 def align(first: Timeline, second: Timeline) -> str:
-    """Set origins of two timelines that are the same moment, and return which one.
+    """Align the origins of two timelines, and return a sentence that says how.
 
-    Different ranks that ran at the same time are aligned by their clocks; other runs by the beginning of their first
-    step, or of their first slice where one has no steps.
+    Different ranks that ran at the same time are aligned by their clocks, other runs by the start of their first step,
+    or of their first slice if either has no steps.
     """
     ranks = {timeline.info.rank for timeline in (first, second)}
     if (

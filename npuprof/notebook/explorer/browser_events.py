@@ -1,4 +1,4 @@
-"""What a page tells of a figure in it: the width of its box in pixels, and where it was clicked."""
+"""Events of a figure in the page: the width of its box in pixels, and clicks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MEASURED_CLASS = "npuprof-measured"
 class Width(anywidget.AnyWidget):
     """Reports the width of its box in pixels; invisible.
 
-    Plotly figures follow the window only, and notifying all of them would blank those that are being drawn.
+    Plotly figures follow the window's size only, and resizing all of them would blank those that are being drawn.
     """
 
     _esm = (_HERE / "width.js").read_text(encoding="utf-8")
@@ -33,9 +33,9 @@ CLICKED_CLASS = "npuprof-clicked"
 
 
 class Clicks(anywidget.AnyWidget):
-    """Tells the place on the horizontal axis of a clicked point of a figure in its box; invisible.
+    """Reports the x coordinate of a clicked point of the figure in its box; invisible.
 
-    The figure is drawn by the front end, which loads plotly.js once for all of them; a live figure would bring its own.
+    The front end draws the figure and loads plotly.js once for all figures; a live figure would load it again.
     """
 
     _esm = (_HERE / "clicks.js").read_text(encoding="utf-8")

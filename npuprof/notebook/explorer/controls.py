@@ -21,7 +21,7 @@ def side_by_side(children: Sequence[widgets.Widget]) -> widgets.Widget:
 
 
 def search_fields(search: Callable[[str, bool], Any]) -> tuple[widgets.Text, widgets.Checkbox]:
-    """Return a search field and its regular-expression checkbox; `search` is called with both on a change."""
+    """Return a search field and its regular-expression checkbox; a change calls `search` with both values."""
     text = widgets.Text(
         description="Search",
         placeholder="part of a name",

@@ -55,12 +55,12 @@ class Explorer:
     tabs
         The tabs, in order; those without data are left out.
     beside
-        Another run, which is shown above or below it and compared with it.
+        Another run to compare with, whose timeline is shown below.
 
     Attributes
     ----------
     kernel
-        The details of the kernel that was chosen last.
+        The details of the last selected kernel.
     widget
         The widget to display.
     """
@@ -106,14 +106,14 @@ class Explorer:
         self.open(_TIMELINE)
 
     def show_moment(self, moment_ns: int) -> None:
-        """Put the timeline's cursor at a moment, and open it there."""
+        """Move the timeline's cursor to a time, and open the timeline there."""
         self.timeline.point_at(moment_ns)
         self.open(_TIMELINE)
 
     def open_at(self, finding: Finding) -> None:
-        """Show the evidence of a finding: its rows stand out in the timeline, the costliest one in the middle.
+        """Show the evidence of a finding: highlight its rows in the timeline, with the costliest one in the centre.
 
-        What is not drawn there has its own tab.
+        Rows that the timeline does not draw are shown in the tab of their table.
         """
         rows, numbers = finding.rows.index.to_numpy(np.int64), self.timeline.slices.first
         if not len(rows) or finding.table not in numbers:

@@ -37,7 +37,7 @@ class FlameFigure:
     widget
         The widget of the page.
     place
-        The widget to display, with that of the page in it.
+        The widget to display, which contains that of the page.
     size_bytes
         The approximate size of the last update.
     """
@@ -174,7 +174,7 @@ class FlameGraphView:
         return self._done(lambda change: action(change["new"]))
 
     def _done(self, action: Callable[..., Any]) -> Callable[..., None]:
-        """Return the action as a callback that holds the lock and shows an OptionsError."""
+        """Return a callback that runs the action under the lock and shows an OptionsError."""
 
         def do(*given: Any) -> None:
             with self._lock:
@@ -189,7 +189,7 @@ class FlameGraphView:
         self._match_text.value = f'<span class="{AS_TEXT}" role="status">{escape(text)}</span>'
 
     def _look(self) -> tuple[object, ...]:
-        """Return everything that a picture depends on."""
+        """Return the state that determines the picture."""
         flame = self._flame
         return (flame.picture(), flame.orientation, flame.text, flame.regex)
 
@@ -227,7 +227,7 @@ def _legend() -> widgets.Widget:
 
 
 def _crumbs(names: list[str]) -> str:
-    """Return the escaped path to the root, without its middle if it is long."""
+    """Return the escaped path from the root; a long one has its middle left out."""
     shown = ["everything", *(printable(name, _LONGEST_CRUMB) for name in names)]
     if len(shown) > _MOST_CRUMBS:
         shown = [*shown[:2], "…", *shown[3 - _MOST_CRUMBS :]]

@@ -1,4 +1,4 @@
-"""The details of the last chosen kernel: one live figure that moves to the tab where it was chosen."""
+"""The details of the last selected kernel: one live figure, which moves to the tab of the selection."""
 
 from __future__ import annotations
 
@@ -104,5 +104,5 @@ def redraw(figure: go.FigureWidget, drawn: go.Figure) -> None:
 
 
 def _kinds(traces: Sequence[object]) -> list[tuple[object, object]]:
-    """Return type and axis of traces; equal ones can be updated in place."""
+    """Return type and axis of each trace; figures for which they are equal can be updated in place."""
     return [(getattr(trace, "type", None), getattr(trace, "yaxis", None)) for trace in traces]

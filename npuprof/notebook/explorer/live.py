@@ -1,4 +1,4 @@
-"""Live figures that a browser shows whole, however long it takes to load plotly.js: see ``live.js``."""
+"""Live figures that a browser shows completely, however long plotly.js takes to load: see ``live.js``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BUNDLE = str(go.FigureWidget._esm)
 
 
 class LiveFigure(go.FigureWidget):  # type: ignore[misc]  # plotly has no annotations
-    """A figure in a notebook, whose script is there at once and loads plotly.js later."""
+    """A live figure whose script is available immediately and loads plotly.js later."""
 
     _esm = (Path(__file__).parent / "live.js").read_text(encoding="utf-8")
     _plotly = traitlets.Unicode(_BUNDLE).tag(sync=True)

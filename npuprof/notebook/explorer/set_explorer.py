@@ -1,4 +1,4 @@
-"""The explorer of a set of runs: each run by choice, and views of all runs together."""
+"""The explorer of a set of runs: a selected run, and views of all runs together."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 
 class SetExplorer:
-    """Shows a set of runs; a run is read when chosen, all of them when a view of all is opened.
+    """Shows a set of runs; a run is read when it is selected, all of them when a view of all runs is opened.
 
     Attributes
     ----------
     explorer
-        The explorer of the chosen run; None if it cannot be read.
+        The explorer of the selected run; None if it cannot be read.
     widget
         The widget to display.
     """
@@ -70,7 +70,7 @@ class SetExplorer:
         self._tabs.open(title)
 
     def open_at(self, finding: Finding) -> None:
-        """Show the evidence of a finding: in the run of its rank, or that of all ranks together."""
+        """Show the evidence of a finding: in the run of its rank, or in a view of all ranks."""
         if finding.rank is None:
             self.open("Communication")
             return
@@ -107,11 +107,11 @@ class SetExplorer:
         return TimelineView(self.timeline).widget
 
     def _all(self, *draws: Callable[[], go.Figure]) -> Callable[[], widgets.Widget]:
-        """Return the builder of figures of all runs."""
+        """Return a function that builds figures of all runs."""
         return self._with_failed(lambda: [shown(draw()) for draw in draws])
 
     def _with_failed(self, views: Callable[[], list[widgets.Widget]]) -> Callable[[], widgets.Widget]:
-        """Return the builder of views of all runs, with a list of the unreadable ones."""
+        """Return a function that builds views of all runs, with a list of the unreadable ones."""
 
         def build() -> widgets.Widget:
             made = views()

@@ -25,26 +25,26 @@ if TYPE_CHECKING:
 
 _Build = Callable[["Explorer"], widgets.Widget]
 
-_MOST_ROWS = 200  # of a table that has no grid
+_MOST_ROWS = 200  # maximum number of rows of a table without a grid
 _LONGEST_CELL = 200
 
 
 def shown(figure: go.Figure) -> widgets.Widget:
     """Return a figure as output data for the front end's renderer; a live figure would load plotly.js again."""
     output = {"output_type": "display_data", "data": mimebundle(figure), "metadata": {}}
-    # With an explicit height: plotly finds none if JupyterLab resizes the output while drawing.
+    # With an explicit height, since plotly gets none if JupyterLab resizes the output while drawing.
     place = widgets.Output(outputs=(output,), layout={"width": "100%", "height": f"{figure.layout.height or 450}px"})
     place.add_class("npuprof-drawn")
     return place
 
 
 def figure(method: str) -> _Build:
-    """Return the builder of a tab with one figure method of the profile."""
+    """Return a function that builds a tab from a figure method of the profile."""
     return lambda explorer: shown(getattr(explorer.run, method)())
 
 
 def overview(explorer: Explorer) -> widgets.Widget:
-    """Return the summary of the report, and a button for the evidence of each finding."""
+    """Return the summary of the report, with a button for the evidence of each finding."""
     from npuprof.exports.html import report_html
 
     run, advice = explorer.run, explorer.run.advice()
@@ -62,7 +62,7 @@ def overview(explorer: Explorer) -> widgets.Widget:
 
 
 def timeline(explorer: Explorer) -> widgets.Widget:
-    """Return the live timeline; of two runs one above the other."""
+    """Return the live timeline; with two runs, one above the other."""
     from npuprof.notebook.explorer.timeline import TimelineView
 
     if explorer.beside is not None:
@@ -79,7 +79,7 @@ def flame_graph(explorer: Explorer) -> widgets.Widget:
 
 
 def table(name: str, choose: Callable[[Explorer, npt.NDArray[np.int64]], None] | None = None) -> _Build:
-    """Return the builder of a table's grid, whose rows can be highlighted in the timeline.
+    """Return a function that builds a table's grid, whose rows can be highlighted in the timeline.
 
     `choose` is called with the explorer and the chosen rows.
     """
@@ -113,21 +113,21 @@ def rows_of(explorer: Explorer, name: str) -> widgets.Widget:
 
 
 def kernels(explorer: Explorer) -> widgets.Widget:
-    """Return the table of kernels, the chosen kernel, and the roofline if the run has the counters."""
+    """Return the table of kernels, the selected kernel, and the roofline if the run has the counters."""
     rows = table("kernels", lambda explorer, rows: explorer.show_longest(rows, "Kernels"))(explorer)
     drawn = explorer.run.plot_roofline()
     return _column(rows, explorer.kernel.place("Kernels"), *([shown(drawn)] if drawn.data else []))
 
 
 def memory(explorer: Explorer) -> widgets.Widget:
-    """Return memory over time, whose clicked moment is shown in the timeline, and the allocations."""
+    """Return memory over time, where a click moves the timeline, and the allocations."""
     shown_parts = [_clicked(explorer)] if len(explorer.run.memory) else []
     blocks = [table("allocations")(explorer)] if len(explorer.run.allocations) else []
     return _column(*shown_parts, *blocks)
 
 
 def compared(explorer: Explorer) -> widgets.Widget:
-    """Return the difference of the run and the one beside it: in words and tables, a waterfall and a flame graph."""
+    """Return the difference of the two runs: text and tables, a waterfall and a flame graph."""
     from npuprof.exports.difference import difference_html
 
     if explorer.beside is None:

@@ -27,7 +27,7 @@ STYLE = """<style>
 
 
 def matches_text(timeline: Timeline, place: int | None) -> str:
-    """Return the number of matches, and which one is selected."""
+    """Return the number of matches, and the number of the selected one."""
     if timeline.matches is None:
         return ""
     matches = len(timeline.matches)

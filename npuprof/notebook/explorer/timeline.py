@@ -1,4 +1,4 @@
-"""The timeline in the notebook: answers the questions of a page that draws it on a canvas."""
+"""The timeline in the notebook: answers the requests of a page that draws it on a canvas."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ if TYPE_CHECKING:
     from npuprof.advice.finding import Finding
 
 _TITLE = "Timeline"
-_FIRST_PIXELS = 3_000  # of the answer that a page has before it knows its width
+_FIRST_PIXELS = 3_000  # resolution of the first answer, before the width of the page is known
 _MOST_PIXELS = 60_000
 _LONGEST_NAME = 300
 _LONGEST_VALUE = 4_000
 _MOST_RELATED = 12
-_FOLDED = ("Python",)  # groups that are folded until a click opens them
+_FOLDED = ("Python",)  # groups that are folded at first
 
 Layout: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Link:
-    """Timelines above each other, which a page moves together.
+    """Timelines above each other, which pan and zoom together.
 
     Attributes
     ----------
     name
-        The same for all of them.
+        The identifier that they share.
     start, end
-        From the first moment of any of them to the last, nanoseconds from their common origin.
+        The time span of all of them together, in nanoseconds from their common origin.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Link:
     end: int
 
 
-_layout: Layout = {}  # what the user made of the lanes, for the next run of this kernel
+_layout: Layout = {}  # the user's layout of the lanes, kept for the next run of this kernel
 
 
 class TimelineView:
@@ -67,9 +67,9 @@ class TimelineView:
     kernel
         Shows a selected kernel in detail.
     findings
-        Returns what was found in the run; a selected slice lists those that mention it.
+        Returns the findings of the run; a selected slice lists those whose evidence it is.
     link
-        Names the timelines that move together; none for one alone.
+        The timelines that move together; None for a single one.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class TimelineView:
         self._kernel = kernel
         self._findings = findings
         self._link = link
-        self._window = timeline.window  # what the page shows, or was sent
+        self._window = timeline.window  # the window that the page shows, or was sent
         self._selected: int | None = None
         self._marked: tuple[int, int] | None = None
         self._cursor: int | None = None
@@ -98,7 +98,7 @@ class TimelineView:
         self._place: int | None = None
         self._version = 0
         self._first_labels: set[int] = set()
-        self._sent: dict[str, set[int]] = {}  # the names that each page has
+        self._sent: dict[str, set[int]] = {}  # the labels whose names each page already has
         self._answers: Mapping[str, Callable[[Message], None]] = {
             "hello": lambda _: self._answer_hello(),
             "window": self._answer_window,
@@ -162,7 +162,7 @@ class TimelineView:
         content, arrays = self._content(answer, self._first_labels)
         return {"content": content, "buffers": [as_bytes(array) for array in arrays]}
 
-    # What a page asks
+    # -- requests of a page --------------------------------------------------------------------------------
 
     def _asked(self, asked: Message) -> None:
         kind = asked.get("kind")
@@ -177,7 +177,7 @@ class TimelineView:
             raise
 
     def _look(self, seen: list[object]) -> None:
-        """Take over what the page shows."""
+        """Take over the window that the page shows."""
         start, end = (_whole(moment_ns) for moment_ns in (*seen, None, None)[:2])
         if start is not None and end is not None and start < end:
             origin = self._timeline.origin
@@ -206,7 +206,7 @@ class TimelineView:
         self.canvas.say("window", {**content, **known}, arrays)
 
     def _content(self, answer: Answer, sent: set[int]) -> tuple[dict[str, Any], list[Any]]:
-        """Return an answer as a message, with the names that were not `sent`, which then are."""
+        """Return an answer as a message; names not yet in `sent` are included and added to it."""
         origin = self._timeline.origin
         labels = sorted(set(answer.columns.label.tolist()) - sent)
         sent.update(labels)
@@ -232,7 +232,7 @@ class TimelineView:
         what, timeline = asked.get("what"), self._timeline
         try:
             if what == "page":
-                # Names are sent again: the page has none.
+                # A new page has no names yet.
                 answer = timeline.answer(*timeline.window, _MOST_PIXELS, most=view_export.PAGE_BARS)
                 text = view_export.page(timeline, self._setup(), *self._content(answer, set()))
             elif what == "trace":
@@ -253,7 +253,7 @@ class TimelineView:
             self._timeline.mark(origin + low, origin + high)
 
     def _answer_cursor(self, asked: Message) -> None:
-        """Keep where a page put the cursor; it has drawn it."""
+        """Store the cursor of a page, which has drawn it already."""
         moment_ns = _whole(asked.get("at"))
         self._cursor = self._timeline.cursor = None if moment_ns is None else self._timeline.origin + moment_ns
 
@@ -275,7 +275,7 @@ class TimelineView:
             _layout.clear()
             _layout.update(layout)
 
-    # What a page is sent
+    # -- messages to a page --------------------------------------------------------------------------------
 
     def _changed(self) -> None:
         timeline = self._timeline
@@ -340,7 +340,7 @@ class TimelineView:
         }
 
     def _mentions(self, number: int) -> list[list[str]]:
-        """Return title and advice of the findings whose evidence a slice is."""
+        """Return title and advice of the findings that have a slice as evidence."""
         table, row = self._timeline.slices.row(number)
         return [
             [finding.title, finding.action]
@@ -349,7 +349,7 @@ class TimelineView:
         ]
 
     def _drawn(self, number: int) -> tuple[int, int, int]:
-        """Return start and end of a slice, from the origin, and its lane; -1 for one that is not drawn."""
+        """Return start and end of a slice relative to the origin, and its lane, -1 if it is not drawn."""
         start, end = self._timeline.slices.span(number)
         lane = self._timeline.lane_of(number)
         origin = self._timeline.origin
@@ -391,18 +391,18 @@ def _summed(summary: RangeSummary) -> Message:
 
 
 def _slice(timeline: Timeline, number: object) -> int | None:
-    """Return the number of a slice that a page names; None for no slice."""
+    """Return the number of the slice in a request; None if it is not one."""
     return number if isinstance(number, int) and 0 <= number < timeline.slices.count else None
 
 
 def _whole(value: object) -> int | None:
-    """Return a whole number of nanoseconds of a page, near enough to the epoch for 64 bits; None for others."""
+    """Return the integer nanoseconds in a request; None if absent or too large for 64 bits."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value or abs(value) >= 2**62:
         return None
     return round(value)
 
 
 def _lines(value: str) -> str:
-    """Return a value with a line for each frame of a stack."""
+    """Return a value as text; stacks have a line for each frame."""
     text = value[:_LONGEST_VALUE]
     return text.replace(";", "\n") if "\n" in text or text.count(";") > 3 else text

@@ -1,4 +1,4 @@
-"""What a user takes along of the timeline's window: a page that moves without a kernel, a trace, a line of code."""
+"""Exports of the timeline's window: an interactive page without a kernel, a trace, a line of code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from npuprof.timeline.state import Timeline
 PAGE_BARS = 100_000
 """Maximum number of bars of a page."""
 
-_MOST_ROWS = 300_000  # of a trace that a browser is handed; about 60 MB
+_MOST_ROWS = 300_000  # maximum for a trace that is sent through the browser; about 60 MB
 _ALONE = (Path(__file__).parent / "canvas" / "alone.js").read_text(encoding="utf-8")
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
@@ -37,13 +37,13 @@ _PAGE = """<!doctype html>
 
 
 def code(timeline: Timeline) -> str:
-    """Return the line that opens the explorer at the window."""
+    """Return the line of code that opens the explorer at the window."""
     start, end = timeline.window
     return f"{subject(timeline)}.explore(window=({start}, {end}))"
 
 
 def subject(timeline: Timeline) -> str:
-    """Return what a line of code calls what is shown: a run, or the runs of many ranks."""
+    """Return the variable name in a line of code: ``run``, or ``runs`` for many ranks."""
     return "runs" if "rank" in timeline.tables["kernels"] else "run"
 
 
@@ -53,7 +53,7 @@ def trace(timeline: Timeline) -> str:
     Raises
     ------
     OptionsError
-        If the window has more rows than a browser should be handed.
+        If the window has too many rows for a browser.
     """
     tables = chrome_trace.within(timeline.tables, *timeline.window)
     rows = sum(len(tables[name]) for name in chrome_trace.TABLES)
@@ -80,7 +80,7 @@ def page(
     timeline
         The timeline.
     setup, content, arrays
-        What a page is sent first, for the window alone.
+        The first messages to a page, limited to the window.
     """
     start, end = timeline.window
     strip = timeline.overview(start, end)
@@ -98,7 +98,7 @@ def page(
     return _PAGE.format(
         title=escape(f"{timeline.info.name or 'npuprof'}: timeline"),
         style=CanvasWidget._css,
-        # "<" would end the element early.
+        # "</script" in a name would end the element early.
         data=json.dumps(data).replace("<", "\\u003c"),
         script=script().replace("export default", "const makeWidget =") + _ALONE,
     )

@@ -1,1 +1,1 @@
-"""A table in the notebook that asks the kernel for each page: the plain page, and its widget."""
+"""A table in the notebook that requests each page from the kernel: the page as plain values, and its widget."""

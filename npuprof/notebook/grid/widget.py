@@ -1,9 +1,9 @@
 """A grid in the browser: one page of formatted cells, and the requests that the browser can send.
 
-A custom widget, because known grids do not fit. itables sends all rows to the browser, or a sample. buckaroo becomes
-the display of every DataFrame on import and needs fastparquet. ipydatagrid can request rows from the kernel, but draws
-on a canvas, which neither screen readers nor tests can read, depends on bqplot, and was last released in 2024. This
-grid is an HTML table of one page and needs only anywidget, as plotly's live figures do.
+A custom widget, because existing grids do not fit: itables sends all rows, or a sample, to the browser; buckaroo takes
+over the display of every DataFrame on import and needs fastparquet; ipydatagrid can request rows from the kernel, but
+draws on a canvas, which neither screen readers nor tests can read, depends on bqplot, and was last released in 2024.
+This grid is an HTML table of one page and needs only anywidget, like plotly's live figures.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Page:
     note
         A message.
     code
-        The line of pandas for the same frame, or empty.
+        The pandas expression for the same frame, or empty.
     """
 
     label: str

@@ -11,7 +11,7 @@ RunInBackground: TypeAlias = Callable[[Callable[[], None]], None]
 
 
 def run_in_background(work: Callable[[], None]) -> None:
-    """Run a task on a thread in the current context, so that its output belongs to the same request."""
+    """Run a task on a thread in the current context, so that its output goes to the same cell."""
     context = contextvars.copy_context()
     threading.Thread(target=context.run, args=(work,), name="npuprof-panel-work", daemon=True).start()
 
@@ -42,7 +42,7 @@ class Ticker:
         self._thread.start()
 
     def wake(self) -> None:
-        """Call the function soon; returns at once, since profiled code may wait for it."""
+        """Call the function soon, without waiting, since profiled code may call this."""
         self._woken.set()
 
     def end(self) -> None:

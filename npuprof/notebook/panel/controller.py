@@ -25,7 +25,7 @@ from npuprof.texts import encodable
 if TYPE_CHECKING:
     from npuprof.session.session import Session
 
-_INTERVAL_NS = 900_000_000  # between two measurements of a recording's files
+_INTERVAL_NS = 900_000_000  # interval between measurements of a recording's files
 _STOP_WAITS = (
     "This front end delivers clicks only after the running cell has ended, and so Stop acts then. To have a report "
     "now, interrupt the kernel."
@@ -78,15 +78,15 @@ class PanelController:
         self._looked_ns = 0
         self._heard_on_main: bool | None = None
 
-    # -- what is shown -------------------------------------------------------------------------------------
+    # -- state ---------------------------------------------------------------------------------------------
 
     @property
     def lively(self) -> bool:
-        """Whether the panel changes by itself and needs periodic updates."""
+        """Whether the panel changes without user input and needs periodic updates."""
         return running.current() is not None or bool(self._readings) or self._cells.showing
 
     def state(self) -> State:
-        """Return the present state."""
+        """Return the current state."""
         run = running.current()
         if run is not None:
             return self._recording(run)
@@ -132,7 +132,7 @@ class PanelController:
                 self._growth, self._growth_of, self._looked_ns = measure(directory), directory, now_ns
 
     def heard(self, *, on_main_thread: bool) -> None:
-        """Note whether the front end's messages arrive on the thread that runs cells."""
+        """Record whether messages of the front end arrive on the thread that runs cells."""
         self._heard_on_main = on_main_thread
 
     # -- recording -----------------------------------------------------------------------------------------
@@ -211,7 +211,7 @@ class PanelController:
         run = chosen[0]
         called = run_actions.title(run)
         if name in ("open", "compare"):
-            # The older run first, in whatever order they were selected.
+            # the older run first, whatever the order of selection
             ordered = sorted(chosen, key=lambda ended: ended.started_ns)
             self._read(" and ".join(map(run_actions.title, ordered)), lambda: self._open(ordered))
         elif name == "rename":
@@ -273,7 +273,7 @@ class PanelController:
         self.opened = None
         self._changed()
 
-    # -- how it is done ------------------------------------------------------------------------------------
+    # -- failures and background work ----------------------------------------------------------------------
 
     def fail(self, message: str) -> None:
         """Show a failure."""
@@ -300,7 +300,7 @@ class PanelController:
         return False
 
     def _read(self, what: str, read: Callable[[], Opened | None], kept: str = "") -> None:
-        """Read in the background, and open the result."""
+        """Read in the background, then open the result."""
         reading = _Reading(what)
         self._readings.append(reading)
 
@@ -308,7 +308,7 @@ class PanelController:
             reading.latest = latest
 
         def act() -> None:
-            """Read, and keep what is opened or the error for the state."""
+            """Read, and keep the result or the error for the state."""
             try:
                 with progress.watched(watch):
                     opened = read()
@@ -337,6 +337,6 @@ def _opened(path: str) -> Opened:
 
 
 def _begins_by_itself(text: str) -> bool:
-    """Return whether a cell starts a run itself, or controls npuprof."""
+    """Return whether a cell starts its own run, or controls npuprof."""
     first = text.lstrip().partition("\n")[0]
     return first.startswith(("%%npuprof", "%npuprof", "%load_ext", "npuprof.panel("))

@@ -1,4 +1,4 @@
-"""Files of the panel: the growth of a recording while it is made, and completion of paths."""
+"""File access of the panel: the size of a growing recording, and completion of paths."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-_MOST_ENTRIES = 2000  # takes some milliseconds
+_MOST_ENTRIES = 2000  # keeps a measurement within some milliseconds
 _DEEPEST = 6
 
 # Record sizes by parts of the stream's name. Source: raw/FORMAT.md sections 3 to 5.
@@ -31,7 +31,7 @@ class Growth:
     size_bytes
         Bytes on disk.
     records
-        Records in streams of fixed-size records; other files count none.
+        The number of records in streams with fixed-size records.
     at_least
         Whether the directory had more files than were measured.
     """
@@ -69,7 +69,7 @@ def measure(directory: Path) -> Growth:
 
 
 def _record_bytes(name: str) -> int:
-    """Return the record size of a file; a huge number if it has no fixed-size records."""
+    """Return the record size of a file; a huge number if its records have no fixed size."""
     if not any(word in name for word in _NOT_RECORDS):
         for word, size in _RECORD_BYTES:
             if word in name:

@@ -1,4 +1,4 @@
-"""The options of the panel: the chosen values, the options that are unavailable and why, and invalid choices."""
+"""The options of the panel: selected values, unavailable options with reasons, and invalid combinations."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class OptionsForm:
 
     @property
     def collector(self) -> str:
-        """The front end that would be used."""
+        """The front end that a run would use."""
         name = str(self._chosen["collector"])
         return choose(name).collector.name if name == "auto" else name
 
     @property
     def collector_reason(self) -> str:
-        """The front end that ``auto`` would use, with the reason; empty for a chosen front end."""
+        """The front end that ``auto`` would use, with the reason; empty if one is selected explicitly."""
         if self._chosen["collector"] != "auto":
             return ""
         choice = choose("auto")
@@ -58,7 +58,7 @@ class OptionsForm:
         self._chosen[name] = None if name in LISTS and value == "default" else value
 
     def chosen(self, name: str) -> Any:
-        """Return the value shown by a control; an unavailable option shows its default, and its choice is kept."""
+        """Return the value for a control; an unavailable option shows its default and keeps its selected value."""
         if name == "more":
             return self._more
         value = self._value(name)
@@ -78,7 +78,7 @@ class OptionsForm:
         option = CONTROLS[name]
         if not option.is_switch and option.default is not None:
             return ""
-        # Options itself decides, so that its rules are not repeated here.
+        # Options decides, so that its rules are not duplicated here.
         core = self._core()
         refused = _failure({**core, name: True if option.is_switch else option.choices[0]})
         return "" if _failure(core) or not refused else refused

@@ -23,7 +23,7 @@ class FormView:
     panel
         The controller.
     observed
-        Returns the callback of a control for an action on its new value.
+        Converts an action on the new value of a control to a callback.
     """
 
     def __init__(self, panel: PanelController, observed: Callable[[Callable[[Any], object]], Any]) -> None:
@@ -92,7 +92,7 @@ class FormView:
         }
 
     def refresh(self) -> None:
-        """Show the choices, and the reasons of unavailable options."""
+        """Show the selected values, and why options are unavailable."""
         form = self._panel.form
         reasons: dict[str, list[str]] = defaultdict(list)
         for name, control in {**self._lists, **self._switches, **self._texts}.items():

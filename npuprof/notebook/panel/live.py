@@ -34,7 +34,7 @@ class PanelCells:
 
     def pre_run_cell(self, info: Any) -> None:
         """Start the run of a cell; IPython calls it before cells that are not silent."""
-        # The same object as in the cell's result, which identifies its end.
+        # The result of the cell has the same object, by which its end is recognised.
         cell = Cell(id(info), info.raw_cell, self._title(numbered=bool(info.store_history)))
         if why := self._panel.cell_begins(cell):
             print(f"npuprof: the cell runs unprofiled: {why}", file=sys.stderr)  # noqa: T201 - to the user
@@ -44,7 +44,7 @@ class PanelCells:
         self._panel.cell_ended()
 
     def _title(self, *, numbered: bool) -> str:
-        # IPython numbers a cell after this event.
+        # IPython numbers the cell only after this event.
         history = self._shell.history_manager
         number = len(history.input_hist_parsed) if history is not None else 0
         return f"cell [{number}]" if numbered else f"code run after cell [{number - 1}]"
@@ -53,7 +53,7 @@ class PanelCells:
 class LivePanel:
     """The panel of a shell that has npuprof's hooks.
 
-    A single thread writes to the widgets; every change, and every start and end of a run, wakes it.
+    A single thread writes to the widgets; it is woken by every change, and by the start and end of runs.
 
     Attributes
     ----------

@@ -73,7 +73,7 @@ class RunList:
         return [(run.started_ns // 1000, run) for run in reversed(self._runs())]
 
     def find(self, number: int) -> EndedRun:
-        """Return the run of a number; raise an NpuprofError if it is gone."""
+        """Return the run with a number; raise an NpuprofError if it is gone."""
         for known, run in self.newest_first():
             if known == number:
                 return run
@@ -104,7 +104,7 @@ class RunList:
     def _texts(self, run: EndedRun) -> tuple[str, ...]:
         profile = run.profile
         if run.directory not in self._busy and profile is not None:
-            with suppress(Exception):  # the report shows what is wrong with it
+            with suppress(Exception):  # the report shows the error
                 self._busy[run.directory] = busy(profile.summary)
         return (
             title(run),
@@ -116,7 +116,7 @@ class RunList:
         )
 
     def note(self, directory: Path, summary: Summary) -> None:
-        """Keep the busy time of a decoded run."""
+        """Store the busy time of a decoded run."""
         self._busy[directory] = busy(summary)
 
 
@@ -153,7 +153,7 @@ def rename(run: EndedRun, name: str) -> None:
 
 
 def delete(run: EndedRun) -> str:
-    """Delete the files of a recording that a collector or npuprof wrote, and nothing else; return what was left.
+    """Delete only those files of a recording that a collector or npuprof wrote; return the remaining ones.
 
     Raises
     ------

@@ -137,12 +137,12 @@ class PanelView:
         answer_at_once(self.widget)
 
     def refresh(self) -> None:
-        """Show the present state; usable on any thread."""
+        """Show the current state; usable on any thread."""
         with self._lock:
             panel = self._panel
             state = panel.state()
             self._headline.value = f'<b class="npuprof-phase npuprof-{state.phase}" role="status">{state.headline}</b>'
-            # Periodically updated text is kept to one line: see npuprof-changing.
+            # Text that is updated periodically stays on one line: see npuprof-changing.
             style = "npuprof-line npuprof-changing" if state.phase in ("recording", "decoding") else "npuprof-line"
             lines = [(style, state.details), ("npuprof-line", state.hint)]
             self._details.value = "".join(f'<div class="{look}">{escape(line)}</div>' for look, line in lines if line)

@@ -1,1 +1,1 @@
-"""The tables of a run in the notebook: what is shown of each, as a plain object, and the tab that shows it."""
+"""The tables of a run in the notebook: the state of each grid as a plain object, and its tab."""

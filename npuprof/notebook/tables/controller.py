@@ -1,4 +1,4 @@
-"""The state of a table's grid, which answers its requests page by page, and the texts of cells. Without widgets."""
+"""The state of a table's grid, which answers requests page by page, and the cell texts. Without widgets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LONGEST = 300
 
 
 def texts(frame: pd.DataFrame, column: str, origin_ns: int) -> list[str]:
-    """Return the formatted values of a column; moments count from `origin_ns`, and an absent value is a dash."""
+    """Return the formatted values of a column; times are relative to `origin_ns`, and absent values are dashes."""
     return [_text(value, column, origin_ns) for value in _values(frame[column])]
 
 
@@ -33,7 +33,7 @@ def is_numeric(frame: pd.DataFrame, column: str) -> bool:
 
 
 def _values(series: pd.Series[Any]) -> Iterable[Any]:
-    # Series.tolist() would turn Int64 with absent values into objects, which is what is wanted: never into floats.
+    # Series.tolist() converts Int64 with absent values to objects, never to floats.
     return series.tolist()
 
 
@@ -56,7 +56,7 @@ def _text(value: Any, column: str, origin_ns: int) -> str:
 
 
 def moment(since_ns: int) -> str:
-    """Return a moment as seconds since the start of the run, to the nanosecond: ``1.234 567 890 s``."""
+    """Return a time since the start of the run in seconds, with all nanoseconds: ``1.234 567 890 s``."""
     sign = "-" if since_ns < 0 else ""
     seconds, rest = divmod(abs(since_ns), 1_000_000_000)
     digits = f"{rest:09d}"
@@ -64,7 +64,7 @@ def moment(since_ns: int) -> str:
 
 
 PAGE_ROWS = 50
-_MOST_LIT = 100_000  # rows that the timeline is asked to light up at once
+_MOST_LIT = 100_000  # maximum number of rows to highlight in the timeline
 
 Show: TypeAlias = Callable[[str, npt.NDArray[np.int64]], None]
 """Shows rows in the timeline: the name of the table, and the row numbers."""
@@ -114,7 +114,7 @@ class TableController:
     kind, frame
         The kind of table, and the table.
     origin_ns
-        The start of the run, from which moments count.
+        The start of the run, to which times are relative.
     show
         Shows rows in the timeline, or None.
     choose
@@ -147,12 +147,12 @@ class TableController:
 
     @property
     def view(self) -> View:
-        """The shown rows, as in :mod:`npuprof.analysis.table_view`."""
+        """The current view of the table, as in :mod:`npuprof.analysis.table_view`."""
         return self._view
 
     @property
     def code(self) -> str:
-        """The line of pandas for the shown frame."""
+        """The pandas expression for the shown frame."""
         return code(self._view, self._frame, self._origin_ns)
 
     def rows(self) -> pd.DataFrame:
@@ -178,7 +178,7 @@ class TableController:
                 asked(question)
 
     def page(self) -> Page:
-        """Return the present page."""
+        """Return the current page."""
         offset = self._page * PAGE_ROWS
         part = self._rows.iloc[offset : offset + PAGE_ROWS]
         columns = [texts(part, name, self._origin_ns) for name in self._view.columns]
@@ -255,7 +255,7 @@ class TableController:
         column, shown = str(question["column"]), bool(question["shown"])
         kept = {*self._view.columns} - {column} | ({column} if shown else set())
         columns = tuple(name for name in self._all if name in kept)
-        if columns:  # an empty choice would mean all of them
+        if columns:  # an empty selection would mean all columns
             self._view = replace(self._view, columns=columns)
         else:
             self._note = "the last column stays"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def kinds_in(run: Profile) -> list[Kind]:
-    """Return the kinds of tables of which a run has rows."""
+    """Return the kinds of tables in which a run has rows."""
     return [kind for kind in KINDS if len(run.tables[kind.table])]
 
 

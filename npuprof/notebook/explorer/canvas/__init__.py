@@ -1,4 +1,4 @@
-"""The views of the explorer that are drawn on a canvas: one script for all of them, and the widget that carries it."""
+"""The views of the explorer that are drawn on a canvas: one script for all of them, and its widget."""
 
 from __future__ import annotations
 
@@ -37,24 +37,24 @@ _COMMENT = re.compile(r"^[ \t]*(?:/\*\*(?:(?!\*/).)*\*/|//[^\n]*)[ \t]*\n", re.M
 
 
 def commented_script() -> str:
-    """Return the module: its parts are plain scripts that see each other, and only the last one exports."""
+    """Return the module: plain scripts in one scope, of which only the last has exports."""
     return "\n".join((_HERE / part).read_text(encoding="utf-8") for part in _PARTS)
 
 
 def script() -> str:
-    """Return the module without lines of comments, as pages get it."""
+    """Return the module without comment lines, as it is sent to pages."""
     return _COMMENT.sub("", commented_script())
 
 
 class CanvasWidget(anywidget.AnyWidget):
-    """Carries the script to a page, and messages between it and the kernel.
+    """Sends the script to a page, and exchanges messages with it.
 
     Parameters
     ----------
     setup
-        What does not change: lanes, colours, the origin.
+        The constant state: lanes, colours, the origin.
     first
-        The first answer, so that a page draws before it asks; arrays are sent as bytes.
+        The first answer, so that a page can draw before it sends a request; arrays are sent as bytes.
     answer
         Called with each message of a page, which it must validate.
     """
@@ -71,7 +71,7 @@ class CanvasWidget(anywidget.AnyWidget):
         self.on_msg(self._asked)
 
     def say(self, kind: str, content: Message, arrays: Sequence[npt.NDArray[Any]] = ()) -> None:
-        """Send a message to all pages, with arrays of numbers beside it."""
+        """Send a message to all pages, with numeric arrays as binary buffers."""
         self.send({"kind": kind, **content}, [as_bytes(array) for array in arrays])
 
     def _asked(self, _: object, content: object, __: object) -> None:
@@ -80,7 +80,7 @@ class CanvasWidget(anywidget.AnyWidget):
 
 
 class FlameCanvas(CanvasWidget):
-    """A flame graph: its picture and cursor are kept for pages that come later."""
+    """A flame graph; its picture and cursor are kept for pages that open later."""
 
     picture = traitlets.Dict().tag(sync=True)
     cursor = traitlets.Int(0).tag(sync=True)
@@ -94,16 +94,16 @@ _LOADING = """<style>
 .npuprof-loading:has(~ .npuprof-canvas .npuprof-timeline) {{ display: none; }}
 .npuprof-loading button {{ animation: npuprof-late 1ms {seconds}s backwards; }}
 </style><span role="status">npuprof: working …</span>"""
-_LATE_S = 10  # until a page that shows nothing yet offers to try again
+_LATE_S = 10  # seconds until a page that shows nothing offers to try again
 
 
 class CanvasPlace(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no annotations
-    """A canvas, with a line while the page has not drawn it and a button to try again if it does not.
+    """A canvas, with a placeholder until the page has drawn it, and a button to try again if it fails to.
 
     Parameters
     ----------
     make
-        Makes the canvas, again for each try.
+        Creates the canvas, for each try.
     """
 
     def __init__(self, make: Callable[[], CanvasWidget]) -> None:
@@ -123,5 +123,5 @@ class CanvasPlace(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no anno
 
 
 def as_bytes(array: npt.NDArray[Any]) -> memoryview:
-    """Return the bytes of an array, little-endian as browsers on every machine in use read them."""
+    """Return the bytes of an array, little-endian, as browsers read them."""
     return memoryview(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes())
