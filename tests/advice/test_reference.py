@@ -30,7 +30,7 @@ def section(title: str) -> str:
 def test_every_part_cause_and_rule_is_listed_in_order() -> None:
     text = section("Where a step goes")
     assert re.findall(r"`(\w+)`", text.partition("|---|---|")[2].partition("\n\n")[0]) == list(PARTS)
-    causes = text.partition("Idle time has")[2].partition(";")[0]
+    causes = text.partition("Idle time is attributed to")[2].partition(";")[0]
     assert re.findall(r"`(\w+)`", causes) == [cause.name for cause in CAUSES]
     assert re.findall(r"^\| `(\w+)`", section("Rules"), re.MULTILINE) == [rule.name for rule in RULES]
     assert re.findall(r"^\| `(\w+)`", section("Ranks"), re.MULTILINE) == [rule.name for rule in JOB_RULES]
@@ -73,7 +73,7 @@ def test_findings_of_the_samples_follow_the_schema_and_the_exit_code_their_gains
 
 def test_the_example_of_a_rule_is_one() -> None:
     space: dict[str, Any] = {}
-    exec(section("A rule of your own").partition("```python\n")[2].partition("```")[0], space)
+    exec(section("Write a rule").partition("```python\n")[2].partition("```")[0], space)
     run = factories.all_tables(steps=table("steps", [(0, 10**9)]), kernels=table("kernels", [(0, 2 * 10**7), (0, 5)]))
     from npuprof.advice.facts import Facts
 
