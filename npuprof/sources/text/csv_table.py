@@ -173,7 +173,11 @@ class CsvTable:
         if not count:
             return
         self._notes.leave_out(self.source, reason, count, affects=affects)
-        self._cells = self._cells.filter(pa.array(~dropped))
+        self.restrict(~dropped)
+
+    def restrict(self, rows: Bools) -> None:
+        """Restrict the columns to the rows of a mask; the other rows are of no interest, and not lost."""
+        self._cells = self._cells.filter(pa.array(rows))
         self._newest = ("", None)
 
     def text(self, name: str) -> Any:

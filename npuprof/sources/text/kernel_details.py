@@ -96,24 +96,8 @@ def read_kernel_details(path: Path, notes: Notes, default_device: int = 0) -> Ke
     SourceError
         If the file cannot be read or has no name, start or duration column.
     """
-    table = CsvTable(path, notes, _SYNONYMS["step"])
-    table.expect(_KNOWN, _COUNTER)
-    table.require(*(_SYNONYMS[key] for key in _ALWAYS))
-    headers = {key: name for key, names in _SYNONYMS.items() if (name := table.find(*names))}
-    missing = [_SYNONYMS[key][0] for key in ("name", "start", "duration") if key not in headers]
-    if missing:
-        raise SourceError(f"{path} has no column {missing[0]!r}, so it is no table of kernels; is it another file?")
-    start, timed = table.time_ns(headers["start"])
-    duration = table.durations(headers["duration"])
-    usable = timed & ~np.asarray(duration.isna())
-    if not usable.all():
-        table.drop(~usable, "a row has no start or duration", "kernels and communication")
-        start, duration = start[usable], duration[usable]
-    columns = {
-        "start_ns": start,
-        "duration_ns": duration.to_numpy(np.int64),
-        **_identity(table, headers, default_device),
-    }
+    table, headers = _table(path, notes)
+    columns = {**_times(table, headers), **_identity(table, headers, default_device)}
     columns.update(_properties(table, headers))
     columns.update(_counters(table, headers))
     is_communication = _communication_rows(columns)
@@ -126,6 +110,47 @@ def read_kernel_details(path: Path, notes: Notes, default_device: int = 0) -> Ke
         tables.sort_by_time(tables.build("kernels", kernels)),
         tables.sort_by_time(tables.build("communication", operators)),
     )
+
+
+def read_communication_operators(path: Path, notes: Notes, default_device: int = 0) -> pd.DataFrame:
+    """Read only the communication operators of :func:`read_kernel_details`; cells of kernels are not converted.
+
+    Raises
+    ------
+    SourceError
+        As :func:`read_kernel_details`.
+    """
+    table, headers = _table(path, notes)
+    kinds: dict[str, Any] = {key: table.categories(headers[key]) for key in ("name", "core") if key in headers}
+    table.restrict(_communication_rows(kinds))
+    columns = {**_times(table, headers), **_identity(table, headers, default_device)}
+    columns.update(_properties(table, {key: headers[key] for key in ("name", *_SHARED) if key in headers}))
+    table.put("communication")
+    operators = {name: columns[name] for name in _SHARED if name in columns}
+    return tables.sort_by_time(tables.build("communication", operators))
+
+
+def _table(path: Path, notes: Notes) -> tuple[CsvTable, dict[str, str]]:
+    """Return the cells of a file, and the header of each column that it has."""
+    table = CsvTable(path, notes, _SYNONYMS["step"])
+    table.expect(_KNOWN, _COUNTER)
+    table.require(*(_SYNONYMS[key] for key in _ALWAYS))
+    headers = {key: name for key, names in _SYNONYMS.items() if (name := table.find(*names))}
+    missing = [_SYNONYMS[key][0] for key in ("name", "start", "duration") if key not in headers]
+    if missing:
+        raise SourceError(f"{path} has no column {missing[0]!r}, so it is no table of kernels; is it another file?")
+    return table, headers
+
+
+def _times(table: CsvTable, headers: dict[str, str]) -> dict[str, Any]:
+    """Return starts and durations; rows without either are dropped from the table."""
+    start, timed = table.time_ns(headers["start"])
+    duration = table.durations(headers["duration"])
+    usable = timed & ~np.asarray(duration.isna())
+    if not usable.all():
+        table.drop(~usable, "a row has no start or duration", "kernels and communication")
+        start, duration = start[usable], duration[usable]
+    return {"start_ns": start, "duration_ns": duration.to_numpy(np.int64)}
 
 
 def _communication_rows(columns: dict[str, Any]) -> Bools:

@@ -27,6 +27,7 @@ from npuprof.sources.text.communication_json import read_communication, read_com
 from npuprof.sources.text.communication_times import read_times
 from npuprof.sources.text.csv_table import read_statistic
 from npuprof.sources.text.kernel_details import (
+    read_communication_operators,
     read_kernel_details,
     take_task_names,
 )
@@ -102,7 +103,7 @@ class Reading(TextReading):
         if part == "communication":
             if not columns or "device_id" in columns:
                 self._step_times()  # the timeline names the device
-            self._kernels()
+            self._timed_operators()
             self._listed_times()
             add_listed_operators(self.decoded, columns)
         elif part == "communication_matrix":
@@ -177,6 +178,14 @@ class Reading(TextReading):
         elif device_tasks is not None:
             step = step_of(frames.get("steps"), device_tasks["start_ns"].to_numpy())
             self.add_kernels_of_tasks(frames, step, "kernel_details.csv")
+
+    def _timed_operators(self) -> None:
+        device = self._only_device() or 0
+        operators = self._read(
+            "kernel_details.csv", lambda path, notes: read_communication_operators(path, notes, device)
+        )
+        if operators is not None and len(operators):
+            self.decoded.tables["communication"] = operators
 
     def _step_times(self) -> None:
         device = self._only_device()

@@ -21,7 +21,13 @@ from npuprof.notes import Notes
 from npuprof.sources.text import csv_table
 from npuprof.sources.text.communication_json import read_communication, read_communication_matrix
 from npuprof.sources.text.csv_table import CsvTable, read_statistic
-from npuprof.sources.text.kernel_details import column_name, read_kernel_details, take_steps, take_task_numbers
+from npuprof.sources.text.kernel_details import (
+    column_name,
+    read_communication_operators,
+    read_kernel_details,
+    take_steps,
+    take_task_numbers,
+)
 from npuprof.sources.text.memory_csv import (
     read_device_memory,
     read_memory_record,
@@ -81,6 +87,13 @@ def test_kernels_under_the_names_of_op_summary(tmp_path: Path) -> None:
 def test_level0_communication_is_known_by_its_name(tmp_path: Path) -> None:
     found = read_kernel_details(write(tmp_path, LEVEL0), Notes())
     assert (found.kernels["name"].tolist(), found.communication["name"].tolist()) == (["A"], ["hcom_x__1_0_1"])
+
+
+@pytest.mark.parametrize("text", [LEVEL1, SUMMARY, LEVEL0])
+def test_communication_operators_alone_are_those_of_the_whole_file(tmp_path: Path, text: str) -> None:
+    path = write(tmp_path, text)
+    whole, alone = read_kernel_details(path, Notes(), 3).communication, read_communication_operators(path, Notes(), 3)
+    pd.testing.assert_frame_equal(alone, whole)
 
 
 def test_times_that_a_spreadsheet_rounded_are_refused_and_counted(tmp_path: Path) -> None:
