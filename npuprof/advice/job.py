@@ -194,8 +194,11 @@ class JobFacts(Facts):
             return []
         rows = self.job.rows[["rank", "group", "op_type"]].drop_duplicates()
         sends = rows["op_type"].str.contains(_POINT_TO_POINT, case=False, regex=True)
-        pipeline = _components(rows["rank"], [set(members["rank"]) for _, members in rows[sends].groupby("group")])
-        groups = [set(members["rank"]) for _, members in rows[~sends].groupby("group")]
+        senders, groups = (
+            [set(members["rank"]) for _, members in some.groupby("group", observed=True)]
+            for some in (rows[sends], rows[~sends])
+        )
+        pipeline = _components(rows["rank"], senders)
         apart = [members for members in groups if len({pipeline[rank] for rank in members}) == len(members)]
         if not sends.any():
             apart = groups

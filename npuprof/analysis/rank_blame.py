@@ -14,6 +14,7 @@ from npuprof.arrays import Int32, Int64
 MOVING = "moving"
 """The cause of waits that only transfers of earlier collectives explain."""
 
+_AT_ONCE = 1 << 18  # rows that are looked up together: intermediate results of millions take as much memory as the job
 _MOST_RANKS = 64  # in larger jobs, waits are not split by the rank that waited
 
 
@@ -93,18 +94,21 @@ def blamed(played: Job, victims: Mapping[int, int]) -> Floats:
     origin = _Origins.of(played)
     count = max(victims.values(), default=-1) + 1
     sums = np.zeros((len(played.ranks) + 1, count))
-    place = np.searchsorted(np.array(played.ranks), rank)
-    victim = np.array([victims[rank_id] for rank_id in played.ranks], np.int64)[place]
+    place = np.searchsorted(np.array(played.ranks), rank).astype(np.int32)
+    victim = np.array([victims[rank_id] for rank_id in played.ranks], np.int32)[place]
     # The waits attributed to waits of a rank between two rows are a density per nanosecond that it waited there:
-    # begun[row] is the density that ends before that row, looking back in time.
+    # begun[slot[row]] is the density that ends before that row, looking back in time; most rows share slot 0, of zeros.
     ends = np.append(rank[1:] != rank[:-1], True)
-    density, begun = np.zeros((len(played.ranks), count)), np.zeros((len(rows) + 1, count))
+    bounds = np.zeros(len(rows) + 1, bool)
+    bounds[origin.until[waited > 0]] = bounds[origin.since[waited > 0]] = True
+    slot = np.where(bounds, np.cumsum(bounds, dtype=np.int32), np.int32(0))
+    density, begun = np.zeros((len(played.ranks), count)), np.zeros((int(slot.max()) + 1, count))
     order = played.waves
     runs = order.rows if order.blocked < 0 else np.argsort(rows["start_ns"].to_numpy(np.int64), kind="stable")
     begins = order.begins if order.blocked < 0 else list(range(len(runs) + 1))
     for begin, end in zip(begins[-2::-1], begins[:0:-1], strict=True):
         here = runs[begin:end]
-        density[place[here]] += np.where(ends[here, None], 0.0, begun[here + 1])
+        density[place[here]] += np.where(ends[here, None], 0.0, begun[slot[here + 1]])
         amount = density[place[here]] * waited[here, None]
         amount[np.arange(len(here)), victim[here]] += waited[here]
         ill = waited[here] > 0
@@ -113,8 +117,8 @@ def blamed(played: Job, victims: Mapping[int, int]) -> Floats:
         np.add.at(sums, culprit, amount * origin.own_ns[here, None])
         sums[-1] += (amount * origin.moving[here, None]).sum(axis=0)
         passed = amount * origin.passed[here, None]
-        np.add.at(begun, origin.until[here], passed)
-        np.add.at(begun, origin.since[here], -passed)
+        np.add.at(begun, slot[origin.until[here]], passed)
+        np.add.at(begun, slot[origin.since[here]], -passed)
     by_group: Floats = sums.T
     return by_group
 
@@ -147,24 +151,29 @@ class _Origins:
 
         def more(name: str, further: int) -> Floats:
             total = np.append(0, np.cumsum(rows[name].to_numpy(np.int64)))
-            difference = total[until + further] - total[since]
-            difference -= total[np.arange(len(rows)) + further] - total[victim_since]
-            longer: Floats = np.maximum(0, difference).astype(np.float64)
+            difference = total[until + further]
+            difference -= total[since]
+            difference -= total[further : len(rows) + further]
+            difference += total[victim_since]
+            longer: Floats = np.maximum(0, difference, out=difference).astype(np.float64)
             return longer
 
         # A rank arrives after its time before the collective, which is therefore part of the interval.
         own_ns, moving, waiting = more("own_ns", 1), more("moving_ns", 0), more("wait_ns", 0)
         own_ns += moving
         own_ns += waiting
-        explained = np.where(own_ns > 0, own_ns, 1.0)
-        del own_ns
+        explained = own_ns
+        explained[explained <= 0] = 1.0
         moving /= explained
         sums = np.append(0, np.cumsum(rows["wait_ns"].to_numpy(np.int64)))
         between = (sums[until] - sums[since]).astype(np.float64)
-        waiting = np.where(between > 0, waiting / explained, 0.0)
-        del explained
-        passed = waiting / np.where(between > 0, between, 1.0)
-        return cls(culprit, 1 - moving - waiting, moving, passed, since, until)
+        del sums
+        waiting /= explained
+        waiting[between <= 0] = 0.0
+        outside = np.subtract(1 - moving, waiting, out=explained)
+        between[between <= 0] = 1.0
+        waiting /= between
+        return cls(culprit, outside, moving, waiting, since, until)
 
 
 def _stretches(played: Job) -> tuple[Int32, Int32, Int32, Int32]:
@@ -174,41 +183,46 @@ def _stretches(played: Job) -> tuple[Int32, Int32, Int32, Int32]:
     """
     rows = played.rows
     ranks = np.array(played.ranks)
-    place = np.searchsorted(ranks, rows["rank"].to_numpy(np.int64))
-    culprit = np.searchsorted(ranks, rows["last_rank"].to_numpy(np.int64))
+    place = np.searchsorted(ranks, rows["rank"].to_numpy(np.int64)).astype(np.int32)
+    culprit = np.searchsorted(ranks, rows["last_rank"].to_numpy(np.int64)).astype(np.int32)
     find = _Finder(place, rows["op"].to_numpy(np.int64), len(ranks))
     until = find(rows["op"].to_numpy(np.int64), culprit)
-    return culprit.astype(np.int32), until, *_since(rows, place, culprit, find)
+    return culprit, until, *_since(rows, place, culprit, find)
 
 
 class _Finder:
     """Finds the row of a rank in an operator."""
 
-    def __init__(self, place: Int64, op: Int64, ranks: int) -> None:
+    def __init__(self, place: Int32, op: Int64, ranks: int) -> None:
         self._ranks = ranks
         key = op * ranks + place
         order = np.argsort(key, kind="stable")
         self._sorted, self._order = key[order], order.astype(np.int32)
 
-    def __call__(self, op: Int64, place: Int64) -> Int32:
+    def __call__(self, op: Int64, place: Int32) -> Int32:
         """Return the rows; -1 if the rank does not take part in the operator."""
-        key = op * self._ranks + place
-        at = np.minimum(np.searchsorted(self._sorted, key), len(self._sorted) - 1)
-        rows: Int32 = np.where((op >= 0) & (self._sorted[at] == key), self._order[at], np.int32(-1))
+        rows = np.empty(len(op), np.int32)
+        for begin in range(0, len(op), _AT_ONCE):
+            part = slice(begin, begin + _AT_ONCE)
+            key = op[part].astype(np.int64) * self._ranks + place[part]
+            at = np.minimum(np.searchsorted(self._sorted, key), len(self._sorted) - 1)
+            rows[part] = np.where((op[part] >= 0) & (self._sorted[at] == key), self._order[at], np.int32(-1))
         return rows
 
 
-def _since(rows: pd.DataFrame, place: Int64, culprit: Int64, find: _Finder) -> tuple[Int32, Int32]:
+def _since(rows: pd.DataFrame, place: Int32, culprit: Int32, find: _Finder) -> tuple[Int32, Int32]:
     """Return the rows after the last common operator of each row's rank and its culprit, on both ranks."""
     op = rows["op"].to_numpy(np.int64)
     group = pd.factorize(rows["group"])[0].astype(np.int64)
+    of_row = place * (int(group.max(initial=0)) + np.int64(1)) + group
     first_of = np.searchsorted(place, np.arange(int(place.max(initial=0)) + 1)).astype(np.int32)
     first, other = first_of[place], first_of[culprit]
-    pairs = np.unique(place * (int(group.max(initial=0)) + 1) + group)
+    pairs = np.unique(of_row)
     of_rank = pairs // (int(group.max(initial=0)) + 1)
     slot = np.arange(len(pairs)) - np.searchsorted(of_rank, of_rank)  # the number of the group within its rank
     number = np.arange(len(rows), dtype=np.int32)
-    slot_of_row = slot[np.searchsorted(pairs, place * (int(group.max(initial=0)) + 1) + group)]
+    slot_of_row = slot.astype(np.int32)[np.searchsorted(pairs, of_row)]
+    del of_row, group
     for group_slot in range(int(slot.max(initial=-1)) + 1):
         before = np.where(slot_of_row == group_slot, number, np.int32(-1))
         last = np.append(np.int32(-1), np.maximum.accumulate(before)[:-1])

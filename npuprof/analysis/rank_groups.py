@@ -56,9 +56,9 @@ def rank_groups(rows: pd.DataFrame, recorded: Mapping[str, tuple[str, tuple[int,
     recorded
         Kind and ranks of groups by key, from the metadata.
     """
-    kinds = rows[["group", "rank", "op_type"]].drop_duplicates()
-    members = {str(key): tuple(sorted(set(of_group))) for key, of_group in kinds.groupby("group")["rank"]}
-    types = {str(key): "|".join(sorted(set(map(str, of_group)))) for key, of_group in kinds.groupby("group")["op_type"]}
+    grouped = rows[["group", "rank", "op_type"]].drop_duplicates().groupby("group", observed=True)
+    members = {str(key): tuple(sorted(set(of_group))) for key, of_group in grouped["rank"]}
+    types = {str(key): "|".join(sorted(set(map(str, of_group)))) for key, of_group in grouped["op_type"]}
     world = len(set(rows["rank"].tolist()))
     communicating = []
     for key, ranks in members.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,9 +60,7 @@ def latest_host(played: Job, hosts: Mapping[int, int | str], least_ns: float) ->
         names = {hosts[member] for member in known}
         if len(names) < 2:
             continue
-        at = np.flatnonzero(np.isin(rank, known)).reshape(
-            len(known), -1
-        )  # ranks with the same collectives have the same number of rows
+        at = rows_of_peers(played, known)
         of_host = np.array([list(names).index(hosts[member]) for member in known])
         for number, name in enumerate(names):
             late = _late(at, own_ns, steps[at[0]], of_host == number, least_ns)
@@ -81,8 +79,20 @@ def latest_host(played: Job, hosts: Mapping[int, int | str], least_ns: float) ->
 
 def peers_of(played: Job) -> list[list[int]]:
     """Return groups of ranks that run the same collectives in the same order."""
-    orders = played.rows.groupby("rank")["op_type"].agg(tuple)
-    return [sorted(same.index.tolist()) for _, same in orders.groupby(orders)]
+    types = pd.factorize(played.rows["op_type"])[0].astype(np.int32)
+    ranks, begins = np.unique(played.rows["rank"].to_numpy(np.int64), return_index=True)
+    same: dict[bytes, list[int]] = {}
+    for rank, of_rank in zip(ranks.tolist(), np.split(types, begins[1:]), strict=True):
+        same.setdefault(of_rank.tobytes(), []).append(rank)
+    return list(same.values())
+
+
+def rows_of_peers(played: Job, peers: Sequence[int]) -> Int64:
+    """Return the rows of ranks that run the same collectives: a row per rank, a column per collective."""
+    rank = played.rows["rank"].to_numpy(np.int64)
+    begins, ends = (np.searchsorted(rank, peers, side) for side in ("left", "right"))
+    rows: Int64 = begins[:, None] + np.arange(int(ends[0] - begins[0]) if len(begins) else 0)
+    return rows
 
 
 @dataclass(frozen=True)

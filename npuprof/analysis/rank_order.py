@@ -55,6 +55,7 @@ def waves(rank: Int64, op: Int64) -> Waves:
             parts.append(rows)
         arrived = rows[~last_of_rank[rows]] + 1
     ran = np.concatenate([np.zeros(0, np.int64), *parts])
-    left = np.setdiff1d(np.arange(len(op)), ran, assume_unique=True)
+    waits = np.ones(len(op), bool)
+    waits[ran] = False
     begins = np.append(0, np.cumsum([len(part) for part in parts])).astype(np.int64).tolist()
-    return Waves(ran, begins, int(left[0]) if len(left) else -1)
+    return Waves(ran, begins, int(np.argmax(waits)) if waits.any() else -1)

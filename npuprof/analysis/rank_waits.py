@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 import pandas as pd
 
+from npuprof import tables
 from npuprof.analysis.rank_clocks import Clocks, clocks
-from npuprof.arrays import Int64
+from npuprof.arrays import Int32, Int64
+
+Texts: TypeAlias = np.ndarray[tuple[int], np.dtype[np.object_]]
 
 _NEEDED = ("rank", "step", "group", "op_type", "count", "start_ns", "duration_ns", "name")
 _OF_ONE_RANK = r"Group \d+"
@@ -54,9 +59,7 @@ def collectives(communication: pd.DataFrame) -> pd.DataFrame:
         apart = np.where(np.isin(group, mixed), apart + 1, 0)
         k = _counted(rank, step, group, apart)
         op = _numbered(step, group, apart, k)
-    texts = {
-        name: pd.Series(texts, dtype=object) for name, texts in (("group", groups[group]), ("op_type", kinds[kind]))
-    }
+    texts = {"group": _named(group, groups), "op_type": _named(kind, kinds)}
     members = np.bincount(op)[op] if len(op) else op
     recorded = {str(name): rows[name].array for name in rows}
     columns = {**recorded, "rank": rank, "step": step, **texts, "k": k, "op": op, "members": members}
@@ -86,15 +89,21 @@ def _types(rows: pd.DataFrame) -> pd.Series[str]:
     return known
 
 
-def _coded(texts: pd.Series[str]) -> tuple[Int64, np.ndarray[tuple[int], np.dtype[np.object_]]]:
+def _coded(texts: pd.Series[str]) -> tuple[Int32, Texts]:
     """Return a number for each text, and the distinct texts; an absent text is empty."""
     column = texts.astype("category")
     names = np.array([*map(str, column.cat.categories), ""], object)
-    codes = column.cat.codes.to_numpy(np.int64)
-    return np.where(codes < 0, len(names) - 1, codes), names
+    codes = column.cat.codes.to_numpy(np.int32)
+    return np.where(codes < 0, np.int32(len(names) - 1), codes), names
 
 
-def _numbered(*keys: Int64) -> Int64:
+def _named(codes: Int32, names: Texts) -> pd.Categorical:
+    """Return a column of the names; the last name, which is empty, is no category unless it occurs."""
+    some = names if (codes == len(names) - 1).any() else names[:-1]
+    return tables.categorical(codes, some.tolist())
+
+
+def _numbered(*keys: Int64 | Int32) -> Int64:
     """Return a number for each row's combination of keys, in the order of first occurrence."""
     number = np.zeros(len(keys[0]), np.int64)
     for key in keys:
@@ -103,7 +112,7 @@ def _numbered(*keys: Int64) -> Int64:
     return number
 
 
-def _counted(*keys: Int64) -> Int64:
+def _counted(*keys: Int64 | Int32) -> Int64:
     """Return the number of earlier rows with the same keys, for each row."""
     number = pd.Series(_numbered(*keys))
     counts: Int64 = number.groupby(number).cumcount().to_numpy(np.int64)
@@ -136,6 +145,7 @@ def aligned(communication: pd.DataFrame) -> tuple[pd.DataFrame, Clocks]:
     rows = collectives(communication[[name for name in communication if name in _NEEDED]])
     rank, op = rows["rank"].to_numpy(np.int64), rows["op"].to_numpy(np.int64)
     estimated = clocks(rows)
+    rows = rows[["step", "group", "k", "op_type", "start_ns", "duration_ns"]]
     start = estimated.corrected(rank, rows["start_ns"].to_numpy(np.int64))
     latest = np.full(int(op.max(initial=-1)) + 1, np.iinfo(np.int64).min)
     np.maximum.at(latest, op, start)

@@ -16,6 +16,7 @@ from npuprof.profiles import Profile
 from npuprof.ranks.members import Members
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.concatenation import stacked
+from npuprof.sources.files.memory_limit import give_back
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -65,6 +66,8 @@ class SetAnswers(Members, ABC):
             communication = self._communication()
             some = (communication["rank"].notna() & communication["group"].notna()).any()
             self._played = loaded, job(communication) if some else None
+            del communication
+            give_back()
         return self._played[1]
 
     def __sub__(self, other: SetAnswers | Profile) -> Comparison:

@@ -15,6 +15,7 @@ from npuprof.info import Info
 from npuprof.quantities import duration, formatted_ranks, printable, share
 from npuprof.ranks.job import job_facts, recorded_groups, waits_caused
 from npuprof.ranks.members import Members
+from npuprof.sources.files.memory_limit import give_back
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -105,6 +106,7 @@ def overview(runs: Members) -> Overview:
         facts: JobFacts | None = job_facts(runs)
     except NpuprofError:
         facts = None
+    give_back()
     advice = None if facts is None else _about_ranks(facts)
     if facts is None or facts.job is None:
         groups, communication = [], groups_by_kind([], _no_waits(), 1)

@@ -27,6 +27,7 @@ from npuprof.ranks.pieces import (
 from npuprof.sources.base import PartName
 from npuprof.sources.columns.concatenation import stacked
 from npuprof.sources.detect import Run
+from npuprof.sources.files.memory_limit import give_back
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -99,6 +100,8 @@ def scan(
         scans[part] = joined = _joined(known.pop(part), pieces, part, wanted[part])
         del pieces
         _save(names[part], entries, joined, keys_now)
+    if missing:
+        give_back()
     return scans
 
 

@@ -20,7 +20,7 @@ def check(facts: JobFacts) -> Finding:
     if gain <= _THRESHOLD * facts.step_ns:
         return Finding(NAME, "clean", cost_ns=gain)
     rows = facts.job.rows
-    kinds = shares_of(rows.groupby("op_type")["moving_ns"].sum(), _MOST)
+    kinds = shares_of(rows.groupby("op_type", observed=True)["moving_ns"].sum(), _MOST)
     return Finding(
         NAME,
         "fires",

@@ -85,7 +85,7 @@ def _faster(facts: JobFacts, slow: pd.DataFrame, times: Times) -> Times:
         return times
     rows, moving = facts.job.rows, times.moving_ns
     faster = (slow["rate"] / slow["usual"]).groupby(slow["group"].astype(str)).min()
-    group = rows["group"].astype(str)
+    group = rows["group"].astype("category")
     here = group.isin(faster.index).to_numpy(bool)
     changed = moving.copy()
     ops = rows["op"].to_numpy(np.int64)[here]

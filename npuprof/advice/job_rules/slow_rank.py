@@ -10,6 +10,7 @@ import pandas as pd
 from npuprof.advice.finding import Finding
 from npuprof.advice.job import WORTH, JobFacts, JobRule, Times
 from npuprof.analysis.accounting import IDLE
+from npuprof.analysis.rank_hosts import rows_of_peers
 from npuprof.analysis.rank_replay import Floats
 from npuprof.quantities import duration
 
@@ -82,15 +83,13 @@ def _gain(facts: JobFacts, rank: int, peers: Sequence[int]) -> int | None:
 
 def as_peers(facts: JobFacts, rank: int, peers: Sequence[int], own_ns: Floats) -> Floats:
     """Return the time before each row's collective, with the medians of its peers for the given rank."""
-    if facts.job is None:
+    others = [peer for peer in peers if peer != rank]
+    if facts.job is None or not others:
         return own_ns
-    rows = facts.job.rows
-    place = rows.groupby("rank").cumcount()
-    others = rows["rank"].isin([peer for peer in peers if peer != rank])
-    medians = pd.Series(own_ns)[others.to_numpy(bool)].groupby(place[others].to_numpy(np.int64)).median()
+    medians = np.median(own_ns[rows_of_peers(facts.job, others)], axis=0)
+    mine = rows_of_peers(facts.job, [rank])[0]
     changed: Floats = own_ns.copy()
-    mine = (rows["rank"] == rank).to_numpy(bool)
-    changed[mine] = np.minimum(changed[mine], medians.reindex(place[mine]).to_numpy(np.float64))
+    changed[mine] = np.minimum(changed[mine], medians)
     return changed
 
 

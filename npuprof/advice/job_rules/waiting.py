@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-import pandas as pd
-
 from npuprof.advice.finding import Finding
 from npuprof.advice.job import JobFacts, JobRule, Times, costliest
 from npuprof.advice.job_rules.slow_rank import without as without_slow
 from npuprof.analysis.rank_blame import blame_of
+from npuprof.analysis.rank_hosts import rows_of_peers
 from npuprof.quantities import duration
 
 NAME = "waiting"
@@ -61,10 +59,11 @@ def without(facts: JobFacts, times: Times) -> Times:
     """Return times with the same time before each collective on ranks with the same collectives."""
     if facts.job is None:
         return times
-    rows = facts.job.rows
-    kind = rows["rank"].map({rank: number for number, peers in enumerate(facts.peers()) for rank in peers})
-    even = pd.Series(times.own_ns, rows.index).groupby([kind, rows.groupby("rank").cumcount()]).transform("mean")
-    return Times(even.to_numpy(np.float64), times.moving_ns)
+    even = times.own_ns.copy()
+    for peers in facts.peers():
+        at = rows_of_peers(facts.job, peers)
+        even[at] = times.own_ns[at].mean(axis=0)
+    return Times(even, times.moving_ns)
 
 
 RULE = JobRule(NAME, "ranks that arrive at different times", check, without)

@@ -1,10 +1,11 @@
-"""Free memory: a file that cannot fit is refused before memory is allocated for it.
+"""Free memory: a file that cannot fit is refused before memory is allocated for it, and what was freed is given back.
 
 A file may claim any size: collectors preallocate sparse files that are larger than their data.
 """
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 from contextlib import suppress
@@ -43,6 +44,15 @@ def free_memory() -> int:
         if bound != resource.RLIM_INFINITY:
             free = min(free, max(0, bound - _kilobytes(_STATUS, "VmSize:")))
     return free
+
+
+def give_back() -> None:
+    """Return freed memory to the system: of arrays of millions of rows, glibc and Arrow keep hundreds of megabytes."""
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()
+    with suppress(OSError, AttributeError, TypeError):  # another C library
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def too_large(size_bytes: int) -> str:
