@@ -188,7 +188,7 @@ def reason(
 
 
 def lacking(place: Path, elsewhere: str = "choose another directory") -> str:
-    """Return what would prevent writing a small file in a directory, as :func:`reason` does; empty if nothing would."""
+    """Return the reason why a small file cannot be written in a directory, as :func:`reason` does; empty if it can."""
     free_bytes, inodes = _room(place)
     if free_bytes < _SMALL_FILE_BYTES or not inodes:
         return reason(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), place, elsewhere=elsewhere)

@@ -22,7 +22,7 @@ from npuprof import atomic
 from npuprof.errors import NpuprofError
 
 MOST_BYTES = 2 << 30
-_VERSION = 1  # of the contents of entries: raised with every change of a reader or of the format of entries
+_VERSION = 1  # version of the entries: raised with every change of a reader or of the format
 _META = b"npuprof"
 _SUFFIX = ".parquet"
 
@@ -68,7 +68,7 @@ def load(name: str) -> tuple[pd.DataFrame, dict[str, Any]] | None:
             if not isinstance(kept, dict) or kept.get("version") != _VERSION or kept.get("name") != name:
                 return None
             frame = parquet.read().to_pandas()
-        pa.default_memory_pool().release_unused()  # of a large table it would keep twice the size
+        pa.default_memory_pool().release_unused()  # else the pool would keep twice the size of a large table
     except Exception:  # noqa: BLE001 - whatever is wrong with a copy, the original is there
         return None
     with suppress(OSError):

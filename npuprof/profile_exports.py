@@ -67,7 +67,7 @@ class Exports(Figures):
         return target
 
     def to_perfetto(self, path: str | PathLike[str]) -> Path:
-        """Write the timeline, of all ranks, in Perfetto's own format with whole nanoseconds; return its path.
+        """Write the timeline (of a set: of all ranks) in Perfetto's own format, in whole nanoseconds; return its path.
 
         A name in ``.gz`` compresses it. Packets are made by Perfetto's library (``pip install 'npuprof[perfetto]'``).
 
@@ -97,7 +97,7 @@ class Exports(Figures):
         return atomic.write_text(path, "".join(f"{line}\n" for line in lines))
 
     def to_memory_timeline(self, path: str | PathLike[str], device: str | None = None) -> Path:
-        """Write memory over time, of one device or all devices, as ``.json``, ``.json.gz`` or ``.html``.
+        """Write memory over time of one device, or of all devices, as ``.json``, ``.json.gz`` or ``.html``.
 
         Raises
         ------
@@ -134,7 +134,7 @@ class Exports(Figures):
 
         DuckDB runs the query (``pip install 'npuprof[sql]'``), with at most 2 GB of memory, and without access to files
         and the network. Nanoseconds stay exact. The tables are those of :data:`npuprof.tables.SCHEMA`, ``launches``,
-        ``notes`` and, of a run, :attr:`Profile.statistics`, or of a set, ``info``.
+        ``notes`` and :attr:`Profile.statistics` of a run, or ``info`` of a set.
 
         Parameters
         ----------

@@ -85,7 +85,7 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
         return account(self.tables, self.info.rank, self.info.selection)
 
     def breakdown(self) -> pd.DataFrame:
-        """Return where the time of each step went: rank, device_id, step, part, cause and duration_ns.
+        """Return the time of each step by part and cause: rank, device_id, step, part, cause and duration_ns.
 
         The rows of a step add up exactly to its duration; see :data:`npuprof.analysis.accounting.PARTS`.
         """
@@ -214,7 +214,7 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
         return memory_leaks(self.tables)
 
     def __sub__(self, other: Profile) -> Comparison:
-        """Return how much longer a step of this run is than a step of `other`, and where that time goes."""
+        """Return the difference of a step of this run and a step of `other`: its size, and where that time is spent."""
         from npuprof.comparison import Comparison
 
         if not isinstance(other, Profile):

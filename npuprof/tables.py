@@ -258,7 +258,7 @@ def categorical(codes: npt.NDArray[np.integer[Any]], names: list[str]) -> pd.Cat
 
 
 def matching(names: pd.Series[Any], wanted: Callable[[str], bool]) -> npt.NDArray[np.bool_]:
-    """Return which rows of a ``name`` column satisfy `wanted`, which is called once for each distinct name."""
+    """Return a mask of the rows of a ``name`` column that satisfy `wanted`, which is called once per distinct name."""
     chosen = np.array([*(wanted(str(name)) for name in names.cat.categories), False], bool)
     rows: npt.NDArray[np.bool_] = chosen[names.cat.codes.to_numpy()]
     return rows

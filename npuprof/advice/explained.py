@@ -19,8 +19,8 @@ _BUSY = tuple(part for part in PARTS if part not in IDLE)
 def explained_ns(facts: Facts, findings: Iterable[Finding]) -> int:
     """Return the nanoseconds of the step of median length that findings explain together.
 
-    Each moment counts once, for the first finding that is about it, and no finding explains more than it costs: the sum
-    of all their costs and gains would count what overlaps several times.
+    Each moment counts once, for the first finding that covers it, and no finding explains more than it costs. A plain
+    sum of costs or gains would count overlaps repeatedly.
     """
     steps = facts.median_steps
     return sum(_explained(facts, findings, steps[at : at + 1]) for at in range(len(steps))) // max(1, len(steps))
@@ -36,7 +36,7 @@ def _explained(facts: Facts, findings: Iterable[Finding], step: Int64) -> int:
 
 
 def _about(facts: Facts, finding: Finding, step: Int64) -> Spans:
-    """Return when in a step what a finding is about was: its parts, or the time of its evidence."""
+    """Return the intervals of a step that a finding covers: its parts of the step, or the time of its evidence."""
     if finding.parts:
         return facts.spans(finding.parts, steps=step)
     rows = finding.rows

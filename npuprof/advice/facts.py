@@ -90,15 +90,15 @@ class Facts:
         return bool(graphs) and float((self.causes.launchers < 0).mean()) > _MOSTLY
 
     def needs(self, *options: str, level: str = "", instead: str = "") -> str:
-        """Return what a rule that cannot tell needs.
+        """Return the advice of a rule that cannot tell: what to collect or to load.
 
         Parameters
         ----------
         options
             Command-line options to collect with, such as ``--shapes``.
         level
-            The rows of level 1 that this run lacks. Where it was recorded with that level and these options, its result
-            is not whole.
+            The rows of level 1 that this run lacks. If it was recorded with that level and these options, its result is
+            incomplete.
         instead
             An alternative to collecting again.
         """
@@ -173,7 +173,7 @@ class Facts:
         return sums
 
     def _of(self, parts: Sequence[str], causes: Sequence[str] = ()) -> Bools:
-        """Return which intervals of the accounting are of some parts, and causes if any are named."""
+        """Return a mask of the accounting's intervals with some parts, and with causes if any are named."""
         rows = self.accounting.intervals
         chosen = schema.matching(rows["part"], lambda name: name in parts)
         return chosen & schema.matching(rows["cause"], lambda name: name in causes) if causes else chosen
@@ -238,8 +238,8 @@ class Facts:
         Parameters
         ----------
         limit_ns
-            The largest possible gain; also the upper limit if a replay cannot tell: of a run whose replay differs from
-            the recording, or that waits for ranks that are not in it.
+            The largest possible gain. It is also the upper limit if a replay cannot tell, because it differs from the
+            recording or the run waits for ranks that were not recorded.
         saved_ns
             Time saved per kernel, by row.
         cause, part

@@ -47,7 +47,7 @@ _COLUMNS = (
     "rank",
 )
 _WIDTH, _LONGEST = 120, 1_200
-_SHOWN = 0.01  # of the step: what may gain less is not worth a line
+_SHOWN = 0.01  # share of the step: findings that may gain less are not listed
 _PARTS = {
     "computing": ("computing",),
     "waiting": ("waiting",),
@@ -71,11 +71,11 @@ class Advice:
     findings
         The finding of every rule.
     step_ns
-        Median duration of a step in nanoseconds; of a run without steps, of the run.
+        Median duration of a step in nanoseconds, or the duration of a run without steps.
     together_ns
-        What a step of a job would be shorter without all that was found of its ranks; None of a single run.
+        The time that a step of a job would gain without all findings of its ranks; None for a single run.
     scope
-        Whether they are findings of a run, of a job with its single ranks, or about the ranks of a job together.
+        Whether these are findings of a run, of a job and its single ranks, or only of a job's ranks together.
     html
         Writes the findings as HTML for a notebook, where plain text is shown without it.
     """
@@ -108,7 +108,7 @@ class Advice:
 
     @cached_property
     def explained_ns(self) -> int:
-        """Nanoseconds of a step that the findings explain together; of a job, what a step is shorter without them."""
+        """Nanoseconds of a step that the findings explain together; for a job, the gain of a step without them."""
         return explained_ns(self.facts, self.fired) if self.together_ns is None else self.together_ns
 
     @property
@@ -180,7 +180,7 @@ class Advice:
         return {name: self.facts.of_median_step([name]) for name in IDLE}
 
     def headline(self) -> str:
-        """Return how long a step is, and of how many steps."""
+        """Return the duration of a step and the number of steps as text."""
         if not self.step_ns:
             needed = "load the whole result, or collect with --activities cpu,npu"
             return f"No step or device time: nothing can be concluded ({needed})"
@@ -217,7 +217,7 @@ class Advice:
         return lines + _wrapped(self.explained()) + _wrapped(self.rest(most))
 
     def explained(self) -> str:
-        """Return how much of a step the findings explain together, in one sentence; empty without findings."""
+        """Return the share of a step that the findings explain together, in one sentence; empty without findings."""
         if not self.fired or not self.explained_ns:
             return ""
         explained = f"total explained: {duration(self.explained_ns)} of {duration(self.step_ns)}"
@@ -225,7 +225,7 @@ class Advice:
         return f"{explained} ({share(self.explained_ns, self.step_ns)}), {how}"
 
     def rest(self, most: int | None = None) -> str:
-        """Return what :meth:`lines` of `most` findings leaves to say: more of them, risks, what is unknown."""
+        """Return the rest of :meth:`lines` of `most` findings: number of others, risks, rules that cannot tell."""
         words = []
         if self.step_ns and not self.fired:
             words.append(f"no finding{' about the ranks together' * (self.scope == 'ranks')} would gain 1 % of a step")
@@ -257,7 +257,7 @@ class Advice:
 
 
 def _wrapped(text: str, indent: str = "") -> list[str]:
-    """Return a text as lines of a terminal's width; what is longer than any sentence of ours is shortened."""
+    """Return a text wrapped to a terminal's width; excessively long texts are shortened."""
     return textwrap.wrap(
         printable(text, _LONGEST), _WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
     )
@@ -316,7 +316,7 @@ def advise(
 
 
 def _checked(rule: Rule, facts: Facts) -> Finding:
-    """Return the finding of a rule; one that fails, which may come from another package, cannot tell."""
+    """Return the finding of a rule; a rule that raises, since it may come from another package, cannot tell."""
     try:
         return _sound(rule.check(facts), rule)
     except Exception as error:  # noqa: BLE001 a report must not fail over one rule

@@ -36,7 +36,7 @@ class Member:
     tables, accounting
         The run of the rank.
     advice
-        The findings of the rank by itself.
+        The findings of the rank alone.
     host
         The number or name of the rank's host; None if unknown.
     """
@@ -49,7 +49,7 @@ class Member:
 
 
 def costliest(rows: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Return the costliest rows of a job, in table order; of millions, a limited number."""
+    """Return the costliest rows of a job, in table order, up to a limit."""
     most = np.sort(np.argsort(-rows[column].to_numpy(np.int64), kind="stable")[:_MOST_ROWS])
     few: pd.DataFrame = rows.iloc[most] if len(rows) > _MOST_ROWS else rows
     return few
@@ -118,7 +118,7 @@ class JobFacts(Facts):
         return max(1, round(len(self.accounting.steps) / max(1, len(self.members))))
 
     def waiting_ns(self) -> int:
-        """Return how long a rank waits for other ranks per step, as the median over the ranks."""
+        """Return the time per step that a rank waits for others, the median over the ranks."""
         return 0 if self.job is None else int(self.job.rows.groupby("rank")["wait_ns"].sum().median()) // self.steps
 
     @cached_property
@@ -157,7 +157,7 @@ class JobFacts(Facts):
     def gain_ns(
         self, own_ns: Floats | None = None, moving_ns: Floats | None = None, than_ns: Floats | None = None
     ) -> int | None:
-        """Return how much shorter a step would be with other own times or transfers; None if a replay fails.
+        """Return the gain of a step with other own times or transfers; None if a replay fails.
 
         `than_ns` are the own times to compare with; by default those that were recorded.
         """

@@ -38,8 +38,8 @@ def advise_job(
 ) -> Advice:
     """Run the rules about ranks on a job, and add the findings of single ranks.
 
-    A finding of a single rank is that of the rank with the greatest gain, which its ``place`` names. What the ranks
-    together show better (waiting, communication) replaces it.
+    Of each rule for single ranks, the finding with the greatest gain is taken; its ``place`` names the rank. Findings
+    on waiting and communication are replaced by those about all ranks.
     """
     if not facts.step_ns:
         return Advice(facts, [], explore, scope=scope, html=html)
@@ -63,7 +63,7 @@ def _fires(finding: Finding) -> bool:
 
 
 def _together_ns(facts: JobFacts, rules: Sequence[str]) -> int | None:
-    """Return how much shorter a step would be without all problems found in the ranks; None if no replay can tell."""
+    """Return the gain of a step without any of the problems found in the ranks; None if no replay can tell."""
     times = facts.recorded
     for rule in sorted(JOB_RULES, key=lambda rule: _IN_TURN.index(rule.name)):
         times = rule.without(facts, times) if rule.name in rules else times
@@ -93,7 +93,7 @@ def _weight(finding: Finding) -> tuple[int, int]:
 
 
 def _checked(name: str, facts: JobFacts) -> Finding:
-    """Return the finding of a rule; a rule that fails cannot tell."""
+    """Return the finding of a rule; a rule that raises cannot tell."""
     try:
         return next(rule for rule in JOB_RULES if rule.name == name).check(facts)
     except Exception as error:  # noqa: BLE001 a report must not fail over one rule

@@ -276,7 +276,8 @@ def _busy_bounds(busy: Spans, windows: StepWindows) -> tuple[Int64, Int64]:
 def _head_known(api: pd.DataFrame, windows: StepWindows, last: Int64) -> Bools:
     """Return whether the device had finished all earlier work when each step began.
 
-    It had if the previous step is in the profile, or if a host call in the step waits until after the step's last task.
+    This is certain if the previous step is in the profile, or if a host call in the step waits until its last task
+    ended.
     """
     known = np.zeros(len(windows.steps), bool)
     if windows.basis == "run":

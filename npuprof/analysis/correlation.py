@@ -101,7 +101,7 @@ def nearest(callers: Int64, rows: Int64, wanted: Bools) -> Int64:
         return np.full(len(rows), -1, np.int64)
     reached = np.array(rows, np.int64)
     climbing = np.flatnonzero(reached >= 0)
-    for _ in range(_MOST_STEPS):  # most calls are shallow: only what was asked for climbs
+    for _ in range(_MOST_STEPS):  # most calls are shallow: only the requested rows are traversed upwards
         climbing = climbing[~wanted[reached[climbing]]]
         if not len(climbing):
             return reached

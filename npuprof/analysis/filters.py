@@ -129,7 +129,7 @@ def _text(column: str, text: str) -> Condition:
 
 
 def _matching(names: pd.Series[Any], matches: Callable[[list[object]], Iterable[bool]]) -> pd.Series[Any]:
-    """Return which names match; each distinct name is matched once."""
+    """Return a mask of the names that match; each distinct name is matched once."""
     if not isinstance(names.dtype, pd.CategoricalDtype):
         matched = np.array([*matches(names.tolist())], bool)
     else:

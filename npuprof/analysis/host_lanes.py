@@ -231,15 +231,15 @@ class HostLanes:
 
 
 def synchronising(api: pd.DataFrame) -> Bools:
-    """Return which calls return only when the device has finished."""
+    """Return a mask of the calls that return only when the device has finished."""
     return schema.matching(api["name"], lambda name: "Synchronize" in name or name == "aclrtMemcpy")
 
 
 def _last_submitted(device: DeviceLanes, until: Int64, end: Int64, copying: Bools) -> Int64:
     """Return the task that each synchronisation waited for.
 
-    On its stream, this is the last task submitted before the call. The stream is not recorded: of the last tasks of all
-    streams, it is the one that ended last before the call returned. A blocking copy waits for a copy.
+    This is the last task submitted to its stream before the call. Since the stream is not recorded, it is chosen among
+    the last tasks of all streams: the one that ended last before the call returned. A blocking copy waits for a copy.
     """
     submitted = np.where(device.thread >= 0, device.launch_ns, device.starts)
     latest, reached = np.full(len(end), -1, np.int64), np.full(len(end), np.iinfo(np.int64).min)

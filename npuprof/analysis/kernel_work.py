@@ -109,8 +109,8 @@ def _kernel_work(
 def _counted_bytes(kernels: pd.DataFrame) -> Float64:
     """Return the bytes between cores and memory; 0 if they were not counted.
 
-    A bandwidth is in units of 2**30 bytes per second and per core, whose time is that of all blocks divided by their
-    number. Source: raw/FORMAT.md section 9.
+    Bandwidths are in units of 2**30 bytes per second per core; the time of a core is the total time of the blocks
+    divided by their number. Source: raw/FORMAT.md section 9.
     """
     moved = 1_024.0 * _sum_of(kernels, _TRANSFERS)
     cores = kernels["core"].astype(str)

@@ -87,7 +87,7 @@ def _operators_of(tables: Mapping[str, pd.DataFrame], links: Causes) -> tuple[In
 
 
 def _innermost_operators(tables: Mapping[str, pd.DataFrame], links: Causes) -> tuple[Bools, Int64]:
-    """Return which host rows are operators, and the host row of each kernel's innermost operator."""
+    """Return a mask of the host rows that are operators, and the host row of each kernel's innermost operator."""
     callers = links.callers
     operators = np.zeros(len(callers), bool)
     rows = slice(links.first_row["operators"], links.first_row["api"])
@@ -95,7 +95,7 @@ def _innermost_operators(tables: Mapping[str, pd.DataFrame], links: Causes) -> t
     operators[rows] = ~kind.isin(["enqueue", "dequeue"]).to_numpy(bool)
     operator = nearest(callers, links.launchers, operators)
     # A sampled Python call may lie between an operator and its CANN call, while its own caller lies outside of the
-    # operator. Of the operator around the call and the operator that the links name, the inner one began later.
+    # operator. The operator around the call and the operator from the links are nested: the inner one began later.
     begin = np.append(_of_host_layers(tables, "start_ns"), np.iinfo(np.int64).min)
     return operators, np.where(begin[operator] >= begin[links.operators], operator, links.operators)
 

@@ -18,7 +18,7 @@ _MOST_SECONDS = 5.0
 
 
 def contains_pattern(names: Sequence[object], pattern: str, *, ignore_case: bool = True) -> npt.NDArray[np.bool_]:
-    r"""Return which names contain a match of a regular expression; values that are not text contain none.
+    r"""Return a mask of the names that contain a match of a regular expression; other values than texts contain none.
 
     Parameters
     ----------

@@ -24,8 +24,8 @@ class Prediction:
     Attributes
     ----------
     recorded_ns
-        The recorded time: the mean over the steps, without the first step if there are others; of a job, from the first
-        start of a collective to the last end.
+        The recorded time: the mean over the steps, without the first step if there are others; for a job, the time from
+        the first start of a collective to the last end.
     replayed_ns
         The time in a replay without changes, as a check.
     predicted_ns
@@ -33,7 +33,7 @@ class Prediction:
     changes
         The changes, in words.
     steps
-        Of a run, a row per step: ``step``, ``recorded_ns``, ``replayed_ns``, ``predicted_ns`` and ``gain_ns``.
+        For a run, a row per step: ``step``, ``recorded_ns``, ``replayed_ns``, ``predicted_ns`` and ``gain_ns``.
     """
 
     recorded_ns: int

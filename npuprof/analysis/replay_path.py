@@ -54,9 +54,9 @@ class _Pieces(NamedTuple):
 
 
 def critical_path(replay: Replay, tables: Mapping[str, pd.DataFrame], rank: int | None) -> pd.DataFrame:
-    """Return the critical path of each step: what each moment waited for last, back to the start of the step.
+    """Return the critical path of each step, traced back from its end to its start.
 
-    Of several things done at the same time, it is the one on the same thread or stream.
+    If several activities end at the same time, the path stays on its thread or stream.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def critical_path(replay: Replay, tables: Mapping[str, pd.DataFrame], rank: int 
         ``segment``, ``rank``, ``step``, ``lane`` (a thread or stream), ``kind``, ``start_ns``, ``duration_ns``,
         ``name``, ``table`` and ``row`` (for host time, of the call that ends it), in order of time. Kinds are
         ``host``, the kinds of tasks (:data:`npuprof.analysis.device_lanes.KINDS`), the kinds of waits of threads
-        (:data:`npuprof.analysis.host_lanes.KINDS`: the time left after what was waited for), ``launch`` and ``event``
+        (:data:`npuprof.analysis.host_lanes.KINDS`: the time after the awaited activity ended), ``launch`` and ``event``
         (from these to the start of a task) and ``gap`` (between two tasks of a stream). Durations add up to the step.
     """
     windows = replay.windows
@@ -112,7 +112,7 @@ def _starts(nodes: _Nodes, path: _Path, pieces: _Pieces) -> Int64:
 
 
 def _names(tables: Mapping[str, pd.DataFrame], table: Int64, row: Int64) -> pd.Categorical:
-    """Return the name of each row of a table of :data:`_TABLES`, by position; of a task without one, its type."""
+    """Return the name of each row of a table of :data:`_TABLES`, by position; tasks without a name have their type."""
     names = np.full(len(row), None, object)
     for number, name in enumerate(_TABLES):
         some = table == number

@@ -56,9 +56,9 @@ class StepWindows:
         return StepWindows(self.steps[steps], starts[kept], ends[kept], owner.astype(np.int64), self.basis)
 
     def timed(self) -> StepWindows:
-        """Return the steps that have time of their own; all where none has.
+        """Return the steps that have any time of their own, or all if none has.
 
-        Of a step that is marked twice one mark has all of the time.
+        If a step is marked twice, one mark has all of its time.
         """
         timed = self.clipped(None, None)
         return timed if len(timed.steps) else self
@@ -120,7 +120,7 @@ def run_window(tables: Mapping[str, pd.DataFrame]) -> tuple[int, int] | None:
 
 
 def _innermost(steps: Any, starts: Int64, ends: Int64, basis: Basis) -> StepWindows:
-    """Cut steps so that each moment belongs to one step: of overlapping steps, the one that began last."""
+    """Cut steps so that each moment belongs to one step; where steps overlap, to the one that began last."""
     order = np.lexsort((-ends, starts))
     if not (starts[order][1:] < np.maximum.accumulate(ends[order])[:-1]).any():
         return StepWindows(steps[order], starts[order], ends[order], np.arange(len(order)), basis)

@@ -113,7 +113,7 @@ class Summary:
     steps
         ``step, duration_ns`` in order of time.
     host
-        Host times, of a run without a device.
+        Host times, for a run without a device.
     """
 
     wall_ns: int | None

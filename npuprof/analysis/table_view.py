@@ -1,6 +1,6 @@
 """A view of a table: rows filtered, optionally grouped, sorted, with selected columns.
 
-:func:`rows` makes the frame of the view, :func:`code` the line of pandas that makes the same frame from ``run``.
+:func:`rows` returns the frame of the view, :func:`code` the pandas expression for the same frame of ``run``.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def rows(view: View, frame: pd.DataFrame, origin_ns: int = 0) -> pd.DataFrame:
 
 
 def code(view: View, frame: pd.DataFrame, origin_ns: int = 0, *, run: str = "run") -> str:
-    """Return the line of pandas that makes the same frame; `run` is the name of the profile."""
+    """Return the pandas expression for the same frame; `run` is the variable name of the profile."""
     before, after = _conditions(view, frame, origin_ns)
     line = f"{run}.{view.table}{_loc(before)}"
     if view.group:
@@ -133,7 +133,7 @@ def members(view: View, frame: pd.DataFrame, row: pd.Series[Any], origin_ns: int
     view, frame, origin_ns
         See :func:`rows`.
     row
-        A row of the view: of groups, with the columns of `group`; of single rows, named by its row number.
+        A row of the view: with the columns of `group` for groups, or named by its row number for single rows.
     """
     if not view.group:
         return np.array([row.name], np.int64)

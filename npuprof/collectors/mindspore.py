@@ -177,7 +177,7 @@ class MindSporeCollector:
             return ""
 
     def take_facts(self, metadata: Mapping[str, Any], schedule: Mapping[str, int]) -> None:
-        """Add them to MindSpore's ``profiler_metadata.json`` and, on an NPU, ``profiler_info``."""
+        """Add metadata and schedule to MindSpore's ``profiler_metadata.json`` and, on an NPU, to ``profiler_info``."""
         if self._profile is None:
             return
         if hasattr(self._profile, "add_metadata_json"):

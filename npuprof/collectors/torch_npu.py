@@ -157,7 +157,7 @@ class TorchNpuCollector:
         _raise_errors("torch_npu.profiler.profile.stop", messages)
 
     def take_facts(self, metadata: Mapping[str, Any], schedule: Mapping[str, int]) -> None:
-        """Add them to torch_npu's ``profiler_metadata.json`` and ``profiler_info.json``."""
+        """Add metadata and schedule to torch_npu's ``profiler_metadata.json`` and ``profiler_info.json``."""
         if self._profile is None:
             return
         self._profile.metadata.update(metadata)

@@ -342,7 +342,7 @@ def signed(nanoseconds: Any) -> str:
 
 
 def _steps(side: Side) -> str:
-    """Return how many steps a side has: ``4 steps on each of 2 devices``."""
+    """Return the number of steps of a side as text: ``4 steps on each of 2 devices``."""
     counts = side.steps.groupby(["run", "rank", "device_id"], dropna=False).size()
     few, most = int(counts.min()), int(counts.max())
     steps = f"{few} to {most} steps" if few < most else f"{most} step{'s' if most > 1 else ''}"

@@ -10,7 +10,7 @@ from npuprof.arrays import Int64
 def per_step(sums: Int64, parents: Int64, count: int, whole: int) -> Int64:
     """Divide the sums of a tree by a count, so that the children of each node still add up to it exactly.
 
-    Quotients are rounded down; what is missing goes to the children with the greatest remainders.
+    Quotients are rounded down, and the rest goes to the children with the greatest remainders.
 
     Parameters
     ----------

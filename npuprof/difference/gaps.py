@@ -32,7 +32,7 @@ def host_rows(run: ComparedRun, cause: str, most: int | None = None) -> Mapping[
     cause
         The cause of the idle time.
     most
-        Limits the search to so many of the longest gaps; all by default.
+        The maximum number of gaps to search, the longest first; all by default.
 
     Returns
     -------

@@ -12,7 +12,7 @@ from npuprof.timeline.layers import task_keys
 
 
 def with_every_kernel(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    """Return the tables with the kernels that have no task as further rows of ``tasks``.
+    """Return the tables with kernels that have no task as additional rows of ``tasks``.
 
     A result without a timeline has kernels and no tasks.
     """

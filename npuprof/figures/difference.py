@@ -1,4 +1,4 @@
-"""The difference of two runs: a waterfall of what makes a step longer or shorter, and a differential flame graph."""
+"""The difference of two runs: a waterfall of the parts of a step, and a differential flame graph."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _texts_beside(titles: list[str], texts: list[str], x: list[float]) -> Any:
 
 
 def _reach(bars: pd.DataFrame, begins: list[int], ends: tuple[int, int]) -> tuple[list[int], list[int]]:
-    """Return the lowest and highest position of each bar and its whiskers; of the first and last bar, their ends."""
+    """Return the lowest and highest position of each bar and its whiskers, and the ends of the first and last bar."""
     stops = [*begins[1:], ends[1]]
     whiskers = [
         (begin, begin) if pd.isna(low) else (begin + int(low), begin + int(high))

@@ -19,7 +19,7 @@ _AS_DATA = frozenset({"plotly_mimetype", "plotly_mimetype+notebook", "jupyterlab
 class FigureWithFallback(go.Figure):  # type: ignore[misc]  # plotly has no annotations
     """A figure that also has a picture and a text in its notebook output.
 
-    Of the formats in an output a viewer shows one: the figure if it can draw plotly, else the picture or the text. A
+    A viewer shows one of the formats in an output: the figure if it can draw plotly, else the picture or the text. A
     copy of the figure has no picture, and later changes of the figure do not change the picture.
 
     Parameters

@@ -107,7 +107,7 @@ def _frame(kernel: pd.Series, info: Info, pipes: int, *, with_point: bool) -> go
 
 
 def _shares(kernel: pd.Series) -> dict[tuple[str, str], float]:
-    """Return the busy percentage by core and pipe; without pipes, of all recorded ratios."""
+    """Return the busy percentage by core and pipe, or all recorded ratios if there are no pipes."""
     ratios: dict[tuple[str, str], float] = {}
     for core in _CORES:
         cycles = kernel.get(f"{core}_total_cycles")

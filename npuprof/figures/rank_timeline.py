@@ -30,7 +30,7 @@ _STATES = (
 _MOST_CELLS = 200_000  # one byte each
 _MOST_MOMENTS = 1600
 _MOST_JOINED = 24
-_MOST_MEMBERS = 64  # of a collective that lines join: beyond that, only its last rank is marked
+_MOST_MEMBERS = 64  # of a collective drawn with lines between its ranks; in a larger one, only the last rank is marked
 
 
 def plot_rank_timeline(

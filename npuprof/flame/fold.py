@@ -31,7 +31,7 @@ class Frames:
     Attributes
     ----------
     path
-        The path of each frame; of a folded frame, the path of its caller. -1 is the whole tree.
+        The path of each frame; a folded frame has the path of its caller. -1 is the whole tree.
     above
         The parent frame; -1 for the root.
     total, exclusive
@@ -166,7 +166,7 @@ def _depths(above: Int64) -> Int64:
 
 
 def _keepable(above: Int64, callees: Int64, room: int) -> int:
-    """Return how many ranked paths fit into `room` frames, with a folded frame for each caller that needs one."""
+    """Return the number of ranked paths that fit into `room` frames, with the folded frames that callers need."""
     count = len(above)
     rank = np.arange(count + 1)
     last = np.zeros(count + 1, np.int64)

@@ -24,8 +24,9 @@ class Scope:
     Attributes
     ----------
     step
-        The number of a step; None for the whole run. Of a host call only the time within the step counts, and it is
-        counted in the step where it starts. A kernel belongs to its recorded step, or else to the step of its launch.
+        The number of a step; None for the whole run. Only the time of a host call within the step counts, and the call
+        is counted in the step where it starts. A kernel belongs to its recorded step, or else to the step of its
+        launch.
     thread
         A host thread; None for all threads. A kernel belongs to every thread with a call that caused it, also through a
         task queue.
@@ -116,7 +117,7 @@ def _inside(windows: tuple[Int64, Int64], moments: Int64) -> Bools:
 def _of_step(
     kernels: pd.DataFrame, number: int, launchers: Int64, started: Bools, windows: tuple[Int64, Int64]
 ) -> Bools:
-    """Return which kernels belong to a step; `started` marks host slices that start in it."""
+    """Return a mask of the kernels of a step; `started` marks host slices that start in it."""
     known = kernels["step"].notna().to_numpy(bool)
     recorded = (kernels["step"] == number).fillna(value=False).to_numpy(bool)
     launched = np.append(started, False)[launchers]  # the last element is for -1, an unknown launcher
@@ -126,7 +127,7 @@ def _of_step(
 
 
 def _launched(calls: MergedCalls, on_thread: Bools) -> Bools:
-    """Return which kernels were caused, directly or indirectly, by a call on a thread."""
+    """Return a mask of the kernels that were caused, directly or indirectly, by a call on a thread."""
     caused = np.append(on_thread, False)  # the last element is for -1, no caller
     above = np.append(calls.causes.callers, -1)
     while (above >= 0).any():  # every round doubles the number of callers looked at

@@ -38,7 +38,7 @@ class FrameMatches:
 
 
 def matching(calls: MergedCalls, text: str, *, regex: bool = False) -> Bools:
-    """Return which paths have a name that contains a text, ignoring case, or matches a pattern; none for an empty text.
+    """Return a mask of the paths whose name contains a text, ignoring case, or matches a pattern; none for empty text.
 
     Raises
     ------
@@ -105,7 +105,7 @@ def _union(calls: MergedCalls, sums: Sums, paths: Int64) -> int:
 
 
 def _hidden(calls: MergedCalls, frames: Frames, low: int, lit: Bools) -> Bools:
-    """Return which folded frames contain a match."""
+    """Return a mask of the folded frames that contain a match."""
     before = np.concatenate([[0], np.cumsum(lit)])
     itself = frames.folded == 0
     start = frames.path - low

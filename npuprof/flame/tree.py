@@ -170,8 +170,8 @@ def _modules(tables: Mapping[str, pd.DataFrame]) -> Bools:
 def merged_calls(tables: Mapping[str, pd.DataFrame], *, by_module: bool = False) -> MergedCalls:
     """Merge all calls and kernels of a run by their path of names; see :func:`call_tree`.
 
-    With `by_module`, of the Python calls those of modules alone have paths: the time of others belongs to the module
-    around them, or to one path for all that is outside of modules.
+    With `by_module`, only Python calls of modules have paths: the time of other calls belongs to the enclosing module,
+    or to a single path for all calls outside of modules.
     """
     causes_of_slices = causes(tables)
     causes_of_slices = replace(causes_of_slices, callers=_under_forward(tables, causes_of_slices))

@@ -178,7 +178,7 @@ class FlameColumns:
 
     @property
     def size_bytes(self) -> int:
-        """Approximate size to send: arrays as they are, texts as JSON."""
+        """The approximate size of the message: arrays in binary form, texts as JSON."""
         arrays = sum(value.nbytes for value in vars(self).values() if isinstance(value, np.ndarray))
         facts = (line for lines in self.facts for line in lines)
         return arrays + sum(_bytes(text) for text in (*self.names, *facts))

@@ -125,7 +125,7 @@ def several(what: str, allowed: tuple[str, ...], default: tuple[str, ...] = (), 
 
 
 def whole_number(what: str, unit: str, least: int, most: int, **facts: Any) -> Any:
-    """Return the field of an option with a number of a unit, or None."""
+    """Return the field of an integer option with a unit, whose value may be None."""
     check = partial(values.whole_number, least=least, most=most, unit=unit)
     return Option(what, None, check, f"{unit} from {least} to {most}", number=(int, unit), **facts).field()
 

@@ -51,7 +51,7 @@ class SetAnswers(Members, ABC):
         def _operators(self) -> pd.DataFrame: ...
 
     def _communication(self) -> pd.DataFrame:
-        """Return the operators of all ranks; of a rank with several sessions, the newest counts."""
+        """Return the operators of all ranks; for a rank with several sessions, those of the newest."""
         operators = self._operators()
         newest = list(self._newest().values())
         known: pd.DataFrame = operators[operators["run"].isin(newest).to_numpy(bool)].reset_index(drop=True)
@@ -71,7 +71,7 @@ class SetAnswers(Members, ABC):
         return self._played[1]
 
     def __sub__(self, other: SetAnswers | Profile) -> Comparison:
-        """Return how much longer a step of these ranks is than a step of `other`; ranks count as repetitions."""
+        """Return the difference of a step of these ranks and a step of `other`; ranks count as repetitions."""
         return _compared(self, other)
 
     def __rsub__(self, other: Profile) -> Comparison:
@@ -103,7 +103,7 @@ class SetAnswers(Members, ABC):
         return sums(stacked(rows or [kernel_rows(empty.tables, empty.launches, chosen)]), chosen)
 
     def breakdown(self) -> pd.DataFrame:
-        """Return where the time of each step of each rank went; see :meth:`npuprof.profiles.Profile.breakdown`."""
+        """Return the time of each step of each rank by part; see :meth:`npuprof.profiles.Profile.breakdown`."""
         frames = [frame for run in self if len(frame := run.breakdown())]
         joined: pd.DataFrame = (
             pd.concat(frames, ignore_index=True)
@@ -116,8 +116,8 @@ class SetAnswers(Members, ABC):
         """Return the findings of the job, about all ranks together and about single ranks, greatest gain first.
 
         See :meth:`npuprof.profiles.Profile.advice`; a finding with a ``rank`` has rows of that rank's table. In jobs of
-        more than 8 ranks, only the ranks with the most time outside collectives in their pipeline stage are read in
-        full; of the others, small files are read.
+        more than 8 ranks, only the ranks with the most time outside collectives in their pipeline stage are read
+        completely; for the others, small files are read.
 
         Raises
         ------
@@ -195,7 +195,7 @@ class SetAnswers(Members, ABC):
         Parameters
         ----------
         root_rank
-            A rank to explain: the result is then what it does in its own time, compared with a peer.
+            A rank to explain: the result then compares the activities in its own time with those of a peer.
 
         Returns
         -------
@@ -248,7 +248,7 @@ class SetAnswers(Members, ABC):
         Parameters
         ----------
         ranks
-            The ranks; by default all. Of ranks that were not read, only small files and kernels are read.
+            The ranks; by default all. For ranks that were not read, only small files and kernels are read.
 
         Returns
         -------

@@ -67,7 +67,7 @@ class Work(Generic[_Item, _Result]):
 def spread(
     work: Work[_Item, _Result], items: Sequence[_Item], sizes: Sequence[int], client: Client | None
 ) -> Iterator[tuple[int, _Result]]:
-    """Yield the position and the result of each item as they come.
+    """Yield the position and the result of each item on completion.
 
     Parameters
     ----------

@@ -225,7 +225,7 @@ class SetFigures(Figures):
         return with_waiting(steps, waits)
 
     def _traffic(self) -> pd.DataFrame:
-        """Return the traffic of every rank by global rank; without any, of the vendor's analysis of all ranks."""
+        """Return the traffic of every rank by global rank, or that of the vendor's analysis if no rank has any."""
         from npuprof.analysis.traffic import all_traffic, rank_traffic
 
         parts = [rank_traffic(*transfers) for transfers in self._transfers()]
@@ -234,7 +234,7 @@ class SetFigures(Figures):
         return all_traffic(parts)
 
     def _transfers(self) -> list[tuple[dict[str, pd.DataFrame], dict[str, pd.DataFrame]]]:
-        """Return tables and statistics of every rank with global ranks; of unread ranks, only the transfers."""
+        """Return tables and statistics of every rank with global ranks; unread ranks have only the transfers."""
         small = {} if all(entry.profile for entry in self._entries) else self._pieces("communication_matrix")
         runs: list[Decoded | Profile] = []
         for row, entry in enumerate(self._entries):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _CALLED = {"duration_ns": "step"}
 FEW = 8
-"""Maximum number of ranks that are all read in full for findings; of more, only those that may explain most."""
+"""Maximum number of ranks that are all read completely for findings; in larger jobs, only some are."""
 
 
 def recorded_groups(infos: Iterable[Info]) -> dict[str, tuple[str, tuple[int, ...]]]:
@@ -50,7 +50,7 @@ def job_facts(runs: Members, whole: Collection[int] = ()) -> JobFacts:
     runs
         The set.
     whole
-        Ranks to read in full; of other unread ranks, only small files are read.
+        Ranks to read completely; for other unread ranks, only small files are read.
 
     Raises
     ------
@@ -133,7 +133,7 @@ def explaining(facts: JobFacts) -> set[int]:
 
 
 def waits_caused(facts: JobFacts) -> pd.Series[int]:
-    """Return how long all ranks together wait per step for the own time of each rank, by rank."""
+    """Return the time per step that all ranks together wait for the own time of each rank, by rank."""
     from npuprof.analysis.rank_blame import blame_of
 
     if facts.job is None:
@@ -210,7 +210,7 @@ def compared(runs: Members, ranks: list[int]) -> pd.DataFrame:
 
 
 def kernel_times(runs: Members, row: int, steps: int) -> pd.Series[float]:
-    """Return the time of a run's kernels per step, by type; of an unread run, from its file of kernels."""
+    """Return the time of a run's kernels per step, by type; an unread run's is read from its kernel file."""
     entry = runs._entries[row]
     if entry.profile is not None:
         kernels = entry.profile.kernels

@@ -24,7 +24,7 @@ _ROW = "row of the table"
 
 
 def state_of(runs: Members) -> str:
-    """Return what changes with the files of all ranks and with npuprof; empty where answers are not kept."""
+    """Return a key that changes with the files of all ranks and with npuprof; empty if answers are not kept."""
     entries = runs._entries
     if any(entry.outcome is not None or entry.selection is not None or entry.run.unpacked for entry in entries):
         return ""
@@ -51,9 +51,9 @@ def known(runs: Members, what: str, state: str, names: tuple[str, ...] = ()) -> 
     runs, what
         The set, and the name of the answer.
     state
-        Of the files, see :func:`state_of`.
+        The state of the files, from :func:`state_of`.
     names
-        Of the tables.
+        The names of the tables.
     """
     if not state:
         return None

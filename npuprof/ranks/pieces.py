@@ -21,7 +21,7 @@ NoteRow: TypeAlias = tuple[str, str, str, int]
 """A note: severity, source, message and count."""
 
 MATRIX = "communication_matrix"
-_MAX_FILES = 1_000  # of a run whose changes are detected
+_MAX_FILES = 1_000  # maximum number of files of a run in which changes are detected
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ Pieces: TypeAlias = dict[PartName, Piece]
 
 
 def keys_of_run(source: str, path: Path) -> dict[PartName, str]:
-    """Return what changes with the files of each part that a run has: their names, sizes and times of change.
+    """Return a key that changes with the files of each part of a run: their names, sizes and modification times.
 
     Raises
     ------
@@ -76,7 +76,7 @@ def has_small_files(source: str) -> bool:
 
 
 def _parts_of(source: str, path: Path) -> Mapping[PartName, Alone]:
-    """Return how to read the parts of a run: those that its format has a file of, or every part with the whole run."""
+    """Return how to read the parts of a run: from the files of its format, or every part with the whole run."""
     of_source = source_named(source)
     if of_source.alone is not None:
         return of_source.alone(path)
@@ -91,7 +91,7 @@ def read_pieces(tasks: Sequence[PieceTask]) -> list[Pieces]:
 
 
 def lost_pieces(task: PieceTask, fate: str) -> Pieces:
-    """Return what is known of parts whose reading ended the process: why."""
+    """Return the failed parts of a run whose reading ended the process, with the reason."""
     return _failed(task, f"{task.path} could not be read: {fate}; load it by itself to try again")
 
 

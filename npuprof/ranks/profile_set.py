@@ -143,7 +143,7 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
 
     @property
     def cluster(self) -> Profile | None:
-        """The vendor's analysis of all ranks, if it can be read; of several, the first by path."""
+        """The vendor's analysis of all ranks, if it can be read; the first by path if there are several."""
         profiles = (read_or_none(entry) for entry in self._entries if entry.is_cluster)
         return next((profile for profile in profiles if profile is not None), None)
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _ROW = "run"
 _OPENING_BYTES = 1 << 20
 FEW = 8
-"""Maximum number of runs without small files that are read in full and cached; of more, only the requested part."""
+"""Maximum number of runs without small files to read and cache completely, instead of the requested part."""
 _WORDS: Mapping[PartName, str] = {
     "step_times": "steps",
     "communication": "communication",
@@ -93,7 +93,7 @@ def scan(
     read = _read(entries, missing, keys, client)
     scans: dict[PartName, Scan | None] = {part: known.get(part) for part in wanted}
     for part in [part for part in keys if part in read]:
-        pieces = read.pop(part)  # and gone once they are joined, or the rows of all ranks would be there twice
+        pieces = read.pop(part)  # freed once joined, or memory would hold the rows of all ranks twice
         keys_now = {row: keys[part][row] for row in known[part].rows} | {
             row: piece.key for row, piece in pieces.items()
         }
@@ -111,7 +111,7 @@ def _read(
     keys: Mapping[PartName, Mapping[int, str]],
     client: Client | None,
 ) -> dict[PartName, dict[int, Piece]]:
-    """Return what files hold of parts of runs, by part and row."""
+    """Return the content of files for the parts of runs, by part and row."""
     read: dict[PartName, dict[int, Piece]] = {part: {} for of_row in missing.values() for part in of_row}
     if not missing:
         return read
@@ -136,7 +136,7 @@ def by_run(scanned: Scan) -> dict[int, pd.DataFrame]:
 
 
 def keys_of(entries: Sequence[Entry], parts: Sequence[PartName]) -> dict[PartName, dict[int, str]]:
-    """Return what changes with the files of each run that is read for its part alone, by part and row.
+    """Return keys that change with the files of each run that is read for a part alone, by part and row.
 
     Runs without a file of a part are, where they are many or other runs have one: else they are read to be kept.
     """
@@ -206,7 +206,7 @@ def _cached(
 
 
 def _names_as_read(column: pd.Series[Any]) -> Any:
-    """Return a column of names with the category dtype that readers make; other columns are returned unchanged."""
+    """Return a column of names with the category dtype of the readers; other columns are returned unchanged."""
     if not isinstance(column.dtype, pd.CategoricalDtype):
         return column
     return tables.categorical(column.cat.codes.to_numpy(), [str(name) for name in column.cat.categories])

@@ -293,7 +293,7 @@ class ActiveRun(RecordedRun):
             self._flushing = False
 
     def _stop_collector(self) -> None:
-        """Stop the collector once, from whichever thread comes first; one line, so no interrupt can split it."""
+        """Stop the collector once, from whichever thread comes first; no interrupt can split a single statement."""
         self._pending_stop.pop("collector", lambda: None)()
 
     def _flush(self) -> None:

@@ -359,7 +359,7 @@ def _size(returned: Any) -> int:
 
 
 def _counted(returned: Any, expected: int) -> int:
-    """Return the expected count if the call succeeded, whatever the order of count and code."""
+    """Return the expected count if the call succeeded; versions differ in the order of count and return code."""
     if returned in ((expected, codes.SUCCESS), (codes.SUCCESS, expected), expected):
         return expected
     raise CollectorError(f"acl.prof.get_op_num returned {returned!r} for {expected} descriptions")

@@ -118,7 +118,7 @@ class Device(DeviceView):
         self._wait("aclrtSynchronizeEvent", event.recorded_ns or 0)
 
     def _wait(self, name: str, end_ns: int) -> None:
-        """Wait until a time, in a host call of this name."""
+        """Wait until a time within a host call of the given name."""
         host = self.host
         begin_ns = host.clock.monotonic_raw_ns()
         host.clock.sleep_until_ns(max(end_ns, begin_ns + 1))

@@ -1,4 +1,4 @@
-"""Sources: one module or package a format, each from a path to tables.
+"""Sources: one module or package for each format, each from a path to tables.
 
 The modules of this folder, from a path on disk to the tables of a run::
 

@@ -130,14 +130,14 @@ PARTS: tuple[PartName, ...] = get_args(PartName)
 
 @dataclass(frozen=True)
 class Alone:
-    """A way to read one part of a run by itself.
+    """A way to read one part of a run alone.
 
     Attributes
     ----------
     files
         The files that the part is read from.
     read
-        Return the run with this part; of a table at least the columns that are named, and all if none are.
+        Returns the run with this part: at least the named columns of its table, or all if none are named.
     """
 
     files: tuple[Path, ...]

@@ -35,7 +35,7 @@ def note_repeated_rows(tables: Mapping[str, pd.DataFrame], notes: Notes) -> None
 
 
 def _in_few_rows(frame: pd.DataFrame) -> int:
-    """Return how many rows of a small table repeat another row, if no row is there only once; else 0."""
+    """Return the number of repeated rows of a small table, if every row is repeated; else 0."""
     rows = frame.drop(columns=[name for name in frame.columns if name in _NUMBERS_OF_ROWS])
     return int(rows.duplicated().sum()) if rows.duplicated(keep=False).all() else 0
 

@@ -13,7 +13,7 @@ from npuprof.arrays import Int64
 def allocating(tables: Mapping[str, pd.DataFrame], blocks: Int64) -> Int64:
     """Return the rows of ``operators`` that allocated the given rows of ``allocations``, ascending.
 
-    An operator allocated a block if it has the block's name and was running then; of nested calls, the innermost.
+    An operator allocated a block if it has the block's name and was running then; the innermost of nested calls counts.
     """
     operators = tables["operators"]
     some = tables["allocations"].iloc[blocks]

@@ -97,7 +97,7 @@ def _touches(frame: pd.DataFrame, start_ns: int | None, end_ns: int | None) -> n
 
 
 def layers(slices: Slices) -> list[Layer]:
-    """Return the layers from top to bottom, of one run or, for tables with a rank column, of all ranks."""
+    """Return the layers from top to bottom for one run, or for all ranks if tables have a rank column."""
     rank = ("rank",) if "rank" in slices.tables["kernels"] else ()
     thread, device = (*rank, "thread_id"), (*rank, "device_id")
     streams, numbers = _device_slices(slices)

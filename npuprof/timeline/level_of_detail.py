@@ -225,7 +225,7 @@ class WindowIndex:
         return int(self._places[slice_number]) if 0 <= slice_number < len(self._places) else -1
 
     def slice_at(self, element: int) -> int:
-        """Return the slice of an element; of a folded element, the longest one."""
+        """Return the slice of an element, or the longest slice of a folded element."""
         return int(self._slice[element])
 
     def holding(self, lanes: Sequence[int], start_ns: int, end_ns: int) -> int:

@@ -151,7 +151,7 @@ class Picture:
 
 
 class Pictures:
-    """The bars of a window in any number: what a figure, a drawing and a text of it have in common is made once.
+    """The bars of a window at any level of detail; a figure, a drawing and a text share the common computations.
 
     Attributes
     ----------

@@ -40,7 +40,7 @@ def verify_one(collector: str, output: Path) -> dict[str, Any]:
         }
         checks += examine(profile, recording, workload)
         checks += _against_vendor(recording.directory)
-    except Exception as error:  # noqa: BLE001 - whatever goes wrong is what the user wants to report
+    except Exception as error:  # noqa: BLE001 - any failure is what the user wants to report
         checks.append(Check("run", False, f"{type(error).__name__}: {error}"))
         answer["traceback"] = traceback.format_exc()
     answer["checks"] = [check.to_dict() for check in checks]

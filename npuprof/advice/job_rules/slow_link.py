@@ -70,7 +70,7 @@ def compared(matrix: pd.DataFrame) -> pd.DataFrame:
 
 
 def _gain(facts: JobFacts, slow: pd.DataFrame) -> int | None:
-    """Return what the replay gains with a link's groups as much faster as it would be at the usual rate."""
+    """Return the gain of a replay in which the groups of a slow link are faster, as at the usual rate."""
     return facts.gain_ns(moving_ns=_faster(facts, slow, facts.recorded).moving_ns)
 
 

@@ -76,7 +76,7 @@ def _slow(own_ns: pd.Series[int]) -> list[int]:
 
 
 def _gain(facts: JobFacts, rank: int, peers: Sequence[int]) -> int | None:
-    """Return what the replay gains with the rank's times before each collective at the medians of its peers."""
+    """Return the gain of a replay in which the rank's times before each collective are the medians of its peers."""
     punctual = facts.punctual_ns
     return facts.gain_ns(as_peers(facts, rank, peers, punctual), than_ns=punctual)
 

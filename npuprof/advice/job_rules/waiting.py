@@ -45,7 +45,7 @@ def check(facts: JobFacts) -> Finding:
 
 
 def _evened(facts: JobFacts) -> int | None:
-    """Return what the replay gains if the ranks with equal collectives take equal time before each of them.
+    """Return the gain of a replay in which ranks with equal collectives take equal time before each of them.
 
     Late hosts and slow ranks have their own findings, and are left out here.
     """

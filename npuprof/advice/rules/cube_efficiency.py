@@ -14,7 +14,7 @@ NAME = "cube_efficiency"
 _THRESHOLD = 0.05  # of the step: time of all products
 _WORTH = 0.01  # of the step: gain of the slow products
 _LOW = 0.5  # of the best of the run
-_REACHED = 0.7  # of the peak: what a product of fitting shapes reaches
+_REACHED = 0.7  # of the peak: the rate that a product of suitable shapes reaches
 _SURE_NS = 10_000
 
 

@@ -134,9 +134,9 @@ def _lines(facts: Facts, cause: str) -> str:
 
 
 def after_waits(facts: Facts) -> tuple[int, str]:
-    """Return for how long of a step the device is idle from the end of a wait for it to its next task, and the calls.
+    """Return the idle time per step from the end of host waits for the device to its next task, and these calls.
 
-    The host had nothing queued behind the wait; of several waits without a task between them, the first counts.
+    The host had nothing queued behind the wait; if there is no task between several waits, the first one counts.
     """
     api = facts.tables["api"]
     rows = np.flatnonzero(schema.matching(api["name"], lambda name: "Synchronize" in name))

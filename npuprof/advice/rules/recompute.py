@@ -54,7 +54,7 @@ def check(facts: Facts) -> Finding:
 
 
 def _again(facts: Facts, in_engine: Bools) -> Bools:
-    """Return which operators of the backward pass are, several in a row, those of the forward pass."""
+    """Return a mask of the backward pass's operators that repeat several consecutive ones of the forward pass."""
     operators, causes = facts.tables["operators"], facts.causes
     first = causes.first_row["operators"]
     of_operators = slice(first, first + len(operators))

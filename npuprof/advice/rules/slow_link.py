@@ -13,7 +13,7 @@ from npuprof.quantities import duration
 
 NAME = "slow_link"
 _LEAST_TASKS = 5
-LEAST_LINKS = 3  # fewer links do not show what is usual
+LEAST_LINKS = 3  # fewer links do not define a usual rate
 SMALLEST = 1 << 16  # bytes: the time of smaller transfers has other causes
 ACTION = "look for errors of its ports (hccn_tool -i DEVICE -stat -g), and at where the ranks are placed"
 
@@ -84,7 +84,7 @@ def transfers(tasks: pd.DataFrame) -> pd.DataFrame:
 
 
 def _called(facts: Facts) -> str:
-    """Return what the end numbers are: ranks, if this run's number within the group equals its rank."""
+    """Return the kind of the end numbers: ranks if this run's number within the group equals its rank, else members."""
     numbers = set(facts.tables["communication_tasks"]["src_rank"].dropna().unique().tolist())
     return "rank" if numbers == {facts.info.rank} else "member"
 

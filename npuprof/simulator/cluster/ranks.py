@@ -87,7 +87,7 @@ class Rank(Communicator):
             clock.sleep_until_ns(clock.monotonic_raw_ns() + round(seconds * 1e9))
 
     def step(self) -> None:
-        """End an iteration and begin the next: a step lies between two calls; the time before the first is in none."""
+        """End an iteration and begin the next: a step is the time between two calls."""
         now_ns = self.machine.clock.realtime_ns()
         if self._step_start_ns is not None:
             self._steps.append((len(self._steps), self._step_start_ns, now_ns))

@@ -79,7 +79,7 @@ class Faults:
     late_host, late_ns
         A host whose ranks begin each step late, as with slow input.
     heavy_stage, heavy_by
-        A stage of the pipeline with more work, which the others have less: layers that lie unevenly.
+        A stage of the pipeline with more work, taken from the others: an uneven distribution of layers.
     clock_ms, drift
         Standard deviations of the offsets between hosts' clocks, and of their speeds.
     """

@@ -123,7 +123,7 @@ def _step(step: int, p2p: list[str], collectives: list[str]) -> str:
 
 
 def _times(job: Job, rank: int) -> Iterator[tuple[int, int, int]]:
-    """Yield start, duration, and the wait for the last rank, of each operator."""
+    """Yield the start, the duration, and the wait for the last rank of each operator."""
     stage, replica, part = job.place(rank)
     done = job.stages[stage]
     start = job.recorded(rank, done.start[:, replica, part])

@@ -1,7 +1,7 @@
 """Records of the torch front: calls of operators, and the storages on the device.
 
-A storage moves to the device when a kernel writes it, or reads it for the first time. Its block, of a caching allocator
-like torch_npu's, is released when torch frees the storage.
+A storage moves to the device when a kernel writes it, or reads it for the first time. Its block
+comes from a caching allocator like torch_npu's, and is released when torch frees the storage.
 """
 
 from __future__ import annotations

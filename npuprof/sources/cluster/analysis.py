@@ -24,7 +24,7 @@ CLUSTER_ANALYSIS = "cluster analysis"
 """The ``info.source`` of such a profile."""
 GROUPS = "communication_groups"
 _COMMUNICATION: tuple[Kind, ...] = ("communication", "matrix")
-_STAMP = re.compile(r"_\d{14,17}$")  # of the export
+_STAMP = re.compile(r"_\d{14,17}$")  # time stamp of the export
 _MAX_PARALLEL = 100  # kinds of parallelism that a summary names
 
 

@@ -151,7 +151,7 @@ def read_communication(database: Database, groups: pd.DataFrame | None) -> Frame
 
 
 def read_unknown(database: Database) -> Frames:
-    """Read every further table, such as the sums of a recipe, under its own name and columns."""
+    """Read every other table, such as the totals of a recipe, under its own name and columns."""
     unknown = [name for name in database.tables if name not in _KNOWN]
     frames = {}
     for name in unknown[:_MAX_UNKNOWN]:

@@ -113,7 +113,7 @@ def launch_times(tables: Mapping[str, pd.DataFrame], frame: pd.DataFrame) -> Int
 
 
 def _call_times(tables: Mapping[str, pd.DataFrame], api: pd.DataFrame) -> Int64:
-    """Return when each CANN call was requested: when its operator was called, where the operator is known."""
+    """Return the time at which each CANN call was requested: the call of its operator, if that is known."""
     times: Int64 = api["start_ns"].to_numpy(dtype=np.int64).copy()
     links, operators = tables.get("links"), tables.get("operators")
     if links is None or operators is None:

@@ -395,7 +395,7 @@ def _check_header(path: Path) -> None:
 
 
 def _missing_bytes(path: Path) -> int:
-    """Return how many bytes a file is shorter than its header states."""
+    """Return the number of bytes that a file lacks according to its header."""
     with suppress(OSError), path.open("rb") as file:
         head = file.read(_HEAD_BYTES)
         if len(head) == _HEAD_BYTES and head[24:28] == head[92:96]:  # otherwise its number of pages is not stored

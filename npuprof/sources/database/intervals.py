@@ -93,7 +93,7 @@ def first_of(keys: Records, wanted: Records) -> Int64:
 def pairs_of(keys: Records, wanted: Records, notes: Notes) -> tuple[Int64, Int64]:
     """Return all pairs of a wanted key and a row with it: positions in `wanted`, and rows.
 
-    The number of pairs is bounded: of a key with far too many rows, the first rows are kept, and a note counts the
+    The number of pairs is bounded: for a key with far too many rows, the first rows are kept, and a note counts the
     omitted pairs.
     """
     order = np.argsort(keys, kind="stable")

@@ -2,8 +2,8 @@
 
 ``CONNECTION_IDS`` gives an operator any number of connection IDs, of two numberings: CANN's, which a CANN call and the
 tasks that it launched also carry, and torch's, which pairs the two sides of the task queue, and forward with backward.
-Torch's IDs begin at 5 << 28 in new files. In older files they may be any number, so the numbering of an ID is told by
-the rows that share it.
+Torch's IDs begin at 5 << 28 in new files. In older files they may be any number, so the rows that share an ID
+determine its numbering.
 
 Source: sources/RESULTS.md section 5.2.
 """

@@ -43,7 +43,7 @@ def read_head(path: Path, size: int) -> bytes:
 
 
 def read_tail(path: Path, size: int) -> bytes:
-    """Return up to `size` last bytes of a file's content; of a damaged or huge archive, the last readable ones."""
+    """Return up to `size` last bytes of a file's content, or the last readable ones of a damaged or huge archive."""
     if not is_zipped(path):
         with path.open("rb") as file:
             head = file.read(HEAD_BYTES)

@@ -125,7 +125,7 @@ class Copier:
         report_progress(self.archive.name, self._bytes, 0)
 
     def copy(self, name: str, content: Content, modified_s: float) -> None:
-        """Copy a file; of two files with the same path the last one stays, as when other tools unpack the archive.
+        """Copy a file; it replaces an earlier one with the same path, as when other tools unpack the archive.
 
         Parameters
         ----------
@@ -134,7 +134,7 @@ class Copier:
         content
             Its content; if reading fails, the bytes read so far are kept.
         modified_s
-            Time of the last change, in seconds of the epoch; it tells the newest of several exports.
+            Modification time, in seconds of the epoch; it determines the newest of several exports.
         """
         parts = self._parts(name)
         if not parts:

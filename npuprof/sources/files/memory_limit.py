@@ -29,7 +29,7 @@ _STATUS = Path("/proc/self/status")
 
 
 def free_memory() -> int:
-    """Return the free memory in bytes: of the machine, within the limits of its container and of this process."""
+    """Return the free memory of the machine in bytes, within the limits of its container and of this process."""
     free = 1 << 62
     with suppress(OSError, ValueError, KeyError):
         free = _kilobytes(_MEMINFO, "MemAvailable:")

@@ -87,7 +87,7 @@ def _of_one_run(parts: Sequence[Part]) -> Sequence[Part]:
 
 
 def _choose_all(parts: Sequence[Part]) -> dict[str, int]:
-    """Return the part of each table; kernels come with the tasks, to whose rows they refer, if possible."""
+    """Return the part that each table is taken from; for kernels, that of the tasks that they refer to, if possible."""
     chosen = {name: _choose(parts, name) for name in tables.NAMES if name != "links"}
     of_tasks, of_kernels = (parts[chosen[name]] for name in ("tasks", "kernels"))
     if "kernels" not in of_tasks.decoded.derived and of_tasks.rows("kernels"):

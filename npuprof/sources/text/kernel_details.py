@@ -303,7 +303,7 @@ def take_steps(communication: pd.DataFrame, listed: pd.DataFrame) -> pd.DataFram
 
 
 def is_timed(listed: pd.DataFrame, timeline: pd.DataFrame) -> Bools:
-    """Return which rows start, within 1 ns, with one of the timeline; names may differ between the two files."""
+    """Return a mask of the rows that start within 1 ns of a row of the timeline; names may differ between the files."""
     starts, known = (frame["start_ns"].to_numpy(np.int64) for frame in (listed, timeline))
     present: Bools = np.any([np.isin(starts + offset, known) for offset in _OFFSETS_NS], axis=0)
     return present

@@ -1,7 +1,7 @@
 """Raw files of a run of torch_npu or MindSpore, before any analysis: FRAMEWORK and ``PROF_*``.
 
 The tables of both are joined: operators are linked to their CANN calls, and kernels get the step of their launch. Times
-of the framework are mapped to the collector's clock. The breakdown of steps and other sums, which raw files lack, are
+of the framework are mapped to the collector's clock. The breakdown of steps and other totals, which raw files lack, are
 taken from the vendor's result, if any.
 
 Source: sources/RESULTS.md sections 1.1, 1.2, 4 and 5.3, and collectors/FRONTENDS.md sections 1 and 2.

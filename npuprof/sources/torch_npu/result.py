@@ -99,7 +99,7 @@ class Reading(TextReading):
             part()
 
     def read_part(self, part: PartName, columns: Collection[str] = ()) -> None:
-        """Read only one part, as :meth:`run` would without a timeline; of a table at least `columns`, or all."""
+        """Read only one part, as :meth:`run` would without a timeline: at least `columns` of its table, or all."""
         if part == "communication":
             if not columns or "device_id" in columns:
                 self._step_times()  # the timeline names the device
@@ -273,7 +273,7 @@ _PART_FILES: dict[PartName, tuple[str, ...]] = {
 
 
 def alone(path: Path) -> dict[PartName, Alone]:
-    """Return how to read each part of a text result without its timeline, where the part's file is there."""
+    """Return how to read each part of a text result without its timeline, if the part's file exists."""
     layout = of_directory(path)
     if layout is None or layout.output is None:
         return {}

@@ -134,7 +134,7 @@ def _spans_of(whole: Recorded, level: int, call_times: Spans) -> Windows:
 
 
 def _before(whole: Recorded, wanted: Bools, in_collective: Bools) -> Bools:
-    """Return a mask of further needed tasks: steps of collectives, preceding kernels, and first and last tasks."""
+    """Return a mask of other required tasks: steps of collectives, preceding kernels, and first and last tasks."""
     tasks, (track, has_parts) = whole.tasks, whole.matched
     steps: Bools = (track >= 0) & np.append(in_collective, False)[track]
     possible = may_be_kernels(tasks, whole.launched.task_type.take(track), track) & ~has_parts

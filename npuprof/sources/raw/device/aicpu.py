@@ -148,7 +148,7 @@ def read_aicpu(
     Returns
     -------
     statistics
-        Frames with rows by name: ``aicpu`` and ``dp`` with the vendor's columns, of which times are whole
+        Frames with rows by name: ``aicpu`` and ``dp`` with the vendor's columns, where times are whole
         nanoseconds, ``Timestamp(ns)``; ``aicpu_mi`` (queues of MindSpore), ``aicpu_model``, ``kfc_comm_turn``,
         ``kfc_compute_turn`` and ``aicpu_flip`` with a row per record; and those of collectives,
         ``aicpu_hccl_op``, ``aicpu_hccl_ends`` and ``kfc_hccl_info``.

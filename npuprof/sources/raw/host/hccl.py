@@ -35,7 +35,7 @@ class Hccl:
     parts, of_part
         Sorted keys of (step's call, context), and the row in `steps` of each, for steps inside one FFTS+ task.
     ranges, last_of_range
-        Sorted keys of (step's call, first context), and the key of the last context, of the contexts that are steps.
+        For ranges of contexts that are steps: sorted keys of (step's call, first context), and the key of the last one.
     operators
         hccl_op_info records, and an empty one at the end.
     of_call
