@@ -43,6 +43,7 @@ _process_lock = threading.RLock()
 _current: ActiveRun | None = None
 _newest: RecordedRun | None = None
 _reserved = ""  # message for a start that is refused while the profiler is reserved without a run
+_ends_for_others: Callable[[str], None] | None = None  # ends the run that the program did not ask for
 
 _SAMPLED_ONLY = "python stacks"  # the collector of a run without a native front end
 
@@ -378,6 +379,37 @@ def _give_back() -> None:
     global _reserved
     with _process_lock:
         _reserved = ""
+
+
+def end_for_others(end: Callable[[str], None]) -> None:
+    """Register a run that the program did not ask for: it ends when the program starts one of its own.
+
+    Parameters
+    ----------
+    end
+        Ends the run; called once, with the title of the session that the program starts.
+    """
+    global _ends_for_others
+    _ends_for_others = end
+
+
+def make_way(title: str, check: Callable[[], None] | None = None) -> None:
+    """End the run that :func:`end_for_others` registered, if any, for a session.
+
+    Parameters
+    ----------
+    title
+        The title of the session.
+    check
+        Raises if the session would be refused anyway; the run then goes on.
+    """
+    global _ends_for_others
+    if _ends_for_others is not None and check is not None:
+        check()
+    with _process_lock:
+        end, _ends_for_others = _ends_for_others, None
+    if end is not None:
+        end(title)
 
 
 def current() -> ActiveRun | None:

@@ -4,7 +4,8 @@ If a framework is installed but not imported, collecting begins when it is impor
 known. ``NPUPROF_OPTIONS`` holds the JSON form of :class:`npuprof.options.Options`. Without it, ``MS_PROFILER_OPTIONS``
 is read as MindSpore documents it, unless MindSpore is installed, which then starts its profiler itself.
 
-Problems are reported on standard error; neither the import nor the program fails. The command ``npuprof`` and worker
+Problems are reported on standard error; neither the import nor the program fails. Where the program starts a session of
+its own, this one ends first, and both recordings stay. The command ``npuprof`` and worker
 processes are not profiled.
 """
 
@@ -17,6 +18,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -140,6 +142,7 @@ def _start(asked: Options, name: str) -> Session | None:
     global _session
     try:
         from npuprof.options import lenient
+        from npuprof.session.active import end_for_others
         from npuprof.session.session import Session
 
         if name == _OF_MINDSPORE:  # options that the front end lacks are logged and ignored
@@ -151,6 +154,7 @@ def _start(asked: Options, name: str) -> Session | None:
         return None
     _session = session
     atexit.register(_finish, session, os.getpid())
+    end_for_others(partial(_give_way, session, name, os.getpid()))
     recording = session.recording
     _print(f"{name}: collecting with {recording.collector} ({session.reason}) into {recording.directory}")
     return session
@@ -162,6 +166,14 @@ def _report_no_import(name: str, modules: tuple[str, ...], pid: int) -> None:
             f"{name}: nothing was collected, because the program imported none of {', '.join(modules)}: set "
             'collector, for example to "acl", to collect from the start'
         )
+
+
+def _give_way(session: Session, name: str, pid: int, title: str) -> None:
+    """End the session, because the program starts one of its own."""
+    if os.getpid() == pid and session.active:
+        _print(f"{name}: the program profiles itself with {title}, so the session of {name} ends here")
+        atexit.unregister(_finish)
+        _finish(session, pid)
 
 
 def _finish(session: Session, pid: int) -> None:

@@ -24,7 +24,7 @@ from npuprof.collectors.registry import Choice, choose
 from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError, SessionError, describe_failure
 from npuprof.options import Options, OptionValues, shows_options
 from npuprof.recording import Recording
-from npuprof.session.active import ActiveRun
+from npuprof.session.active import ActiveRun, make_way
 from npuprof.session.mixins import EndedRuns, HasMetadata
 from npuprof.session.schedule import ProfilerAction, Schedule, ScheduleFunction, TraceReady, missing_steps, steps_needed
 
@@ -279,6 +279,7 @@ class Session(EndedRuns, HasMetadata):
             return
         run = self._warm
         if run is None:
+            make_way(self._title, lambda: self._collector.check(self.options))
             why = "" if self.reason in _NO_REASONS else self.reason
             plan = self._schedule.numbers if isinstance(self._schedule, Schedule) else None
             run = ActiveRun(self._collector, self.options, self._title, self._clock, reason=why, schedule=plan)
@@ -351,6 +352,7 @@ class Session(EndedRuns, HasMetadata):
         """
         from npuprof.session.streams import open_stream
 
+        make_way(self._title)
         return open_stream(self._collector, models, self._clock, self._title, callback)
 
     def __enter__(self) -> Session:

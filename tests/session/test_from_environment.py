@@ -193,13 +193,33 @@ def test_our_own_variable_comes_first() -> None:
 
 
 @pytest.mark.slow
-def test_a_second_session_of_the_user_is_refused_with_the_name_of_the_collector(tmp_path: Path) -> None:
+def test_it_ends_where_the_program_profiles_itself_and_both_recordings_stay(tmp_path: Path) -> None:
     more = (
-        "try:\n    npuprof.profile(collector='simulator').start()\n"
-        "except npuprof.NpuprofError as error:\n    print(error)"
+        "with npuprof.profile(collector='simulator', activities=['npu'], output='own', name='mine') as prof:\n"
+        "    npu.asarray([1.0]) + 1.0\n    npu.asarray([1.0]) + 1.0\nprint(len(prof.result.kernels))"
     )
     done = _run(tmp_path, _ours(tmp_path / "out"), more)
-    assert "the session of NPUPROF_OPTIONS has been collecting with simulator" in done.stdout
+    assert (done.returncode, done.stdout) == (0, "2\nthe program ran\n"), done.stderr
+    assert (
+        "NPUPROF_OPTIONS: the program profiles itself with mine, so the session of NPUPROF_OPTIONS ends" in done.stderr
+    )
+    assert done.stderr.count("open it with npuprof.load(") == 1
+    (recording,) = (tmp_path / "out").iterdir()
+    run = npuprof.load(recording)
+    assert len(run.kernels) == 1
+    assert not [message for message in run.notes["message"] if "was not stopped" in message]
+
+
+@pytest.mark.slow
+def test_a_session_of_the_program_that_is_refused_ends_no_other(tmp_path: Path) -> None:
+    more = (
+        "try:\n    npuprof.profile(collector='simulator', sys_io=True).start()\n"
+        "except npuprof.NpuprofError as error:\n    print('refused')\nnpu.asarray([1.0]) + 1.0"
+    )
+    done = _run(tmp_path, _ours(tmp_path / "out"), more)
+    assert done.stdout == "refused\nthe program ran\n", done.stderr
+    (recording,) = (tmp_path / "out").iterdir()
+    assert len(npuprof.load(recording).kernels) == 2
 
 
 @pytest.mark.slow
