@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, MutableMapping
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -25,7 +25,7 @@ _BARS = 10
 class Compared(Protocol):
     """What a comparison reads from a profile."""
 
-    tables: dict[str, pd.DataFrame]
+    tables: MutableMapping[str, pd.DataFrame]
     info: Info
 
     @property

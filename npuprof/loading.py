@@ -177,7 +177,7 @@ def open_path(
         return _as_set(root, walked, selection, client)
     run = walked.results[0]
     try:
-        decoded = decode_run(run, selection)
+        decoded = decode_run(run, selection, lazily=True)
     except BaseException as error:
         run.close()
         if run.unpacked is not None and isinstance(error, SourceError):

@@ -13,6 +13,7 @@ from npuprof.ledger import Ledger
 from npuprof.texts import encodable
 
 Severity: TypeAlias = Literal["info", "warning", "error"]
+Contents: TypeAlias = tuple[dict[tuple[Severity, str, str], int], Ledger]
 
 _LIMIT = 1000  # a damaged file must not create a million notes
 
@@ -95,6 +96,14 @@ class Notes:
         self.ledger.extend(other.ledger)
         for (severity, source, message), count in other._counts.items():
             self._add(severity, source, message, count)
+
+    def contents(self) -> Contents:
+        """Return the notes and accounts, for :meth:`put`."""
+        return self._counts, self.ledger
+
+    def put(self, contents: Contents) -> None:
+        """Replace all notes and accounts."""
+        self._counts, self.ledger = contents
 
     def rewrite(self, change: Callable[[str], str]) -> None:
         """Change the messages, for example the paths in them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Literal, ParamSpec
 
@@ -60,7 +60,7 @@ class Figures(TableAttributes):
     """
 
     @abstractmethod
-    def _merged_tables(self, *, apart: bool = False) -> dict[str, pd.DataFrame]:
+    def _merged_tables(self, *, apart: bool = False) -> MutableMapping[str, pd.DataFrame]:
         """Return the tables of all ranks; with `apart`, thread and device numbers are unique across ranks."""
 
     @abstractmethod
@@ -221,11 +221,11 @@ class Figures(TableAttributes):
 class ProfileFigures(Figures):
     """The figures of a :class:`npuprof.profiles.Profile`."""
 
-    tables: dict[str, pd.DataFrame]
+    tables: MutableMapping[str, pd.DataFrame]
     info: Info
     statistics: dict[str, pd.DataFrame]
 
-    def _merged_tables(self, *, apart: bool = False) -> dict[str, pd.DataFrame]:
+    def _merged_tables(self, *, apart: bool = False) -> MutableMapping[str, pd.DataFrame]:
         del apart
         return self.tables
 

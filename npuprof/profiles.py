@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -20,6 +20,7 @@ from npuprof.profile_figures import ProfileFigures
 from npuprof.profile_replay import ProfileReplay
 from npuprof.sources import saved
 from npuprof.sources.base import Decoded
+from npuprof.sources.lazy_tables import LazyTables, completed
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -39,7 +40,8 @@ _PAGE_FIGURES_BYTES = 20 << 20  # a page has room for all the details that its f
 class Profile(ProfileReplay, ProfileFigures, Exports):
     """A run: its tables as attributes (``run.kernels``), ``info``, ``notes`` and figures.
 
-    Every table of :data:`npuprof.tables.SCHEMA` is present; a table without data is empty.
+    Every table of :data:`npuprof.tables.SCHEMA` is present; a table without data is empty. Tables of some formats are
+    made when they are first touched, and their notes with them; whatever shows notes makes all tables first.
 
     Attributes
     ----------
@@ -52,13 +54,28 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
     """
 
     def __init__(self, decoded: Decoded) -> None:
-        given = decoded.tables
-        self.tables = {name: given[name] if name in given else schema.empty(name) for name in schema.NAMES}
+        self.tables: MutableMapping[str, pd.DataFrame] = completed(decoded.tables)
         self.info: Info = decoded.info
         self.statistics = decoded.statistics
-        self._notes: Notes = decoded.notes
-        # Plain attributes, so that editors can complete them and type checkers know them.
-        self.__dict__.update(self.tables)
+        self._noted: Notes = decoded.notes
+
+    if not TYPE_CHECKING:  # else any name would be an attribute
+
+        def __getattr__(self, name: str) -> pd.DataFrame:
+            """Return a table, which may be made when it is first touched."""
+            if name in schema.NAMES and "tables" in self.__dict__:
+                return self.tables[name]
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __dir__(self) -> list[str]:
+        """Return all attributes, the tables among them."""
+        return sorted({*super().__dir__(), *schema.NAMES})
+
+    @property
+    def _notes(self) -> Notes:
+        if isinstance(self.tables, LazyTables):
+            self.tables.make_all()  # each table may have notes
+        return self._noted
 
     @property
     def notes(self) -> pd.DataFrame:
@@ -284,7 +301,7 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
             If the directory exists and is not empty.
         """
         directory = atomic.empty_directory(path)
-        saved.write(directory, Decoded(self.tables, self.info, self._notes, self.statistics))
+        saved.write(directory, Decoded(dict(self.tables), self.info, self._notes, self.statistics))
         return directory
 
     save = to_parquet

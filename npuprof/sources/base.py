@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +28,8 @@ class Decoded:
     Attributes
     ----------
     tables
-        Frames of :data:`npuprof.tables.SCHEMA` by name; a table that the format does not hold is omitted.
+        Frames of :data:`npuprof.tables.SCHEMA` by name; a table that the format does not hold is omitted. Of a lazy
+        source, :class:`npuprof.sources.lazy_tables.LazyTables`.
     info
         Facts of the run.
     notes
@@ -40,17 +41,17 @@ class Decoded:
         run may hold them.
     """
 
-    tables: dict[str, pd.DataFrame] = field(default_factory=dict)
+    tables: MutableMapping[str, pd.DataFrame] = field(default_factory=dict)
     info: Info = field(default_factory=Info)
     notes: Notes = field(default_factory=Notes)
     statistics: dict[str, pd.DataFrame] = field(default_factory=dict)
     derived: dict[str, tuple[str, str]] = field(default_factory=dict)
 
-    def settle(self) -> None:
+    def settle(self, frames: Mapping[str, pd.DataFrame] | None = None) -> None:
         """Note which tables are derived, and rows that are in no table without a note; see :mod:`npuprof.ledger`."""
         for source, message in self.derived.values():
             self.notes.info(source, message)
-        self.notes.settle(self.tables)
+        self.notes.settle(self.tables if frames is None else frames)
 
 
 class ResultReading:
@@ -175,6 +176,9 @@ class Source:
         Whether only the user's path is tried, not files below it, which would be copies.
     alone
         Return how to read each part of a run that has its own files; None where this takes as long as the whole run.
+    read_lazily
+        As `read`, but tables may be :class:`npuprof.sources.lazy_tables.LazyTables`. None for a format that is always
+        read whole.
     """
 
     name: str
@@ -189,3 +193,4 @@ class Source:
     of_many_runs: bool = False
     only_given: bool = False
     alone: Callable[[Path], Mapping[PartName, Alone]] | None = None
+    read_lazily: Callable[[Path], Decoded] | None = None

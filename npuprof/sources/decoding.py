@@ -2,46 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import pandas as pd
+
 from npuprof import progress
 from npuprof.errors import SourceError
 from npuprof.quantities import duration
 from npuprof.sources import saved
 from npuprof.sources.base import Decoded
+from npuprof.sources.cluster.analysis import CLUSTER_ANALYSIS
 from npuprof.sources.columns.builders import of_one_kind
-from npuprof.sources.derived_tables import complete
+from npuprof.sources.derived_tables import compare, complete, devices_of
 from npuprof.sources.detect import Run
+from npuprof.sources.lazy_tables import LazyTables
 from npuprof.sources.repeated_rows import note_repeated_rows
 from npuprof.sources.selection import Selection
 from npuprof.sources.slicing import cut
 from npuprof.texts import encodable
 
 
-def decode_run(run: Run, selection: Selection | None = None) -> Decoded:
+def decode_run(run: Run, selection: Selection | None = None, *, lazily: bool = False) -> Decoded:
     """Decode a detected run, or the selected part of it.
+
+    Parameters
+    ----------
+    run, selection
+        The run, and its part; None for all.
+    lazily
+        Whether tables may be made when they are touched: :class:`npuprof.sources.lazy_tables.LazyTables`.
 
     Raises
     ------
     SourceError
         If the run cannot be read, or it has no step of a selected number.
     """
-    read_part = run.source.read_part
-    try:
+    with _refusing_too_large(run):
         with progress.shown():
-            decoded = (
-                run.source.read(run.path) if selection is None or read_part is None else read_part(run.path, selection)
-            )
-        decoded.settle()
+            decoded = _read(run, selection, lazily=lazily and run.unpacked is None)
         decoded.statistics = {encodable(name): of_one_kind(frame) for name, frame in decoded.statistics.items()}
-        if run.source is not saved.SOURCE:
-            note_repeated_rows(decoded.tables, decoded.notes)
-        complete(decoded, compare=run.source is not saved.SOURCE)  # compared before the cut
+        frames = decoded.tables
+        if isinstance(frames, LazyTables):
+            frames.within(lambda: _refusing_too_large(run))
+            complete(decoded)
+            frames.at_last(lambda made: _check(decoded, made, run))
+        else:
+            complete(decoded)
+            _check(decoded, frames, run)
         if selection is not None:
             cut(decoded, selection)
-    except MemoryError as error:
-        raise SourceError(
-            f"{run.path} needs more memory than there is ({str(error) or 'none is left'}): free some, or load a part "
-            "of it with steps= or start= and end=; if a file in it is far larger than the others, it may be damaged"
-        ) from error
     started_ns, stopped_ns = decoded.info.started_ns, decoded.info.stopped_ns
     if started_ns is not None and stopped_ns is not None and stopped_ns < started_ns:
         message = f"the run ends {duration(started_ns - stopped_ns)} before it begins"
@@ -55,6 +65,39 @@ def decode_run(run: Run, selection: Selection | None = None) -> Decoded:
         decoded.info.recording = run.path
     called_as_given(decoded, run)
     return decoded
+
+
+@contextmanager
+def _refusing_too_large(run: Run) -> Iterator[None]:
+    try:
+        yield
+    except MemoryError as error:
+        raise SourceError(
+            f"{run.path} needs more memory than there is ({str(error) or 'none is left'}): free some, or load a part "
+            "of it with steps= or start= and end=; if a file in it is far larger than the others, it may be damaged"
+        ) from error
+
+
+def _read(run: Run, selection: Selection | None, *, lazily: bool) -> Decoded:
+    source = run.source
+    if selection is not None and source.read_part is not None:
+        return source.read_part(run.path, selection)
+    if selection is None and lazily and source.read_lazily is not None:
+        return source.read_lazily(run.path)
+    return source.read(run.path)
+
+
+def _check(decoded: Decoded, frames: Mapping[str, pd.DataFrame], run: Run) -> None:
+    """Note what is doubtful about all tables of a run, before they are cut."""
+    decoded.settle(frames)
+    is_saved = run.source is saved.SOURCE
+    if not is_saved:
+        note_repeated_rows(frames, decoded.notes)
+    if decoded.info.source == CLUSTER_ANALYSIS:
+        return
+    if not is_saved:
+        compare(frames, decoded.notes)
+    decoded.info.devices = devices_of(frames)
 
 
 def called_as_given(decoded: Decoded, run: Run) -> None:

@@ -14,6 +14,7 @@ from npuprof.sources.base import Decoded
 from npuprof.sources.cluster.analysis import CLUSTER_ANALYSIS
 from npuprof.sources.framework.correlation import add_flops
 from npuprof.sources.global_ranks import add_global_ranks
+from npuprof.sources.lazy_tables import LazyTables
 from npuprof.sources.overlap import are_compute, of_span, overlap_table
 
 _ROUNDED_NS = 2  # per row: its start and its duration were each rounded
@@ -22,29 +23,27 @@ _KINDS = {"computing": "kernels", "communication": "communication"}
 _WHAT = {"computing": "kernels", "communication": "communication operators"}
 
 
-def complete(decoded: Decoded, *, compare: bool = True) -> None:
-    """Add derived tables to a run, and note differences from the vendor's sums.
-
-    Parameters
-    ----------
-    decoded
-        The run, whose tables, notes and facts are completed.
-    compare
-        Whether to compare the tables with the vendor's sums.
-    """
-    add_flops(decoded.tables, decoded.notes)
+def complete(decoded: Decoded) -> None:
+    """Add the tables and columns to a run that are derived from its other tables; `overlap` later, if they are lazy."""
+    frames = decoded.tables
+    add_flops(frames, decoded.notes)
     if decoded.info.source == CLUSTER_ANALYSIS:  # an analysis of all ranks holds only sums
         return
     add_global_ranks(decoded, decoded.notes)
-    frames = {name: decoded.tables.get(name, tables.empty(name)) for name in tables.NAMES}
-    if len(frames["kernels"]) and not len(frames["overlap"]):
-        frames["overlap"] = overlap_table(frames["kernels"], frames["communication"], of_span(frames["tasks"]))
-        decoded.tables["overlap"] = frames["overlap"]
+    if isinstance(frames, LazyTables) and "overlap" in frames:
+        return
+    kernels, overlap = frames.get("kernels", tables.empty("kernels")), frames.get("overlap", tables.empty("overlap"))
+    if len(kernels) and not len(overlap):
+        others = [frames.get(name, tables.empty(name)) for name in ("communication", "tasks")]
+        frames["overlap"] = overlap_table(kernels, others[0], of_span(others[1]))
         decoded.notes.ledger.make("kernels", "overlap", len(frames["overlap"]))
-    if compare:
-        _compare_overlap(frames, decoded.notes)
-        _compare_steps(frames, decoded.notes)
-    _name_devices(decoded)
+
+
+def compare(frames: Mapping[str, pd.DataFrame], notes: Notes) -> None:
+    """Note differences of the tables from the vendor's sums."""
+    every = {name: frames[name] if name in frames else tables.empty(name) for name in tables.NAMES}
+    _compare_overlap(every, notes)
+    _compare_steps(every, notes)
 
 
 def _compare_overlap(frames: Mapping[str, pd.DataFrame], notes: Notes) -> None:
@@ -120,7 +119,7 @@ def _ms(time_ns: int) -> str:
     return f"{time_ns / 1e6:,.3f} ms"
 
 
-def _name_devices(decoded: Decoded) -> None:
-    """Set the devices to those that have rows; files may name further ones."""
-    columns = [frame["device_id"] for frame in decoded.tables.values() if "device_id" in frame]
-    decoded.info.devices = sorted({int(device) for column in columns for device in column.dropna().unique()})
+def devices_of(frames: Mapping[str, pd.DataFrame]) -> list[int]:
+    """Return the devices that have rows; files may name further ones."""
+    columns = [frame["device_id"] for frame in frames.values() if "device_id" in frame]
+    return sorted({int(device) for column in columns for device in column.dropna().unique()})

@@ -21,6 +21,7 @@ import pandas as pd
 from npuprof.arrays import Int64
 from npuprof.info import Info
 from npuprof.notes import Notes
+from npuprof.sources.base import Decoded
 from npuprof.sources.columns.builders import ABSENT, optional
 from npuprof.sources.raw.metadata.dictionaries import hash_of
 
@@ -37,8 +38,14 @@ class DecodedRun(Protocol):
     """The tables of a run: a ``Profile``, or a ``Decoded`` of a source."""
 
     info: Info
-    tables: dict[str, pd.DataFrame]
-    statistics: dict[str, pd.DataFrame]
+
+    @property
+    def tables(self) -> Mapping[str, pd.DataFrame]:
+        """The tables by name."""
+
+    @property
+    def statistics(self) -> dict[str, pd.DataFrame]:
+        """The vendor's sums by name."""
 
 
 @dataclass
@@ -52,12 +59,13 @@ class Groups:
     assumed: set[str] = field(default_factory=set)
 
 
-def add_global_ranks(run: DecodedRun, notes: Notes) -> None:
+def add_global_ranks(run: Decoded, notes: Notes) -> None:
     """Add the columns `src_global_rank` and `dst_global_rank` to the transfers of a run; <NA> where unknown."""
     if any("src_global_rank" in part.frame for part in _transfers(run.tables, run.statistics)):
         return  # a saved profile already has them
     groups = groups_of([run])
-    run.tables, run.statistics = with_global_ranks(run.tables, run.statistics, groups)
+    for part in list(_transfers(run.tables, run.statistics)):
+        (run.statistics if part.name == MATRIX else run.tables)[part.name] = part.with_global_ranks(groups)
     unknown = sum(_count_unknown(part.frame) for part in _transfers(run.tables, run.statistics))
     if unknown:
         notes.info(
@@ -76,8 +84,7 @@ def with_global_ranks(
     """Return the tables and statistics of a run, with the known global ranks of its transfers."""
     frames = dict(tables), dict(statistics)
     for part in _transfers(tables, statistics):
-        columns = {f"{side}_global_rank": part.global_ranks(side, groups) for side in _SIDES}
-        frames[part.name == MATRIX][part.name] = part.frame.assign(**columns)
+        frames[part.name == MATRIX][part.name] = part.with_global_ranks(groups)
     return frames
 
 
@@ -159,7 +166,13 @@ class _Transfers(NamedTuple):
                 sizes[self.keys[code]] = (1 + most, None if number < 0 else number)
         return sizes
 
-    def global_ranks(self, side: str, groups: Groups) -> Any:
+    def with_global_ranks(self, groups: Groups) -> pd.DataFrame:
+        """Return the frame with the global ranks of both sides."""
+        columns = {f"{side}_global_rank": self._global_ranks(side, groups) for side in _SIDES}
+        frame: pd.DataFrame = self.frame.assign(**columns)
+        return frame
+
+    def _global_ranks(self, side: str, groups: Groups) -> Any:
         """Return the global ranks of one side as a column."""
         numbers = _numbers(self.frame, side)
         places, pairs = pd.factorize(np.where(numbers < 0, -1, self.codes * MAX_RANK + numbers))

@@ -20,7 +20,9 @@ from npuprof.arrays import Bools, Int64
 from npuprof.sources.columns.builders import named
 
 _KINDS = ["computing", "communication", "communication_not_overlapped", "free"]
-_SPAN = ["start_ns", "duration_ns", "device_id"]
+SPAN = ["start_ns", "duration_ns", "device_id"]
+"""The columns of a row that `overlap` needs."""
+
 COMMUNICATION_KERNELS = ("AivKernel", "AicpuKernel")
 """Name suffixes of kernels that carry out communication."""
 
@@ -44,7 +46,7 @@ def overlap_table(kernels: pd.DataFrame, communication: pd.DataFrame, others: pd
     others
         Rows that only widen the range of their devices; None for none. See :func:`of_span`.
     """
-    compute = kernels[_SPAN][are_compute(kernels)]
+    compute = kernels[SPAN][are_compute(kernels)]
     frames = [compute, communication, *([] if others is None else [others])]
     parts: list[tuple[int, str, Spans]] = []
     devices = np.unique(np.concatenate([frame["device_id"].to_numpy(np.int64) for frame in frames]))
@@ -72,7 +74,7 @@ def are_compute(kernels: pd.DataFrame) -> Bools:
 def of_span(tasks: pd.DataFrame) -> pd.DataFrame:
     """Return device and times of the tasks that widen the range of their device."""
     narrow = named(tasks["task_type"], WITHOUT_SPAN.__contains__) | named(tasks["name"], WITHOUT_SPAN.__contains__)
-    wide: pd.DataFrame = tasks[_SPAN][~narrow]
+    wide: pd.DataFrame = tasks[SPAN][~narrow]
     return wide
 
 

@@ -1,9 +1,11 @@
 """What decoding a raw directory costs: run by hand, ``python -m tests.benchmarks.bench_decode``.
 
-A recording of the simulated NPU is decoded to all tables. Beside it, in the same run and in alternating order, the core
-records are decoded and joined by plain NumPy without checks, names, shapes, counters or tables: the floor. Then
-a twentieth of the run is selected, by time. Targets: 0.6 s for 100,000 launches, 6 s and 3 GB for a million; time a
-launch must stay the same as runs grow, as far as it does for the floor, whose records leave the caches too.
+A recording of the simulated NPU is loaded, which decodes and joins all records; then its kernels are touched, or all
+tables are made. Beside it, in the same run and in alternating order, the core records are decoded and joined by plain
+NumPy without checks, names, shapes, counters or tables: the floor. Then a twentieth of the run is selected, by time.
+Targets: a load within 3 times the floor; all tables in 0.6 s for 100,000 launches, 6 s and 1 GB for a million; time a
+launch must stay the same as runs grow, as far as it does for the floor, whose records leave the caches too. Times are
+of the processor, which other work on the machine disturbs less than the clock's.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ from npuprof.simulator import synthesise
 from npuprof.sources import raw
 
 TARGET_S_PER_100_000 = 0.6
-TARGET_MIB_PER_100_000 = 300
+TARGET_FLOORS = 3
+TARGET_MIB = {100_000: 300, 1_000_000: 1024}
 _SELECTED = 20  # one in so many launches
 
 
@@ -37,6 +40,8 @@ class Measured:
     """The medians of one recording, in seconds, and the peak memory of a decode in MiB."""
 
     launches: int
+    load_s: float
+    kernels_s: float
     decode_s: float
     floor_s: float
     part_s: float
@@ -89,16 +94,20 @@ def floor(path: Path) -> int:
 
 
 def _seconds(work: Callable[[], object]) -> float:
-    begin = time.perf_counter()
+    begin = time.process_time()
     work()
-    return time.perf_counter() - begin
+    return time.process_time() - begin
 
 
 def peak_memory(path: Path) -> tuple[float, float]:
-    """Decode once in this process and give its peak memory (MiB) before and after; for a fresh process."""
+    """Make all tables in this process and give its peak memory (MiB) before and after; for a fresh process."""
     before = _high_water_mib()
-    raw.read(path)
+    _all_tables(path)
     return before, _high_water_mib()
+
+
+def _all_tables(path: Path) -> None:
+    _ = npuprof.load(path).notes  # whatever shows notes makes all tables
 
 
 def _high_water_mib() -> float:
@@ -121,27 +130,36 @@ def measure(launches: int, rounds: int, folder: Path) -> Measured:
     start, end = _selected(path)  # the first read fills the page cache
     joined = floor(path)
     assert joined >= 0.99 * launches, f"the floor joins only {joined} of {launches}"
-    decode_s, floor_s, part_s = [], [], []
+    works: dict[str, Callable[[], object]] = {
+        "load": lambda: npuprof.load(path),
+        "floor": lambda: floor(path),
+        "kernels": lambda: npuprof.load(path).kernels,
+        "all": lambda: _all_tables(path),
+        "part": lambda: npuprof.load(path, start=start, end=end),
+    }
+    took: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(rounds):
-        decode_s.append(_seconds(lambda: raw.read(path)))
-        floor_s.append(_seconds(lambda: floor(path)))
-        part_s.append(_seconds(lambda: npuprof.load(path, start=start, end=end)))
+        for name, work in works.items():
+            took[name].append(_seconds(work))
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as fresh:
         before_mib, peak_mib = fresh.submit(peak_memory, path).result()
-    decode, base, part = (statistics.median(seconds) for seconds in (decode_s, floor_s, part_s))
-    found = Measured(launches, decode, base, part, peak_mib)
-    target, target_mib = (limit * launches / 100_000 for limit in (TARGET_S_PER_100_000, TARGET_MIB_PER_100_000))
-    whole = statistics.median(_seconds(lambda: npuprof.load(path)) for _ in range(rounds))
+    load, base, kernels, whole, part = (statistics.median(seconds) for seconds in took.values())
+    found = Measured(launches, load, kernels, whole, base, part, peak_mib)
+    target = TARGET_S_PER_100_000 * launches / 100_000
+    target_mib = min((mib for size_of, mib in TARGET_MIB.items() if size_of >= launches), default=1024)
     print(f"{launches:,} launches, {size / 2**20:.0f} MiB, {rounds} rounds")
-    print(f"  full decode     {found.decode_s:.3f} s (best {min(decode_s):.3f}), target {target:.1f} s: ", end="")
-    print("met" if found.decode_s <= target else "missed")
-    print(f"  floor           {found.floor_s:.3f} s: ratio {found.decode_s / found.floor_s:.1f}")
-    print(f"  a {_SELECTED}th, selected {found.part_s:.3f} s of {whole:.3f} s for all: {found.part_s / whole:.0%}")
+    print(f"  floor           {base:.3f} s (best {min(took['floor']):.3f})")
+    print(f"  load            {load:.3f} s (best {min(took['load']):.3f}), {load / base:.1f} floors,", end=" ")
+    print(f"target {TARGET_FLOORS}: {'met' if load <= TARGET_FLOORS * base else 'missed'}")
+    print(f"  and kernels     {kernels:.3f} s (best {min(took['kernels']):.3f}), {kernels / base:.1f} floors")
+    print(f"  and all tables  {whole:.3f} s (best {min(took['all']):.3f}), {whole / base:.1f} floors,", end=" ")
+    print(f"target {target:.1f} s: {'met' if whole <= target else 'missed'}")
+    print(f"  a {_SELECTED}th, selected {part:.3f} s of {whole:.3f} s for all: {part / whole:.0%}")
     print(
-        f"  peak memory     {peak_mib:.0f} MiB ({before_mib:.0f} before decoding), target {target_mib:.0f} MiB: ",
+        f"  peak memory     {peak_mib:.0f} MiB ({before_mib:.0f} before loading), target {target_mib:.0f} MiB: ",
         end="",
     )
-    print("met" if peak_mib <= max(target_mib, 300) else "missed")
+    print("met" if peak_mib <= target_mib else "missed")
     return found
 
 
@@ -152,6 +170,7 @@ def compare(found: list[Measured]) -> None:
     frame = pd.DataFrame(
         {
             "launches": [f"{one.launches:,}" for one in found],
+            "load us/launch": [one.load_s / one.launches * 1e6 for one in found],
             "decode us/launch": [one.decode_s / one.launches * 1e6 for one in found],
             "floor us/launch": [one.floor_s / one.launches * 1e6 for one in found],
             "peak KiB/launch": [one.peak_mib / one.launches * 1024 for one in found],

@@ -13,7 +13,7 @@ from npuprof.analysis.summary import summarise
 from npuprof.exports.text import key_figures
 from npuprof.info import Info
 from npuprof.sources.base import Decoded
-from npuprof.sources.derived_tables import complete
+from npuprof.sources.derived_tables import compare, complete, devices_of
 from tests import factories
 
 
@@ -29,6 +29,8 @@ def rows(table: str, spans: list[tuple[int, int]], **columns: Any) -> pd.DataFra
 def run(**given: pd.DataFrame) -> Decoded:
     decoded = Decoded(factories.all_tables(**given), Info(devices=[0, 5]))
     complete(decoded)
+    compare(decoded.tables, decoded.notes)
+    decoded.info.devices = devices_of(decoded.tables)
     return decoded
 
 

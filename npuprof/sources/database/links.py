@@ -10,6 +10,7 @@ Source: sources/RESULTS.md section 5.2.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -62,7 +63,7 @@ class _Links:
         return distinct
 
 
-def links_table(by_name: dict[str, pd.DataFrame], calls: HostCalls, marks: Int64, notes: Notes) -> pd.DataFrame:
+def links_table(by_name: Mapping[str, pd.DataFrame], calls: HostCalls, marks: Int64, notes: Notes) -> pd.DataFrame:
     """Build `links` between the rows of the run's tables.
 
     Parameters
@@ -89,7 +90,7 @@ def links_table(by_name: dict[str, pd.DataFrame], calls: HostCalls, marks: Int64
 
 
 def _operator_links(
-    links: _Links, by_name: dict[str, pd.DataFrame], calls: HostCalls, effects: dict[str, Int64], notes: Notes
+    links: _Links, by_name: Mapping[str, pd.DataFrame], calls: HostCalls, effects: dict[str, Int64], notes: Notes
 ) -> None:
     operators = by_name.get("operators")
     if operators is None:
@@ -137,7 +138,7 @@ def _paired(causes: Int64, effects: Int64) -> tuple[Int64, Int64]:
     return cause[row], row
 
 
-def _connections(by_name: dict[str, pd.DataFrame], name: str) -> Int64:
+def _connections(by_name: Mapping[str, pd.DataFrame], name: str) -> Int64:
     frame = by_name.get(name)
     if frame is None:
         return np.empty(0, np.int64)

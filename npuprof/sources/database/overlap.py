@@ -8,6 +8,7 @@ Source: sources/RESULTS.md section 5.6.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import inf
 from typing import Literal
 
@@ -23,7 +24,7 @@ from npuprof.sources.overlap import overlap_table
 _KINDS = ["computing", "communication", "communication_not_overlapped", "free"]  # numbered so in the file
 
 
-def overlap_of(database: Database, by_name: dict[str, pd.DataFrame]) -> pd.DataFrame | None:
+def overlap_of(database: Database, by_name: Mapping[str, pd.DataFrame]) -> pd.DataFrame | None:
     """Build `overlap` of each device in order of time.
 
     Newer tools widen a device's range to all its tasks. The stored range is used if it covers the kernels and

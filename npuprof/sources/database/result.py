@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from pathlib import Path
 
 import numpy as np
@@ -183,11 +183,11 @@ def _refuse_others(database: Database) -> None:
         )
 
 
-def _put(by_name: dict[str, pd.DataFrame], made: dict[str, pd.DataFrame | None]) -> None:
+def _put(by_name: MutableMapping[str, pd.DataFrame], made: dict[str, pd.DataFrame | None]) -> None:
     by_name.update({name: frame for name, frame in made.items() if frame is not None})
 
 
-def _name_items(by_name: dict[str, pd.DataFrame]) -> None:
+def _name_items(by_name: MutableMapping[str, pd.DataFrame]) -> None:
     """Set the column `item` of launch calls to the operator's name."""
     api = by_name.get("api")
     if api is None:

@@ -5,6 +5,8 @@ Source: sources/RESULTS.md section 2.4, raw/FORMAT.md section 8 and collectors/F
 
 from __future__ import annotations
 
+from collections.abc import MutableMapping
+
 import numpy as np
 import pandas as pd
 
@@ -111,7 +113,7 @@ def _numbers(frame: pd.DataFrame, column: str) -> Int64:
 _MESSAGE = r"^([0-9]{1,18})-"
 
 
-def add_flops(frames: dict[str, pd.DataFrame], notes: Notes) -> None:
+def add_flops(frames: MutableMapping[str, pd.DataFrame], notes: Notes) -> None:
     """Add the column `flops` to ``operators`` from the ranges in ``marks``, in place.
 
     With ``with_flops`` and ``mstx``, torch_npu opens a range named ``<operations>-<function>`` (such as ``512-linear``)

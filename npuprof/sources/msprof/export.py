@@ -107,7 +107,7 @@ class Reading(TextReading):
                 self.notes.warning(module, "missing, though files that are written with it exist")
 
     def _part(self, part: Part) -> Frames:
-        statistics: Frames = {}
+        statistics: dict[str, pd.DataFrame] = {}
         frames = read_timeline(part, self.notes, self.failed, statistics)
         self._marks(part, frames)
         self._steps(part, frames)

@@ -19,6 +19,7 @@ Source: raw/FORMAT.md.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,8 @@ from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.notes import Notes
 from npuprof.sources.base import Decoded, Source
-from npuprof.sources.overlap import of_span, overlap_table
+from npuprof.sources.lazy_tables import LazyTables
+from npuprof.sources.overlap import SPAN, of_span, overlap_table
 from npuprof.sources.raw.chips import readers
 from npuprof.sources.raw.communication import device_collectives
 from npuprof.sources.raw.communication.operator_tables import Communication
@@ -99,6 +101,27 @@ def read(path: Path, part: Selection | Part | None = None) -> Decoded:
     SourceError
         If the path is not a raw directory.
     """
+    decoded, tables = _read(path, part)
+    tables.make_all()
+    decoded.tables = dict(tables)
+    return decoded
+
+
+def read_lazily(path: Path) -> Decoded:
+    """Decode and join the records of a raw directory; the tables of launches are made when they are touched.
+
+    These are `api`, `tasks`, `kernels`, `links` and `overlap`, made of what is in memory: no file is read again.
+
+    Raises
+    ------
+    SourceError
+        As :func:`read`.
+    """
+    decoded, _ = _read(path, None)
+    return decoded
+
+
+def _read(path: Path, part: Selection | Part | None) -> tuple[Decoded, LazyTables]:
     notes = Notes()
     try:
         sides = _read_sides(path, notes)
@@ -108,9 +131,10 @@ def read(path: Path, part: Selection | Part | None = None) -> Decoded:
         ) from error
     utc_ns = 0 if all(_is_undated(side) for side in sides) else clocks.epoch_offset(sides, notes)
     info = read_info(sides[0].directory if sides and sides[0].is_old else path, sides, utc_ns)
-    decoded = Decoded(info=info, notes=notes)
-    _decode(decoded, sides, utc_ns, part)
-    return decoded
+    tables = LazyTables(notes)
+    decoded = Decoded(tables, info, notes)
+    _decode(decoded, tables, sides, utc_ns, part)
+    return decoded, tables
 
 
 def read_part(path: Path, selection: Selection) -> Decoded:
@@ -124,8 +148,10 @@ def read_part(path: Path, selection: Selection) -> Decoded:
     return read(path, selection)
 
 
-def _decode(decoded: Decoded, sides: list[Side], utc_ns: int, part: Selection | Part | None) -> None:
-    notes, info, tables = decoded.notes, decoded.info, decoded.tables
+def _decode(
+    decoded: Decoded, tables: LazyTables, sides: list[Side], utc_ns: int, part: Selection | Part | None
+) -> None:
+    notes, info = decoded.notes, decoded.info
     host = _open_host(sides, utc_ns, info, notes)
     devices = _open_devices(sides, host, utc_ns, info, notes)
     tracks_of = [readers.read_track(device) for device in devices]
@@ -155,17 +181,19 @@ def _decode(decoded: Decoded, sides: list[Side], utc_ns: int, part: Selection | 
     tasks, joined = launches.add_marks(tasks, joined, device_marks, tables["marks"])
     steps = gather(tasks, joined, tracks, api)
     run = launch_tables.DecodedLaunches(api, operators, tracks, tasks, joined, steps, needed is not None)
+    info.devices = np.unique(run.tasks.device).tolist()
     _note_missing_tasks(run, devices, notes)
-    _add_launch_tables(tables, run, devices, frequencies, Communication(run, hccl, host.names))
+    _add_launch_tables(tables, run, readers.counters_of(devices, frequencies), Communication(run, hccl, host.names))
     tables["memory"] = memory_table(devices, host.clock)
     held = held_rows(tables["memory"])
     memory.add_tables(host, tables)
     decoded.statistics.update(memory.read_statistics(host, api))
     tables["counters"] = counters_table(devices, frequencies, host, _host_side(sides), held)
     _add_device_statistics(decoded, host, devices, graphs)
-    host.names.note_unnamed([*tables.values(), *decoded.statistics.values()], notes)
-    row_accounts.add_made(decoded, len(device_marks.id))
+    tables.later("overlap", _overlap_of(decoded, run, graphs))
+    tables.at_last(_account(decoded, host, len(device_marks.id)))
     if needed is not None:
+        tables.make_all()
         needed.number(tables)
     for streams in dict.fromkeys((host.streams, *(device.streams for device in devices))):
         note_old_names(streams.names(), notes)
@@ -173,33 +201,53 @@ def _decode(decoded: Decoded, sides: list[Side], utc_ns: int, part: Selection | 
 
 
 def _add_launch_tables(
-    tables: dict[str, pd.DataFrame],
-    run: launch_tables.DecodedLaunches,
-    devices: list[Device],
-    frequencies: list[pmu.Frequencies],
-    communication: Communication,
+    tables: LazyTables, run: launch_tables.DecodedLaunches, counters: list[pmu.Counters], of: Communication
 ) -> None:
-    tables["api"] = launch_tables.api_table(run.api)
-    tables["tasks"] = launch_tables.tasks_table(run)
-    tables["kernels"] = launch_tables.kernels_table(run, devices, frequencies, tables["steps"])
-    tables["links"] = launch_tables.links_table(run, tables["marks"])
-    tables["communication"] = communication.operators_table(tables["steps"])
-    tables["communication_tasks"] = communication.tasks_table()
-    tables["api"]["item"] = launch_tables.call_items(tables["api"], [tables["communication"], tables["kernels"]])
+    steps, marks = tables["steps"].copy(), tables["marks"].copy()
+    tables["communication"] = of.operators_table(steps)
+    tables["communication_tasks"] = of.tasks_table()
+    issued = tables["communication"][["connection_id", "name"]].copy()
+    tables.later("api", lambda: launch_tables.api_table(run, issued))
+    tables.later("tasks", lambda: launch_tables.tasks_table(run))
+    tables.later("kernels", lambda: launch_tables.kernels_table(run, counters, steps))
+    tables.later("links", lambda: launch_tables.links_table(run, marks))
+    if not all(of.in_memory for of in counters):
+        tables["kernels"]  # made now: no file is read after loading
 
 
 def _add_device_statistics(
     decoded: Decoded, host: Host, devices: list[Device], graphs: captures.CaptureStreams
 ) -> None:
     tables = decoded.tables
-    aicpu, tables["kernels"] = read_aicpu(devices, tables["kernels"], host.names)
-    decoded.statistics |= aicpu | read_task_rates(devices, tables["kernels"]) | readers.read_details(devices)
+    aicpu = read_aicpu(devices, tables, host.names)
+    decoded.statistics |= aicpu | read_task_rates(devices, tables) | readers.read_details(devices)
     decoded.statistics |= runtime_records.read_statistics(host) | captures.read_statistics(graphs)
     decoded.statistics |= track_records.read_statistics(devices)
     decoded.statistics |= device_collectives.add_rows(host, graphs, tables, aicpu)
-    issuers = device_collectives.are_issuers(tables["kernels"], graphs, decoded.statistics.get("mc2_comm_info"))
-    computing = tables["kernels"][["start_ns", "duration_ns", "device_id", "name"]][~issuers]
-    tables["overlap"] = overlap_table(computing, tables["communication"], of_span(tables["tasks"]))
+
+
+def _overlap_of(
+    decoded: Decoded, run: launch_tables.DecodedLaunches, graphs: captures.CaptureStreams
+) -> Callable[[], pd.DataFrame]:
+    communication, groups = decoded.tables["communication"][SPAN].copy(), decoded.statistics.get("mc2_comm_info")
+
+    def make() -> pd.DataFrame:
+        tasks = launch_tables.spans(run)
+        kernels = tasks[run.launches.is_kernel]
+        issuers = device_collectives.are_issuers(kernels, graphs, groups)
+        return overlap_table(kernels[~issuers], communication, of_span(tasks))
+
+    return make
+
+
+def _account(decoded: Decoded, host: Host, device_marks: int) -> Callable[[Mapping[str, pd.DataFrame]], None]:
+    statistics, notes = list(decoded.statistics.values()), decoded.notes
+
+    def account(frames: Mapping[str, pd.DataFrame]) -> None:
+        host.names.note_unnamed([*frames.values(), *statistics], notes)
+        row_accounts.add_made(frames, notes.ledger, device_marks)
+
+    return account
 
 
 def _host_side(sides: list[Side]) -> Side | None:
@@ -285,4 +333,4 @@ def describe(path: Path) -> Info:
     return read_info(path, sides, clocks.epoch_offset(sides, notes))
 
 
-SOURCE = Source("raw", (None, "raw"), recognises, read, read_part, describe, is_raw=True)
+SOURCE = Source("raw", (None, "raw"), recognises, read, read_part, describe, is_raw=True, read_lazily=read_lazily)

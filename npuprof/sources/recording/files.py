@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from functools import cache
 from pathlib import Path, PurePosixPath
 
@@ -86,7 +86,7 @@ _ON_HOST, _ON_DEVICE = "operators", ("kernels", "communication")
 _MARK_THE_WINDOW = ("torch_npu", "kineto", "mindspore")
 
 
-def take_steps(frames: dict[str, pd.DataFrame], steps: pd.DataFrame, collector: str, notes: Notes) -> None:
+def take_steps(frames: MutableMapping[str, pd.DataFrame], steps: pd.DataFrame, collector: str, notes: Notes) -> None:
     """Put the steps that the session ended into the tables of its recording.
 
     Parameters

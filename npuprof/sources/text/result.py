@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,7 +20,7 @@ from npuprof.sources.text.kernel_details import (
     take_task_numbers,
 )
 
-Frames: TypeAlias = dict[str, pd.DataFrame]
+Frames: TypeAlias = MutableMapping[str, pd.DataFrame]
 
 
 class TextReading(ResultReading):

@@ -5,7 +5,7 @@ Source: sources/RESULTS.md sections 2.2 and 2.3.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -67,7 +67,7 @@ def add_ids(frames: dict[str, pd.DataFrame], rows: npt.NDArray[np.int64], flows:
     frames["marks"]["id"] = optional(np.where(ids < 0, ABSENT, ids))
 
 
-def add_device_sides(frames: dict[str, pd.DataFrame]) -> None:
+def add_device_sides(frames: MutableMapping[str, pd.DataFrame]) -> None:
     """Set device time and device of ``marks`` from the tasks that ``mark`` links lead to, in place."""
     links = frames["links"] if "links" in frames else tables.empty("links")
     links = links[(links["kind"] == "mark").to_numpy()].drop_duplicates("source_row")

@@ -11,7 +11,7 @@ import pytest
 import npuprof
 from npuprof.simulator import synthesise
 from npuprof.sources import raw
-from npuprof.sources.raw.host.calls import Api
+from npuprof.sources.raw.correlation.launch_tables import DecodedLaunches
 from tests.sources.raw.writers.directory import RawDirectory
 from tests.sources.test_ledger import unaccounted
 
@@ -126,8 +126,8 @@ def test_calls_of_points_and_of_unknown_levels_balance(tmp_path: Path) -> None:
 def test_a_record_that_a_reader_forgets_is_reported(simulated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     built = raw.launch_tables.api_table
 
-    def forgetful(api: Api) -> pd.DataFrame:
-        kept: pd.DataFrame = built(api).iloc[:-3].reset_index(drop=True)
+    def forgetful(run: DecodedLaunches, communication: pd.DataFrame) -> pd.DataFrame:
+        kept: pd.DataFrame = built(run, communication).iloc[:-3].reset_index(drop=True)
         return kept
 
     monkeypatch.setattr(raw.launch_tables, "api_table", forgetful)

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from npuprof.sources.raw.chips import core_pmu, hwts, nano, pmu_v6, stars_v6
@@ -44,15 +42,19 @@ def read_tasks(of: Device, track: Track) -> DeviceTasks:
     return tasks.read_tasks(of, track)
 
 
-def read_counters(of: Device, kernels: pmu.Kernels, frequencies: pmu.Frequencies) -> dict[str, npt.NDArray[Any]]:
-    """Read performance counters: a value per kernel and metric."""
+def counters_of(devices: Sequence[Device], frequencies: Sequence[pmu.Frequencies]) -> list[pmu.Counters]:
+    """Return the performance counters of each device."""
+    return [_counters_of(*each) for each in zip(devices, frequencies, strict=True)]
+
+
+def _counters_of(of: Device, frequencies: pmu.Frequencies) -> pmu.Counters:
     if of.family is Family.HWTS:
-        return core_pmu.read_counters(of, kernels, frequencies)
+        return pmu.Counters(of.id, lambda kernels: core_pmu.read_counters(of, kernels, frequencies))
     if of.family is Family.STARS_V6:
-        return pmu_v6.read_counters(of, kernels, frequencies)
+        return pmu.Counters(of.id, lambda kernels: pmu_v6.read_counters(of, kernels, frequencies))
     if of.family is Family.NANO:
-        return nano.read_counters(of, kernels)
-    return pmu.read_counters(of, kernels, frequencies)
+        return pmu.Counters(of.id, lambda kernels: nano.read_counters(of, kernels))
+    return pmu.read_counters(of, frequencies)
 
 
 def have_unique_ids(devices: Sequence[Device]) -> bool:

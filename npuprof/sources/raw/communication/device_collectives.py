@@ -8,7 +8,7 @@ Source: raw/FORMAT.md sections 4.2 (mc2_comm_info) and 5.6 (types 10 and 13).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,7 +78,10 @@ def read_groups(host: Host) -> tuple[Groups, pd.DataFrame]:
 
 
 def add_rows(
-    host: Host, graphs: CaptureStreams, frames: dict[str, pd.DataFrame], statistics: Mapping[str, pd.DataFrame]
+    host: Host,
+    graphs: CaptureStreams,
+    frames: MutableMapping[str, pd.DataFrame],
+    statistics: Mapping[str, pd.DataFrame],
 ) -> dict[str, pd.DataFrame]:
     """Add the communication that AI CPUs issued to `communication` and `communication_tasks`.
 
@@ -255,7 +258,7 @@ def _match(left: pd.DataFrame, left_ids: tuple[str, ...], right: pd.DataFrame, r
     return joins.match(keys[0], np.arange(len(left)), keys[1], np.arange(len(right)))
 
 
-def _append(frames: dict[str, pd.DataFrame], operators: pd.DataFrame, steps: pd.DataFrame) -> None:
+def _append(frames: MutableMapping[str, pd.DataFrame], operators: pd.DataFrame, steps: pd.DataFrame) -> None:
     """Merge the rows into those of the host in order of time, and renumber `op_id`."""
     before = len(frames["communication"])
     joined = stacked([frames["communication"], operators])

@@ -16,11 +16,9 @@ from npuprof import tables
 from npuprof.arrays import Bools, Int64
 from npuprof.sources.columns.builders import recoded, whole
 from npuprof.sources.columns.steps import waits
-from npuprof.sources.raw.chips import readers
 from npuprof.sources.raw.correlation.collectives import Collectives
 from npuprof.sources.raw.correlation.launches import Launches
 from npuprof.sources.raw.device import pmu, track_records
-from npuprof.sources.raw.device.reader import Device
 from npuprof.sources.raw.device.tasks import DeviceTasks
 from npuprof.sources.raw.host.calls import Api
 from npuprof.sources.raw.host.operators import Operators, take
@@ -49,8 +47,12 @@ def optional(values: Int64, present: Bools) -> pd.arrays.IntegerArray:
     return pd.arrays.IntegerArray(np.ascontiguousarray(values, np.int64), ~present)
 
 
-def api_table(api: Api) -> pd.DataFrame:
-    """Build `api`. Calls are numbered from 1: these are their connection IDs. Source: raw/FORMAT.md section 8.4."""
+def api_table(run: DecodedLaunches, communication: pd.DataFrame) -> pd.DataFrame:
+    """Build `api`; `communication` has the connection IDs and names of the operators that calls launched.
+
+    Calls are numbered from 1: these are their connection IDs. Source: raw/FORMAT.md section 8.4.
+    """
+    api = run.api
     levels = Names.lookup(api.level, lambda level: enums.LEVELS[level])
     columns = {
         "start_ns": api.start_ns,
@@ -60,11 +62,13 @@ def api_table(api: Api) -> pd.DataFrame:
         "thread_id": api.thread.astype(np.int64),
         "connection_id": np.arange(1, len(api) + 1),
     }
-    return tables.build("api", columns)
+    frame = tables.build("api", columns)
+    frame["item"] = _items(frame, [communication, spans(run)[run.launches.is_kernel]])
+    return frame
 
 
-def call_items(api: pd.DataFrame, launched: Sequence[pd.DataFrame]) -> pd.Categorical:
-    """Return the column `item` of `api`: the name of the launched row, from the last table that has it."""
+def _items(api: pd.DataFrame, launched: Sequence[pd.DataFrame]) -> pd.Categorical:
+    """Return the column `item`: the name of the launched row, from the last table that has it."""
     items, names = np.full(len(api), -1, np.int64), [""]
     for frame in launched:
         call = frame["connection_id"].to_numpy(np.int64, na_value=0) - 1
@@ -86,12 +90,22 @@ def tasks_table(run: DecodedLaunches) -> pd.DataFrame:
     return tables.build("tasks", columns)
 
 
+def spans(run: DecodedLaunches) -> pd.DataFrame:
+    """Return times, stream, type, name and connection of all tasks, before any table of them is made."""
+    frame: pd.DataFrame = pd.DataFrame(
+        {name: values for name, values in _task_columns(run, np.arange(len(run.tasks))).items() if name in _OF_SPANS}
+    )
+    return frame
+
+
+_OF_SPANS = {"start_ns", "duration_ns", "device_id", "stream_id", "task_type", "name", "connection_id"}
+
+
 def _task_columns(run: DecodedLaunches, rows: Int64) -> dict[str, Any]:
     tasks, launches = run.tasks, run.launches
-    every = len(rows) == len(tasks)  # rows are in order: selecting all of them needs no copy
 
     def of(values: Int64) -> Int64:
-        return values if every else values[rows]
+        return values[rows]  # a copy: callers may change a table before another one is made of the same values
 
     context, call, mark = of(tasks.context), of(launches.call), of(launches.mark)
     connection = np.where(mark >= 0, mark + _FIRST_MARK_CONNECTION, call + 1)
@@ -116,9 +130,7 @@ def _models(model: Int64) -> dict[str, Any]:
     return {"model_id": optional(model, known)} if bool(known.any()) else {}
 
 
-def kernels_table(
-    run: DecodedLaunches, devices: Sequence[Device], frequencies: Sequence[pmu.Frequencies], steps_frame: pd.DataFrame
-) -> pd.DataFrame:
+def kernels_table(run: DecodedLaunches, counters: Sequence[pmu.Counters], steps_frame: pd.DataFrame) -> pd.DataFrame:
     """Build `kernels`: compute tasks with their operators, waits, steps and performance counters.
 
     `wait_ns` is the time since the end of the compute kernel or collective that started last before it on its device, 0
@@ -144,7 +156,7 @@ def kernels_table(
         **_attributes(operators.attributes, operator),
         "wait_ns": _waits(tasks, rows, run.collectives),
         "step": track_records.step_of(columns["start_ns"], columns["device_id"], steps_frame),
-        **_counters(run, rows, blocks, mix, devices, frequencies),
+        **_counters(run, rows, blocks, mix, counters),
     }
     return tables.build("kernels", columns)
 
@@ -171,14 +183,13 @@ def _counters(
     rows: Int64,
     blocks: Int64,
     mix: Int64,
-    devices: Sequence[Device],
-    frequencies: Sequence[pmu.Frequencies],
+    counters: Sequence[pmu.Counters],
 ) -> dict[str, Any]:
     columns: dict[str, Any] = {}
-    for device, frequency in zip(devices, frequencies, strict=True):
-        of_device = np.flatnonzero(run.tasks.device[rows] == device.id)
+    for of in counters:
+        of_device = np.flatnonzero(run.tasks.device[rows] == of.device_id)
         kernels = pmu.Kernels(run.tasks, rows[of_device], blocks[of_device], mix[of_device], run.is_part)
-        for name, values in readers.read_counters(device, kernels, frequency).items():
+        for name, values in of.read(kernels).items():
             if len(of_device) == len(rows):
                 columns[name] = values
             else:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from npuprof.sources.base import Decoded
+from collections.abc import Mapping
+
+import pandas as pd
+
+from npuprof.ledger import Ledger
 
 _MADE_OF = {
     "kernels": "tasks",
@@ -13,19 +17,20 @@ _MADE_OF = {
 }
 
 
-def add_made(decoded: Decoded, device_marks: int) -> None:
+def add_made(frames: Mapping[str, pd.DataFrame], ledger: Ledger, device_marks: int) -> None:
     """Register rows without a record in the ledger.
 
     Parameters
     ----------
-    decoded
-        The run, whose records the readers have accounted for.
+    frames
+        All tables of the run, whose records the readers have accounted for.
+    ledger
+        The ledger of the run.
     device_marks
         Number of tasks that stand for device marks.
     """
-    ledger = decoded.notes.ledger
     if device_marks:
         ledger.make("marks", "tasks", device_marks)
     for table, source in _MADE_OF.items():
-        if len(decoded.tables[table]):
-            ledger.make(source, table, len(decoded.tables[table]))
+        if len(frames[table]):
+            ledger.make(source, table, len(frames[table]))

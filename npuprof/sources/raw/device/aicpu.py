@@ -5,7 +5,7 @@ Source: raw/FORMAT.md section 5.6.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -141,26 +141,31 @@ _COMPUTE_STAMPS = ("wait_compute", "compute_start", "compute_end")
 
 
 def read_aicpu(
-    devices: Sequence[Device], kernels: pd.DataFrame, names: Dictionaries
-) -> tuple[dict[str, pd.DataFrame], pd.DataFrame]:
+    devices: Sequence[Device], run: MutableMapping[str, pd.DataFrame], names: Dictionaries
+) -> dict[str, pd.DataFrame]:
     """Read the records of AI CPUs.
+
+    Parameters
+    ----------
+    devices, names
+        The devices, and the dictionaries of the host.
+    run
+        The tables of the run: `kernels` gets the columns `aicpu_compute_ns` and `aicpu_copy_ns` where AI CPUs ran
+        kernels.
 
     Returns
     -------
-    statistics
-        Frames with rows by name: ``aicpu`` and ``dp`` with the vendor's columns, where times are whole
-        nanoseconds, ``Timestamp(ns)``; ``aicpu_mi`` (queues of MindSpore), ``aicpu_model``, ``kfc_comm_turn``,
-        ``kfc_compute_turn`` and ``aicpu_flip`` with a row per record; and those of collectives,
-        ``aicpu_hccl_op``, ``aicpu_hccl_ends`` and ``kfc_hccl_info``.
-    kernels
-        The table `kernels`, with `aicpu_compute_ns` and `aicpu_copy_ns` where AI CPUs ran kernels.
+    Frames with rows by name: ``aicpu`` and ``dp`` with the vendor's columns, where times are whole nanoseconds,
+    ``Timestamp(ns)``; ``aicpu_mi`` (queues of MindSpore), ``aicpu_model``, ``kfc_comm_turn``, ``kfc_compute_turn`` and
+    ``aicpu_flip`` with a row per record; and those of collectives, ``aicpu_hccl_op``, ``aicpu_hccl_ends`` and
+    ``kfc_hccl_info``.
     """
     frames: dict[str, list[pd.DataFrame]] = {}
     nodes = []
     for device in devices:
         for kind, records in _by_type(device).items():
             if kind == _NODE:
-                nodes.append(_node_rows(device, records, kernels))
+                nodes.append(_node_rows(device, records, run["kernels"]))
                 continue
             if kind in _NAMED_READERS:
                 name, named_reader = _NAMED_READERS[kind]
@@ -172,9 +177,9 @@ def read_aicpu(
             device.keep("aicpu", STATISTICS, len(records), len(frames[name][-1]))
     if nodes:
         rows = pd.concat(nodes, ignore_index=True)
-        kernels = _with_columns(kernels, rows)
-        frames["aicpu"] = [_node_table(rows, kernels)]
-    return {name: pd.concat(parts, ignore_index=True) for name, parts in frames.items()}, kernels
+        run["kernels"] = _with_columns(run["kernels"], rows)
+        frames["aicpu"] = [_node_table(rows, run["kernels"])]
+    return {name: pd.concat(parts, ignore_index=True) for name, parts in frames.items()}
 
 
 def _by_type(device: Device) -> dict[int, Records]:

@@ -6,7 +6,9 @@ timestamps stay integers. Source: raw/FORMAT.md sections 5.2, 5.3, 8.8 and 9.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -114,18 +116,40 @@ def is_sampled(device: Device) -> bool:
     return device.side.sample.get("ai_core_profiling_mode") == "sample-based"
 
 
-def read_counters(device: Device, kernels: Kernels, frequencies: Frequencies) -> dict[str, npt.NDArray[Any]]:
-    """Read performance counters of a device and derive the metrics of its kernels.
+@dataclass(frozen=True)
+class Counters:
+    """The performance counters of a device.
+
+    Attributes
+    ----------
+    device_id
+        The device.
+    read
+        Return the metrics of kernels: a value per kernel and metric.
+    in_memory
+        Whether all records that `read` needs were read.
+    """
+
+    device_id: int
+    read: Callable[[Kernels], dict[str, npt.NDArray[Any]]]
+    in_memory: bool = False
+
+
+def read_counters(device: Device, frequencies: Frequencies) -> Counters:
+    """Read the records of performance counters; none where the cores were sampled over time."""
+    records = np.empty(0, layouts.PMU) if is_sampled(device) else device.read(_STREAM, layouts.PMU, stamp="end")
+    device.use(_STREAM, len(records))
+    return Counters(device.id, partial(_join, device, records, frequencies), in_memory=True)
+
+
+def _join(device: Device, every: Records, frequencies: Frequencies, kernels: Kernels) -> dict[str, npt.NDArray[Any]]:
+    """Join records of performance counters to kernels and derive their metrics.
 
     Returns
     -------
     Columns such as ``aic_total_cycles``, ``aic_mac_ratio``, ``aiv_vec_time_ns`` and ``cube_utilization_percent``, a
     value per kernel, NaN without a record.
     """
-    if is_sampled(device):
-        return {}
-    every = device.read(_STREAM, layouts.PMU, stamp="end")
-    device.use(_STREAM, len(every))
     records = kernels.near(every)
     if not len(records):
         return {}

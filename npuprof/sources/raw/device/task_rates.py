@@ -34,8 +34,8 @@ _WITHOUT_HITS = (Family.STARS, Family.STARS_V6)
 _TLB = {"requests": (0x8A,), "hits": (0x8C, 0x8D), "misses": (0x02,)}
 
 
-def read_task_rates(devices: Sequence[Device], kernels: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Read the tables ``l2_cache`` and ``soc_pmu``, where they have rows.
+def read_task_rates(devices: Sequence[Device], run: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """Read the tables ``l2_cache`` and ``soc_pmu``, where they have rows; they name the kernels of the tables `run`.
 
     Columns are the vendor's: Device_id, Stream Id, Task Id, two rates and Op Name. Rates are fractions; a hit rate
     above 1 (more hits than requests) is NaN, which the vendor shows as N/A, and so is that of every chip whose tasks
@@ -47,7 +47,7 @@ def read_task_rates(devices: Sequence[Device], kernels: pd.DataFrame) -> dict[st
         parts = [part for device in devices if (part := reader(device)) is not None]
         if parts:
             frame = pd.concat(parts, ignore_index=True)
-            frames[name] = frame.assign(**{"Op Name": _operator_names(frame, kernels)})
+            frames[name] = frame.assign(**{"Op Name": _operator_names(frame, run["kernels"])})
     return frames
 
 

@@ -8,6 +8,7 @@ Source: raw/FORMAT.md section 4.2 and sources/RESULTS.md section 4.
 
 from __future__ import annotations
 
+from collections.abc import MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,7 +39,7 @@ class Events:
     size: Int64
 
 
-def add_tables(host: Host, frames: dict[str, pd.DataFrame]) -> None:
+def add_tables(host: Host, frames: MutableMapping[str, pd.DataFrame]) -> None:
     """Read task_memory_info: add `allocations`, and the rows of the allocator to `memory`."""
     events = read_events(host)
     frames["allocations"] = allocations_table(events)

@@ -1,0 +1,208 @@
+"""Tables that are made when they are first touched: the same tables and notes as without, whatever happens."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import npuprof
+from npuprof import tables
+from npuprof.errors import SourceError
+from npuprof.info import Info
+from npuprof.notes import Notes
+from npuprof.profiles import Profile
+from npuprof.simulator import synthesise
+from npuprof.sources import raw
+from npuprof.sources.base import Decoded
+from npuprof.sources.decoding import decode_run
+from npuprof.sources.detect import Run, detect
+from npuprof.sources.lazy_tables import LazyTables
+from tests.interrupts import interrupted
+
+_ORDERS = 4
+_OF_RAW = ("api", "tasks", "kernels", "links", "overlap")
+
+
+def _steps(count: int) -> pd.DataFrame:
+    rows = np.arange(count, dtype=np.int64)
+    return tables.build("steps", {"step": rows, "start_ns": rows * 100, "duration_ns": rows + 1})
+
+
+def _marks(count: int) -> pd.DataFrame:
+    rows = np.arange(count, dtype=np.int64)
+    return tables.build("marks", {"start_ns": rows, "duration_ns": rows, "thread_id": rows})
+
+
+def _lazy(made: list[str]) -> tuple[LazyTables, Notes]:
+    notes = Notes()
+    lazy = LazyTables(notes)
+
+    def later(name: str, build: Callable[[int], pd.DataFrame], rows: int) -> None:
+        frame = build(rows)
+
+        def make() -> pd.DataFrame:
+            notes.ledger.read(name, rows + 2)
+            notes.ledger.keep(name, name, rows)
+            notes.leave_out(name, "a row is damaged", 2)
+            made.append(name)
+            return frame
+
+        lazy.later(name, make)
+
+    later("marks", _marks, 3)
+    later("steps", _steps, 2)
+    lazy.at_last(notes.settle)
+    return lazy, notes
+
+
+def _all_of(run: Profile) -> tuple[dict[str, pd.DataFrame], pd.DataFrame, pd.DataFrame, Info]:
+    return dict(run.tables), run.notes, run.ledger, run.info
+
+
+def _assert_equal(found: Profile, expected: Profile) -> None:
+    for ours, theirs in zip(_all_of(found), _all_of(expected), strict=True):
+        if isinstance(ours, dict) and isinstance(theirs, dict):
+            assert list(ours) == list(theirs)
+            for name, frame in ours.items():
+                pd.testing.assert_frame_equal(frame, theirs[name], obj=name)
+        elif isinstance(ours, pd.DataFrame) and isinstance(theirs, pd.DataFrame):
+            columns = list(theirs.columns)
+            pd.testing.assert_frame_equal(
+                ours.sort_values(columns, ignore_index=True), theirs.sort_values(columns, ignore_index=True)
+            )
+        else:
+            assert ours == theirs
+
+
+def _run(path: Path) -> Run:
+    (run,) = detect(path).results
+    return run
+
+
+def test_a_table_is_made_when_it_is_touched_and_only_once_by_many_threads() -> None:
+    made: list[str] = []
+    lazy, _ = _lazy(made)
+    assert list(lazy.pending) == ["marks", "steps"]
+    with ThreadPoolExecutor(8) as threads:
+        frames = list(threads.map(lazy.__getitem__, ["marks"] * 32))
+    assert made == ["marks"]
+    assert all(frame is frames[0] for frame in frames)
+    assert list(lazy.pending) == ["steps"]
+
+
+@pytest.mark.slow
+def test_whatever_shows_notes_makes_all_tables_first(tmp_path: Path) -> None:
+    shows: list[Callable[[Profile], object]] = [
+        lambda run: run.notes.to_string(),
+        repr,
+        Profile._repr_html_,
+        lambda run: run.to_html(tmp_path / "run.html").read_text(),
+        lambda run: npuprof.load(run.save(tmp_path / "saved")).notes.to_string(),
+    ]
+    for show in shows:
+        lazy, notes = _lazy([])
+        assert "a row is damaged" in str(show(Profile(Decoded(lazy, notes=notes)))), show
+
+
+def test_notes_are_in_the_order_of_tables_whatever_was_touched_first() -> None:
+    shown = []
+    for order in (["marks", "steps"], ["steps", "marks"]):
+        lazy, notes = _lazy([])
+        for name in order:
+            assert len(lazy[name])
+        lazy.make_all()
+        shown.append((notes.to_frame(), notes.ledger.to_frame()))
+    for first, second in zip(*shown, strict=True):
+        pd.testing.assert_frame_equal(first, second)
+
+
+@pytest.mark.slow
+def test_an_interrupt_at_any_line_loses_no_note_and_counts_none_twice() -> None:
+    expected = _lazy([])
+    expected[0].make_all()
+    line = 0
+    while True:
+        lazy, notes = _lazy([])
+        if not interrupted(lazy.make_all, {"npuprof.sources.lazy_tables", "npuprof.notes", __name__}, line):
+            break
+        line += 1
+        lazy.make_all()
+        assert lazy.pending == ()
+        pd.testing.assert_frame_equal(notes.to_frame(), expected[1].to_frame())
+        pd.testing.assert_frame_equal(notes.ledger.to_frame(), expected[1].ledger.to_frame())
+    assert line > 20
+
+
+def test_a_pickle_has_all_tables_and_notes() -> None:
+    lazy, notes = _lazy([])
+    copy = pickle.loads(pickle.dumps(Decoded(lazy, notes=notes)))
+    assert {name: len(frame) for name, frame in copy.tables.items()} == {"marks": 3, "steps": 2}
+    assert len(copy.notes) == 2
+
+
+def test_tables_of_a_profile_are_found_by_editors() -> None:
+    lazy, notes = _lazy([])
+    run = Profile(Decoded(lazy, notes=notes))
+    assert set(tables.NAMES) <= set(dir(run))
+    assert lazy.pending
+    assert len(run.marks) == 3
+    with pytest.raises(AttributeError, match="kernel"):
+        _ = run.kernel  # type: ignore[attr-defined]
+
+
+@pytest.mark.slow
+def test_no_file_of_raw_data_is_read_after_loading(tmp_path: Path) -> None:
+    path = synthesise(tmp_path, launches=40)
+    expected = Profile(decode_run(_run(path)))
+    run = npuprof.load(path)
+    assert isinstance(run.tables, LazyTables)
+    assert run.tables.pending == _OF_RAW
+    shutil.rmtree(path)
+    _assert_equal(run, expected)
+
+
+@pytest.mark.slow
+def test_changing_one_table_of_raw_data_changes_no_other(tmp_path: Path) -> None:
+    path = synthesise(tmp_path, launches=40)
+    expected, run = npuprof.load(path), npuprof.load(path)
+    for name in ("tasks", "communication", "steps", "marks", "api"):
+        for column in run.tables[name].select_dtypes(["int64", "Int64"]):
+            run.tables[name][column].array[:] = 0
+    for name in ("kernels", "links", "overlap"):
+        pd.testing.assert_frame_equal(run.tables[name], expected.tables[name])
+
+
+@pytest.mark.slow
+def test_too_little_memory_for_a_table_is_told_as_when_loading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = npuprof.load(synthesise(tmp_path, launches=40))
+
+    def full(*_: object) -> pd.DataFrame:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(raw.launch_tables, "links_table", full)
+        with pytest.raises(SourceError, match="needs more memory than there is"):
+            _ = run.links
+    assert len(run.links)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["minimal", "everything", "model_step", "sliced_2k"])
+def test_raw_samples_are_the_same_in_any_order(samples: Path, name: str) -> None:
+    run = _run(next((samples / "raw" / name).glob("PROF_*")))
+    expected = Profile(decode_run(run))
+    random = Random(name)
+    for _ in range(_ORDERS):
+        found = Profile(decode_run(run, lazily=True))
+        assert found.info == expected.info  # before any table is made
+        for table in random.sample(tables.NAMES, random.randint(0, len(tables.NAMES))):
+            assert found.tables[table] is found.tables[table]
+        _assert_equal(found, expected)
