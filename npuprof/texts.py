@@ -6,6 +6,9 @@ import json
 import re
 from typing import Any
 
+AS_TEXT = "mathjax_ignore tex2jax_ignore"
+"""Classes that keep MathJax, which notebooks run over every HTML output, from reading names as formulas."""
+
 # A JSON escape: a surrogate pair, a lone surrogate, or any other. An escaped backslash starts no further escape.
 _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL

@@ -30,6 +30,7 @@ from npuprof.figures.embed import element, library, saved_bytes
 from npuprof.flame.figure import Weight, flamegraph
 from npuprof.info import Info
 from npuprof.quantities import duration, printable, share
+from npuprof.texts import AS_TEXT
 from npuprof.timeline.figure import timeline
 from npuprof.timeline.view import Pictures
 
@@ -83,9 +84,6 @@ FAINT_TEXT = "var(--jp-ui-font-color2,inherit)"
 
 _FONT = "var(--jp-ui-font-family,system-ui,sans-serif)"
 _SEVERITY = {"error": "#d55e00", "warning": "#e69f00", "info": "#56b4e9"}
-
-AS_TEXT = "mathjax_ignore tex2jax_ignore"
-"""Classes that keep MathJax, which notebooks run over every HTML output, from reading names as formulas."""
 
 REPORT = "npuprof-report"
 """The class of each part of a report."""

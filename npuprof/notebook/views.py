@@ -54,6 +54,5 @@ def explore(
         explorer.open_at(finding)
     if window is not None:
         explorer.timeline.show(*window)
-    if window is not None or beside is not None:
         explorer.open("Timeline")
     return explorer.widget

@@ -19,8 +19,8 @@ from typing import Any
 import ipywidgets as widgets
 from IPython.display import display
 
-from npuprof.exports.html import AS_TEXT
 from npuprof.quantities import printable
+from npuprof.texts import AS_TEXT
 
 
 def answer_at_once(widget: Any) -> None:

@@ -126,7 +126,7 @@ def test_keys_after_the_first_click_are_the_timelines(open_explorer: Open, tmp_p
     page.locator(".jp-Cell .jp-InputPrompt").first.click()  # as one leaves it who has just run the cell
     page.wait_for_selector(".jp-Notebook.jp-mod-commandMode")
     page.screenshot(path=tmp_path / "whole.png")
-    assert not page.locator(".npuprof-loading").is_visible()
+    assert page.locator(".npuprof-loading:visible").count() == 0
     box, before = _plot(page), _window(page)
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + 130)
     for key in "dddwwwsadxbaimlnpftrcc0[]?":

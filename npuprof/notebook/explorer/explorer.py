@@ -61,8 +61,6 @@ class Explorer:
     ----------
     kernel
         The details of the last selected kernel.
-    widget
-        The widget to display.
     """
 
     def __init__(self, run: Profile, tabs: Sequence[Tab], beside: Profile | None = None) -> None:
@@ -71,7 +69,14 @@ class Explorer:
         self.kernel = KernelView(run)
         builds = {tab.title: partial(tab.build, self) for tab in tabs if tab.has_data(self)}
         self._tabs = LazyTabs(builds, self.kernel.move)
-        self.widget = explorer_box(self._tabs.widget, run.info.name, run.info.recording)
+        self._box = explorer_box(self._tabs.widget, run.info.name, run.info.recording)
+
+    @property
+    def widget(self) -> widgets.Widget:
+        """The widget to display; shows the timeline unless another tab was opened."""
+        if self._tabs.opened is None:
+            self.open(_TIMELINE if _TIMELINE in self.titles else self.titles[0])
+        return self._box
 
     @cached_property
     def timeline(self) -> Timeline:
@@ -130,17 +135,19 @@ class Explorer:
 
 
 class LazyTabs:
-    """Tabs whose contents are built when they are first opened; the first one at once.
+    """Tabs whose contents are built when they are first opened; none is open at first.
 
     Parameters
     ----------
     builds
         Builds the contents of each tab, by title; a failure is shown in the tab.
-    opened
+    on_open
         Called with the title of each opened tab, before its contents are built.
 
     Attributes
     ----------
+    opened
+        The title of the tab that was opened last, if any.
     titles
         The titles, in order.
     widget
@@ -148,39 +155,39 @@ class LazyTabs:
     """
 
     def __init__(
-        self, builds: Mapping[str, Callable[[], widgets.Widget]], opened: Callable[[str], None] = lambda _: None
+        self, builds: Mapping[str, Callable[[], widgets.Widget]], on_open: Callable[[str], None] = lambda _: None
     ) -> None:
         self._builds = dict(builds)
-        self._opened = opened
+        self._on_open = on_open
         self._built: set[str] = set()
+        self.opened: str | None = None
         self.titles = list(builds)
-        self._places = [widgets.VBox([], layout={"width": "100%"}) for _ in self.titles]
+        wide = widgets.Layout(width="100%")  # one for all: each is a message to the page
+        self._places = [widgets.VBox([], layout=wide) for _ in self.titles]
         self._tab = widgets.Tab(self._places, titles=self.titles, selected_index=0)
         self._tab.observe(lambda change: self._open(change["new"]), "selected_index")
-        self.widget = widgets.VBox([widgets.HTML(STYLE), self._tab], layout={"width": "100%"})
+        self.widget = widgets.VBox([widgets.HTML(STYLE), self._tab], layout=wide)
         self.widget.add_class("npuprof-explorer")
-        self._open(0)
         answer_at_once(self.widget)
 
     def open(self, title: str) -> None:
         """Bring a tab to the front; raise a ValueError if there is no such tab."""
-        self._tab.selected_index = self.titles.index(title)
+        self._tab.selected_index = index = self.titles.index(title)
+        self._open(index)  # a tab in front from the beginning is not a change
 
     def _open(self, index: int | None) -> None:
         if index is None:
             return
         title, place = self.titles[index], self._places[index]
-        self._opened(title)
+        self.opened = title
+        self._on_open(title)
         if title in self._built:
             return
         self._built.add(title)
-        waiting = widgets.HTML("<span class='faint'>one moment …</span>")
-        place.children = (waiting,)
         try:
             part = self._builds[title]()
         except Exception as error:  # noqa: BLE001 - shown in the tab; the other tabs still work
             text = f"npuprof: this view could not be made: {type(error).__name__}: {error}"
             part = widgets.HTML(f"<pre>{escape(text)}</pre>")
         place.children = (part,)
-        waiting.close()
         answer_at_once(part)

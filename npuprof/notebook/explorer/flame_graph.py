@@ -11,7 +11,6 @@ import ipywidgets as widgets
 import numpy as np
 
 from npuprof.errors import OptionsError
-from npuprof.exports.html import AS_TEXT
 from npuprof.figures.colours import FAMILIES
 from npuprof.flame.figure import nothing
 from npuprof.flame.scope import Scope
@@ -20,6 +19,7 @@ from npuprof.flame.view import TITLES, amount_text, flame_columns
 from npuprof.notebook.explorer.canvas import CanvasPlace, FlameCanvas, Message, as_bytes
 from npuprof.notebook.explorer.controls import button, search_fields, side_by_side
 from npuprof.quantities import printable
+from npuprof.texts import AS_TEXT
 
 
 class FlameFigure:

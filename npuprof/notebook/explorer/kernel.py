@@ -43,8 +43,7 @@ class KernelView:
 
     def place(self, title: str) -> widgets.Box:
         """Return the placeholder of the figure in a tab."""
-        measure = self._measures[title] = Width(lambda _: self._fit(title))
-        place = self._places[title] = widgets.Box([measure], layout={"display": "block", "width": "100%"})
+        place = self._places[title] = widgets.Box([], layout={"display": "block", "width": "100%"})
         place.add_class(MEASURED_CLASS)
         return place
 
@@ -60,10 +59,16 @@ class KernelView:
         if title not in self._places:
             return
         for other, place in self._places.items():
-            here = (self.figure,) if self.figure is not None and self._shown and other == title else ()
-            if place.children != (children := (self._measures[other], *here)):
+            shown = self.figure is not None and self._shown and other == title
+            if place.children != (children := (self._measure(title), self.figure) if shown else ()):
                 self._fit(title)
                 place.children = children
+
+    def _measure(self, title: str) -> Width:
+        if title not in self._measures:
+            self._measures[title] = Width(lambda _: self._fit(title))
+            answer_at_once(self._measures[title])
+        return self._measures[title]
 
     def _draw(self, row: int) -> bool:
         drawn = self._run.plot_kernel(row)
@@ -78,7 +83,7 @@ class KernelView:
         return True
 
     def _fit(self, title: str) -> None:
-        width = min(self._measures[title].width, _WIDEST)
+        width = min(self._measure(title).width, _WIDEST)
         if self.figure is not None and width > 0 and width != self.figure.layout.width:
             self.figure.layout.width = width
 

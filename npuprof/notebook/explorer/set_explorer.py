@@ -60,6 +60,7 @@ class SetExplorer:
                 "Counters": self._all(runs.plot_counters),
             }
         )
+        self._tabs.open("Runs")
         again = f", or open the runs with npuprof.load({str(runs.root)!r}).explore()"
         self.widget = LiveBox(
             [self._tabs.widget], what="the explorer of many runs", again=again, layout={"width": "100%"}

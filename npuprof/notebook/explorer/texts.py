@@ -14,6 +14,8 @@ STYLE = """<style>
 .npuprof-explorer td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .npuprof-explorer td.long { overflow-wrap: anywhere; white-space: pre-wrap; }
 .npuprof-explorer th { font-weight: 600; white-space: nowrap; }
+.npuprof-explorer .widget-tab-contents > .widget-vbox:empty::before { content: "one moment …";
+  color: var(--jp-ui-font-color2, #7d838a); }
 .npuprof-explorer .swatch { display: inline-block; width: 10px; height: 10px; margin: 0 4px 0 10px;
   border: 1px solid #7d838a; }
 .npuprof-explorer .faint { color: var(--jp-ui-font-color2, #7d838a); }

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import ipywidgets as widgets
-
 from npuprof.errors import OptionsError
 from npuprof.figures.chart import moment
 from npuprof.figures.colours import FAMILIES, PARTS, shades
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
     from npuprof.advice.finding import Finding
 
 _TITLE = "Timeline"
-_FIRST_PIXELS = 3_000  # resolution of the first answer, before the width of the page is known
+_FIRST_PIXELS = 2_000  # resolution of the first answer, before the width of the page is known
 _MOST_PIXELS = 60_000
 _LONGEST_NAME = 300
 _LONGEST_VALUE = 4_000
@@ -116,8 +114,7 @@ class TimelineView:
             "layout": self._keep_layout,
             "export": self._answer_export,
         }
-        parts = [CanvasPlace(self._make), *([kernel.place(_TITLE)] if kernel is not None else [])]
-        self.widget = widgets.VBox(parts, layout={"width": "100%"})
+        self.widget = CanvasPlace(self._make, [] if kernel is None else [kernel.place(_TITLE)])
         timeline.listen(self._changed)
         self._changed()
 
@@ -135,6 +132,7 @@ class TimelineView:
             "origin": moment(timeline.origin),
             "start": start - timeline.origin,
             "end": end - timeline.origin,
+            "window": [moment_ns - timeline.origin for moment_ns in timeline.window],
             "families": [
                 {"label": look.label, "ink": look.ink, "shades": shades(key)} for key, look in FAMILIES.items()
             ],

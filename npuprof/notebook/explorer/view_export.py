@@ -89,6 +89,7 @@ def page(
             **setup,
             "start": start - timeline.origin,
             "end": end - timeline.origin,
+            "window": [start - timeline.origin, end - timeline.origin],
             "alone": True,
             "link": None,
         },

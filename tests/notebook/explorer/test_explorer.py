@@ -10,6 +10,7 @@ from npuprof import tables
 from npuprof.advice.finding import Finding
 from npuprof.errors import NpuprofError
 from npuprof.notebook.explorer import explorer as lazy
+from npuprof.notebook.explorer.canvas import CanvasWidget
 from npuprof.notebook.explorer.explorer import Explorer, Tab
 from npuprof.notebook.explorer.tabs import _TABS, explorer_of, register
 from npuprof.notes import Notes
@@ -111,6 +112,7 @@ def test_a_failed_view_shows_its_error_in_its_tab() -> None:
     try:
         register(Tab("Overview", lambda _: True, fail))
         explorer = explorer_of(_run())
+        explorer.open("Overview")
         assert "could not be made: RuntimeError: &lt;b&gt;no&lt;/b&gt;" in _texts(explorer.widget)
     finally:
         _TABS[:] = before
@@ -129,6 +131,17 @@ def test_every_tab_can_be_built() -> None:
 @pytest.mark.slow
 def test_the_profile_makes_its_explorer() -> None:
     assert "npuprof-explorer" in _run().explore().children[0]._dom_classes
+
+
+def test_the_timeline_comes_first_and_no_other_tab_is_built() -> None:
+    explorer = explorer_of(_run())
+    start, end = explorer.timeline.whole
+    explorer.timeline.show(start + 1_000, end - 5_000)
+
+    canvas = next(one for one in _all(explorer.widget) if isinstance(one, CanvasWidget))
+
+    assert explorer._tabs._built == {"Timeline"}
+    assert canvas.setup["window"] == [1_000, end - 5_000 - start]  # the first picture is there already
 
 
 @pytest.mark.slow
@@ -298,6 +311,7 @@ def test_show_returns_the_explorer_and_the_overview_has_a_button_for_each_findin
     assert tab.titles[tab.selected_index] == "Timeline"
 
     explorer = explorer_of(run)
+    explorer.open("Overview")
     buttons = {one.description: one for one in _all(explorer.widget) if one.__class__.__name__ == "Button"}
     links = [name for name in buttons if name.startswith(tuple("123456789"))]
     assert links == [f"{number} {one.rule.replace('_', ' ')}" for number, one in enumerate(run.advice(), 1)]

@@ -92,7 +92,7 @@ class FlameCanvas(CanvasWidget):
 _LOADING = """<style>
 @keyframes npuprof-late {{ from {{ max-height: 0; opacity: 0; overflow: hidden; }} }}
 .npuprof-loading:has(~ .npuprof-canvas .npuprof-timeline) {{ display: none; }}
-.npuprof-loading button {{ animation: npuprof-late 1ms {seconds}s backwards; }}
+button.npuprof-loading {{ animation: npuprof-late 1ms {seconds}s backwards; }}
 </style><span role="status">npuprof: working …</span>"""
 _LATE_S = 10  # seconds until a page that shows nothing offers to try again
 
@@ -104,20 +104,24 @@ class CanvasPlace(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no anno
     ----------
     make
         Creates the canvas, for each try.
+    below
+        The widgets shown below it.
     """
 
-    def __init__(self, make: Callable[[], CanvasWidget]) -> None:
+    def __init__(self, make: Callable[[], CanvasWidget], below: Sequence[widgets.Widget] = ()) -> None:
         self._make = make
         again = widgets.Button(description="Try again", tooltip="load the view again", layout={"width": "auto"})
         again.on_click(lambda _: self._retry())
-        self._loading = widgets.HBox([widgets.HTML(_LOADING.format(seconds=_LATE_S)), again])
-        self._loading.add_class("npuprof-loading")
+        again.add_class("npuprof-loading")
+        line = widgets.HTML(_LOADING.format(seconds=_LATE_S))
+        line.add_class("npuprof-loading")
+        self._loading, self._below = (line, again), below
         self._canvas = make()
-        super().__init__([self._loading, self._canvas], layout={"width": "100%"})
+        super().__init__([*self._loading, self._canvas, *below], layout={"width": "100%"})
 
     def _retry(self) -> None:
         former, self._canvas = self._canvas, self._make()
-        self.children = (self._loading, self._canvas)
+        self.children = (*self._loading, self._canvas, *self._below)
         answer_at_once(self._canvas)
         former.close()
 

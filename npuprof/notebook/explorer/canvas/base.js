@@ -23,26 +23,30 @@ function make(tag, attributes = {}, ...children) {
 /** @type {[number, string][]} */
 const TIME_UNITS = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"]];
 
+// A formatter is much slower to make than to use.
+const DIGITS = [0, 1, 2].map((digits) => new Intl.NumberFormat("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }));
+const FIGURES = new Intl.NumberFormat("en", { maximumFractionDigits: 6 });
+
 /** A duration as text, such as `12.3 ms`. @param {number} ns */
 function duration(ns) {
     for (const [size, unit] of TIME_UNITS) {
         if (Math.abs(ns) >= size) {
             const value = ns / size;
             const digits = Math.abs(value) < 10 ? 2 : Math.abs(value) < 100 ? 1 : 0;
-            return `${value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits })} ${unit}`;
+            return `${DIGITS[digits].format(value)} ${unit}`;
         }
     }
     return `${Math.round(ns)} ns`;
 }
 
 /** @param {number} number */
-const counted = (number) => number.toLocaleString("en");
+const counted = (number) => DIGITS[0].format(number);
 
 /** A share as text. @param {number} part @param {number} whole */
 const share = (part, whole) => (whole > 0 ? `${((100 * part) / whole).toFixed(1)} %` : "–");
 
 /** A value of a counter as text. @param {number} value */
-const figure = (value) => Number(value.toPrecision(4)).toLocaleString("en", { maximumFractionDigits: 6 });
+const figure = (value) => FIGURES.format(Number(value.toPrecision(4)));
 
 /**
  * Moments for an axis, with texts as precise as their distance.
@@ -85,9 +89,11 @@ function cut(name, room, other) {
 const TONES = 8;  // how pale a bar is: 0 where a search fades it, 7 for a slice or a busy bar
 const SHADES = 3;
 
+const MIXER = document.createElement("canvas").getContext("2d");  // knows all ways to write a colour
+
 /** @param {string} text @returns {[number, number, number]} */
 function channels(text) {
-    const canvas = document.createElement("canvas").getContext("2d");
+    const canvas = MIXER;
     if (!canvas) return [128, 128, 128];
     canvas.fillStyle = text;
     const hex = canvas.fillStyle;

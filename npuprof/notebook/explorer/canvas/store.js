@@ -90,7 +90,7 @@ function makeStore(model) {
         /** @type {number | null} */ cursor: null,
         /** What there is to see: of all runs that are above each other. */
         bounds: { start: setup.link?.start ?? setup.start, end: setup.link?.end ?? setup.end },
-        window: { start: setup.link?.start ?? setup.start, end: setup.link?.end ?? setup.end },
+        window: { start: setup.link?.start ?? setup.window[0], end: setup.link?.end ?? setup.window[1] },
         /** Ask the kernel, which learns each time what is visible. @param {any} message */
         send(message) { model.send({ ...message, page, seen: [store.window.start, store.window.end] }); },
         listen(/** @type {(what: string, message: any) => void} */ listener) {
