@@ -1,10 +1,10 @@
 """How the explorer's timeline moves in JupyterLab: ``python -m tests.benchmarks.bench_explorer_page [SLICES ...]``.
 
-For runs of a hundred thousand and of a million slices, or as many as are given, in headless Chromium without a GPU, in a
-new page and a new kernel each: the time to build the index; from the key that runs the first cell with an explorer to
-its first picture, without that time; frames a second and the slowest frames while the timeline is dragged; from a key
-to the picture that it moves, at the 50th and 95th percentile; and how much larger the heap is than with the empty
-notebook.
+For runs of a hundred thousand and of a million slices, or as many as are given, in headless Chromium without a GPU,
+each in a new page with a new kernel: the time to build the index; from the key that runs the first cell with an
+explorer to its first picture, without that time; frames a second and the slowest frames while the timeline is dragged;
+from a key to the picture that it moves, at the 50th and 95th percentile; and how much larger the heap is than with the
+empty notebook.
 
 ``NPUPROF_BEFORE`` may name a working tree of an earlier commit, such as one whose timeline is a plotly figure: it is
 measured in the same way, in turn, for each number of slices.
@@ -104,7 +104,8 @@ def _measure(desk: Desk, tree: Path, slices: int) -> None:
     p95 = keys[int(0.95 * (len(keys) - 1))]
     built_s = float(notebook.run(2).locator(".jp-OutputArea-output").inner_text())
     print(
-        f"{slices:>12,} slices in {tree.name}: index {built_s:.2f} s, first picture {first_ms - built_s * 1e3:,.0f} ms, "
+        f"{slices:>12,} slices in {tree.name}: index {built_s:.2f} s, "
+        f"first picture {first_ms - built_s * 1e3:,.0f} ms, "
         f"dragging {rate:.0f} frames/s (95 % within {slowest:.0f} ms), "
         f"key to picture p50 {statistics.median(keys):.0f} ms, p95 {p95:.0f} ms, "
         f"heap +{heap:.0f} MB",

@@ -65,7 +65,16 @@ def opened_view(opened: Opened) -> list[Any]:
         return [opened.of_set.explore()]
     if len(opened.runs) == 2:
         return _compared(*opened.runs)
-    return [run.explore() for run in opened.runs]
+    return [_summed_up(run) for run in opened.runs]
+
+
+def _summed_up(run: Profile) -> widgets.Widget:
+    """Return the explorer of a run that opens with its overview: a panel has no report above it."""
+    from npuprof.notebook.explorer.tabs import explorer_of
+
+    explorer = explorer_of(run)
+    explorer.open("Overview")
+    return explorer.widget
 
 
 def _compared(before: Profile, after: Profile) -> list[Any]:
