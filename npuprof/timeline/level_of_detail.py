@@ -268,7 +268,7 @@ class WindowIndex:
             else:
                 parts.append(low + 1 + np.flatnonzero(np.diff(start >> shift)))
         long = self._maxima.at_least(1 << shift, first, last)
-        cuts = np.sort(np.concatenate([*parts, long, long + 1]))
+        cuts: Int64 = np.sort(np.concatenate([*parts, long, long + 1]))
         cuts = cuts[np.append(True, cuts[1:] > cuts[:-1])]  # quicker than numpy.unique, which hashes
         stretch = np.searchsorted(last, cuts, side="right")
         cuts, stretch = cuts[stretch < len(last)], stretch[stretch < len(last)]
