@@ -7,6 +7,10 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from tests import pace
+
 _KERNELSPEC = {"name": "python3", "display_name": "Python 3", "language": "python"}
 
 
@@ -30,3 +34,23 @@ def write(notebook: Any, path: Path) -> None:
     import nbformat
 
     nbformat.write(notebook, path)
+
+
+def execute(notebook: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Execute a notebook in an empty working directory, and return its folder of temporary files.
+
+    The test is skipped without nbclient. A cell that raises fails it, and so does a file in the working directory.
+    """
+    client = pytest.importorskip("nbclient")
+    here, made = folder / "here", folder / "made"
+    here.mkdir()
+    made.mkdir()
+    monkeypatch.setenv("TMPDIR", str(made))
+    client.NotebookClient(
+        notebook,
+        timeout=int(pace.seconds(300)),
+        kernel_name="python3",
+        resources={"metadata": {"path": str(here)}},
+    ).execute()
+    assert not list(here.iterdir())
+    return made

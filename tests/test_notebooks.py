@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests import pace, saved_notebooks
+from tests import saved_notebooks
 
 _FOLDER = Path(__file__).parent.parent / "notebooks"
 _NAMES = ("load_my_result", "explorer_tour", "compare", "cluster")
@@ -43,18 +43,10 @@ def kinds_of(notebook: Any) -> dict[str, list[list[str]]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", _NAMES)
 def test_it_runs_from_top_to_bottom(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    client = pytest.importorskip("nbclient")
-    here, made = tmp_path / "here", tmp_path / "made"
-    here.mkdir()
-    made.mkdir()
-    monkeypatch.setenv("TMPDIR", str(made))
     notebook = read(name)
     before = kinds_of(notebook)
-    client.NotebookClient(
-        notebook, timeout=int(pace.seconds(300)), kernel_name="python3", resources={"metadata": {"path": str(here)}}
-    ).execute()
+    made = saved_notebooks.execute(notebook, tmp_path, monkeypatch)
     assert kinds_of(notebook) == before
-    assert not list(here.iterdir())  # what it makes lies in a folder for that
     assert list(made.glob("npuprof-*"))
 
 

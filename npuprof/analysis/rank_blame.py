@@ -91,7 +91,7 @@ def blamed(played: Job, victims: Mapping[int, int]) -> Floats:
     rows = played.rows
     rank = rows["rank"].to_numpy(np.int64)
     waited = rows["wait_ns"].to_numpy(np.int64)
-    origin = _Origins.of(played)
+    origin = _Origins.trace(played)
     count = max(victims.values(), default=-1) + 1
     sums = np.zeros((len(played.ranks) + 1, count))
     place = np.searchsorted(np.array(played.ranks), rank).astype(np.int32)
@@ -145,7 +145,8 @@ class _Origins:
     until: Int32
 
     @classmethod
-    def of(cls, played: Job) -> _Origins:
+    def trace(cls, played: Job) -> _Origins:
+        """Trace each late arrival of a last rank back to the last operator that it shares with the waiting rank."""
         rows = played.rows
         culprit, until, victim_since, since = _stretches(played)
 

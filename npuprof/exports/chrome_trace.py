@@ -22,6 +22,7 @@ import pandas as pd
 
 from npuprof.arrays import Bools, Int64
 from npuprof.exports.device_tasks import with_every_kernel
+from npuprof.exports.nesting import nested_tracks
 from npuprof.info import Info
 
 _DEVICE_PIDS = 1_000  # process ids of a device's lanes
@@ -265,36 +266,6 @@ class _Placed:
     def us(self, time_ns: int) -> str:
         """Return a time as a JSON number."""
         return _us(time_ns - self.base_ns)
-
-
-def nested_tracks(starts: Int64, ends: Int64, groups: Int64) -> Int64:
-    """Return for each slice the first track of its group on which it nests with earlier slices; 0 for most.
-
-    Parameters
-    ----------
-    starts, ends
-        Bounds of the slices, ``int64``.
-    groups
-        The thread of each.
-    """
-    order = np.lexsort((-ends, starts, groups))
-    tracks = np.zeros(len(order), np.int64)
-    current, open_ends = None, [[0]]
-    columns = (order, groups[order], starts[order], ends[order])
-    for row, group, start, end in zip(*(column.tolist() for column in columns), strict=True):
-        if group != current:
-            current, open_ends = group, []
-        for number, stack in enumerate(open_ends):
-            while stack and stack[-1] <= start:
-                stack.pop()
-            if not stack or stack[-1] >= end:
-                stack.append(end)
-                tracks[row] = number
-                break
-        else:
-            tracks[row] = len(open_ends)
-            open_ends.append([end])
-    return tracks
 
 
 def _events(placed: _Placed) -> Iterator[str]:

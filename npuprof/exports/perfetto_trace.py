@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, BinaryIO, TypeAlias
 
@@ -18,6 +18,7 @@ import pandas as pd
 
 from npuprof.errors import NpuprofError
 from npuprof.exports import chrome_trace
+from npuprof.exports.nesting import begins_and_ends
 from npuprof.info import Info
 
 _Track: TypeAlias = tuple[int, int | str]
@@ -89,8 +90,8 @@ class _Packets:
         for track, slices in self._slices.items():
             number = self._track(track)
             slices.sort(key=lambda bounds: (bounds[0], -bounds[1]))
-            for time_ns, event in _opened_and_closed(slices):
-                if event is None:
+            for time_ns, event, is_end in begins_and_ends(slices):
+                if is_end:
                     self._event(number, time_ns, self._protos.TrackEvent.TYPE_SLICE_END)
                 else:
                     self._begin(track, number, time_ns, event)
@@ -161,15 +162,3 @@ class _Packets:
 
     def _ns(self, ts: int | Decimal) -> int:
         return self._base_ns + int(ts * 1000)
-
-
-def _opened_and_closed(slices: list[tuple[int, int, dict[str, Any]]]) -> Iterator[tuple[int, dict[str, Any] | None]]:
-    """Yield the begin (with its event) and the end of nested slices, sorted by start and then longest first."""
-    open_ends: list[int] = []
-    for start_ns, end_ns, event in slices:
-        while open_ends and open_ends[-1] <= start_ns:
-            yield open_ends.pop(), None
-        yield start_ns, event
-        open_ends.append(end_ns)
-    while open_ends:
-        yield open_ends.pop(), None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from itertools import starmap
 from typing import Any, TextIO
 
 import numpy as np
@@ -17,8 +18,8 @@ import pandas as pd
 
 from npuprof.analysis.places import FRAME
 from npuprof.arrays import Int64
-from npuprof.exports.chrome_trace import nested_tracks
 from npuprof.exports.device_tasks import with_every_kernel
+from npuprof.exports.nesting import begins_and_ends, nested_tracks
 from npuprof.info import Info
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
@@ -89,29 +90,19 @@ def _profiles(
     track = nested_tracks(start, end, group)
     order = np.lexsort((-end, start, track, group))
     changes = np.flatnonzero((np.diff(group[order]) != 0) | (np.diff(track[order]) != 0)) + 1
+    columns = ((start, base_ns), (end, base_ns), (numbers, 0))
     for rows in np.split(order, changes):
         number = int(track[rows[0]])
         title = str(distinct[group[rows[0]]]) + f" ({number + 1})" * bool(number)
-        yield title, list(_events(start[rows] - base_ns, end[rows] - base_ns, numbers[rows])), int(end.max()) - base_ns
+        slices = zip(*((part[rows] - offset).tolist() for part, offset in columns), strict=True)
+        yield title, list(starmap(_event, begins_and_ends(slices))), int(end.max()) - base_ns
 
 
 _TIMES = ("start_ns", "duration_ns")
 
 
-def _events(starts: Int64, ends: Int64, frames: Int64) -> Iterator[str]:
-    """Yield the open and close events of nested slices, sorted by start and then longest first."""
-    still_open: list[tuple[int, int]] = []
-    for start, end, frame in zip(starts.tolist(), ends.tolist(), frames.tolist(), strict=True):
-        while still_open and still_open[-1][0] <= start:
-            yield _event("C", *still_open.pop())
-        yield _event("O", start, frame)
-        still_open.append((end, frame))
-    while still_open:
-        yield _event("C", *still_open.pop())
-
-
-def _event(kind: str, at: int, frame: int) -> str:
-    return f'{{"type":"{kind}","frame":{frame},"at":{at}}}'
+def _event(time_ns: int, frame: int, is_end: bool) -> str:
+    return f'{{"type":"{"C" if is_end else "O"}","frame":{frame},"at":{time_ns}}}'
 
 
 def _frame_numbers(names: pd.Series[Any], frames: _Frames) -> Int64:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import npuprof
 from npuprof.exports import chrome_trace
-from npuprof.exports.chrome_trace import nested_tracks
+from npuprof.exports.nesting import nested_tracks
 from npuprof.simulator import npu
 from tests import factories
 
