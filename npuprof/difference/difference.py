@@ -70,7 +70,7 @@ class Difference:
             if not len(side.steps):
                 raise NpuprofError(
                     f"{name} has no kernels, no tasks of an NPU and no step times, so there is nothing to compare: "
-                    "load a result that has its device's part"
+                    "load a result with the tables of its device"
                 )
         self.a, self.b, self.names = a, b, names
         self.guards = guards(a, b)
@@ -137,8 +137,8 @@ class Difference:
         counts = len(self.a.steps), len(self.b.steps)
         steps = f"{_steps(self.a)} against {_steps(self.b)}"
         if min(counts) < 2:
-            return "one step each: no noise known" if counts == (1, 1) else f"{steps}: no noise known"
-        return f"{steps}; intervals of 95 %"
+            return "one step each: noise unknown" if counts == (1, 1) else f"{steps}: noise unknown"
+        return f"{steps}; 95 % intervals"
 
     def evidence(self, row: int) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return the rows of ``kernels``, ``communication`` or ``tasks`` that a row aggregates, on each side.
@@ -170,7 +170,7 @@ class Difference:
         sure = top["significant"].fillna(False).to_numpy(bool)
         is_noise_known = bool(top["significant"].notna().any())
         if is_noise_known and not sure.any():
-            return f"{first}, which may be noise: no part of it differs by more than the steps of a side do."
+            return f"{first}, which may be noise: no part of it differs by more than the steps of either side vary."
         same = top[(np.sign(top["delta_ns"]) == np.sign(total)).to_numpy(bool)]
         most = same.loc[same["delta_ns"].abs().idxmax()]
         part, amount = _WORDS[str(most["part"])], duration(abs(int(most["delta_ns"])))

@@ -28,7 +28,7 @@ def guards(a: Side, b: Side) -> list[str]:
         if len({any(len(run.tables[table]) for run in side.runs) for side in (a, b)}) > 1
     ]
     if a.has("shapes") and b.has("shapes") and _in_other_shapes(a, b):
-        sentences.append("kernels have other shapes: compare times per sample or token as well")
+        sentences.append("kernels have different shapes: also compare times per sample or token")
     speeds = clocks(a, b)
     if speeds[0] != speeds[1]:
         sentences.append(f"the cores ran at {speeds[0]:.0f} MHz against {speeds[1]:.0f} MHz")

@@ -69,7 +69,7 @@ def _largest(difference: Difference) -> Grid:
 def _grid(title: str, headings: Sequence[str], lines: Sequence[Sequence[str]]) -> Grid:
     """Return a table; its last column, the intervals, is left out if no row has one."""
     if any(line[-1] for line in lines):
-        return Grid(title, (*headings, "95 % of draws"), lines, 4)
+        return Grid(title, (*headings, "95 % interval"), lines, 4)
     return Grid(title, headings, [line[:-1] for line in lines], 3)
 
 

@@ -78,7 +78,7 @@ def select(
     answer = _answer(query, names, table, most_rows + 1, timeout_s)
     if len(answer) > most_rows:
         warnings.warn(
-            f"the query has more than {most_rows:,} rows, of which these are the first: add a LIMIT or sum up, or give "
+            f"the query has more than {most_rows:,} rows, and these are the first: add a LIMIT, aggregate, or give "
             "most_rows",
             NpuprofWarning,
             stacklevel=3,
@@ -107,10 +107,10 @@ def _answer(
             if not late.is_set():
                 raise KeyboardInterrupt from None
             raise OptionsError(
-                f"the query took more than {timeout_s:g} s: select less, or give more, as timeout_s=600"
+                f"the query took more than {timeout_s:g} s: select less, or raise the limit: timeout_s=600"
             ) from None
         except duckdb.OutOfMemoryException:
-            raise OptionsError("the query needs more than 2 GB of memory: select less, or sum up earlier") from None
+            raise OptionsError("the query needs more than 2 GB of memory: select less, or aggregate earlier") from None
         except duckdb.Error as error:
             raise OptionsError(
                 f"the query cannot be answered: {plain_lines(str(error))}\nThe tables are {', '.join(names)}."
@@ -138,7 +138,7 @@ def _limited(connection: DuckDBPyConnection, timeout_s: float, late: Event) -> I
 def _check_reads(connection: DuckDBPyConnection, query: str) -> None:
     statements = connection.extract_statements(query)
     if len(statements) != 1 or statements[0].type.name != "SELECT":
-        raise OptionsError("give one statement that reads, as: select name, sum(duration_ns) from kernels group by 1")
+        raise OptionsError("the query must be a SELECT, such as: select name, sum(duration_ns) from kernels group by 1")
 
 
 def _arrow(frame: pd.DataFrame) -> pa.Table:

@@ -39,7 +39,7 @@ def timeline_text(
         whole = start_ns is end_ns is None if pictures is None else pictures.start_ns is pictures.end_ns is None
         return f"timeline: no slices in this {'run' if whole else 'window'}"
     span = max(drawn.last_ns - drawn.first_ns, 1)
-    head = f"timeline: {duration(span)}, {duration(span // _COLUMNS)} a column, as high as its track is busy"
+    head = f"timeline: {duration(span)}, {duration(span // _COLUMNS)} per column, as high as its busy share"
     return "\n".join(line.rstrip() for line in [head, *_tracks(drawn, span), *_counters(drawn, span)])
 
 

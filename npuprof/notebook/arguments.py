@@ -70,8 +70,8 @@ _TABLE: tuple[argument, ...] = (
     ),
     argument(
         "--overhead",
-        help="Run the cell a second time, unprofiled and without its output, and say in the report what profiling "
-        "cost. For cells that may run twice.",
+        help="Run the cell a second time, unprofiled and without its output, and show the cost of profiling "
+        "in the report. For cells that may run twice.",
         action="store_true",
         default=argparse.SUPPRESS,
     ),

@@ -102,7 +102,7 @@ def _failure(result: ExecutionResult | None) -> str:
     from npuprof.errors import describe_failure
 
     if result is None:
-        return "Cancelled: the cell was given up before it ended"
+        return "Cancelled: the cell was aborted before it ended"
     return describe_failure(failure_of(result))
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from IPython.core.interactiveshell import InteractiveShell
 
-_UNKNOWN = "what profiling cost is not known"
+_UNKNOWN = "the cost of profiling is unknown"
 
 
 def run_again(shell: InteractiveShell, text: str) -> int | None:

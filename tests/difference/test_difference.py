@@ -234,7 +234,7 @@ def test_what_else_differs_heads_the_result() -> None:
         "the chip",
         "the level",
     ]
-    assert "other shapes" in difference.guards[3]
+    assert "different shapes" in difference.guards[3]
     assert repr(difference).startswith("! the kind of NPU")
     assert all(guard in difference._repr_html_() for guard in difference.guards)
 
@@ -284,8 +284,8 @@ def test_the_interval_holds_the_difference_and_one_step_has_none() -> None:
     top = difference.rows[difference.rows["depth"] == 0]
     assert ((top["low_ns"] <= top["delta_ns"]) & (top["delta_ns"] <= top["high_ns"])).all()
     single = run(noisy(_model(), 1, random)) - run(noisy(_model(), 1, random))
-    assert single.noise == "one step each: no noise known"
-    assert difference.noise == "7 steps against 7 steps; intervals of 95 %"  # without the first one
+    assert single.noise == "one step each: noise unknown"
+    assert difference.noise == "7 steps against 7 steps; 95 % intervals"  # without the first one
     assert single.rows["low_ns"].isna().all()
     assert single.rows["significant"].isna().all()
 
@@ -397,6 +397,6 @@ def test_of_text_and_database_the_waiting_differs(samples: Path) -> None:
 def test_ranks_of_a_set_repeat_each_other(samples: Path) -> None:
     a, b = (npuprof.load_set(samples / "torch_npu" / name) for name in ("text/level1", "db/level1"))
     difference = a - b
-    assert difference.noise == "1 step on each of 2 devices against 1 step on each of 2 devices; intervals of 95 %"
+    assert difference.noise == "1 step on each of 2 devices against 1 step on each of 2 devices; 95 % intervals"
     _check_sums(difference)
     assert len((a[0] - b).b.steps) == len((b - a[0]).a.steps) == 2

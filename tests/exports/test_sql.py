@@ -104,7 +104,7 @@ def test_without_duckdb_the_next_step_is_told(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_query_that_takes_too_long_is_ended(run: npuprof.Profile) -> None:
     endless = "select count(*) from range(1000000000) a, range(1000000) b where a.range * b.range % 7 = 3"
-    with pytest.raises(OptionsError, match=r"^the query took more than 0.2 s: select less, or give more"):
+    with pytest.raises(OptionsError, match=r"^the query took more than 0.2 s: select less, or raise the limit"):
         run.sql(endless, timeout_s=0.2)
     assert run.sql("select 1 one", timeout_s=1e12)["one"].tolist() == [1]
     for wrong in (0, -1, float("nan")):

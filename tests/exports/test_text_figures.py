@@ -22,7 +22,7 @@ def test_a_column_is_as_high_as_its_track_is_busy() -> None:
     kernels = table("kernels", [(0, 300), (300, 75), (450, 1), (599, 1)], stream_id=2)
     text = timeline_text(factories.all_tables(kernels=kernels))
     head, line = text.splitlines()
-    assert head.startswith("timeline: 600 ns, 10 ns a column")
+    assert head.startswith("timeline: 600 ns, 10 ns per column")
     strip = strips(text)["stream 2"]
     assert strip[:37] == "█" * 37
     assert strip[37] == "▄"

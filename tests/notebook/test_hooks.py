@@ -123,7 +123,7 @@ def test_a_runner_that_fails_ends_the_run(harness: Harness) -> None:
 def test_a_kernel_that_gives_a_cell_up_ends_the_run(harness: Harness) -> None:
     harness.run("%%npuprof\nharness.shell.events.trigger('post_run_cell', None)\nafter = harness.controller.collecting")
     assert harness.shell.user_ns["after"] is False
-    assert harness.ended == ["Cancelled: the cell was given up before it ended"]
+    assert harness.ended == ["Cancelled: the cell was aborted before it ended"]
 
 
 def test_cells_are_named_by_number_or_by_what_ran_them(harness: Harness) -> None:

@@ -131,7 +131,7 @@ def compared(explorer: Explorer) -> widgets.Widget:
     from npuprof.exports.difference import difference_html
 
     if explorer.beside is None:
-        raise ValueError("there is no run beside this one")
+        raise ValueError("there is no other run to compare with")
     minus = explorer.run - explorer.beside
     tables = widgets.HTML(f"<div style='overflow-x:auto'>{difference_html(minus)}</div>")
     return _column(tables, shown(minus.plot_waterfall()), shown(minus.plot_flamegraph()))

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 ACTIONS = (
     Action("open", "Open", "Show the report and the tables of this run (Enter)"),
     Action("compare", "Compare", "Choose two runs, with Ctrl or Space", 2, 2),
-    Action("rename", "Rename", "Call this run something else"),
+    Action("rename", "Rename", "Rename this run"),
     Action("save", "Save", "Save the tables of this run as Parquet, for npuprof.load"),
-    Action("delete", "Delete", "Delete the recording of this run from the disk, after a question"),
+    Action("delete", "Delete", "Delete the recording of this run from the disk, after confirmation"),
 )
 
 # Files that collectors and npuprof write into a recording: nothing else is deleted.
@@ -179,7 +179,8 @@ def delete(run: EndedRun) -> str:
     except OSError as error:
         raise NpuprofError(f"{directory} could not be deleted completely ({error.strerror or error})") from error
     run_history.forget(directory)
-    return encodable(f"{directory} stays, with what npuprof did not record: {', '.join(left[:5])}") if left else ""
+    kept = f"{directory} is kept, with files that npuprof did not record: {', '.join(left[:5])}"
+    return encodable(kept) if left else ""
 
 
 def _ours(directory: Path) -> set[Path]:

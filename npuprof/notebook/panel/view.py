@@ -104,7 +104,7 @@ class PanelView:
         self._asked: Question | None = None
         self._headline = widgets.HTML()
         self._details = widgets.HTML()
-        self._start = _button("Start", "Start a run that goes on until Stop, across cells", self._guarded(panel.start))
+        self._start = _button("Start", "Start a run that lasts until Stop, across cells", self._guarded(panel.start))
         self._stop = _button("Stop", "Stop the run, decode it and open its report", self._guarded(panel.stop))
         self._start.button_style, self._stop.button_style = "primary", "danger"
         self._mode = widgets.ToggleButtons(
@@ -118,7 +118,7 @@ class PanelView:
         self._bar = widgets.FloatProgress(min=0, max=1, layout={"width": "150px", "visibility": "hidden"})
         self._form = FormView(panel, self._observed)
         self._more = widgets.ToggleButton(
-            description="Options ▾", tooltip="Show what a run collects, to change it", layout={"width": "auto"}
+            description="Options ▾", tooltip="Show and change what a run collects", layout={"width": "auto"}
         )
         self._more.observe(self._observed(self._show_form), "value")
         self._runs = GridWidget(panel.runs.page(), self._answer)
@@ -238,7 +238,7 @@ class _QuestionView:
         self._text = widgets.HTML()
         self._answer = widgets.Text(layout={"width": "auto", "flex": "1 1 200px"})
         self._yes = _button("OK", "Do it", guarded(lambda: panel.confirm(self._answer.value)))
-        no = _button("Cancel", "Leave everything as it is", guarded(panel.refuse))
+        no = _button("Cancel", "Change nothing", guarded(panel.refuse))
         self.widget = widgets.HBox([self._text, self._answer, self._yes, no], layout={"display": _HIDDEN})
         self.widget.add_class("npuprof-row")
         self.widget.add_class("npuprof-question")

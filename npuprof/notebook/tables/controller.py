@@ -290,7 +290,7 @@ class TableController:
     def _actions(self) -> tuple[Action, ...]:
         if self._show is None:
             return ()
-        hint = "Show the slices of the chosen rows in the timeline (Enter)"
+        hint = "Show the slices of the selected rows in the timeline (Enter)"
         return (Action("timeline", "Show in timeline", hint, 1, PAGE_ROWS),)
 
     def _heading(self, name: str) -> Heading:
