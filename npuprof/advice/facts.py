@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeAlias, TypedDict
 
@@ -19,6 +20,7 @@ from npuprof.analysis.efficiency import efficiency
 from npuprof.analysis.idle_causes import UNKNOWN
 from npuprof.analysis.intervals import Spans, covering, union, within
 from npuprof.analysis.places import Places, lines
+from npuprof.analysis.rank_kernels import Savings, of_kernels, together
 from npuprof.analysis.replay import Change, Replay
 from npuprof.analysis.what_if import predicted, replay_of, task_durations
 from npuprof.arrays import Bools, Float64, Int64
@@ -33,12 +35,39 @@ _MOSTLY = 0.5  # of the kernels
 _MOST_TASKS = 200_000  # above this, a replay per finding takes longer than everything else
 
 
+@dataclass(frozen=True)
+class Saves:
+    """The time that a run would not take without a problem.
+
+    Attributes
+    ----------
+    kernels_ns
+        Time of each kernel, by row.
+    surely
+        Which of these kernels are needless for sure, which makes the lower limit; None for all.
+    cause, part
+        Causes of host time, and parts of a step, that would take no time at all.
+    """
+
+    kernels_ns: pd.Series[int] | None = None
+    surely: pd.Series[bool] | None = None
+    cause: Sequence[str] = ()
+    part: Sequence[str] = ()
+
+    def least(self) -> Saves:
+        """Return what is saved for sure."""
+        if self.kernels_ns is None or self.surely is None:
+            return self
+        return Saves(self.kernels_ns[self.surely], None, self.cause, self.part)
+
+
 class Gain(TypedDict):
     """Limits of the reduction of a step, and how they are known: fields of a finding."""
 
     gain_lo_ns: int
     gain_hi_ns: int
     confidence: Confidence
+    saves: Saves | None
 
 
 class Facts:
@@ -230,6 +259,7 @@ class Facts:
         limit_ns: int,
         *,
         saved_ns: pd.Series[int] | None = None,
+        surely: pd.Series[bool] | None = None,
         cause: Sequence[str] = (),
         part: Sequence[str] = (),
     ) -> Gain:
@@ -242,32 +272,55 @@ class Facts:
             recording or the run waits for ranks that were not recorded.
         saved_ns
             Time saved per kernel, by row.
+        surely
+            Which of these kernels are needless for sure; None for all.
         cause, part
             Causes of host time, and parts of a step, that would take no time.
         """
-        gained = self._replayed_gain(saved_ns, cause, part)
-        if gained is None:
-            return Gain(gain_lo_ns=0, gain_hi_ns=limit_ns, confidence="bounded")
-        gained = min(gained, limit_ns)  # other streams may gain too: the gain is limited to the cost
-        if cause and self.stacks:
-            return Gain(gain_lo_ns=0, gain_hi_ns=gained, confidence="bounded")
-        return Gain(gain_lo_ns=gained, gain_hi_ns=gained, confidence="measured")
+        return self.replayed(Saves(saved_ns, surely, cause, part), limit_ns, self._replayed_gain)
 
-    def _replayed_gain(self, saved_ns: pd.Series[int] | None, cause: Sequence[str], part: Sequence[str]) -> int | None:
+    def replayed(self, saves: Saves, limit_ns: int, replay: Callable[[Saves], int | None]) -> Gain:
+        """Return the gain that a replay predicts; see :meth:`gain`.
+
+        Recorded stacks make the host slower: of host time only the upper limit is known then.
+        """
+        most = replay(saves)
+        if most is None:
+            return Gain(gain_lo_ns=0, gain_hi_ns=limit_ns, confidence="bounded", saves=saves)
+        least = 0 if saves.cause and self.stacks else most if saves.surely is None else replay(saves.least()) or 0
+        low, high = min(least, limit_ns), min(most, limit_ns)  # other streams may gain too: limited to the cost
+        return Gain(gain_lo_ns=low, gain_hi_ns=high, confidence="measured" if low == high else "bounded", saves=saves)
+
+    def _replayed_gain(self, saves: Saves) -> int | None:
         try:
             if self._replay is None:
                 return None
-            kernels = self.tables["kernels"]["duration_ns"]
-            factors = np.ones(len(kernels))
-            if saved_ns is not None:
-                rows = saved_ns.index.to_numpy(np.int64)
-                recorded_ns = np.maximum(kernels.to_numpy(np.int64)[rows], 1)
-                factors[rows] = 1 - np.clip(saved_ns.to_numpy(np.int64), 0, recorded_ns) / recorded_ns
-            durations = task_durations(self.tables, self._replay.device, factors, dict.fromkeys(part, 0))
-            change = Change(durations, dict.fromkeys(cause, 0))
+            factors = self.kernel_factors([saves])
+            durations = task_durations(self.tables, self._replay.device, factors, dict.fromkeys(saves.part, 0))
+            change = Change(durations, dict.fromkeys(saves.cause, 0))
             return max(0, predicted(self._replay, change, []).gain_ns)
         except NpuprofError:
             return None
+
+    def kernel_factors(self, saves: Iterable[Saves]) -> Float64:
+        """Return the factor on the duration of each kernel; where several save time of a kernel, the least counts."""
+        durations = self.tables["kernels"]["duration_ns"].to_numpy(np.int64)
+        factors = np.ones(len(durations))
+        for saved_ns in (each.kernels_ns for each in saves):
+            if saved_ns is not None:
+                rows = saved_ns.index.to_numpy(np.int64)
+                recorded_ns = np.maximum(durations[rows], 1)
+                left = 1 - np.clip(saved_ns.to_numpy(np.int64), 0, recorded_ns) / recorded_ns
+                factors[rows] = np.minimum(factors[rows], left)
+        return factors
+
+    def savings(self, saves: Iterable[Saves]) -> Savings:
+        """Return when time would be saved in all steps, on the recorded clock of the run."""
+        every, saves = np.arange(len(self.accounting.steps)), list(saves)
+        spans = [self.spans(IDLE, each.cause, every) for each in saves if each.cause]
+        spans += [self.spans(each.part, steps=every) for each in saves if each.part]
+        whole = [Savings(starts, ends, np.ones(len(starts))) for starts, ends in spans]
+        return together([of_kernels(self.tables["kernels"], self.kernel_factors(saves)), *whole])
 
     @cached_property
     def _replay(self) -> Replay | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 import pandas as pd
 
-from npuprof.advice.facts import Confidence, Facts
+from npuprof.advice.facts import Confidence, Facts, Saves
 from npuprof.arrays import Int64
 from npuprof.errors import NpuprofError
 
@@ -51,6 +51,8 @@ class Finding:
         The rank whose table has the evidence, in findings of a job.
     parts
         The parts of the step that the finding is about; empty if it is about the time of its evidence.
+    saves
+        What the gain was replayed without; None if no replay was tried.
     explore
         Opens the explorer of the run at a finding's evidence; see :meth:`show`.
     """
@@ -70,6 +72,7 @@ class Finding:
     collect: str = ""
     rank: int | None = None
     parts: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    saves: Saves | None = field(default=None, repr=False, compare=False)
     explore: Callable[[Finding], Widget] | None = field(default=None, repr=False, compare=False)
 
     @property

@@ -221,7 +221,7 @@ class Advice:
         if not self.fired or not self.explained_ns:
             return ""
         explained = f"total explained: {duration(self.explained_ns)} of {duration(self.step_ns)}"
-        how = "each moment counted once" if self.together_ns is None else "replayed without all findings about ranks"
+        how = "each moment counted once" if self.together_ns is None else "replayed without all of them"
         return f"{explained} ({share(self.explained_ns, self.step_ns)}), {how}"
 
     def rest(self, most: int | None = None) -> str:

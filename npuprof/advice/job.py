@@ -14,8 +14,10 @@ from npuprof.advice.finding import Finding
 from npuprof.advice.findings import Advice
 from npuprof.analysis.accounting import Accounting
 from npuprof.analysis.prediction import TOLERANCE
-from npuprof.analysis.rank_hosts import LateHost, latest_host, peers_of
+from npuprof.analysis.rank_hosts import LateHost, latest_host
+from npuprof.analysis.rank_kernels import saved_ns
 from npuprof.analysis.rank_replay import Floats, Job, job, recorded_moving, replay
+from npuprof.arrays import Int64
 from npuprof.errors import NpuprofError
 from npuprof.info import Info
 
@@ -184,6 +186,26 @@ class JobFacts(Facts):
             return None
         return None if abs(unchanged - played.window_ns) > TOLERANCE * played.window_ns else unchanged
 
+    def saved_ns(self, rules: Sequence[str], *, surely: bool = False) -> Int64 | None:
+        """Return how much less time would pass before each row's collective without what rules found on single ranks.
+
+        With `surely`, only what is saved for sure counts. A rank on which these rules cannot tell gets the savings of
+        a rank with the same collectives. None if a replay cannot tell: of a job without all its ranks, or where the
+        rules cannot tell on any such rank.
+        """
+        if self.job is None or self.absent:
+            return None
+        savings = {}
+        for rank, member in self.members.items():
+            findings = [finding for finding in member.advice.findings if finding.rule in rules]
+            if any(finding.state != "cannot tell" for finding in findings):
+                saves = [each.saves for each in findings if each.state == "fires" and each.saves is not None]
+                savings[rank] = member.advice.facts.savings([each.least() for each in saves] if surely else saves)
+        try:
+            return saved_ns(savings, self.job)
+        except NpuprofError:
+            return None
+
     def stages(self) -> list[list[int]]:
         """Return the pipeline stages: ranks that exchange data with each other only by collectives.
 
@@ -205,9 +227,10 @@ class JobFacts(Facts):
         stage = _components(rows["rank"], apart)
         return [sorted(rank for rank in stage if stage[rank] == number) for number in sorted(set(stage.values()))]
 
+    @property
     def peers(self) -> list[list[int]]:
-        """Return groups of ranks that run the same collectives in the same order."""
-        return [] if self.job is None else peers_of(self.job)
+        """Groups of ranks that run the same collectives in the same order."""
+        return [] if self.job is None else self.job.peers
 
 
 @dataclass(frozen=True)

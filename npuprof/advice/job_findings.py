@@ -6,6 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from npuprof.advice.facts import Saves
 from npuprof.advice.finding import Finding
 from npuprof.advice.findings import Advice, Scope
 from npuprof.advice.job import JobFacts
@@ -50,24 +53,40 @@ def advise_job(
         for finding in member.advice.findings:
             if rank in spokesmen or finding.rule == slow_link.NAME:  # each rank has its own links
                 alone.setdefault(finding.rule, []).append(_of_rank(finding, rank, facts))
-    single = {name: max(findings, key=_weight) for name, findings in alone.items()}
-    known = {
-        name: finding for name, finding in together.items() if finding.state != "cannot tell" or name not in single
+    known = {name: finding for name, finding in together.items() if finding.state != "cannot tell" or name not in alone}
+    single = {
+        name: _replayed(max(findings, key=_weight), facts) for name, findings in alone.items() if name not in known
     }
-    fire = [name for name, finding in known.items() if _fires(finding)]
-    return Advice(facts, list((single | known).values()), explore, _together_ns(facts, fire), scope, html)
+    findings = [*single.values(), *known.values()]
+    fire = [finding.rule for finding in findings if finding.state == "fires" and finding.gain_hi_ns > 0]
+    return Advice(facts, findings, explore, _together_ns(facts, fire), scope, html)
 
 
-def _fires(finding: Finding) -> bool:
-    return finding.state == "fires" and finding.gain_hi_ns > 0
+def _replayed(finding: Finding, facts: JobFacts) -> Finding:
+    """Return a finding of a rank with the gain of a replay without its problem on all ranks, if a replay can tell."""
+    if finding.saves is None or finding.state != "fires":
+        return finding
+
+    def gain(saves: Saves) -> int | None:
+        saved = facts.saved_ns([finding.rule], surely=saves is not finding.saves)
+        return None if saved is None else facts.gain_ns(facts.recorded.own_ns - saved)
+
+    most = gain(finding.saves)
+    if most is None:
+        return finding
+    return replace(
+        finding,
+        **facts.replayed(finding.saves, facts.step_ns, lambda saves: most if saves is finding.saves else gain(saves)),
+    )
 
 
 def _together_ns(facts: JobFacts, rules: Sequence[str]) -> int | None:
-    """Return the gain of a step without any of the problems found in the ranks; None if no replay can tell."""
-    times = facts.recorded
+    """Return the gain of a step without any of the problems that were found; None if no replay can tell."""
+    times, saved = facts.recorded, facts.saved_ns(rules)
     for rule in sorted(JOB_RULES, key=lambda rule: _IN_TURN.index(rule.name)):
         times = rule.without(facts, times) if rule.name in rules else times
-    return facts.gain_ns(times.own_ns, times.moving_ns) if rules else None
+    own_ns = times.own_ns if saved is None else np.maximum(times.own_ns - saved, 0)
+    return facts.gain_ns(own_ns, times.moving_ns) if rules else None
 
 
 def _spokesmen(facts: JobFacts) -> Sequence[int]:

@@ -55,7 +55,7 @@ def latest_host(played: Job, hosts: Mapping[int, int | str], least_ns: float) ->
     rank, own_ns = rows["rank"].to_numpy(np.int64), rows["own_ns"].to_numpy(np.float64)
     steps = rows["step"].fillna(-1).to_numpy(np.int64)
     late_hosts: dict[int | str, list[_Late]] = {}
-    for members in peers_of(played):
+    for members in played.peers:
         known = [member for member in members if member in hosts]
         names = {hosts[member] for member in known}
         if len(names) < 2:
@@ -75,16 +75,6 @@ def latest_host(played: Job, hosts: Mapping[int, int | str], least_ns: float) ->
     ranks = sorted({int(member) for late in late_hosts[host] for member in rank[late.rows]})
     most = max(late_hosts[host], key=lambda late: late.late_ns)
     return LateHost(host, tuple(ranks), round(most.late_ns), most.first, changed)
-
-
-def peers_of(played: Job) -> list[list[int]]:
-    """Return groups of ranks that run the same collectives in the same order."""
-    types = pd.factorize(played.rows["op_type"])[0].astype(np.int32)
-    ranks, begins = np.unique(played.rows["rank"].to_numpy(np.int64), return_index=True)
-    same: dict[bytes, list[int]] = {}
-    for rank, of_rank in zip(ranks.tolist(), np.split(types, begins[1:]), strict=True):
-        same.setdefault(of_rank.tobytes(), []).append(rank)
-    return list(same.values())
 
 
 def rows_of_peers(played: Job, peers: Sequence[int]) -> Int64:

@@ -50,6 +50,16 @@ class Job:
         """A valid execution order of the collectives."""
         return waves(self.rows["rank"].to_numpy(np.int64), self.rows["op"].to_numpy(np.int64))
 
+    @cached_property
+    def peers(self) -> list[list[int]]:
+        """Groups of ranks that run the same collectives in the same order."""
+        types = pd.factorize(self.rows["op_type"])[0].astype(np.int32)
+        ranks, begins = np.unique(self.rows["rank"].to_numpy(np.int64), return_index=True)
+        same: dict[bytes, list[int]] = {}
+        for rank, of_rank in zip(ranks.tolist(), np.split(types, begins[1:]), strict=True):
+            same.setdefault(of_rank.tobytes(), []).append(rank)
+        return list(same.values())
+
     @property
     def window_ns(self) -> int:
         """Time from the first start to the last end."""

@@ -335,7 +335,7 @@ class SetAnswers(Members, ABC):
         NpuprofError
             If the replay of the unchanged job differs from the recording by more than 1 %.
         """
-        from npuprof.analysis.rank_kernels import saved_ns
+        from npuprof.analysis.rank_kernels import of_ranks, saved_ns
         from npuprof.analysis.rank_replay import what_if
         from npuprof.analysis.what_if import kernel_changes, kernel_factors
 
@@ -343,8 +343,8 @@ class SetAnswers(Members, ABC):
         if not kernel:
             return what_if(communication, transfer=transfer, rank=rank, balance=balance)
         kernels = self.table("kernels")
-        factors = kernel_factors(kernels, kernel)
-        saved = partial(saved_ns, communication=communication, kernels=kernels, factors=factors)
+        savings = of_ranks(kernels, kernel_factors(kernels, kernel))
+        saved = partial(saved_ns, savings)
         predicted = what_if(communication, transfer=transfer, rank=rank, balance=balance, saved_ns=saved)
         return replace(predicted, changes=(*kernel_changes(kernels, kernel), *predicted.changes))
 

@@ -226,7 +226,7 @@ def kernels_beside(runs: Members, rank: int) -> pd.DataFrame:
     run_of_rank, facts = runs[rank], job_facts(runs)
     if facts.job is None:
         raise NpuprofError("no two ranks have collectives in common: load the ranks of one job, collected at level 1")
-    alike = next((list(peers) for peers in facts.peers() if rank in peers), [])
+    alike = next((list(peers) for peers in facts.peers if rank in peers), [])
     others = [other for other in [*alike, *facts.members] if other != rank]
     peer = next((other for other in dict.fromkeys(others) if len(runs[other].kernels)), None)
     if peer is None or not len(run_of_rank.kernels):

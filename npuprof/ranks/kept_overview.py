@@ -21,7 +21,7 @@ from npuprof.ranks.together import every_table
 
 _WHAT = "overview"
 _FRAMES = ("steps", "communication", "caused", "accounted", "intervals")
-_NOT_PLAIN = ("rows", "explore", "parts")
+_NOT_PLAIN = ("rows", "explore", "parts", "saves")
 
 
 def overview(runs: Members) -> Overview:

@@ -78,7 +78,7 @@ def test_random_findings_explain_at_most_their_costs_and_the_step() -> None:
     [
         ("text/level1/rank0_ascend_pt", 144.44),
         ("db/level1/rank0_ascend_pt", 140.20),
-        ("llm_4ranks", 133.8),  # 32.0 of uneven stages, and 101.8 of transfers, replayed at once
+        ("llm_4ranks", 207.1),  # 32.0 of uneven stages, 101.8 of transfers, 49.9 and 23.3 of kernels, replayed at once
     ],
 )
 def test_the_report_says_how_much_of_the_step_is_explained(samples: Path, name: str, explained_ms: float) -> None:
@@ -86,7 +86,8 @@ def test_the_report_says_how_much_of_the_step_is_explained(samples: Path, name: 
     run: Profile | ProfileSet = npuprof.load_set(path) if name == "llm_4ranks" else npuprof.load(path)
     advice = run.advice()
     assert advice.explained_ns / 1e6 == pytest.approx(explained_ms, abs=0.05)
-    assert sum(one.gain_hi_ns for one in advice) > (advice.explained_ns if name == "llm_4ranks" else 0)
+    if name == "llm_4ranks":  # what each of them gains alone may add up to a little less
+        assert sum(one.gain_hi_ns for one in advice) == pytest.approx(advice.explained_ns, rel=0.001)
     assert f"total explained: {advice.explained_ns / 1e6:.0f} ms of {advice.step_ns / 1e6:.0f} ms" in repr(advice)
     if isinstance(run, Profile):
         assert "total explained: " in run._repr_html_()

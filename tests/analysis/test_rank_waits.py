@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 import npuprof
 from npuprof.analysis.rank_blame import blame
 from npuprof.analysis.rank_clocks import clocks
-from npuprof.analysis.rank_kernels import saved_ns
+from npuprof.analysis.rank_kernels import Savings, of_kernels, of_ranks, saved_ns, together
 from npuprof.analysis.rank_replay import critical_path, job, recorded_moving, replay, what_if
 from npuprof.analysis.rank_waits import collectives, waits
+from npuprof.arrays import Float64
 from npuprof.errors import NpuprofError, OptionsError
 from tests.budget import examples
 
@@ -202,12 +203,43 @@ def kernels_of(rank: int, *spans: tuple[int, int]) -> pd.DataFrame:
 def test_faster_kernels_shorten_what_lies_before_the_collective_that_follows() -> None:
     events = synchronised([[0, 0], [100, 140]], [10, 10])  # rank 1 is late at the second one
     kernels = kernels_of(1, (10, 60), (50, 90), (95, 100))
-    half = saved_ns(job(events), events, kernels, np.array([1, 0.5, 1]))
+    played = job(events)
+    half = saved_ns(of_ranks(kernels, np.array([1, 0.5, 1])), played)
     # The second kernel is alone for 30 ns. Rank 0 has no kernels, and the same collectives.
     assert half.tolist() == [0, 15, 0, 15]
     assert what_if(events, saved_ns=lambda played: half).gain_ns == 15
     with pytest.raises(NpuprofError, match="rank 0 has no kernels"):
-        saved_ns(job(events), events, kernels_of(2, (0, 1)), np.ones(1))
+        saved_ns(of_ranks(kernels_of(2, (0, 1)), np.ones(1)), played)
+
+
+_RANGES = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20), st.integers(0, 4)), max_size=12)
+
+
+def saved_each(savings: Savings) -> Float64:
+    """The fraction of each of the first 80 ns after the base that is saved."""
+    moments = np.zeros(80)
+    for start, end, fraction in zip(*savings, strict=True):
+        assert not moments[start - _BASE : end - _BASE].any()
+        moments[start - _BASE : end - _BASE] = fraction
+    return moments
+
+
+@given(_RANGES)
+def test_a_faster_kernel_saves_the_time_in_which_it_runs_alone(rows: list[tuple[int, int, int]]) -> None:
+    kernels = kernels_of(0, *((start, start + length) for start, length, _ in rows))
+    expected = []
+    for moment in range(80):
+        running = [quarters for start, length, quarters in rows if start <= moment < start + length]
+        expected.append(1 - running[0] / 4 if len(running) == 1 else 0)
+    saved = of_kernels(kernels, np.array([quarters / 4 for *_, quarters in rows]))
+    assert saved_each(saved).tolist() == expected
+
+
+@given(_RANGES, _RANGES)
+def test_time_that_is_saved_twice_counts_once(one: list[tuple[int, int, int]], two: list[tuple[int, int, int]]) -> None:
+    parts = [of_kernels(kernels_of(0, *((a, a + b) for a, b, _ in rows)), np.zeros(len(rows))) for rows in (one, two)]
+    either = np.maximum(saved_each(parts[0]), saved_each(parts[1]))
+    assert saved_each(together(parts)).tolist() == either.tolist()
 
 
 def test_what_kernels_on_the_vocabulary_cost_real_ranks(samples: Path) -> None:
@@ -218,7 +250,7 @@ def test_what_kernels_on_the_vocabulary_cost_real_ranks(samples: Path) -> None:
     vector = other & (kernels["task_type"] == "AI_VECTOR_CORE")
     for chosen, gain in ((vector, 108.7), (other & (kernels["op_type"] != "TransData"), 105.2)):
         factors = np.where(chosen.to_numpy(bool), 0.0, 1.0)
-        saved = partial(saved_ns, communication=communication, kernels=kernels, factors=factors)
+        saved = partial(saved_ns, of_ranks(kernels, factors))
         assert what_if(communication, saved_ns=saved).gain_ns / 1e6 == pytest.approx(gain, abs=0.05)
     exponents = runs.what_if(kernel={"Exp": 0, "RealDiv": 0})
     assert 0 < exponents.gain_ns <= kernels.query("rank == 2 and op_type in ('Exp', 'RealDiv')")["duration_ns"].sum()

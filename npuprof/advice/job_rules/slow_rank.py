@@ -61,7 +61,7 @@ def check(facts: JobFacts) -> Finding:
 def slow_ranks(facts: JobFacts) -> list[tuple[int, list[int]]]:
     """Return the ranks that are slower than their peers, each with its peers."""
     own_ns = facts.own_ns()
-    return [(rank, peers) for peers in facts.peers() for rank in _slow(own_ns[peers])]
+    return [(rank, peers) for peers in facts.peers for rank in _slow(own_ns[peers])]
 
 
 def _slow(own_ns: pd.Series[int]) -> list[int]:

@@ -60,7 +60,7 @@ def without(facts: JobFacts, times: Times) -> Times:
     if facts.job is None:
         return times
     even = times.own_ns.copy()
-    for peers in facts.peers():
+    for peers in facts.peers:
         at = rows_of_peers(facts.job, peers)
         even[at] = times.own_ns[at].mean(axis=0)
     return Times(even, times.moving_ns)

@@ -39,7 +39,7 @@ def check(facts: Facts) -> Finding:
         problems.append((allocating, gain, why, "export PYTORCH_NPU_ALLOC_CONF=expandable_segments:True"))
     if idle and (level := _VERBOSE.get(variables.get("ASCEND_GLOBAL_LOG_LEVEL", ""))):
         cost = sum(time for cause, time in facts.idle_causes.items() if cause in HOST_CAUSES)
-        gain = Gain(gain_lo_ns=0, gain_hi_ns=cost, confidence="bounded")
+        gain = Gain(gain_lo_ns=0, gain_hi_ns=cost, confidence="bounded", saves=None)
         problems.append((cost, gain, f"CANN logs at level {level}", "export ASCEND_GLOBAL_LOG_LEVEL=3"))
     if not problems:
         return Finding(NAME, "clean")

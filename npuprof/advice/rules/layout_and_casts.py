@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import pandas as pd
 
 from npuprof import tables as schema
 from npuprof.advice.facts import Facts
@@ -32,12 +33,31 @@ def check(facts: Facts) -> Finding:
         "fires",
         title="Kernels that only change dtype or layout",
         cost_ns=cost,
-        **facts.gain(cost, saved_ns=rows["duration_ns"]),
+        **facts.gain(cost, saved_ns=rows["duration_ns"], surely=_undone(kernels)[rows.index]),
         detail=f"{share(int(rows['duration_ns'].sum()), whole)} of kernel time: {most_time(rows, facts.steps)}",
         action="one dtype through the loss, torch.npu.config.allow_internal_format=False, contiguous tensors",
         table="kernels",
         rows=rows,
     )
+
+
+def _undone(kernels: pd.DataFrame) -> pd.Series[bool]:
+    """Return which kernels change what the kernel before or after them on the stream changes back."""
+    columns = ("shapes", "dtypes", "formats")
+    ordered = kernels.sort_values(["device_id", "stream_id", "start_ns"], kind="stable")
+    made, given = (
+        pd.DataFrame({name: _first_tensor(ordered[f"{side}_{name}"]) for name in columns})
+        for side in ("output", "input")
+    )
+    next_to = (ordered[["device_id", "stream_id"]] == ordered[["device_id", "stream_id"]].shift()).all(axis=1)
+    back = next_to & (given == made.shift()).all(axis=1) & (made == given.shift()).all(axis=1)
+    back &= (made != given).any(axis=1) & made.notna().all(axis=1)
+    undone: pd.Series[bool] = (back | back.shift(-1, fill_value=False)).reindex(kernels.index)
+    return undone
+
+
+def _first_tensor(tensors: pd.Series[str]) -> pd.Series[str]:
+    return tensors.astype("object").str.partition(";")[0]
 
 
 RULE = Rule(NAME, "casts, transposes and layout copies", check)
