@@ -98,7 +98,7 @@ def load_set(
     OptionsError
         If an argument has a wrong value, or both steps and a time range are given.
     """
-    root, walked, selection = _look(path, source, steps, start, end)
+    root, walked, selection = _detected(path, source, steps, start, end)
     return _as_set(root, walked, selection, client)
 
 
@@ -133,12 +133,34 @@ def compare(
     return Comparison.of(_runs(a), _runs(b), names)
 
 
-def _runs(side: Profile | ProfileSet | str | PathLike[str]) -> Iterable[Profile]:
-    opened = open_path(side) if isinstance(side, (str, PathLike)) else side
-    return [opened] if isinstance(opened, Profile) else opened
+def open_path(
+    path: str | PathLike[str],
+    *,
+    source: Preference = None,
+    steps: int | Iterable[int] | None = None,
+    start: Moment | None = None,
+    end: Moment | None = None,
+    client: Client | None = None,
+) -> Profile | ProfileSet:
+    """Return a profile for one run, or a set for several; see :func:`load`."""
+    root, walked, selection = _detected(path, source, steps, start, end)
+    if len(walked.results) > 1:
+        return _as_set(root, walked, selection, client)
+    run = walked.results[0]
+    try:
+        decoded = decode_run(run, selection, lazily=True)
+    except BaseException as error:
+        run.close()
+        if run.unpacked is not None and isinstance(error, SourceError):
+            raise SourceError(run.named(str(error))) from error
+        raise
+    run.close()
+    for problem in [f"there may be more runs: {problem}" for problem in walked.problems] + walked.left_out:
+        decoded.notes.warning(root.name, problem)
+    return Profile(decoded)
 
 
-def _look(
+def _detected(
     path: str | PathLike[str],
     source: Preference,
     steps: int | Iterable[int] | None,
@@ -162,28 +184,6 @@ def _as_set(root: Path, walked: Walk[Run], selection: Selection | None, client: 
         raise
 
 
-def open_path(
-    path: str | PathLike[str],
-    *,
-    source: Preference = None,
-    steps: int | Iterable[int] | None = None,
-    start: Moment | None = None,
-    end: Moment | None = None,
-    client: Client | None = None,
-) -> Profile | ProfileSet:
-    """Return a profile for one run, or a set for several; see :func:`load`."""
-    root, walked, selection = _look(path, source, steps, start, end)
-    if len(walked.results) > 1:
-        return _as_set(root, walked, selection, client)
-    run = walked.results[0]
-    try:
-        decoded = decode_run(run, selection, lazily=True)
-    except BaseException as error:
-        run.close()
-        if run.unpacked is not None and isinstance(error, SourceError):
-            raise SourceError(run.named(str(error))) from error
-        raise
-    run.close()
-    for problem in [f"there may be more runs: {problem}" for problem in walked.problems] + walked.left_out:
-        decoded.notes.warning(root.name, problem)
-    return Profile(decoded)
+def _runs(side: Profile | ProfileSet | str | PathLike[str]) -> Iterable[Profile]:
+    opened = open_path(side) if isinstance(side, (str, PathLike)) else side
+    return [opened] if isinstance(opened, Profile) else opened
