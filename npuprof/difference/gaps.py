@@ -23,7 +23,7 @@ _OF_NAME = {cause.name: cause for cause in CAUSES}
 
 
 def host_rows(run: ComparedRun, cause: str, most: int | None = None) -> Mapping[str, tuple[Int64, Int64]]:
-    """Return the rows of the host that idle time of a cause is attributed to.
+    """Return the host rows to which idle time of a cause is attributed.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ def _made_by() -> tuple[str, ...]:
 
 
 def known(runs: Members, what: str, state: str, names: tuple[str, ...] = ()) -> tuple[list[pd.DataFrame], Any] | None:
-    """Return the tables and facts of an answer to the same files; None where there is none. Notes of reading come too.
+    """Return the cached tables and facts of an answer for the same files, or None; restore the notes of their reading.
 
     Parameters
     ----------

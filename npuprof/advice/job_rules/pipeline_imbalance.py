@@ -73,7 +73,7 @@ def _imbalance(facts: JobFacts, stages: Sequence[Sequence[int]], of_stage: Seque
 
 
 def _difference(facts: JobFacts, stages: Sequence[Sequence[int]], most: int) -> tuple[pd.DataFrame, str, int | None]:
-    """Return the kernels of the longest stage with the dimension that makes the difference, and a sentence on it."""
+    """Return the kernels of the longest stage with the dimension that causes the imbalance, and a sentence about it."""
     with_kernels = [[rank for rank in stage if len(facts.members[rank].tables["kernels"])] for stage in stages]
     others = [stage[0] for number, stage in enumerate(with_kernels) if stage and number != most]
     if not with_kernels[most] or not others:

@@ -272,7 +272,7 @@ _TASK_COLUMNS = ("stream_id", "task_id", "batch_id", "context_id", "connection_i
 
 
 def take_task_numbers(kernels: pd.DataFrame, device_tasks: pd.DataFrame) -> tuple[pd.DataFrame, int]:
-    """Copy stream, task, batch, context, connection and task type from its device task to each kernel.
+    """Copy stream, task, batch, context, connection and task type to each kernel from its device task.
 
     Both tables are sorted by time; the task of a kernel has its name and its start, within 1 ns. The second result is
     the number of kernels without a task.

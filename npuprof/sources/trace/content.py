@@ -26,7 +26,7 @@ _JSON = json.JSONDecoder()
 
 
 def content_of(file: io.BufferedReader) -> io.BufferedIOBase:
-    """Return a timeline of any form as JSON text in UTF-8; any other file unchanged.
+    """Return a timeline (gzipped, in UTF-16, or an event a line) as JSON text in UTF-8; other files unchanged.
 
     Reading it raises EOFError, zlib.error or gzip.BadGzipFile for a damaged archive.
     """
