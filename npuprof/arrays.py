@@ -14,3 +14,9 @@ Int64: TypeAlias = npt.NDArray[np.int64]
 Uint64: TypeAlias = npt.NDArray[np.uint64]
 Float64: TypeAlias = npt.NDArray[np.float64]
 Records: TypeAlias = npt.NDArray[Any]
+
+
+def taken(records: Records, rows: Int64 | Bools) -> Records:
+    """Return the records at rows, or of a mask: as whole records, which NumPy copies far faster than their fields."""
+    chosen: Records = records.view(f"V{records.dtype.itemsize}")[rows].view(records.dtype)
+    return chosen

@@ -169,11 +169,11 @@ def _decode(
         notes.ledger.deselect("tasks", len(tasks) - len(needed.tasks))
         host, calls, launched, tasks, matched = needed.host, needed.calls, needed.launched, needed.tasks, needed.matched
     api = nest_calls(host, calls)
+    del calls, recorded  # these records take as much memory as the tables
     contexts, _ = host.read("additional.context_id_info", layouts.CONTEXT_ID)
     captured, graphs = captures.read_operators(host), captures.read_streams(host)
     operators = with_captured(read_operators(host, api, contexts), captured)
     tracks = join_calls(host, api, launched)
-    del calls, launched, recorded  # these records take half as much memory as the tables
     hccl = read_hccl(host, api, tracks, contexts)
     joined = launches.join(tasks, launches.HostSide(tracks, operators, hccl, captured, graphs, host.names), matched)
     device_marks = marks.read_device_marks(devices, tracks_of)

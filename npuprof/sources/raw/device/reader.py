@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from npuprof.arrays import Records
+from npuprof.arrays import Records, taken
 from npuprof.notes import Notes
 from npuprof.sources.raw.metadata.chip_families import Family, family_of
 from npuprof.sources.raw.metadata.clocks import DeviceClock
@@ -82,8 +82,7 @@ class Device:
         if not count:
             return records
         self.skip(stream, f"records {what} skipped", count)
-        sound: Records = records[kept]
-        return sound
+        return taken(records, kept)
 
     def skip(self, stream: str, what: str, count: int, *, info: bool = False) -> None:
         """Note records that become no row, and register them in the ledger."""

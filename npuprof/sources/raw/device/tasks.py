@@ -11,7 +11,7 @@ from functools import reduce
 import numpy as np
 
 from npuprof.analysis.nesting import time_order
-from npuprof.arrays import Bools, Int64, Records
+from npuprof.arrays import Bools, Int64, Records, taken
 from npuprof.sources.raw.device.reader import STREAM_BITS, Device
 from npuprof.sources.raw.join_keys import joins
 from npuprof.sources.raw.join_keys.batches import Flips, batch_ids
@@ -156,7 +156,7 @@ def _pair(
         batch[rows],
         task[rows],
         context[rows],
-        _kinds(records[rows], contexts=contexts),
+        _kinds(taken(records, rows), contexts=contexts),
     )
 
 
@@ -194,7 +194,9 @@ def join(parts: list[DeviceTasks]) -> DeviceTasks:
     if not parts:
         none = np.empty(0, np.int64)
         return DeviceTasks(none, none, none, none, none, none, none, none, none, Names.absent(0))
-    joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS}
-    kind = reduce(Names.append, [part.kind for part in parts])
-    order = time_order(joined["start_ns"], joined["start_ns"] + joined["duration_ns"])
-    return DeviceTasks(**{name: values[order] for name, values in joined.items()}, kind=kind.take(order))
+    joined = parts[0]
+    if len(parts) > 1:
+        columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS}
+        joined = DeviceTasks(**columns, kind=reduce(Names.append, [part.kind for part in parts]))
+    order = time_order(joined.start_ns, joined.start_ns + joined.duration_ns)
+    return joined if bool((order[1:] > order[:-1]).all()) else joined.take(order)

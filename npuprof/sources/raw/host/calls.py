@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npuprof.analysis.nesting import Nesting, time_order
-from npuprof.arrays import Bools, Int64, Records, Uint64
+from npuprof.arrays import Bools, Int64, Records, Uint64, taken
 from npuprof.sources.raw.host.reader import Host
 from npuprof.sources.raw.metadata.dictionaries import Dictionaries, Names
 from npuprof.sources.raw.records import enums, layouts
@@ -78,7 +78,7 @@ class Calls:
 
     def take(self, rows: Int64) -> Calls:
         """Return the selected rows."""
-        return Calls(self.records[rows], self.begins[rows], self.ends[rows])
+        return Calls(taken(self.records, rows), self.begins[rows], self.ends[rows])
 
 
 def read_calls(host: Host) -> Calls:
@@ -99,7 +99,7 @@ def read_calls(host: Host) -> Calls:
     if not bool(sound.all()):
         lost = np.count_nonzero(~sound) + len(pairs) - of_pairs  # a pair consists of two records
         host.skip(_STREAM, "calls without duration or with an impossible end skipped", int(lost), label="api_event")
-        records = records[sound]
+        records = taken(records, sound)
     host.keep(_STREAM, "api", len(records) + int(of_pairs), len(records))
     begins, ends = records["begin"].astype(np.int64), records["end"].astype(np.int64)
     calls = Calls(records, begins, ends)
@@ -156,8 +156,7 @@ def _known_levels(host: Host, records: Records) -> Records:
         is_newer = level in registered
         host.skip(_STREAM, f"calls of level {level} are not decoded", count, label="api_event", info=is_newer)
     host.notes.ledger.leave_out(host.streams.account(_STREAM), sum(counts.tolist()[20:]))
-    kept: Records = records[known]
-    return kept
+    return taken(records, known)
 
 
 def _pair_points(host: Host, points: Records) -> Records:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from npuprof.arrays import Records
+from npuprof.arrays import Records, taken
 from npuprof.notes import Notes
 from npuprof.sources.raw.metadata.clocks import Clock
 from npuprof.sources.raw.metadata.dictionaries import Dictionaries
@@ -81,7 +81,7 @@ class Host:
         if self.within is not None and stream in JOINED:
             times = self.clock.to_ns(np.where(sound, records[stamp], 0))
             sound &= self.within.touch(times, times)
-        return (records, aging) if bool(sound.all()) else (records[sound], aging[sound])
+        return (records, aging) if bool(sound.all()) else (taken(records, sound), aging[sound])
 
     def are_sound(self, stream: str, records: Records, stamp: str = "stamp") -> npt.NDArray[np.bool_]:
         """Return a mask of records with a plausible timestamp; a note counts the rest."""

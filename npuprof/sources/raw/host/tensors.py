@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from npuprof.arrays import Int64, Records
+from npuprof.arrays import Int64, Records, taken
 from npuprof.notes import Notes
 from npuprof.sources.raw.metadata.dictionaries import Names
 from npuprof.sources.raw.records import enums, layouts
@@ -46,7 +46,7 @@ def describe_tensors(
     A column of `count` rows per name of :data:`COLUMNS`; operands are joined by ``;``.
     """
     kept = np.flatnonzero(operators >= 0)
-    lists, contents = _operand_lists(records[kept] if len(kept) < len(records) else records, notes)
+    lists, contents = _operand_lists(taken(records, kept) if len(kept) < len(records) else records, notes)
     lists_of_operator, distinct = _joined(lists, operators[kept], count)
     names = {**formats, **enums.FORMATS}
     texts = [_texts([record for part in parts for record in contents[part]], names) for parts in distinct]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 import pandas as pd
 
-from npuprof.arrays import Bools, Int64, Records, Uint64
+from npuprof.arrays import Bools, Int64, Records, Uint64, taken
 from npuprof.sources.raw.host.calls import Api
 from npuprof.sources.raw.host.operators import take
 from npuprof.sources.raw.host.reader import Host
@@ -136,7 +136,7 @@ class Launched:
     def take(self, rows: Int64) -> Launched:
         """Return the selected rows."""
         arrays = (getattr(self, field.name)[rows] for field in fields(self)[2:])
-        return Launched(self.records[rows], self.task_type.take(rows), *arrays)
+        return Launched(taken(self.records, rows), self.task_type.take(rows), *arrays)
 
 
 def read_launched(host: Host, *, unique_ids: bool = False) -> Launched:
@@ -153,7 +153,7 @@ def read_launched(host: Host, *, unique_ids: bool = False) -> Launched:
     batch = _batches(records, types)
     kept = ~np.isin(types.codes, [code for code, name in enumerate(types.names) if name in _IGNORED])
     if not bool(kept.all()):
-        records, types, batch = records[kept], types.take(np.flatnonzero(kept)), batch[kept]
+        records, types, batch = taken(records, kept), types.take(np.flatnonzero(kept)), batch[kept]
     return Launched(
         records,
         types,
