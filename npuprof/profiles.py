@@ -159,10 +159,11 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
         Returns
         -------
         pandas.DataFrame
-            A row per combination, greatest total first: the keys, ``count``, ``total_ns``, ``mean_ns``,
-            ``median_ns``, ``p95_ns`` and ``max_ns`` on the device, ``share`` of all kernel time (0..1), ``host_ns``
-            (host time of the operators that launched the kernels) and ``launch_delay_ns`` (median time from the call to
-            the start). Kernels without a value for a key are summed under ``<NA>``, so that nothing is left out.
+            A row per combination, greatest total first: the keys, ``count``, ``total_ns``, ``mean_ns``, ``std_ns``,
+            ``min_ns``, ``median_ns``, ``p95_ns`` and ``max_ns`` on the device, ``share`` of all kernel time (0..1),
+            ``host_ns`` (host time of the operators that launched the kernels) and ``launch_delay_ns`` (median time from
+            the call to the start). Kernels without a value for a key are summed under ``<NA>``, so that nothing is left
+            out.
 
         Raises
         ------

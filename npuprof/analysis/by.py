@@ -102,46 +102,88 @@ def sums(rows: pd.DataFrame, keys: Sequence[Key]) -> pd.DataFrame:
     Parameters
     ----------
     rows
-        The result of :func:`kernel_rows` for one run, or several stacked.
+        The result of :func:`kernel_rows`.
     keys
         Columns of `rows`.
 
     Returns
     -------
     pandas.DataFrame
-        The keys, ``count``, ``total_ns``, ``mean_ns``, ``median_ns``, ``p95_ns`` and ``max_ns`` of device time,
-        ``share`` of all kernel time (0..1), ``host_ns`` and ``launch_delay_ns``; the greatest total first. Kernels
-        without a value for a key are in a row with an absent key, so that no kernel is left out.
+        The keys, ``count``, ``total_ns``, ``mean_ns``, ``std_ns``, ``min_ns``, ``median_ns``, ``p95_ns`` and ``max_ns``
+        of device time, ``share`` of all kernel time (0..1), ``host_ns`` and ``launch_delay_ns``; the greatest total
+        first. Kernels without a value for a key are in a row with an absent key, so that no kernel is left out.
     """
-    number, groups = _grouped(rows, keys)
+    number, groups = group_sums(rows, keys)
     durations = rows["duration_ns"].to_numpy(np.int64)
     order = np.argsort(durations, kind="stable")
-    order = order[np.argsort(_narrow(number, groups)[order], kind="stable")]
-    ends = np.cumsum(np.bincount(number, minlength=groups))
-    count = np.diff(ends, prepend=0)
-    total = np.add.reduceat(durations[order], ends - count) if groups else ends
-    whole = int(total.sum())
+    order = order[np.argsort(_narrow(number, len(groups))[order], kind="stable")]
+    count = groups["count"].to_numpy(np.int64)
+    ends = np.cumsum(count)
+    ordered = durations[order]
+    return described(
+        groups,
+        median_ns=_middle(ordered, ends - count, count),
+        p95_ns=ordered[ends - 1 - count // 20],
+        launch_delay_ns=_medians(rows["launch_delay_ns"], number, len(groups)),
+    )
+
+
+def group_sums(rows: pd.DataFrame, keys: Sequence[Key]) -> tuple[Int64, pd.DataFrame]:
+    """Return the group of each kernel, and the sums of each group, which can be merged with those of other runs.
+
+    Returns
+    -------
+    group, sums
+        The sums are the keys, ``count``, ``total_ns``, ``squares`` (of deviations from the mean, in ns²), ``min_ns``,
+        ``max_ns`` and ``host_ns``.
+    """
+    number, groups = grouped(rows, keys)
+    durations = rows["duration_ns"].to_numpy(np.int64)
+    first = np.unique(number, return_index=True)[1]
+    count = np.bincount(number, minlength=groups)
+    total, least, most = np.zeros(groups, np.int64), durations[first], durations[first]
+    np.add.at(total, number, durations)
+    np.minimum.at(least, number, durations)
+    np.maximum.at(most, number, durations)
+    deviation = durations - (total / np.maximum(count, 1))[number]
     known = rows["host_ns"].notna().to_numpy()
     host = np.zeros(groups, np.int64)
     np.add.at(host, number[known], rows["host_ns"].to_numpy(np.int64, na_value=0)[known])
-    table = rows[list(keys)].iloc[order[ends - count]].reset_index(drop=True)
-    ordered = durations[order]
+    table: pd.DataFrame = rows[list(keys)].iloc[first].reset_index(drop=True)
     table = table.assign(
         count=count,
         total_ns=total,
-        mean_ns=total // np.maximum(count, 1),
-        median_ns=_middle(ordered, ends - count, count),
-        p95_ns=ordered[ends - 1 - count // 20],
-        max_ns=ordered[ends - 1],
-        share=total / whole if whole else np.full(groups, np.nan),
+        squares=np.bincount(number, deviation * deviation, minlength=groups),
+        min_ns=least,
+        max_ns=most,
         host_ns=pd.arrays.IntegerArray(host, np.bincount(number[known], minlength=groups) == 0),
-        launch_delay_ns=_medians(rows["launch_delay_ns"], number, groups),
+    )
+    return number, table
+
+
+def described(groups: pd.DataFrame, *, median_ns: Int64, p95_ns: Int64, launch_delay_ns: Any) -> pd.DataFrame:
+    """Return the table of :func:`sums` from the sums of groups and their quantiles."""
+    count, total = (groups[name].to_numpy(np.int64) for name in ("count", "total_ns"))
+    whole = int(total.sum())
+    keys = groups.drop(columns=["count", "total_ns", "squares", "min_ns", "max_ns", "host_ns"])
+    table: pd.DataFrame = keys.assign(
+        count=count,
+        total_ns=total,
+        mean_ns=total // np.maximum(count, 1),
+        std_ns=np.rint(np.sqrt(groups["squares"].to_numpy(np.float64) / np.maximum(count, 1))).astype(np.int64),
+        min_ns=groups["min_ns"],
+        median_ns=median_ns,
+        p95_ns=p95_ns,
+        max_ns=groups["max_ns"],
+        share=total / whole if whole else np.full(len(count), np.nan),
+        host_ns=groups["host_ns"],
+        launch_delay_ns=launch_delay_ns,
     )
     first: pd.DataFrame = table.iloc[np.argsort(-total, kind="stable")].reset_index(drop=True)
     return first
 
 
-def _grouped(rows: pd.DataFrame, keys: Sequence[Key]) -> tuple[Int64, int]:
+def grouped(rows: pd.DataFrame, keys: Sequence[Key]) -> tuple[Int64, int]:
     """Return the group of each row by its combination of keys, and the number of groups; absent keys count as keys."""
     number, groups = np.zeros(len(rows), np.int64), 1
     for key in keys:

@@ -13,6 +13,8 @@ import pandas as pd
 from npuprof.analysis.by import Key, checked_keys, kernel_rows, sums
 from npuprof.profile_figures import with_fallback
 from npuprof.profiles import Profile
+from npuprof.ranks.executors import active_client
+from npuprof.ranks.job import FEW
 from npuprof.ranks.members import Members
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.concatenation import stacked
@@ -20,6 +22,7 @@ from npuprof.sources.files.memory_limit import give_back
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
+    from distributed import Client
     from ipywidgets import Widget
 
     from npuprof.advice.finding import Finding
@@ -46,6 +49,7 @@ class SetAnswers(Members, ABC):
 
     if TYPE_CHECKING:
         _played: tuple[int, Job | None] | None
+        _client: Client | None
 
         def _rank_runs(self) -> Iterator[Profile]: ...
         def _operators(self) -> pd.DataFrame: ...
@@ -92,12 +96,20 @@ class SetAnswers(Members, ABC):
     def by(self, *keys: Key) -> pd.DataFrame:
         """Sum the kernels of all runs, as :meth:`Profile.by` does; ``"rank"`` may be one of the keys.
 
+        If more than 8 ranks were not read, each is summed in another process or on a worker of the cluster, and stays
+        unread. Counts and sums are exact; quantiles of more than 256 kernels are those of a t-digest: 95 % is
+        between 94 and 96 %.
+
         Raises
         ------
         OptionsError
             If a key is unknown or repeated, or no key is given.
         """
+        from npuprof.ranks.kernel_sums import kernel_sums
+
         chosen = checked_keys(keys)
+        if sum(entry.outcome is None for entry in self._entries if not entry.is_cluster) > FEW:
+            return kernel_sums(self, chosen, self._client or active_client()).table()
         empty = Profile(Decoded())
         rows = [kernel_rows(run.tables, run.launches, chosen, run.info.rank) for _, run in self._read_runs()]
         return sums(stacked(rows or [kernel_rows(empty.tables, empty.launches, chosen)]), chosen)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import get_args
 
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
@@ -49,7 +50,8 @@ def test_median_and_p95_are_times_that_occurred_in_integers(durations: list[int]
     assert row["rank"] == 3
     assert row["median_ns"] == (ordered[(number - 1) // 2] + ordered[number // 2]) // 2
     assert row["p95_ns"] == ordered[-(-number * 95 // 100) - 1]
-    assert [row["max_ns"], row["mean_ns"]] == [ordered[-1], sum(ordered) // number]
+    assert [row["min_ns"], row["max_ns"], row["mean_ns"]] == [ordered[0], ordered[-1], sum(ordered) // number]
+    assert row["std_ns"] == pytest.approx(float(np.std(ordered)), abs=1, rel=1e-9)
 
 
 def test_kernels_without_a_line_stay_under_an_absent_one_and_host_time_is_counted_once() -> None:

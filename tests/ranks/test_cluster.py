@@ -16,6 +16,7 @@ from npuprof.errors import NpuprofWarning
 from npuprof.loading import load_set
 from npuprof.ranks import scan
 from npuprof.ranks.executors import Work, active_client, spread
+from npuprof.ranks.kernel_sums import KernelSums
 from npuprof.simulator.jobs import SIZES, simulate, text
 from tests import pace
 
@@ -30,7 +31,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = simulate(replace(SIZES[64], steps=1, microbatches=1, layers=1), seed=7)
-    return text.write(made, tmp_path_factory.mktemp("job"))
+    return text.write(made, tmp_path_factory.mktemp("job"), kernels=True)
 
 
 @pytest.fixture
@@ -72,6 +73,26 @@ def test_workers_read_what_is_read_here(job: Path, local: Any, monkeypatch: pyte
     assert seen == [local, local, None]
     pd.testing.assert_frame_equal(there.astype(object), here.astype(object))
     pd.testing.assert_frame_equal(given.astype(object), here.astype(object))
+
+
+@pytest.mark.usefixtures("no_copies")
+def test_workers_sum_kernels_and_return_no_rows(job: Path, local: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    received: list[KernelSums] = []
+    merged = KernelSums.merged
+
+    def seen(parts: Sequence[KernelSums], keys: Sequence[Any]) -> KernelSums:
+        received.extend(parts)
+        return merged(parts, keys)
+
+    monkeypatch.setattr(KernelSums, "merged", seen)
+    runs = load_set(job, client=local)
+    table = runs.by("op_type")
+    assert len(received) >= 64
+    assert max(len(part.groups) for part in received) == len(table)
+    assert set(runs.info["state"]) == {"found"}
+    kernels = runs.table("kernels")
+    assert int(table["count"].sum()) == len(kernels)
+    assert int(table["total_ns"].sum()) == int(kernels["duration_ns"].sum())
 
 
 @pytest.mark.usefixtures("no_copies")
