@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import ipywidgets as widgets
 
+from npuprof.figures.data_text import data_text
 from npuprof.figures.embed import mimebundle
 from npuprof.figures.memory import memory_axis
 from npuprof.notebook.explorer.beside import above_each_other
@@ -16,6 +17,7 @@ from npuprof.notebook.explorer.browser_events import CLICKED_CLASS, Clicks
 from npuprof.notebook.explorer.controls import button, side_by_side
 from npuprof.notebook.explorer.explorer import Explorer, Tab
 from npuprof.profiles import Profile
+from npuprof.texts import AS_TEXT
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,12 +32,17 @@ _LONGEST_CELL = 200
 
 
 def shown(figure: go.Figure) -> widgets.Widget:
-    """Return a figure as output data for the front end's renderer; a live figure would load plotly.js again."""
+    """Return a figure as output data for the front end's renderer, and what it shows as text, folded below it.
+
+    A live figure would load plotly.js again.
+    """
     output = {"output_type": "display_data", "data": mimebundle(figure), "metadata": {}}
-    # With an explicit height, since plotly gets none if JupyterLab resizes the output while drawing.
+    # With an explicit height: plotly finds none if JupyterLab resizes the output while drawing.
     place = widgets.Output(outputs=(output,), layout={"width": "100%", "height": f"{figure.layout.height or 450}px"})
     place.add_class("npuprof-drawn")
-    return place
+    text = escape(data_text(figure, "figure"))
+    folded = f"<details class='{AS_TEXT}'><summary>As text</summary><pre class='long'>{text}</pre></details>"
+    return _column(place, widgets.HTML(folded))
 
 
 def figure(method: str) -> _Build:

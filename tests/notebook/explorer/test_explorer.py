@@ -125,7 +125,12 @@ def test_every_tab_can_be_built() -> None:
     for title in explorer.titles:
         explorer.open(title)
 
-    assert "could not be made" not in _texts(explorer.widget)
+    texts = _texts(explorer.widget)
+    assert "could not be made" not in texts
+    assert texts.count("<summary>As text</summary><pre") == len(
+        [one for one in _all(explorer.widget) if one.__class__.__name__ == "Output"]
+    )
+    assert "step 0: 350.5 µs" in texts
 
 
 @pytest.mark.slow
