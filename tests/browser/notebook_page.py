@@ -119,6 +119,33 @@ class NotebookPage(NamedTuple):
         return self.page.locator(".jp-Notebook .jp-Cell").nth(number)
 
 
+_NAMED_KEYS = {
+    "←": "ArrowLeft",
+    "→": "ArrowRight",
+    "↑": "ArrowUp",
+    "↓": "ArrowDown",
+    "Page up": "PageUp",
+    "Page down": "PageDown",
+}
+
+
+def press_advertised_keys(page: Any) -> list[str]:
+    """Press each key that the timeline's help lists, after a click in it; gives them as they are listed.
+
+    The one that gives the keys back comes last, and is left to the test.
+    """
+    page.keyboard.press("?")
+    listed: list[str] = page.locator(".npuprof-timeline .help kbd").all_inner_texts()
+    page.keyboard.press("?")
+    for name in listed:
+        if name == "Esc":
+            continue
+        page.keyboard.press(_NAMED_KEYS.get(name, name))
+        if name in ("/", "?"):  # the search field has the focus, or the list is open
+            page.keyboard.press("Escape")
+    return listed
+
+
 class OpenNotebook(Protocol):
     """How a test opens a notebook: see `Desk.open`."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -15,7 +14,11 @@ import pytest
 
 from npuprof import tables as schema
 from npuprof.notebook.explorer import timeline as module
+from npuprof.notebook.explorer.canvas import CanvasWidget, script
 from npuprof.notebook.explorer.timeline import TimelineView
+from npuprof.notes import Notes
+from npuprof.profiles import Profile
+from npuprof.sources.base import Decoded
 from npuprof.timeline.state import Timeline
 from tests import factories
 from tests.browser.canvas_page import CanvasPage
@@ -285,6 +288,73 @@ def test_lanes_open_hide_pin_move_and_are_remembered(open_timeline: Open) -> Non
     assert shown.errors == []
 
 
+def test_rows_are_taller_lower_and_folded_again(open_timeline: Open) -> None:
+    shown = open_timeline()
+    page = shown.page
+    tall = "() => Math.round(document.querySelector('.label').getBoundingClientRect().height) + 1"
+    page.get_by_text("Lanes", exact=True).click()
+    seen = [page.evaluate(tall)]
+    for name in ("taller rows", "taller rows", "lower rows", "lower rows", "lower rows"):
+        page.get_by_role("button", name=f"Steps: {name}").click()
+        shown.settle()
+        seen.append(page.evaluate(tall))
+    assert seen == [18, 28, 28, 18, 12, 12]  # as far as it goes
+    assert module._layout["sizes"] == {"Steps": 12}
+    rows = page.locator(".label").count()
+    page.get_by_role("button", name="Python: show 8 more rows").click()
+    page.get_by_role("button", name="Python: fold").click()
+    assert page.locator(".label").count() == rows
+    assert module._layout["opened"] == []
+    page.get_by_role("button", name="As they were").click()
+    shown.settle()
+    assert page.evaluate(tall) == 18
+    assert shown.errors == []
+
+
+def test_a_part_of_the_strip_is_dragged_or_clicked(open_timeline: Open) -> None:
+    shown = open_timeline()
+    page, (low, high) = shown.page, shown.window
+    whole = high - low
+    strip = page.locator(".strip").bounding_box()
+    left, wide = strip["x"], strip["width"]
+    y = strip["y"] + strip["height"] / 2
+    page.mouse.move(left + 0.6 * wide, y)
+    page.mouse.down()
+    page.mouse.move(left + 0.5 * wide, y)
+    page.mouse.move(left + 0.3 * wide, y)  # to the left: the part is the same
+    page.mouse.up()
+    shown.settle()
+    assert shown.window == pytest.approx((low + 0.3 * whole, low + 0.6 * whole), abs=0.01 * whole)
+    page.mouse.click(left + 0.8 * wide, y)
+    shown.settle()
+    assert shown.window == pytest.approx((low + 0.65 * whole, low + 0.95 * whole), abs=0.01 * whole)
+    page.mouse.click(left + wide, y)  # at the end: no further than the run
+    shown.settle()
+    assert shown.window[1] <= high + 0.051 * whole
+    assert shown.errors == []
+
+
+def test_names_are_cut_at_the_end_that_differs_least(browser: Any) -> None:
+    page = browser.new_page()
+    names = page.evaluate(
+        f"""() => {{
+            {script().replace("export default", "const made =")}
+            return [
+                cut("MatMulV3_forward_1", 12, "LayerNormV4"), cut("MatMulV3_forward_2", 12, "MatMulV3_forward_1"),
+                cut("Add", 12, "Add"), cut("MatMulV3", 2, ""),
+                titleEnd("thread 4711 of the loader, 1", ["thread 4711 of the loader, 2"], 20),
+                titleEnd("thread 4711 of the loader, 1", ["main thread", undefined], 20),
+                titleEnd("rank 1", ["rank 2"], 20),
+            ];
+        }}"""
+    )
+    page.close()
+    assert names == [
+        *("MatMulV3_fo…", "…3_forward_2", "Add", ""),
+        *("…11 of the loader, 1", "thread 4711 of the loader, 1", "rank 1"),
+    ]
+
+
 @pytest.mark.parametrize(("width", "dark"), [(1200, False), (700, True)])
 def test_it_fits_and_follows_the_theme(open_timeline: Open, tmp_path: Path, width: int, dark: bool) -> None:
     shown = open_timeline(width=width, dark=dark)
@@ -364,13 +434,16 @@ def test_the_window_is_taken_along(open_timeline: Open, browser: Any, tmp_path: 
     shown.page.locator("summary", has_text="Export").click()
     shown.page.get_by_role("button", name="Line of code").click()
     line = shown.page.locator(".copied code").inner_text()
-    restored: list[tuple[int, int]] = []
-    run = SimpleNamespace(explore=lambda *, window: restored.append(window))
-    exec(line, {"run": run})
-    assert restored == [timeline.window]
+    run = Profile(Decoded(tables=dict(timeline.tables), info=timeline.info, notes=Notes()))
+    again = next(one for one in _all(eval(line, {"run": run})) if isinstance(one, CanvasWidget))
+    assert again.setup["window"] == [moment - timeline.origin for moment in timeline.window]
 
     _moves_alone(browser, _exported(shown, "HTML", tmp_path), tmp_path)
     assert shown.errors == []
+
+
+def _all(widget: Any) -> list[Any]:
+    return [widget, *(one for child in getattr(widget, "children", ()) for one in _all(child))]
 
 
 def _moves_alone(browser: Any, saved: Path, to: Path) -> None:
