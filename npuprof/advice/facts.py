@@ -277,6 +277,8 @@ class Facts:
         cause, part
             Causes of host time, and parts of a step, that would take no time.
         """
+        if saved_ns is not None:  # kernels of several streams may take longer than the time in which they run
+            limit_ns = min(limit_ns, self.per_step(["computing"]))
         return self.replayed(Saves(saved_ns, surely, cause, part), limit_ns, self._replayed_gain)
 
     def replayed(self, saves: Saves, limit_ns: int, replay: Callable[[Saves], int | None]) -> Gain:

@@ -269,3 +269,10 @@ def test_cores_unused_by_real_runs_are_below_a_per_cent(samples: Path) -> None:
     run = npuprof.load(samples / "torch_npu/text/level1/rank0_ascend_pt")
     found = run.advice()["unused_cores"]
     assert (found.state, found.cost_ns / 1e6) == ("clean", pytest.approx(0.8, abs=0.05))
+
+
+def test_kernels_side_by_side_gain_no_more_than_the_time_in_which_they_run() -> None:
+    casts = table("kernels", [(0, 800 * _US), (0, 800 * _US)], op_type="Cast")
+    collective = table("communication", [(900 * _US, 50 * _US)])  # without the other ranks nothing is replayed
+    found = finding("layout_and_casts", kernels=casts, communication=collective)
+    assert (found.cost_ns, found.gain_hi_ns, found.confidence) == (1_600 * _US, 800 * _US, "bounded")
