@@ -25,6 +25,11 @@ MS_TO_NS = 1_000_000
 MB_TO_BYTES = 1 << 20
 KB_TO_BYTES = 1 << 10
 
+MAX_TIME_NS = 4 * 10**18
+"""2096; beyond it a time is damage."""
+MAX_DURATION_US = 1e15
+"""30 years; beyond it a duration is damage."""
+
 _FRACTION_DIGITS = 12  # 10**12 times the largest multiplier, 2**20, still fits an int64
 _EXACT = pa.decimal128(30, _FRACTION_DIGITS)  # times a multiplier of 7 digits, it has the 38 digits that Arrow allows
 _MULTIPLIER = pa.decimal128(7, 0)

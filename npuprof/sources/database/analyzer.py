@@ -14,7 +14,7 @@ import pandas as pd
 from npuprof import tables
 from npuprof.ledger import STATISTICS
 from npuprof.sources.columns.builders import ABSENT, optional
-from npuprof.sources.columns.decimals import US_TO_NS
+from npuprof.sources.columns.decimals import MAX_DURATION_US, US_TO_NS
 from npuprof.sources.database.connection import Database
 from npuprof.sources.text.communication_entries import START
 from npuprof.sources.text.communication_json import with_starts
@@ -73,7 +73,6 @@ TABLE_OF = {name: table for name, (table, _) in _STATISTICS.items()}
 READ = frozenset((STEP_TIMES, *(table for table, _ in _STATISTICS.values())))
 """The tables that are read here."""
 _STEP = re.compile(r"(?:step)?\s*(\d{1,18})")
-_MAX_DURATION_US = 1e15  # 30 years; beyond it a duration is damage
 
 
 def columns_of(table: str) -> frozenset[str]:
@@ -99,7 +98,7 @@ def step_times_table(database: Database, device: int | None) -> pd.DataFrame | N
     columns: dict[str, Any] = {"step": pd.array(steps, dtype="Int64"), "device_id": optional(devices)}
     for ours, theirs in present.items():
         values = rows[theirs][: len(steps)]
-        sound = np.abs(values) < _MAX_DURATION_US  # false for NaN too
+        sound = np.abs(values) < MAX_DURATION_US  # false for NaN too
         whole = np.rint(np.where(sound, values, 0) * US_TO_NS).astype(np.int64)
         columns[ours] = pd.arrays.IntegerArray(whole, ~sound)
     database.accounts.keep(STEP_TIMES, "step_times", len(steps))

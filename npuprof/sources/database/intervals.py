@@ -11,9 +11,9 @@ from npuprof import tables
 from npuprof.arrays import Int64, Records
 from npuprof.notes import Notes
 from npuprof.sources.columns.builders import optional
+from npuprof.sources.columns.decimals import MAX_TIME_NS
 from npuprof.sources.database.connection import Database
 
-MAX_TIME_NS = 4 * 10**18  # 2096; beyond it a time is damage
 _CENTURY_S = (10**9, 4 * 10**9)  # from 2001
 _UNITS = {"microseconds": 10**6, "milliseconds": 10**3, "seconds": 1}
 _THREAD = 0xFFFFFFFF

@@ -14,8 +14,9 @@ from npuprof import tables
 from npuprof.arrays import Int64, Records
 from npuprof.sources.columns.builders import ABSENT, missing, module_component, optional
 from npuprof.sources.columns.concatenation import stacked
+from npuprof.sources.columns.decimals import MAX_TIME_NS
 from npuprof.sources.database.connection import Database
-from npuprof.sources.database.intervals import MAX_TIME_NS, sampled, take
+from npuprof.sources.database.intervals import sampled, take
 from npuprof.sources.database.names import Names, memory_names
 
 _RECORD = ["component", "timestamp", "totalAllocated", "totalReserved", "totalActive", "streamPtr", "deviceId"]

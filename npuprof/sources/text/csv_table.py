@@ -28,7 +28,7 @@ from npuprof.ledger import STATISTICS
 from npuprof.notes import Notes
 from npuprof.progress import report_progress
 from npuprof.sources.columns.builders import recoded
-from npuprof.sources.columns.decimals import US_TO_NS, characters, scaled_column
+from npuprof.sources.columns.decimals import MAX_DURATION_US, MAX_TIME_NS, US_TO_NS, characters, scaled_column
 from npuprof.sources.files.gzip_file import is_plain, read_head, read_whole
 from npuprof.sources.files.memory_limit import read_without_holes, refuse_too_large
 from npuprof.sources.text.appended_exports import each_once
@@ -200,6 +200,7 @@ class CsvTable:
         """
         column = self.text(name)
         values, valid = scaled_column(column, US_TO_NS, exponents=False)
+        valid = valid & (np.abs(values) < MAX_TIME_NS)
         damaged = int(len(valid) - np.count_nonzero(valid)) - column.null_count
         self.warn(f"{name!r}: a time cannot be read (a spreadsheet may have rounded it)", damaged)
         return values, valid
@@ -214,11 +215,14 @@ class CsvTable:
         return pd.arrays.IntegerArray(values, ~valid)
 
     def durations(self, name: str) -> Any:
-        """Return a column of microseconds as nanoseconds; negative durations become 0, with a note."""
+        """Return a column of microseconds as nanoseconds; negative ones become 0, endless ones <NA>, with notes."""
         values = self.scaled(name, US_TO_NS)
         backwards = (values < 0).fillna(False).to_numpy(np.bool_)
         self.warn(f"{name!r}: a duration is negative; taken as 0", int(np.count_nonzero(backwards)))
         values[backwards] = 0
+        endless = (values >= round(MAX_DURATION_US) * US_TO_NS).fillna(False).to_numpy(np.bool_)
+        self.warn(f"{name!r}: a duration is longer than 30 years; taken as absent", int(np.count_nonzero(endless)))
+        values[endless] = pd.NA
         return values
 
     def whole(self, name: str) -> Any:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -26,7 +26,7 @@ import pandas as pd
 import pyarrow.compute as pc
 
 from npuprof import tables
-from npuprof.arrays import Bools
+from npuprof.arrays import Bools, Int64
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
 from npuprof.sources.columns.builders import named
@@ -268,14 +268,15 @@ _TYPES = frozenset(
     for name in names.values()
 )
 _OFFSETS_NS = (0, -1, 1)  # the two files round independently
-_TASK_COLUMNS = ("stream_id", "task_id", "batch_id", "context_id", "connection_id", "task_type")
+_FLOAT_NS = 250  # the step of today's microseconds in a float64, as in timelines of 2023
+_TASK_COLUMNS = ("start_ns", "stream_id", "task_id", "batch_id", "context_id", "connection_id", "task_type")
 
 
 def take_task_numbers(kernels: pd.DataFrame, device_tasks: pd.DataFrame) -> tuple[pd.DataFrame, int]:
-    """Copy stream, task, batch, context, connection and task type to each kernel from its device task.
+    """Copy start, stream, task, batch, context, connection and task type from its device task to each kernel.
 
-    Both tables are sorted by time; the task of a kernel has its name and its start, within 1 ns. The second result is
-    the number of kernels without a task.
+    Both tables are sorted by time; the task of a kernel has its name and its start, within 1 ns, or 500 ns where one
+    of the tables was a float. The second result is the number of kernels without a task.
     """
     if not len(device_tasks):
         return kernels, len(kernels)
@@ -287,7 +288,7 @@ def take_task_numbers(kernels: pd.DataFrame, device_tasks: pd.DataFrame) -> tupl
         before: Any = kernels[name].astype(object) if name == "task_type" else kernels[name]
         merged = values.astype(before.dtype).where(known, before)
         joined[name] = merged.astype(kernels[name].dtype if name != "task_type" else "category")
-    return joined, int((~known).sum())
+    return tables.sort_by_time(joined), int((~known).sum())
 
 
 def take_steps(communication: pd.DataFrame, listed: pd.DataFrame) -> pd.DataFrame:
@@ -304,8 +305,7 @@ def take_steps(communication: pd.DataFrame, listed: pd.DataFrame) -> pd.DataFram
 
 def is_timed(listed: pd.DataFrame, timeline: pd.DataFrame) -> Bools:
     """Return a mask of the rows that start within 1 ns of a row of the timeline; names may differ between the files."""
-    starts, known = (frame["start_ns"].to_numpy(np.int64) for frame in (listed, timeline))
-    present: Bools = np.any([np.isin(starts + offset, known) for offset in _OFFSETS_NS], axis=0)
+    present: Bools = np.any([np.isin(starts, known) for starts, known in _comparable(listed, timeline)], axis=0)
     return present
 
 
@@ -343,12 +343,23 @@ def _matching_rows(frame: pd.DataFrame, other: pd.DataFrame) -> npt.NDArray[np.i
     """Return the row of `other` with the name and start (within 1 ns) of each row; -1 for none."""
     names = pd.Index(frame["name"].cat.categories)
     other_codes = np.append(names.get_indexer(other["name"].cat.categories), -1)[other["name"].cat.codes]
-    codes, start = frame["name"].cat.codes.to_numpy(), frame["start_ns"].to_numpy()
+    codes = frame["name"].cat.codes.to_numpy()
     rows = np.full(len(frame), -1, np.int64)
-    for offset in _OFFSETS_NS:
-        candidates = starting_at(other_codes, other["start_ns"].to_numpy(), codes, start + offset)
+    for starts, others in _comparable(frame, other):
+        candidates = starting_at(other_codes, others, codes, starts)
         rows = np.where((rows < 0) & (codes >= 0), candidates, rows)
     return rows
+
+
+def _comparable(frame: pd.DataFrame, other: pd.DataFrame) -> Iterator[tuple[Int64, Int64]]:
+    """Yield starts of both tables that are equal where a row may be the same, the closest first."""
+    starts, others = (each["start_ns"].to_numpy(np.int64) for each in (frame, other))
+    for offset in _OFFSETS_NS:
+        yield starts + offset, others
+    if any(len(times) and not (times % _FLOAT_NS).any() for times in (starts, others)):
+        starts, others = ((times + _FLOAT_NS // 2) // _FLOAT_NS for times in (starts, others))
+        for offset in _OFFSETS_NS:
+            yield starts + offset, others
 
 
 def take_task_names(kernels: pd.DataFrame, device_tasks: pd.DataFrame) -> pd.DataFrame:

@@ -21,16 +21,14 @@ import numpy.typing as npt
 from npuprof.arrays import Bools, Int32, Int64, Records
 from npuprof.notes import Notes
 from npuprof.sources.columns.builders import MAX_NAME, Codebook, Columns, floats, whole_numbers
-from npuprof.sources.columns.decimals import US_TO_NS, column_ns, scaled
+from npuprof.sources.columns.decimals import MAX_DURATION_US, MAX_TIME_NS, US_TO_NS, column_ns, scaled
 from npuprof.sources.trace.event import Event
 from npuprof.sources.trace.events import UNREADABLE, readable
 from npuprof.sources.trace.layouts import VENDOR, Layout, Layouts, lost_arguments
 
-_MAX_DURATION_US = 1e15  # 30 years; beyond it a duration is damage
 LAST_THREAD = 1 << 62
 """Thread numbers from here on are replaced."""
 
-_MAX_TIME_NS = 4 * 10**18  # 2096; beyond it a time is damage
 _EXACT_FLOAT_US = 4e12  # below it, a float64 of microseconds is exact to a nanosecond
 _RELATIVE_BEFORE_NS = 10**17  # 1973; a lower time is not relative to the epoch
 _MAX_EVENTS = 100_000_000  # twenty times what a front end writes in one batch
@@ -345,7 +343,7 @@ class _Gatherer:
         """Return exact starts, and a mask of the valid ones."""
         kinds = set(map(type, values))
         start_ns, valid = scaled(values, US_TO_NS, exponents=False) if kinds == {str} else column_ns(values)
-        valid &= np.abs(start_ns) < _MAX_TIME_NS
+        valid &= np.abs(start_ns) < MAX_TIME_NS
         start_ns += self._base_ns
         if float in kinds:
             self._float_times += sum(type(value) is float and abs(value) > _EXACT_FLOAT_US for value in values)
@@ -363,11 +361,11 @@ class _Gatherer:
     def _durations(self, values: list[Any]) -> Int64:
         if str in set(map(type, values)):
             duration_ns, valid = column_ns(values, exponents=True)
-            valid &= duration_ns < _MAX_DURATION_US * 1000
+            valid &= duration_ns < MAX_DURATION_US * 1000
         else:
             # Durations below 104 days are exact in a float64 of microseconds; times are not.
             duration_us = floats(values)
-            valid = np.abs(duration_us) < _MAX_DURATION_US  # false for NaN too
+            valid = np.abs(duration_us) < MAX_DURATION_US  # false for NaN too
             duration_ns = np.rint(np.where(valid, duration_us, 0.0) * 1000.0).astype(np.int64)
         bad = ~valid | (duration_ns < 0)
         if bad.any():

@@ -122,6 +122,17 @@ def test_counter_columns_get_our_names(header: str, name: str) -> None:
     assert column_name(header.replace("( ", "("))[0] == name
 
 
+def test_times_and_durations_beyond_any_run_are_left_out_and_counted(tmp_path: Path) -> None:
+    notes = Notes()
+    text = SUMMARY + f"Add2,Add,AI_VECTOR_CORE,9223372036854775.1,2,4\nAdd3,Add,AI_VECTOR_CORE,{T}003.0,9e15,4\n"
+    assert len(read_kernel_details(write(tmp_path, text), notes).kernels) == 1
+    messages = notes.to_frame().set_index("message")["count"]
+    assert (
+        messages["a row has no start or duration; left out; counts and sums of kernels and communication are too low"]
+        == 2
+    )
+
+
 def test_kernels_take_the_numbers_of_their_tasks(tmp_path: Path) -> None:
     kernels = read_kernel_details(write(tmp_path, LEVEL0), Notes()).kernels
     columns: dict[str, list[Any]] = {
@@ -143,7 +154,10 @@ def test_kernels_take_the_numbers_of_their_tasks(tmp_path: Path) -> None:
     tables.check("kernels", joined)
     assert joined[["stream_id", "task_id", "batch_id", "connection_id"]].iloc[0].tolist() == [5, 6, 1, 9]
     assert (joined["task_type"].tolist(), lonely) == (["AI_CORE"], 0)
+    assert joined["start_ns"].tolist() == device_tasks["start_ns"].tolist()  # by which links and figures know the task
     assert take_task_numbers(kernels, device_tasks.assign(start_ns=[1]))[1] == 1
+    for rounded, expected in ((1763600000000001250, 0), (1763600000000001500, 1)):  # as a float keeps it
+        assert take_task_numbers(kernels, device_tasks.assign(start_ns=[rounded]))[1] == expected
     unchanged, lonely = take_task_numbers(kernels, tables.empty("tasks"))
     assert (len(unchanged), lonely) == (1, 1)
     assert len(take_steps(tables.empty("communication"), tables.empty("communication"))) == 0
