@@ -275,3 +275,13 @@ def sort_by_time(frame: pd.DataFrame) -> pd.DataFrame:
     ordered = frame if bool(np.all(in_order)) else frame.iloc[np.lexsort((ends, starts))]
     sorted_frame: pd.DataFrame = ordered.reset_index(drop=True)
     return sorted_frame
+
+
+def owner(frame: pd.DataFrame) -> tuple[str, ...]:
+    """Return the column that tells runs of a merged table apart: `rank`, or `run` where a rank is unknown.
+
+    The tables of one run have neither.
+    """
+    if "rank" in frame and not frame["rank"].isna().any():
+        return ("rank",)
+    return ("run",) if "run" in frame else ()

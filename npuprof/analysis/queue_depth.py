@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof.analysis.correlation import launch_moments
+from npuprof.tables import owner
 
 
 def queue_depth(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -24,17 +25,17 @@ def queue_depth(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``rank`` (if the tables are of several ranks), ``device_id``, ``time_ns`` and ``depth``, which holds until the
-        next row; ordered by device and time.
+        ``rank``, or ``run`` where a rank is unknown, if the tables are of several runs; ``device_id``, ``time_ns`` and
+        ``depth``, which holds until the next row; ordered by device and time.
     """
     kernels = tables["kernels"]
     launched = launch_moments(tables)
     known = np.flatnonzero(launched.notna().to_numpy())
     start = kernels["start_ns"].to_numpy(np.int64)[known]
     begun = np.minimum(launched.to_numpy(np.int64, na_value=0)[known], start)
-    keys = ["rank", "device_id"] if "rank" in kernels else ["device_id"]
-    owner = kernels[keys].iloc[known].reset_index(drop=True)
-    group = owner.groupby(keys, dropna=False).ngroup().to_numpy(np.int64)
+    keys = [*owner(kernels), "device_id"]
+    whose = kernels[keys].iloc[known].reset_index(drop=True)
+    group = whose.groupby(keys, dropna=False).ngroup().to_numpy(np.int64)
     events: pd.DataFrame = pd.DataFrame(
         {
             "group": np.concatenate([group, group]),
@@ -45,6 +46,6 @@ def queue_depth(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     changes = events.groupby(["group", "time_ns"], sort=True)["change"].sum().reset_index()
     depth = changes.groupby("group")["change"].cumsum()
     first = np.unique(group, return_index=True)[1]
-    owners = owner.iloc[first[changes["group"].to_numpy(np.int64)]].reset_index(drop=True)
+    owners = whose.iloc[first[changes["group"].to_numpy(np.int64)]].reset_index(drop=True)
     frame: pd.DataFrame = owners.assign(time_ns=changes["time_ns"], depth=depth)
     return frame

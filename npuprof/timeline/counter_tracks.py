@@ -12,6 +12,7 @@ from npuprof.analysis.queue_depth import queue_depth
 from npuprof.arrays import Float64, Int64
 from npuprof.figures.memory import MODULE
 from npuprof.figures.time_axis import thinned
+from npuprof.tables import owner
 
 QUEUE = "launched, not started"
 """Title of the track of launched kernels that have not started."""
@@ -64,7 +65,7 @@ def lines(counters: pd.DataFrame) -> list[Line]:
     known = counters[np.isfinite(counters["value"].to_numpy(np.float64))]
     if not len(known):
         return []
-    keys = ["counter", "instance", "device_id", "unit"]
+    keys = ["counter", "instance", *owner(known), "device_id", "unit"]
     ranked: list[tuple[int, Line]] = []
     for key, rows in known.groupby(keys, observed=True, dropna=False, sort=False):
         facts: Mapping[str, object] = dict(zip(keys, key, strict=True))
@@ -80,7 +81,7 @@ def lines(counters: pd.DataFrame) -> list[Line]:
 def memory_lines(memory: pd.DataFrame) -> list[Line]:
     """Return the allocated memory of the largest components, reserved memory if only that is known; no modules."""
     rows = memory[~memory["component"].astype(str).str.endswith(MODULE).to_numpy(bool)]
-    keys = [name for name in ("rank", "device_id", "component") if name in rows]
+    keys = [*owner(rows), "device_id", "component"]
     lines = []
     for key, some in rows.groupby(keys, observed=True, dropna=False, sort=True):
         for column, word in (("allocated_bytes", "allocated"), ("reserved_bytes", "reserved")):
@@ -88,10 +89,10 @@ def memory_lines(memory: pd.DataFrame) -> list[Line]:
             if len(known):
                 facts: Mapping[str, object] = dict(zip(keys, key, strict=True))
                 kind = f"{facts['component']} {word}"
-                device = "" if pd.isna(facts["device_id"]) else f" NPU {facts['device_id']}"  # type: ignore[call-overload]
-                rank = f" rank {facts['rank']}" if "rank" in facts and not pd.isna(facts["rank"]) else ""  # type: ignore[call-overload]
                 mib = known[column].to_numpy(np.float64) / _MIB
-                lines.append(Line(kind + rank + device, "MiB", known["time_ns"].to_numpy(np.int64), mib, kind))
+                lines.append(
+                    Line(" ".join([kind, *_whose(facts)]), "MiB", known["time_ns"].to_numpy(np.int64), mib, kind)
+                )
                 break
     return sorted(lines, key=lambda line: -line.top)[:MOST_LINES]
 
@@ -101,11 +102,11 @@ def queue_lines(tables: Mapping[str, pd.DataFrame]) -> list[Line]:
     if not len(tables["links"]) or not len(tables["kernels"]):
         return []
     depths = queue_depth(tables)
-    keys = [name for name in ("rank", "device_id") if name in depths]
+    keys = [*owner(depths), "device_id"]
     devices = [rows for _, rows in depths.groupby(keys, dropna=False, sort=True)]
     return [
         Line(
-            " ".join([QUEUE, *(_owner(keys, rows) if len(devices) > 1 else [])]),
+            " ".join([QUEUE, *(_whose(rows[keys].iloc[0].to_dict()) if len(devices) > 1 else [])]),
             "kernels",
             rows["time_ns"].to_numpy(np.int64),
             rows["depth"].to_numpy(np.float64),
@@ -132,12 +133,11 @@ def _total(kind: str, unit: str, lines: Sequence[Line]) -> Line:
     return Line(f"{kind}, sum of {len(lines)}", unit, time_ns, value, kind, total=True)
 
 
-def _owner(keys: Sequence[str], rows: pd.DataFrame) -> list[str]:
-    words = {"rank": "rank", "device_id": "NPU"}
-    return [f"{words[key]} {rows[key].iloc[0]}" for key in keys]
+def _whose(facts: Mapping[str, object]) -> list[str]:
+    words = {"rank": "rank", "run": "run", "device_id": "NPU"}
+    return [f"{words[key]} {facts[key]}" for key in words if key in facts and not pd.isna(facts[key])]  # type: ignore[call-overload]
 
 
 def _title(facts: Mapping[str, object]) -> str:
     words = [str(facts[key]) for key in ("counter", "instance") if isinstance(facts[key], str)]
-    device = facts["device_id"]
-    return " ".join([*words, *([f"NPU {device}"] if not pd.isna(device) else [])])  # type: ignore[call-overload]
+    return " ".join([*words, *_whose(facts)])

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from npuprof.arrays import Bools, Int64
+from npuprof.tables import owner
 from npuprof.timeline.slices import Slices
 
 Key: TypeAlias = tuple[int, ...]
@@ -74,11 +75,11 @@ class Layer:
 
     def track_title(self, key: Key, keys: list[Key]) -> str:
         """Return the title of a track, without the parts that all tracks share."""
-        words = {"rank": "rank", "thread_id": "thread", "device_id": "device", "stream_id": "stream"}
+        words = {"rank": "rank", "run": "run", "thread_id": "thread", "device_id": "device", "stream_id": "stream"}
         parts = [
             f"{words[name]} {'?' if value < 0 else value}"
             for position, (name, value) in enumerate(zip(self.by, key, strict=True))
-            if name in ("stream_id", "rank") or len({other[position] for other in keys}) > 1
+            if name in ("stream_id", "rank", "run") or len({other[position] for other in keys}) > 1
         ]
         shown = ", ".join(parts)
         if self.kind == "device":
@@ -98,7 +99,7 @@ def _touches(frame: pd.DataFrame, start_ns: int | None, end_ns: int | None) -> n
 
 def layers(slices: Slices) -> list[Layer]:
     """Return the layers from top to bottom for one run, or for all ranks if tables have a rank column."""
-    rank = ("rank",) if "rank" in slices.tables["kernels"] else ()
+    rank = max(map(owner, slices.tables.values())) if "rank" in slices.tables["kernels"] else ()
     thread, device = (*rank, "thread_id"), (*rank, "device_id")
     streams, numbers = _device_slices(slices)
 
@@ -134,8 +135,8 @@ def task_keys(frame: pd.DataFrame) -> npt.NDArray[np.uint64]:
     # A mixed 64-bit key instead of a join on five columns: ten times faster for a million tasks. A collision of two
     # tasks, about one run in ten million of that size, costs one bar of the picture.
     key = np.zeros(len(frame), np.uint64)
-    ranked = ("rank",) if "rank" in frame else ()
-    for name in (*ranked, "device_id", "stream_id", "task_id", "batch_id", "start_ns"):
+    runs = ("run",) if "run" in frame else ()
+    for name in (*runs, "device_id", "stream_id", "task_id", "batch_id", "start_ns"):
         key = (key ^ whole_numbers(frame[name]).view(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
         key ^= key >> np.uint64(29)
     return key

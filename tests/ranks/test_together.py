@@ -20,6 +20,7 @@ from npuprof.profiles import Profile
 from npuprof.ranks.together import Part, together
 from npuprof.sources.base import Decoded
 from npuprof.sources.cluster.analysis import CLUSTER_ANALYSIS
+from npuprof.timeline.counter_tracks import lines
 from npuprof.timeline.layers import layers
 from npuprof.timeline.slices import Slices
 from tests import factories
@@ -91,6 +92,24 @@ def test_each_rank_has_lanes_of_its_own(job: npuprof.ProfileSet) -> None:
         assert f"collectives · rank {number}" in titles
     assert sum(len(trace.x) for trace in figure.data if trace.type == "bar") <= 400
     assert "simulated" in figure.layout.title.text
+
+
+@pytest.mark.slow
+def test_runs_without_a_rank_have_lanes_and_lines_of_their_own(tmp_path: Path) -> None:
+    for number in range(2):
+        Profile(Decoded(rank(number).tables, factories.info(devices=[0]), Notes())).save(tmp_path / f"job/host{number}")
+    titles = npuprof.load_set(tmp_path / "job").timeline(max_slices=400).layout.yaxis.ticktext
+    for number in range(2):
+        assert any(f"run {number}, stream 2" in title for title in titles)
+        assert f"collectives · run {number}" in titles
+        assert f"launched, not started run {number} NPU 0" in titles
+
+
+def test_counters_of_devices_with_the_same_number_are_lines_of_each_rank() -> None:
+    merged = together([Part(rank(number), None) for number in range(_COUNT)])
+    drawn = lines(merged["counters"])
+    assert [line.title for line in drawn] == [f"HBM read rank {number} NPU 0" for number in range(_COUNT)]
+    assert [line.value.tolist() for line in drawn] == [[*range(number, number + 5)] for number in range(_COUNT)]
 
 
 @pytest.mark.slow
