@@ -80,8 +80,14 @@ def _check(runs: ProfileSet) -> None:
     assert sorted(set(runs.table("step_times")["rank"])) == [rank for rank in range(64) if rank != 2]
     assert runs.absent == [2]
     told = [f"{source} {message}" for source, message in zip(runs.notes["source"], runs.notes["message"], strict=True)]
-    for rank in ("rank 2 there is no run", "rank1_ascend_pt communication", "rank3_ascend_pt there is no file"):
+    for rank in (
+        "rank 2 there is no run",
+        "rank1_ascend_pt communication",
+        "rank3_ascend_pt there is no file",
+        "rank8_ascend_pt communication: all operators have the times of those of rank7_ascend_pt",
+    ):
         assert any(line.startswith(rank) for line in told), (rank, told)
+    assert sum("one file is a copy" in line for line in told) == 2  # of ranks 7 and 8, and of the sessions of rank 4
     assert runs[5].info.versions["cann"] == "7.0.0"
     waits = runs.waits()
     assert set(range(8, 64)) <= set(waits["rank"])
