@@ -10,8 +10,8 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError, Executor, as_completed
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from npuprof.ranks.processes import Processes
 
 RETRIES = 2
+WITHOUT_WORKERS_S = 60
+"""How long a cluster may be without workers, which may just be starting, before this machine does the work."""
+
+_POLL_S = 1.0
 _PER_BATCH = 8  # ranks per batch: few enough for progress, and so that little is lost with a worker
 
 _Item = TypeVar("_Item")
@@ -92,12 +96,16 @@ def spread(
 def _elsewhere(
     work: Work[_Item, _Result], left: Mapping[int, _Item], sizes: Sequence[int], client: Client | None
 ) -> Iterator[tuple[int, _Result]]:
-    """Yield results of other processes; items that no process could do are left out."""
+    """Yield results of other processes; items that no process could do are left out.
+
+    What a cluster leaves is done in processes of this machine, however little it is: it may be what killed the workers.
+    """
     try:
         if client is not None:
             batches = _batches(list(left), _PER_BATCH)
             yield from _with_second_try(lambda some: _on_cluster(client, work, some, left), batches, work, left)
-        elif (count := processes_for(list(sizes))) > 1:
+        count = processes_for([sizes[place] for place in left])
+        if left and (count > 1 or client is not None):
             from npuprof.ranks.processes import Processes  # importing loky takes as long as loading a small run
 
             batches = _batches(list(left), max(1, min(_PER_BATCH, len(left) // (2 * count))))
@@ -153,7 +161,7 @@ def _on_cluster(
     executor: Executor = cast("Any", client).get_executor(retries=RETRIES, pure=False)  # distributed has no types
     try:
         futures = {executor.submit(work.function, [left[place] for place in batch]): batch for batch in batches}
-        for future in as_completed(futures):
+        for future in _completed(client, futures):
             try:
                 yield futures[future], future.result()
             except Exception as error:
@@ -165,6 +173,24 @@ def _on_cluster(
     finally:
         with suppress(Exception):
             executor.shutdown(wait=False, cancel_futures=True)
+
+
+def _completed(client: Client, futures: Iterable[Future[_Result]]) -> Iterator[Future[_Result]]:
+    """Yield futures on completion.
+
+    Raises
+    ------
+    NoProcessesError
+        If the cluster is without workers for a while, as when none is started again in place of those that died.
+    """
+    pending, busy_s = set(futures), time.monotonic()
+    while pending:
+        done, pending = wait(pending, timeout=_POLL_S, return_when=FIRST_COMPLETED)
+        yield from done
+        if done or cast("Any", client).nthreads():
+            busy_s = time.monotonic()
+        elif time.monotonic() - busy_s > WITHOUT_WORKERS_S:
+            raise NoProcessesError(f"it has been without workers for {WITHOUT_WORKERS_S} s")
 
 
 def _warn_gone(reason: str) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from npuprof.errors import NpuprofWarning
 from npuprof.loading import load_set
-from npuprof.ranks import scan
+from npuprof.ranks import executors, scan
 from npuprof.ranks.executors import Work, active_client, spread
 from npuprof.ranks.kernel_sums import KernelSums
 from npuprof.simulator.jobs import SIZES, simulate, text
@@ -114,6 +114,18 @@ def test_an_item_that_kills_each_worker_is_lost_alone(local: Any) -> None:
     work: Work[int, int] = Work(_end_at_13, lambda item, fate: -item, "numbers")
     found = dict(spread(work, range(20), [1] * 20, local))
     assert found == {item: -13 if item == 13 else 2 * item for item in range(20)}
+
+
+def test_a_cluster_that_is_left_without_workers_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executors, "WITHOUT_WORKERS_S", 0.5)
+    work: Work[int, int] = Work(_end_at_13, lambda item, fate: -item, "numbers")
+    with (
+        distributed.LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as cluster,
+        distributed.Client(cluster, timeout=pace.seconds(30)) as client,
+        pytest.warns(NpuprofWarning, match="without workers for 0.5 s"),
+    ):
+        found = dict(spread(work, range(12, 15), [1] * 3, client))
+    assert found == {0: 24, 1: -13, 2: 28}  # in processes of this machine, of which the item kills one
 
 
 @pytest.mark.usefixtures("no_copies")
