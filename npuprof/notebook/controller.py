@@ -139,6 +139,8 @@ class Controller:
         SessionBusyError, OptionsError, CollectorError
             As :meth:`npuprof.session.session.Session.start`; an earlier run continues.
         """
+        import npuprof.markers  # noqa: F401 - npuprof.range is imported on first use, which would be within the run
+
         with self._lock:
             session = self._make_session(options, title)
             session.code = cell.text if cell is not None else ""

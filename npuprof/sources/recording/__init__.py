@@ -63,7 +63,7 @@ def _read(path: Path, selection: Selection | None) -> Decoded:
     ):
         if (path / name).is_file():
             try:
-                decoded.tables["python"] = read_stacks(path / name, decoded.notes)
+                decoded.tables["python"] = _within_run(read_stacks(path / name, decoded.notes), recording)
                 break
             except SourceError as error:
                 decoded.notes.error(name, str(error))
@@ -74,6 +74,16 @@ def _read(path: Path, selection: Selection | None) -> Decoded:
         decoded.tables["marks"] = files.assign(decoded.tables["marks"], recording.domains, decoded.notes)
     _describe(decoded, recording, path)
     return decoded
+
+
+def _within_run(calls: pd.DataFrame, recording: Recording) -> pd.DataFrame:
+    """Return Python calls cut to the run: sampling starts with the collector, before the profiled code."""
+    least, most = recording.started_ns, recording.stopped_ns or np.iinfo(np.int64).max
+    starts = calls["start_ns"].to_numpy(np.int64)
+    ends = np.clip(starts + calls["duration_ns"].to_numpy(np.int64), least, most)
+    starts = np.clip(starts, least, most)
+    within: pd.DataFrame = calls.assign(start_ns=starts, duration_ns=ends - starts)
+    return within
 
 
 def _recovered(path: Path, recording: Recording) -> journal.Recovered | None:

@@ -79,6 +79,15 @@ def test_python_stacks_come_with_the_cpu_activity(tmp_path: Path) -> None:
     assert "test_python_stacks_come_with_the_cpu_activity" in " ".join(run.python["name"].cat.categories)
     assert not run.info.simulated
     assert len(run.tasks) == 0
+    # Sampling begins before the profiled code and ends after it: calls are cut to the run.
+    recording = Recording.read(session.recording.directory)
+    recording.started_ns, recording.stopped_ns = recording.started_ns + 50_000_000, recording.stopped_ns - 50_000_000
+    recording.write()
+    shorter = npuprof.load(session.recording.directory).python
+    ends = shorter["start_ns"] + shorter["duration_ns"]
+    assert len(shorter) == len(run.python)
+    assert (shorter["start_ns"].min(), ends.max()) == (recording.started_ns, recording.stopped_ns)
+    assert (shorter["duration_ns"] >= 0).all()
 
 
 @pytest.mark.slow
