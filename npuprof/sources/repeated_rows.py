@@ -15,6 +15,7 @@ from npuprof.sources.columns.builders import ABSENT
 _TIMES = ("start_ns", "time_ns", "allocated_ns")
 _NUMBERS_OF_ROWS = {"id", "parent_id", "op_id", "step"}
 _FEWEST = 20  # with fewer rows some may be equal by chance, but hardly each of them
+_SAMPLES = "counters"  # the vendor's exporter writes each change of a frequency two or three times
 _SHARE = 0.4  # about half of the rows of a duplicated table; rows may be out of order
 
 
@@ -24,7 +25,10 @@ def note_repeated_rows(tables: Mapping[str, pd.DataFrame], notes: Notes) -> None
         time = next((column for column in _TIMES if column in frame), None)
         if time is None:
             continue
-        count = _in_few_rows(frame) if len(frame) < _FEWEST else int(np.count_nonzero(_repeats(frame, time)))
+        if len(frame) >= _FEWEST:
+            count = int(np.count_nonzero(_repeats(frame, time)))
+        else:
+            count = _in_few_rows(frame) if name != _SAMPLES else 0
         if count and count >= _SHARE * len(frame):
             notes.warning(
                 name,

@@ -211,7 +211,8 @@ def test_nothing_stays_of_a_load_that_fails_even_while_its_error_is_held(
 ) -> None:
     archive = pack(torch_result(tmp_path / "run"), tmp_path / "run.zip")
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, lazily: bool) -> None:
+        assert lazily
         raise fault("no")
 
     monkeypatch.setattr("npuprof.loading.decode_run", fail)
