@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
@@ -14,6 +15,8 @@ from npuprof.options import default_output
 from npuprof.options.load_arguments import add_load_arguments, load_arguments
 from npuprof.texts import plain_lines
 
+_CLOSED = 141  # as a shell reports a program that SIGPIPE ended
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return 0 for success, 1 for a failure with a message, 2 for wrong usage, 3 for a failed gate."""
@@ -23,6 +26,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed = _parser().parse_args(arguments)
     try:
         status: int = parsed.run(parsed)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the program that reads the output has enough of it, as ``head``
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _CLOSED
     except (NpuprofError, OSError) as error:
         _say(f"npuprof: {error}", sys.stderr)
         return 1

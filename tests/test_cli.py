@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from npuprof import cli
 from npuprof.profiles import Profile
 from npuprof.simulator import synthesise
 from npuprof.sources.base import Decoded
-from tests import factories
+from tests import factories, pace
 
 
 @pytest.mark.slow
@@ -94,3 +96,14 @@ def test_wrong_usage_is_status_2(arguments: list[str], capsys: pytest.CaptureFix
         cli.main(arguments)
     assert ended.value.code == 2
     assert "usage: npuprof" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_reader_that_has_enough_ends_a_command_quietly() -> None:
+    program = [sys.executable, "-c", "import sys; from npuprof.cli import main; sys.exit(main(['doctor']))"]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as command:
+        assert command.stdout is not None
+        assert command.stderr is not None
+        command.stdout.close()  # as head does
+        assert command.stderr.read() == b""
+        assert command.wait(pace.seconds(60)) == 141

@@ -88,11 +88,16 @@ def check(facts: Facts) -> Finding:
         cost_ns=cost,
         **facts.gain(cost, cause=HOST_CAUSES),
         detail=", ".join(parts) + ("; an upper bound, since stacks were on" if facts.stacks else ""),
-        action="; ".join(dict.fromkeys(best[:3])) or "record operators and stacks to see what the host does",
+        action="; ".join(dict.fromkeys(best[:3])) or _to_see_more(facts),
         table=host,
         rows=facts.tables[host].assign(idle_ns=overlap)[overlap > 0],
         parts=IDLE,
     )
+
+
+def _to_see_more(facts: Facts) -> str:
+    how = "name parts of the step with npuprof.range(...)" if facts.stacks else "record operators and stacks"
+    return f"{how} to see what the host does"
 
 
 def needs(facts: Facts) -> str:
