@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from npuprof.arrays import Int64
 
-_BUCKETS = 200  # for each group: at the median, one spans 0.8 % of the values, at the 95th percentile 0.3 %
+_BUCKETS = 250  # for each group: at the median, one spans 0.6 % of the values, at the 95th percentile 0.3 %
 EXACT = 256
 """Maximum number of values of a group of which every one is kept."""
 
