@@ -200,13 +200,31 @@ def _column(table: Table, column: Column, columns: Mapping[str, Any], length: in
     if values is None:
         if column.kind == "int":
             raise TableError(f"table {table.name!r} needs a value in every row of {column.name!r}")
-        return pd.Series(index=range(length), dtype=column.dtype).array
+        return _absent(column.kind, length)
+    if _fits(column.kind, values):
+        return values
     if column.kind in ("int", "optional_int"):
         _refuse_floats(table, column, values)
     try:
         return pd.Series(values, copy=False).astype(column.dtype).array
     except (TypeError, ValueError) as error:
         raise TableError(f"table {table.name!r}: {column.name!r} does not fit {column.dtype}: {error}") from error
+
+
+def _fits(kind: Kind, values: Any) -> bool:
+    """Return whether values are an array of the dtype of a kind, which is then taken as it is."""
+    if kind == "int":
+        return isinstance(values, np.ndarray) and values.dtype == np.int64
+    if kind == "optional_int":
+        return isinstance(values, pd.arrays.IntegerArray) and values.dtype == pd.Int64Dtype()
+    return kind == "name" and isinstance(values, pd.Categorical)
+
+
+def _absent(kind: Kind, length: int) -> Any:
+    """Return an array without values."""
+    if kind == "optional_int":
+        return pd.arrays.IntegerArray(np.ones(length, np.int64), np.ones(length, np.bool_))
+    return pd.Series(index=range(length), dtype=_DTYPES[kind]).array
 
 
 def _refuse_floats(table: Table, column: Column, values: Any) -> None:
@@ -225,8 +243,7 @@ def empty(name: str) -> pd.DataFrame:
 @cache
 def _empty(name: str) -> pd.DataFrame:
     # Built once: making empty columns takes as long as making those of a small run, copying them a twentieth of that.
-    columns = SCHEMA[name].columns
-    frame: pd.DataFrame = pd.DataFrame({column.name: pd.Series(dtype=column.dtype) for column in columns})
+    frame: pd.DataFrame = pd.DataFrame({column.name: _absent(column.kind, 0) for column in SCHEMA[name].columns})
     return frame
 
 

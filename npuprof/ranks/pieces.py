@@ -128,7 +128,8 @@ def _read_part(task: PieceTask, part: PartName, files: Alone | None) -> Piece:
         decoded = files.read(task.wanted[part])
     except Exception as error:  # noqa: BLE001 - a fault in reading one part must not lose the others
         return Piece(_nothing(part), [("error", part, unexpected(task.path, error), 1)], "")
-    frame = (decoded.statistics if part == MATRIX else decoded.tables).get(part, _nothing(part))
+    read = (decoded.statistics if part == MATRIX else decoded.tables).get(part)
+    frame = _nothing(part) if read is None else read
     if task.wanted[part]:
         frame = frame[list(task.wanted[part])]
     notes = [tuple(row) for row in decoded.notes.to_frame().itertuples(index=False)] if len(decoded.notes) else []

@@ -72,7 +72,8 @@ def read_step_times(path: Path, notes: Notes, device: int | None) -> pd.DataFram
     for name, header in DURATIONS.items():
         if header in table.names:
             columns[name] = table.scaled(header, US_TO_NS)
-            table.warn(f"{header!r}: a time is negative; kept as it is", int((columns[name] < 0).fillna(False).sum()))
+            negative = int(np.count_nonzero(columns[name].to_numpy(np.int64, na_value=0) < 0))
+            table.warn(f"{header!r}: a time is negative; kept as it is", negative)
     table.put("step_times")
     frame = tables.build("step_times", columns)
     table.warn(

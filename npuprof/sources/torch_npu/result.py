@@ -19,6 +19,7 @@ from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.notes import Notes
 from npuprof.sources.base import Alone, Decoded, PartName
+from npuprof.sources.columns.builders import recoded
 from npuprof.sources.columns.concatenation import stacked
 from npuprof.sources.columns.steps import step_of
 from npuprof.sources.framework.mindspore import COLLECTOR as MINDSPORE
@@ -220,8 +221,13 @@ class Reading(TextReading):
         if communication is None or not len(listed):
             return
         group_of = dict(zip(listed["name"], listed["group"], strict=True))
-        named = communication["name"].astype(object).map(group_of)
-        communication["group"] = named.fillna(communication["group"].astype(object)).astype("category")
+        names = communication["name"].cat
+        groups = recoded(names.codes.to_numpy(), [group_of.get(name) for name in names.categories])
+        if (groups.codes < 0).any():
+            known = pd.Series(groups.astype(object), communication.index)
+            communication["group"] = known.fillna(communication["group"].astype(object)).astype("category")
+        else:
+            communication["group"] = groups
 
     def _statistics(self) -> None:
         """Keep every remaining CSV as a statistic, named without the rank number."""
