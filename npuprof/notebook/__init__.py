@@ -10,11 +10,13 @@ if TYPE_CHECKING:
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
-    """Add ``%%npuprof`` and ``%npuprof`` to a shell, once."""
+    """Add ``%%npuprof`` and ``%npuprof`` to a shell, once; in a kernel, import what a view needs."""
     from npuprof.notebook.magics import NpuprofMagics
 
     if NpuprofMagics.installed_in(shell) is None:
         NpuprofMagics(shell).install()
+    if hasattr(shell, "kernel"):  # otherwise the first picture of an explorer would wait for the widgets' packages
+        from npuprof.notebook.explorer import tabs, timeline  # noqa: F401 - the import is the effect
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
