@@ -15,6 +15,11 @@ from npuprof.options import default_output
 from npuprof.options.load_arguments import add_load_arguments, load_arguments
 from npuprof.texts import plain_lines
 
+_FIRST = """\
+Begin with
+  npuprof doctor       what this machine can profile with, and the next command
+  npuprof demo         a profiled notebook on the simulated NPU, and its report
+  npuprof open PATH    the summary of a recording or of a vendor's result"""
 _CLOSED = 141  # as a shell reports a program that SIGPIPE ended
 
 
@@ -24,6 +29,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without µ shows a question mark
     parsed = _parser().parse_args(arguments)
+    if "run" not in parsed:
+        _say(f"{_parser().format_help()}\n{_FIRST}", sys.stderr)
+        return 2
     try:
         status: int = parsed.run(parsed)
         sys.stdout.flush()
@@ -43,7 +51,7 @@ def _say(text: str, stream: TextIO | None = None) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="npuprof", description="Profile Huawei Ascend NPUs from the notebook.")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(metavar="COMMAND")
 
     demo = commands.add_parser("demo", help="run a profiled notebook on the simulated NPU and write its report")
     demo.add_argument("--output", type=Path, default=Path("npuprof-demo"), help="directory to work in (%(default)s)")
@@ -95,13 +103,10 @@ def _demo(parsed: argparse.Namespace) -> int:
 
 def _open(parsed: argparse.Namespace) -> int:
     from npuprof.loading import open_path
-    from npuprof.profiles import Profile
 
     profile = open_path(parsed.path, **load_arguments(parsed))
     _say(repr(profile))
     if parsed.html is not None:
-        if not isinstance(profile, Profile):
-            raise NpuprofError(f"{parsed.path} holds {len(profile)} runs: pass one of them to write its page")
         _say(f"\nThe whole report, one self-contained file: {profile.to_html(parsed.html)}")
     return 0
 

@@ -64,6 +64,12 @@ class FrontEndAbsentError(CollectorError):
     """The requested front end is not installed or cannot be imported."""
 
 
+class NoSuchRankError(NpuprofError, KeyError):
+    """A set has no run of the requested rank."""
+
+    __str__ = Exception.__str__  # that of a KeyError quotes the message
+
+
 class SourceError(NpuprofError):
     """A path has nothing that can be read as a profile, or its files are too damaged."""
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection, Iterable
+from difflib import get_close_matches
 from typing import Any
 
 AS_TEXT = "mathjax_ignore tex2jax_ignore"
@@ -21,6 +23,13 @@ _IN_LINES = re.compile(rf"(?!\n)[{_ACTING}]")
 _KERNEL_CELL = re.compile(r"ipykernel_\d+[\\/]\d+\.py$")
 _TERMINAL_CELL = re.compile(r"<ipython-input-(\d+)-\w+>$")
 _BYTES = re.compile(r"[\udc80-\udcff]")  # bytes of a file name that are not UTF-8, as Python represents them
+
+
+def did_you_mean(words: Iterable[str], known: Collection[str]) -> str:
+    """Return ``" (did you mean level?)"`` for misspelt words; empty if nothing is alike."""
+    dashed = {name.lstrip("-"): name for name in known}  # alike dashes are no likeness
+    alike = [dashed[near] for word in words for near in get_close_matches(word.lstrip("-"), dashed, 1, cutoff=0.7)]
+    return f" (did you mean {', '.join(dict.fromkeys(alike))}?)" if alike else ""
 
 
 def encodable(text: str) -> str:

@@ -90,12 +90,35 @@ def test_doctor_prints_a_line_for_each_thing(tmp_path: Path, capsys: pytest.Capt
     assert status == int(any(line.startswith("problem") for line in lines))
 
 
-@pytest.mark.parametrize("arguments", [[], ["profile"], ["open"]])
+@pytest.mark.parametrize("arguments", [["profile"], ["open"]])
 def test_wrong_usage_is_status_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         cli.main(arguments)
     assert ended.value.code == 2
     assert "usage: npuprof" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_open_writes_the_page_of_many_ranks(samples: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "page.html"
+    assert cli.main(["open", str(samples / "torch_npu" / "text" / "level1"), "--html", str(page)]) == 0
+    assert str(page) in capsys.readouterr().out
+    assert "rank 1" in page.read_text()
+
+
+def test_without_a_command_the_first_ones_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([]) == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith("usage: npuprof")
+    assert "npuprof doctor" in shown
+    assert "npuprof demo" in shown
+
+
+@pytest.mark.slow
+def test_the_package_runs_as_a_module() -> None:
+    ended = subprocess.run([sys.executable, "-m", "npuprof"], capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("usage: npuprof")
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from npuprof.errors import OptionsError
 from npuprof.options import SPECIFICATION, Options
 from npuprof.options.load_arguments import add_load_arguments, load_arguments
 from npuprof.options.specification import Option
+from npuprof.texts import did_you_mean
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -101,7 +102,8 @@ def parse(parser: MagicArgumentParser, line: str) -> dict[str, Any]:
     if unknown:
         flags = sorted(flag for action in parser._actions for flag in action.option_strings)
         raise UsageError(
-            f"unknown argument {' '.join(unknown)}: the options are {', '.join(flags)}; %%npuprof? explains them"
+            f"unknown argument {' '.join(unknown)}{did_you_mean(unknown, flags)}: the options are {', '.join(flags)}; "
+            "%%npuprof? explains them"
         )
     return vars(known)
 
@@ -176,7 +178,11 @@ def parse_run(given: str | Sequence[str]) -> RunArguments:
     options, program = _cut(words)
     known, unknown = _form.parser.parse_known_args(options)
     if unknown:
-        raise UsageError(f"unknown argument {' '.join(unknown)}: `npuprof run --help` lists the options")
+        flags = [flag for action in _form.parser._actions for flag in action.option_strings]
+        raise UsageError(
+            f"unknown argument {' '.join(unknown)}{did_you_mean(unknown, flags)}: "
+            "`npuprof run --help` lists the options"
+        )
     if not program:
         raise UsageError("there is no program to run: npuprof run [options] script.py [its arguments]")
     chosen: dict[str, Any] = vars(known)

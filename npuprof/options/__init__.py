@@ -23,6 +23,7 @@ from npuprof.errors import OptionsError
 from npuprof.options import values
 from npuprof.options.keywords import OptionValues as OptionValues
 from npuprof.options.specification import FRONT_ENDS, Option, because, but, choice, other, several, switch, whole_number
+from npuprof.texts import did_you_mean
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -317,7 +318,8 @@ class Options:
         known = {field.name for field in fields(cls)}
         if unknown := sorted(set(plain) - known):
             raise OptionsError(
-                f"unknown option {values.listed(unknown)}: the options are {values.listed(sorted(known))}"
+                f"unknown option {values.listed(unknown)}{did_you_mean(unknown, known)}: the options are "
+                f"{values.listed(sorted(known))}"
             )
         return cls(**plain)
 

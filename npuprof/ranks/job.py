@@ -11,8 +11,9 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.analysis.accounting import Accounting, account
-from npuprof.errors import NpuprofError
+from npuprof.errors import NoSuchRankError, NpuprofError
 from npuprof.info import Info
+from npuprof.quantities import formatted_ranks
 from npuprof.ranks.entries import Entry, read_or_none
 from npuprof.ranks.members import Members
 from npuprof.ranks.pieces import PieceTask, read_pieces
@@ -187,7 +188,7 @@ def compared(runs: Members, ranks: list[int]) -> pd.DataFrame:
     newest = runs._newest()
     for rank in ranks:
         if rank not in newest:
-            raise KeyError(f"rank {rank} has no run here; there are {runs.ranks}")
+            raise NoSuchRankError(f"rank {rank} has no run here: the ranks are {formatted_ranks(runs.ranks)}")
     steps = ranks_by_step(runs._step_parts(newest=True)).set_index("rank").drop(columns="step")
     means = steps.groupby(level=0).mean().reindex(ranks).dropna(how="all")
     rows = [(_CALLED.get(name, name.removesuffix("_ns")), "", means[name]) for name in means if means[name].any()]

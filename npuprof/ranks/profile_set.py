@@ -19,7 +19,7 @@ from npuprof import atomic, interactive, tables
 from npuprof.analysis.correlation import LAYERS
 from npuprof.analysis.rank_clocks import Lead, clocks
 from npuprof.analysis.rank_waits import collectives
-from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError
+from npuprof.errors import NoSuchRankError, NpuprofError, NpuprofWarning, OptionsError
 from npuprof.notes import Notes
 from npuprof.profile_exports import Exports
 from npuprof.profiles import Profile
@@ -543,15 +543,17 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
 
         Raises
         ------
-        KeyError
-            If the rank has no run.
+        NoSuchRankError
+            If the rank has no run; a KeyError.
         SourceError
             If the run of the rank cannot be read.
         """
         of_rank = [entry for entry in self._entries if entry.info.rank == rank]
         if not of_rank:
-            raise KeyError(
-                f"rank {rank} has no run here; there are {self.ranks or 'none with a known rank: use at(row)'}"
+            ranks = formatted_ranks(self.ranks)
+            raise NoSuchRankError(
+                f"rank {rank} has no run here: "
+                + (f"the ranks are {ranks}" if ranks else "no rank is known; at(row) returns the run of a row of info")
             )
         return read(of_rank[-1])
 

@@ -28,6 +28,7 @@ _WANTED: Mapping[Preference, str] = {
     "parsed": "no parsed results",
 }
 
+_PAGES = frozenset({".html", ".htm"})
 _MAX_AROUND = 4  # a slice is two levels below its PROF_* directory, which is inside a result
 _MAX_NAMED = 5
 _MAX_TRIED = 100  # files of a folder, to name those that can be read
@@ -141,6 +142,8 @@ def _detect(path: Path, preferred: Preference) -> Walk[Run]:
     below = _below(path, preferred)
     if below.results:
         return below
+    if path.suffix.lower() in _PAGES:
+        raise SourceError(f"{path} is a web page: open it in a browser, or give the result that it was made of")
     raise SourceError(
         f"{path} holds {_WANTED[preferred]}: give it a recording of npuprof, a PROF_* directory, "
         f"a result of torch_npu (*_ascend_pt) or MindSpore (*_ascend_ms), one file of a result, or an archive of these"

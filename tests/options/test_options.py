@@ -126,7 +126,7 @@ def test_json_that_is_not_an_object_is_refused(text: str) -> None:
 
 
 def test_an_unknown_option_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(OptionsError, match=r"unknown option stack: .*stacks"):
+    with pytest.raises(OptionsError, match=r"unknown option stack \(did you mean stacks\?\): .*stacks"):
         Options.from_dict({"stack": True})
 
 

@@ -101,8 +101,9 @@ def test_a_rank_is_read_when_it_is_asked_for_and_once(four: Path) -> None:
     assert runs[1].info.recording == four / "a_ascend_pt"  # its newest session
     assert runs.at(4).kernels["name"].tolist() == ["MatMul_0"]
     assert 1 in runs
-    with pytest.raises(KeyError, match="rank 2 has no run"):
+    with pytest.raises(KeyError, match="rank 2 has no run") as refused:
         runs[2]
+    assert str(refused.value) == "rank 2 has no run here: the ranks are 0, 1, 3"
 
 
 @pytest.mark.slow

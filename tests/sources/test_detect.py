@@ -27,6 +27,9 @@ def _make(path: Path, kind: str) -> Path:
         path.write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 870000000\n")
     elif kind == "text":
         path.write_text("hello")
+    elif kind == "page":
+        path = path.with_suffix(".HTML")
+        path.write_text("<!DOCTYPE html><title>npuprof</title>")
     elif kind == "other directory":
         (path / "PROF_000001_20260101_EMPTY").mkdir(parents=True)
     return path
@@ -41,6 +44,7 @@ def _make(path: Path, kind: str) -> Path:
         ("empty file", "is empty: the tool that wrote it was stopped"),
         ("pointer", "git lfs pull"),
         ("text", "holds nothing that npuprof can read"),
+        ("page", "is a web page: open it in a browser, or give the result that it was made of"),
         ("other directory", "holds nothing that npuprof can read"),
     ],
 )

@@ -73,7 +73,8 @@ def test_a_refused_choice_is_a_message(form: OptionsForm) -> None:
 @pytest.mark.parametrize(
     ("typed", "message"),
     [
-        ("--bogus", "unknown argument"),
+        ("--bogus", "unknown argument --bogus: the options are"),
+        ("--levl 1", "did you mean --level?"),
         ("--memory-freq 10", "add memory"),
         ("--memory-freq ten", "invalid int value"),
         ("--delay 5", "only the msprof tool"),
