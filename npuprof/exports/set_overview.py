@@ -14,17 +14,23 @@ _MOST_KINDS = 8
 
 
 def overview_html(
-    verdict: str, advice: Advice | None, kinds: Sequence[tuple[str, ...]], absent: str, info: Info, below: str = ""
+    verdict: str,
+    advice: Advice | None,
+    kinds: Sequence[tuple[str, ...]],
+    absent: str,
+    info: Info,
+    *,
+    warned: str = "",
 ) -> str:
-    """Return verdict, absent ranks, findings and groups of a job as an HTML fragment, followed by the HTML `below`."""
+    """Return verdict, absent ranks, findings, warnings and groups of a job as an HTML fragment."""
     line = f'<div style="font-size:15px;font-weight:600;margin:8px 0 2px">{text(verdict, _LONGEST)}</div>'
-    missing = (
-        '<div style="border-left:3px solid #e69f00;padding-left:8px;margin:4px 0;overflow-wrap:anywhere">absent ranks: '
-        f"{text(absent, _LONGEST)}</div>"
-        if absent
-        else ""
-    )
+    missing = _marked(f"absent ranks: {absent}") if absent else ""
     findings = "" if advice is None else findings_html(advice)
     heads = ("groups of kind", "", "groups", "ranks in each", "operators a step", "waiting a step", "moving a step")
     groups = grid_html(Grid("Groups of ranks", heads, kinds[:_MOST_KINDS], 5)) if kinds else ""
-    return framed(head_html(info) + line + missing + findings + groups + below)
+    return framed(head_html(info) + line + missing + findings + (_marked(warned) if warned else "") + groups)
+
+
+def _marked(line: str) -> str:
+    style = "border-left:3px solid #e69f00;padding-left:8px;margin:4px 0;overflow-wrap:anywhere"
+    return f'<div style="{style}">{text(line, _LONGEST)}</div>'

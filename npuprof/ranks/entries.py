@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -89,6 +89,32 @@ def note_sessions(entries: Sequence[Entry], notes: Notes) -> None:
         if rank is not None and start_ns is not None and count > 1:
             twice = "runs of this rank began at the same nanosecond: they are copies of one, which the set counts again"
             notes.warning(f"rank {rank}", twice, count)
+
+
+def note_other_steps(steps: Mapping[int, frozenset[int]], notes: Notes) -> None:
+    """Note ranks whose steps have other numbers than those of most ranks.
+
+    Parameters
+    ----------
+    steps
+        The step numbers of each rank.
+    notes
+        Receives a note for each set of numbers.
+    """
+    by_numbers: dict[frozenset[int], list[int]] = {}
+    for rank, numbers in steps.items():
+        by_numbers.setdefault(numbers, []).append(rank)
+    usual, *others = sorted(by_numbers, key=lambda numbers: -len(by_numbers[numbers])) or [frozenset[int]()]
+    for numbers in others:
+        ranks = by_numbers[numbers]
+        has = "rank {} has" if len(ranks) == 1 else "ranks {} have"
+        notes.warning(
+            "steps",
+            f"{has.format(formatted_ranks(ranks))} the steps {formatted_ranks(numbers)}, other ranks "
+            f"{formatted_ranks(usual)}: collectives are joined by step number, so waits and clocks are wrong if equal "
+            "numbers are not the same step",
+            len(ranks),
+        )
 
 
 def describe(run: Run, selection: Selection | None) -> Entry:

@@ -57,6 +57,7 @@ def _keep(runs: Members, made: Overview, state: str) -> None:
             [group.key, group.kind, [*map(int, group.ranks)], group.recorded, group.sends] for group in made.groups
         ],
         "absent": made.absent,
+        "warnings": made.warnings,
         "together_ns": made.advice.together_ns,
         "unmeasured": dict(accounting.unmeasured),
     }
@@ -91,6 +92,7 @@ def _known(runs: Members, state: str) -> Overview | None:
         caused["wait_ns"],
         runs.ranks,
         facts["absent"],
+        facts["warnings"],
         info,
     )
 

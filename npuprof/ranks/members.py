@@ -32,6 +32,10 @@ class Members(Protocol):
     def absent(self) -> list[int]:
         """The ranks that some file refers to, but that have no run."""
 
+    @property
+    def notes(self) -> pd.DataFrame:
+        """Problems of the set, see :attr:`npuprof.ranks.profile_set.ProfileSet.notes`."""
+
     def __len__(self) -> int: ...
 
     def __getitem__(self, rank: int) -> Profile: ...

@@ -12,7 +12,7 @@ from npuprof.analysis.rank_groups import RankGroup, groups_by_kind, pipelines, r
 from npuprof.analysis.rank_steps import ranks_by_step
 from npuprof.errors import NpuprofError
 from npuprof.info import Info
-from npuprof.quantities import duration, formatted_ranks, printable, share
+from npuprof.quantities import count, duration, formatted_ranks, printable, share
 from npuprof.ranks.job import job_facts, recorded_groups, waits_caused
 from npuprof.ranks.members import Members
 from npuprof.sources.files.memory_limit import give_back
@@ -43,6 +43,8 @@ class Overview:
         How long all ranks wait per step for the own time of each rank, by rank; empty without common collectives.
     ranks, absent
         The ranks that have a run, and the ranks that files refer to but that have none.
+    warnings
+        The number of notes of the set that are warnings or errors.
     info
         The metadata that the runs have in common.
     """
@@ -55,6 +57,7 @@ class Overview:
     caused: pd.Series[int]
     ranks: list[int]
     absent: list[int]
+    warnings: int
     info: Info = field(repr=False)
 
     @property
@@ -75,8 +78,14 @@ class Overview:
             lines.append(f"absent ranks: {formatted_ranks(self.absent)}")
         if self.advice is not None:
             lines += self.advice.lines()[1:]
+        if self.warnings:
+            lines.append(self.warned())
         kinds = (f"{kind} (waits {wait}, moves {moving} a step)" for kind, *_, wait, moving in self.kinds())
         return lines + ([f"groups: {', '.join(kinds)}"] if len(self.communication) else [])
+
+    def warned(self) -> str:
+        """Return where the warnings are; empty without any."""
+        return f"warnings: {count(self.warnings)}; runs.notes has them" if self.warnings else ""
 
     def kinds(self) -> list[tuple[str, ...]]:
         """Return kind, origin, groups, ranks of the largest, operators, waiting and moving of each kind of group."""
@@ -94,7 +103,8 @@ class Overview:
     def _repr_html_(self) -> str:
         from npuprof.exports.set_overview import overview_html
 
-        return overview_html(self.verdict, self.advice, self.kinds(), formatted_ranks(self.absent), self.info)
+        absent, warned = formatted_ranks(self.absent), self.warned()
+        return overview_html(self.verdict, self.advice, self.kinds(), absent, self.info, warned=warned)
 
 
 def overview(runs: Members) -> Overview:
@@ -115,7 +125,8 @@ def overview(runs: Members) -> Overview:
         communication = groups_by_kind(groups, facts.job.rows, facts.steps)
     caused = pd.Series(dtype="int64") if facts is None else waits_caused(facts)
     verdict = _verdict(runs, facts, advice, steps)
-    return Overview(verdict, advice, steps, groups, communication, caused, runs.ranks, runs.absent, info)
+    warnings = int((runs.notes["severity"] != "info").sum())
+    return Overview(verdict, advice, steps, groups, communication, caused, runs.ranks, runs.absent, warnings, info)
 
 
 def _no_waits() -> pd.DataFrame:

@@ -26,7 +26,7 @@ from npuprof.profiles import Profile
 from npuprof.quantities import formatted_ranks
 from npuprof.ranks.answers import SetAnswers
 from npuprof.ranks.clocks import Boot, RunClock, boot_of, clock_table, run_clocks, same_clocks
-from npuprof.ranks.entries import Entry, describe, note_sessions, read, read_apart, read_or_none
+from npuprof.ranks.entries import Entry, describe, note_other_steps, note_sessions, read, read_apart, read_or_none
 from npuprof.ranks.executors import active_client
 from npuprof.ranks.figures import SetFigures
 from npuprof.ranks.job import FEW
@@ -275,7 +275,20 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
         for which, problem in self.failed.items():
             notes.error(f"rank {which}" if isinstance(which, int) else which, problem)
         note_sessions(self._entries, notes)
+        note_other_steps(self._known_steps(), notes)
         return notes.to_frame()
+
+    def _known_steps(self) -> dict[int, frozenset[int]]:
+        """Return the step numbers of ranks whose steps were read."""
+        scanned = self._scans.get("step_times")
+        pieces = {} if scanned is None else by_run(scanned)
+        known = {}
+        for rank, row in self._newest().items():
+            profile = self._entries[row].profile
+            steps = pieces.get(row) if profile is None else profile.accounting.steps
+            if steps is not None and len(numbers := steps["step"].dropna()):
+                known[rank] = frozenset(numbers.astype("int64").tolist())
+        return known
 
     def at(self, row: int) -> Profile:
         """Read the run of a row of :attr:`info`.

@@ -138,3 +138,25 @@ def test_what_dies_in_the_middle_of_the_work_loses_nothing(dies: str) -> None:
                 results[item] = result
         client.close()
     assert results == {item: 2 * item for item in range(200)}
+
+
+def test_steps_with_other_numbers_than_those_of_most_ranks_are_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = text.write(simulate(replace(SIZES[8], steps=2)), tmp_path / "job")
+    steps = folder / "rank5_ascend_pt" / _OUTPUT / "step_trace_time.csv"
+    head, *rows = (line.split(",") for line in steps.read_text().splitlines())
+    at = head.index("Step")
+    for row in rows:
+        row[at] = str(int(row[at]) + 1)
+    steps.write_text("".join(",".join(row) + "\n" for row in (head, *rows)))
+    for _ in range(2):  # the second time from the cache
+        overview = load_set(folder).overview()
+        assert "warnings: 1; runs.notes has them" in overview.lines()
+        assert "warnings: 1; runs.notes has them" in overview._repr_html_()
+    runs = load_set(folder)
+    assert not len(runs.notes)  # nothing was read yet
+    runs.plot_steps()
+    (note,) = runs.notes["message"]
+    assert note.startswith("rank 5 has the steps 11, 12, other ranks 10, 11: collectives are joined by step number")
