@@ -43,12 +43,12 @@ def decode_run(run: Run, selection: Selection | None = None, *, lazily: bool = F
             decoded = _read(run, selection, lazily=lazily and run.unpacked is None)
         decoded.statistics = {encodable(name): of_one_kind(frame) for name, frame in decoded.statistics.items()}
         frames = decoded.tables
+        if run.source is not saved.SOURCE:  # which has what was derived
+            complete(decoded)
         if isinstance(frames, LazyTables):
             frames.within(lambda: _refusing_too_large(run))
-            complete(decoded)
             frames.at_last(lambda made: _check(decoded, made, run))
         else:
-            complete(decoded)
             _check(decoded, frames, run)
         if selection is not None:
             cut(decoded, selection)
@@ -90,13 +90,12 @@ def _read(run: Run, selection: Selection | None, *, lazily: bool) -> Decoded:
 def _check(decoded: Decoded, frames: Mapping[str, pd.DataFrame], run: Run) -> None:
     """Note what is doubtful about all tables of a run, before they are cut."""
     decoded.settle(frames)
-    is_saved = run.source is saved.SOURCE
-    if not is_saved:
-        note_repeated_rows(frames, decoded.notes)
+    if run.source is saved.SOURCE:
+        return
+    note_repeated_rows(frames, decoded.notes)
     if decoded.info.source == CLUSTER_ANALYSIS:
         return
-    if not is_saved:
-        compare(frames, decoded.notes)
+    compare(frames, decoded.notes)
     decoded.info.devices = devices_of(frames)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping
+from contextlib import contextmanager
 from hashlib import sha256
 from itertools import chain, count
 from pathlib import Path, PurePath
@@ -20,6 +21,7 @@ from npuprof.notes import Notes
 from npuprof.small_files import convert, read_fields, read_json
 from npuprof.sources.base import Decoded, Source
 from npuprof.sources.files.memory_limit import refuse_too_large
+from npuprof.sources.lazy_tables import LazyTables, Make
 from npuprof.texts import encodable
 
 FILE_NAME = "profile.json"
@@ -131,22 +133,53 @@ def read(path: Path) -> Decoded:
     SourceError
         If a file is missing, differs from what was saved, is damaged, or was not written by npuprof.
     """
-    try:
+    decoded, found = _read(path, lazily=False)
+    found.make_all()
+    decoded.tables = dict(found)
+    return decoded
+
+
+def read_lazily(path: Path) -> Decoded:
+    """Open a saved profile and check its files; each table is read from its file when it is touched.
+
+    Raises
+    ------
+    SourceError
+        As :func:`read`; also when a table is touched whose file was changed meanwhile.
+    """
+    decoded, _ = _read(path, lazily=True)
+    return decoded
+
+
+def _read(path: Path, *, lazily: bool) -> tuple[Decoded, LazyTables]:
+    with _telling_damage(path, "save it again from its recording"):
         contents = _contents(path)
         notes = Notes.from_frame(pd.DataFrame(msgspec.to_builtins(contents.notes)))
-        decoded = Decoded(info=_info(contents, notes), notes=notes)
+        found = LazyTables(notes)
+        decoded = Decoded(found, _info(contents, notes), notes)
         for name, expected in _files(path, contents, notes).items():
-            frame = _read_frame(path, name, expected)
             if name.parent.name == _STATISTICS:
                 called = expected.statistic if expected else None
-                decoded.statistics[name.stem if called is None else called] = frame
+                decoded.statistics[name.stem if called is None else called] = _read_frame(path, name, expected)
             else:
-                decoded.tables[name.stem] = _as_table(name.stem, frame)
-                notes.ledger.read(name.name, len(frame))
-                notes.ledger.keep(name.name, name.stem, len(frame))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError, NotImplementedError) as error:
-        raise _damaged(path, error) from error
-    return decoded
+                if lazily:
+                    with _checked(path, name, expected):
+                        pass  # a file that is damaged already is told now
+                found.later(name.stem, _table_of(path, name, expected, notes))
+    return decoded, found
+
+
+def _table_of(path: Path, name: PurePath, expected: _File | None, notes: Notes) -> Make:
+    folder = path.absolute()  # the working directory may change before the table is touched
+
+    def make() -> pd.DataFrame:
+        with _telling_damage(path, "save it again from its recording, or load it again if it was replaced meanwhile"):
+            frame = _as_table(name.stem, _read_frame(folder, name, expected))
+        notes.ledger.read(name.name, len(frame))
+        notes.ledger.keep(name.name, name.stem, len(frame))
+        return frame
+
+    return make
 
 
 def describe(path: Path) -> Info:
@@ -157,14 +190,16 @@ def describe(path: Path) -> Info:
     SourceError
         If ``profile.json`` is damaged, or was not written by npuprof.
     """
-    try:
+    with _telling_damage(path, "save it again from its recording"):
         return _info(_contents(path), Notes())
-    except (OSError, ValueError) as error:
-        raise _damaged(path, error) from error
 
 
-def _damaged(path: Path, error: Exception) -> SourceError:
-    return SourceError(f"{path} is a damaged profile ({error}): save it again from its recording")
+@contextmanager
+def _telling_damage(path: Path, advice: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, NotImplementedError) as error:
+        raise SourceError(f"{path} is a damaged profile ({error}): {advice}") from error
 
 
 def _contents(path: Path) -> _Contents:
@@ -204,6 +239,13 @@ def _files(path: Path, contents: _Contents, notes: Notes) -> Mapping[PurePath, _
 
 
 def _read_frame(path: Path, name: PurePath, expected: _File | None) -> pd.DataFrame:
+    with _checked(path, name, expected) as opened:
+        return pd.read_parquet(opened)
+
+
+@contextmanager
+def _checked(path: Path, name: PurePath, expected: _File | None) -> Iterator[BinaryIO]:
+    """Open a file that is as it was saved, and not too large."""
     from pyarrow import PythonFile, parquet  # slow to import, and most runs come from elsewhere
 
     file = path / name
@@ -219,7 +261,7 @@ def _read_frame(path: Path, name: PurePath, expected: _File | None) -> pd.DataFr
             raise ValueError(f"{name} has {metadata.num_rows} rows, not {expected.rows}")
         refuse_too_large(file, metadata.num_rows * metadata.num_columns * _CELL_BYTES)
         opened.seek(0)
-        return pd.read_parquet(opened)
+        yield opened
 
 
 def _checksum(opened: BinaryIO) -> str:
@@ -240,4 +282,4 @@ def _as_table(name: str, stored: pd.DataFrame) -> pd.DataFrame:
     return frame
 
 
-SOURCE = Source("saved", (None, "parsed"), recognises, read, describe=describe)
+SOURCE = Source("saved", (None, "parsed"), recognises, read, describe=describe, read_lazily=read_lazily)

@@ -25,9 +25,10 @@ from npuprof.sources.base import Decoded
 from npuprof.sources.decoding import decode_run
 from npuprof.sources.detect import Run, detect
 from npuprof.sources.lazy_tables import LazyTables
+from tests import factories
 from tests.interrupts import interrupted
 
-_ORDERS = 4
+_ORDERS = 3
 _OF_RAW = ("api", "tasks", "kernels", "links", "overlap")
 
 
@@ -196,13 +197,57 @@ def test_too_little_memory_for_a_table_is_told_as_when_loading(tmp_path: Path, m
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["minimal", "everything", "model_step", "sliced_2k"])
-def test_raw_samples_are_the_same_in_any_order(samples: Path, name: str) -> None:
+def test_raw_samples_are_the_same_in_any_order_and_so_they_are_saved(samples: Path, tmp_path: Path, name: str) -> None:
     run = _run(next((samples / "raw" / name).glob("PROF_*")))
     expected = Profile(decode_run(run))
-    random = Random(name)
+    _assert_equal_in_any_order(run, expected)
+    _assert_equal_in_any_order(*_saved(expected, tmp_path / "saved"))
+
+
+def _assert_equal_in_any_order(run: Run, expected: Profile) -> None:
+    random = Random(0)
     for _ in range(_ORDERS):
         found = Profile(decode_run(run, lazily=True))
+        assert isinstance(found.tables, LazyTables)
         assert found.info == expected.info  # before any table is made
         for table in random.sample(tables.NAMES, random.randint(0, len(tables.NAMES))):
             assert found.tables[table] is found.tables[table]
         _assert_equal(found, expected)
+
+
+def _saved(profile: Profile, path: Path) -> tuple[Run, Profile]:
+    run = _run(profile.save(path))
+    return run, Profile(decode_run(run))
+
+
+def _saved_step(folder: Path) -> Path:
+    return Profile(Decoded(factories.profile(5), factories.info(), Notes())).save(folder / "saved")
+
+
+def test_each_table_of_a_saved_profile_is_read_when_it_is_touched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = _saved_step(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    run = npuprof.load("saved")
+    monkeypatch.chdir("/")
+    assert isinstance(run.tables, LazyTables)
+    assert set(run.tables.pending) == {file.stem for file in path.glob("*.parquet")}
+    assert len(run.kernels) == 5
+    assert set(run.tables.pending) == {file.stem for file in path.glob("*.parquet")} - {"kernels"}
+
+
+def test_a_file_of_a_saved_profile_that_went_away_meanwhile_is_named_and_may_come_back(tmp_path: Path) -> None:
+    path = _saved_step(tmp_path)
+    run = npuprof.load(path)
+    for change, told in (("gone", "is missing"), ("other", "is not as it was saved")):
+        kept = (path / "kernels.parquet").rename(tmp_path / "kept")
+        if change == "other":
+            shutil.copy(path / "steps.parquet", path / "kernels.parquet")
+        for touch in (lambda: run.kernels, lambda: run.notes):
+            with pytest.raises(SourceError, match=rf"kernels\.parquet {told}\): .* load it again if it was replaced"):
+                touch()
+        assert len(run.steps)
+        kept.replace(path / "kernels.parquet")
+    assert len(run.kernels) == 5
+    assert len(run.ledger)
