@@ -51,7 +51,7 @@ from npuprof.sources.raw.device.tasks import join
 from npuprof.sources.raw.host import captures, memory, runtime_records
 from npuprof.sources.raw.host.calls import nest_calls, read_calls
 from npuprof.sources.raw.host.hccl import read_hccl
-from npuprof.sources.raw.host.operators import read_operators, with_captured
+from npuprof.sources.raw.host.operators import read_operands, read_operators, with_captured
 from npuprof.sources.raw.host.reader import Host
 from npuprof.sources.raw.host.tracks import join_calls, read_launched
 from npuprof.sources.raw.metadata import clocks
@@ -168,11 +168,12 @@ def _decode(
         notes.ledger.deselect("api", len(calls.begins) - len(needed.calls.begins))
         notes.ledger.deselect("tasks", len(tasks) - len(needed.tasks))
         host, calls, launched, tasks, matched = needed.host, needed.calls, needed.launched, needed.tasks, needed.matched
+    operands = read_operands(host)
     api = nest_calls(host, calls)
     del calls, recorded  # these records take as much memory as the tables
     contexts, _ = host.read("additional.context_id_info", layouts.CONTEXT_ID)
     captured, graphs = captures.read_operators(host), captures.read_streams(host)
-    operators = with_captured(read_operators(host, api, contexts), captured)
+    operators = with_captured(read_operators(host, api, contexts, operands), captured)
     tracks = join_calls(host, api, launched)
     hccl = read_hccl(host, api, tracks, contexts)
     joined = launches.join(tasks, launches.HostSide(tracks, operators, hccl, captured, graphs, host.names), matched)

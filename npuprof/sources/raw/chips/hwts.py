@@ -51,7 +51,7 @@ def _ai_cpu(device: Device, track: Track) -> DeviceTasks:
     records = track.states[track.states["type"] == _STATE_AI_CPU]
     stream, task = records["stream"].astype(np.int64) & STREAM_MASK, records["task"].astype(np.int64)
     marks = (records["state"] == _STARTED, records["state"] == _ENDED)
-    kinds = Names(np.zeros(len(records), np.int64), [_AI_CPU])
+    kinds = Names(np.zeros(len(records), np.int32), [_AI_CPU])
     return _paired(device, track, _TRACK, records, (stream, task), marks, kinds)
 
 

@@ -117,8 +117,8 @@ def _task_columns(run: DecodedLaunches, rows: Int64) -> dict[str, Any]:
         "task_id": of(tasks.task),
         "batch_id": optional(of(tasks.batch), of(tasks.batch) >= 0),
         "context_id": optional(context, context >= 0),
-        "task_type": Names(of(launches.task_type.codes), launches.task_type.names).categorical(),
-        "name": Names(of(launches.name.codes), launches.name.names).categorical(),
+        "task_type": launches.task_type.take(rows).categorical(),
+        "name": launches.name.take(rows).categorical(),
         "connection_id": optional(connection, (call >= 0) | (mark >= 0)),
         **_models(of(launches.model)),
     }

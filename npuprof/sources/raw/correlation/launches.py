@@ -137,7 +137,7 @@ def add_marks(
         none + 1,
         device_marks.task,
         none,
-        Names(np.zeros(count, np.int64), [_MARK]),
+        Names(np.zeros(count, np.int32), [_MARK]),
     )
     messages = _messages(device_marks, marks)
     extra = Launches(none, none, none, none, more.kind, messages, none >= 0, none >= 0, device_marks.id, none)
@@ -155,7 +155,7 @@ def _messages(device_marks: DeviceMarks, marks: pd.DataFrame) -> Names:
         return Names.absent(len(device_marks.id))
     at = np.minimum(np.searchsorted(ids[rows], device_marks.id), len(rows) - 1)
     row = np.where(ids[rows][at] == device_marks.id, rows[at], -1)
-    return Names(message.codes.astype(np.int64), list(message.categories)).take(row)
+    return Names(message.codes.astype(np.int32), list(message.categories)).take(row)
 
 
 _Rows = TypeVar("_Rows", DeviceTasks, Launches)

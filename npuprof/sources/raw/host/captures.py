@@ -16,7 +16,7 @@ import pandas as pd
 
 from npuprof.arrays import Bools, Int64, Records, Uint8
 from npuprof.sources.raw.host.reader import Host
-from npuprof.sources.raw.host.tensors import describe_tensors
+from npuprof.sources.raw.host.tensors import describe_tensors, operand_lists
 from npuprof.sources.raw.join_keys import joins
 from npuprof.sources.raw.metadata.dictionaries import Names
 from npuprof.sources.raw.records import enums, layouts
@@ -162,7 +162,7 @@ def read_operators(host: Host) -> CapturedOperators:
         hf32=(fixed["flags"] & 1).astype(bool),
         dynamic=np.concatenate((aging, np.zeros(len(long), bool))),
         attributes=host.names.names_of(fixed["attributes"]).where(fixed["attributes"] != 0),
-        tensors=describe_tensors(infos, operator, count, host.notes, host.names.formats),
+        tensors=describe_tensors(operand_lists(infos), operator, count, host.notes, host.names.formats),
     )
 
 

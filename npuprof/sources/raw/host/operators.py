@@ -15,7 +15,7 @@ from npuprof.arrays import Bools, Int64, Records
 from npuprof.sources.raw.host.calls import Api
 from npuprof.sources.raw.host.captures import CapturedOperators
 from npuprof.sources.raw.host.reader import Host
-from npuprof.sources.raw.host.tensors import describe_tensors
+from npuprof.sources.raw.host.tensors import OperandLists, describe_tensors, operand_lists
 from npuprof.sources.raw.metadata.dictionaries import Names
 from npuprof.sources.raw.records import enums, layouts
 
@@ -89,7 +89,12 @@ def take(values: Int64, rows: Int64) -> Int64:
     return np.where(rows >= 0, values[rows], -1)
 
 
-def read_operators(host: Host, api: Api, context_ids: Records) -> Operators:
+def read_operands(host: Host) -> OperandLists:
+    """Read tensor_info, whose records are the largest: before others are in memory."""
+    return operand_lists(host.read("additional.tensor_info", layouts.TENSOR_INFO)[0])
+
+
+def read_operators(host: Host, api: Api, context_ids: Records, operands: OperandLists) -> Operators:
     """Read operator descriptions, and join tensors, attributes and context_id_info records to them."""
     nodes, aging = host.read("compact.node_basic_info", layouts.NODE_BASIC)
     launch_of = api.nearest(enums.NODE)
@@ -101,8 +106,7 @@ def read_operators(host: Host, api: Api, context_ids: Records) -> Operators:
             "node_basic_info", "operators outside any launch call: their tasks stay without a name", lost
         )
     finder = _Finder(nodes, calls, of_call)
-    infos, _ = host.read("additional.tensor_info", layouts.TENSOR_INFO)
-    info_calls = take(launch_of, api.at(infos["thread"], infos["stamp"]))
+    described = finder.find(take(launch_of, api.at(operands.thread, operands.stamp)), operands.op_name)
     contexts, of_context = _contexts(api, context_ids, launch_of, finder)
     return Operators(
         op_name=host.names.names_of(nodes["op_name"]),
@@ -113,9 +117,7 @@ def read_operators(host: Host, api: Api, context_ids: Records) -> Operators:
         hf32=(nodes["flags"] & 1).astype(bool),
         dynamic=aging,
         attributes=_attributes(host, api, launch_of, finder, len(nodes)),
-        tensors=describe_tensors(
-            infos, finder.find(info_calls, infos["op_name"]), len(nodes), host.notes, host.names.formats
-        ),
+        tensors=describe_tensors(operands, described, len(nodes), host.notes, host.names.formats),
         of_call=of_call,
         contexts=contexts,
         of_context=of_context,

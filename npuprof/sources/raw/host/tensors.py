@@ -6,13 +6,14 @@ Source: raw/FORMAT.md section 4.2 (tensor_info).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from npuprof.arrays import Int64, Records, taken
+from npuprof.arrays import Bools, Int64, Records, taken
 from npuprof.notes import Notes
 from npuprof.sources.raw.metadata.dictionaries import Names
 from npuprof.sources.raw.records import enums, layouts
@@ -23,15 +24,55 @@ COLUMNS = ("input_shapes", "input_dtypes", "input_formats", "output_shapes", "ou
 _ROWS_AT_ONCE = 4096  # in records of 224 bytes
 
 
+@dataclass(frozen=True)
+class OperandLists:
+    """The operands of tensor_info records, each distinct list once: the records take ten times as much memory.
+
+    Attributes
+    ----------
+    thread, stamp, op_name
+        Of each record, in file order: the thread and host counter of the call around it, and the operator's hash.
+    codes
+        The list of each record.
+    operands
+        The operands of each list.
+    is_short
+        Whether a list has fewer operands than its record claims.
+    """
+
+    thread: Records
+    stamp: Records
+    op_name: Records
+    codes: Int64
+    operands: list[list[Any]]
+    is_short: Bools
+
+
+def operand_lists(records: Records) -> OperandLists:
+    """Return the operands of tensor_info records."""
+    codes, first = _distinct(records)
+    distinct = taken(records, first)
+    claimed = distinct["count"].astype(np.int64)
+    return OperandLists(
+        np.ascontiguousarray(records["thread"]),
+        np.ascontiguousarray(records["stamp"]),
+        np.ascontiguousarray(records["op_name"]),
+        codes,
+        # Shapes are views of what they are listed of: of all records they would keep these in memory.
+        [held[:operands].tolist() for held, operands in zip(distinct["tensors"], claimed.tolist(), strict=True)],
+        claimed > layouts.TENSORS_A_RECORD,
+    )
+
+
 def describe_tensors(
-    records: Records, operators: Int64, count: int, notes: Notes, formats: Mapping[int, str]
+    recorded: OperandLists, operators: Int64, count: int, notes: Notes, formats: Mapping[int, str]
 ) -> dict[str, Names]:
     """Describe the tensors of operators.
 
     Parameters
     ----------
-    records
-        tensor_info records in file order.
+    recorded
+        The operands of tensor_info records.
     operators
         Operator (0 to `count` - 1) of each record, or -1. Several records of an operator are a list, in order.
     count
@@ -46,18 +87,22 @@ def describe_tensors(
     A column of `count` rows per name of :data:`COLUMNS`; operands are joined by ``;``.
     """
     kept = np.flatnonzero(operators >= 0)
-    lists, contents = _operand_lists(taken(records, kept) if len(kept) < len(records) else records, notes)
+    lists, used = pd.factorize(recorded.codes[kept])
+    if short := int(np.count_nonzero(recorded.is_short[used])):
+        notes.warning("tensor_info", "records that claim more tensors than they hold; those they hold are kept", short)
     lists_of_operator, distinct = _joined(lists, operators[kept], count)
     names = {**formats, **enums.FORMATS}
-    texts = [_texts([record for part in parts for record in contents[part]], names) for parts in distinct]
+    texts = [
+        _texts([operand for part in parts for operand in recorded.operands[used[part]]], names) for parts in distinct
+    ]
     return {
         column: Names.distinct(np.arange(len(texts)), [text[number] for text in texts]).take(lists_of_operator)
         for number, column in enumerate(COLUMNS)
     }
 
 
-def _operand_lists(records: Records, notes: Notes) -> tuple[Int64, list[list[Any]]]:
-    """Return a code per distinct record content, and the operands of each code."""
+def _distinct(records: Records) -> tuple[Int64, Int64]:
+    """Return a code per distinct record content, and the first record of each code."""
     words = records["words"]
     hashes = np.empty(len(records), np.uint64)
     weights = np.array(_WEIGHTS, np.uint64)
@@ -68,17 +113,7 @@ def _operand_lists(records: Records, notes: Notes) -> tuple[Int64, list[list[Any
     if any(bool((words[rows] != distinct[codes[rows]]).any()) for rows in _stretches(len(records))):
         # If hashes collide, the contents are compared.
         codes, first = _first_of_each(np.ascontiguousarray(words).view(f"V{words.shape[1] * words.itemsize}").ravel())
-    contents = []
-    too_many = 0
-    for row in first.tolist():
-        operands = int(records["count"][row])
-        too_many += operands > layouts.TENSORS_A_RECORD
-        contents.append(records["tensors"][row].tolist()[:operands])
-    if too_many:
-        notes.warning(
-            "tensor_info", "records that claim more tensors than they hold; those they hold are kept", too_many
-        )
-    return codes, contents
+    return codes, first
 
 
 def _stretches(count: int) -> Iterator[slice]:

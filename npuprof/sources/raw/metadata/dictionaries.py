@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from npuprof import tables
-from npuprof.arrays import Bools, Int64
+from npuprof.arrays import Bools, Int32, Int64
 from npuprof.notes import Notes
 from npuprof.sources.raw.records import enums
 from npuprof.sources.raw.records.slices import Streams
@@ -35,18 +35,18 @@ class Names:
     Attributes
     ----------
     codes
-        ``int64``, per row.
+        ``int32``, per row.
     names
         The distinct names.
     """
 
-    codes: Int64
+    codes: Int32
     names: list[str]
 
     @classmethod
     def absent(cls, length: int) -> Names:
         """Return a column without names."""
-        return cls(np.full(length, -1, np.int64), [])
+        return cls(np.full(length, -1, np.int32), [])
 
     @classmethod
     def lookup(cls, values: npt.NDArray[Any], name_of: Callable[[int], str]) -> Names:
@@ -58,8 +58,8 @@ class Names:
     def distinct(cls, codes: npt.NDArray[Any], names: list[str]) -> Names:
         """Merge codes of equal names."""
         index: dict[str, int] = {}
-        merged = np.array([index.setdefault(name, len(index)) for name in names] + [-1], np.int64)
-        codes = codes.astype(np.int64, copy=False)
+        merged = np.array([index.setdefault(name, len(index)) for name in names] + [-1], np.int32)
+        codes = codes.astype(np.int32, copy=False)
         return cls(codes if len(index) == len(names) else merged[codes], list(index))
 
     def take(self, rows: Int64) -> Names:

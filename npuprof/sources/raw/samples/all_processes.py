@@ -171,7 +171,7 @@ class _Reader:
         index = {name: code for code, name in enumerate(dict.fromkeys(name for *_, name in samples))}
         codes = np.array([index[name] if name else -1 for *_, name in samples], np.int64)
         values = np.array([value for _, value, _ in samples], np.float64)
-        return rows(time_ns[good], None, values[good], counter, unit, Names(codes[good], list(index)))
+        return rows(time_ns[good], None, values[good], counter, unit, Names.distinct(codes[good], list(index)))
 
     def _times(self, stamps: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
         """Convert stamps of the host counter or of CLOCK_MONOTONIC_RAW to UTC nanoseconds, whichever fits the run."""

@@ -79,7 +79,7 @@ def rows(
 def _names(name: Names | str | None, count: int) -> Names:
     if isinstance(name, Names):
         return name
-    return Names.absent(count) if name is None else Names(np.zeros(count, np.int64), [name])
+    return Names.absent(count) if name is None else Names(np.zeros(count, np.int32), [name])
 
 
 def passed_ns(series: Int64, time_ns: Int64) -> Float64:

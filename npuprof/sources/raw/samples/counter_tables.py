@@ -71,7 +71,7 @@ def _memory_of(device: Device) -> list[dict[str, Any]]:
             "reserved_bytes": ddr + hbm,
             "hbm_bytes": hbm,
             "ddr_bytes": ddr,
-            "component": Names(records["event"].astype(np.int64), _COMPONENTS),
+            "component": Names(records["event"].astype(np.int32), _COMPONENTS),
         }
         parts.append(part)
     return parts
@@ -113,7 +113,7 @@ def held_rows(memory: pd.DataFrame) -> list[CounterRows]:
     parts = []
     for device, frame in in_memory.groupby("device_id"):
         component = frame["component"].cat
-        names = Names(component.codes.to_numpy(np.int64), list(component.categories))
+        names = Names(component.codes.to_numpy(np.int32), list(component.categories))
         for name, column in (("DDR", "ddr_bytes"), ("HBM", "hbm_bytes"), ("Memory", "reserved_bytes")):
             value = frame[column].to_numpy(np.float64) / 1024
             parts.append(rows(frame["time_ns"].to_numpy(), int(str(device)), value, f"NPU MEM {name}", "KB", names))

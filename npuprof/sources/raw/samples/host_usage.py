@@ -74,7 +74,7 @@ def _rows(
     names: Names | None = None
     if instances is not None:
         index = {name: code for code, name in enumerate(dict.fromkeys(instances))}
-        names = Names(np.array([index[name] for name in instances], np.int64)[good], list(index))
+        names = Names(np.array([index[name] for name in instances], np.int32)[good], list(index))
     return rows(time_ns[good], None, np.array([value for _, value in samples])[good], counter, unit, names)
 
 
