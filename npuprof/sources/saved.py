@@ -133,9 +133,9 @@ def read(path: Path) -> Decoded:
     SourceError
         If a file is missing, differs from what was saved, is damaged, or was not written by npuprof.
     """
-    decoded, found = _read(path, lazily=False)
-    found.make_all()
-    decoded.tables = dict(found)
+    decoded, frames = _read(path, lazily=False)
+    frames.make_all()
+    decoded.tables = dict(frames)
     return decoded
 
 
@@ -155,8 +155,8 @@ def _read(path: Path, *, lazily: bool) -> tuple[Decoded, LazyTables]:
     with _telling_damage(path, "save it again from its recording"):
         contents = _contents(path)
         notes = Notes.from_frame(pd.DataFrame(msgspec.to_builtins(contents.notes)))
-        found = LazyTables(notes)
-        decoded = Decoded(found, _info(contents, notes), notes)
+        frames = LazyTables(notes)
+        decoded = Decoded(frames, _info(contents, notes), notes)
         for name, expected in _files(path, contents, notes).items():
             if name.parent.name == _STATISTICS:
                 called = expected.statistic if expected else None
@@ -165,8 +165,8 @@ def _read(path: Path, *, lazily: bool) -> tuple[Decoded, LazyTables]:
                 if lazily:
                     with _checked(path, name, expected):
                         pass  # a file that is damaged already is told now
-                found.later(name.stem, _table_of(path, name, expected, notes))
-    return decoded, found
+                frames.later(name.stem, _table_of(path, name, expected, notes))
+    return decoded, frames
 
 
 def _table_of(path: Path, name: PurePath, expected: _File | None, notes: Notes) -> Make:

@@ -168,8 +168,7 @@ def _decode(
         notes.ledger.deselect("api", len(calls.begins) - len(needed.calls.begins))
         notes.ledger.deselect("tasks", len(tasks) - len(needed.tasks))
         host, calls, launched, tasks, matched = needed.host, needed.calls, needed.launched, needed.tasks, needed.matched
-    operands = read_operands(host)
-    api = nest_calls(host, calls)
+    operands, api = read_operands(host), nest_calls(host, calls)
     del calls, recorded  # these records take as much memory as the tables
     contexts, _ = host.read("additional.context_id_info", layouts.CONTEXT_ID)
     captured, graphs = captures.read_operators(host), captures.read_streams(host)
