@@ -240,11 +240,12 @@ def test_each_table_of_a_saved_profile_is_read_when_it_is_touched(
 def test_a_file_of_a_saved_profile_that_went_away_meanwhile_is_named_and_may_come_back(tmp_path: Path) -> None:
     path = _saved_step(tmp_path)
     run = npuprof.load(path)
+    touches: list[Callable[[], object]] = [lambda: run.kernels, lambda: run.notes]
     for change, told in (("gone", "is missing"), ("other", "is not as it was saved")):
         kept = (path / "kernels.parquet").rename(tmp_path / "kept")
         if change == "other":
             shutil.copy(path / "steps.parquet", path / "kernels.parquet")
-        for touch in (lambda: run.kernels, lambda: run.notes):
+        for touch in touches:
             with pytest.raises(SourceError, match=rf"kernels\.parquet {told}\): .* load it again if it was replaced"):
                 touch()
         assert len(run.steps)
