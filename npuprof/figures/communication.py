@@ -87,11 +87,13 @@ def plot_traffic(traffic: pd.DataFrame, info: Info, *, value: Value = "size", ma
 def _heat(names: list[str], cells: list[list[float | None]], hover: list[list[str]], unit: str) -> Any:
     import plotly.graph_objects as go
 
+    largest = max((cell for row in cells for cell in row if cell is not None), default=0)
     return go.Heatmap(
         x=names,
         y=names,
         z=cells,
         zmin=0,
+        zmax=largest or 1,  # plotly ignores zmin without it
         text=hover,
         colorscale=_SCALE,
         xgap=1,

@@ -17,6 +17,7 @@ from npuprof.ranks.entries import Entry, read_or_none
 from npuprof.ranks.together import every_table
 from npuprof.sources.base import Decoded, PartName
 from npuprof.sources.cluster.analysis import CLUSTER_ANALYSIS
+from npuprof.sources.columns.concatenation import stacked
 from npuprof.sources.global_ranks import MATRIX, groups_of, with_global_ranks
 
 if TYPE_CHECKING:
@@ -234,16 +235,20 @@ class SetFigures(Figures):
         return all_traffic(parts)
 
     def _transfers(self) -> list[tuple[dict[str, pd.DataFrame], dict[str, pd.DataFrame]]]:
-        """Return tables and statistics of every rank with global ranks; unread ranks have only the transfers."""
+        """Return tables and statistics of every rank with global ranks; unread ranks are one, of transfers."""
         small = {} if all(entry.profile for entry in self._entries) else self._pieces("communication_matrix")
-        runs: list[Decoded | Profile] = []
+        unread = {row: frame for row, frame in small.items() if self._entries[row].profile is None}
+        runs: dict[int, Decoded | Profile] = {}
         for row, entry in enumerate(self._entries):
-            if entry.profile is None and row in small:
-                runs.append(Decoded(every_table({}), entry.info, statistics={MATRIX: small[row]}))
+            if row in unread:
+                runs[row] = Decoded({}, entry.info, statistics={MATRIX: unread[row]})
             elif not entry.is_cluster and (run := read_or_none(entry)) is not None:
-                runs.append(run)
-        groups = groups_of(runs)
-        return [with_global_ranks(run.tables, run.statistics, groups) for run in runs]
+                runs[row] = run
+        groups = groups_of(runs.values())
+        whole = [(run.tables, run.statistics) for row, run in runs.items() if row not in unread]
+        if unread:
+            whole.insert(0, (every_table({}), {MATRIX: stacked(list(unread.values()))}))
+        return [with_global_ranks(tables, statistics, groups) for tables, statistics in whole]
 
     def _collectives(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         runs = list(self._rank_runs()) or ([self.cluster] if self.cluster is not None else [])

@@ -3,7 +3,7 @@
 Jobs are generated (:mod:`npuprof.simulator.jobs`, with one slow card) and written in the vendor's text form into a
 temporary directory, or into ``--keep DIRECTORY``, where the next run finds them. ``--steps 9`` gives 1,000 ranks some
 3,000 operators each. Each look is a process of its own: the first with an empty cache, the second with what that left.
-Time grows linearly where the cores' time for an operator does not rise with the number of ranks.
+Growth is the ratio of times to the ratio of operators, from each size to the next: 1 is linear, below 1 is less.
 Where ``NPUPROF_SAMPLES`` has four ranks of an LLM, the figure of steps of 64 copies of them is drawn too.
 Where ``MSPROF_ANALYZE`` names a Python that has it, the cluster analysis of msprof-analyze is run on a copy of the
 smallest job.
@@ -49,6 +49,7 @@ def look(folder: Path) -> dict[str, float]:
     measure("blame", runs.blame)
     measure("steps", lambda: runs._step_parts())
     measure("waits", runs.waits)
+    measure("matrix", lambda: runs.plot_communication_matrix())
     seconds["all"] = time.perf_counter() - began
     seconds["cores"] = sum(os.times()[:4])
     seconds["operators"] = len(runs.waits())
@@ -73,16 +74,31 @@ def _write(ranks: int, steps: int, folder: Path) -> None:
     print(f"{ranks} ranks written in {time.perf_counter() - began:.1f} s", flush=True)
 
 
-def _print(ranks: int, folder: Path) -> None:
+def _print(ranks: int, folder: Path) -> dict[str, dict[str, float]]:
+    """Measure and print the first and the second look at a job; return both."""
+    looks = {}
     size = sum(file.stat().st_size for file in folder.rglob("*.json"))
     print(f"{ranks:,} ranks, {size / 1e6:,.0f} MB of JSON, load of the machine {os.getloadavg()[0]:.1f}")
     with tempfile.TemporaryDirectory(prefix="npuprof-bench-") as cache:
         for name in ("cold", "warm"):
-            one = _apart(folder, cache)
+            looks[name] = one = _apart(folder, cache)
             times = ", ".join(f"{what} {value:.2f}" for what, value in one.items() if what not in _NO_TIMES)
             each = one["cores"] / one["operators"] * 1e6
             cores = f"{one['cores']:.1f} s of cores, {each:.1f} us for each of {one['operators']:,} operators"
             print(f"  {name}: {times} s; {cores}, {one['peak_mb']:,.0f} MB peak", flush=True)
+    return looks
+
+
+def _print_growth(
+    before: tuple[int, dict[str, dict[str, float]]], ranks: int, after: dict[str, dict[str, float]]
+) -> None:
+    """Print by how much the time of a look grows from one size to the next, and by how much the number of operators."""
+    fewer, smaller = before
+    more = after["cold"]["operators"] / smaller["cold"]["operators"]
+    for name in ("cold", "warm"):
+        ratios = {what: after[name][what] / smaller[name][what] for what in ("cores", "overview", "blame")}
+        told = ", ".join(f"{what} {ratio:.1f} times ({ratio / more:.2f})" for what, ratio in ratios.items())
+        print(f"from {fewer:,} to {ranks:,} ranks, {name}: {more:.1f} times the operators, {told}", flush=True)
 
 
 def draw(folder: Path) -> dict[str, float]:
@@ -125,7 +141,7 @@ def _vendor(folder: Path) -> None:
         command = [python, "-c", program, "cluster", "-m", "all", "-d", str(copied)]
         done = subprocess.run(command, check=False, capture_output=True, text=True)
         seconds = time.perf_counter() - began
-        print(f"msprof-analyze cluster of {folder.name}: {seconds:.1f} s, status {done.returncode}")
+        print(f"msprof-analyze cluster of {folder.name}: {seconds:.1f} s, status {done.returncode}", flush=True)
 
 
 def main() -> None:
@@ -143,10 +159,14 @@ def main() -> None:
     sizes = options.ranks or list(_RANKS)
     with tempfile.TemporaryDirectory(prefix="npuprof-bench-") as temporary:
         parent = options.keep or Path(temporary)
+        before = None
         for ranks in sizes:
             folder = parent / f"job{ranks}"
             _write(ranks, options.steps, folder)
-            _print(ranks, folder)
+            looks = _print(ranks, folder)
+            if before:
+                _print_growth(before, ranks, looks)
+            before = ranks, looks
         _vendor(parent / f"job{min(sizes)}")
     sample = Path(os.environ.get("NPUPROF_SAMPLES", "")) / "torch_npu/llm_4ranks"
     if sample.is_dir():

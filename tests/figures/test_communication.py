@@ -141,6 +141,6 @@ def test_an_empty_cell_is_told_from_one_of_no_bytes() -> None:
     figure = plot_traffic(traffic, Info())
     (heat,) = figure.data
     assert [list(row) for row in heat.z] == [[None, 0.0], [5.0, None]]
-    assert heat.zmin == 0
+    assert (heat.zmin, heat.zmax) == (0, 5)  # without the upper end, the scale would begin at the smallest value
     assert "grey where nothing was recorded" in figure.layout.title.text
     assert figure.layout.plot_bgcolor == "rgba(128,128,128,.16)"
