@@ -18,5 +18,5 @@ Records: TypeAlias = npt.NDArray[Any]
 
 def taken(records: Records, rows: Int64 | Bools) -> Records:
     """Return the records at rows, or of a mask: as whole records, which NumPy copies far faster than their fields."""
-    chosen: Records = records.view(f"V{records.dtype.itemsize}")[rows].view(records.dtype)
-    return chosen
+    selected_records: Records = records.view(f"V{records.dtype.itemsize}")[rows].view(records.dtype)
+    return selected_records

@@ -60,9 +60,9 @@ def replacing(path: Path, *, like_before: bool = False) -> Iterator[BinaryIO]:
     """
     target = Path(os.path.realpath(path))
     tally = _Tally()
-    with _explained(path, tally), _inside(target.parent):
+    with _explain(path, tally), _inside(target.parent):
         if target.exists() and not target.is_file():
-            with _opened(os.open(target, os.O_WRONLY), tally) as out:
+            with _open(os.open(target, os.O_WRONLY), tally) as out:
                 yield out
             tally.check()
             return
@@ -72,7 +72,7 @@ def replacing(path: Path, *, like_before: bool = False) -> Iterator[BinaryIO]:
             os.fchmod(number, 0o600)  # a umask may remove the user's permissions
             if like_before:
                 _take_over(target, partial)
-            with _opened(number, tally) as out:
+            with _open(number, tally) as out:
                 yield out
             tally.check()
             partial.replace(target)
@@ -103,7 +103,7 @@ def new_directory(path: Path) -> Iterator[AddFile]:
         If a file cannot be written; all files are then removed. On a full disk, the message has the missing space.
     """
     target, tally = Path(os.path.realpath(path)), _Tally()
-    with _explained(path, tally), _inside(target.parent):
+    with _explain(path, tally), _inside(target.parent):
         into = target.is_dir()
         partial = _partial(target if into else target.parent)
         names: dict[str, None] = {}
@@ -114,7 +114,7 @@ def new_directory(path: Path) -> Iterator[AddFile]:
             file = partial / name
             file.parent.mkdir(mode=0o700, exist_ok=True)
             names[file.relative_to(partial).parts[0]] = None
-            with _opened(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), tally) as out:
+            with _open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), tally) as out:
                 yield out
 
         try:
@@ -170,21 +170,21 @@ def reason(
     inodes
         Whether inodes were left when the write failed; if so, they are checked again.
     """
-    what = error.strerror or str(error)
+    subject = error.strerror or str(error)
     if error.errno in _NO_ROOM:
         free_bytes, left_inodes = _room(place)
         if error.errno == errno.ENOSPC and not (inodes and left_inodes):
-            return f"{what}: the file system has no inodes left; remove some files, or {elsewhere}"
+            return f"{subject}: the file system has no inodes left; remove some files, or {elsewhere}"
         needs = f"; {size(needed_bytes)} are needed, {size(free_bytes)} are free" if needed_bytes else ""
         missing = f"{size(needed_bytes - free_bytes)} more" if needed_bytes > free_bytes else "some space"
-        return f"{what}{needs}: free {missing}, or {elsewhere}"
+        return f"{subject}{needs}: free {missing}, or {elsewhere}"
     if error.errno == errno.EMFILE:
-        return f"{what}: this process has no file descriptors left; close some, or raise its limit (ulimit -n)"
+        return f"{subject}: this process has no file descriptors left; close some, or raise its limit (ulimit -n)"
     if error.errno == errno.ENFILE:
-        return f"{what}: the system has no file descriptors left; end some programs"
+        return f"{subject}: the system has no file descriptors left; end some programs"
     if error.errno in _WRONG_PLACE:
-        return f"{what}: {elsewhere} that you can write to"
-    return f"{what}: check the disk, or {elsewhere}"
+        return f"{subject}: {elsewhere} that you can write to"
+    return f"{subject}: check the disk, or {elsewhere}"
 
 
 def lacking(place: Path, elsewhere: str = "choose another directory") -> str:
@@ -264,13 +264,13 @@ class _Sink(io.RawIOBase):
 
 
 @contextmanager
-def _opened(number: int, tally: _Tally) -> Iterator[BinaryIO]:
+def _open(number: int, tally: _Tally) -> Iterator[BinaryIO]:
     with io.BufferedWriter(_Sink(number, tally), _BUFFER_BYTES) as out:
         yield out
 
 
 @contextmanager
-def _explained(path: Path, tally: _Tally) -> Iterator[None]:
+def _explain(path: Path, tally: _Tally) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -281,12 +281,12 @@ def _explained(path: Path, tally: _Tally) -> Iterator[None]:
 
 @contextmanager
 def _inside(directory: Path) -> Iterator[None]:
-    made = absent(directory)
+    made_paths = absent(directory)
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         yield
     except BaseException:
-        remove_empty(made)
+        remove_empty(made_paths)
         raise
 
 

@@ -62,7 +62,7 @@ def load(name: str) -> tuple[pd.DataFrame, dict[str, Any]] | None:
 
     path = _path(name)
     try:
-        with _opened(path) as file:
+        with _open(path) as file:
             parquet = pq.ParquetFile(file, page_checksum_verification=True)
             kept = json.loads((parquet.schema_arrow.metadata or {})[_META])
             if not isinstance(kept, dict) or kept.get("version") != _VERSION or kept.get("name") != name:
@@ -104,7 +104,7 @@ def _path(name: str) -> Path:
     return directory() / f"{sha256(name.encode('utf-8', 'surrogateescape')).hexdigest()[:32]}{_SUFFIX}"
 
 
-def _opened(path: Path) -> Any:
+def _open(path: Path) -> Any:
     """Open an entry if it is a regular file that only this user can write.
 
     Raises
@@ -137,9 +137,9 @@ def _entries() -> list[tuple[float, int, Path]]:
 
 def _evict() -> None:
     entries = _entries()
-    left = sum(size for _, size, _ in entries)
+    remaining = sum(size for _, size, _ in entries)
     for _, size, path in entries[:-1]:  # the newest entry stays
-        if left <= MOST_BYTES:
+        if remaining <= MOST_BYTES:
             break
         path.unlink(missing_ok=True)
-        left -= size
+        remaining -= size

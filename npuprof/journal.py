@@ -32,9 +32,9 @@ class Journal:
         Why writing ended before :meth:`close`; empty if it did not.
     """
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, subject: str) -> None:
         self.problem = ""
-        self._what = what
+        self._what = subject
         self._path: Path | None = None
         self._lock = threading.RLock()  # a closed file descriptor may be reused immediately
         self._number = -1

@@ -98,7 +98,7 @@ def load_set(
     OptionsError
         If an argument has a wrong value, or both steps and a time range are given.
     """
-    root, walked, selection = _detected(path, source, steps, start, end)
+    root, walked, selection = _detect(path, source, steps, start, end)
     return _as_set(root, walked, selection, client)
 
 
@@ -143,7 +143,7 @@ def open_path(
     client: Client | None = None,
 ) -> Profile | ProfileSet:
     """Return a profile for one run, or a set for several; see :func:`load`."""
-    root, walked, selection = _detected(path, source, steps, start, end)
+    root, walked, selection = _detect(path, source, steps, start, end)
     if len(walked.results) > 1:
         return _as_set(root, walked, selection, client)
     run = walked.results[0]
@@ -160,7 +160,7 @@ def open_path(
     return Profile(decoded)
 
 
-def _detected(
+def _detect(
     path: str | PathLike[str],
     source: Preference,
     steps: int | Iterable[int] | None,

@@ -47,7 +47,7 @@ def mark(message: str, domain: str = "", *, stream: Any = None) -> None:
     OptionsError
         If `message` or `domain` is not text, even without a session.
     """
-    message, domain = _taken(message, domain)
+    message, domain = _encodable_pair(message, domain)
     if (run := _run()) is not None:
         run.marking.mark(message, domain, stream)
 
@@ -62,7 +62,7 @@ def range_start(message: str, domain: str = "") -> int:
     OptionsError
         If `message` or `domain` is not text, even without a session.
     """
-    message, domain = _taken(message, domain)
+    message, domain = _encodable_pair(message, domain)
     return run.marking.range_start(message, domain) if (run := _run()) is not None else 0
 
 
@@ -106,7 +106,7 @@ class range(ContextDecorator):  # noqa: A001, N801 - reads as npuprof.range("for
     """
 
     def __init__(self, message: str, domain: str = "") -> None:
-        self._message, self._domain = _taken(message, domain)
+        self._message, self._domain = _encodable_pair(message, domain)
         self._handle = 0
 
     def _recreate_cm(self) -> range:
@@ -124,13 +124,13 @@ class range(ContextDecorator):  # noqa: A001, N801 - reads as npuprof.range("for
         self._handle = 0
 
 
-def _taken(message: str, domain: str) -> tuple[str, str]:
+def _encodable_pair(message: str, domain: str) -> tuple[str, str]:
     """Return both texts in encodable form."""
     if type(message) is str and type(domain) is str:  # the usual case, and the fastest
         return encodable(message), encodable(domain)
-    for what, text in (("message", message), ("domain", domain)):
+    for subject, text in (("message", message), ("domain", domain)):
         if not isinstance(text, str):
-            raise OptionsError(f"a marker's {what} must be text, not {type(text).__name__}: wrap it in str(...)")
+            raise OptionsError(f"a marker's {subject} must be text, not {type(text).__name__}: wrap it in str(...)")
     return encodable(message), encodable(domain)
 
 

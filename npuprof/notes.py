@@ -22,7 +22,7 @@ _NUMBER = re.compile(r"\d+")
 _MAX_ALIKE = 5  # more notes than this that differ only in numbers are shown as one note
 
 
-def _folded(alike: list[tuple[tuple[Severity, str, str], int]]) -> list[tuple[str, str, str, int]]:
+def _fold(alike: list[tuple[tuple[Severity, str, str], int]]) -> list[tuple[str, str, str, int]]:
     if len(alike) <= _MAX_ALIKE:
         return [(*key, count) for key, count in alike]
     severity, source, message = alike[0][0]
@@ -128,7 +128,7 @@ class Notes:
         alike: dict[tuple[str, ...], list[tuple[tuple[Severity, str, str], int]]] = {}
         for key, count in self._counts.items():
             alike.setdefault(tuple(_NUMBER.sub("#", part) for part in key), []).append((key, count))
-        rows = [row for group in alike.values() for row in _folded(group)]
+        rows = [row for group in alike.values() for row in _fold(group)]
         columns = ["severity", "source", "message", "count"]
         frame: pd.DataFrame = pd.DataFrame(rows, columns=columns, dtype=object).astype({"count": "int64"})
         return frame

@@ -109,13 +109,13 @@ def shown() -> Iterator[None]:
 
 
 @contextmanager
-def patience(what: str) -> Iterator[None]:
-    """Show `what` and the elapsed time every second, once the block has taken over three seconds.
+def patience(subject: str) -> Iterator[None]:
+    """Show `subject` and the elapsed time every second, once the block has taken over three seconds.
 
     Shown where progress is shown, or else once on standard error.
     """
     ended = threading.Event()
-    thread = threading.Thread(target=_show_waiting, args=(what, ended), name="npuprof-patience", daemon=True)
+    thread = threading.Thread(target=_show_waiting, args=(subject, ended), name="npuprof-patience", daemon=True)
     try:
         thread.start()
     except RuntimeError:  # no thread can start, for example while the interpreter shuts down
@@ -128,13 +128,13 @@ def patience(what: str) -> Iterator[None]:
         thread.join(_TICK_S)
 
 
-def _show_waiting(what: str, ended: threading.Event) -> None:
+def _show_waiting(subject: str, ended: threading.Event) -> None:
     began_s = time.monotonic()
     if ended.wait(_PATIENCE_S):
         return
     patient = _Patient(_display() or _Line(), 0.0)
     while True:
-        patient(Progress(what, round(time.monotonic() - began_s), 0, "s"))
+        patient(Progress(subject, round(time.monotonic() - began_s), 0, "s"))
         if ended.wait(_TICK_S):
             patient.close()
             return

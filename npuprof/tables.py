@@ -185,8 +185,8 @@ def build(name: str, columns: Mapping[str, Any], only: Collection[str] = ()) -> 
     """
     table = SCHEMA[name].with_only(only)
     length = max((len(values) for values in columns.values() if values is not None), default=0)
-    known = {column.name for column in table.columns}
-    added = {key: value for key, value in columns.items() if key not in known}
+    known_names = {column.name for column in table.columns}
+    added = {key: value for key, value in columns.items() if key not in known_names}
     if not length:
         without_rows: pd.DataFrame = empty(name)[[column.name for column in table.columns]].assign(**added)
         return without_rows

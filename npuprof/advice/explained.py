@@ -23,10 +23,10 @@ def explained_ns(facts: Facts, findings: Iterable[Finding]) -> int:
     sum of costs or gains would count overlaps repeatedly.
     """
     steps = facts.median_steps
-    return sum(_explained(facts, findings, steps[at : at + 1]) for at in range(len(steps))) // max(1, len(steps))
+    return sum(_explained_ns(facts, findings, steps[at : at + 1]) for at in range(len(steps))) // max(1, len(steps))
 
 
-def _explained(facts: Facts, findings: Iterable[Finding], step: Int64) -> int:
+def _explained_ns(facts: Facts, findings: Iterable[Finding], step: Int64) -> int:
     explained, taken = 0, union(np.zeros(0, np.int64), np.zeros(0, np.int64))
     for finding in findings:
         fresh = _first(subtract(_about(facts, finding, step), taken), finding.cost_ns)

@@ -132,13 +132,13 @@ class Facts:
             An alternative to collecting again.
         """
         whole = bool(level) and str(self.info.options.get("level")) in ("1", "2")
-        lacking = [option for option in options if not (whole and self._recorded(option))]
+        lacking = [option for option in options if not (whole and self._is_recorded(option))]
         wanted = " ".join(["--level 1"] * bool(level and not whole) + lacking)
         if not wanted:
             return instead or f"load the whole result, this one has no {level}"
         return f"collect with {wanted}{f', or {instead}' if instead else ''}"
 
-    def _recorded(self, option: str) -> bool:
+    def _is_recorded(self, option: str) -> bool:
         """Return whether the run was recorded with an option of the command line that has a value."""
         name, _, value = option.removeprefix("--").partition(" ")
         recorded = self.info.options.get(name.replace("-", "_"))
@@ -204,8 +204,8 @@ class Facts:
     def _of(self, parts: Sequence[str], causes: Sequence[str] = ()) -> Bools:
         """Return a mask of the accounting's intervals with some parts, and with causes if any are named."""
         rows = self.accounting.intervals
-        chosen = schema.matching(rows["part"], lambda name: name in parts)
-        return chosen & schema.matching(rows["cause"], lambda name: name in causes) if causes else chosen
+        is_selected = schema.matching(rows["part"], lambda name: name in parts)
+        return is_selected & schema.matching(rows["cause"], lambda name: name in causes) if causes else is_selected
 
     def of_median_step(self, parts: Sequence[str]) -> int:
         """Return the time of some parts in the step of median length, or of the two in the middle their mean.
@@ -213,8 +213,8 @@ class Facts:
         Times of all parts of it add up to the step, which medians of each part would not.
         """
         rows = self.accounting.intervals
-        chosen = self._of(parts) & np.isin(rows["row"].to_numpy(), self.median_steps)
-        return int(rows["duration_ns"].to_numpy()[chosen].sum()) // max(len(self.median_steps), 1)
+        is_selected = self._of(parts) & np.isin(rows["row"].to_numpy(), self.median_steps)
+        return int(rows["duration_ns"].to_numpy()[is_selected].sum()) // max(len(self.median_steps), 1)
 
     @cached_property
     def median_steps(self) -> Int64:
@@ -235,9 +235,11 @@ class Facts:
         rows = self.accounting.intervals
         of_step = np.zeros(len(self.accounting.steps), np.bool_)
         of_step[self.counted if steps is None else steps] = True
-        chosen = self._of(parts, causes) & of_step[rows["row"].to_numpy()] & rows["start_ns"].notna().to_numpy(bool)
-        starts = rows["start_ns"][chosen].to_numpy(np.int64)
-        return union(starts, starts + rows["duration_ns"][chosen].to_numpy(np.int64))
+        is_selected = (
+            self._of(parts, causes) & of_step[rows["row"].to_numpy()] & rows["start_ns"].notna().to_numpy(bool)
+        )
+        starts = rows["start_ns"][is_selected].to_numpy(np.int64)
+        return union(starts, starts + rows["duration_ns"][is_selected].to_numpy(np.int64))
 
     def overlapping(self, table: str, spans: Spans, rows: Int64 | None = None) -> Int64:
         """Return for rows of a table, by default all rows, the overlap of each with disjoint intervals."""
@@ -286,11 +288,11 @@ class Facts:
 
         Recorded stacks make the host slower: of host time only the upper limit is known then.
         """
-        most = replay(saves)
-        if most is None:
+        prediction = replay(saves)
+        if prediction is None:
             return Gain(gain_lo_ns=0, gain_hi_ns=limit_ns, confidence="bounded", saves=saves)
-        least = 0 if saves.cause and self.stacks else most if saves.surely is None else replay(saves.least()) or 0
-        low, high = min(least, limit_ns), min(most, limit_ns)  # other streams may gain too: limited to the cost
+        least = 0 if saves.cause and self.stacks else prediction if saves.surely is None else replay(saves.least()) or 0
+        low, high = min(least, limit_ns), min(prediction, limit_ns)  # other streams may gain too: limited to the cost
         return Gain(gain_lo_ns=low, gain_hi_ns=high, confidence="measured" if low == high else "bounded", saves=saves)
 
     def _replayed_gain(self, saves: Saves) -> int | None:

@@ -105,9 +105,9 @@ class Finding:
             If there is no evidence to show.
         """
         if self.explore is None or not len(self.rows):
-            why = {"fires": "names no rows", "clean": "is clean", "cannot tell": "cannot tell"}[self.state]
-            why = "belongs to no run" if self.explore is None else why
-            raise NpuprofError(f"{self.rule} has no evidence to show, since it {why}: .detail and .collect say more")
+            reason = {"fires": "names no rows", "clean": "is clean", "cannot tell": "cannot tell"}[self.state]
+            reason = "belongs to no run" if self.explore is None else reason
+            raise NpuprofError(f"{self.rule} has no evidence to show, since it {reason}: .detail and .collect say more")
         return self.explore(self)
 
 

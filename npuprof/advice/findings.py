@@ -141,21 +141,23 @@ class Advice:
         """Return a row for each finding: first those that fire, by gain, then the clean ones and the undecided."""
         rows = [
             {name: getattr(finding, name) for name in _COLUMNS} | {"evidence_rows": len(finding.rows)}
-            for finding in self._ordered()
+            for finding in self._sort()
         ]
         frame: pd.DataFrame = pd.DataFrame(rows, columns=[*_COLUMNS, "evidence_rows"])
         return frame
 
-    def _ordered(self) -> list[Finding]:
-        others = [finding for finding in self.findings if not any(finding is fired for fired in self.fired)]
-        return self.fired + sorted(others, key=lambda finding: ("fires", "clean", "cannot tell").index(finding.state))
+    def _sort(self) -> list[Finding]:
+        other_findings = [finding for finding in self.findings if not any(finding is fired for fired in self.fired)]
+        return self.fired + sorted(
+            other_findings, key=lambda finding: ("fires", "clean", "cannot tell").index(finding.state)
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the findings as plain data, with row numbers of their evidence: ``notebooks/reference/advice.md``."""
         findings = [
             {name: getattr(finding, name) for name in _COLUMNS}
             | {"evidence": {"table": finding.table, "rows": [int(row) for row in finding.rows.index]}}
-            for finding in self._ordered()
+            for finding in self._sort()
         ]
         return {
             "version": _VERSION,
@@ -186,16 +188,16 @@ class Advice:
             return f"No step or device time: nothing can be concluded ({needed})"
         steps = self.facts.accounting.steps
         if (steps["basis"] == "run").all():
-            which = f"{duration(self.step_ns)} in all (the run has no steps)"
+            label = f"{duration(self.step_ns)} in all (the run has no steps)"
         else:
             devices, ranks = len(steps[["rank", "device_id"]].drop_duplicates()), steps["rank"].nunique()
             count = len(self.facts.counted) // devices
             basis = f"median of {count} steps" if count > 1 else "1 step"
             owners = f" of {ranks} ranks" if ranks > 1 else f" of {devices} devices" if devices > 1 else ""
-            which = f"{duration(self.step_ns)} a step ({basis}{owners})"
+            label = f"{duration(self.step_ns)} a step ({basis}{owners})"
         if self.facts.stacks:
-            which = which.replace(")", ", stacks on)")
-        return which
+            label = label.replace(")", ", stacks on)")
+        return label
 
     def verdict(self) -> str:
         """Return one line: how long a step is, the shares of its parts, and whether the NPU was simulated."""
@@ -204,17 +206,17 @@ class Advice:
         simulated = ["simulated NPU"] if self.facts.info.simulated else []
         return "   ".join([self.headline(), *shares, *simulated])
 
-    def lines(self, most: int | None = None) -> list[str]:
-        """Return the verdict, the first `most` findings or all, and the rules that lack data, as lines of text."""
+    def lines(self, limit: int | None = None) -> list[str]:
+        """Return the verdict, the first `limit` findings or all, and the rules that lack data, as lines of text."""
         lines = [self.verdict()]
-        for number, finding in enumerate(self.fired[:most], 1):
+        for number, finding in enumerate(self.fired[:limit], 1):
             lines.append(
                 printable(f"{number}  {finding.title}   {duration(finding.cost_ns)}   {gain(finding)}", _LONGEST)
             )
-            lines += [*_wrapped(finding.detail, "   "), *_wrapped(f"-> {finding.action}", "   ")]
+            lines += [*_wrap(finding.detail, "   "), *_wrap(f"-> {finding.action}", "   ")]
             evidence = f"   evidence: {finding.where}; advice()[{finding.rule!r}].show()"
             lines += [printable(evidence, _LONGEST)] if finding.where else []
-        return lines + _wrapped(self.explained()) + _wrapped(self.rest(most))
+        return lines + _wrap(self.explained()) + _wrap(self.rest(limit))
 
     def explained(self) -> str:
         """Return the share of a step that the findings explain together, in one sentence; empty without findings."""
@@ -224,13 +226,13 @@ class Advice:
         how = "each moment counted once" if self.together_ns is None else "replayed without all of them"
         return f"{explained} ({share(self.explained_ns, self.step_ns)}), {how}"
 
-    def rest(self, most: int | None = None) -> str:
-        """Return the rest of :meth:`lines` of `most` findings: number of others, risks, rules that cannot tell."""
+    def rest(self, limit: int | None = None) -> str:
+        """Return the rest of :meth:`lines` of `limit` findings: number of others, risks, rules that cannot tell."""
         words = []
         if self.step_ns and not self.fired:
             words.append(f"no finding{' about the ranks together' * (self.scope == 'ranks')} would gain 1 % of a step")
-        if most is not None and len(self) > most:
-            words.append(f"{len(self) - most} more in {'run' if self.scope == 'run' else 'runs'}.advice()")
+        if limit is not None and len(self) > limit:
+            words.append(f"{len(self) - limit} more in {'run' if self.scope == 'run' else 'runs'}.advice()")
         if self.scope == "ranks":
             words.append("runs.advice() adds findings about the kernels, the host and the memory of single ranks")
         also = [f"{finding.title} ({finding.detail})" for finding in self.findings if finding.is_risk]
@@ -239,7 +241,7 @@ class Advice:
         for finding in self.cannot_tell:
             at_most = f" of at most {duration(finding.cost_ns)}" if finding.cost_ns else ""
             lacks.setdefault(finding.collect, []).append(finding.rule.replace("_", " ") + at_most)
-        unknown = "; ".join(f"{', '.join(rules)} ({what})" for what, rules in lacks.items())
+        unknown = "; ".join(f"{', '.join(rules)} ({subject})" for subject, rules in lacks.items())
         words += [f"cannot tell: {unknown}"] if lacks else []
         return " · ".join(words)
 
@@ -256,7 +258,7 @@ class Advice:
         return None if self.html is None else self.html(self)
 
 
-def _wrapped(text: str, indent: str = "") -> list[str]:
+def _wrap(text: str, indent: str = "") -> list[str]:
     """Return a text wrapped to a terminal's width; excessively long texts are shortened."""
     return textwrap.wrap(
         printable(text, _LONGEST), _WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
@@ -272,10 +274,10 @@ def gain(finding: Finding) -> str:
 
 def rules() -> list[Rule]:
     """Return npuprof's rules and those of other packages; one that cannot be loaded fails where it is checked."""
-    return [*RULES, *map(_loaded, entry_points(group=ENTRY_POINTS))]
+    return [*RULES, *map(_load, entry_points(group=ENTRY_POINTS))]
 
 
-def _loaded(entry: EntryPoint) -> Rule:
+def _load(entry: EntryPoint) -> Rule:
     try:
         rule = entry.load()
         if isinstance(rule, Rule):
@@ -311,11 +313,11 @@ def advise(
         Writes the findings as HTML for a notebook.
     """
     facts = Facts(tables, info, accounting)
-    findings = [_checked(rule, facts) for rule in rules()] if facts.step_ns else []
+    findings = [_check(rule, facts) for rule in rules()] if facts.step_ns else []
     return Advice(facts, findings, explore, html=html)
 
 
-def _checked(rule: Rule, facts: Facts) -> Finding:
+def _check(rule: Rule, facts: Facts) -> Finding:
     """Return the finding of a rule; a rule that raises, since it may come from another package, cannot tell."""
     try:
         return _sound(rule.check(facts), rule)

@@ -108,13 +108,13 @@ def require(text: str, names: Mapping[str, int]) -> list[Comparison]:
     failed = [limit for limit in compared if not limit.holds]
     if failed:
         failures = "; ".join(
-            f"{limit.text}: {_written(limit.left_ns)} against {_written(limit.right_ns)}" for limit in failed
+            f"{limit.text}: {_write(limit.left_ns)} against {_write(limit.right_ns)}" for limit in failed
         )
         raise GateError(f"the gate does not hold: {failures}")
     return compared
 
 
-def _written(nanoseconds: Fraction) -> str:
+def _write(nanoseconds: Fraction) -> str:
     return duration(round(nanoseconds))
 
 
@@ -173,5 +173,5 @@ def _value(token: dict[str, str | None], text: str, names: Mapping[str, int]) ->
     return _Value(name, Fraction(names[name]))
 
 
-def _wrong(text: str, why: str) -> OptionsError:
-    return OptionsError(f"{' '.join(text.split())!r} is no gate: it {why}. Such as: {_EXAMPLE}")
+def _wrong(text: str, reason: str) -> OptionsError:
+    return OptionsError(f"{' '.join(text.split())!r} is no gate: it {reason}. Such as: {_EXAMPLE}")

@@ -52,8 +52,8 @@ class Member:
 
 def costliest(rows: pd.DataFrame, column: str) -> pd.DataFrame:
     """Return the costliest rows of a job, in table order, up to a limit."""
-    most = np.sort(np.argsort(-rows[column].to_numpy(np.int64), kind="stable")[:_MOST_ROWS])
-    few: pd.DataFrame = rows.iloc[most] if len(rows) > _MOST_ROWS else rows
+    largest = np.sort(np.argsort(-rows[column].to_numpy(np.int64), kind="stable")[:_MOST_ROWS])
+    few: pd.DataFrame = rows.iloc[largest] if len(rows) > _MOST_ROWS else rows
     return few
 
 
@@ -93,7 +93,7 @@ class JobFacts(Facts):
         played: Job | None = None,
     ) -> None:
         tables = {name: next(iter(members)).tables[name].iloc[:0] for name in next(iter(members)).tables}
-        super().__init__(tables, Info(simulated=simulated), _joined([member.accounting for member in members]))
+        super().__init__(tables, Info(simulated=simulated), _join([member.accounting for member in members]))
         self.members = {member.rank: member for member in members}
         self.absent = list(absent)
         self.communication = communication
@@ -258,12 +258,12 @@ def _components(ranks: pd.Series[int], groups: Sequence[set[int]]) -> dict[int, 
     return lowest
 
 
-def _joined(parts: Sequence[Accounting]) -> Accounting:
+def _join(parts: Sequence[Accounting]) -> Accounting:
     """Return the steps of all ranks as one accounting."""
     first = np.cumsum([0, *(len(part.steps) for part in parts)])
     intervals = [
         part.intervals.assign(row=part.intervals["row"] + begin) for part, begin in zip(parts, first, strict=False)
     ]
-    unmeasured = {cause: why for part in parts for cause, why in part.unmeasured.items()}
+    unmeasured = {cause: reason for part in parts for cause, reason in part.unmeasured.items()}
     steps: pd.DataFrame = pd.concat([part.steps for part in parts], ignore_index=True)
     return replace(parts[0], steps=steps, intervals=pd.concat(intervals, ignore_index=True), unmeasured=unmeasured)

@@ -46,23 +46,21 @@ def advise_job(
     """
     if not facts.step_ns:
         return Advice(facts, [], explore, scope=scope, html=html)
-    together = {rule.name: _checked(rule.name, facts) for rule in JOB_RULES}
+    together = {rule.name: _check(rule.name, facts) for rule in JOB_RULES}
     alone: dict[str, list[Finding]] = {}
     spokesmen = _spokesmen(facts)
     for rank, member in facts.members.items():
         for finding in member.advice.findings:
             if rank in spokesmen or finding.rule == slow_link.NAME:  # each rank has its own links
-                alone.setdefault(finding.rule, []).append(_of_rank(finding, rank, facts))
+                alone.setdefault(finding.rule, []).append(_rank_finding(finding, rank, facts))
     known = {name: finding for name, finding in together.items() if finding.state != "cannot tell" or name not in alone}
-    single = {
-        name: _replayed(max(findings, key=_weight), facts) for name, findings in alone.items() if name not in known
-    }
+    single = {name: _replay(max(findings, key=_weight), facts) for name, findings in alone.items() if name not in known}
     findings = [*single.values(), *known.values()]
     fire = [finding.rule for finding in findings if finding.state == "fires" and finding.gain_hi_ns > 0]
     return Advice(facts, findings, explore, _together_ns(facts, fire), scope, html)
 
 
-def _replayed(finding: Finding, facts: JobFacts) -> Finding:
+def _replay(finding: Finding, facts: JobFacts) -> Finding:
     """Return a finding of a rank with the gain of a replay without its problem on all ranks, if a replay can tell."""
     if finding.saves is None or finding.state != "fires":
         return finding
@@ -71,12 +69,14 @@ def _replayed(finding: Finding, facts: JobFacts) -> Finding:
         saved = facts.saved_ns([finding.rule], surely=saves is not finding.saves)
         return None if saved is None else facts.gain_ns(facts.recorded.own_ns - saved)
 
-    most = gain(finding.saves)
-    if most is None:
+    largest_gain = gain(finding.saves)
+    if largest_gain is None:
         return finding
     return replace(
         finding,
-        **facts.replayed(finding.saves, facts.step_ns, lambda saves: most if saves is finding.saves else gain(saves)),
+        **facts.replayed(
+            finding.saves, facts.step_ns, lambda saves: largest_gain if saves is finding.saves else gain(saves)
+        ),
     )
 
 
@@ -97,7 +97,7 @@ def _spokesmen(facts: JobFacts) -> Sequence[int]:
     return [max(stage, key=lambda rank: own_ns[rank]) for stage in stages if stage] or sorted(facts.members)
 
 
-def _of_rank(finding: Finding, rank: int, facts: JobFacts) -> Finding:
+def _rank_finding(finding: Finding, rank: int, facts: JobFacts) -> Finding:
     waited_for = next((member for member in facts.members if finding.place == f"rank {member}"), None)
     if finding.rule == waiting.NAME and waited_for is not None:
         action = f"runs[{waited_for}].advice() says what it does meanwhile"
@@ -111,7 +111,7 @@ def _weight(finding: Finding) -> tuple[int, int]:
     return _STATES.index(finding.state), finding.gain_lo_ns + finding.gain_hi_ns
 
 
-def _checked(name: str, facts: JobFacts) -> Finding:
+def _check(name: str, facts: JobFacts) -> Finding:
     """Return the finding of a rule; a rule that raises cannot tell."""
     try:
         return next(rule for rule in JOB_RULES if rule.name == name).check(facts)

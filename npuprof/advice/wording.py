@@ -24,7 +24,7 @@ def most_time(kernels: pd.DataFrame, steps: int = 1, by: Sequence[str] = ("op_ty
     kinds = rows.groupby(list(by), dropna=False, sort=False)["duration_ns"].agg(["sum", "size"])
     first = kinds.sort_values("sum", ascending=False, kind="stable")[:_MOST]
     return ", ".join(
-        f"{_called(kind)} ({_times(count / steps)}, {duration(int(time) // steps)}{' a step' * (steps > 1)})"
+        f"{_kind_text(kind)} ({_times(count / steps)}, {duration(int(time) // steps)}{' a step' * (steps > 1)})"
         for kind, time, count in zip(first.index, first["sum"], first["size"], strict=True)
     )
 
@@ -33,9 +33,9 @@ def _times(count: float) -> str:
     return "1 time" if count == 1 else f"{count:,.0f} times" if count == int(count) else f"{count:,.1f} times"
 
 
-def shares_of(times: pd.Series[int], most: int | None = None) -> str:
+def shares_of(times: pd.Series[int], limit: int | None = None) -> str:
     """Return the kinds of collectives with the most time: ``allReduce 70 %, broadcast 30 %``; all kinds by default."""
-    first = times.sort_values(ascending=False)[:most]
+    first = times.sort_values(ascending=False)[:limit]
     return ", ".join(f"{str(kind).strip('_')} {share(int(time), int(times.sum()))}" for kind, time in first.items())
 
 
@@ -50,6 +50,6 @@ def ranks_called(ranks: Sequence[int]) -> str:
     return f"rank{'s' * (len(ranks) > 1)} {formatted_ranks(ranks)}"
 
 
-def _called(kind: object) -> str:
+def _kind_text(kind: object) -> str:
     parts = [str(part).strip('"') for part in (kind if isinstance(kind, tuple) else (kind,))]
     return " ".join(printable(part, _LONGEST) for part in parts if part != "nan")

@@ -86,8 +86,8 @@ class Accounting:
         rows = self.intervals
         sums = np.zeros((len(self.steps), len(PARTS)), np.int64)
         np.add.at(sums, (rows["row"].to_numpy(), rows["part"].cat.codes.to_numpy()), rows["duration_ns"].to_numpy())
-        wide: pd.DataFrame = self.steps.assign(**dict(zip(PARTS, sums.T, strict=True)))
-        return wide
+        wide_rows: pd.DataFrame = self.steps.assign(**dict(zip(PARTS, sums.T, strict=True)))
+        return wide_rows
 
 
 def account(
@@ -146,9 +146,9 @@ def _intervals(accounted: list[_Accounted]) -> pd.DataFrame:
         offset += len(device.steps)
     counts = [len(stretch.row) for stretch in kept]
     causes = sorted({stretch.cause for stretch in kept})
-    none = np.zeros(0, np.int64)
+    empty = np.zeros(0, np.int64)
     starts = np.concatenate(
-        [none, *(stretch.durations * 0 if stretch.starts is None else stretch.starts for stretch in kept)]
+        [empty, *(stretch.durations * 0 if stretch.starts is None else stretch.starts for stretch in kept)]
     )
     absent = np.repeat([stretch.starts is None for stretch in kept], counts).astype(bool)
     frame: pd.DataFrame = pd.DataFrame(
@@ -157,7 +157,7 @@ def _intervals(accounted: list[_Accounted]) -> pd.DataFrame:
             "part": schema.categorical(np.repeat([PARTS.index(stretch.part) for stretch in kept], counts), list(PARTS)),
             "cause": schema.categorical(np.repeat([causes.index(stretch.cause) for stretch in kept], counts), causes),
             "start_ns": pd.arrays.IntegerArray(starts, absent),
-            "duration_ns": np.concatenate([none, *(stretch.durations for stretch in kept)]),
+            "duration_ns": np.concatenate([empty, *(stretch.durations for stretch in kept)]),
         },
         copy=False,  # columns of millions of rows are not copied into blocks
     )
@@ -190,14 +190,14 @@ def _device(tables: Mapping[str, pd.DataFrame], device_id: int, windows: StepWin
         row = windows.owner[window]
         head = ends <= first[row]
         tail = ~head & (starts >= last[row])
-        known = head & head_known[row]
-        for part, name, chosen in (
-            ("idle_head", cause, known),
-            ("idle_head", UNKNOWN, head & ~known),
+        is_known = head & head_known[row]
+        for part, name, is_selected in (
+            ("idle_head", cause, is_known),
+            ("idle_head", UNKNOWN, head & ~is_known),
             ("idle_inside", cause, ~head & ~tail),
             ("idle_tail", cause, tail),
         ):
-            add(part, name, starts[chosen], ends[chosen], row[chosen])
+            add(part, name, starts[is_selected], ends[is_selected], row[is_selected])
     steps = _steps(windows.steps, device_id, windows.durations(), windows.basis, head_known)
     return _Accounted(steps, stretches)
 
@@ -223,18 +223,18 @@ def device_parts(tables: Mapping[str, pd.DataFrame], device_id: int) -> tuple[li
         frame[(frame["device_id"] == device_id).to_numpy(bool)]
         for frame in (tables[name] for name in ("kernels", "communication", "tasks", "communication_tasks"))
     )
-    computing = _covered(kernels)
-    exposed = subtract(_covered(communication), computing)
+    computing = _covered_spans(kernels)
+    exposed = subtract(_covered_spans(communication), computing)
     # A collective without tasks, or with tasks of unknown type, cannot be split, even if other collectives can.
     moves = moves[moves["task_type"].notna().to_numpy(bool)]
     ops = moves["op_id"].dropna().unique()
     with_tasks = communication[communication.index.isin(ops)]
     if len(moves) and not len(ops):
         with_tasks = communication
-    split = intersection(exposed, _covered(with_tasks))
-    moving = intersection(split, _covered(moves[moves_data(moves)]))
+    split = intersection(exposed, _covered_spans(with_tasks))
+    moving = intersection(split, _covered_spans(moves[moves_data(moves)]))
     busy = union(*(np.concatenate(edges) for edges in zip(computing, exposed, strict=True)))
-    copy = subtract(_covered(tasks[copies(tasks)]), busy)
+    copy = subtract(_covered_spans(tasks[copies(tasks)]), busy)
     everything = union(*(np.concatenate(edges) for edges in zip(busy, copy, strict=True)))
     parts = [
         ("computing", "kernels", computing),
@@ -257,7 +257,7 @@ def copies(tasks: pd.DataFrame) -> Bools:
     return kinds | schema.matching(tasks["name"], lambda name: "MEMCPY_ASYNC" in name)
 
 
-def _covered(frame: pd.DataFrame) -> Spans:
+def _covered_spans(frame: pd.DataFrame) -> Spans:
     return covering(frame["start_ns"].to_numpy(np.int64), frame["duration_ns"].to_numpy(np.int64))
 
 
@@ -279,19 +279,19 @@ def _head_known(api: pd.DataFrame, windows: StepWindows, last: Int64) -> Bools:
     This is certain if the previous step is in the profile, or if a host call in the step waits until its last task
     ended.
     """
-    known = np.zeros(len(windows.steps), bool)
+    is_known = np.zeros(len(windows.steps), bool)
     if windows.basis == "run":
-        known[:] = True  # nothing came before the run
-        return known
-    known[windows.owner[1:]] = True
+        is_known[:] = True  # nothing came before the run
+        return is_known
+    is_known[windows.owner[1:]] = True
     waits = api[schema.matching(api["name"], lambda name: "Synchronize" in name)]
     begins = waits["start_ns"].to_numpy(np.int64)
     place = np.searchsorted(windows.starts, begins, side="right") - 1
     inside = (place >= 0) & (begins < windows.ends[place]) if len(windows.ends) else np.zeros(len(begins), bool)
     owner = windows.owner[place[inside]] if len(windows.owner) else np.zeros(0, np.int64)
     late = begins[inside] + waits["duration_ns"].to_numpy(np.int64)[inside] > last[owner]
-    known[owner[late]] = True
-    return known
+    is_known[owner[late]] = True
+    return is_known
 
 
 def _vendor_rows(step_times: pd.DataFrame) -> pd.DataFrame:

@@ -85,12 +85,12 @@ def kernel_rows(
             made[key] = pd.array([rank], "Int64").repeat(len(kernels))
         else:
             made[key] = kernels[_OF_KERNELS[key]].array
-    launched = launches["launch_ns"].isna().to_numpy()
+    is_launched = launches["launch_ns"].isna().to_numpy()
     begun = launches["launch_ns"].to_numpy(np.int64, na_value=0)
     made["duration_ns"] = kernels["duration_ns"].to_numpy(np.int64)
     made["host_ns"] = _host_ns(tables, launches)
     made["launch_delay_ns"] = pd.arrays.IntegerArray(
-        np.where(launched, 0, kernels["start_ns"].to_numpy(np.int64) - begun), launched
+        np.where(is_launched, 0, kernels["start_ns"].to_numpy(np.int64) - begun), is_launched
     )
     rows: pd.DataFrame = pd.DataFrame(made)
     return rows
@@ -141,22 +141,22 @@ def group_sums(rows: pd.DataFrame, keys: Sequence[Key]) -> tuple[Int64, pd.DataF
     durations = rows["duration_ns"].to_numpy(np.int64)
     first = np.unique(number, return_index=True)[1]
     count = np.bincount(number, minlength=groups)
-    total, least, most = np.zeros(groups, np.int64), durations[first], durations[first]
+    total, least, largest = np.zeros(groups, np.int64), durations[first], durations[first]
     np.add.at(total, number, durations)
     np.minimum.at(least, number, durations)
-    np.maximum.at(most, number, durations)
+    np.maximum.at(largest, number, durations)
     deviation = durations - (total / np.maximum(count, 1))[number]
-    known = rows["host_ns"].notna().to_numpy()
+    is_known = rows["host_ns"].notna().to_numpy()
     host = np.zeros(groups, np.int64)
-    np.add.at(host, number[known], rows["host_ns"].to_numpy(np.int64, na_value=0)[known])
+    np.add.at(host, number[is_known], rows["host_ns"].to_numpy(np.int64, na_value=0)[is_known])
     table: pd.DataFrame = rows[list(keys)].iloc[first].reset_index(drop=True)
     table = table.assign(
         count=count,
         total_ns=total,
         squares=np.bincount(number, deviation * deviation, minlength=groups),
         min_ns=least,
-        max_ns=most,
-        host_ns=pd.arrays.IntegerArray(host, np.bincount(number[known], minlength=groups) == 0),
+        max_ns=largest,
+        host_ns=pd.arrays.IntegerArray(host, np.bincount(number[is_known], minlength=groups) == 0),
     )
     return number, table
 
@@ -211,14 +211,14 @@ def _middle(ordered: Int64, begins: Int64, count: Int64) -> Int64:
 
 def _medians(values: pd.Series[Any], number: Int64, groups: int) -> Any:
     """Return the median of each group's known values; absent if a group has none."""
-    known = values.notna().to_numpy()
-    kept, number = values.to_numpy(np.int64, na_value=0)[known], number[known]
+    is_known = values.notna().to_numpy()
+    kept, number = values.to_numpy(np.int64, na_value=0)[is_known], number[is_known]
     count = np.bincount(number, minlength=groups)
     order = np.argsort(kept, kind="stable")
     order = order[np.argsort(_narrow(number, groups)[order], kind="stable")]
     median = np.zeros(groups, np.int64)
-    some = np.flatnonzero(count)
-    median[some] = _middle(kept[order], (np.cumsum(count) - count)[some], count[some])
+    selected_rows = np.flatnonzero(count)
+    median[selected_rows] = _middle(kept[order], (np.cumsum(count) - count)[selected_rows], count[selected_rows])
     return pd.arrays.IntegerArray(median, count == 0)
 
 
@@ -237,8 +237,10 @@ def _host_ns(tables: Mapping[str, pd.DataFrame], launches: pd.DataFrame) -> Any:
         calls = tables[table].iloc[called]
         start, duration = calls["start_ns"].to_numpy(np.int64), calls["duration_ns"].to_numpy(np.int64)
         nesting = Nesting.build(start, start + duration, calls["thread_id"].to_numpy(np.int64))
-        held = np.flatnonzero(nesting.parents >= 0)
-        np.subtract.at(self_ns := duration.copy(), nesting.order[nesting.parents[held]], duration[nesting.order[held]])
+        held_rows = np.flatnonzero(nesting.parents >= 0)
+        np.subtract.at(
+            self_ns := duration.copy(), nesting.order[nesting.parents[held_rows]], duration[nesting.order[held_rows]]
+        )
         self_ns, share = np.maximum(self_ns, 0), np.bincount(number, minlength=len(called))
         host[open_rows] = self_ns[number] // np.maximum(share, 1)[number]
         first = open_rows[np.unique(number, return_index=True)[1]]

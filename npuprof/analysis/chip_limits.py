@@ -71,8 +71,8 @@ class ChipLimits:
 
     def vector_peak(self, dtype: str) -> float:
         """Return the peak of the vector cores in operations per second for operands of a data type."""
-        wide = dtype.upper().removeprefix("DT_") in ("FLOAT", "FLOAT32", "INT32", "UINT32", "INT64", "UINT64")
-        return self.vector_flops_per_s / (2 if wide else 1)
+        is_wide = dtype.upper().removeprefix("DT_") in ("FLOAT", "FLOAT32", "INT32", "UINT32", "INT64", "UINT64")
+        return self.vector_flops_per_s / (2 if is_wide else 1)
 
 
 _INI = "cores and clock: CANN's platform configuration; memory: "
@@ -172,7 +172,7 @@ def measured_limits(kernels: pd.DataFrame, chip: str) -> tuple[ChipLimits | None
     if alike is not None and named is None:
         source = f"cores and clock: counters of the kernels; memory: {_memory(alike)}"
         return replace(alike, name=f"like {alike.name}, by cores and clock", source=source), ""
-    near = [chip for chip in _CHIPS if _within(chip.cube_cores, cube) and _within(chip.vector_cores, vector)]
+    near = [chip for chip in _CHIPS if _is_within(chip.cube_cores, cube) and _is_within(chip.vector_cores, vector)]
     basis = alike or next(iter(near), None)
     counted = (basis.cube_cores, basis.vector_cores) if basis else (cube[0], vector[0])
     limits = ChipLimits(
@@ -200,10 +200,12 @@ def _limits_text(chip: ChipLimits) -> str:
 
 
 def _fits(chip: ChipLimits, cube: tuple[int, float], vector: tuple[int, float], mhz: float) -> bool:
-    return abs(chip.mhz / mhz - 1) < _SAME and _within(chip.cube_cores, cube) and _within(chip.vector_cores, vector)
+    return (
+        abs(chip.mhz / mhz - 1) < _SAME and _is_within(chip.cube_cores, cube) and _is_within(chip.vector_cores, vector)
+    )
 
 
-def _within(cores: int, bounds: tuple[int, float]) -> bool:
+def _is_within(cores: int, bounds: tuple[int, float]) -> bool:
     return bounds[0] <= cores < bounds[1]
 
 
@@ -220,8 +222,8 @@ def _rates(kernels: pd.DataFrame, core: Literal["aic", "aiv"]) -> tuple[Float64,
         return np.zeros(0), np.zeros(0)
     of_kind: Bools = kernels["core"].isin(_KINDS[core]).to_numpy(bool)
     time, cycles, blocks = (kernels[name].to_numpy(np.float64, na_value=0.0)[of_kind] for name in columns)
-    known = (time >= _SURE_NS) & (cycles > 0) & (blocks > 0)
-    return blocks[known], cycles[known] / time[known] / blocks[known] * 1e3
+    is_known = (time >= _SURE_NS) & (cycles > 0) & (blocks > 0)
+    return blocks[is_known], cycles[is_known] / time[is_known] / blocks[is_known] * 1e3
 
 
 def measured_mhz(kernels: pd.DataFrame) -> float:

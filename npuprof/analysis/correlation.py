@@ -85,7 +85,7 @@ def _holders(tables: Mapping[str, pd.DataFrame], duration: Int64) -> tuple[Int64
     return holders, nearest(holders, holders[:python], np.arange(len(start)) < python)
 
 
-def nearest(callers: Int64, rows: Int64, wanted: Bools) -> Int64:
+def nearest(callers: Int64, rows: Int64, is_wanted: Bools) -> Int64:
     """Return for each row itself or its nearest caller that is wanted; -1 without one, and for -1.
 
     Parameters
@@ -94,7 +94,7 @@ def nearest(callers: Int64, rows: Int64, wanted: Bools) -> Int64:
         For each row the one above it, -1 at the top, without cycles.
     rows
         The rows to begin at.
-    wanted
+    is_wanted
         Which rows count.
     """
     if not len(callers):
@@ -102,15 +102,15 @@ def nearest(callers: Int64, rows: Int64, wanted: Bools) -> Int64:
     reached = np.array(rows, np.int64)
     climbing = np.flatnonzero(reached >= 0)
     for _ in range(_MOST_STEPS):  # most calls are shallow: only the requested rows are traversed upwards
-        climbing = climbing[~wanted[reached[climbing]]]
+        climbing = climbing[~is_wanted[reached[climbing]]]
         if not len(climbing):
             return reached
         above = callers[reached[climbing]]
         reached[climbing] = above
         climbing = climbing[above >= 0]
-    ancestor = np.where(wanted, np.arange(len(callers)), callers)
+    ancestor = np.where(is_wanted, np.arange(len(callers)), callers)
     # Every round doubles how far up each row has looked.
-    while len(open_rows := np.flatnonzero((ancestor >= 0) & ~wanted[ancestor])):
+    while len(open_rows := np.flatnonzero((ancestor >= 0) & ~is_wanted[ancestor])):
         ancestor[open_rows] = ancestor[ancestor[open_rows]]
     return np.where(reached >= 0, ancestor[reached], -1)
 
@@ -119,8 +119,8 @@ def _lookup(values: Int64, positions: Int64) -> Int64:
     """Take values at positions; position -1 yields -1."""
     if not len(values):
         return np.full(len(positions), -1, np.int64)
-    matched: Int64 = np.where(positions >= 0, values[positions], -1)
-    return matched
+    is_matched: Int64 = np.where(positions >= 0, values[positions], -1)
+    return is_matched
 
 
 def _declared_parents(python: pd.DataFrame, holders: Int64, python_holders: Int64) -> Int64:
@@ -129,22 +129,22 @@ def _declared_parents(python: pd.DataFrame, holders: Int64, python_holders: Int6
     ids = pd.Index(python["id"].to_numpy())
     if not len(ids) or not ids.is_unique:
         return callers
-    known = np.flatnonzero(python["parent_id"].notna().to_numpy())
-    declared = ids.get_indexer(pd.Index(python["parent_id"].iloc[known].to_numpy(np.int64)))
-    differs = (declared >= 0) & (declared != python_holders[known]) & (declared != known)
-    callers[known[differs]] = declared[differs]
+    known_rows = np.flatnonzero(python["parent_id"].notna().to_numpy())
+    declared = ids.get_indexer(pd.Index(python["parent_id"].iloc[known_rows].to_numpy(np.int64)))
+    differs = (declared >= 0) & (declared != python_holders[known_rows]) & (declared != known_rows)
+    callers[known_rows[differs]] = declared[differs]
     return callers
 
 
 def whole_links(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Keep the links whose two ends are existing rows."""
     links = tables["links"]
-    kept = np.ones(len(links), bool)
+    is_kept = np.ones(len(links), bool)
     for end in ("source", "target"):
         lengths = links[f"{end}_table"].map({name: len(table) for name, table in tables.items()}).astype("Int64")
         rows = links[f"{end}_row"].to_numpy()
-        kept &= (rows >= 0) & (rows < lengths.fillna(0).to_numpy(np.int64))
-    whole: pd.DataFrame = links[kept]
+        is_kept &= (rows >= 0) & (rows < lengths.fillna(0).to_numpy(np.int64))
+    whole: pd.DataFrame = links[is_kept]
     return whole
 
 
@@ -159,8 +159,8 @@ def _launchers(
     launchers = []
     for table in ("api", "operators"):
         rows = np.full(len(tables["kernels"]), -1, np.int64)
-        chosen = np.flatnonzero((links["source_table"] == table).to_numpy() & (targets >= 0))[::-1]
-        rows[targets[chosen]] = links["source_row"].to_numpy()[chosen] + first[table]
+        selected_rows = np.flatnonzero((links["source_table"] == table).to_numpy() & (targets >= 0))[::-1]
+        rows[targets[selected_rows]] = links["source_row"].to_numpy()[selected_rows] + first[table]
         launchers.append(rows)
     return launchers[0], launchers[1]
 
@@ -205,9 +205,9 @@ def _with_links(
 def _operators_of_calls(links: pd.DataFrame, first: Mapping[str, int], callers: Int64) -> Int64:
     """Return for the host row of each CANN call the row of the operator that the links name, -1 elsewhere."""
     operators = np.full(len(callers), -1, np.int64)
-    named = ((links["source_table"] == "operators") & (links["target_table"] == "api")).to_numpy(bool)
-    rows = links["target_row"].to_numpy(np.int64)[named] + first["api"]
-    operators[rows] = links["source_row"].to_numpy(np.int64)[named] + first["operators"]
+    is_named = ((links["source_table"] == "operators") & (links["target_table"] == "api")).to_numpy(bool)
+    rows = links["target_row"].to_numpy(np.int64)[is_named] + first["api"]
+    operators[rows] = links["source_row"].to_numpy(np.int64)[is_named] + first["operators"]
     return operators
 
 
@@ -218,8 +218,8 @@ def without_cycles(callers: Int64) -> Int64:
         if not (ancestors >= 0).any():
             return callers
         ancestors = _lookup(ancestors, ancestors)
-    ended: Int64 = np.where(ancestors >= 0, -1, callers)
-    return ended
+    is_ended: Int64 = np.where(ancestors >= 0, -1, callers)
+    return is_ended
 
 
 def own_ns(duration: Int64, holders: Int64) -> Int64:

@@ -75,17 +75,17 @@ def device_lanes(tables: Mapping[str, pd.DataFrame]) -> DeviceLanes:
     """
     tasks, kernels = tables["tasks"], tables["kernels"]
     of_kernel = _kernel_of_task(tasks, kernels)
-    kind, kept = _kinds(tables, of_kernel)
-    rows = np.flatnonzero(kept)
+    kind, is_kept = _kinds(tables, of_kernel)
+    rows = np.flatnonzero(is_kept)
     counts = [len(kernels), len(tables["communication"]), len(rows)]
     frames = (kernels, tables["communication"], tasks.iloc[rows])
     starts = np.concatenate([frame["start_ns"].to_numpy(np.int64) for frame in frames])
     ends = starts + np.concatenate([frame["duration_ns"].to_numpy(np.int64) for frame in frames])
-    names, lane = _lanes(tables, rows, np.flatnonzero(~kept & (of_kernel < 0)))
+    names, lane = _lanes(tables, rows, np.flatnonzero(~is_kept & (of_kernel < 0)))
     kind = np.concatenate([np.repeat([KERNEL, COMMUNICATION], counts[:2]), kind[rows]])
     row = np.concatenate([np.arange(counts[0]), np.arange(counts[1]), rows])
-    waits = np.concatenate([np.zeros(sum(counts[:2]), bool), _named(tasks, "EVENT_WAIT")[rows]])
-    records = np.concatenate([np.zeros(sum(counts[:2]), bool), _named(tasks, "EVENT_RECORD")[rows]])
+    waits = np.concatenate([np.zeros(sum(counts[:2]), bool), _are_named(tasks, "EVENT_WAIT")[rows]])
+    records = np.concatenate([np.zeros(sum(counts[:2]), bool), _are_named(tasks, "EVENT_RECORD")[rows]])
     cause = _recorded_events(lane, ends, waits, records)
     starts = np.where(cause >= 0, ends, starts)
     first = np.concatenate(([0], np.cumsum(counts)))
@@ -97,7 +97,7 @@ def device_lanes(tables: Mapping[str, pd.DataFrame]) -> DeviceLanes:
     place[order], place[-1] = np.arange(len(order)), -1
     lane, starts, ends, cause = lane[order], starts[order], ends[order], place[cause[order]]
     thread, launch_ns, caller, caller_row = (column[order] for column in calls)
-    thread, launch_ns = _unlinked(lane, starts, thread, launch_ns)
+    thread, launch_ns = _infer_launches(lane, starts, thread, launch_ns)
     cause = np.where((thread < 0) & (cause < 0), _ended_before(lane, starts, ends), cause)
     following = np.append(starts[1:], 0)
     last = np.append(lane[1:] != lane[:-1], True)[: len(lane)]
@@ -131,7 +131,7 @@ def _stream(frame: pd.DataFrame) -> Int64:
     return numbers
 
 
-def _named(tasks: pd.DataFrame, text: str) -> Bools:
+def _are_named(tasks: pd.DataFrame, text: str) -> Bools:
     return schema.matching(tasks["name"], lambda name: text in name)
 
 
@@ -139,7 +139,7 @@ def _kinds(tables: Mapping[str, pd.DataFrame], of_kernel: Int64) -> tuple[Int64,
     """Return the kind of each row of ``tasks``, and whether it belongs to neither a kernel nor a collective."""
     tasks, communication = tables["tasks"], tables["communication"]
     copied = copies(tasks)
-    kept = (copied | _named(tasks, "EVENT_WAIT") | _named(tasks, "EVENT_RECORD")) & (of_kernel < 0)
+    is_kept = (copied | _are_named(tasks, "EVENT_WAIT") | _are_named(tasks, "EVENT_RECORD")) & (of_kernel < 0)
     begins = tasks["start_ns"].to_numpy(np.int64)
     ends = begins + tasks["duration_ns"].to_numpy(np.int64)
     for device in communication["device_id"].unique().tolist():
@@ -148,17 +148,17 @@ def _kinds(tables: Mapping[str, pd.DataFrame], of_kernel: Int64) -> tuple[Int64,
         inside = (within(spans, begins, ends) == ends - begins) & (ends > begins)
         with_kernels = on_device["stream_id"].isin(tables["kernels"]["stream_id"]).to_numpy(bool, na_value=False)
         at = np.flatnonzero((tasks["device_id"] == device).to_numpy(bool))
-        kept[at] &= ~(copied[at] & inside[at] & ~with_kernels)
-    return np.where(copied, COPY, EVENT), kept
+        is_kept[at] &= ~(copied[at] & inside[at] & ~with_kernels)
+    return np.where(copied, COPY, EVENT), is_kept
 
 
-def _lanes(tables: Mapping[str, pd.DataFrame], kept: Int64, others: Int64) -> tuple[list[str], Int64]:
+def _lanes(tables: Mapping[str, pd.DataFrame], kept: Int64, other_values: Int64) -> tuple[list[str], Int64]:
     """Return the names of the lanes, and the lane of each kernel, collective, and kept task.
 
     The lane of a collective is the stream of its first task, or else the lane of its group.
     """
     tasks, communication = tables["tasks"], tables["communication"]
-    inner = tasks.iloc[others].sort_values("start_ns", kind="stable")
+    inner = tasks.iloc[other_values].sort_values("start_ns", kind="stable")
     begins = inner["start_ns"].to_numpy(np.int64)
     at = np.searchsorted(begins, communication["start_ns"].to_numpy(np.int64))
     next_begin = np.append(begins, np.iinfo(np.int64).max)[at]
@@ -210,35 +210,35 @@ def _calls(
         ends = begins + calls["duration_ns"].to_numpy(np.int64)
         threads = calls["thread_id"].to_numpy(np.int64)
         for name, nodes_of in to.items():
-            chosen = ((links["source_table"] == CALLERS[number]) & (links["target_table"] == name)).to_numpy(bool)
-            nodes, rows = nodes_of(target[chosen]), source[chosen]
+            is_selected = ((links["source_table"] == CALLERS[number]) & (links["target_table"] == name)).to_numpy(bool)
+            nodes, rows = nodes_of(target[is_selected]), source[is_selected]
             nodes, rows = nodes[nodes >= 0][::-1], rows[nodes >= 0][::-1]  # a task keeps its first link
             thread[nodes], caller[nodes], caller_row[nodes] = threads[rows], number, rows
             moment[nodes] = np.minimum(ends[rows], starts[nodes])
     return thread, moment, caller, caller_row
 
 
-def _unlinked(lane: Int64, starts: Int64, thread: Int64, launch_ns: Int64) -> tuple[Int64, Int64]:
+def _infer_launches(lane: Int64, starts: Int64, thread: Int64, launch_ns: Int64) -> tuple[Int64, Int64]:
     """Return threads and times of launches, inferred from neighbours on the lane for tasks without a link."""
-    known, index, count = thread >= 0, np.arange(len(lane)), len(lane)
-    if known.all() or not known.any():
+    is_known, index, count = thread >= 0, np.arange(len(lane)), len(lane)
+    if is_known.all() or not is_known.any():
         return thread, launch_ns
-    after = np.minimum.accumulate(np.where(known, index, count)[::-1])[::-1]
-    before = np.maximum.accumulate(np.where(known, index, -1))
+    after = np.minimum.accumulate(np.where(is_known, index, count)[::-1])[::-1]
+    before = np.maximum.accumulate(np.where(is_known, index, -1))
     has_after = np.append(lane, -1)[after] == lane
     has_before = (before >= 0) & (lane[before] == lane)
     neighbour = np.where(has_after, after % count, np.where(has_before, before, -1))
     neighbour_ns = np.append(launch_ns, -1)[neighbour]
     moment = np.where(has_after, np.minimum(neighbour_ns, starts), neighbour_ns)
-    return np.where(known, thread, np.append(thread, -1)[neighbour]), np.where(known, launch_ns, moment)
+    return np.where(is_known, thread, np.append(thread, -1)[neighbour]), np.where(is_known, launch_ns, moment)
 
 
 def _ended_before(lane: Int64, starts: Int64, ends: Int64) -> Int64:
     """Return for each task the task of another lane that ended last before its start, -1 for none."""
     cause = np.full(len(lane), -1, np.int64)
     for number in pd.unique(lane).tolist():
-        others = np.flatnonzero(lane != number)
-        others = others[np.argsort(ends[others], kind="stable")]
+        other_values = np.flatnonzero(lane != number)
+        other_values = other_values[np.argsort(ends[other_values], kind="stable")]
         rows = np.flatnonzero(lane == number)
-        cause[rows] = np.append(others, -1)[np.searchsorted(ends[others], starts[rows], side="right") - 1]
+        cause[rows] = np.append(other_values, -1)[np.searchsorted(ends[other_values], starts[rows], side="right") - 1]
     return cause

@@ -39,12 +39,12 @@ class Digests:
     @classmethod
     def of(cls, group: Int64, values: Int64) -> Digests:
         """Return the digests of values."""
-        return _compressed(group, values.astype(np.float64), np.ones(len(group), np.int64))
+        return _compress(group, values.astype(np.float64), np.ones(len(group), np.int64))
 
     @classmethod
     def merged(cls, parts: Sequence[Digests], groups: Sequence[Int64]) -> Digests:
         """Return the digests of all values of some digests; `groups` has the new number of each group of each part."""
-        return _compressed(
+        return _compress(
             np.concatenate([number[part.group] for part, number in zip(parts, groups, strict=True)]),
             np.concatenate([part.mean for part in parts]),
             np.concatenate([part.weight for part in parts]),
@@ -68,7 +68,7 @@ class Digests:
         return np.where(counts > 0, values, 0)
 
 
-def _compressed(group: Int64, mean: npt.NDArray[np.float64], weight: Int64) -> Digests:
+def _compress(group: Int64, mean: npt.NDArray[np.float64], weight: Int64) -> Digests:
     order = np.lexsort((mean, group))
     group, mean, weight = group[order], mean[order], weight[order]
     centroids = np.bincount(group)

@@ -71,18 +71,18 @@ def efficiency(
     kernels = tables["kernels"]
     work, codes = work_of_run(tables)
     known, differs = (limits, "") if limits is not None else measured_limits(kernels, chip)
-    rows = work if each == "shapes" else _of_each(kernels, work, codes)
+    rows = work if each == "shapes" else _each_share(kernels, work, codes)
     whole = int(kernels["duration_ns"].sum())
     columns = [*(_ALIKE if each == "shapes" else _EACH), "launches", "total_ns", "mean_ns"]
     table = rows[columns].rename(columns={"launches": "count"})
     table.insert(table.columns.get_loc("total_ns") + 1, "share", rows["total_ns"] / max(whole, 1))
     shares = {name: rows[name].array for name in ("flops", "flops_most", "flops_from", "bytes", "bytes_from")}
-    achieved = _achieved(table.assign(**shares), work, known)
+    achieved = _add_achieved(table.assign(**shares), work, known)
     achieved.attrs.update(_attributes(work, whole, known, differs), best_bytes_per_s=_best(work, known)["memory"])
     return achieved
 
 
-def _of_each(kernels: pd.DataFrame, work: pd.DataFrame, codes: Int64) -> pd.DataFrame:
+def _each_share(kernels: pd.DataFrame, work: pd.DataFrame, codes: Int64) -> pd.DataFrame:
     taken = work.iloc[codes].reset_index(drop=True)
     columns: dict[str, Any] = {name: kernels[name].array for name in _EACH}
     durations = kernels["duration_ns"].to_numpy(np.int64)
@@ -90,25 +90,25 @@ def _of_each(kernels: pd.DataFrame, work: pd.DataFrame, codes: Int64) -> pd.Data
     return each
 
 
-def _achieved(table: pd.DataFrame, work: pd.DataFrame, limits: ChipLimits | None) -> pd.DataFrame:
+def _add_achieved(table: pd.DataFrame, work: pd.DataFrame, limits: ChipLimits | None) -> pd.DataFrame:
     """Add achieved rates, the roof, and the efficiency."""
     flops_per_s, bytes_per_s = _speeds(table)
     of_cube = _of_cube(table)
     compute_s = table["flops"].to_numpy(np.float64) / _peaks(table, limits, of_cube)
     memory_s = table["bytes"].to_numpy(np.float64) / (limits.memory_bytes_per_s if limits else math.nan)
-    known = (compute_s > 0) | ~np.isnan(memory_s)
-    roof_ns = np.where(known, np.fmax(compute_s, memory_s) * 1e9, np.nan)
+    is_known = (compute_s > 0) | ~np.isnan(memory_s)
+    roof_ns = np.where(is_known, np.fmax(compute_s, memory_s) * 1e9, np.nan)
     mean_ns = table["mean_ns"].to_numpy(np.float64)
     ratio = np.divide(roof_ns, mean_ns, out=np.full(len(table), np.nan), where=(mean_ns > 0) & (roof_ns > 0))
     in_memory = ~(compute_s > memory_s) & ~np.isnan(memory_s)
-    bound = np.select([~known, in_memory, of_cube], [_UNKNOWN, _MEMORY, _CUBE], _VECTOR)
+    bound = np.select([~is_known, in_memory, of_cube], [_UNKNOWN, _MEMORY, _CUBE], _VECTOR)
     achieved: pd.DataFrame = table.assign(
         flops_per_s=flops_per_s,
         bytes_per_s=bytes_per_s,
         roof_ns=roof_ns,
         efficiency=ratio,
         bound=schema.categorical(bound, list(_RESOURCES)),
-        of_best=_of_best(table, _best(work, limits), bound, of_cube),
+        of_best=_relative_rates(table, _best(work, limits), bound, of_cube),
         note=_notes(ratio, table, bound, limits),
     )
     return achieved
@@ -139,8 +139,8 @@ def _peaks(table: pd.DataFrame, limits: ChipLimits | None, of_cube: Bools) -> Fl
     peaks = np.array([[limits.vector_peak(name) for name in first], [limits.cube_peak(name) for name in first]])
     of_kernel: Float64 = peaks[of_cube.astype(np.int64), types.cat.codes.to_numpy()]
     single = np.array([name.upper() in ("FLOAT", "FLOAT32") for name in first])[types.cat.codes.to_numpy()]
-    cut = table["hf32"].to_numpy(bool, na_value=False)
-    return np.where(of_cube & single & cut, np.nan, of_kernel)
+    truncated_rows = table["hf32"].to_numpy(bool, na_value=False)
+    return np.where(of_cube & single & truncated_rows, np.nan, of_kernel)
 
 
 def _best(work: pd.DataFrame, limits: ChipLimits | None) -> dict[str, float]:
@@ -156,7 +156,7 @@ def _best(work: pd.DataFrame, limits: ChipLimits | None) -> dict[str, float]:
     return {resource: float(np.nanmax(np.append(speed, 0.0))) or math.nan for resource, speed in chosen.items()}
 
 
-def _of_best(table: pd.DataFrame, best: Mapping[str, float], bound: Int64, of_cube: Bools) -> Float64:
+def _relative_rates(table: pd.DataFrame, best: Mapping[str, float], bound: Int64, of_cube: Bools) -> Float64:
     """Return the rate of each row relative to the best of the run, for its bounding resource."""
     flops, moved = _speeds(table)
     of_flops = flops / np.where(of_cube, best["cube"], best["vector"])

@@ -112,9 +112,9 @@ def _text(column: str, text: str) -> Condition:
             f"t[{column!r}].str.contains({pattern!r}, case={case}, na=False)",
             lambda t: _matching(t[column], lambda names: contains_pattern(names, pattern, ignore_case=not case)),
         )
-    sign, rest = _split(text)
+    sign, remainder = _split(text)
     if sign in ("==", "!="):
-        whole, equal = rest.strip(), _COMPARED[sign]
+        whole, equal = remainder.strip(), _COMPARED[sign]
         return Condition(
             f"t[{column!r}].notna() & (t[{column!r}] {sign} {whole!r})",
             lambda t: t[column].notna() & equal(t[column], whole),
@@ -151,8 +151,8 @@ def _numbers(column: str, text: str, origin_ns: int, series: pd.Series[Any]) -> 
             parts.append((">=", _value(column, f"{low}{unit}" if bare else low, whole)))
             parts.append(("<=", _value(column, high, whole)))
         else:
-            sign, rest = _split(part)
-            parts.append((sign or "==", _value(column, rest, whole)))
+            sign, remainder = _split(part)
+            parts.append((sign or "==", _value(column, remainder, whole)))
     compared = [(sign, value + origin_ns) for sign, value in parts]
     code = " & ".join(f"(t[{column!r}] {sign} {value!r})" for sign, value in compared)
 

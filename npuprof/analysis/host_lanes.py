@@ -133,11 +133,11 @@ class HostLanes:
         starts, ends = self._of("operators", "start_ns"), self._ends("operators")
         threads = self._of("operators", "thread_id")
         time = starts[target]
-        none = np.full(len(target), -1, np.int64)
+        empty = np.full(len(target), -1, np.int64)
         of_ns = np.minimum(ends[source], time)
         free = self._free_since(threads[target], time)
         kind = np.full(len(target), DEQUEUE)
-        return [[threads[target], free, time, kind, none * 0, target, none, threads[source], of_ns]]
+        return [[threads[target], free, time, kind, empty * 0, target, empty, threads[source], of_ns]]
 
     def _free_since(self, threads: Int64, times: Int64) -> Int64:
         """Return the end of the last call of each thread before a given time."""
@@ -161,8 +161,8 @@ class HostLanes:
         begin, end = self._of("api", "start_ns")[rows], self._ends("api")[rows]
         blocking = schema.matching(self._tables["api"]["name"], lambda name: "Memcpy" in name)[rows]
         task = _last_submitted(device, np.where(blocking, end, begin), end, blocking)
-        none = np.full(len(rows), -1, np.int64)
-        return [[threads, begin, end, none * 0 + SYNCHRONISE, none * 0 + 1, rows, task, none, none]]
+        empty = np.full(len(rows), -1, np.int64)
+        return [[threads, begin, end, empty * 0 + SYNCHRONISE, empty * 0 + 1, rows, task, empty, empty]]
 
     def _drains(self) -> list[list[Int64]]:
         """Return the waits of synchronisations for the launch of everything queued before."""
@@ -178,9 +178,9 @@ class HostLanes:
             calls, time, at = calls[at >= 0], time[at >= 0], order[at[at >= 0]]
             edges = self._edges[thread]
             silent = np.append(edges[0], edges)[np.searchsorted(edges, time, side="left")]
-            none = np.full(len(calls), -1, np.int64)
-            kind, single = none * 0 + DRAIN, none * 0 + 1
-            waits.append([none * 0 + thread, silent, time, kind, single, calls, none, of_queue[at], ends[at]])
+            empty = np.full(len(calls), -1, np.int64)
+            kind, single = empty * 0 + DRAIN, empty * 0 + 1
+            waits.append([empty * 0 + thread, silent, time, kind, single, calls, empty, of_queue[at], ends[at]])
         return waits
 
     def _bursts(self, device: DeviceLanes) -> list[list[Int64]]:
@@ -203,11 +203,11 @@ class HostLanes:
             starts, ends, hole = starts[inside], ends[inside], hole[inside]
             first = np.append(True, hole[1:] != hole[:-1])[: len(hole)]
             last = np.append(hole[1:] != hole[:-1], True)[: len(hole)]
-            none = np.full(int(first.sum()), -1, np.int64)
-            on, main = none * 0 + thread, none * 0 + self.main
+            empty = np.full(int(first.sum()), -1, np.int64)
+            on, main = empty * 0 + thread, empty * 0 + self.main
             until, silent = edges[hole[first]], edges[hole[first] - 1]
-            waits.append([on, free[first], starts[first], none * 0 + HAND_OVER, none, none, none, main, silent])
-            waits.append([main, silent, until, none * 0 + JOIN, none, none, none, on, ends[last]])
+            waits.append([on, free[first], starts[first], empty * 0 + HAND_OVER, empty, empty, empty, main, silent])
+            waits.append([main, silent, until, empty * 0 + JOIN, empty, empty, empty, on, ends[last]])
         return waits
 
     def _spans_of(self, thread: int) -> Spans:
@@ -247,10 +247,10 @@ def _last_submitted(device: DeviceLanes, until: Int64, end: Int64, copying: Bool
     for begin, stop in zip(first.tolist(), [*first[1:].tolist(), len(device)], strict=True):
         nodes_of_lane = np.arange(begin, stop)
         of_copies = nodes_of_lane[device.kind[begin:stop] == COPY]
-        for chosen, nodes in ((~copying, nodes_of_lane), (copying, of_copies)):
+        for is_selected, nodes in ((~copying, nodes_of_lane), (copying, of_copies)):
             at = np.searchsorted(np.maximum.accumulate(submitted[nodes]), until, side="right") - 1
             node = np.append(nodes, -1)[at]
             ended = np.append(device.ends, 0)[node]
-            better = chosen & (node >= 0) & (ended <= end + _SKEW_NS) & (ended > reached)
+            better = is_selected & (node >= 0) & (ended <= end + _SKEW_NS) & (ended > reached)
             latest, reached = np.where(better, node, latest), np.where(better, ended, reached)
     return latest

@@ -41,13 +41,13 @@ class IdleCause:
     def spans(self, tables: Mapping[str, pd.DataFrame]) -> Spans:
         """Return the time of the activity."""
         edges = [
-            tuple(tables[name][column].to_numpy(np.int64)[chosen] for column in ("start_ns", "duration_ns"))
-            for name, chosen in self.rows(tables).items()
+            tuple(tables[name][column].to_numpy(np.int64)[is_selected] for column in ("start_ns", "duration_ns"))
+            for name, is_selected in self.rows(tables).items()
         ]
         return covering(*(np.concatenate(column) for column in zip(*edges, strict=True)))
 
 
-def _named(table: str, *parts: str, whole: bool = False) -> _Rows:
+def _name(table: str, *parts: str, whole: bool = False) -> _Rows:
     def wanted(name: str) -> bool:
         return name in parts if whole else any(part in name for part in parts)
 
@@ -64,19 +64,19 @@ def _collections(tables: Mapping[str, pd.DataFrame]) -> Mapping[str, Bools]:
 
 def _forward(tables: Mapping[str, pd.DataFrame]) -> Mapping[str, Bools]:
     """Return the rows of the forward pass: DDP's wrapper, and modules."""
-    wrapper = _named("operators", "DistributedDataParallel.forward")(tables)
+    wrapper = _name("operators", "DistributedDataParallel.forward")(tables)
     return {**wrapper, "python": schema.matching(tables["python"]["name"], lambda name: name.startswith(MODULE))}
 
 
 CAUSES = (
-    IdleCause("op_compile", _named("api", "ompile")),
-    IdleCause("sync_call", _named("api", "Synchronize")),
-    IdleCause("dataloader", _named("operators", "DataLoader")),
+    IdleCause("op_compile", _name("api", "ompile")),
+    IdleCause("sync_call", _name("api", "Synchronize")),
+    IdleCause("dataloader", _name("operators", "DataLoader")),
     IdleCause("python_gc", _collections),
-    IdleCause("alloc", _named("api", "Malloc", "Free", "EmptyCache")),
-    IdleCause("copy_call", _named("operators", "aten::copy_", whole=True)),
-    IdleCause("optimizer", _named("operators", "Optimizer")),
-    IdleCause("backward_dispatch", _named("operators", "autograd::engine")),
+    IdleCause("alloc", _name("api", "Malloc", "Free", "EmptyCache")),
+    IdleCause("copy_call", _name("operators", "aten::copy_", whole=True)),
+    IdleCause("optimizer", _name("operators", "Optimizer")),
+    IdleCause("backward_dispatch", _name("operators", "autograd::engine")),
     IdleCause("forward_dispatch", _forward),
     IdleCause("other_operators", _all_of("operators")),
     IdleCause("python", _all_of("python")),

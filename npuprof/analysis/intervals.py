@@ -16,8 +16,8 @@ _FEW = 64  # windows, below which slices of the intervals are cheaper than a row
 
 def union(starts: Int64, ends: Int64) -> Spans:
     """Merge intervals that overlap or touch; the result is sorted and disjoint. Empty intervals vanish."""
-    kept = ends > starts
-    starts, ends = starts[kept], ends[kept]
+    is_kept = ends > starts
+    starts, ends = starts[is_kept], ends[is_kept]
     if not len(starts):
         return starts, ends
     order = np.argsort(starts, kind="stable")
@@ -63,27 +63,27 @@ def pieces(spans: Spans, windows: Spans) -> tuple[Int64, Int64, Int64]:
     counts = np.maximum(np.searchsorted(spans[0], windows[1], side="left") - first, 0)
     window = np.repeat(np.arange(len(counts)), counts)
     if len(counts) <= _FEW:
-        return _cut(spans, windows, first, counts, window)
+        return _slice(spans, windows, first, counts, window)
     rows = np.arange(len(window)) + np.repeat(first - (np.cumsum(counts) - counts), counts)
     starts, ends = np.maximum(spans[0][rows], windows[0][window]), np.minimum(spans[1][rows], windows[1][window])
     return _with_length(starts, ends, window)
 
 
-def _cut(spans: Spans, windows: Spans, first: Int64, counts: Int64, window: Int64) -> tuple[Int64, Int64, Int64]:
+def _slice(spans: Spans, windows: Spans, first: Int64, counts: Int64, window: Int64) -> tuple[Int64, Int64, Int64]:
     """Return the pieces of few windows: slices of the intervals, of which the first and the last are cut."""
     of_window = [slice(begin, begin + count) for begin, count in zip(first.tolist(), counts.tolist(), strict=True)]
     starts, ends = (np.concatenate([side[:0], *(side[rows] for rows in of_window)]) for side in spans)
-    some = np.flatnonzero(counts)
-    stop = np.cumsum(counts)[some]
-    begin, last = stop - counts[some], stop - 1
-    starts[begin] = np.maximum(starts[begin], windows[0][some])
-    ends[last] = np.minimum(ends[last], windows[1][some])
+    selected_rows = np.flatnonzero(counts)
+    stop = np.cumsum(counts)[selected_rows]
+    begin, last = stop - counts[selected_rows], stop - 1
+    starts[begin] = np.maximum(starts[begin], windows[0][selected_rows])
+    ends[last] = np.minimum(ends[last], windows[1][selected_rows])
     return _with_length(starts, ends, window)
 
 
 def _with_length(starts: Int64, ends: Int64, window: Int64) -> tuple[Int64, Int64, Int64]:
-    kept = ends > starts  # an empty window contains nothing
-    return (starts, ends, window) if bool(kept.all()) else (starts[kept], ends[kept], window[kept])
+    is_kept = ends > starts  # an empty window contains nothing
+    return (starts, ends, window) if bool(is_kept.all()) else (starts[is_kept], ends[is_kept], window[is_kept])
 
 
 def within(spans: Spans, starts: Int64, ends: Int64) -> Int64:

@@ -24,7 +24,7 @@ _MOST_BLOCKS = {"aic": 25, "aiv": 50}  # with more blocks than cores, the time i
 
 
 def kernel_work(
-    kernels: pd.DataFrame, most: int | None = None, framework_shapes: pd.Series[Any] | None = None
+    kernels: pd.DataFrame, limit: int | None = None, framework_shapes: pd.Series[Any] | None = None
 ) -> pd.DataFrame:
     """Return the operations and bytes of kernels, with equal kernels in one row.
 
@@ -32,7 +32,7 @@ def kernel_work(
     ----------
     kernels
         The table ``kernels``. Kernels of the same type, core, shapes and data types become one row.
-    most
+    limit
         Maximum number of rows, those with the most total time; by default all.
     framework_shapes
         The input shapes of the framework's operator that launched each kernel, where known: the kernel of a
@@ -48,28 +48,28 @@ def kernel_work(
         ``aic_metrics=ArithmeticUtilization``, bytes with ``Memory`` or ``MemoryAccess``. From shapes, operations are
         those of the operator's definition, and bytes are all operands once: the least that a kernel needs.
     """
-    return _kernel_work(kernels, most, framework_shapes)[0]
+    return _kernel_work(kernels, limit, framework_shapes)[0]
 
 
-def work_of_run(tables: Mapping[str, pd.DataFrame], most: int | None = None) -> tuple[pd.DataFrame, Int64]:
+def work_of_run(tables: Mapping[str, pd.DataFrame], limit: int | None = None) -> tuple[pd.DataFrame, Int64]:
     """Return the work of a run's kernels, see :func:`kernel_work`, and the row of the result for each kernel.
 
     Convolutions get the shapes of the framework's operator that launched them. Kernels whose row is left out because of
-    `most` have -1.
+    `limit` have -1.
     """
     kernels, operators = tables["kernels"], tables["operators"]
     convolutions = kernels["op_type"].cat.categories.astype(str).str.contains("Conv", regex=False)
     if not len(operators) or not convolutions.any():
-        return _kernel_work(kernels, most, None)
+        return _kernel_work(kernels, limit, None)
     row = launches(tables)["op_row"].to_numpy(np.int64, na_value=-1)
     codes = np.append(operators["input_shapes"].cat.codes.to_numpy(), -1)[row]
     names = [str(name) for name in operators["input_shapes"].cat.categories]
     shapes = pd.Series(schema.categorical(codes, names))
-    return _kernel_work(kernels, most, shapes)
+    return _kernel_work(kernels, limit, shapes)
 
 
 def _kernel_work(
-    kernels: pd.DataFrame, most: int | None, framework_shapes: pd.Series[Any] | None
+    kernels: pd.DataFrame, limit: int | None, framework_shapes: pd.Series[Any] | None
 ) -> tuple[pd.DataFrame, Int64]:
     keys, alike = list(_KEYS), kernels
     if framework_shapes is not None:
@@ -83,7 +83,7 @@ def _kernel_work(
     number = np.bincount(codes, minlength=groups)
     first = np.full(groups, -1, np.int64)
     first[codes[::-1]] = np.arange(len(codes))[::-1]
-    kept = np.argsort(-total, kind="stable")[:most]
+    kept = np.argsort(-total, kind="stable")[:limit]
     work: pd.DataFrame = alike.iloc[first[kept]][keys].reset_index(drop=True)
     alike_rows: list[Any] = work.to_dict("records")
     ranges = [flops_range(row) for row in alike_rows]

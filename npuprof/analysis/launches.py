@@ -43,23 +43,23 @@ def launches(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     links = causes(tables)
     operator, outer, named = _operators_of(tables, links)
     api = np.maximum(links.launchers - links.first_row["api"], -1)
-    joined: pd.DataFrame = (
+    joined_rows: pd.DataFrame = (
         tables["kernels"][list(_OF_KERNEL)]
         .reset_index(drop=True)
         .assign(
-            operator=_taken(tables["operators"]["name"], operator),
+            operator=_take(tables["operators"]["name"], operator),
             operator_row=_optional(operator, operator < 0),
-            outer_operator=_taken(tables["operators"]["name"], outer),
-            op=_taken(tables["operators"]["name"], named),
+            outer_operator=_take(tables["operators"]["name"], outer),
+            op=_take(tables["operators"]["name"], named),
             op_row=_optional(named, named < 0),
-            api=_taken(tables["api"]["name"], api),
+            api=_take(tables["api"]["name"], api),
             api_row=_optional(api, api < 0),
-            thread_id=_of_host(tables, links.launchers, "thread_id"),
-            launch_ns=_of_host(tables, links.launchers, "start_ns"),
+            thread_id=_host_rows(tables, links.launchers, "thread_id"),
+            launch_ns=_host_rows(tables, links.launchers, "start_ns"),
             **{str(name): column.array for name, column in Places(tables, links).at(links.launchers).items()},
         )
     )
-    return joined
+    return joined_rows
 
 
 def framework_operators(tables: Mapping[str, pd.DataFrame], links: Causes) -> pd.Categorical:
@@ -73,8 +73,8 @@ def framework_operators(tables: Mapping[str, pd.DataFrame], links: Causes) -> pd
         The callers and launchers of the rows.
     """
     operators, innermost = _innermost_operators(tables, links)
-    row = _of_framework(tables, links, operators, innermost)
-    return _taken(tables["operators"]["name"], np.maximum(row - links.first_row["operators"], -1))
+    row = _framework_rows(tables, links, operators, innermost)
+    return _take(tables["operators"]["name"], np.maximum(row - links.first_row["operators"], -1))
 
 
 def _operators_of(tables: Mapping[str, pd.DataFrame], links: Causes) -> tuple[Int64, Int64, Int64]:
@@ -82,7 +82,7 @@ def _operators_of(tables: Mapping[str, pd.DataFrame], links: Causes) -> tuple[In
     callers, first = links.callers, links.first_row["operators"]
     operators, operator = _innermost_operators(tables, links)
     outer = nearest(callers, operator, operators & (nearest(callers, callers, operators) < 0))
-    named = _of_framework(tables, links, operators, operator)
+    named = _framework_rows(tables, links, operators, operator)
     return np.maximum(operator - first, -1), np.maximum(outer - first, -1), np.maximum(named - first, -1)
 
 
@@ -96,11 +96,11 @@ def _innermost_operators(tables: Mapping[str, pd.DataFrame], links: Causes) -> t
     operator = nearest(callers, links.launchers, operators)
     # A sampled Python call may lie between an operator and its CANN call, while its own caller lies outside of the
     # operator. The operator around the call and the operator from the links are nested: the inner one began later.
-    begin = np.append(_of_host_layers(tables, "start_ns"), np.iinfo(np.int64).min)
+    begin = np.append(_host_layer_rows(tables, "start_ns"), np.iinfo(np.int64).min)
     return operators, np.where(begin[operator] >= begin[links.operators], operator, links.operators)
 
 
-def _of_framework(tables: Mapping[str, pd.DataFrame], links: Causes, operators: Bools, innermost: Int64) -> Int64:
+def _framework_rows(tables: Mapping[str, pd.DataFrame], links: Causes, operators: Bools, innermost: Int64) -> Int64:
     """Return the host row of the innermost framework operator, or else of the innermost operator."""
     of_framework = np.zeros(len(links.callers), bool)
     rows = slice(links.first_row["operators"], links.first_row["api"])
@@ -109,11 +109,11 @@ def _of_framework(tables: Mapping[str, pd.DataFrame], links: Causes, operators: 
     return np.where(named >= 0, named, innermost)
 
 
-def _of_host(tables: Mapping[str, pd.DataFrame], rows: Int64, column: str) -> Any:
-    return _optional(np.append(_of_host_layers(tables, column), 0)[rows], rows < 0)
+def _host_rows(tables: Mapping[str, pd.DataFrame], rows: Int64, column: str) -> Any:
+    return _optional(np.append(_host_layer_rows(tables, column), 0)[rows], rows < 0)
 
 
-def _of_host_layers(tables: Mapping[str, pd.DataFrame], column: str) -> Int64:
+def _host_layer_rows(tables: Mapping[str, pd.DataFrame], column: str) -> Int64:
     return np.concatenate([tables[name][column].to_numpy(np.int64) for name in LAYERS])
 
 
@@ -121,6 +121,6 @@ def _optional(values: Int64, absent: Bools) -> Any:
     return pd.arrays.IntegerArray(np.where(absent, 0, values), absent)
 
 
-def _taken(names: pd.Series[Any], rows: Int64) -> pd.Categorical:
+def _take(names: pd.Series[Any], rows: Int64) -> pd.Categorical:
     codes = np.append(names.cat.codes.to_numpy(), -1)[rows]
     return schema.categorical(codes, [str(name) for name in names.cat.categories])

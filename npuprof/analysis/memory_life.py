@@ -49,8 +49,8 @@ def _by_name(blocks: pd.DataFrame) -> pd.DataFrame:
 
 
 def _before(times: pd.Series, moment_ns: int, *, absent: bool) -> npt.NDArray[np.bool_]:
-    known: npt.NDArray[np.bool_] = (times <= moment_ns).to_numpy(dtype=bool, na_value=absent)
-    return known
+    is_known: npt.NDArray[np.bool_] = (times <= moment_ns).to_numpy(dtype=bool, na_value=absent)
+    return is_known
 
 
 def _occupies(allocations: pd.DataFrame) -> npt.NDArray[np.bool_]:

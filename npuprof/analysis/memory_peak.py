@@ -97,7 +97,7 @@ def _peak(tables: Mapping[str, pd.DataFrame], device: int) -> tuple[int, int]:
         if len(samples):
             highest = samples.iloc[int(np.argmax(samples["allocated_bytes"].to_numpy(np.int64)))]
             return int(highest["time_ns"]), int(highest["allocated_bytes"])
-    begun, ended, size = _lives(allocations, device)
+    begun, ended, size = _lifetimes(allocations, device)
     times = np.concatenate((begun, ended[ended < _NEVER]))
     change = np.concatenate((size, -size[ended < _NEVER]))
     order = np.lexsort((change, times))  # at equal times, releases come first
@@ -105,16 +105,16 @@ def _peak(tables: Mapping[str, pd.DataFrame], device: int) -> tuple[int, int]:
     return (int(times[order][np.argmax(alive)]), int(alive.max())) if len(alive) else (0, 0)
 
 
-def _lives(allocations: pd.DataFrame, device: int) -> tuple[Int64, Int64, Int64]:
+def _lifetimes(allocations: pd.DataFrame, device: int) -> tuple[Int64, Int64, Int64]:
     """Return start, end and size of a device's blocks; blocks of other devices have size 0."""
     on_device = allocations["device_id"].isin([device]).to_numpy(bool) | allocations["device_id"].isna().to_numpy()
     size = np.where(on_device, np.maximum(allocations["size_bytes"].to_numpy(np.int64), 0), 0)
-    begun = allocations["allocated_ns"].to_numpy(np.int64, na_value=np.iinfo(np.int64).min)
-    return begun, allocations["released_ns"].to_numpy(np.int64, na_value=_NEVER), size
+    started_rows = allocations["allocated_ns"].to_numpy(np.int64, na_value=np.iinfo(np.int64).min)
+    return started_rows, allocations["released_ns"].to_numpy(np.int64, na_value=_NEVER), size
 
 
 def _owners(device: int, time_ns: int, peak: int, allocations: pd.DataFrame, sites: pd.DataFrame) -> pd.DataFrame:
-    begun, ended, size = _lives(allocations, device)
+    begun, ended, size = _lifetimes(allocations, device)
     alive = (begun <= time_ns) & (ended > time_ns) & (size > 0)
     keys = ["category", "line", "module", "op"]
     chosen = sites[alive].assign(size_bytes=size[alive])
@@ -124,8 +124,8 @@ def _owners(device: int, time_ns: int, peak: int, allocations: pd.DataFrame, sit
     owners["blocks"] = owners["blocks"].astype("Int64")
     before = peak - int(size[alive].sum())
     if before > 0:
-        rest = pd.DataFrame({"category": [CATEGORIES[_BEFORE]], "blocks": pd.array([pd.NA], "Int64")})
-        owners = pd.concat([owners, rest.assign(size_bytes=before)], ignore_index=True)
+        remainder = pd.DataFrame({"category": [CATEGORIES[_BEFORE]], "blocks": pd.array([pd.NA], "Int64")})
+        owners = pd.concat([owners, remainder.assign(size_bytes=before)], ignore_index=True)
     owners["category"] = pd.Categorical(owners["category"], list(CATEGORIES))
     owners["share"] = owners["size_bytes"] / max(int(owners["size_bytes"].sum()), 1)
     owners.insert(0, "device_id", np.int64(device))
@@ -151,10 +151,10 @@ def _operators_of(tables: Mapping[str, pd.DataFrame]) -> Int64:
         codes, names = np.zeros(len(codes), np.int64), np.zeros(len(names), np.int64)
         moments = moments + 1  # it may allocate in the very nanosecond in which the operator begins
     nesting = Nesting.build(start, start + operators["duration_ns"].to_numpy(np.int64), codes)
-    known = names >= 0
+    is_known = names >= 0
     rows = np.full(len(allocations), -1, np.int64)
-    place = nesting.innermost(moments[known], names[known])
-    rows[known] = np.where(place >= 0, np.append(nesting.order, -1)[place], -1)
+    place = nesting.innermost(moments[is_known], names[is_known])
+    rows[is_known] = np.where(place >= 0, np.append(nesting.order, -1)[place], -1)
     return rows
 
 
@@ -162,10 +162,10 @@ def _outer_operators(tables: Mapping[str, pd.DataFrame], causes: Causes, at: Int
     """Return for host rows the outermost operator of the framework's library around them, -1 for none."""
     first, count = causes.first_row["operators"], len(tables["operators"])
     library = tables["operators"]["name"].astype(object).astype(str).str.match(r"(?!autograd::|torch::)\w+::")
-    wanted = np.zeros(len(causes.callers), bool)
-    wanted[first : first + count] = library.to_numpy(bool)
-    above = nearest(causes.callers, causes.callers, wanted)
-    outer = nearest(causes.callers, at, wanted & (above < 0))
+    is_wanted = np.zeros(len(causes.callers), bool)
+    is_wanted[first : first + count] = library.to_numpy(bool)
+    above = nearest(causes.callers, causes.callers, is_wanted)
+    outer = nearest(causes.callers, at, is_wanted & (above < 0))
     rows: Int64 = np.maximum(np.where(outer >= 0, outer, at) - first, -1)
     return rows
 
@@ -183,11 +183,11 @@ def _categories(tables: Mapping[str, pd.DataFrame], causes: Causes, at: Int64, o
         (_BACKWARD, "autograd::engine|Backward"),
         (_FORWARD, r"DistributedDataParallel\.forward"),
     ):
-        wanted = np.zeros(len(causes.callers), bool)
-        wanted[causes.first_row["operators"] :][: len(operators)] = texts.str.contains(pattern).to_numpy(bool)
+        is_wanted = np.zeros(len(causes.callers), bool)
+        is_wanted[causes.first_row["operators"] :][: len(operators)] = texts.str.contains(pattern).to_numpy(bool)
         if category == _FORWARD:
-            wanted[: len(python)] |= module
-        conditions.append((category, nearest(causes.callers, at, wanted) >= 0))
+            is_wanted[: len(python)] |= module
+        conditions.append((category, nearest(causes.callers, at, is_wanted) >= 0))
     codes: Int64 = np.select([some for _, some in conditions], [category for category, _ in conditions], _UNKNOWN)
     return codes
 
@@ -213,15 +213,15 @@ def memory_leaks(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     columns = ["device_id", "line", "op", "steps", "growth_bytes", "bytes_per_step"]
     if len(ends) < LEAK_STEPS or not len(allocations):
         nothing: pd.DataFrame = pd.DataFrame(columns=columns)
-        why = f"the run has {len(ends)} step{'s' * (len(ends) != 1)}; leaks need at least {LEAK_STEPS}"
-        nothing.attrs.update(state="cannot tell", why=why if len(allocations) else "the run has no allocations")
+        reason = f"the run has {len(ends)} step{'s' * (len(ends) != 1)}; leaks need at least {LEAK_STEPS}"
+        nothing.attrs.update(state="cannot tell", why=reason if len(allocations) else "the run has no allocations")
         return nothing
     sites = call_sites(tables)[["line", "op"]]
     site = sites.groupby(["line", "op"], observed=True, dropna=False, sort=False).ngroup().to_numpy()
     first = np.unique(site, return_index=True)[1]
     leaks = []
     for device in _devices(tables):
-        floors = _floors(*_lives(allocations, device), site, ends)
+        floors = _floors(*_lifetimes(allocations, device), site, ends)
         grown = np.diff(floors, axis=1) > 0
         run = np.argmin(np.column_stack((grown[:, ::-1], np.zeros(len(grown), bool))), axis=1)  # growing up to the end
         rows = np.flatnonzero(run + 1 >= LEAK_STEPS)

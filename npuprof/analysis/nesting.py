@@ -74,15 +74,15 @@ class Nesting:
             rows = rows[above[rows] >= 0]
         return depths
 
-    def nearest(self, wanted: Bools) -> Int64:
+    def nearest(self, is_wanted: Bools) -> Int64:
         """Return for each interval itself or the innermost interval around it that is wanted; -1 if there is none.
 
         Parameters
         ----------
-        wanted
+        is_wanted
             Which intervals are wanted, in sorted order.
         """
-        ancestor = np.where(wanted, np.arange(len(self.parents)), self.parents)
+        ancestor = np.where(is_wanted, np.arange(len(self.parents)), self.parents)
         while True:  # every round doubles the number of levels searched
             further = np.where(ancestor >= 0, ancestor[ancestor], -1)
             if bool((further == ancestor).all()):

@@ -97,7 +97,7 @@ class Places:
         frame, entered = np.full(len(rows), -1, np.int64), np.zeros(len(rows), bool)
         unknown = np.flatnonzero(rows >= 0)
         for (codes, of_python), sources in zip(self._frames_and_texts[0], self._frame_sources, strict=True):
-            frame[unknown] = taken = self._taken(rows[unknown], codes, sources)
+            frame[unknown] = taken = self._inherit_codes(rows[unknown], codes, sources)
             entered[unknown] = (taken >= 0) & of_python
             unknown = unknown[taken < 0]
         return frame, entered
@@ -114,20 +114,20 @@ class Places:
         codes = self._codes("python", "name", _module, texts)
         if "modules" in self.tables["operators"]:
             codes = np.maximum(codes, self._codes("operators", "modules", str, texts))
-        return list(texts), self._taken(np.arange(len(codes)), codes, (codes >= 0) | (self._forward >= 0))
+        return list(texts), self._inherit_codes(np.arange(len(codes)), codes, (codes >= 0) | (self._forward >= 0))
 
-    def _taken(self, rows: Int64, codes: Int64, sources: Bools) -> Int64:
+    def _inherit_codes(self, rows: Int64, codes: Int64, sources: Bools) -> Int64:
         """Return for each row the code of its nearest caller that has a code, if necessary via the forward pass."""
-        known = codes >= 0
-        if not known.any():
+        is_known = codes >= 0
+        if not is_known.any():
             return np.full(len(rows), -1, np.int64)
         callers, forward = self.causes.callers, self._forward
         nearest_known = nearest(callers, rows, sources)
         derived = np.flatnonzero((nearest_known >= 0) & (forward[nearest_known] >= 0))
         if len(derived):
-            nearest_known[derived] = nearest(callers, forward[nearest_known[derived]], known)
-            left = derived[nearest_known[derived] < 0]
-            nearest_known[left] = nearest(callers, rows[left], known)
+            nearest_known[derived] = nearest(callers, forward[nearest_known[derived]], is_known)
+            is_left = derived[nearest_known[derived] < 0]
+            nearest_known[is_left] = nearest(callers, rows[is_left], is_known)
         return np.where(nearest_known >= 0, codes[nearest_known], -1)
 
     @cached_property
@@ -136,8 +136,8 @@ class Places:
         links, first = self.tables["links"], self.causes.first_row["operators"]
         count = self.causes.first_row["api"] - first
         source, target = links["source_row"].to_numpy(np.int64), links["target_row"].to_numpy(np.int64)
-        known = (source >= 0) & (source < count) & (target >= 0) & (target < count)
-        derived = (links["kind"] == "forward_backward").to_numpy(bool) & known
+        is_known = (source >= 0) & (source < count) & (target >= 0) & (target < count)
+        derived = (links["kind"] == "forward_backward").to_numpy(bool) & is_known
         forward = np.full(len(self.causes.callers), -1, np.int64)
         forward[target[derived] + first] = source[derived] + first
         return forward

@@ -60,7 +60,7 @@ class Prediction:
         return "\n".join(lines)
 
 
-def checked_factors(what: str, factors: Mapping[Any, float], known: Mapping[Any, object]) -> None:
+def checked_factors(subject: str, factors: Mapping[Any, float], known: Mapping[Any, object]) -> None:
     """Raise an error if a name is unknown, or a factor is not a number of at least 0.
 
     Raises
@@ -69,13 +69,13 @@ def checked_factors(what: str, factors: Mapping[Any, float], known: Mapping[Any,
         If so; the message has the nearest known names.
     """
     for word, factor in factors.items():
-        checked_factor(f"{what} {word!r}", factor)
+        checked_factor(f"{subject} {word!r}", factor)
         if word not in known:
             near = get_close_matches(str(word), [str(name) for name in known], 5, 0.4) or sorted(map(str, known))[:10]
-            raise OptionsError(f"there is no {what} {word!r}; similar names: {', '.join(near) or 'none'}")
+            raise OptionsError(f"there is no {subject} {word!r}; similar names: {', '.join(near) or 'none'}")
 
 
-def checked_factor(what: str, factor: object) -> None:
+def checked_factor(subject: str, factor: object) -> None:
     """Raise an error if a factor is not a number of at least 0.
 
     Raises
@@ -84,4 +84,6 @@ def checked_factor(what: str, factor: object) -> None:
         If so.
     """
     if not isinstance(factor, (int, float)) or not 0 <= factor < inf:
-        raise OptionsError(f"the factor of {what} is {factor!r}: it must be a number of at least 0; 1 changes nothing")
+        raise OptionsError(
+            f"the factor of {subject} is {factor!r}: it must be a number of at least 0; 1 changes nothing"
+        )

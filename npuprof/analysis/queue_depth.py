@@ -30,17 +30,17 @@ def queue_depth(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """
     kernels = tables["kernels"]
     launched = launch_moments(tables)
-    known = np.flatnonzero(launched.notna().to_numpy())
-    start = kernels["start_ns"].to_numpy(np.int64)[known]
-    begun = np.minimum(launched.to_numpy(np.int64, na_value=0)[known], start)
+    known_rows = np.flatnonzero(launched.notna().to_numpy())
+    start = kernels["start_ns"].to_numpy(np.int64)[known_rows]
+    begun = np.minimum(launched.to_numpy(np.int64, na_value=0)[known_rows], start)
     keys = [*owner(kernels), "device_id"]
-    whose = kernels[keys].iloc[known].reset_index(drop=True)
+    whose = kernels[keys].iloc[known_rows].reset_index(drop=True)
     group = whose.groupby(keys, dropna=False).ngroup().to_numpy(np.int64)
     events: pd.DataFrame = pd.DataFrame(
         {
             "group": np.concatenate([group, group]),
             "time_ns": np.concatenate([begun, start]),
-            "change": np.repeat(np.array([1, -1], np.int64), len(known)),
+            "change": np.repeat(np.array([1, -1], np.int64), len(known_rows)),
         }
     )
     changes = events.groupby(["group", "time_ns"], sort=True)["change"].sum().reset_index()

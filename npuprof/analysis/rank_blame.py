@@ -45,9 +45,9 @@ def blame_of(played: Job) -> pd.DataFrame:
     apart = len(played.ranks) <= _MOST_RANKS
     number = {rank: place if apart else 0 for place, rank in enumerate(played.ranks)}
     roots = blamed(played, number)
-    waited = played.rows["wait_ns"].to_numpy(np.int64)
+    waited_rows = played.rows["wait_ns"].to_numpy(np.int64)
     waits = np.zeros(len(roots), np.int64)
-    np.add.at(waits, played.rows["rank"].map(number).to_numpy(np.int64), waited)
+    np.add.at(waits, played.rows["rank"].map(number).to_numpy(np.int64), waited_rows)
     ranks = played.ranks
     records = [
         (
@@ -68,8 +68,8 @@ def blame_of(played: Job) -> pd.DataFrame:
 def _whole(exact: Floats, total: int) -> Int64:
     """Round to integers that add up to a total."""
     whole = np.floor(exact).astype(np.int64)
-    left = total - int(whole.sum())
-    np.add.at(whole, np.resize(np.argsort(whole - exact, kind="stable"), abs(left)), int(np.sign(left)))
+    remaining = total - int(whole.sum())
+    np.add.at(whole, np.resize(np.argsort(whole - exact, kind="stable"), abs(remaining)), int(np.sign(remaining)))
     return whole
 
 
@@ -90,7 +90,7 @@ def blamed(played: Job, victims: Mapping[int, int]) -> Floats:
     """
     rows = played.rows
     rank = rows["rank"].to_numpy(np.int64)
-    waited = rows["wait_ns"].to_numpy(np.int64)
+    waited_rows = rows["wait_ns"].to_numpy(np.int64)
     origin = _Origins.trace(played)
     count = max(victims.values(), default=-1) + 1
     sums = np.zeros((len(played.ranks) + 1, count))
@@ -100,7 +100,7 @@ def blamed(played: Job, victims: Mapping[int, int]) -> Floats:
     # begun[slot[row]] is the density that ends before that row, looking back in time; most rows share slot 0, of zeros.
     ends = np.append(rank[1:] != rank[:-1], True)
     bounds = np.zeros(len(rows) + 1, bool)
-    bounds[origin.until[waited > 0]] = bounds[origin.since[waited > 0]] = True
+    bounds[origin.until[waited_rows > 0]] = bounds[origin.since[waited_rows > 0]] = True
     slot = np.where(bounds, np.cumsum(bounds, dtype=np.int32), np.int32(0))
     density, begun = np.zeros((len(played.ranks), count)), np.zeros((int(slot.max()) + 1, count))
     order = played.waves
@@ -109,9 +109,9 @@ def blamed(played: Job, victims: Mapping[int, int]) -> Floats:
     for begin, end in zip(begins[-2::-1], begins[:0:-1], strict=True):
         here = runs[begin:end]
         density[place[here]] += np.where(ends[here, None], 0.0, begun[slot[here + 1]])
-        amount = density[place[here]] * waited[here, None]
-        amount[np.arange(len(here)), victim[here]] += waited[here]
-        ill = waited[here] > 0
+        amount = density[place[here]] * waited_rows[here, None]
+        amount[np.arange(len(here)), victim[here]] += waited_rows[here]
+        ill = waited_rows[here] > 0
         here, amount = here[ill], amount[ill]
         culprit = origin.culprit[here]
         np.add.at(sums, culprit, amount * origin.own_ns[here, None])
@@ -188,7 +188,7 @@ def _stretches(played: Job) -> tuple[Int32, Int32, Int32, Int32]:
     culprit = np.searchsorted(ranks, rows["last_rank"].to_numpy(np.int64)).astype(np.int32)
     find = _Finder(place, rows["op"].to_numpy(np.int64), len(ranks))
     until = find(rows["op"].to_numpy(np.int64), culprit)
-    return culprit, until, *_since(rows, place, culprit, find)
+    return culprit, until, *_rows_after_operator(rows, place, culprit, find)
 
 
 class _Finder:
@@ -211,7 +211,7 @@ class _Finder:
         return rows
 
 
-def _since(rows: pd.DataFrame, place: Int32, culprit: Int32, find: _Finder) -> tuple[Int32, Int32]:
+def _rows_after_operator(rows: pd.DataFrame, place: Int32, culprit: Int32, find: _Finder) -> tuple[Int32, Int32]:
     """Return the rows after the last common operator of each row's rank and its culprit, on both ranks."""
     op = rows["op"].to_numpy(np.int64)
     group = pd.factorize(rows["group"])[0].astype(np.int64)

@@ -117,8 +117,8 @@ def clocks(rows: pd.DataFrame) -> Clocks:
     ]
     middles, slopes, spreads, counts = np.array(fits, np.float64).reshape(-1, 4).T
     graph = _Graph(len(ranks), pairs // max(1, len(ranks)), pairs % max(1, len(ranks)), counts / spreads**2)
-    known = np.isfinite(slopes)
-    drifting = _Graph(len(ranks), graph.first[known], graph.second[known], graph.weights[known])
+    is_known = np.isfinite(slopes)
+    drifting = _Graph(len(ranks), graph.first[is_known], graph.second[is_known], graph.weights[is_known])
     ends_of, spread_of = np.zeros(len(ranks), np.int64), np.full(len(ranks), -1, np.int64)
     for side in (graph.first, graph.second):
         np.add.at(ends_of, side, counts.astype(np.int64))
@@ -126,7 +126,7 @@ def clocks(rows: pd.DataFrame) -> Clocks:
     return Clocks(
         ranks,
         np.rint(graph.solved(middles)).astype(np.int64),
-        drifting.solved(slopes[known]),
+        drifting.solved(slopes[is_known]),
         spread_of,
         ends_of,
         graph.references(),
@@ -138,14 +138,14 @@ def _pairs(rows: pd.DataFrame, ranks: Int64) -> tuple[Int64, Int64, Int64, Int64
     """Return pairs of members of an operator by position, the end on the first, and how much later the second ends."""
     types, names = pd.factorize(rows["op_type"])
     together = pd.Series(names, dtype=object).astype(str).str.contains(_TOGETHER, case=False, regex=True)
-    chosen = together.to_numpy(bool)[types] & (rows["members"].to_numpy() > 1)
+    is_selected = together.to_numpy(bool)[types] & (rows["members"].to_numpy() > 1)
     group = pd.factorize(rows["group"])[0]
-    ops = pd.DataFrame({"op": rows["op"], "group": group})[chosen].drop_duplicates("op")
+    ops = pd.DataFrame({"op": rows["op"], "group": group})[is_selected].drop_duplicates("op")
     place, size = ops.groupby("group").cumcount(), ops.groupby("group")["op"].transform("size")
     every = -(-size // _MOST_OPS)
-    taken = np.zeros(int(rows["op"].max() if len(rows) else -1) + 1, bool)
-    taken[ops["op"][(place % every == 0)].to_numpy(np.int64)] = True
-    rows = rows[chosen & taken[rows["op"].to_numpy(np.int64)]]
+    is_taken = np.zeros(int(rows["op"].max() if len(rows) else -1) + 1, bool)
+    is_taken[ops["op"][(place % every == 0)].to_numpy(np.int64)] = True
+    rows = rows[is_selected & is_taken[rows["op"].to_numpy(np.int64)]]
     place_of = np.searchsorted(ranks, rows["rank"].to_numpy(np.int64))
     op = rows["op"].to_numpy(np.int64)
     end = rows["start_ns"].to_numpy(np.int64) + rows["duration_ns"].to_numpy(np.int64)
@@ -153,8 +153,10 @@ def _pairs(rows: pd.DataFrame, ranks: Int64) -> tuple[Int64, Int64, Int64, Int64
     op, place_of, end = op[order], place_of[order], end[order]
     pairs: list[tuple[Int64, Int64, Int64, Int64]] = []
     for step in _steps(int(rows["members"].max()) if len(rows) else 0):
-        same = np.flatnonzero((op[:-step] == op[step:]) & (place_of[:-step] < place_of[step:]))
-        pairs.append((place_of[same], place_of[same + step], end[same], end[same + step] - end[same]))
+        same_rows = np.flatnonzero((op[:-step] == op[step:]) & (place_of[:-step] < place_of[step:]))
+        pairs.append(
+            (place_of[same_rows], place_of[same_rows + step], end[same_rows], end[same_rows + step] - end[same_rows])
+        )
     nothing = (np.zeros(0, np.int64),) * 4
     first, second, ends, ahead = (np.concatenate(column) for column in zip(nothing, *pairs, strict=True))
     return first, second, ends, ahead

@@ -67,12 +67,12 @@ def rank_groups(rows: pd.DataFrame, recorded: Mapping[str, tuple[str, tuple[int,
         communicating.append(
             RankGroup(key, _NAMES.get(kind, kind), named or ranks, recorded=True, sends=sends)
             if kind
-            else RankGroup(key, _inferred(ranks, types[key], world, sends=sends), ranks, recorded=False, sends=sends)
+            else RankGroup(key, _infer(ranks, types[key], world, sends=sends), ranks, recorded=False, sends=sends)
         )
     return sorted(communicating, key=lambda group: (group.kind, group.ranks))
 
 
-def _inferred(ranks: Sequence[int], types: str, world: int, *, sends: bool) -> str:
+def _infer(ranks: Sequence[int], types: str, world: int, *, sends: bool) -> str:
     if len(ranks) < 2:
         return ""
     if sends:

@@ -34,10 +34,10 @@ def of_kernels(kernels: pd.DataFrame, factors: Float64) -> Savings:
     starts, count = kernels["start_ns"].to_numpy(np.int64), len(kernels)
     moments = np.concatenate([starts, starts + kernels["duration_ns"].to_numpy(np.int64)])
     order = np.argsort(moments, kind="stable")
-    begun = order < count
-    running = np.cumsum(np.where(begun, 1, -1))
+    is_started = order < count
+    running = np.cumsum(np.where(is_started, 1, -1))
     numbers = order % max(count, 1)
-    kernel = np.cumsum(np.where(begun, numbers, -numbers))  # the one that runs, if only one does
+    kernel = np.cumsum(np.where(is_started, numbers, -numbers))  # the one that runs, if only one does
     moments = moments[order]
     alone = np.flatnonzero((running[:-1] == 1) & (moments[1:] > moments[:-1])) if count else order
     fractions = 1 - factors[kernel[alone]]
@@ -84,24 +84,24 @@ def saved_ns(savings: Mapping[int, Savings], played: Job) -> Int64:
     starts = rows["start_ns"].to_numpy(np.int64)
     saved = np.zeros(len(rows), np.int64)
     for alike in played.peers:
-        known = [rank for rank in alike if rank in savings]
-        if not known:
+        known_ranks = [rank for rank in alike if rank in savings]
+        if not known_ranks:
             raise NpuprofError(
                 f"rank {alike[0]} has no kernels, and no rank with the same collectives has any: collect kernels on "
                 "one rank of each pipeline stage"
             )
         of_rank = {}
-        for rank in known:
+        for rank in known_ranks:
             segments = slice(*np.searchsorted(ranks, (rank, rank + 1)))
             ends = played.clocks.recorded(rank, starts[segments])
-            of_rank[rank] = _within(savings[rank], ends - own_ns[segments], ends)
+            of_rank[rank] = _saved_within(savings[rank], ends - own_ns[segments], ends)
         for rank in alike:
             segments = slice(*np.searchsorted(ranks, (rank, rank + 1)))
-            saved[segments] = np.minimum(of_rank.get(rank, of_rank[known[0]]), own_ns[segments])
+            saved[segments] = np.minimum(of_rank.get(rank, of_rank[known_ranks[0]]), own_ns[segments])
     return saved
 
 
-def _within(savings: Savings, starts: Int64, ends: Int64) -> Int64:
+def _saved_within(savings: Savings, starts: Int64, ends: Int64) -> Int64:
     """Return the time saved in each of some intervals."""
     if not len(savings.starts):
         return np.zeros(len(starts), np.int64)

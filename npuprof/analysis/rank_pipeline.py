@@ -41,7 +41,7 @@ def pipeline_work(
         ``moving``), ``microbatch`` (from 0; <NA> if unknown; for ``forward and backward`` that of the forward pass),
         ``start_ns`` and ``duration_ns``.
     """
-    stages = [_of_rank(rows, rank, inside, window) for rank in ranks]
+    stages = [_rank_work(rows, rank, inside, window) for rank in ranks]
     counts = [len(starts) for starts, _, _, _ in stages]
     plans = _plans(counts)
     work: list[tuple[int, int, str, object, int, int]] = []
@@ -60,7 +60,7 @@ def pipeline_work(
     return ordered
 
 
-def _of_rank(
+def _rank_work(
     rows: pd.DataFrame, rank: int, inside: Sequence[str], window: tuple[int, int]
 ) -> tuple[Int64, Int64, Int64, tuple[int, int]]:
     """Return starts, ends of waits and ends of a rank's sends and receives, and the start and end of its work."""
@@ -82,11 +82,11 @@ def _of_rank(
 def _plans(counts: Sequence[int]) -> list[list[tuple[str, object]]] | None:
     """Return the kind and microbatch of each piece of each stage; None if no schedule fits the operators."""
     stages = len(counts)
-    most = min(max(counts, default=0), _MOST_MICROBATCHES)
-    for microbatches in range(1, most + 1):
+    longest = min(max(counts, default=0), _MOST_MICROBATCHES)
+    for microbatches in range(1, longest + 1):
         plans = [_plan(stage, stages, microbatches) for stage in range(stages)] if stages > 1 else []
         if plans and [len(plan) - 1 for plan in plans] == list(counts):
-            return [[_called(piece) for piece in plan] for plan in plans]
+            return [[_label(piece) for piece in plan] for plan in plans]
         if plans and len(plans[0]) - 1 > counts[0]:
             break
     return None
@@ -119,7 +119,7 @@ def _plan(stage: int, stages: int, microbatches: int) -> list[list[tuple[str, in
     return gaps
 
 
-def _called(passes: Sequence[tuple[str, int]]) -> tuple[str, object]:
+def _label(passes: Sequence[tuple[str, int]]) -> tuple[str, object]:
     if not passes:
         return "", pd.NA
     kinds = {kind for kind, _ in passes}

@@ -217,5 +217,7 @@ def critical_path(communication: pd.DataFrame) -> pd.DataFrame:
         row, until = previous, before
     frame: pd.DataFrame = pd.DataFrame(path[::-1], columns=["rank", "kind", "row", "start_ns", "duration_ns"])
     operators = rows.iloc[frame["row"].to_numpy(np.int64)][["op_type", "group"]].reset_index(drop=True)
-    joined: pd.DataFrame = pd.concat([frame[["rank", "kind"]], operators, frame[["start_ns", "duration_ns"]]], axis=1)
-    return joined
+    joined_rows: pd.DataFrame = pd.concat(
+        [frame[["rank", "kind"]], operators, frame[["start_ns", "duration_ns"]]], axis=1
+    )
+    return joined_rows

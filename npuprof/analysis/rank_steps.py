@@ -35,13 +35,13 @@ def with_waiting(parts: pd.DataFrame, waits: pd.DataFrame) -> pd.DataFrame:
     index = pd.MultiIndex.from_arrays([sums.index.get_level_values(at).astype("Int64") for at in (0, 1)])
     of_step = sums.set_axis(index).reindex(keys).fillna(0)
     wait, moving = of_step["wait_ns"].to_numpy(np.float64), of_step["moving_ns"].to_numpy(np.float64)
-    known = (wait + moving > 0) & (whole > 0)
-    waiting = np.where(known, np.rint(whole * (wait / np.maximum(wait + moving, 1))), 0).astype(np.int64)
+    is_known = (wait + moving > 0) & (whole > 0)
+    waiting = np.where(is_known, np.rint(whole * (wait / np.maximum(wait + moving, 1))), 0).astype(np.int64)
     split: pd.DataFrame = parts.assign(
         waiting=parts["waiting"] + waiting,
-        moving=parts["moving"] + np.where(known, whole - waiting, 0),
-        communication=np.where(known, 0, whole),
-        joined=known,
+        moving=parts["moving"] + np.where(is_known, whole - waiting, 0),
+        communication=np.where(is_known, 0, whole),
+        joined=is_known,
     )
     return split
 

@@ -37,8 +37,8 @@ def collectives(communication: pd.DataFrame) -> pd.DataFrame:
         The rows with ``k`` and ``op``, ordered by rank and start; ``members`` is the number of ranks of the operator.
     """
     rows = _named_groups(communication)
-    known = (rows["rank"].notna() & rows["group"].notna()).to_numpy(bool)
-    rows = rows if known.all() else rows[known]
+    is_known = (rows["rank"].notna() & rows["group"].notna()).to_numpy(bool)
+    rows = rows if is_known.all() else rows[is_known]
     rank, start = rows["rank"].to_numpy(np.int64), rows["start_ns"].to_numpy(np.int64)
     if (
         (rank[1:] < rank[:-1]) | ((rank[1:] == rank[:-1]) & (start[1:] < start[:-1]))
@@ -46,25 +46,27 @@ def collectives(communication: pd.DataFrame) -> pd.DataFrame:
         rows = rows.iloc[np.lexsort((start, rank))]
         rank = rows["rank"].to_numpy(np.int64)
     rows = rows.reset_index(drop=True)
-    group, groups = _coded(rows["group"])
-    kind, kinds = _coded(_types(rows))
+    group, groups = _encode(rows["group"])
+    kind, kinds = _encode(_types(rows))
     step = rows["step"].fillna(-1).to_numpy(np.int64)
-    k = _counted(rank, step, group)
-    op = _numbered(step, group, k)
+    k = _count_earlier(rank, step, group)
+    op = _group_numbers(step, group, k)
     first = np.zeros(int(op.max(initial=-1)) + 1, np.int64)
     first[op[::-1]] = kind[::-1]
     mixed = np.unique(group[kind != first[op]])
     if len(mixed):
-        apart, _ = _coded(pd.Series(kinds[kind]) + "|" + rows["count"].astype(str))
+        apart, _ = _encode(pd.Series(kinds[kind]) + "|" + rows["count"].astype(str))
         apart = np.where(np.isin(group, mixed), apart + 1, 0)
-        k = _counted(rank, step, group, apart)
-        op = _numbered(step, group, apart, k)
-    texts = {"group": _named(group, groups), "op_type": _named(kind, kinds)}
+        k = _count_earlier(rank, step, group, apart)
+        op = _group_numbers(step, group, apart, k)
+    texts = {"group": _decode(group, groups), "op_type": _decode(kind, kinds)}
     members = np.bincount(op)[op] if len(op) else op
     recorded = {str(name): rows[name].array for name in rows}
     columns = {**recorded, "rank": rank, "step": step, **texts, "k": k, "op": op, "members": members}
-    joined: pd.DataFrame = pd.DataFrame(columns, copy=False)  # of thousands of ranks each copy takes a tenth of a GB
-    return joined
+    joined_rows: pd.DataFrame = pd.DataFrame(
+        columns, copy=False
+    )  # of thousands of ranks each copy takes a tenth of a GB
+    return joined_rows
 
 
 def _named_groups(communication: pd.DataFrame) -> pd.DataFrame:
@@ -75,8 +77,8 @@ def _named_groups(communication: pd.DataFrame) -> pd.DataFrame:
     if not local.any() or "name" not in communication:
         return communication
     ends = communication["name"].astype(str).str.extract(_GROUP_END, expand=False)
-    named: pd.DataFrame = communication.assign(group=group.astype(object).mask(local, ends.astype(object)))
-    return named
+    named_rows: pd.DataFrame = communication.assign(group=group.astype(object).mask(local, ends.astype(object)))
+    return named_rows
 
 
 def _types(rows: pd.DataFrame) -> pd.Series[str]:
@@ -84,12 +86,12 @@ def _types(rows: pd.DataFrame) -> pd.Series[str]:
     types: pd.Series[str] = rows["op_type"]
     if not types.isna().any() or "name" not in rows:
         return types
-    named = rows["name"].astype(str).str.replace(r"__.*", "_", regex=True)
-    known: pd.Series[str] = types.astype(object).where(types.notna(), named)
+    named_rows = rows["name"].astype(str).str.replace(r"__.*", "_", regex=True)
+    known: pd.Series[str] = types.astype(object).where(types.notna(), named_rows)
     return known
 
 
-def _coded(texts: pd.Series[str]) -> tuple[Int32, Texts]:
+def _encode(texts: pd.Series[str]) -> tuple[Int32, Texts]:
     """Return a number for each text, and the distinct texts; an absent text is empty."""
     column = texts.astype("category")
     names = np.array([*map(str, column.cat.categories), ""], object)
@@ -97,13 +99,13 @@ def _coded(texts: pd.Series[str]) -> tuple[Int32, Texts]:
     return np.where(codes < 0, np.int32(len(names) - 1), codes), names
 
 
-def _named(codes: Int32, names: Texts) -> pd.Categorical:
+def _decode(codes: Int32, names: Texts) -> pd.Categorical:
     """Return a column of the names; the last name, which is empty, is no category unless it occurs."""
-    some = names if (codes == len(names) - 1).any() else names[:-1]
-    return tables.categorical(codes, some.tolist())
+    is_selected = names if (codes == len(names) - 1).any() else names[:-1]
+    return tables.categorical(codes, is_selected.tolist())
 
 
-def _numbered(*keys: Int64 | Int32) -> Int64:
+def _group_numbers(*keys: Int64 | Int32) -> Int64:
     """Return a number for each row's combination of keys, in the order of first occurrence."""
     number = np.zeros(len(keys[0]), np.int64)
     for key in keys:
@@ -112,9 +114,9 @@ def _numbered(*keys: Int64 | Int32) -> Int64:
     return number
 
 
-def _counted(*keys: Int64 | Int32) -> Int64:
+def _count_earlier(*keys: Int64 | Int32) -> Int64:
     """Return the number of earlier rows with the same keys, for each row."""
-    number = pd.Series(_numbered(*keys))
+    number = pd.Series(_group_numbers(*keys))
     counts: Int64 = number.groupby(number).cumcount().to_numpy(np.int64)
     return counts
 

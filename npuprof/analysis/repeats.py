@@ -43,17 +43,17 @@ def repeats(codes: Int64, *, at_least: int, most: int = MOST) -> list[tuple[int,
         count = np.bincount(number[places]) if len(places) else np.zeros(0, np.int64)
         often = places[count[number[places]] >= at_least]
         for rows in _by_number(often, number[often]):
-            kept = _apart(rows[free[rows[:, np.newaxis] + np.arange(length)].all(axis=1)], length)
+            kept = _drop_overlaps(rows[free[rows[:, np.newaxis] + np.arange(length)].all(axis=1)], length)
             if len(kept) >= at_least:
                 free[kept[:, np.newaxis] + np.arange(length)] = False
                 sequences.append((length, kept))
     return sequences
 
 
-def _windows(codes: Int64, most: int) -> list[Int64]:
+def _windows(codes: Int64, limit: int) -> list[Int64]:
     """Return for each length the number of the sequence that begins at each position."""
     windows = [np.zeros(0, np.int64), codes]
-    for length in range(2, min(most, len(codes)) + 1):
+    for length in range(2, min(limit, len(codes)) + 1):
         before, last = windows[-1][: len(codes) - length + 1], codes[length - 1 :]
         windows.append(pd.factorize(before * (int(codes.max()) + 2) + last + 1)[0].astype(np.int64))
     return windows
@@ -74,7 +74,7 @@ def _run_lengths(codes: Int64, period: int) -> Int64:
     return lengths
 
 
-def _apart(places: Int64, length: int) -> Int64:
+def _drop_overlaps(places: Int64, length: int) -> Int64:
     """Return the positions that do not overlap the previously kept one."""
     if len(places) < 2 or np.diff(places).min() >= length:
         return places

@@ -114,11 +114,11 @@ class Replay:
         self.done_ns = np.concatenate([waits.time, device.ends])
         reached = np.append(self.done_ns, self.root_ns)[cause]
         of_call = np.concatenate([self.after_call.until, self.launched.until])
-        called = np.concatenate([waits.of_thread >= 0, device.thread >= 0]) & ~self.by_task & earlier
-        self.by_call = called
-        self.cause_ns = np.where(called, of_call, np.minimum(reached, moments))
-        same = np.append(False, waits.thread[1:] == waits.thread[:-1])[:count]
-        self._before_ns = np.where(same, np.append(0, waits.time[:-1])[:count], self.root_ns)
+        is_called = np.concatenate([waits.of_thread >= 0, device.thread >= 0]) & ~self.by_task & earlier
+        self.by_call = is_called
+        self.cause_ns = np.where(is_called, of_call, np.minimum(reached, moments))
+        is_same = np.append(False, waits.thread[1:] == waits.thread[:-1])[:count]
+        self._before_ns = np.where(is_same, np.append(0, waits.time[:-1])[:count], self.root_ns)
         self._begin_ns = np.maximum(waits.begin, self._before_ns)
         held = device.starts + device.holds
         first = np.append(True, device.lane[1:] != device.lane[:-1])[: len(device)]
@@ -204,7 +204,7 @@ class Replay:
 
     def _mark(self, done: Int64, moments: Int64, change: Change) -> Int64:
         points = self.points(np.full(len(moments), self.host.main, np.int64), moments)
-        elapsed = self._elapsed(points.thread, points.since, moments, change)
+        elapsed = self._elapsed_ns(points.thread, points.since, moments, change)
         runs = np.append(self._run_of[: len(self.host.waits)], -1)[points.wait]
         moved: Int64 = np.append(done, self.root_ns)[runs] + elapsed
         return moved
@@ -221,7 +221,7 @@ class Replay:
             factor = change.durations / np.maximum(durations, 1)
             holds = np.where(change.durations == durations, holds, np.rint(holds * factor).astype(np.int64))
             durations = change.durations
-        before, after = self._waited(change)
+        before, after = self._delays(change)
         times = before.copy()
         times[count:] += holds
         sums = np.cumsum(times)
@@ -237,17 +237,17 @@ class Replay:
         done = self._run(total, self._place[causes], latest, apart)
         return done, durations
 
-    def _waited(self, change: Change) -> tuple[Int64, Int64]:
+    def _delays(self, change: Change) -> tuple[Int64, Int64]:
         """Return the delays of each node: after its lane is free, and after its cause is done."""
         waits, count = self.host.waits, len(self.host.waits)
         lag, after = self.lag_ns, self.cause_ns - np.append(self.done_ns, self.root_ns)[self.cause]
         before = np.zeros(len(lag), np.int64)
-        before[:count] = self._elapsed(waits.thread, self._before_ns, self._begin_ns, change)
+        before[:count] = self._elapsed_ns(waits.thread, self._before_ns, self._begin_ns, change)
         if change.host:
             from_ns = np.minimum(np.maximum(self.free_ns[:count], self.cause_ns[:count]), waits.time)
-            lag = np.concatenate([self._elapsed(waits.thread, from_ns, waits.time, change), lag[count:]])
+            lag = np.concatenate([self._elapsed_ns(waits.thread, from_ns, waits.time, change), lag[count:]])
             calls = (self.after_call, self.launched)
-            elapsed = [self._elapsed(call.thread, call.since, call.until, change) for call in calls]
+            elapsed = [self._elapsed_ns(call.thread, call.since, call.until, change) for call in calls]
             after = np.where(self.by_call, np.concatenate(elapsed), after)
             after[self._causes(change) != self.cause] = _NEVER
         # The lag is relative to what was done last; a synchronising call takes its own time in any case.
@@ -286,7 +286,7 @@ class Replay:
         cause[: len(waits)][dropped] = -1
         return cause
 
-    def _elapsed(self, thread: Int64, starts: Int64, ends: Int64, change: Change) -> Int64:
+    def _elapsed_ns(self, thread: Int64, starts: Int64, ends: Int64, change: Change) -> Int64:
         """Return the time of threads from `starts` to `ends`, with the factors on causes."""
         elapsed: Int64 = ends - starts
         factors = {name: factor for name, factor in change.host.items() if factor != 1}
@@ -321,10 +321,10 @@ def _check_clocks(tables: Mapping[str, pd.DataFrame], device: DeviceLanes) -> No
     """Raise an error if many tasks start before the calls that the links name."""
     early, linked = 0, 0
     for number, name in enumerate(("api", "operators")):
-        called = device.caller == number
-        begins = tables[name]["start_ns"].to_numpy(np.int64)[device.caller_row[called]]
-        early += int((device.starts[called] < begins - _SKEWED_NS).sum())
-        linked += int(called.sum())
+        is_called = device.caller == number
+        begins = tables[name]["start_ns"].to_numpy(np.int64)[device.caller_row[is_called]]
+        early += int((device.starts[is_called] < begins - _SKEWED_NS).sum())
+        linked += int(is_called.sum())
     if early > TOLERANCE * linked:
         raise NpuprofError(
             f"{early:,} of {linked:,} tasks begin before the calls that launched them: the clocks of host and device "

@@ -83,18 +83,18 @@ def critical_path(replay: Replay, tables: Mapping[str, pd.DataFrame], rank: int 
     pieces = _pieces(replay, nodes, path, lanes, threads)
     window = path.window[pieces.place]
     starts = np.maximum(_starts(nodes, path, pieces), windows.starts[window])
-    kept = np.flatnonzero(pieces.end > starts)
-    table, row = pieces.table[kept], pieces.row[kept]
+    kept_rows = np.flatnonzero(pieces.end > starts)
+    table, row = pieces.table[kept_rows], pieces.row[kept_rows]
     lane_names = np.array([*replay.device.names, *(f"thread {thread}" for thread in threads.tolist())], object)
     frame: pd.DataFrame = pd.DataFrame(
         {
-            "segment": np.arange(len(kept)),
-            "rank": pd.array([rank] * len(kept), dtype="Int64"),
-            "step": windows.steps[windows.owner[window[kept]]],
-            "lane": pd.Categorical(lane_names[lanes[path.node[pieces.place[kept]]]]),
-            "kind": pd.Categorical(np.array(_KINDS, object)[pieces.kind[kept]]),
-            "start_ns": starts[kept],
-            "duration_ns": (pieces.end - starts)[kept],
+            "segment": np.arange(len(kept_rows)),
+            "rank": pd.array([rank] * len(kept_rows), dtype="Int64"),
+            "step": windows.steps[windows.owner[window[kept_rows]]],
+            "lane": pd.Categorical(lane_names[lanes[path.node[pieces.place[kept_rows]]]]),
+            "kind": pd.Categorical(np.array(_KINDS, object)[pieces.kind[kept_rows]]),
+            "start_ns": starts[kept_rows],
+            "duration_ns": (pieces.end - starts)[kept_rows],
             "name": _names(tables, table, row),
             "table": pd.Categorical(np.array([*_TABLES, None], object)[table]),
             "row": pd.arrays.IntegerArray(row, row < 0),
@@ -115,10 +115,10 @@ def _names(tables: Mapping[str, pd.DataFrame], table: Int64, row: Int64) -> pd.C
     """Return the name of each row of a table of :data:`_TABLES`, by position; tasks without a name have their type."""
     names = np.full(len(row), None, object)
     for number, name in enumerate(_TABLES):
-        some = table == number
-        rows = tables[name].iloc[row[some]]
+        is_selected = table == number
+        rows = tables[name].iloc[row[is_selected]]
         texts = rows["name"].astype(object)
-        names[some] = texts.fillna(rows["task_type"].astype(object)) if "task_type" in rows else texts
+        names[is_selected] = texts.fillna(rows["task_type"].astype(object)) if "task_type" in rows else texts
     return pd.Categorical(names)
 
 
@@ -138,15 +138,15 @@ def _nodes(replay: Replay) -> tuple[_Nodes, Int64]:
     waited = np.where(~waited_for, _GAP, np.where(replay.by_task, _EVENT, _LAUNCH))
     waited[:count] = 1 + waits.kind
     before = np.where(waited_for, np.where(replay.by_task, replay.cause, of_call), previous)
-    root, none, no_table = np.full(len(threads), replay.root_ns), np.full(len(threads), -1), len(_TABLES)
+    root, empty, no_table = np.full(len(threads), replay.root_ns), np.full(len(threads), -1), len(_TABLES)
     nodes = _Nodes(
-        before=np.concatenate([before, none]),
+        before=np.concatenate([before, empty]),
         reached=np.concatenate([np.maximum(replay.free_ns, replay.cause_ns), root]),
         begin=np.concatenate([waits.time, device.starts, root]),
-        waited=np.concatenate([waited, none]),
-        kind=np.concatenate([waits.kind * 0, len(_OF_HOST) + device.kind, none * 0]),
-        table=np.concatenate([np.where(waits.row >= 0, waits.table, no_table), 2 + device.table, none * 0 + no_table]),
-        row=np.concatenate([waits.row, device.row, none]),
+        waited=np.concatenate([waited, empty]),
+        kind=np.concatenate([waits.kind * 0, len(_OF_HOST) + device.kind, empty * 0]),
+        table=np.concatenate([np.where(waits.row >= 0, waits.table, no_table), 2 + device.table, empty * 0 + no_table]),
+        row=np.concatenate([waits.row, device.row, empty]),
     )
     return nodes, threads
 
@@ -196,17 +196,22 @@ def _ends(replay: Replay, threads: Int64) -> tuple[list[int], list[int]]:
 def _pieces(replay: Replay, nodes: _Nodes, path: _Path, lanes: Int64, threads: Int64) -> _Pieces:
     """Cut the nodes of a path into segments: the wait, the calls of a thread, and the rest of the node's own time."""
     kind, until = nodes.kind[path.node], path.until
-    waited = np.flatnonzero(nodes.waited[path.node] >= 0)
+    waited_rows = np.flatnonzero(nodes.waited[path.node] >= 0)
     host = np.flatnonzero(kind == 0)
     thread = threads[lanes[path.node[host]] - len(replay.device.names)]
     at, calls = _calls(replay, thread, nodes.begin[path.node[host]], until[host])
     labels = np.stack([nodes.table[path.node], nodes.row[path.node]])
-    rest = labels.copy()
-    rest[:, host] = np.array([[len(_TABLES)], [-1]])
+    remainder = labels.copy()
+    remainder[:, host] = np.array([[len(_TABLES)], [-1]])
     parts = (
-        (waited, nodes.waited[path.node[waited]], nodes.begin[path.node[waited]], labels[:, waited]),
+        (
+            waited_rows,
+            nodes.waited[path.node[waited_rows]],
+            nodes.begin[path.node[waited_rows]],
+            labels[:, waited_rows],
+        ),
         (host[at], at * 0, calls[0], np.stack(calls[1:])),
-        (np.arange(len(kind)), kind, until, rest),
+        (np.arange(len(kind)), kind, until, remainder),
     )
     place, kinds, ends, of = (np.concatenate(column, axis=-1) for column in zip(*parts, strict=True))
     order = np.argsort(place, kind="stable")

@@ -34,9 +34,9 @@ def step_statistics(accounting: Accounting) -> pd.DataFrame:
         unusually long or short, given at least five steps, the furthest first. A run without steps is one step without
         a number.
     """
-    wide = accounting.by_part()
+    wide_rows = accounting.by_part()
     rows = []
-    for (rank, device), of_device in wide.groupby(["rank", "device_id"], dropna=False, sort=True):
+    for (rank, device), of_device in wide_rows.groupby(["rank", "device_id"], dropna=False, sort=True):
         typical = float(np.median(of_device["duration_ns"].to_numpy(np.int64)))
         for part in (WHOLE, *PARTS):
             times = of_device["duration_ns" if part == WHOLE else part].to_numpy(np.int64)
@@ -65,5 +65,5 @@ def _outliers(times: Int64, typical: float, step: pd.Series[int]) -> str:
     far: Bools = distance > np.maximum(_SCORE * _SIGMA * np.median(distance), _LEAST_SHARE * typical)
     rows = np.flatnonzero(far & step.notna().to_numpy(bool))
     rows = rows[np.argsort(-distance[rows], kind="stable")]
-    named = ", ".join(str(number) for number in step.iloc[rows[:_MAX_NAMED]].tolist())
-    return f"{named} and {len(rows) - _MAX_NAMED} more" if len(rows) > _MAX_NAMED else named
+    named_name = ", ".join(str(number) for number in step.iloc[rows[:_MAX_NAMED]].tolist())
+    return f"{named_name} and {len(rows) - _MAX_NAMED} more" if len(rows) > _MAX_NAMED else named_name

@@ -51,9 +51,9 @@ class StepWindows:
         low = np.iinfo(np.int64).min if start_ns is None else start_ns
         high = np.iinfo(np.int64).max if end_ns is None else end_ns
         starts, ends = np.clip(self.starts, low, high), np.clip(self.ends, low, high)
-        kept = ends > starts
-        steps, owner = np.unique(self.owner[kept], return_inverse=True)
-        return StepWindows(self.steps[steps], starts[kept], ends[kept], owner.astype(np.int64), self.basis)
+        is_kept = ends > starts
+        steps, owner = np.unique(self.owner[is_kept], return_inverse=True)
+        return StepWindows(self.steps[steps], starts[is_kept], ends[is_kept], owner.astype(np.int64), self.basis)
 
     def timed(self) -> StepWindows:
         """Return the steps that have any time of their own, or all if none has.
@@ -96,9 +96,9 @@ def step_windows(tables: Mapping[str, pd.DataFrame], device_id: int) -> StepWind
         ignore_index=True,
     )
     if tables["kernels"]["step"].notna().any() and rows["step"].notna().any():
-        known = rows[rows["step"].notna().to_numpy(bool)]
-        known = known.assign(end_ns=known["start_ns"] + known["duration_ns"])
-        bounds = known.groupby("step").agg(start=("start_ns", "min"), end=("end_ns", "max"))
+        known_rows = rows[rows["step"].notna().to_numpy(bool)]
+        known_rows = known_rows.assign(end_ns=known_rows["start_ns"] + known_rows["duration_ns"])
+        bounds = known_rows.groupby("step").agg(start=("start_ns", "min"), end=("end_ns", "max"))
         return _innermost(
             bounds.index.array, bounds["start"].to_numpy(np.int64), bounds["end"].to_numpy(np.int64), "kernels"
         )
@@ -138,8 +138,8 @@ def _innermost(steps: Any, starts: Int64, ends: Int64, basis: Basis) -> StepWind
         if active:
             stretches.append((begin, end, active[0][2]))
     begins, stops, owners = (np.array(column, np.int64) for column in zip(*stretches, strict=True))
-    joined = np.concatenate(([True], (owners[1:] != owners[:-1]) | (begins[1:] != stops[:-1])))
-    last = np.append(joined[1:], True)
+    is_joined = np.concatenate(([True], (owners[1:] != owners[:-1]) | (begins[1:] != stops[:-1])))
+    last = np.append(is_joined[1:], True)
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
-    return StepWindows(steps[order], begins[joined], stops[last], place[owners[joined]], basis)
+    return StepWindows(steps[order], begins[is_joined], stops[last], place[owners[is_joined]], basis)

@@ -140,12 +140,12 @@ def summarise(tables: Mapping[str, pd.DataFrame], info: Info, *, top: int = 5) -
     top
         Maximum number of operators, kernels and calls to list.
     """
-    counted = ("kernels", "tasks", "api", "operators", "communication", "steps")
+    counted_names = ("kernels", "tasks", "api", "operators", "communication", "steps")
     return Summary(
         wall_ns=_wall_ns(tables, info),
         devices=device_times(account(tables, selection=info.selection), by_rank="rank" in tables["step_times"]),
         communication_ns=_communication_ns(tables["communication"]),
-        counts={name: len(tables[name]) or None for name in counted},
+        counts={name: len(tables[name]) or None for name in counted_names},
         top_ops=top_ops(tables["kernels"], top),
         longest_kernels=longest_kernels(tables["kernels"], top),
         top_api=_totals(tables["api"], ["name", "level"]).head(top),
@@ -260,8 +260,8 @@ def bound_by(kernel: pd.Series[Any]) -> str:
 def memory_peaks(memory: pd.DataFrame) -> pd.DataFrame:
     """Return the sample with the highest allocation for each device and component."""
     columns = ["device_id", "component", "time_ns", "allocated_bytes", "reserved_bytes"]
-    known = memory[memory["allocated_bytes"].notna()]
-    ordered = known.sort_values(["allocated_bytes", "time_ns"], ascending=[False, True], kind="stable")
+    known_rows = memory[memory["allocated_bytes"].notna()]
+    ordered = known_rows.sort_values(["allocated_bytes", "time_ns"], ascending=[False, True], kind="stable")
     peaks: pd.DataFrame = ordered.drop_duplicates(["device_id", "component"])[columns].reset_index(drop=True)
     return peaks
 

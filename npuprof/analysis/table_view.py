@@ -86,21 +86,21 @@ def rows(view: View, frame: pd.DataFrame, origin_ns: int = 0) -> pd.DataFrame:
         If a column does not exist, or a filter cannot be parsed.
     """
     before, after = _conditions(view, frame, origin_ns)
-    shown = _chosen(frame, before)
+    visible_rows = _select(frame, before)
     if view.group:
-        shown = _chosen(_grouped(view, shown), after)
+        visible_rows = _select(_group(view, visible_rows), after)
     if view.sort:
-        _check(shown, [column for column, _ in view.sort])
-        shown = shown.sort_values(
+        _check(visible_rows, [column for column, _ in view.sort])
+        visible_rows = visible_rows.sort_values(
             [column for column, _ in view.sort],
             ascending=[not descending for _, descending in view.sort],
             kind="stable",
             key=_alphabetic,
         )
     if view.columns:
-        _check(shown, view.columns)
-        shown = shown[list(view.columns)]
-    return shown
+        _check(visible_rows, view.columns)
+        visible_rows = visible_rows[list(view.columns)]
+    return visible_rows
 
 
 def code(view: View, frame: pd.DataFrame, origin_ns: int = 0, *, run: str = "run") -> str:
@@ -117,10 +117,10 @@ def code(view: View, frame: pd.DataFrame, origin_ns: int = 0, *, run: str = "run
         )
     if view.sort:
         columns = [column for column, _ in view.sort]
-        named = any(isinstance(frame[column].dtype, pd.CategoricalDtype) for column in columns if column in frame)
+        is_named = any(isinstance(frame[column].dtype, pd.CategoricalDtype) for column in columns if column in frame)
         line += (
             f".sort_values({columns!r}, ascending={[not descending for _, descending in view.sort]!r}, kind='stable'"
-            f"{', ' + _ORDER_KEY if named else ''})"
+            f"{', ' + _ORDER_KEY if is_named else ''})"
         )
     return line + (f"[{list(view.columns)!r}]" if view.columns else "")
 
@@ -138,12 +138,12 @@ def members(view: View, frame: pd.DataFrame, row: pd.Series[Any], origin_ns: int
     if not view.group:
         return np.array([row.name], np.int64)
     before, _ = _conditions(view, frame, origin_ns)
-    shown = _chosen(frame, before)
+    visible_rows = _select(frame, before)
     for column in view.group:
         value = row[column]
-        same = shown[column].isna() if pd.isna(value) else (shown[column] == value)
-        shown = shown[same.fillna(value=False).astype(bool)]
-    return shown.index.to_numpy(np.int64)
+        is_same = visible_rows[column].isna() if pd.isna(value) else (visible_rows[column] == value)
+        visible_rows = visible_rows[is_same.fillna(value=False).astype(bool)]
+    return visible_rows.index.to_numpy(np.int64)
 
 
 def _conditions(view: View, frame: pd.DataFrame, origin_ns: int) -> tuple[list[Condition], list[Condition]]:
@@ -155,7 +155,7 @@ def _conditions(view: View, frame: pd.DataFrame, origin_ns: int) -> tuple[list[C
         if not text.strip():
             continue
         if view.group and column in view.all_columns and column not in view.group:
-            groups = _grouped(view, frame.iloc[:0]) if groups is None else groups
+            groups = _group(view, frame.iloc[:0]) if groups is None else groups
             after.append(understand(groups, column, text))
         else:
             before.append(understand(frame, column, text, origin_ns))
@@ -168,17 +168,17 @@ def _check(frame: pd.DataFrame, columns: tuple[str, ...] | list[str]) -> None:
             raise OptionsError(f"there is no column {column}: the columns are {', '.join(map(str, frame.columns))}")
 
 
-def _chosen(frame: pd.DataFrame, conditions: list[Condition]) -> pd.DataFrame:
+def _select(frame: pd.DataFrame, conditions: list[Condition]) -> pd.DataFrame:
     if not conditions:
         return frame
     matching = np.ones(len(frame), bool)
     for condition in conditions:
         matching &= condition.mask(frame).astype("boolean").fillna(value=False).to_numpy(bool)
-    matched: pd.DataFrame = frame.loc[matching]
-    return matched
+    matched_rows: pd.DataFrame = frame.loc[matching]
+    return matched_rows
 
 
-def _grouped(view: View, frame: pd.DataFrame) -> pd.DataFrame:
+def _group(view: View, frame: pd.DataFrame) -> pd.DataFrame:
     total, mean, least, most = view.sums
     groups = frame.groupby(list(view.group), observed=True, dropna=False, sort=False)[view.weight]
     wanted: dict[str, Any] = {"count": "size", total: "sum", least: "min", most: "max"}

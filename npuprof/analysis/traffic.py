@@ -58,8 +58,8 @@ def rank_traffic(tables: Tables, statistics: Statistics) -> pd.DataFrame:
                 "tasks": 1,
             }
         )
-        return _summed(rows)
-    return _summed(_vendor_matrix(statistics))
+        return _sum(rows)
+    return _sum(_vendor_matrix(statistics))
 
 
 def link_packets(tables: Tables, statistics: Statistics) -> pd.DataFrame:
@@ -87,8 +87,8 @@ def link_packets(tables: Tables, statistics: Statistics) -> pd.DataFrame:
     sums = rows.groupby(["link", "size_bytes", "whole"], sort=True)[["count", "duration_ns"]].sum().reset_index()
     sums = sums[(sums["duration_ns"] > 0) & (sums["size_bytes"] > 0)].reset_index(drop=True)
     sums["gb_per_s"] = sums["size_bytes"] * sums["count"] / sums["duration_ns"]
-    chosen: pd.DataFrame = sums[["link", "size_bytes", "count", "gb_per_s", "whole"]]
-    return chosen
+    selected_rows: pd.DataFrame = sums[["link", "size_bytes", "count", "gb_per_s", "whole"]]
+    return selected_rows
 
 
 def operator_times(tables: Tables, statistics: Statistics) -> pd.DataFrame:
@@ -107,8 +107,8 @@ def operator_times(tables: Tables, statistics: Statistics) -> pd.DataFrame:
         return _vendor_times(statistics)
     duration = operators["duration_ns"].to_numpy(np.int64)
     linked = tasks[tasks["op_id"].notna()]
-    known = len(linked) > 0
-    transit, wait = _inside(operators, linked) if known else (np.zeros_like(duration), np.zeros_like(duration))
+    is_known = len(linked) > 0
+    transit, wait = _inside(operators, linked) if is_known else (np.zeros_like(duration), np.zeros_like(duration))
     rows = pd.DataFrame(
         {
             "group": _names(operators, "group"),
@@ -120,9 +120,9 @@ def operator_times(tables: Tables, statistics: Statistics) -> pd.DataFrame:
             "total_ns": duration,
         }
     )
-    if not known and len(vendor := _vendor_times(statistics)):
+    if not is_known and len(vendor := _vendor_times(statistics)):
         return vendor
-    return _by_operator(rows, known=known)
+    return _by_operator(rows, known=is_known)
 
 
 def _by_operator(rows: pd.DataFrame, *, known: bool) -> pd.DataFrame:
@@ -149,10 +149,10 @@ def _inside(operators: pd.DataFrame, tasks: pd.DataFrame) -> tuple[Int64, Int64]
     moves = (tasks["size_bytes"] > 0).to_numpy(dtype=bool, na_value=False) & ~waits
     moving = union(low[moves], high[moves])
     waiting = subtract(union(low[waits], high[waits]), moving)
-    return _each(moving, offsets), _each(waiting, offsets)
+    return _sum_by_window(moving, offsets), _sum_by_window(waiting, offsets)
 
 
-def _each(spans: Spans, offsets: Int64) -> Int64:
+def _sum_by_window(spans: Spans, offsets: Int64) -> Int64:
     """Sum intervals by the window that contains them; none crosses a boundary."""
     sums = np.zeros(len(offsets) - 1, np.int64)
     np.add.at(sums, np.searchsorted(offsets, spans[0], side="right") - 1, spans[1] - spans[0])
@@ -162,8 +162,8 @@ def _each(spans: Spans, offsets: Int64) -> Int64:
 def _transfers(tasks: pd.DataFrame) -> pd.DataFrame:
     """Return the tasks that moved data; notifications have no size."""
     moved = (tasks["size_bytes"] > 0).to_numpy(dtype=bool, na_value=False) & (tasks["duration_ns"] > 0).to_numpy(bool)
-    kept: pd.DataFrame = tasks[moved]
-    return kept
+    kept_rows: pd.DataFrame = tasks[moved]
+    return kept_rows
 
 
 def _link_names(tasks: pd.DataFrame) -> list[str]:
@@ -188,9 +188,9 @@ def _kind(name: str) -> str:
 def _task_groups(tasks: pd.DataFrame, operators: pd.DataFrame) -> npt.NDArray[Any]:
     """Return the group name of each task."""
     row = tasks["op_id"].to_numpy(np.int64, na_value=-1)
-    known = (row >= 0) & (row < len(operators))
+    is_known = (row >= 0) & (row < len(operators))
     names: npt.NDArray[Any] = np.append(np.array(_names(operators, "group"), object), "")
-    return names[np.where(known, row, -1)]
+    return names[np.where(is_known, row, -1)]
 
 
 def _rank_names(frame: pd.DataFrame, groups: npt.NDArray[Any] | None) -> dict[str, npt.NDArray[Any]]:
@@ -200,11 +200,11 @@ def _rank_names(frame: pd.DataFrame, groups: npt.NDArray[Any] | None) -> dict[st
         names = frame[column].astype(str).to_numpy(object)
         ranks = frame.get(column.replace("_", "_global_"))
         if ranks is not None:
-            known = ranks.notna().to_numpy()
-            names[known] = ranks[known].astype(str)
+            is_known = ranks.notna().to_numpy()
+            names[is_known] = ranks[is_known].astype(str)
             group_names = np.full(len(names), "") if groups is None else groups
-            named_so = zip(names[~known], group_names[~known], strict=True)
-            names[~known] = [f"{number} of …{group[-_GROUP_END:]}" for number, group in named_so]
+            named_so = zip(names[~is_known], group_names[~is_known], strict=True)
+            names[~is_known] = [f"{number} of …{group[-_GROUP_END:]}" for number, group in named_so]
         named[column] = names
     return named
 
@@ -212,10 +212,10 @@ def _rank_names(frame: pd.DataFrame, groups: npt.NDArray[Any] | None) -> dict[st
 def all_traffic(runs: Iterable[pd.DataFrame]) -> pd.DataFrame:
     """Sum the traffic of several runs, each a result of :func:`rank_traffic`."""
     parts = [_NO_TRAFFIC, *(run.rename(columns={"links": "link"}) for run in runs)]
-    return _summed(pd.concat([part for part in parts if len(part)] or parts[:1]))
+    return _sum(pd.concat([part for part in parts if len(part)] or parts[:1]))
 
 
-def _summed(rows: pd.DataFrame) -> pd.DataFrame:
+def _sum(rows: pd.DataFrame) -> pd.DataFrame:
     groups = rows.groupby(["src_rank", "dst_rank"], sort=False)
     sums: pd.DataFrame = groups[["size_bytes", "duration_ns", "tasks"]].sum().reset_index()
     kinds = [{name for link in links for name in link.split(", ")} for _, links in groups["link"]]
@@ -252,10 +252,10 @@ def link_transfers(tables: Tables, statistics: Statistics) -> pd.DataFrame:
 def _task_transfers(tables: Tables) -> pd.DataFrame:
     tasks, operators = _transfers(tables["communication_tasks"]), tables["communication"]
     row = tasks["op_id"].to_numpy(np.int64, na_value=-1)
-    known = (row >= 0) & (row < len(operators))
+    is_known = (row >= 0) & (row < len(operators))
     kinds = np.append(np.array(_kinds(operators), object), "")
     named = _rank_names(tasks, _task_groups(tasks, operators))
-    columns = {"link": _link_names(tasks), "name": kinds[np.where(known, row, -1)]}
+    columns = {"link": _link_names(tasks), "name": kinds[np.where(is_known, row, -1)]}
     sizes = tasks[["size_bytes", "duration_ns"]].reset_index(drop=True)
     frame: pd.DataFrame = sizes.assign(**named, **columns)
     return frame
@@ -263,8 +263,8 @@ def _task_transfers(tables: Tables) -> pd.DataFrame:
 
 def _vendor_matrix(statistics: Statistics) -> pd.DataFrame:
     frame = statistics.get("communication_matrix")
-    needed = {"name", "src_rank", "dst_rank", "Transit Size(MB)", "Transit Time(ms)"}
-    if frame is None or not needed <= set(frame.columns):
+    needed_names = {"name", "src_rank", "dst_rank", "Transit Size(MB)", "Transit Time(ms)"}
+    if frame is None or not needed_names <= set(frame.columns):
         return _NO_TRAFFIC
     frame = frame[~frame["name"].astype(str).str.contains(VARIANTS, regex=True).to_numpy(bool)]
     links = frame["Transport Type"].to_numpy(object) if "Transport Type" in frame else [""] * len(frame)
@@ -301,8 +301,8 @@ def _vendor_packets(statistics: Statistics) -> pd.DataFrame:
             "whole": frame is bandwidth,
         }
     )
-    kept: pd.DataFrame = rows[(rows["link"] != _ON_NODE_SUM).to_numpy() & (rows["size_bytes"] > 0).to_numpy()]
-    return kept
+    kept_rows: pd.DataFrame = rows[(rows["link"] != _ON_NODE_SUM).to_numpy() & (rows["size_bytes"] > 0).to_numpy()]
+    return kept_rows
 
 
 def _vendor_times(statistics: Statistics) -> pd.DataFrame:

@@ -68,8 +68,8 @@ def what_if(
             raise NpuprofError(f"the run has no rows of {word!r}, so its factor has no effect: collect with {option}")
     changes = kernel_changes(tables["kernels"], kernel)
     changes += [
-        f"{what} {word!r} x {factor:g}"
-        for what, of in (("cause", cause), ("part", part))
+        f"{subject} {word!r} x {factor:g}"
+        for subject, of in (("cause", cause), ("part", part))
         for word, factor in of.items()
     ]
     durations = task_durations(tables, replay.device, factors, part)

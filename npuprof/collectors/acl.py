@@ -91,7 +91,7 @@ class AclCollector:
     def warmup(self, options: Options, directory: Path) -> None:
         """Make the calls that precede the start; a failure undoes them."""
         self._open(options, directory)
-        acl = self._loaded()
+        acl = self._load()
         if hasattr(acl.prof, "warmup"):
             with self._ended_on_failure():
                 _check("warmup", acl.prof.warmup(self._config))
@@ -101,7 +101,7 @@ class AclCollector:
         if not self._config:
             self._open(options, directory)
         with self._ended_on_failure():
-            _check("start", self._loaded().prof.start(self._config))
+            _check("start", self._load().prof.start(self._config))
         self._running = True
         self._marks = options.marks
 
@@ -177,14 +177,14 @@ class AclCollector:
         if stream is not None and self._mark_on_stream(message, stream):
             return
         if stamp := self._stamp(message):
-            acl = self._loaded()
+            acl = self._load()
             acl.prof.mark(stamp)
             acl.prof.destroy_stamp(stamp)
 
     def _mark_on_stream(self, message: str, stream: int) -> bool:
         if not self._marks or self._acl is None or not hasattr(self._acl.prof, "mark_ex"):
             return False
-        text = _cut(message)
+        text = _truncate(message)
         # The documented signature, and that of the native function.
         for arguments in ((text, stream), (text, len(text.encode()), stream)):
             with suppress(TypeError):
@@ -195,7 +195,7 @@ class AclCollector:
         """Open a range and return its handle; 0 if markers are not collected."""
         if not (stamp := self._stamp(message)):
             return 0
-        acl = self._loaded()
+        acl = self._load()
         range_id = _range_id(acl.prof.range_start(stamp))
         if range_id is None:
             acl.prof.destroy_stamp(stamp)
@@ -217,11 +217,11 @@ class AclCollector:
             return 0
         stamp = int(self._acl.prof.create_stamp())
         if stamp:
-            text = _cut(message)
+            text = _truncate(message)
             self._acl.prof.set_stamp_trace_message(stamp, text, len(text.encode()))
         return stamp
 
-    def _loaded(self) -> ModuleType:
+    def _load(self) -> ModuleType:
         assert self._acl is not None, "loaded before the first call"  # noqa: S101 - narrows the type
         return self._acl
 
@@ -266,7 +266,7 @@ def settings(options: Options) -> dict[int, str]:
     return wanted
 
 
-def _cut(message: str) -> str:
+def _truncate(message: str) -> str:
     return message.encode()[:_MAX_MESSAGE_BYTES].decode(errors="ignore")
 
 

@@ -56,8 +56,8 @@ _WHERE = "/usr/bin:/usr/sbin"  # where the collector looks, whatever PATH says
 
 def missing_host_tools(kind: str) -> list[str]:
     """Return the programs missing on this machine for a kind of ``host_sys``."""
-    needed = (*_TOOLS.get(kind, ()), *("sudo",) * (kind in _TOOLS))
-    lacking = [tool for tool in needed if shutil.which(tool, path=_WHERE) is None]
+    needed_names = (*_TOOLS.get(kind, ()), *("sudo",) * (kind in _TOOLS))
+    lacking = [tool for tool in needed_names if shutil.which(tool, path=_WHERE) is None]
     return lacking + [str(_SCRIPT)] * (kind in _BY_SCRIPT and not _SCRIPT.exists())
 
 

@@ -26,11 +26,11 @@ def keep_sigint_handler() -> Iterator[None]:
     """
     sigaction = ctypes.CDLL(None).sigaction
     before = ctypes.create_string_buffer(_MOST_BYTES)
-    known = sigaction(signal.SIGINT, None, before) == 0
+    is_known = sigaction(signal.SIGINT, None, before) == 0
     try:
         yield
     finally:
-        if known:
+        if is_known:
             sigaction(signal.SIGINT, before, None)
 
 
@@ -81,10 +81,10 @@ class _Apart:
                 pass
         except BaseException:
             with self._lock:
-                begun, self._begun = self._begun, True
-                if begun and not self._ended.is_set():
+                is_started, self._begun = self._begun, True
+                if is_started and not self._ended.is_set():
                     self._release = self._hold()
-            if not begun:
+            if not is_started:
                 self._stop()
             raise
         if self._raised:

@@ -89,7 +89,7 @@ class MindSporeCollector:
         capabilities.check(self.name, options)
         adapter.refuse_coerced(options)
         self._mindspore = mindspore = self.load()
-        adapter.known_arguments(options, _known(mindspore.profiler))
+        adapter.known_arguments(options, _release_parameters(mindspore.profiler))
         for variable in _OTHER_PROFILERS:
             if os.environ.get(variable) and "npu" in options.activities:
                 raise CollectorError(
@@ -195,13 +195,13 @@ class MindSporeCollector:
             with _vendor_warnings():
                 self._abandon(self._directory, ("finalize", "clear"))
             return
-        left: list[str] = []
+        left_names: list[str] = []
         with _vendor_warnings() as messages, ExitStack() as last_first:
             last_first.callback(self._forget)
-            last_first.callback(lambda: left.extend(adapter.end_what_is_left()))
+            last_first.callback(lambda: left_names.extend(adapter.end_what_is_left()))
             last_first.callback(_end, self._profile)
             last_first.callback(self._end_marks)
-        _raise_errors("mindspore.profiler.profile.stop", messages, left)
+        _raise_errors("mindspore.profiler.profile.stop", messages, left_names)
 
     def _end_marks(self) -> None:
         marks, self._marks, self._lacks_marks = self._marks, None, False
@@ -292,7 +292,7 @@ class MindSporeCollector:
 
 def _make(profiler: ModuleType, options: Options, directory: Path, warmup: Mapping[str, int]) -> Any:
     """Create the vendor's object for one window, not started."""
-    arguments = _members(profiler, adapter.known_arguments(options, _known(profiler)))
+    arguments = _members(profiler, adapter.known_arguments(options, _release_parameters(profiler)))
     try:
         if not hasattr(profiler, "profile"):
             return profiler.Profiler(start_profile=False, output_path=str(directory), **arguments)
@@ -323,7 +323,7 @@ def _make_profile(
     )
 
 
-def _known(profiler: ModuleType) -> frozenset[str]:
+def _release_parameters(profiler: ModuleType) -> frozenset[str]:
     """Return the parameters of this release's profiler."""
     if hasattr(profiler, "profile"):
         return _parameters(profiler.profile) | _parameters(profiler._ExperimentalConfig)

@@ -92,10 +92,10 @@ def profile_arguments(options: Options) -> dict[str, Any]:
     }
 
 
-def known_arguments(options: Options, known: Collection[str]) -> dict[str, Any]:
+def known_arguments(options: Options, known_names: Collection[str]) -> dict[str, Any]:
     """Return all arguments under the names that a release knows.
 
-    `known` holds the parameters of ``profile`` and ``_ExperimentalConfig``, or of the older ``Profiler``.
+    `known_names` holds the parameters of ``profile`` and ``_ExperimentalConfig``, or of the older ``Profiler``.
 
     Raises
     ------
@@ -107,16 +107,16 @@ def known_arguments(options: Options, known: Collection[str]) -> dict[str, Any]:
     wanted = {**config_arguments(options), **profile_arguments(options)}
     arguments: dict[str, Any] = {}
     for name, value in wanted.items():
-        if name in known:
+        if name in known_names:
             arguments[name] = value
-        elif (older := _OLDER_NAMES.get(name)) is not None and older in known:
+        elif (older := _OLDER_NAMES.get(name)) is not None and older in known_names:
             arguments[older] = value
         elif value != usual[name] or (name == "mstx" and options.level == "none"):
             option = FRAMEWORK_NAMES[name]
             raise OptionsError(
                 f"this release of MindSpore cannot collect {option}: leave it out, or upgrade MindSpore", option
             )
-    if "sys_interconnection" not in known and "hbm_ddr" in known:
+    if "sys_interconnection" not in known_names and "hbm_ddr" in known_names:
         arguments["hbm_ddr"] = options.memory  # in later releases, profile_memory samples the device's memory too
     return arguments
 

@@ -102,7 +102,7 @@ class MsprofProcess:
         """
         with self._news:
             place = self._dropped + len(self._output)
-        self._say(word)
+        self._print(word)
         end = time.monotonic() + timeout_s
         with self._news:
             while True:
@@ -116,7 +116,7 @@ class MsprofProcess:
             raise CollectorError(f"msprof ended at `{word}` with status {self.wait(_END_S)}. {self.last_words()}")
         raise CollectorError(f"msprof did not answer `{word}` within {timeout_s:g} s. {self.last_words()}")
 
-    def _say(self, word: str) -> None:
+    def _print(self, word: str) -> None:
         stream = self._process.stdin
         if stream is not None:
             with suppress(OSError):  # visible as the end of its output
@@ -125,7 +125,7 @@ class MsprofProcess:
 
     def quit(self, timeout_s: float) -> int | None:
         """Send ``quit`` and wait; return the exit status, or None if it had to be killed."""
-        self._say("quit")
+        self._print("quit")
         return self.wait(timeout_s)
 
     def wait(self, timeout_s: float | None) -> int | None:
@@ -230,16 +230,16 @@ class MsprofCollector(AclCollector):
 
     def warmup(self, options: Options, directory: Path) -> None:
         """Start msprof, which attaches to this process and waits for the command to collect."""
-        self._msprof = self._attached(options, directory)
+        self._msprof = self._attach(options, directory)
 
-    def _attached(self, options: Options, directory: Path) -> MsprofProcess:
+    def _attach(self, options: Options, directory: Path) -> MsprofProcess:
         pid = os.getpid()
         command = [str(find()), "--dynamic=on", f"--pid={pid}", f"--output={directory}"]
         return MsprofProcess([*command, *msprof_flags.flags(options, pid=pid)], takes_words=True)
 
     def start(self, options: Options, directory: Path) -> None:
         """Attach to this process and start collecting into `directory`; a failure leaves nothing running."""
-        msprof, self._msprof = self._msprof or self._attached(options, directory), None
+        msprof, self._msprof = self._msprof or self._attach(options, directory), None
         try:
             answer = msprof.ask("start", _STARTED, _ATTACH_S)
             if "success" not in answer[0].lower():

@@ -59,13 +59,13 @@ def flags(options: Options, *, pid: int | None = None) -> list[str]:
 
 
 def _settings(options: Options, pid: int | None) -> dict[str, str]:
-    counted = options.aic_metrics != "none"
+    is_counted = options.aic_metrics != "none"
     wanted = {
-        "ascendcl": _on(options.level != "none"),
+        "ascendcl": _switch_text(options.level != "none"),
         "task-time": _TASK_TIME[options.level],
-        "ai-core": _on(counted),
+        "ai-core": _switch_text(is_counted),
     }
-    if counted:
+    if is_counted:
         wanted |= {"aic-mode": "task-based", "aic-metrics": str(options.aic_metrics)}
     switched = {
         "msproftx": options.marks,
@@ -78,10 +78,10 @@ def _settings(options: Options, pid: int | None) -> dict[str, str]:
         wanted["ge-api"] = options.ge_api
     if options.export_type[0] != "text":
         wanted["type"] = options.export_type[0]
-    return wanted | _sampled(options) | _host(options, pid) | _limits(options)
+    return wanted | _sampling_flags(options) | _host(options, pid) | _limits(options)
 
 
-def _sampled(options: Options) -> dict[str, str]:
+def _sampling_flags(options: Options) -> dict[str, str]:
     wanted: dict[str, str] = {}
     for name, rate in options.rates.items():
         switches, frequency = _SAMPLED[name]
@@ -115,5 +115,5 @@ def _limits(options: Options) -> dict[str, str]:
     return {name: value for name, value in wanted.items() if value}
 
 
-def _on(value: bool) -> str:
+def _switch_text(value: bool) -> str:
     return "on" if value else "off"

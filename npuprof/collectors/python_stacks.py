@@ -232,14 +232,14 @@ class _Sampler:
         try:
             while not self._halt.acquire(timeout=pause_s):
                 began_ns = time.thread_time_ns()
-                self._look()
+                self._sample_threads()
                 self._keep()
                 if self._is_full():
                     return
                 ended_ns = time.thread_time_ns()
                 cost_ns = max((ended_ns - began_ns) * _LOOK_SHARE, (began_ns - rested_ns) * _WAIT_SHARE)
                 pause_s, rested_ns = max(self._interval_s, cost_ns / 1e9), ended_ns
-            self._look()
+            self._sample_threads()
             self._keep(last=True)
         except Exception as error:  # noqa: BLE001 - must not surface in the user's program; stop() returns it
             self._ended_early = (
@@ -270,13 +270,13 @@ class _Sampler:
     def _sample_on_user_thread(self) -> None:
         """Take a sample on a user thread."""
         with suppress(Exception):  # an exception must not surface there
-            self._look()
+            self._sample_threads()
 
-    def _look(self) -> None:
+    def _sample_threads(self) -> None:
         with self._looking:
-            self._look_at(self._clock.monotonic_raw_ns())
+            self._sample_thread(self._clock.monotonic_raw_ns())
 
-    def _look_at(self, now_ns: int) -> None:
+    def _sample_thread(self, now_ns: int) -> None:
         if now_ns == self._last_ns and self.count and isinstance(self._clock, EmulatingClock):
             return  # no time has passed that the stacks could account for
         seen: dict[int, int] = {}
@@ -313,13 +313,13 @@ class _Sampler:
         path.reverse()
         if loop_frame is not None:
             loop_at = len(path) - loop_at  # one past the loop's frame, counted from the root
-            path = self._with_awaiting(path[:loop_at], path[loop_at:], loop_frame)
+            path = self._join_awaiting(path[:loop_at], path[loop_at:], loop_frame)
         if len(path) > _MAX_DEPTH:
             self._too_deep = True
             del path[_MAX_DEPTH:]
         return self._tree.node(path)
 
-    def _with_awaiting(self, outer: list[int], inner: list[int], loop_frame: types.FrameType) -> list[int]:
+    def _join_awaiting(self, outer: list[int], inner: list[int], loop_frame: types.FrameType) -> list[int]:
         """Join the frames outside a loop, the waiting coroutines, and the frames that the loop runs."""
         loop = await_chains.running_loop(loop_frame)
         if loop is None:

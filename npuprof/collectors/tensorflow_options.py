@@ -80,7 +80,7 @@ def build(options: Options, chip: str = "", *, training: bool = True) -> str:
         asked["aic_metrics"] = options.aic_metrics
     switches = {"hccl": options.hccl, "aicpu": options.aicpu, "runtime_api": options.runtime_api, "l2": options.l2}
     switches |= {"task_memory": options.memory, "msproftx": options.marks}
-    asked |= {key: "on" for key, wanted in switches.items() if wanted}
+    asked |= {key: "on" for key, is_wanted in switches.items() if is_wanted}
     asked |= {_RATES[name]: rate for name, rate in options.rates.items()} | _rest(options)
     return json.dumps(check(asked, chip, training=training))
 
@@ -173,10 +173,10 @@ def _words(*allowed: str) -> Callable[[str, Any], None]:
     return examine
 
 
-def _frequency(least: int, most: int) -> Callable[[str, Any], None]:
+def _frequency(least: int, limit: int) -> Callable[[str, Any], None]:
     def examine(key: str, value: object) -> None:
-        if type(value) is not int or not least <= value <= most:
-            raise OptionsError(f"{key} must be a JSON number, whole and from {least} to {most}, not {value!r}")
+        if type(value) is not int or not least <= value <= limit:
+            raise OptionsError(f"{key} must be a JSON number, whole and from {least} to {limit}, not {value!r}")
 
     return examine
 

@@ -216,13 +216,13 @@ class TorchNpuCollector:
 
     def mark(self, message: str, domain: str = "", stream: Any = None) -> None:
         """Record a point in time with mstx, also on the device for a stream or its ``npu_stream``."""
-        if (npu := self._marked(domain)) is not None:
+        if (npu := self._marker_module(domain)) is not None:
             given = None if stream is None else _stream(npu, stream)
             npu.mstx.mark(message, given, domain or DEFAULT_DOMAIN)
 
     def range_start(self, message: str, domain: str = "") -> int:
         """Open an mstx range and return its handle; 0 if markers are not collected."""
-        if (npu := self._marked(domain)) is None:
+        if (npu := self._marker_module(domain)) is None:
             return 0
         native = domain or DEFAULT_DOMAIN
         number = npu.mstx.range_start(message, domain=native)
@@ -232,7 +232,7 @@ class TorchNpuCollector:
         self._ranges[handle] = (number, native)
         return handle
 
-    def _marked(self, domain: str) -> Any:
+    def _marker_module(self, domain: str) -> Any:
         """Return ``torch_npu.npu`` if markers of a domain are collected, else None.
 
         torch_npu records points in time of all domains, so the domains are filtered here.
@@ -298,8 +298,8 @@ def _refuse_what_is_missing(options: Options) -> None:
         "aic_metrics=MemoryAccess": (options.aic_metrics == "MemoryAccess", capabilities.MEMORY_ACCESS),
         "op_attr": (options.op_attr, capabilities.ATTRIBUTES),
     }
-    for option, (wanted, feature) in needed.items():
-        if wanted and feature not in capabilities.advertised_features():
+    for option, (is_wanted, feature) in needed.items():
+        if is_wanted and feature not in capabilities.advertised_features():
             raise OptionsError(
                 f"{option} is not offered by this chip and CANN (they do not advertise the feature {feature}), and "
                 "torch_npu would leave it out in silence: choose another, or a newer CANN",

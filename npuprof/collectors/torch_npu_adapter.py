@@ -88,14 +88,14 @@ def experimental_arguments(options: Options) -> dict[str, Any]:
         "gc_detect_threshold": None if options.gc_detect_threshold is None else float(options.gc_detect_threshold),
         "export_type": list(options.export_type),
         "host_sys": list(options.host_sys),
-        "mstx_domain_include": _included(options) if on_device else [],
+        "mstx_domain_include": _included_domains(options) if on_device else [],
         "mstx_domain_exclude": list(options.mstx_domain_exclude) if on_device else [],
         "sys_io": options.sys_io,
         "sys_interconnection": options.sys_interconnection,
     }
 
 
-def _included(options: Options) -> list[str]:
+def _included_domains(options: Options) -> list[str]:
     """Return the domains to record, including that of FLOPs if domains are chosen."""
     included = list(options.mstx_domain_include)
     return [*included, FLOPS_DOMAIN] if included and options.flops and FLOPS_DOMAIN not in included else included

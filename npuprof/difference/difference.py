@@ -100,7 +100,7 @@ class Difference:
         """The rows of the difference; see the class."""
         nodes, (of_a, of_b) = self._nodes
         parents = nodes["parent"].to_numpy(np.int64)
-        sides = [_summed(side, node, parents) for side, node in ((self.a, of_a), (self.b, of_b))]
+        sides = [_sum_by_step(side, node, parents) for side, node in ((self.a, of_a), (self.b, of_b))]
         times = [
             per_step(sums.sum(axis=1), parents, len(side.steps), _mean(side))
             for (sums, _), side in zip(sides, (self.a, self.b), strict=True)
@@ -127,8 +127,10 @@ class Difference:
     def significant(self) -> pd.DataFrame:
         """The rows that differ by more than noise, the greatest difference first."""
         rows = self.rows
-        chosen = rows[rows["significant"].fillna(False).to_numpy(bool)]
-        ordered: pd.DataFrame = chosen.iloc[np.argsort(-chosen["delta_ns"].abs().to_numpy(), kind="stable")]
+        selected_rows = rows[rows["significant"].fillna(False).to_numpy(bool)]
+        ordered: pd.DataFrame = selected_rows.iloc[
+            np.argsort(-selected_rows["delta_ns"].abs().to_numpy(), kind="stable")
+        ]
         return ordered
 
     @property
@@ -171,8 +173,8 @@ class Difference:
         is_noise_known = bool(top["significant"].notna().any())
         if is_noise_known and not sure.any():
             return f"{first}, which may be noise: no part of it differs by more than the steps of either side vary."
-        same = top[(np.sign(top["delta_ns"]) == np.sign(total)).to_numpy(bool)]
-        most = same.loc[same["delta_ns"].abs().idxmax()]
+        is_same = top[(np.sign(top["delta_ns"]) == np.sign(total)).to_numpy(bool)]
+        most = is_same.loc[is_same["delta_ns"].abs().idxmax()]
         part, amount = _WORDS[str(most["part"])], duration(abs(int(most["delta_ns"])))
         caveat = ", not your kernels" if most["part"] in ("waiting", "idle") else ""
         caveat += ", which may be noise" if is_noise_known and not sure[top.index.get_loc(most.name)] else ""
@@ -180,13 +182,13 @@ class Difference:
             return f"{first}: {part} takes {amount} {'more' if total > 0 else 'less'}{caveat}."
         return f"{first}: {amount} of it is {part}{caveat}."
 
-    def largest(self, most: int = _SHOWN) -> pd.DataFrame:
+    def largest(self, limit: int = _SHOWN) -> pd.DataFrame:
         """Return the leaf rows with the largest differences, the largest first."""
         rows: pd.DataFrame = self.rows
         inner = set(rows["parent"])
         leaves = rows[~rows.index.isin(inner)]
         ordered = leaves.iloc[np.argsort(-leaves["delta_ns"].abs().to_numpy(), kind="stable")]
-        largest: pd.DataFrame = ordered[(ordered["delta_ns"] != 0).to_numpy(bool)].iloc[:most]
+        largest: pd.DataFrame = ordered[(ordered["delta_ns"] != 0).to_numpy(bool)].iloc[:limit]
         return largest
 
     def lines(self) -> list[str]:
@@ -256,16 +258,18 @@ class Difference:
             }
         x, y = a.astype(np.float64), b.astype(np.float64)
         values, deviation = noise.p_values(x, y), noise.deviations(x, y)
-        chosen = np.zeros(count, bool)
+        is_selected = np.zeros(count, bool)
         depths = np.unique(depth)
         for number in depths:
             rows = depth == number
             level = LEVELS[0] if number == 0 else LEVELS[1] / max(len(depths) - 1, 1)
             weights = (x[rows].mean(axis=1) + y[rows].mean(axis=1)) / 2
-            chosen[rows] = noise.significant(values[rows], weights, delta[rows], deviation[rows], steps, level)
-        shown = np.union1d(np.flatnonzero(depth == 0), np.argsort(-np.abs(delta), kind="stable")[:_INTERVALS])
-        low[shown], high[shown] = noise.intervals(x[shown], y[shown], (_rank_of(self.a), _rank_of(self.b)))
-        return {"low_ns": low, "high_ns": high, "p_value": values, "significant": pd.array(chosen, "boolean")}
+            is_selected[rows] = noise.significant(values[rows], weights, delta[rows], deviation[rows], steps, level)
+        visible_rows = np.union1d(np.flatnonzero(depth == 0), np.argsort(-np.abs(delta), kind="stable")[:_INTERVALS])
+        low[visible_rows], high[visible_rows] = noise.intervals(
+            x[visible_rows], y[visible_rows], (_rank_of(self.a), _rank_of(self.b))
+        )
+        return {"low_ns": low, "high_ns": high, "p_value": values, "significant": pd.array(is_selected, "boolean")}
 
 
 def _mean(side: Side) -> int:
@@ -273,18 +277,18 @@ def _mean(side: Side) -> int:
     return int(times.sum()) // len(times)
 
 
-def _summed(side: Side, node: Int64, parents: Int64) -> tuple[npt.NDArray[np.int64], Int64]:
+def _sum_by_step(side: Side, node: Int64, parents: Int64) -> tuple[npt.NDArray[np.int64], Int64]:
     """Return the time of each row in each step of a side, and its total number of kernels, collectives or copies."""
     of = node[side.kind]
     stretches = side.stretches
     times = np.zeros((len(parents), len(side.steps)), np.int64)
     np.add.at(times, (of, stretches["unit"].to_numpy(np.int64)), stretches["duration_ns"].to_numpy(np.int64))
-    counted = np.flatnonzero(stretches["count"].to_numpy() > 0)
+    counted_rows = np.flatnonzero(stretches["count"].to_numpy() > 0)
     # A collective has a stretch for waiting and one for moving; in a row that holds both it counts once.
-    shared = stretches["table"].to_numpy()[counted] == OWNERS.index("communication")
-    several = counted[shared]
+    shared = stretches["table"].to_numpy()[counted_rows] == OWNERS.index("communication")
+    several = counted_rows[shared]
     keys = np.stack([of[several], stretches["run"].to_numpy()[several], stretches["row"].to_numpy()[several]])
-    once = np.concatenate((counted[~shared], several[np.unique(keys, axis=1, return_index=True)[1]]))
+    once = np.concatenate((counted_rows[~shared], several[np.unique(keys, axis=1, return_index=True)[1]]))
     counts = np.bincount(of[once], minlength=len(parents)).astype(np.int64)
     for rows in depths(parents)[:0:-1]:
         np.add.at(times, parents[rows], times[rows])
@@ -297,8 +301,8 @@ def _by_count(times: Sequence[Int64], counts: Sequence[npt.NDArray[np.float64]])
     base = np.where(counts[1] > 0, times[1], times[0]) / np.maximum(np.where(counts[1] > 0, counts[1], counts[0]), 1e-9)
     alone = (counts[0] == 0) | (counts[1] == 0)
     split = np.rint((counts[0] - counts[1]) * base).astype(np.int64)
-    known = (counts[0] > 0) | (counts[1] > 0)
-    result: Int64 = np.where(known, np.where(alone, times[0] - times[1], split), 0)
+    is_known = (counts[0] > 0) | (counts[1] > 0)
+    result: Int64 = np.where(is_known, np.where(alone, times[0] - times[1], split), 0)
     return result
 
 
@@ -313,9 +317,9 @@ def _below(parents: Int64, row: int) -> list[int]:
 def _rows_of(side: Side, kinds: Bools) -> pd.DataFrame:
     """Return the table rows behind some kinds of stretches; for idle time, the host rows."""
     stretches = side.stretches
-    chosen = stretches[kinds[side.kind] & (stretches["row"] >= 0).to_numpy(bool)]
+    is_selected = stretches[kinds[side.kind] & (stretches["row"] >= 0).to_numpy(bool)]
     frames = []
-    for (run, table), group in chosen.groupby(["run", "table"]):
+    for (run, table), group in is_selected.groupby(["run", "table"]):
         frame = side.runs[int(run)].tables[OWNERS[int(table)]]
         frames.append(frame.iloc[np.unique(group["row"].to_numpy())])
     causes = side.kinds["cause"][kinds & (side.kinds["part"] == "idle").to_numpy(bool)].unique()
@@ -344,8 +348,8 @@ def signed(nanoseconds: Any) -> str:
 def _steps(side: Side) -> str:
     """Return the number of steps of a side as text: ``4 steps on each of 2 devices``."""
     counts = side.steps.groupby(["run", "rank", "device_id"], dropna=False).size()
-    few, most = int(counts.min()), int(counts.max())
-    steps = f"{few} to {most} steps" if few < most else f"{most} step{'s' if most > 1 else ''}"
+    few, largest = int(counts.min()), int(counts.max())
+    steps = f"{few} to {largest} steps" if few < largest else f"{largest} step{'s' if largest > 1 else ''}"
     return f"{steps} on each of {len(counts)} devices" if len(counts) > 1 else steps
 
 

@@ -24,10 +24,10 @@ def per_step(sums: Int64, parents: Int64, count: int, whole: int) -> Int64:
         Nanoseconds of a step: the sum of the top nodes divided by `count`, rounded to either side.
     """
     values = sums // count
-    rest = sums - values * count
+    remainder = sums - values * count
     for depth in depths(parents):
         group = parents[depth]
-        order = depth[np.lexsort((-rest[depth], group))]
+        order = depth[np.lexsort((-remainder[depth], group))]
         of = parents[order]
         first = np.concatenate(([True], of[1:] != of[:-1])) if len(of) else np.zeros(0, bool)
         begin = np.flatnonzero(first)

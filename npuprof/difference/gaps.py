@@ -22,7 +22,7 @@ _HostTable: TypeAlias = Literal["python", "operators", "api"]
 _OF_NAME = {cause.name: cause for cause in CAUSES}
 
 
-def host_rows(run: ComparedRun, cause: str, most: int | None = None) -> Mapping[str, tuple[Int64, Int64]]:
+def host_rows(run: ComparedRun, cause: str, limit: int | None = None) -> Mapping[str, tuple[Int64, Int64]]:
     """Return the host rows to which idle time of a cause is attributed.
 
     Parameters
@@ -31,7 +31,7 @@ def host_rows(run: ComparedRun, cause: str, most: int | None = None) -> Mapping[
         The run.
     cause
         The cause of the idle time.
-    most
+    limit
         The maximum number of gaps to search, the longest first; all by default.
 
     Returns
@@ -41,22 +41,22 @@ def host_rows(run: ComparedRun, cause: str, most: int | None = None) -> Mapping[
     if cause not in _OF_NAME:
         return {}
     gaps = _gaps(run, cause)
-    if most is not None and len(gaps) > most:
-        gaps = gaps.nlargest(most, "duration_ns")
+    if limit is not None and len(gaps) > limit:
+        gaps = gaps.nlargest(limit, "duration_ns")
     starts = gaps["start_ns"].to_numpy(np.int64)
     spans = union(starts, starts + gaps["duration_ns"].to_numpy(np.int64))
     by_table = {}
-    for name, chosen in _OF_NAME[cause].rows(run.tables).items():
+    for name, is_selected in _OF_NAME[cause].rows(run.tables).items():
         table = run.tables[name]
         begins, lengths = (table[column].to_numpy(np.int64) for column in ("start_ns", "duration_ns"))
-        rows = np.flatnonzero(chosen)
+        rows = np.flatnonzero(is_selected)
         covered = within(spans, begins[rows], begins[rows] + lengths[rows])
         rows, covered = rows[covered > 0], covered[covered > 0]
         threads = table["thread_id"].to_numpy(np.int64)[rows] if "thread_id" in table else None
         nesting = Nesting.build(begins[rows], begins[rows] + lengths[rows], threads)
-        held = np.flatnonzero(nesting.parents >= 0)
+        held_rows = np.flatnonzero(nesting.parents >= 0)
         own_ns = covered[nesting.order]
-        np.subtract.at(own_ns, nesting.parents[held], covered[nesting.order][held])
+        np.subtract.at(own_ns, nesting.parents[held_rows], covered[nesting.order][held_rows])
         by_table[name] = rows[nesting.order], np.maximum(own_ns, 0)
     return by_table
 
@@ -76,6 +76,6 @@ def line_times(run: ComparedRun, cause: str) -> Mapping[str, int]:
 def _gaps(run: ComparedRun, cause: str) -> pd.DataFrame:
     intervals, counted = run.accounting.intervals, counted_steps(run).index
     of_cause = intervals[(intervals["cause"] == cause).to_numpy(bool)]
-    chosen = of_cause["part"].isin(IDLE) & of_cause["row"].isin(counted) & of_cause["start_ns"].notna()
-    gaps: pd.DataFrame = of_cause[chosen.to_numpy(bool)]
+    is_selected = of_cause["part"].isin(IDLE) & of_cause["row"].isin(counted) & of_cause["start_ns"].notna()
+    gaps: pd.DataFrame = of_cause[is_selected.to_numpy(bool)]
     return gaps

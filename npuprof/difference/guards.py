@@ -17,14 +17,14 @@ _FREQUENCY_SHARE = 0.03  # of the core frequency; a larger difference explains s
 def guards(a: Side, b: Side) -> list[str]:
     """Return the caveats of comparing two sides, a sentence each."""
     sentences = [
-        f"{what} differs: {' and '.join(values[0])} against {' and '.join(values[1])}{hint}"
-        for what, read, hint in _FACTS
+        f"{subject} differs: {' and '.join(values[0])} against {' and '.join(values[1])}{hint}"
+        for subject, read, hint in _FACTS
         if (values := [sorted(set(filter(None, map(read, side.runs)))) for side in (a, b)])[0] != values[1]
         and all(values)
     ]
     sentences += [
-        f"{what} were recorded on one side only, which makes its host slower"
-        for what, table in (("Python stacks", "python"), ("operators", "operators"))
+        f"{subject} were recorded on one side only, which makes its host slower"
+        for subject, table in (("Python stacks", "python"), ("operators", "operators"))
         if len({any(len(run.tables[table]) for run in side.runs) for side in (a, b)}) > 1
     ]
     if a.has("shapes") and b.has("shapes") and _in_other_shapes(a, b):
@@ -69,8 +69,8 @@ def _mhz(side: Side) -> float:
     samples = []
     for run in side.runs:
         counters = run.tables["counters"]
-        chosen = (counters["counter"] == "AI Core Freq").to_numpy(dtype=bool, na_value=False)
-        samples.append(counters["value"].to_numpy(np.float64)[chosen])
+        is_selected = (counters["counter"] == "AI Core Freq").to_numpy(dtype=bool, na_value=False)
+        samples.append(counters["value"].to_numpy(np.float64)[is_selected])
     joined = np.concatenate(samples)
     return float(np.median(joined)) if len(joined) else _measured_mhz(side)
 

@@ -36,9 +36,9 @@ def p_values(a: Floats, b: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.abs(difference) / np.sqrt(spread)
         freedom = spread**2 / (squared[0] ** 2 / (counts[0] - 1) + squared[1] ** 2 / (counts[1] - 1))
-    known = spread > 0
+    is_known = spread > 0
     values = np.where(difference == 0, 1.0, 0.0)  # without any variance, any difference is significant
-    values[known] = _beyond(t[known], freedom[known])
+    values[is_known] = _tail_probability(t[is_known], freedom[is_known])
     return values
 
 
@@ -107,7 +107,7 @@ def _weights(random: np.random.Generator, ranks: Int64) -> Floats:
     return weights
 
 
-def _beyond(t: Floats, freedom: Floats) -> Floats:
+def _tail_probability(t: Floats, freedom: Floats) -> Floats:
     """Return the two-sided tail probability of Student's t."""
     return _incomplete_beta(freedom / 2, np.full(len(t), 0.5), freedom / (freedom + t * t))
 
@@ -139,8 +139,8 @@ def _incomplete_beta(a: Floats, b: Floats, x: Floats) -> Floats:
 
 
 def _not_zero(values: Floats) -> Floats:
-    kept: Floats = np.where(np.abs(values) > 1e-300, values, 1e-300)
-    return kept
+    is_kept: Floats = np.where(np.abs(values) > 1e-300, values, 1e-300)
+    return is_kept
 
 
 def significant(values: Floats, weights: Floats, delta: Int64, deviation: Floats, steps: int, level: float) -> Bools:
@@ -159,8 +159,8 @@ def significant(values: Floats, weights: Floats, delta: Int64, deviation: Floats
     level
         The false discovery rate.
     """
-    known = ~np.isnan(values)
-    chosen = np.zeros(len(values), bool)
-    chosen[known] = adjusted(values[known], weights[known]) <= level
-    certain: Bools = chosen & (np.abs(delta) >= 2 * deviation / math.sqrt(max(steps, 1))) & (delta != 0)
+    is_known = ~np.isnan(values)
+    is_selected = np.zeros(len(values), bool)
+    is_selected[is_known] = adjusted(values[is_known], weights[is_known]) <= level
+    certain: Bools = is_selected & (np.abs(delta) >= 2 * deviation / math.sqrt(max(steps, 1))) & (delta != 0)
     return certain

@@ -64,21 +64,21 @@ def owned(tables: Mapping[str, pd.DataFrame], steps: pd.DataFrame, intervals: pd
     device = steps["device_id"].fillna(-1).to_numpy(np.int64)[intervals["row"].to_numpy()]
     starts = intervals["start_ns"].to_numpy(np.int64, na_value=0)
     ends = starts + intervals["duration_ns"].to_numpy(np.int64)
-    placed = intervals["start_ns"].notna().to_numpy()
+    is_placed = intervals["start_ns"].notna().to_numpy()
     idle = np.isin(part, [PARTS.index(name) for name in IDLE])
-    alone = np.flatnonzero(idle | ~placed)
-    none = np.full(len(alone), -1, np.int64)
-    pieces = [Owned(alone, none, none, (ends - starts)[alone], none * 0)]
+    alone = np.flatnonzero(idle | ~is_placed)
+    empty = np.full(len(alone), -1, np.int64)
+    pieces = [Owned(alone, empty, empty, (ends - starts)[alone], empty * 0)]
     for number in np.unique(device):
         for name, table in _TABLES.items():
-            chosen = np.flatnonzero((device == number) & placed & (part == PARTS.index(name)))
-            if len(chosen):
-                chosen = chosen[np.argsort(starts[chosen], kind="stable")]
-                pieces.append(_divided(tables[table], int(number), OWNERS.index(table), chosen, (starts, ends)))
+            selected_rows = np.flatnonzero((device == number) & is_placed & (part == PARTS.index(name)))
+            if len(selected_rows):
+                selected_rows = selected_rows[np.argsort(starts[selected_rows], kind="stable")]
+                pieces.append(_divide(tables[table], int(number), OWNERS.index(table), selected_rows, (starts, ends)))
     return Owned(*(np.concatenate(parts) for parts in zip(*pieces, strict=True)))
 
 
-def _divided(frame: pd.DataFrame, device: int, table: int, chosen: Int64, spans: Spans) -> Owned:
+def _divide(frame: pd.DataFrame, device: int, table: int, chosen: Int64, spans: Spans) -> Owned:
     """Divide the intervals of one part of a device, sorted by time, among the rows of a table."""
     of_device = (frame["device_id"] == device).to_numpy(bool)
     rows = np.flatnonzero(of_device & copies(frame) if OWNERS[table] == "tasks" else of_device)

@@ -31,14 +31,14 @@ def call_paths(tables: Mapping[str, pd.DataFrame], correlation: Causes) -> pd.Ca
     """
     labels = _labels(tables, correlation)
     rows = correlation.launchers
-    named = labels >= 0
-    if not named.any():
+    is_named = labels >= 0
+    if not is_named.any():
         return schema.categorical(np.full(len(rows), -1), [])
-    above = nearest(correlation.callers, rows, named)
+    above = nearest(correlation.callers, rows, is_named)
     forward = _forward_of(tables, correlation, rows)
     backward = forward >= 0
-    at_forward = nearest(correlation.callers, np.where(backward, forward, -1), named)
-    codes, names = _joined(correlation.callers, labels, _texts(tables), named)
+    at_forward = nearest(correlation.callers, np.where(backward, forward, -1), is_named)
+    codes, names = _join(correlation.callers, labels, _texts(tables), is_named)
     path = np.append(codes, -1)[np.where(backward & (at_forward >= 0), at_forward, above)]
     of_backward = backward & (path >= 0)
     path = np.where(of_backward, path + len(names), path)
@@ -74,8 +74,8 @@ def _forward_of(tables: Mapping[str, pd.DataFrame], correlation: Causes, rows: I
     links, first = tables["links"], correlation.first_row["operators"]
     count = correlation.first_row["api"] - first
     source, target = links["source_row"].to_numpy(np.int64), links["target_row"].to_numpy(np.int64)
-    known = (source >= 0) & (source < count) & (target >= 0) & (target < count)
-    derived = (links["kind"] == "forward_backward").to_numpy(bool) & known
+    is_known = (source >= 0) & (source < count) & (target >= 0) & (target < count)
+    derived = (links["kind"] == "forward_backward").to_numpy(bool) & is_known
     forward = np.full(len(correlation.callers) + 1, -1, np.int64)
     forward[target[derived] + first] = source[derived] + first
     place = nearest(correlation.callers, rows, forward[:-1] >= 0)
@@ -83,16 +83,16 @@ def _forward_of(tables: Mapping[str, pd.DataFrame], correlation: Causes, rows: I
     return taken
 
 
-def _joined(callers: Int64, labels: Int64, texts: list[str], named: Bools) -> tuple[Int64, list[str]]:
+def _join(callers: Int64, labels: Int64, texts: list[str], is_named: Bools) -> tuple[Int64, list[str]]:
     """Return for each named row the number of its path, and the paths."""
-    rows = np.flatnonzero(named)
-    parent = nearest(callers, callers[rows], named)
+    rows = np.flatnonzero(is_named)
+    parent = nearest(callers, callers[rows], is_named)
     codes = np.full(len(callers), -1, np.int64)
     names: list[str] = []
     level = np.flatnonzero(parent < 0)
-    left = np.ones(len(rows), bool)
+    is_left = np.ones(len(rows), bool)
     while len(level):
-        left[level] = False
+        is_left[level] = False
         above = np.where(parent[level] >= 0, codes[parent[level]], -1)
         pairs = (above + 1) * len(texts) + labels[rows[level]]
         distinct, number = np.unique(pairs, return_inverse=True)
@@ -105,7 +105,7 @@ def _joined(callers: Int64, labels: Int64, texts: list[str], named: Bools) -> tu
             of_pair[place] = known.setdefault(name, len(known))
         names = list(known)
         codes[rows[level]] = of_pair[number]
-        level = np.flatnonzero(left & (codes[np.maximum(parent, 0)] >= 0) & (parent >= 0))
+        level = np.flatnonzero(is_left & (codes[np.maximum(parent, 0)] >= 0) & (parent >= 0))
     return codes, names
 
 

@@ -80,8 +80,8 @@ def _in_other_dtypes(count: int, sides: tuple[Side, Side], of: tuple[Int64, Int6
     """Return a mask of rows that have kernels on both sides, but not the same data types."""
     seen = []
     for side, node in zip(sides, of, strict=True):
-        known = (side.kinds["dtypes"] != "").to_numpy(bool)
-        seen.append(set(zip(node[known].tolist(), side.kinds["dtypes"][known], strict=True)))
+        is_known = (side.kinds["dtypes"] != "").to_numpy(bool)
+        seen.append(set(zip(node[is_known].tolist(), side.kinds["dtypes"][is_known], strict=True)))
     changed = np.zeros(count, bool)
     changed[[row for row, _ in seen[0] ^ seen[1]]] = True
     for pairs in seen:

@@ -70,7 +70,7 @@ class Side:
     def __init__(self, runs: Sequence[ComparedRun], *, typed: bool = True) -> None:
         self.runs = runs
         self.typed = typed
-        self.steps = _stacked([counted_steps(run).assign(run=number) for number, run in enumerate(runs)])
+        self.steps = _stack([counted_steps(run).assign(run=number) for number, run in enumerate(runs)])
 
     @cached_property
     def stretches(self) -> pd.DataFrame:
@@ -83,7 +83,7 @@ class Side:
         frames = [_stretches(run, self.typed).assign(run=number) for number, run in enumerate(self.runs)]
         for frame, offset in zip(frames, first.tolist(), strict=False):
             frame["unit"] += offset
-        return _stacked(frames)
+        return _stack(frames)
 
     @property
     def kinds(self) -> pd.DataFrame:
@@ -98,17 +98,17 @@ class Side:
     @cached_property
     def _kinds(self) -> tuple[pd.DataFrame, Int64]:
         stretches = self.stretches
-        number, most = np.zeros(len(stretches), np.int64), 1
+        number, largest = np.zeros(len(stretches), np.int64), 1
         for name in KEYS:
             column = stretches[name]
             codes = column.cat.codes.to_numpy() if name != "nth" else column.to_numpy(np.int64)
             width = int(codes.max(initial=-1)) + 2
             if width == 1:  # all absent
                 continue
-            if most * width >= _LARGEST:
+            if largest * width >= _LARGEST:
                 number, values = pd.factorize(number)
-                most = len(values)
-            number, most = number * width + codes + 1, most * width
+                largest = len(values)
+            number, largest = number * width + codes + 1, largest * width
         number, values = pd.factorize(number)
         example = np.full(len(values), -1, np.int64)
         example[number[::-1]] = np.arange(len(number))[::-1]
@@ -129,7 +129,7 @@ def sides(a: Sequence[ComparedRun], b: Sequence[ComparedRun]) -> tuple[Side, Sid
     return Side(a, typed=typed), Side(b, typed=typed)
 
 
-def _stacked(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+def _stack(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Concatenate frames with common categories."""
     if len(frames) == 1:
         alone: pd.DataFrame = frames[0].reset_index(drop=True)
@@ -150,8 +150,8 @@ def counted_steps(run: ComparedRun) -> pd.DataFrame:
     steps = run.accounting.steps
     later = steps.duplicated(["rank", "device_id"])
     several = later.groupby([steps["rank"].fillna(-1), steps["device_id"].fillna(-1)]).transform("any")
-    counted: pd.DataFrame = steps[(later | ~several).to_numpy(bool)][["rank", "device_id", "step", "duration_ns"]]
-    return counted
+    counted_rows: pd.DataFrame = steps[(later | ~several).to_numpy(bool)][["rank", "device_id", "step", "duration_ns"]]
+    return counted_rows
 
 
 def _stretches(run: ComparedRun, typed: bool) -> pd.DataFrame:
@@ -161,16 +161,16 @@ def _stretches(run: ComparedRun, typed: bool) -> pd.DataFrame:
     unit_of[counted] = np.arange(len(counted))
     divided = owned(run.tables, run.accounting.steps, rows)
     unit = unit_of[rows["row"].to_numpy()[divided.interval]]
-    kept = np.flatnonzero(unit >= 0)
-    interval, table, row = divided.interval[kept], divided.table[kept], divided.row[kept]
+    kept_rows = np.flatnonzero(unit >= 0)
+    interval, table, row = divided.interval[kept_rows], divided.table[kept_rows], divided.row[kept_rows]
     frame: pd.DataFrame = pd.DataFrame(
         {
-            "unit": unit[kept],
+            "unit": unit[kept_rows],
             "part": _parts_of(rows["part"], interval),
             "cause": rows["cause"].iloc[interval].array,
-            **{name: _of_rows(values, table, row) for name, values in _described(run, typed).items()},
-            "duration_ns": divided.duration_ns[kept],
-            "count": divided.first[kept],
+            **{name: _row_values(values, table, row) for name, values in _describe(run, typed).items()},
+            "duration_ns": divided.duration_ns[kept_rows],
+            "count": divided.first[kept_rows],
             "table": table,
             "row": row,
         },
@@ -183,23 +183,23 @@ def _stretches(run: ComparedRun, typed: bool) -> pd.DataFrame:
 def _nth(stretches: pd.DataFrame, communication: pd.DataFrame) -> pd.Series[Any]:
     """Return for each stretch of a collective its number among those of its type in the step, from 1; else 0."""
     nth = pd.Series(np.zeros(len(stretches), np.int64))
-    chosen = stretches["table"].to_numpy() == OWNERS.index("communication")
-    of = stretches[chosen][["unit", "type", "row"]]
+    is_selected = stretches["table"].to_numpy() == OWNERS.index("communication")
+    of = stretches[is_selected][["unit", "type", "row"]]
     ops = of.drop_duplicates().assign(start=lambda frame: communication["start_ns"].to_numpy()[frame["row"].to_numpy()])
     ops["nth"] = (
         ops.sort_values("start", kind="stable").groupby(["unit", "type"], observed=True, dropna=False).cumcount() + 1
     )
-    nth[chosen] = of.merge(ops, on=["unit", "type", "row"], how="left")["nth"].to_numpy()
+    nth[is_selected] = of.merge(ops, on=["unit", "type", "row"], how="left")["nth"].to_numpy()
     return nth
 
 
-def _described(run: ComparedRun, typed: bool) -> Mapping[str, Mapping[str, pd.Categorical]]:
+def _describe(run: ComparedRun, typed: bool) -> Mapping[str, Mapping[str, pd.Categorical]]:
     """Return the values of each key for the rows of each table."""
     kernels, communication, tasks = (run.tables[name] for name in OWNERS)
     correlation = run.places.causes
-    named = "op_type" if typed else "name"
+    named_name = "op_type" if typed else "name"
     types = {
-        "kernels": kernels[named].array,
+        "kernels": kernels[named_name].array,
         "communication": _types_of(communication),
         "tasks": tasks["name"].array,
     }
@@ -231,11 +231,11 @@ def _lines(run: ComparedRun) -> Mapping[str, pd.Categorical]:
 def _callers_of(tables: Mapping[str, pd.DataFrame], correlation: Causes, table: str) -> Int64:
     """Return for each row of a device table the CANN call that launched it according to links, -1 for none."""
     links = tables["links"]
-    chosen = ((links["target_table"] == table) & (links["source_table"] == "api")).to_numpy(bool, na_value=False)
-    sources, targets = (links[f"{end}_row"].to_numpy(np.int64)[chosen] for end in ("source", "target"))
+    is_selected = ((links["target_table"] == table) & (links["source_table"] == "api")).to_numpy(bool, na_value=False)
+    sources, targets = (links[f"{end}_row"].to_numpy(np.int64)[is_selected] for end in ("source", "target"))
     callers = np.full(len(tables[table]), -1, np.int64)
-    known = (sources >= 0) & (sources < len(tables["api"])) & (targets >= 0) & (targets < len(callers))
-    callers[targets[known]] = sources[known] + correlation.first_row["api"]
+    is_known = (sources >= 0) & (sources < len(tables["api"])) & (targets >= 0) & (targets < len(callers))
+    callers[targets[is_known]] = sources[is_known] + correlation.first_row["api"]
     return callers
 
 
@@ -245,8 +245,8 @@ def _types_of(communication: pd.DataFrame) -> pd.Categorical:
     texts = [*map(str, types.categories), *(re.sub(_CALL, "_", str(name)) for name in names.categories)]
     number = {text: place for place, text in enumerate(dict.fromkeys(texts))}
     of_text = np.array([*(number[text] for text in texts), -1], np.int64)
-    named = np.where(names.codes >= 0, names.codes.to_numpy(np.int64) + len(types.categories), -1)
-    return schema.categorical(of_text[np.where(types.codes >= 0, types.codes, named)], list(number))
+    is_named = np.where(names.codes >= 0, names.codes.to_numpy(np.int64) + len(types.categories), -1)
+    return schema.categorical(of_text[np.where(types.codes >= 0, types.codes, is_named)], list(number))
 
 
 def _parts_of(parts: pd.Series[Any], interval: Int64) -> pd.Categorical:
@@ -256,12 +256,12 @@ def _parts_of(parts: pd.Series[Any], interval: Int64) -> pd.Categorical:
     return schema.categorical(of_part[parts.cat.codes.to_numpy()[interval]], names)
 
 
-def _of_rows(values: Mapping[str, pd.Categorical], table: Int64, row: Int64) -> pd.Categorical:
+def _row_values(values: Mapping[str, pd.Categorical], table: Int64, row: Int64) -> pd.Categorical:
     """Return the value of each row, given by table and position; absent for tables without values."""
     names: dict[str, int] = {}
     codes = np.full(len(row), -1, np.int64)
     for name, column in values.items():
         of_category = np.array([*(names.setdefault(str(text), len(names)) for text in column.categories), -1], np.int64)
-        chosen = np.flatnonzero(table == OWNERS.index(name))
-        codes[chosen] = of_category[column.codes[row[chosen]]]
+        selected_rows = np.flatnonzero(table == OWNERS.index(name))
+        codes[selected_rows] = of_category[column.codes[row[selected_rows]]]
     return schema.categorical(codes, list(names))

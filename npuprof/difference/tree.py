@@ -43,12 +43,12 @@ def nodes(a: Side, b: Side) -> tuple[pd.DataFrame, tuple[Int64, Int64]]:
     if not with_shapes:
         kinds["shapes"] = ""
     kinds["path"] = _common_paths(kinds) if with_paths else ""
-    kinds["path"] = _replaced(kinds, a, b)
-    frame, node = _numbered(kinds, _levels(kinds))
+    kinds["path"] = _set_replaced_paths(kinds, a, b)
+    frame, node = _number(kinds, _levels(kinds))
     return frame, (node[: len(a.kinds)], node[len(a.kinds) :])
 
 
-def _replaced(kinds: pd.DataFrame, a: Side, b: Side) -> pd.Series[Any]:
+def _set_replaced_paths(kinds: pd.DataFrame, a: Side, b: Side) -> pd.Series[Any]:
     """Set the path of kernels without one to what they replace: see :func:`npuprof.difference.replaced.replaced`."""
     unknown = (kinds["part"] == "computing") & (kinds["path"] == "")
     if len(set(kinds["side"][unknown])) < 2:  # there is nothing to align with
@@ -77,19 +77,19 @@ def _median_step(side: Side) -> list[int]:
     order = np.argsort(side.steps["duration_ns"].to_numpy(np.int64), kind="stable")
     stretches = side.stretches
     table = stretches["table"].to_numpy()
-    chosen = np.flatnonzero(
+    selected_rows = np.flatnonzero(
         (stretches["unit"].to_numpy() == int(order[(len(order) - 1) // 2]))
         & (stretches["count"].to_numpy() > 0)
         & np.isin(table, [OWNERS.index("kernels"), OWNERS.index("communication")])
     )
-    run, row = (stretches[name].to_numpy()[chosen] for name in ("run", "row"))
-    starts = np.zeros(len(chosen), np.int64)
+    run, row = (stretches[name].to_numpy()[selected_rows] for name in ("run", "row"))
+    starts = np.zeros(len(selected_rows), np.int64)
     for number, name in enumerate(OWNERS):
-        of_table = np.flatnonzero(table[chosen] == number)
+        of_table = np.flatnonzero(table[selected_rows] == number)
         if len(of_table):  # all from one step, and so from one run
             starts[of_table] = side.runs[int(run[of_table[0]])].tables[name]["start_ns"].to_numpy()[row[of_table]]
     # A collective that waits and moves has a stretch in each part; only the first is kept.
-    in_order = chosen[np.argsort(starts, kind="stable")][:_MOST_OF_STEP]
+    in_order = selected_rows[np.argsort(starts, kind="stable")][:_MOST_OF_STEP]
     both = np.stack([table[in_order], stretches["row"].to_numpy()[in_order]])
     _, first = np.unique(both, axis=1, return_index=True)
     return [int(kind) for kind in side.kind[in_order[np.sort(first)]]]
@@ -166,7 +166,7 @@ def _levels(kinds: pd.DataFrame) -> list[pd.Series[Any]]:
     return [part, *levels]
 
 
-def _numbered(kinds: pd.DataFrame, levels: Sequence[pd.Series[Any]]) -> tuple[pd.DataFrame, Int64]:
+def _number(kinds: pd.DataFrame, levels: Sequence[pd.Series[Any]]) -> tuple[pd.DataFrame, Int64]:
     node = np.full(len(kinds), -1, np.int64)
     frames: list[pd.DataFrame] = []
     count = 0
@@ -174,7 +174,7 @@ def _numbered(kinds: pd.DataFrame, levels: Sequence[pd.Series[Any]]) -> tuple[pd
         if depth:  # unnamed siblings of named rows still count
             beside = (level == "").to_numpy(bool) & np.isin(node, node[(level != "").to_numpy(bool)])
             level = level.mask(beside, kinds["type"].where(kinds["type"] != "", UNNAMED))
-        codes, names = pd.factorize(level) if depth else _in_order(level)
+        codes, names = pd.factorize(level) if depth else _part_numbers(level)
         below = np.flatnonzero((level != "").to_numpy(bool))
         number, distinct = pd.factorize((node[below] + 1) * (len(names) + 1) + codes[below], sort=True)
         example = below[np.unique(number, return_index=True)[1]]
@@ -197,7 +197,7 @@ def _numbered(kinds: pd.DataFrame, levels: Sequence[pd.Series[Any]]) -> tuple[pd
     return pd.concat(frames, ignore_index=True), node
 
 
-def _in_order(parts: pd.Series[Any]) -> tuple[Int64, list[str]]:
+def _part_numbers(parts: pd.Series[Any]) -> tuple[Int64, list[str]]:
     """Return the number of each part in the order of the accounting, and the names of all parts."""
     number = {part: place for place, part in enumerate((*PARTS[: PARTS.index("copy") + 1], "idle"))}
     return parts.map(number).to_numpy(np.int64), list(number)

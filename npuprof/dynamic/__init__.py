@@ -104,7 +104,7 @@ def step() -> None:
     SessionError
         If :func:`init` was not called.
     """
-    _initialised("step").step()
+    _initialise("step").step()
 
 
 def start(config_path: str | PathLike[str] | None = None) -> None:
@@ -120,7 +120,7 @@ def start(config_path: str | PathLike[str] | None = None) -> None:
     SessionError
         If :func:`init` was not called.
     """
-    _initialised("start").start(None if config_path is None else Path(config_path).expanduser())
+    _initialise("start").start(None if config_path is None else Path(config_path).expanduser())
 
 
 def set_state(state: Mapping[str, int]) -> None:
@@ -133,7 +133,7 @@ def set_state(state: Mapping[str, int]) -> None:
     SessionError
         If :func:`init` was not called.
     """
-    monitor = _initialised("set_state")
+    monitor = _initialise("set_state")
     number = state.get("cur_step")
     if set(state) != {"cur_step"} or isinstance(number, bool) or not isinstance(number, int) or number < 0:
         raise OptionsError(f"the state is {{'cur_step': number}} with a number of at least 0, not {dict(state)!r}")
@@ -148,7 +148,7 @@ def close() -> None:
         monitor.close()
 
 
-def _initialised(call: str) -> Monitor:
+def _initialise(call: str) -> Monitor:
     if _monitor is None:
         raise SessionError(f"npuprof.dynamic.{call}() needs a file to watch: call npuprof.dynamic.init(path) first")
     return _monitor

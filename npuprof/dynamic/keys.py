@@ -23,7 +23,7 @@ _MAX_RANKS = 1 << 20
 Taker = Callable[[str, Any], Any]
 
 
-def _as_it_is(_name: str, value: Any) -> Any:
+def _unchanged(_name: str, value: Any) -> Any:
     return value
 
 
@@ -43,7 +43,7 @@ class Kind:
 
     type: Any
     words: str
-    take: Taker = _as_it_is
+    take: Taker = _unchanged
 
 
 @dataclass(frozen=True)
@@ -83,21 +83,21 @@ def _whole(least: int) -> Kind:
     return Kind(Annotated[int, Meta(ge=least, le=_MAX_STEP)], f"a whole number of at least {least}")
 
 
-def _among(allowed: Iterable[Any]) -> Any:
+def _common_type(allowed: Iterable[Any]) -> Any:
     """Return the common type of these values."""
     return Literal.__getitem__(tuple(allowed))
 
 
-def _chosen(meanings: Mapping[Any, Any]) -> Kind:
+def _mapping_kind(meanings: Mapping[Any, Any]) -> Kind:
     """Return the kind of words or numbers that map to `meanings`."""
-    return Kind(_among(meanings), f"one of {values.listed(meanings)}", lambda _, value: meanings[value])
+    return Kind(_common_type(meanings), f"one of {values.listed(meanings)}", lambda _, value: meanings[value])
 
 
 def _any_of(meanings: Mapping[str, str]) -> Kind:
     def take(_name: str, value: str | list[str]) -> tuple[str, ...]:
         return tuple(meanings[word] for word in ([value] if isinstance(value, str) else value))
 
-    word = _among(meanings)
+    word = _common_type(meanings)
     return Kind(word | GenericAlias(list, (word,)), f"a list of any of {values.listed(meanings)}", take)
 
 
@@ -141,9 +141,9 @@ _IN_BOTH: Mapping[str, Key] = {
 }
 
 TORCH_NPU_SPECIAL: Mapping[str, Key] = {
-    "profiler_level": Key("Level0", _chosen({**_LEVELS, "Level_none": "none"}), "level"),
+    "profiler_level": Key("Level0", _mapping_kind({**_LEVELS, "Level_none": "none"}), "level"),
     # torch_npu writes its own words; some versions write those of the native library.
-    "aic_metrics": Key("AiCoreNone", _chosen({"AiCoreNone": "none", **_METRICS, **NATIVE}), "aic_metrics"),
+    "aic_metrics": Key("AiCoreNone", _mapping_kind({"AiCoreNone": "none", **_METRICS, **NATIVE}), "aic_metrics"),
     "l2_cache": Key(False, _FLAG, "l2"),
     "op_attr": Key(False, _FLAG, "op_attr"),
     "gc_detect_threshold": Key(None, _MILLISECONDS, "gc_detect_threshold"),
@@ -176,9 +176,9 @@ TORCH_NPU: Mapping[str, Key] = {
 MINDSPORE: Mapping[str, Key] = {
     "start_step": Key(-1, _whole(-1)),
     "stop_step": Key(-1, _whole(-1)),
-    "aic_metrics": Key("AiCoreNone", _chosen(_MINDSPORE_METRICS), "aic_metrics"),
-    "profiler_level": Key("Level0", _chosen({**_LEVELS, "LevelNone": "none", -1: 0, 0: 0, 1: 1, 2: 2}), "level"),
-    "analyse_mode": Key(-1, _chosen({-1: "", 0: "sync", 1: "async"})),
+    "aic_metrics": Key("AiCoreNone", _mapping_kind(_MINDSPORE_METRICS), "aic_metrics"),
+    "profiler_level": Key("Level0", _mapping_kind({**_LEVELS, "LevelNone": "none", -1: 0, 0: 0, 1: 1, 2: 2}), "level"),
+    "analyse_mode": Key(-1, _mapping_kind({-1: "", 0: "sync", 1: "async"})),
     **_IN_BOTH,
     "export_type": Key(["text"], _any_of(_EXPORT_TYPES), "export_type"),
     "mstx": Key(False, _FLAG),
@@ -193,8 +193,10 @@ MINDSPORE: Mapping[str, Key] = {
     "sys_interconnection": Key(False, _FLAG, "sys_interconnection"),
     **_EITHER,
     # MindSpore before 2.5.
-    "aicore_metrics": Key(None, _chosen(_MINDSPORE_METRICS), "aic_metrics"),
-    "profile_framework": Key(None, _chosen({-1: "", 0: "all", 1: "time", "all": "all", "time": "time", None: ""})),
+    "aicore_metrics": Key(None, _mapping_kind(_MINDSPORE_METRICS), "aic_metrics"),
+    "profile_framework": Key(
+        None, _mapping_kind({-1: "", 0: "all", 1: "time", "all": "all", "time": "time", None: ""})
+    ),
     "profile_communication": Key(None, _FLAG),
 }
 

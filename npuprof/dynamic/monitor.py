@@ -128,10 +128,10 @@ class Monitor:
             try:
                 self._read(changed=False)
             except Exception as error:  # noqa: BLE001 - the training must go on
-                self._failed(error)
+                self._fail(error)
         else:
             files.write(path, keys.template(dialect))
-            self._changed()
+            self._has_changed()
         self.log.info(f"rank {self._rank} watches {path}")
 
     @property
@@ -147,12 +147,12 @@ class Monitor:
                 if self._session is not None:
                     self._advance(self._session)
                 # A change during a run is read after the run.
-                if self._session is None and self._clock_ns() >= self._next_look_ns and self._changed():
+                if self._session is None and self._clock_ns() >= self._next_look_ns and self._has_changed():
                     self._read(changed=True)
                 if self._waiting is not None and self._waiting.first == self.cur_step:
                     self._begin(self._waiting)
             except Exception as error:  # noqa: BLE001 - the training must go on
-                self._failed(error)
+                self._fail(error)
 
     def start(self, path: Path | None) -> None:
         """Begin the run that a file describes at the current step, whatever its step number."""
@@ -162,11 +162,11 @@ class Monitor:
                 if self._session is not None:
                     self.log.warning(f"{source} is not started: {self._session.recording.directory} is being recorded")
                     return
-                request = self._accepted(requests.read_file(source)[0], changed=True)
+                request = self._accept(requests.read_file(source)[0], changed=True)
                 if request is not None:
                     self._begin(request)
             except Exception as error:  # noqa: BLE001 - the training must go on
-                self._failed(error)
+                self._fail(error)
 
     def set_step(self, number: int) -> None:
         """Set the step number; a run that is being recorded keeps its length."""
@@ -185,9 +185,9 @@ class Monitor:
                 try:
                     self._end(self._session)
                 except Exception as error:  # noqa: BLE001 - the training must go on
-                    self._failed(error)
+                    self._fail(error)
 
-    def _changed(self) -> bool:
+    def _has_changed(self) -> bool:
         """Return whether the file has changed since the last check."""
         began_ns = self._clock_ns()
         try:
@@ -212,7 +212,7 @@ class Monitor:
         try:
             plain, state = requests.read_file(self._path)
             self._signature = _signature(state)
-            request = self._accepted(plain, changed=changed)
+            request = self._accept(plain, changed=changed)
         except NpuprofError as error:
             self.log.error(f"{self._path} is ignored: {error}")
             return
@@ -233,7 +233,7 @@ class Monitor:
             if request.first == self.cur_step == 0:
                 self._begin(request)
 
-    def _accepted(self, plain: dict[str, Any], *, changed: bool) -> Request | None:
+    def _accept(self, plain: dict[str, Any], *, changed: bool) -> Request | None:
         """Return the request if it is for this rank and the front end supports it."""
         request = requests.understand(
             plain, changed=changed, collector=self._collector, output=self._output, warn=self._left_out
@@ -287,7 +287,7 @@ class Monitor:
             self.log.warning(problem)
         self.log.info(f"the recording is {recording.directory}")
 
-    def _failed(self, error: Exception) -> None:
+    def _fail(self, error: Exception) -> None:
         problem = str(error) if isinstance(error, NpuprofError) else f"{type(error).__name__}: {error}"
         self.log.error(f"dynamic profiling at step {self.cur_step}: {problem}; the training goes on")
 

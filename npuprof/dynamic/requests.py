@@ -173,9 +173,9 @@ def understand(
     """
     plain = _take_known(plain, {*keys.TORCH_NPU, *keys.MINDSPORE}, "", warn)
     dialect = dialect_of(plain)
-    taken = _taken(plain, keys.DIALECTS[dialect], "", warn)
+    taken = _convert(plain, keys.DIALECTS[dialect], "", warn)
     special_plain = taken.get("experimental_config", {})
-    special = _taken(special_plain, keys.TORCH_NPU_SPECIAL, "experimental_config.", warn)
+    special = _convert(special_plain, keys.TORCH_NPU_SPECIAL, "experimental_config.", warn)
     if dialect == "mindspore":
         special = {}
         if "aicore_metrics" in plain and "aic_metrics" in plain:
@@ -266,7 +266,7 @@ def _lacks(collector: Any, option: str, value: Any) -> bool:
     return bool(lacks(collector, option))
 
 
-def _taken(plain: Mapping[str, Any], table: Mapping[str, keys.Key], where: str, warn: Warn | None) -> dict[str, Any]:
+def _convert(plain: Mapping[str, Any], table: Mapping[str, keys.Key], where: str, warn: Warn | None) -> dict[str, Any]:
     """Return the converted values of all keys, with defaults for absent ones."""
     plain = _take_known(plain, set(table), where, warn)
     taken = {}
@@ -285,13 +285,13 @@ def _taken(plain: Mapping[str, Any], table: Mapping[str, keys.Key], where: str, 
     return taken
 
 
-def _take_known(plain: Mapping[str, Any], known: set[str], where: str, warn: Warn | None) -> dict[str, Any]:
+def _take_known(plain: Mapping[str, Any], known_names: set[str], where: str, warn: Warn | None) -> dict[str, Any]:
     """Return the known keys; report or refuse unknown ones."""
     for name in plain:
-        if name not in known:
-            close = difflib.get_close_matches(name, known, 1)
-            meant = f"did you mean {where}{close[0]}?" if close else f"the keys are {listed(sorted(known))}"
+        if name not in known_names:
+            close = difflib.get_close_matches(name, known_names, 1)
+            meant = f"did you mean {where}{close[0]}?" if close else f"the keys are {listed(sorted(known_names))}"
             if warn is None:
                 raise OptionsError(f"unknown key {where}{name}: {meant}")
             warn(f"unknown key {where}{name} left out: {meant}")
-    return {name: value for name, value in plain.items() if name in known}
+    return {name: value for name, value in plain.items() if name in known_names}

@@ -183,9 +183,9 @@ def within(tables: Mapping[str, pd.DataFrame], start_ns: int | None, end_ns: int
         if "start_ns" in frame or "time_ns" in frame:
             start = frame["start_ns" if "start_ns" in frame else "time_ns"].to_numpy(np.int64)
             end = start + (frame["duration_ns"].to_numpy(np.int64) if "duration_ns" in frame else 0)
-            kept = (start <= high) & (end >= low)
-            cut[name] = frame[kept]
-            moved[name] = np.where(kept, np.cumsum(kept) - 1, -1)
+            is_kept = (start <= high) & (end >= low)
+            cut[name] = frame[is_kept]
+            moved[name] = np.where(is_kept, np.cumsum(is_kept) - 1, -1)
     links = tables["links"].copy(deep=False)
     for end_of in _LINK_ENDS:
         names, rows = links[f"{end_of}_table"].astype(object), links[f"{end_of}_row"].to_numpy(np.int64, copy=True)
@@ -402,8 +402,8 @@ def _meta(kind: str, pid: int, tid: int, arguments: Mapping[str, object]) -> str
 
 
 def _us(nanoseconds: int) -> str:
-    sign, rest = ("-", -nanoseconds) if nanoseconds < 0 else ("", nanoseconds)
-    return f"{sign}{rest // 1_000}.{rest % 1_000:03d}"
+    sign, remainder = ("-", -nanoseconds) if nanoseconds < 0 else ("", nanoseconds)
+    return f"{sign}{remainder // 1_000}.{remainder % 1_000:03d}"
 
 
 def _present(value: object) -> bool:

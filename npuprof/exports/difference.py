@@ -61,8 +61,8 @@ def _largest(difference: Difference) -> Grid:
     for _, row in difference.largest(_MOST_ROWS).iterrows():
         counted = row["a_count"] or row["b_count"]
         counts = f"{row['a_count']:g} / {row['b_count']:g}" if counted else ""
-        named = (difference.title(row), str(row["why"]), str(row["place"]))
-        lines.append((*named, counts, *_times(row), _noise(row)))
+        named_names = (difference.title(row), str(row["why"]), str(row["place"]))
+        lines.append((*named_names, counts, *_times(row), _noise(row)))
     return _grid("Largest differences", ("Row", "why", "line", "count", *difference.names, "difference"), lines)
 
 

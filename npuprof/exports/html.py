@@ -185,20 +185,20 @@ def advice_html(advice: Advice) -> str:
     return framed(head_html(advice.facts.info) + _verdict(advice) + findings_html(advice, None))
 
 
-def findings_html(advice: Advice, most: int | None = MOST_FINDINGS) -> str:
-    """Return the first `most` findings, or all: problem, cost, possible gain, explanation, advice and evidence."""
+def findings_html(advice: Advice, limit: int | None = MOST_FINDINGS) -> str:
+    """Return the first `limit` findings, or all: problem, cost, possible gain, explanation, advice and evidence."""
     items = "".join(
         f'<li style="margin:4px 0;overflow-wrap:anywhere"><strong>{text(finding.title, _LONGEST_CELL)}</strong> '
         f'<span style="white-space:nowrap">{text(duration(finding.cost_ns), 40)}</span> '
         f'<span style="color:{FAINT_TEXT};white-space:nowrap">{text(gain(finding), 60)}</span>'
         f"<div>{text(finding.detail, _LONGEST_SENTENCE)}</div>"
         f'<div style="color:{FAINT_TEXT}">→ {text(finding.action, _LONGEST_SENTENCE)}</div>{_evidence(finding)}</li>'
-        for finding in advice.fired[:most]
+        for finding in advice.fired[:limit]
     )
     listed = f'<ol style="margin:6px 0 0;padding-left:22px">{items}</ol>' if items else ""
     return listed + "".join(
         f'<div style="color:{FAINT_TEXT};margin-top:4px;overflow-wrap:anywhere">{text(said, _LONGEST_SENTENCE)}</div>'
-        for said in (advice.explained(), advice.rest(most))
+        for said in (advice.explained(), advice.rest(limit))
         if said
     )
 

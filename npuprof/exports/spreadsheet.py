@@ -40,9 +40,9 @@ def write_csv(out: TextIO, frame: pd.DataFrame) -> None:
     characters become spaces.
     """
     rows = csv.writer(out, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
-    named = _with_index(frame)
-    rows.writerow(_headings(named))
-    rows.writerows(_rows(named))
+    named_rows = _with_index(frame)
+    rows.writerow(_headings(named_rows))
+    rows.writerows(_rows(named_rows))
 
 
 def check_xlsx() -> None:
@@ -73,19 +73,19 @@ def write_xlsx(out: BinaryIO, frames: Mapping[str, pd.DataFrame]) -> None:
         raise NpuprofError("there is no table with rows, and a workbook needs one: name a table")
     book, titles = Workbook(write_only=True), set[str]()
     for name, frame in frames.items():
-        named = _with_index(frame)
-        if named.shape[1] > _MOST_COLUMNS:
+        named_rows = _with_index(frame)
+        if named_rows.shape[1] > _MOST_COLUMNS:
             raise NpuprofError(f"{name} has more columns than the {_MOST_COLUMNS:,} of a sheet: use to_csv")
-        rows, cut = _rows(named), 0
-        parts = max(1, -(-len(named) // _MOST_ROWS))
+        rows, cut = _rows(named_rows), 0
+        parts = max(1, -(-len(named_rows) // _MOST_ROWS))
         for _ in range(parts):
             sheet = book.create_sheet(_title(name, titles))
-            sheet.append([_cell(sheet, heading) for heading in _headings(named)])
+            sheet.append([_cell(sheet, heading) for heading in _headings(named_rows)])
             for row in islice(rows, _MOST_ROWS):
                 cut += any(isinstance(value, str) and len(value) > _MOST_CHARACTERS for value in row)
                 sheet.append([_cell(sheet, value) for value in row])
         if parts > 1:
-            _warn(f"{name} has {len(named):,} rows, more than a sheet holds: they are in {parts} sheets")
+            _warn(f"{name} has {len(named_rows):,} rows, more than a sheet holds: they are in {parts} sheets")
         if cut:
             _warn(f"texts in {cut:,} rows of {name} are cut to {_MOST_CHARACTERS:,} characters: use to_csv for all")
     book.save(out)
@@ -98,8 +98,8 @@ def _warn(message: str) -> None:
 def _with_index(frame: pd.DataFrame) -> pd.DataFrame:
     if all(name is None for name in frame.index.names):
         return frame
-    named: pd.DataFrame = frame.reset_index(allow_duplicates=True)
-    return named
+    named_rows: pd.DataFrame = frame.reset_index(allow_duplicates=True)
+    return named_rows
 
 
 def _headings(frame: pd.DataFrame) -> list[str]:
@@ -150,13 +150,13 @@ def _cell(sheet: Any, value: Any) -> Any:
     return cell
 
 
-def _title(name: str, taken: set[str]) -> str:
+def _title(name: str, taken_names: set[str]) -> str:
     """Return a unique sheet title that Excel accepts."""
     plain = _NOT_IN_A_TITLE.sub("_", _NO_XML.sub("_", _safe(name))).replace("\n", " ").strip("' ") or "table"
     plain = f"{plain}_" if plain.lower() == "history" else plain
     number, title = 1, plain[:_MOST_OF_A_TITLE]
-    while title.rstrip("'").lower() in taken:
+    while title.rstrip("'").lower() in taken_names:
         number += 1
         title = f"{plain[: _MOST_OF_A_TITLE - len(str(number)) - 3]} ({number})"
-    taken.add(title.rstrip("'").lower())
+    taken_names.add(title.rstrip("'").lower())
     return title.rstrip("'")

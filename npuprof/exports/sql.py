@@ -97,11 +97,11 @@ def _answer(
             connection.execute(f"SET {setting}")
         try:
             _check_reads(connection, query)
-            wanted = {name.lower() for name in connection.get_table_names(query)}
+            wanted_names = {name.lower() for name in connection.get_table_names(query)}
             for name in names:
-                if name.lower() in wanted:
+                if name.lower() in wanted_names:
                     connection.register(name, _arrow(table(name)))
-            with _limited(connection, timeout_s, late):
+            with _limit_time(connection, timeout_s, late):
                 return connection.sql(query).limit(most_rows).to_arrow_table()
         except duckdb.InterruptException:
             if not late.is_set():
@@ -118,7 +118,7 @@ def _answer(
 
 
 @contextmanager
-def _limited(connection: DuckDBPyConnection, timeout_s: float, late: Event) -> Iterator[None]:
+def _limit_time(connection: DuckDBPyConnection, timeout_s: float, late: Event) -> Iterator[None]:
     """Interrupt the connection's query in the block after a timeout, and set `late`."""
 
     def interrupt() -> None:
@@ -142,20 +142,20 @@ def _check_reads(connection: DuckDBPyConnection, query: str) -> None:
 
 
 def _arrow(frame: pd.DataFrame) -> pa.Table:
-    named = frame if all(name is None for name in frame.index.names) else frame.reset_index(allow_duplicates=True)
-    named = named.set_axis([str(column) for column in named.columns], axis=1)
-    return pa.Table.from_pandas(named, preserve_index=False)
+    named_rows = frame if all(name is None for name in frame.index.names) else frame.reset_index(allow_duplicates=True)
+    named_rows = named_rows.set_axis([str(column) for column in named_rows.columns], axis=1)
+    return pa.Table.from_pandas(named_rows, preserve_index=False)
 
 
 def _frame(answer: pa.Table) -> pd.DataFrame:
-    columns = [_narrowed(column) for column in answer.columns]
+    columns = [_narrow(column) for column in answer.columns]
     narrow = pa.Table.from_arrays(columns, names=answer.column_names)
     kinds = {**dict.fromkeys(_INTEGERS, pd.Int64Dtype()), pa.bool_(): pd.BooleanDtype()}
     frame: pd.DataFrame = narrow.to_pandas(types_mapper=kinds.get, strings_to_categorical=False)
     return frame
 
 
-def _narrowed(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _narrow(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Cast a 128-bit sum of integers, as DuckDB returns it, to 64 bits if it fits."""
     if pa.types.is_decimal(column.type) and column.type.scale == 0:
         try:

@@ -93,10 +93,10 @@ def key_figures(summary: Summary) -> list[tuple[str, str]]:
         figures.append(("memory peak", size(int(peak))))
     if len(summary.steps):
         figures.append(("mean step", duration(int(summary.steps["duration_ns"].sum()) // len(summary.steps))))
-    return _of_host(summary, figures) if summary.host.alone else figures
+    return _host_figures(summary, figures) if summary.host.alone else figures
 
 
-def _of_host(summary: Summary, figures: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+def _host_figures(summary: Summary, figures: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     """Replace the dashes of an absent device by the host's figures."""
     host = summary.host
     times = f"{duration(host.operators_ns)} ({share(host.operators_ns, summary.wall_ns)} of the wall time)"
@@ -119,12 +119,12 @@ def grids(summary: Summary) -> list[Grid]:
     return [grid for grid in some if grid.rows]
 
 
-def note_rows(notes: pd.DataFrame, most: int) -> list[tuple[str, str, str]]:
+def note_rows(notes: pd.DataFrame, limit: int) -> list[tuple[str, str, str]]:
     """Return severity, source and message, with its count, of the most severe notes."""
     gravity = notes["severity"].map({"error": 0, "warning": 1, "info": 2}).to_numpy()
     columns = (notes[name].tolist() for name in ("severity", "source", "message", "count"))
     rows = list(zip(*columns, strict=True))
-    gravest = [rows[row] for row in np.argsort(gravity, kind="stable")[:most]]
+    gravest = [rows[row] for row in np.argsort(gravity, kind="stable")[:limit]]
     return [
         (str(severity), str(source), f"{message} ({times:,} times)" if times > 1 else str(message))
         for severity, source, message, times in gravest
@@ -183,7 +183,7 @@ def _top_ops(summary: Summary) -> Grid:
         )
         for row in summary.top_ops.rename(columns={"count": "calls"}).itertuples(index=False)
     ]
-    title = f"{_counted(len(rows), 'kernel')} with the most time in all"
+    title = f"{_count_text(len(rows), 'kernel')} with the most time in all"
     return Grid(title, ("kernel", "type", "count", "total", "mean", "of kernel time"), rows, 4)
 
 
@@ -224,20 +224,20 @@ def _top_api(summary: Summary) -> Grid:
         )
         for row in summary.top_api.rename(columns={"count": "calls"}).itertuples(index=False)
     ]
-    title = f"{_counted(len(rows), 'CANN call')} with the most time"
+    title = f"{_count_text(len(rows), 'CANN call')} with the most time"
     return Grid(title, ("call", "level", "count", "total", "mean"), rows, 3)
 
 
-def _of_callers(top: pd.DataFrame, what: str) -> Grid:
+def _of_callers(top: pd.DataFrame, subject: str) -> Grid:
     rows = [
         (_name(row.name), count(int(row.calls)), duration(int(row.total_ns)))
         for row in top.rename(columns={"count": "calls"}).itertuples(index=False)
     ]
-    return Grid(f"{_counted(len(rows), what)} with the most time", (what, "count", "total"), rows, 2)
+    return Grid(f"{_count_text(len(rows), subject)} with the most time", (subject, "count", "total"), rows, 2)
 
 
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+def _count_text(number: int, subject: str) -> str:
+    return f"{number} {subject}{'' if number == 1 else 's'}"
 
 
 def _name(value: object) -> str:
@@ -258,15 +258,15 @@ def summary_text(summary: Summary, info: Info, notes: pd.DataFrame, advice: Advi
     """
     simulated = [SIMULATED] if info.simulated else []
     lines = [printable(" · ".join(["npuprof", *([info.name] if info.name else []), *simulated]), _LONGEST_LINE)]
-    if known := origin(info):
-        lines.append(printable(" · ".join(known), _LONGEST_LINE))
+    if known_names := origin(info):
+        lines.append(printable(" · ".join(known_names), _LONGEST_LINE))
     if cost := overhead_text(info):
         lines.append(printable(cost, _LONGEST_SENTENCE))
     if info.failed:
         lines.append(printable(f"The profiled code raised {info.failed}", _LONGEST_LINE))
     if advice.step_ns:
         lines += ["", *(printable(line, _LONGEST_LINE) for line in advice.lines(MOST_FINDINGS))]
-    lines += ["", *_aligned([(f"{name}:", value) for name, value in key_figures(summary)], 1)]
+    lines += ["", *_align([(f"{name}:", value) for name, value in key_figures(summary)], 1)]
     for grid in grids(summary):
         lines += ["", *_table(grid)]
     if len(notes):
@@ -281,11 +281,11 @@ def summary_text(summary: Summary, info: Info, notes: pd.DataFrame, advice: Advi
 
 
 def _table(grid: Grid) -> list[str]:
-    body = _aligned([grid.headings, *grid.rows], grid.numeric)
+    body = _align([grid.headings, *grid.rows], grid.numeric)
     return [grid.title, body[0], "─" * max(_width(line) for line in body), *body[1:]]
 
 
-def _aligned(rows: Sequence[Sequence[str]], numeric: int) -> list[str]:
+def _align(rows: Sequence[Sequence[str]], numeric: int) -> list[str]:
     """Pad cells to their column's width; the last `numeric` columns are right-aligned."""
     cells = [[printable(cell, _LONGEST_CELL) for cell in row] for row in rows]
     widths = [max(map(_width, column)) for column in zip(*cells, strict=True)]

@@ -78,10 +78,10 @@ def chart(title: str, info: Info, *, subtitle: str = "", height: int = _HEIGHT) 
     return figure
 
 
-def nothing(title: str, info: Info, why: str) -> go.Figure:
-    """Make the figure of a run without data; `why` is what is missing and what to collect, ``<br>`` between lines."""
+def nothing(title: str, info: Info, reason: str) -> go.Figure:
+    """Make the figure of a run without data; `reason` says what is missing and to collect, ``<br>`` between lines."""
     figure = chart(title, info, height=200)
-    figure.add_annotation(text=why, showarrow=False, x=0.5, y=0.5, xref="paper", yref="paper", font={"size": 13})
+    figure.add_annotation(text=reason, showarrow=False, x=0.5, y=0.5, xref="paper", yref="paper", font={"size": 13})
     figure.update_layout(xaxis={"visible": False}, yaxis={"visible": False})
     return figure
 
@@ -96,8 +96,8 @@ def _lines(subtitle: str) -> list[str]:
     return lines
 
 
-def spread(values: list[Any], most: int) -> list[Any]:
-    """Return at most `most` evenly spaced elements, including the first and the last."""
-    if len(values) <= most:
+def spread(values: list[Any], limit: int) -> list[Any]:
+    """Return at most `limit` evenly spaced elements, including the first and the last."""
+    if len(values) <= limit:
         return values
-    return [values[place * (len(values) - 1) // (most - 1)] for place in range(most)]
+    return [values[place * (len(values) - 1) // (limit - 1)] for place in range(limit)]

@@ -70,10 +70,10 @@ def plot_traffic(traffic: pd.DataFrame, info: Info, *, value: Value = "size", ma
     if not len(traffic):
         return nothing("Communication matrix", info, _MATRIX_WHY)
     ranks = _ranks(traffic, max_ranks)
-    what, unit = _VALUES[value]
+    subject, unit = _VALUES[value]
     cells, hover = _cells(traffic, ranks, value)
     empty = " · grey where nothing was recorded" if any(cell is None for row in cells for cell in row) else ""
-    subtitle = f"{what}, from rank to rank{_basis(traffic, len(ranks))}{empty}"
+    subtitle = f"{subject}, from rank to rank{_basis(traffic, len(ranks))}{empty}"
     figure = chart("Communication matrix", info, subtitle=subtitle, height=170 + 24 * min(max(len(ranks), 6), 26))
     names = [label(rank, 12) for rank in ranks]
     figure.add_trace(_heat(names, cells, hover, unit))
@@ -110,13 +110,13 @@ def _basis(traffic: pd.DataFrame, drawn: int) -> str:
     return ("" if (traffic["tasks"] > 0).all() else " · sums of the vendor's tool") + folded
 
 
-def _ranks(traffic: pd.DataFrame, most: int) -> list[str]:
+def _ranks(traffic: pd.DataFrame, limit: int) -> list[str]:
     moved = (
         traffic.groupby("src_rank")["size_bytes"]
         .sum()
         .add(traffic.groupby("dst_rank")["size_bytes"].sum(), fill_value=0)
     )
-    kept = moved.sort_values(ascending=False, kind="stable").index[:most]
+    kept = moved.sort_values(ascending=False, kind="stable").index[:limit]
     return sorted(map(str, kept), key=lambda rank: (not rank.isdecimal(), int(rank) if rank.isdecimal() else 0, rank))
 
 
@@ -163,7 +163,7 @@ def plot_collectives(times: pd.DataFrame, packets: pd.DataFrame, info: Info, *, 
 
     if not len(times) and not len(packets):
         return nothing("Communication", info, _PLOT_WHY)
-    bars = _folded(times)
+    bars = _fold(times)
     heights = [max(60.0, 32.0 * len(bars)), 260.0 if len(packets) else 60.0]
     frame = chart("Communication", info, subtitle=_subtitle(times, packets), height=round(230 + sum(heights)))
     titles = ["time by group and operator", _packets_title(packets)]
@@ -191,15 +191,15 @@ def plot_collectives(times: pd.DataFrame, packets: pd.DataFrame, info: Info, *, 
     return figure
 
 
-def _folded(times: pd.DataFrame) -> pd.DataFrame:
+def _fold(times: pd.DataFrame) -> pd.DataFrame:
     """Keep the longest operators and sum the others up in one row."""
     if len(times) <= _MOST_GROUPS:
         return times
-    rest = times.iloc[_MOST_GROUPS - 1 :]
-    sums = rest[["count", "transit_ns", "wait_ns", "other_ns", "total_ns"]].sum()
-    rest_row = pd.DataFrame([{"group": "", "op_type": f"({len(rest):,} more)", "known": True, **sums.to_dict()}])
-    joined: pd.DataFrame = pd.concat([times.iloc[: _MOST_GROUPS - 1], rest_row], ignore_index=True)
-    return joined
+    remainder = times.iloc[_MOST_GROUPS - 1 :]
+    sums = remainder[["count", "transit_ns", "wait_ns", "other_ns", "total_ns"]].sum()
+    rest_row = pd.DataFrame([{"group": "", "op_type": f"({len(remainder):,} more)", "known": True, **sums.to_dict()}])
+    joined_rows: pd.DataFrame = pd.concat([times.iloc[: _MOST_GROUPS - 1], rest_row], ignore_index=True)
+    return joined_rows
 
 
 def _bars(bars: pd.DataFrame, unit_ns: int) -> list[Any]:
@@ -208,15 +208,15 @@ def _bars(bars: pd.DataFrame, unit_ns: int) -> list[Any]:
     if not len(bars):
         return []
     names = _bar_names(bars)
-    known = bool(bars["known"].all())
-    styles = _STYLES if known else {"other_ns": ("time", FAMILIES["communication"].colour)}
+    is_split = bool(bars["known"].all())
+    styles = _STYLES if is_split else {"other_ns": ("time", FAMILIES["communication"].colour)}
     traces = []
     for column, (name, colour) in styles.items():
         rows = bars[[column, "total_ns", "count"]].itertuples(index=False)
         hover = [
             f"<b>{title}</b><br>{name}: {duration(int(part))}"
-            f"{f' ({share(int(part), int(whole))} of its time)' if known else ''}<br>{count(int(number))} operators, "
-            f"{duration(int(whole))} in all"
+            f"{f' ({share(int(part), int(whole))} of its time)' if is_split else ''}<br>{count(int(number))} "
+            f"operators, {duration(int(whole))} in all"
             for title, (part, whole, number) in zip(names, rows, strict=True)
         ]
         traces.append(

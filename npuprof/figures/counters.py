@@ -70,8 +70,8 @@ def plot_counters(
     samples = tables["counters"]
     samples = samples[samples["value"].notna()]
     if not len(samples):
-        why = "this run has no sampled counters<br>collect with sys_hardware or host_sys switches to have them"
-        return nothing(_TITLE, info, why)
+        reason = "this run has no sampled counters<br>collect with sys_hardware or host_sys switches to have them"
+        return nothing(_TITLE, info, reason)
     panels = _panels(samples, _SHOWN if counters is None else counters, plain=counters is None)
     if not panels:
         names = ", ".join(label(name, _LONGEST_NAME) for name in samples["counter"].unique()[:8])
@@ -104,11 +104,11 @@ def _grid(panels: Sequence[_Panel], frame: go.Figure) -> go.Figure:
     )
 
 
-def _panels(samples: pd.DataFrame, wanted: Sequence[str], *, plain: bool) -> list[_Panel]:
+def _panels(samples: pd.DataFrame, wanted_names: Sequence[str], *, plain: bool) -> list[_Panel]:
     """Group the counters into panels; minima and maxima are left out of the default figure."""
     names = samples["counter"].astype(str)
     panels = []
-    for beginning in dict.fromkeys(wanted):
+    for beginning in dict.fromkeys(wanted_names):
         chosen = names.str.startswith(beginning).to_numpy()
         if plain:
             chosen = chosen & ~names.str.endswith(_SIDE_VALUES).to_numpy()
@@ -157,14 +157,14 @@ def _colour(number: int) -> str:
     return _COLOURS[number % len(_COLOURS)]
 
 
-def _line(name: str, rows: pd.DataFrame, unit: str, number: int, axis: TimeAxis, most: int) -> Any:
+def _line(name: str, rows: pd.DataFrame, unit: str, number: int, axis: TimeAxis, limit: int) -> Any:
     import plotly.graph_objects as go
 
     times, values = rows["time_ns"].to_numpy(np.int64), rows["value"].to_numpy(np.float64)
-    held = unit == _HELD_UNIT
-    if held and times[-1] < axis.last_ns:
+    is_held = unit == _HELD_UNIT
+    if is_held and times[-1] < axis.last_ns:
         times, values = np.append(times, axis.last_ns), np.append(values, values[-1])
-    points = thinned(values, most)
+    points = thinned(values, limit)
     return go.Scatter(
         name=name,
         x=axis.places(times[points]),
@@ -174,7 +174,7 @@ def _line(name: str, rows: pd.DataFrame, unit: str, number: int, axis: TimeAxis,
             "color": _colour(number),
             "width": 1.5,
             "dash": "solid" if number < len(_COLOURS) else "dot",
-            "shape": "hv" if held else "linear",
+            "shape": "hv" if is_held else "linear",
         },
         hovertemplate=f"%{{y:,.4~g}} {unit} at %{{x:.6~f}} {axis.unit}<extra>%{{fullData.name}}</extra>",
     )
@@ -189,6 +189,6 @@ def _subtitle(samples: pd.DataFrame, panels: list[_Panel], asked: Sequence[str] 
         other = sorted(name for name in first if not name.startswith(_SHOWN))
         if other:
             more = f" and {len(other) - 2} more" if len(other) > 2 else ""
-            named = ", ".join(label(name, 24) for name in other[:2])
-            parts.append(f"not drawn: {named}{more} (counters=[…])")
+            named_name = ", ".join(label(name, 24) for name in other[:2])
+            parts.append(f"not drawn: {named_name}{more} (counters=[…])")
     return " · ".join(parts)

@@ -35,10 +35,10 @@ def data_text(figure: go.Figure, name: str) -> str:
     if len(figure.data):
         lines += [line for number, trace in enumerate(figure.data, 1) for line in _trace(figure, trace, number)]
     lines += [note for note in notes if note]
-    shown = [printable(line, _LINE) for line in islice(lines, _MOST_LINES)]
+    visible_names = [printable(line, _LINE) for line in islice(lines, _MOST_LINES)]
     if len(lines) > _MOST_LINES:
-        shown.append(f"... and {len(lines) - _MOST_LINES} more lines")
-    return "\n".join(shown)
+        visible_names.append(f"... and {len(lines) - _MOST_LINES} more lines")
+    return "\n".join(visible_names)
 
 
 def _trace(figure: go.Figure, trace: Any, number: int) -> Iterator[str]:
@@ -57,7 +57,7 @@ def _trace(figure: go.Figure, trace: Any, number: int) -> Iterator[str]:
             yield f"{title}: {len(known)} points, {_range(known)}{_unit(figure, trace, 'yaxis')}"
 
 
-def _largest(title: str, names: list[str], values: Float64, unit: str, most: int = _MOST_BARS) -> Iterator[str]:
+def _largest(title: str, names: list[str], values: Float64, unit: str, limit: int = _MOST_BARS) -> Iterator[str]:
     """Yield the range of named values, and the largest of them."""
     rows = np.flatnonzero(np.isfinite(values))
     if not len(rows):
@@ -65,22 +65,22 @@ def _largest(title: str, names: list[str], values: Float64, unit: str, most: int
     if len(rows) > 1:
         yield f"{title}: {len(rows)} values, {_range(values[rows])}{unit}"
     indent = "    " if len(rows) > 1 else f"{title}: "
-    for row in rows[np.argsort(-np.abs(values[rows]), kind="stable")[:most]].tolist():
+    for row in rows[np.argsort(-np.abs(values[rows]), kind="stable")[:limit]].tolist():
         label = names[row] if row < len(names) else str(row)
         yield f"{indent}{printable(label, _NAME)}: {values[row]:,.6g}{unit}"
 
 
 def _heat_map(title: str, trace: Any) -> str:
     cells = np.atleast_2d(_numbers(trace.z)) if trace.z is not None else np.zeros((0, 0))
-    known = np.isfinite(cells)
-    if not known.any():
+    is_known = np.isfinite(cells)
+    if not is_known.any():
         return f"{title}: {cells.shape[0]} x {cells.shape[1]} cells, no values"
-    row, column = np.unravel_index(int(np.nanargmax(np.where(known, cells, -np.inf))), cells.shape)
+    row, column = np.unravel_index(int(np.nanargmax(np.where(is_known, cells, -np.inf))), cells.shape)
     sides = [_texts(trace[axis]) for axis in ("y", "x")]
     place = " / ".join(
         names[at] if at < len(names) else str(at) for names, at in zip(sides, (int(row), int(column)), strict=True)
     )
-    return f"{title}: {cells.shape[0]} x {cells.shape[1]} cells, {_range(cells[known])}, the highest at {place}"
+    return f"{title}: {cells.shape[0]} x {cells.shape[1]} cells, {_range(cells[is_known])}, the highest at {place}"
 
 
 def _range(values: Float64) -> str:

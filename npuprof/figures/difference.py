@@ -47,8 +47,8 @@ def plot_waterfall(
 
     figure = chart(_TITLE, info, subtitle=subtitle, height=150 + 30 * (len(bars) + 3))
     unit_ns, unit = unit_of(max(ends))
-    rest = ends[1] - ends[0] - int(bars["delta_ns"].sum())
-    deltas = [*map(int, bars["delta_ns"]), rest]
+    remainder = ends[1] - ends[0] - int(bars["delta_ns"].sum())
+    deltas = [*map(int, bars["delta_ns"]), remainder]
     begins = (ends[0] + np.cumsum([0, *deltas])[:-1]).tolist()
     lengths = [ends[0], *deltas, ends[1]]
     titles, texts, hover = _waterfall_texts(bars, deltas, ends, names)
@@ -113,7 +113,7 @@ def _waterfall_texts(
     titles = _distinct([label(title, _LONGEST_NAME) for title in titles])
     texts = [duration(ends[0]), *map(signed, deltas), duration(ends[1])]
     whys = ["", *bars["why"], "", ""]
-    hover = [f"<b>{name}</b><br>{text} {why}" for name, text, why in zip(titles, texts, whys, strict=True)]
+    hover = [f"<b>{name}</b><br>{text} {reason}" for name, text, reason in zip(titles, texts, whys, strict=True)]
     return titles, texts, hover
 
 
@@ -149,24 +149,24 @@ def plot_flame_difference(rows: pd.DataFrame, names: tuple[str, str], info: Info
     import plotly.graph_objects as go
 
     weight = (rows["a_ns"] + rows["b_ns"]).to_numpy(np.int64)
-    kept = _kept(rows["parent"].to_numpy(np.int64), weight)
+    kept = _widest_rows(rows["parent"].to_numpy(np.int64), weight)
     if not len(kept):
         return nothing(_TITLE, info, "neither side has device time")
-    drawn = _with_the_step(rows, kept)
-    largest = max(int(drawn["delta_ns"].abs().max()), 1)
-    height = 140 + 30 * (int(drawn["depth"].max()) + 1)
+    visible_rows = _add_step_row(rows, kept)
+    largest = max(int(visible_rows["delta_ns"].abs().max()), 1)
+    height = 140 + 30 * (int(visible_rows["depth"].max()) + 1)
     figure = chart("Differential flame graph", info, subtitle=subtitle, height=height)
     figure.add_trace(
         go.Icicle(
-            ids=drawn["id"].tolist(),
-            parents=drawn["above"].tolist(),
-            labels=[label(title, 60) for title in drawn["title"]],
-            values=(drawn["a_ns"] + drawn["b_ns"]).tolist(),
+            ids=visible_rows["id"].tolist(),
+            parents=visible_rows["above"].tolist(),
+            labels=[label(title, 60) for title in visible_rows["title"]],
+            values=(visible_rows["a_ns"] + visible_rows["b_ns"]).tolist(),
             branchvalues="total",
-            hovertext=_flame_hover(drawn, names),
+            hovertext=_flame_hover(visible_rows, names),
             hovertemplate="%{hovertext}<extra></extra>",
             marker={
-                "colors": [_colour(int(delta), largest) for delta in drawn["delta_ns"]],
+                "colors": [_colour(int(delta), largest) for delta in visible_rows["delta_ns"]],
                 "line": {"width": 0.5, "color": FAINT},
             },
             leaf={"opacity": 1},  # a transparent fill would make the text illegible on a dark background
@@ -179,28 +179,30 @@ def plot_flame_difference(rows: pd.DataFrame, names: tuple[str, str], info: Info
     return figure
 
 
-def _flame_hover(drawn: pd.DataFrame, names: tuple[str, str]) -> list[str]:
-    columns = zip(*(drawn[name].tolist() for name in ("title", "a_ns", "b_ns", "delta_ns", "why")), strict=True)
+def _flame_hover(visible_rows: pd.DataFrame, names: tuple[str, str]) -> list[str]:
+    columns = zip(*(visible_rows[name].tolist() for name in ("title", "a_ns", "b_ns", "delta_ns", "why")), strict=True)
     return [
         f"<b>{label(title, 200)}</b><br>{signed(delta)}: {duration(a_ns)} in {label(names[0], 40)}, "
-        f"{duration(b_ns)} in {label(names[1], 40)}<br>{why}"
-        for title, a_ns, b_ns, delta, why in columns
+        f"{duration(b_ns)} in {label(names[1], 40)}<br>{reason}"
+        for title, a_ns, b_ns, delta, reason in columns
     ]
 
 
-def _with_the_step(rows: pd.DataFrame, kept: Int64) -> pd.DataFrame:
+def _add_step_row(rows: pd.DataFrame, kept: Int64) -> pd.DataFrame:
     """Return the rows to draw, below a row of the step, with ``id``, ``above`` (the parent's id) and ``title``."""
-    chosen = rows.iloc[kept]
+    selected_rows = rows.iloc[kept]
     times = ["a_ns", "b_ns", "delta_ns"]
-    sums = chosen.loc[(chosen["depth"] == 0).to_numpy(bool), times].sum()
+    sums = selected_rows.loc[(selected_rows["depth"] == 0).to_numpy(bool), times].sum()
     step = pd.DataFrame([{**sums, "title": f"step {signed(sums['delta_ns'])}", "id": "step", "above": ""}])
-    above = [str(parent) if parent >= 0 else "step" for parent in chosen["parent"].tolist()]
-    below = chosen[[*times, "why", "depth"]].assign(title=chosen["name"], id=list(map(str, kept.tolist())), above=above)
-    drawn: pd.DataFrame = pd.concat([step.assign(why="", depth=-1), below], ignore_index=True)
-    return drawn
+    above = [str(parent) if parent >= 0 else "step" for parent in selected_rows["parent"].tolist()]
+    below = selected_rows[[*times, "why", "depth"]].assign(
+        title=selected_rows["name"], id=list(map(str, kept.tolist())), above=above
+    )
+    visible_rows: pd.DataFrame = pd.concat([step.assign(why="", depth=-1), below], ignore_index=True)
+    return visible_rows
 
 
-def _kept(parents: Int64, weight: Int64) -> Int64:
+def _widest_rows(parents: Int64, weight: Int64) -> Int64:
     """Return the widest rows with a positive weight, leaving out rows whose parent is left out."""
     widest = set(np.argsort(-weight, kind="stable")[:_MOST_FRAMES].tolist())
     kept: set[int] = set()
@@ -221,8 +223,8 @@ def _colour(delta: int, largest: int) -> str:
 def _distinct(titles: list[str]) -> list[str]:
     """Return the titles with repeated ones numbered: bars of one title would be drawn on top of each other."""
     seen: dict[str, int] = {}
-    named = []
+    named_names = []
     for title in titles:
         seen[title] = seen.get(title, 0) + 1
-        named.append(title if seen[title] == 1 else f"{title} ({seen[title]})")
-    return named
+        named_names.append(title if seen[title] == 1 else f"{title} ({seen[title]})")
+    return named_names

@@ -86,10 +86,10 @@ def plot_memory(tables: Mapping[str, pd.DataFrame], info: Info, *, max_points: i
 
     memory = tables["memory"]
     if not len(memory):
-        why = "this run has no memory samples<br>collect with memory=True (%%npuprof --memory) to have them"
-        return nothing(_TITLE, info, why)
+        reason = "this run has no memory samples<br>collect with memory=True (%%npuprof --memory) to have them"
+        return nothing(_TITLE, info, reason)
     every = _series(memory)
-    drawn = _chosen(every)
+    drawn = _series_to_draw(every)
     blocks = leaked_blocks(tables)
     axis = memory_axis(tables)
     figure = make_subplots(
@@ -120,7 +120,7 @@ def memory_axis(tables: Mapping[str, pd.DataFrame]) -> TimeAxis:
     return time_axis(tables, np.concatenate([tables["memory"]["time_ns"].to_numpy(np.int64), allocated]))
 
 
-def _chosen(every: list[_Series]) -> list[_Series]:
+def _series_to_draw(every: list[_Series]) -> list[_Series]:
     """Return the series to draw: the largest, and a few that the legend hides."""
     shown = [series for series in every if not series.hidden][:_MOST_SERIES]
     return shown + [series for series in every if series.hidden][: min(_MOST_HIDDEN, _MOST_SERIES - len(shown))]
@@ -162,10 +162,10 @@ def _lines(series: _Series, axis: TimeAxis, max_points: int) -> Iterator[Any]:
         sampled = series.rows[series.rows[column].notna()]
         if len(sampled):
             times, sizes = _columns(sampled, column)
-            yield _line(f"{series.title}, {name}", times, sizes, axis, max_points, _look(series, colour, width))
+            yield _line(f"{series.title}, {name}", times, sizes, axis, max_points, _line_style(series, colour, width))
 
 
-def _look(series: _Series, colour: str, width: float) -> dict[str, Any]:
+def _line_style(series: _Series, colour: str, width: float) -> dict[str, Any]:
     hidden = {"visible": "legendonly"} if series.hidden else {}
     return {"line": {"shape": "hv", "color": colour, "width": width, "dash": series.dash}, **hidden}
 
@@ -174,10 +174,10 @@ def _columns(rows: pd.DataFrame, column: str) -> tuple[Int64, Int64]:
     return rows["time_ns"].to_numpy(np.int64), rows[column].to_numpy(dtype=np.int64)
 
 
-def _line(name: str, times: Int64, sizes: Int64, axis: TimeAxis, most: int, look: Mapping[str, Any]) -> Any:
+def _line(name: str, times: Int64, sizes: Int64, axis: TimeAxis, limit: int, look: Mapping[str, Any]) -> Any:
     import plotly.graph_objects as go
 
-    points = thinned(sizes.astype(np.float64), most)
+    points = thinned(sizes.astype(np.float64), limit)
     return go.Scatter(
         name=name,
         x=axis.places(times[points]),
@@ -197,7 +197,10 @@ def _peak(series: _Series, allocations: pd.DataFrame, axis: TimeAxis) -> Iterato
         return
     times, sizes = _columns(sampled, "allocated_bytes")
     top = int(sizes.argmax())
-    lines = [f"<b>{series.title}: peak {size(int(sizes[top]))}</b>", *_alive(allocations, int(times[top]), series)]
+    lines = [
+        f"<b>{series.title}: peak {size(int(sizes[top]))}</b>",
+        *_live_blocks(allocations, int(times[top]), series),
+    ]
     yield go.Scatter(
         name=f"{series.title}, peak",
         x=axis.places(times[top : top + 1]),
@@ -210,18 +213,20 @@ def _peak(series: _Series, allocations: pd.DataFrame, axis: TimeAxis) -> Iterato
     )
 
 
-def _alive(allocations: pd.DataFrame, time_ns: int, series: _Series) -> Iterator[str]:
+def _live_blocks(allocations: pd.DataFrame, time_ns: int, series: _Series) -> Iterator[str]:
     if not len(allocations):
         yield "no allocations were recorded: the operators that held this memory are not known"
         return
-    held = allocations if series.rank is None else allocations[(allocations["rank"] == series.rank).fillna(value=False)]
-    alive = alive_at(held, time_ns, series.device)
+    held_rows = (
+        allocations if series.rank is None else allocations[(allocations["rank"] == series.rank).fillna(value=False)]
+    )
+    alive = alive_at(held_rows, time_ns, series.device)
     yield f"blocks of this run in use then: {size(int(alive['size_bytes'].sum()))}"
     for row in alive.head(_MOST_NAMED).itertuples(index=False):
         yield f"{label(row.name, _LONGEST_NAME)}: {size(int(row.size_bytes))} in {count(int(row.blocks))}"
     if len(alive) > _MOST_NAMED:
-        rest = int(alive["size_bytes"].iloc[_MOST_NAMED:].sum())
-        yield f"{count(len(alive) - _MOST_NAMED)} other operators: {size(rest)}"
+        remainder = int(alive["size_bytes"].iloc[_MOST_NAMED:].sum())
+        yield f"{count(len(alive) - _MOST_NAMED)} other operators: {size(remainder)}"
 
 
 def _fragmentation(series: _Series, axis: TimeAxis, max_points: int) -> Iterator[Any]:
@@ -230,7 +235,9 @@ def _fragmentation(series: _Series, axis: TimeAxis, max_points: int) -> Iterator
         return
     times, reserved = _columns(both, "reserved_bytes")
     unused = reserved - _columns(both, "allocated_bytes")[1]
-    yield _line(f"{series.title}, reserved − allocated", times, unused, axis, max_points, _look(series, _UNUSED, 1.5))
+    yield _line(
+        f"{series.title}, reserved − allocated", times, unused, axis, max_points, _line_style(series, _UNUSED, 1.5)
+    )
 
 
 def _leaked_line(blocks: pd.DataFrame, axis: TimeAxis, max_points: int) -> Any:

@@ -106,13 +106,13 @@ def _furthest(cells: Float64) -> float:
     return float(np.nanmax(np.abs(cells - np.nanmedian(cells))))
 
 
-def _folds(ranks: int, steps: int, most: int) -> tuple[int, int]:
+def _folds(ranks: int, steps: int, limit: int) -> tuple[int, int]:
     """Return the number of ranks and of steps that share a cell."""
-    across = min(steps, max(1, -(-ranks * steps // most)))
-    return max(1, -(-ranks * -(-steps // across) // most)), across
+    across = min(steps, max(1, -(-ranks * steps // limit)))
+    return max(1, -(-ranks * -(-steps // across) // limit)), across
 
 
-def _folded(cells: Float64, folds: tuple[int, int]) -> Float64:
+def _fold(cells: Float64, folds: tuple[int, int]) -> Float64:
     """Keep the value furthest from the median where ranks or steps share a cell."""
     down, across = folds
     if down * across == 1:
@@ -130,7 +130,7 @@ def _heat(cells: Float64, ranks: list[str], steps: list[str], folds: tuple[int, 
     import plotly.graph_objects as go
 
     unit_ns, unit = scale
-    values = _folded(cells, folds)
+    values = _fold(cells, folds)
     more = values - np.nanmedian(cells)
     return go.Heatmap(
         x=steps,
@@ -150,10 +150,10 @@ def _bars(caused: pd.Series[int], names: list[str], down: int, ranks: Sequence[i
     import plotly.graph_objects as go
 
     times = caused.reindex(list(ranks)).fillna(0).to_numpy(np.float64)
-    most = np.array([times[at : at + down].max() for at in range(0, len(times), down)])
+    largest = np.array([times[at : at + down].max() for at in range(0, len(times), down)])
     unit_ns, unit = _unit(caused)
     return go.Bar(
-        x=(most / unit_ns).astype(np.float32),
+        x=(largest / unit_ns).astype(np.float32),
         y=names,
         orientation="h",
         marker={"color": FAMILIES["vector"].colour, "line": {"width": 0}},

@@ -68,7 +68,7 @@ def plot_rank_timeline(
     figure.add_trace(_heat(states, edges, unit_ns))
     figure.add_traces(_legend(states))
     position = {rank: at for at, rank in enumerate(ranks)}
-    figure.add_traces(_lines(_joined(rows[_inside(rows, window)], position), begin, unit_ns))
+    figure.add_traces(_lines(_longest_waits(rows[_inside(rows, window)], position), begin, unit_ns))
     figure.update_xaxes(
         range=[0, (end - begin) / unit_ns], ticksuffix=f" {unit}", exponentformat="none", showgrid=False
     )
@@ -142,10 +142,10 @@ def _states(
         times = np.stack([within(spans, low, high) for spans in (subtract(subtract(busy, move), still), still, move)])
         first, last = int(start[members].min()), int((start + wait + moving)[members].max())
         there = np.clip(np.minimum(high, last) - np.maximum(low, first if rank not in kernels else begin), 0, None)
-        rest = np.maximum(there - times.sum(axis=0), 0)
+        remainder = np.maximum(there - times.sum(axis=0), 0)
         if rank in kernels:  # the rest is idle
-            rest = np.zeros_like(rest)
-        every = np.vstack([times, rest])
+            remainder = np.zeros_like(remainder)
+        every = np.vstack([times, remainder])
         idle = (high - low) - every.sum(axis=0)
         states[at] = np.where(every.max(axis=0) > idle, every.argmax(axis=0) + 1, 0)
     return states, edges
@@ -157,7 +157,7 @@ def _inside(rows: pd.DataFrame, window: tuple[int, int]) -> npt.NDArray[np.bool_
     return inside
 
 
-def _joined(rows: pd.DataFrame, place: Mapping[int, int]) -> list[pd.DataFrame]:
+def _longest_waits(rows: pd.DataFrame, place: Mapping[int, int]) -> list[pd.DataFrame]:
     """Return the collectives in which ranks waited longest, each as rows ordered by rank."""
     waited = rows.groupby("op")["wait_ns"].sum()
     costly = waited[waited > 0].sort_values(ascending=False, kind="stable").index[:_MOST_JOINED]
@@ -169,13 +169,13 @@ def _joined(rows: pd.DataFrame, place: Mapping[int, int]) -> list[pd.DataFrame]:
     return collectives
 
 
-def _lines(joined: Sequence[pd.DataFrame], begin: int, unit_ns: int) -> list[Any]:
+def _lines(joined_tables: Sequence[pd.DataFrame], begin: int, unit_ns: int) -> list[Any]:
     import plotly.graph_objects as go
 
     x: list[float | None] = []
     y: list[float | None] = []
     last: list[tuple[float, int, str]] = []
-    for collective in joined:
+    for collective in joined_tables:
         times = ((collective["start_ns"].to_numpy(np.int64) - begin) / unit_ns).tolist()
         places = collective["place"].tolist()
         if len(times) <= _MOST_MEMBERS:
@@ -206,4 +206,4 @@ def _lines(joined: Sequence[pd.DataFrame], begin: int, unit_ns: int) -> list[Any
         hovertext=[text for _, _, text in last],
         hovertemplate="%{hovertext}<extra></extra>",
     )
-    return [drawn, marks] if joined else []
+    return [drawn, marks] if joined_tables else []

@@ -77,8 +77,10 @@ def plot_roofline(
 
 def placeable(work: pd.DataFrame) -> pd.DataFrame:
     """Return the kernels whose operations, bytes and time are known and positive."""
-    chosen: pd.DataFrame = work[((work["flops"] > 0) & (work["bytes"] > 0) & (work["mean_ns"] > 0)).to_numpy(bool)]
-    return chosen
+    selected_rows: pd.DataFrame = work[
+        ((work["flops"] > 0) & (work["bytes"] > 0) & (work["mean_ns"] > 0)).to_numpy(bool)
+    ]
+    return selected_rows
 
 
 def placed(points: pd.DataFrame, whole: int, limits: ChipLimits | None) -> list[Any]:
@@ -128,31 +130,31 @@ def _traces(
 
     op_types = [op_type if isinstance(op_type, str) else "" for op_type in points["op_type"].to_numpy(object)]
     families = np.array([device_family(op_type, "", op_type) for op_type in op_types])
-    counted = ((points["flops_from"] == COUNTED) & (points["bytes_from"] == COUNTED)).to_numpy(bool)
+    is_counted = ((points["flops_from"] == COUNTED) & (points["bytes_from"] == COUNTED)).to_numpy(bool)
     total = points["total_ns"].to_numpy(np.float64)
     width = _LEAST + (_MOST - _LEAST) * np.sqrt(total / max(total.max(), 1.0))
     hover = _hover(points, intensity, speed, whole, limits)
     traces = []
     for family in dict.fromkeys(FAMILIES):
-        some = np.flatnonzero(families == family)
-        if not len(some):
+        is_selected = np.flatnonzero(families == family)
+        if not len(is_selected):
             continue
         traces.append(
             go.Scatter(
                 name=FAMILIES[family].label,
-                x=intensity[some],
-                y=speed[some],
+                x=intensity[is_selected],
+                y=speed[is_selected],
                 mode="markers",
                 marker={
-                    "size": width[some].round(1),
-                    "color": [shade(family, op_types[at]) for at in some],
-                    "symbol": ["circle" if counted[at] else "circle-open" for at in some],
+                    "size": width[is_selected].round(1),
+                    "color": [shade(family, op_types[at]) for at in is_selected],
+                    "symbol": ["circle" if is_counted[at] else "circle-open" for at in is_selected],
                     "line": {
-                        "width": [0.5 if counted[at] else 2 for at in some],
-                        "color": _edges(family, op_types, some, counted),
+                        "width": [0.5 if is_counted[at] else 2 for at in is_selected],
+                        "color": _edges(family, op_types, is_selected, is_counted),
                     },
                 },
-                hovertext=[hover[at] for at in some],
+                hovertext=[hover[at] for at in is_selected],
                 hovertemplate="%{hovertext}<extra></extra>",
             )
         )
@@ -179,7 +181,7 @@ def _hover(
             f"<b>{label(op_type, _LONGEST_NAME)}</b> on {label(core, 20)}",
             label(shapes, _LONGEST_SHAPES),
             time,
-            f"{_scaled(flops)} operations ({flops_from}), {size(round(moved))} ({moved_from})",
+            f"{_scale(flops)} operations ({flops_from}), {size(round(moved))} ({moved_from})",
             f"{fast / 1e12:,.3g} T operations/s at {each:,.3g} operations per byte",
         ]
         if limits is not None:
@@ -208,7 +210,7 @@ def _subtitle(points: pd.DataFrame, whole: int, limits: ChipLimits | None, info:
     return " · ".join(parts)
 
 
-def _scaled(number: float) -> str:
+def _scale(number: float) -> str:
     for least, sign in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if number >= least:
             return f"{number / least:,.3g} {sign}"

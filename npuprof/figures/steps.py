@@ -54,16 +54,16 @@ def plot_step_parts(parts: pd.DataFrame, info: Info, *, max_bars: int = 240) -> 
     parts = parts[parts["basis"] != "run"] if len(parts) else parts
     if not len(parts):
         return nothing(_TITLE, info, _WHY)
-    drawn = _chosen(parts, max_bars)
-    drawn = drawn.assign(idle=drawn[list(IDLE)].sum(axis=1))
-    figure = chart(_TITLE, info, subtitle=_subtitle(parts, drawn))
-    unit_ns, unit = unit_of(int(drawn["duration_ns"].max()))
-    places = _places(drawn)
+    visible_rows = _rows_to_draw(parts, max_bars)
+    visible_rows = visible_rows.assign(idle=visible_rows[list(IDLE)].sum(axis=1))
+    figure = chart(_TITLE, info, subtitle=_subtitle(parts, visible_rows))
+    unit_ns, unit = unit_of(int(visible_rows["duration_ns"].max()))
+    places = _places(visible_rows)
     for part, name in NAMES.items():
-        values = drawn[part].to_numpy(np.int64)
+        values = visible_rows[part].to_numpy(np.int64)
         if part not in ("computing", "idle") and not values.any():
             continue
-        rows = zip(places["hover"], values.tolist(), drawn["duration_ns"].tolist(), strict=True)
+        rows = zip(places["hover"], values.tolist(), visible_rows["duration_ns"].tolist(), strict=True)
         figure.add_trace(
             go.Bar(
                 name=name,
@@ -77,7 +77,7 @@ def plot_step_parts(parts: pd.DataFrame, info: Info, *, max_bars: int = 240) -> 
                 hovertemplate="%{hovertext}<extra></extra>",
             )
         )
-    gap = max(0.15, 1 - len(drawn) / 8)  # keeps a few bars narrower than the figure
+    gap = max(0.15, 1 - len(visible_rows) / 8)  # keeps a few bars narrower than the figure
     figure.update_layout(barmode="stack", bargap=gap, margin={"b": 80}, legend={"traceorder": "normal"})
     figure.update_yaxes(ticksuffix=f" {unit}", rangemode="tozero", exponentformat="none")
     kind = "multicategory" if places["several"] else "category"
@@ -85,39 +85,41 @@ def plot_step_parts(parts: pd.DataFrame, info: Info, *, max_bars: int = 240) -> 
     return figure
 
 
-def _chosen(parts: pd.DataFrame, max_bars: int) -> pd.DataFrame:
+def _rows_to_draw(parts: pd.DataFrame, max_bars: int) -> pd.DataFrame:
     """Order the rows by step, then by rank or device, and select the rows to draw."""
     keys = ["rank", "device_id"]
     ordered = parts.reset_index(drop=True)
     ordered = ordered.assign(at=ordered.groupby(keys, dropna=False).cumcount())
     ordered = ordered.sort_values(["step", "at", *keys], kind="stable", na_position="last")
     groups = [group for _, group in ordered.groupby(keys, dropna=False, sort=True)]
-    most = max(4, max_bars // len(groups))
-    kept = [group.iloc[thinned(group["duration_ns"].to_numpy(np.float64), most)].index for group in groups]
+    limit = max(4, max_bars // len(groups))
+    kept = [group.iloc[thinned(group["duration_ns"].to_numpy(np.float64), limit)].index for group in groups]
     chosen = set(np.concatenate(kept[: max(1, max_bars // 4)]).tolist())
-    drawn: pd.DataFrame = ordered[[row in chosen for row in ordered.index]]
-    return drawn
+    visible_rows: pd.DataFrame = ordered[[row in chosen for row in ordered.index]]
+    return visible_rows
 
 
-def _places(drawn: pd.DataFrame) -> dict[str, Any]:
-    steps = ["no step" if pd.isna(step) else f"step {step}" for step in drawn["step"]]
+def _places(visible_rows: pd.DataFrame) -> dict[str, Any]:
+    steps = ["no step" if pd.isna(step) else f"step {step}" for step in visible_rows["step"]]
     places = [
         f"rank {rank}" if not pd.isna(rank) else "" if pd.isna(device) else f"NPU {device}"
-        for rank, device in zip(drawn["rank"], drawn["device_id"], strict=True)
+        for rank, device in zip(visible_rows["rank"], visible_rows["device_id"], strict=True)
     ]
     hover = [f"{step}, {who}" if who else step for step, who in zip(steps, places, strict=True)]
-    if drawn.duplicated(["step", "rank", "device_id"]).any():  # rows in the same place would be stacked on each other
-        places = [f"{who} · {at + 1}" for who, at in zip(places, drawn["at"], strict=True)]
+    if visible_rows.duplicated(
+        ["step", "rank", "device_id"]
+    ).any():  # rows in the same place would be stacked on each other
+        places = [f"{who} · {at + 1}" for who, at in zip(places, visible_rows["at"], strict=True)]
     return {"step": steps, "place": places, "hover": hover, "several": len(set(places)) > 1}
 
 
-def _subtitle(parts: pd.DataFrame, drawn: pd.DataFrame) -> str:
+def _subtitle(parts: pd.DataFrame, visible_rows: pd.DataFrame) -> str:
     vendor = parts["basis"] == "step_times"
     words = ["from the vendor's step trace" if vendor.any() else "computed from the device's tasks in each step"]
     if vendor.any() and not vendor.all():
         words = ["partly from the vendor's step trace, partly computed"]
     if "joined" in parts and parts["joined"].any():
         words.append("waiting and moving from when the ranks came to their collectives")
-    if len(drawn) < len(parts):
-        words.append(f"{count(len(drawn))} of {count(len(parts))} bars: the longest and shortest of each range")
+    if len(visible_rows) < len(parts):
+        words.append(f"{count(len(visible_rows))} of {count(len(parts))} bars: the longest and shortest of each range")
     return " · ".join(words)

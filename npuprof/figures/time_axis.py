@@ -13,26 +13,26 @@ import pandas as pd
 from npuprof.arrays import Float64, Int64
 
 
-def thinned(values: Float64, most: int) -> Int64:
-    """Return positions of at most `most` points: both ends, and minimum and maximum of each interval, without NaN.
+def thinned(values: Float64, limit: int) -> Int64:
+    """Return positions of at most `limit` points: both ends, and minimum and maximum of each interval, without NaN.
 
     Raises
     ------
     ValueError
-        If `most` is below 4.
+        If `limit` is below 4.
     """
-    if most < 4:
-        raise ValueError(f"{most} points are too few for a line; at least 4 are needed")
+    if limit < 4:
+        raise ValueError(f"{limit} points are too few for a line; at least 4 are needed")
     count = len(values)
-    if count <= most:
+    if count <= limit:
         return np.arange(count)
-    edges = np.linspace(0, count, (most - 2) // 2 + 1).astype(np.int64)
+    edges = np.linspace(0, count, (limit - 2) // 2 + 1).astype(np.int64)
     begins, stretch = edges[:-1], np.repeat(np.arange(len(edges) - 1), np.diff(edges))
-    known = ~np.isnan(values)
+    is_known = ~np.isnan(values)
     kept = [np.array([0, count - 1])]
     for extreme, worst in ((np.minimum, np.inf), (np.maximum, -np.inf)):
-        filled = np.where(known, values, worst)
-        hit = np.flatnonzero(known & (filled == extreme.reduceat(filled, begins)[stretch]))
+        filled = np.where(is_known, values, worst)
+        hit = np.flatnonzero(is_known & (filled == extreme.reduceat(filled, begins)[stretch]))
         kept.append(hit[np.flatnonzero(np.diff(stretch[hit], prepend=-1))])  # the first of equal values
     return np.unique(np.concatenate(kept))
 

@@ -89,10 +89,10 @@ def inside(calls: MergedCalls, root: Root) -> tuple[int, npt.NDArray[np.bool_]]:
     return low, np.cumsum(change)[:-1] == 0
 
 
-def fold(calls: MergedCalls, sums: Sums, root: Root, most: int, levels: int | None = None) -> Frames:
+def fold(calls: MergedCalls, sums: Sums, root: Root, limit: int, levels: int | None = None) -> Frames:
     """Keep the widest paths below a root and fold each caller's other callees into one frame.
 
-    Paths of zero weight are left out. At most `most` frames remain, at least 2, on at most `levels` levels below the
+    Paths of zero weight are left out. At most `limit` frames remain, at least 2, on at most `levels` levels below the
     root, at least 1.
     """
     low, allowed = inside(calls, root)
@@ -101,10 +101,10 @@ def fold(calls: MergedCalls, sums: Sums, root: Root, most: int, levels: int | No
     if levels is not None:
         top = int(calls.depth[root.path]) + 1 if root.path >= 0 else 0
         allowed &= calls.depth[low:high] < top + levels - 1
-    ranked = _widest(sums.total, np.flatnonzero(allowed) + low, most - 1)
+    ranked = _widest(sums.total, np.flatnonzero(allowed) + low, limit - 1)
     above = _ranks(ranked, calls.parent[ranked], root.path)
     callees = np.concatenate([[_callees(sums, root)], sums.callees[ranked]])
-    kept = _keepable(above, callees, most - 1)
+    kept = _keepable(above, callees, limit - 1)
     ranked, above, callees = ranked[:kept], above[:kept], callees[: kept + 1]
     total, self_amount = amount(sums, root)
     path = np.concatenate([[root.path], ranked])
@@ -113,17 +113,17 @@ def fold(calls: MergedCalls, sums: Sums, root: Root, most: int, levels: int | No
         np.concatenate([[self_amount], sums.exclusive[ranked]]),
     )
     depth = _depths(above)
-    rest = callees - np.bincount(above, minlength=kept + 1)
+    remainder = callees - np.bincount(above, minlength=kept + 1)
     left = totals - selves
     np.subtract.at(left, above, totals[1:])
-    folding = np.flatnonzero(rest > 0)
+    folding = np.flatnonzero(remainder > 0)
     return Frames(
         path=np.concatenate([path, path[folding]]),
         above=np.concatenate([[-1], above, folding]),
         depth=np.concatenate([depth, depth[folding] + 1]),
         total=np.concatenate([totals, left[folding]]),
         exclusive=np.concatenate([selves, np.zeros(len(folding), np.int64)]),
-        folded=np.concatenate([np.zeros(kept + 1, np.int64), rest[folding]]),
+        folded=np.concatenate([np.zeros(kept + 1, np.int64), remainder[folding]]),
     )
 
 
@@ -139,13 +139,13 @@ def _callees(sums: Sums, root: Root) -> int:
     return int(sums.callees[root.path]) - int(without.sum())
 
 
-def _widest(total: Int64, paths: Int64, most: int) -> Int64:
+def _widest(total: Int64, paths: Int64, limit: int) -> Int64:
     """Return the widest paths, widest first; callers come before callees."""
     width = total[paths]
-    if len(paths) > most:
-        least = np.partition(width, len(paths) - most)[len(paths) - most]
+    if len(paths) > limit:
+        least = np.partition(width, len(paths) - limit)[len(paths) - limit]
         wider = paths[width > least]
-        paths = np.concatenate([wider, paths[width == least][: most - len(wider)]])
+        paths = np.concatenate([wider, paths[width == least][: limit - len(wider)]])
         width = total[paths]
     return paths[np.lexsort((paths, -width))]
 

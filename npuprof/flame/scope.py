@@ -65,15 +65,17 @@ def scoped(calls: MergedCalls, tables: Mapping[str, pd.DataFrame], scope: Scope)
     if scope.step is not None:
         _check_known(scope.step, steps(tables), "step")
         windows = _windows(tables["steps"], scope.step)
-        self_ns = own_ns(_covered(windows, start + duration) - _covered(windows, start), calls.causes.holders)
+        self_ns = own_ns(
+            _covered_before(windows, start + duration) - _covered_before(windows, start), calls.causes.holders
+        )
         chosen = _inside(windows, start)
-        chosen_kernels = _of_step(kernels, scope.step, calls.causes.launchers, chosen, windows)
+        chosen_kernels = _are_of_step(kernels, scope.step, calls.causes.launchers, chosen, windows)
     if scope.thread is not None:
         _check_known(scope.thread, threads(tables), "thread")
         on_thread = _host(tables, "thread_id") == scope.thread
         chosen = chosen & on_thread
         self_ns = np.where(on_thread, self_ns, 0)
-        chosen_kernels = chosen_kernels & _launched(calls, on_thread)
+        chosen_kernels = chosen_kernels & _are_launched(calls, on_thread)
     rows = np.flatnonzero(chosen_kernels)
     kernel_ns = kernels["duration_ns"].to_numpy(np.int64)[rows]
     return calls.sums(np.flatnonzero(chosen), self_ns, rows, kernel_ns)
@@ -83,11 +85,11 @@ def _host(tables: Mapping[str, pd.DataFrame], column: str) -> Int64:
     return np.concatenate([tables[name][column].to_numpy(np.int64) for name in LAYERS])
 
 
-def _check_known(number: int, known: list[int], what: str) -> None:
+def _check_known(number: int, known: list[int], subject: str) -> None:
     if number in known:
         return
     listed = ", ".join(map(str, known[:_MOST_LISTED])) + (" ..." if len(known) > _MOST_LISTED else "")
-    raise OptionsError(f"the run has no {what} {number}; it has {listed or 'none'}")
+    raise OptionsError(f"the run has no {subject} {number}; it has {listed or 'none'}")
 
 
 def _windows(steps: pd.DataFrame, number: int) -> tuple[Int64, Int64]:
@@ -97,7 +99,7 @@ def _windows(steps: pd.DataFrame, number: int) -> tuple[Int64, Int64]:
     return union(starts, starts + rows["duration_ns"].to_numpy(np.int64))
 
 
-def _covered(windows: tuple[Int64, Int64], moments: Int64) -> Int64:
+def _covered_before(windows: tuple[Int64, Int64], moments: Int64) -> Int64:
     """Return the total length of the windows before each time."""
     starts, ends = windows
     before = np.concatenate([[0], np.cumsum(ends - starts)])
@@ -114,24 +116,24 @@ def _inside(windows: tuple[Int64, Int64], moments: Int64) -> Bools:
     return inside
 
 
-def _of_step(
+def _are_of_step(
     kernels: pd.DataFrame, number: int, launchers: Int64, started: Bools, windows: tuple[Int64, Int64]
 ) -> Bools:
     """Return a mask of the kernels of a step; `started` marks host slices that start in it."""
-    known = kernels["step"].notna().to_numpy(bool)
+    is_known = kernels["step"].notna().to_numpy(bool)
     recorded = (kernels["step"] == number).fillna(value=False).to_numpy(bool)
     launched = np.append(started, False)[launchers]  # the last element is for -1, an unknown launcher
     meanwhile = _inside(windows, kernels["start_ns"].to_numpy(np.int64))
-    chosen: Bools = np.where(known, recorded, np.where(launchers >= 0, launched, meanwhile))
-    return chosen
+    is_selected: Bools = np.where(is_known, recorded, np.where(launchers >= 0, launched, meanwhile))
+    return is_selected
 
 
-def _launched(calls: MergedCalls, on_thread: Bools) -> Bools:
+def _are_launched(calls: MergedCalls, on_thread: Bools) -> Bools:
     """Return a mask of the kernels that were caused, directly or indirectly, by a call on a thread."""
     caused = np.append(on_thread, False)  # the last element is for -1, no caller
     above = np.append(calls.causes.callers, -1)
     while (above >= 0).any():  # every round doubles the number of callers looked at
         caused |= caused[above]
         above = np.where(above >= 0, above[above], -1)
-    launched: Bools = caused[calls.causes.launchers]
-    return launched
+    is_launched: Bools = caused[calls.causes.launchers]
+    return is_launched

@@ -64,11 +64,11 @@ def matches_in(calls: MergedCalls, sums: Sums, root: Root, frames: Frames, match
     is_root = root.path >= 0 and not root.without and bool(matches[root.path]) and int(sums.total[root.path]) > 0
     paths = np.flatnonzero(lit) + low
     total = int(frames.total[0]) if is_root else _union(calls, sums, paths)
-    shown = np.zeros(len(frames), bool)
-    shown[0] = is_root
+    is_visible = np.zeros(len(frames), bool)
+    is_visible[0] = is_root
     itself = (frames.folded == 0) & (np.arange(len(frames)) > 0)
-    shown[itself] = lit[frames.path[itself] - low]
-    return FrameMatches(len(paths) + is_root, total, shown | _hidden(calls, frames, low, lit))
+    is_visible[itself] = lit[frames.path[itself] - low]
+    return FrameMatches(len(paths) + is_root, total, is_visible | _hidden(calls, frames, low, lit))
 
 
 def path_called(calls: MergedCalls, sums: Sums, names: str | Sequence[str]) -> int:
@@ -112,8 +112,10 @@ def _hidden(calls: MergedCalls, frames: Frames, low: int, lit: Bools) -> Bools:
     end = np.where(frames.path >= 0, calls.end[frames.path], len(calls)) - low if len(calls) else start + 1
     start[0], end[0] = 0, len(lit)
     within = before[np.clip(end, 0, len(lit))] - before[np.clip(start, 0, len(lit))]
-    shown = np.where(itself & (np.arange(len(frames)) > 0), lit[np.clip(start, 0, len(lit) - 1)], 0) if len(lit) else 0
-    left = within - shown
+    is_visible = (
+        np.where(itself & (np.arange(len(frames)) > 0), lit[np.clip(start, 0, len(lit) - 1)], 0) if len(lit) else 0
+    )
+    left = within - is_visible
     below = np.flatnonzero(itself)[1:]
     np.subtract.at(left, frames.above[below], within[below])
     hidden = np.zeros(len(frames), bool)

@@ -77,7 +77,7 @@ class FlameGraph(Observable):
     def picture(self) -> Picture:
         """Return the current view, with at most :data:`MOST_FRAMES` frames."""
         if self._picture is None:
-            sums = self._scoped()
+            sums = self._scope()
             frames = fold(self.calls, sums[self.weight], self.root, MOST_FRAMES, MOST_LEVELS)
             self._picture = Picture(self.calls, sums, self.weight, self.scope, self.root, frames)
         return self._picture
@@ -219,7 +219,7 @@ class FlameGraph(Observable):
         after = np.searchsorted(rank[lit], here, side="right" if by > 0 else "left")
         self.point(int(lit[(after if by > 0 else after - 1) % len(lit)]))
 
-    def _scoped(self) -> dict[Weight, Sums]:
+    def _scope(self) -> dict[Weight, Sums]:
         if self.scope not in self._sums:
             while len(self._sums) >= _MOST_SCOPES:
                 del self._sums[next(iter(self._sums))]
@@ -229,7 +229,7 @@ class FlameGraph(Observable):
     def _set_view(self, weight: Weight, scope: Scope) -> None:
         before, self.scope = self.scope, scope
         try:
-            total = self._scoped()[weight].total
+            total = self._scope()[weight].total
         except OptionsError:
             self.scope = before
             raise

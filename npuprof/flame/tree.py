@@ -178,10 +178,10 @@ def merged_calls(tables: Mapping[str, pd.DataFrame], *, by_module: bool = False)
     codes, labels = _name_codes(tables)
     host = len(causes_of_slices.callers)
     nodes_so_far = _Nodes(len(labels))
-    kept = np.ones(host, bool)
+    is_kept = np.ones(host, bool)
     if by_module:
-        kept[: len(tables["python"])] = _modules(tables)
-    nodes = _merge_host(nodes_so_far, causes_of_slices.callers, codes[:host], kept)
+        is_kept[: len(tables["python"])] = _modules(tables)
+    nodes = _merge_host(nodes_so_far, causes_of_slices.callers, codes[:host], is_kept)
     launchers = causes_of_slices.launchers
     above = np.where(launchers >= 0, nodes[launchers], -1) if host else np.full(len(launchers), -1, np.int64)
     kernel_nodes = nodes_so_far.add(above, codes[host:])
@@ -208,10 +208,10 @@ def _under_forward(tables: Mapping[str, pd.DataFrame], causes: Causes) -> Int64:
     links, first = tables["links"], causes.first_row["operators"]
     count = causes.first_row["api"] - first
     source, target = links["source_row"].to_numpy(np.int64), links["target_row"].to_numpy(np.int64)
-    known = (links["kind"] == "forward_backward").to_numpy(bool) & (source >= 0) & (source < count)
-    known &= (target >= 0) & (target < count)
+    is_known = (links["kind"] == "forward_backward").to_numpy(bool) & (source >= 0) & (source < count)
+    is_known &= (target >= 0) & (target < count)
     callers = causes.callers.copy()
-    callers[target[known] + first] = source[known] + first
+    callers[target[is_known] + first] = source[is_known] + first
     return without_cycles(callers)
 
 
@@ -246,18 +246,18 @@ def _name_codes(tables: Mapping[str, pd.DataFrame]) -> tuple[Int64, pd.DataFrame
     return np.concatenate(codes), pd.concat(labels, ignore_index=True).astype({"layer": "category"})
 
 
-def _merge_host(nodes_so_far: _Nodes, callers: Int64, codes: Int64, kept: Bools) -> Int64:
+def _merge_host(nodes_so_far: _Nodes, callers: Int64, codes: Int64, is_kept: Bools) -> Int64:
     """Merge host slices level by level; return the node of each slice, or of the kept one around it."""
     nodes = np.full(len(callers), -1, np.int64)
-    callers_kept = nearest(callers, callers, kept)
+    callers_kept = nearest(callers, callers, is_kept)
     for level in _levels(_depths(callers_kept)):
-        rows = level[kept[level]]
+        rows = level[is_kept[level]]
         above = callers_kept[rows]
         nodes[rows] = nodes_so_far.add(np.where(above >= 0, nodes[above], -1), codes[rows])
-    if len(others := np.flatnonzero(~kept)):
-        around = nearest(callers, others, kept)
-        nodes[others] = np.where(around >= 0, nodes[around], -1)
-        outside = others[around < 0]
+    if len(other_values := np.flatnonzero(~is_kept)):
+        around = nearest(callers, other_values, is_kept)
+        nodes[other_values] = np.where(around >= 0, nodes[around], -1)
+        outside = other_values[around < 0]
         nodes[outside] = nodes_so_far.add(
             np.full(len(outside), -1), np.full(len(outside), nodes_so_far.label_count - 1)
         )

@@ -74,7 +74,7 @@ class Picture:
     def look(self, frame: int) -> tuple[str, str]:
         """Return the colour and the text colour of a frame."""
         layer = self.layer(frame)
-        return _look(layer, self.name(frame)) if layer else (FAINT, FOREGROUND)
+        return _style(layer, self.name(frame)) if layer else (FAINT, FOREGROUND)
 
     def facts(self, frame: int) -> list[str]:
         """Return the amounts of a frame as lines; they contain no text from the recording."""
@@ -110,15 +110,15 @@ class Picture:
         if not matches.frames:
             return "no match"
         number = f"{count_text(matches.frames)} frame{'s' if matches.frames != 1 else ''}"
-        what = _SHARED[self.weight]
+        subject = _SHARED[self.weight]
         if self.root == Root():
-            return f"{number}, {share_text(matches.total, self.whole)} of {what}"
+            return f"{number}, {share_text(matches.total, self.whole)} of {subject}"
         shown = share_text(matches.total, int(self.frames.total[0]))
-        return f"{number}, {shown} of the view, {share_text(matches.total, self.whole)} of {what}"
+        return f"{number}, {shown} of the view, {share_text(matches.total, self.whole)} of {subject}"
 
 
 @lru_cache(maxsize=16_384)
-def _look(layer: str, name: str) -> tuple[str, str]:
+def _style(layer: str, name: str) -> tuple[str, str]:
     family = _LAYER_FAMILIES.get(layer) or device_family("", "", name)
     return shade(family, name), FAMILIES[family].ink
 
@@ -131,7 +131,7 @@ def amount_text(amount: int, weight: Weight) -> str:
 def scope_text(scope: Scope) -> str:
     """Return the scope as text; empty for the whole run."""
     parts = [("step", scope.step), ("thread", scope.thread)]
-    return ", ".join(f"{what} {number}" for what, number in parts if number is not None)
+    return ", ".join(f"{subject} {number}" for subject, number in parts if number is not None)
 
 
 MATCH = "#d55e00"

@@ -18,8 +18,8 @@ _MAX_BYTES = 1 << 16
 
 def home() -> Path | None:
     """Return the directory of the CANN toolkit from the environment, or the default one; None if absent."""
-    named = [Path(os.environ[name]) for name in _HOMES if os.environ.get(name)]
-    return next((place for place in (*named, _USUAL_HOME) if place.is_dir()), None)
+    named_paths = [Path(os.environ[name]) for name in _HOMES if os.environ.get(name)]
+    return next((place for place in (*named_paths, _USUAL_HOME) if place.is_dir()), None)
 
 
 def toolkit_version(place: Path | None = None) -> str:

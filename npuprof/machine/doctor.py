@@ -120,14 +120,14 @@ FRONT_ENDS: tuple[FrontEnd, ...] = (
 def look() -> list[FrontEndState]:
     """Check every front end; installed ones are probed concurrently."""
     with ThreadPoolExecutor(4) as pool:
-        by_name = {result.name: result for result in pool.map(_look_at, FRONT_ENDS)}
+        by_name = {result.name: result for result in pool.map(_probe, FRONT_ENDS)}
     by_name["msprof"] = _msprof()
     by_name["simulator"] = FrontEndState("simulator", "ok", "the embedded simulated NPU; its times are estimates", {})
     order = ("acl", "torch_npu", "mindspore", "tensorflow", "msprof", "kineto", "simulator")
     return [by_name[name] for name in order]
 
 
-def _look_at(front_end: FrontEnd) -> FrontEndState:
+def _probe(front_end: FrontEnd) -> FrontEndState:
     missing = [
         " or ".join(names)
         for needed in front_end.modules
@@ -281,11 +281,11 @@ def _remedy(finding: Finding) -> str:
         return "msprof --help"
     if "no NPU is seen" in finding.detail:
         return "npu-smi info"
-    modules = [needed for needed in _of_name(name).modules if isinstance(needed, str)]
+    modules = [needed for needed in _by_name(name).modules if isinstance(needed, str)]
     return f"{shlex.quote(sys.executable)} -c 'import {', '.join(modules)}'"
 
 
-def _of_name(name: str) -> FrontEnd:
+def _by_name(name: str) -> FrontEnd:
     return next(front_end for front_end in FRONT_ENDS if front_end.name == name)
 
 
@@ -307,20 +307,22 @@ def _hardware() -> Finding:
     """Check the driver, the devices and CANN, which every native front end needs."""
     nodes = sorted(path.name for path in _DEVICES.glob("davinci[0-9]*"))
     driver, toolkit = cann.driver_version(), cann.toolkit_version()
-    seen = [
+    seen_names = [
         f"devices {', '.join(nodes)}" if nodes else "no NPU",
         f"driver {driver}" if driver else "no driver",
         f"CANN {toolkit}" if toolkit else "no CANN toolkit",
     ]
     if not nodes:
-        return Finding("hardware", "absent", f"{'; '.join(seen)}: runs are simulated, or read from disk")
-    missing = [what for what, there in (("the driver", driver), ("the CANN toolkit", toolkit)) if not there]
+        return Finding("hardware", "absent", f"{'; '.join(seen_names)}: runs are simulated, or read from disk")
+    missing = [subject for subject, there in (("the driver", driver), ("the CANN toolkit", toolkit)) if not there]
     if missing:
-        return Finding("hardware", "problem", f"{'; '.join(seen)}: install {' and '.join(missing)}")
-    closed = [name for name in nodes if not os.access(_DEVICES / name, os.R_OK | os.W_OK)]
-    if closed:
-        return Finding("hardware", "problem", f"{', '.join(closed)} are closed to this user: join the driver's group")
-    return Finding("hardware", "ok", "; ".join(seen))
+        return Finding("hardware", "problem", f"{'; '.join(seen_names)}: install {' and '.join(missing)}")
+    closed_names = [name for name in nodes if not os.access(_DEVICES / name, os.R_OK | os.W_OK)]
+    if closed_names:
+        return Finding(
+            "hardware", "problem", f"{', '.join(closed_names)} are closed to this user: join the driver's group"
+        )
+    return Finding("hardware", "ok", "; ".join(seen_names))
 
 
 def _environment() -> Finding:

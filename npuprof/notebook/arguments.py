@@ -140,8 +140,8 @@ def typed_options(line: str) -> dict[str, Any]:
         If an argument is not an option, or its value is not allowed.
     """
     words = parse(_options_only.parser, line)
-    if others := sorted({"report", "if_unavailable", "overhead"} & words.keys()):
-        raise UsageError(f"{', '.join(others)} of %%npuprof does not apply here: leave it out")
+    if other_names := sorted({"report", "if_unavailable", "overhead"} & words.keys()):
+        raise UsageError(f"{', '.join(other_names)} of %%npuprof does not apply here: leave it out")
     return words
 
 
@@ -175,7 +175,7 @@ def parse_run(given: str | Sequence[str]) -> RunArguments:
         If an option is unknown or has an invalid value, or the script is missing.
     """
     words = _shell_words(given) if isinstance(given, str) else list(given)
-    options, program = _cut(words)
+    options, program = _split_words(words)
     known, unknown = _form.parser.parse_known_args(options)
     if unknown:
         flags = [flag for action in _form.parser._actions for flag in action.option_strings]
@@ -207,7 +207,7 @@ def _shell_words(line: str) -> list[str]:
         raise UsageError(f"the arguments cannot be read ({error}): {line}") from None
 
 
-def _cut(words: list[str]) -> tuple[list[str], list[str]]:
+def _split_words(words: list[str]) -> tuple[list[str], list[str]]:
     """Split the words into options with their values, and the program with its arguments."""
     takes_value = {flag: action.nargs != 0 for action in _form.parser._actions for flag in action.option_strings}
     place = 0

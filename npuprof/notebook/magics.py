@@ -116,14 +116,14 @@ class NpuprofMagics(Magics):
 
         The options are those of `%%npuprof` and go with `start`.
         """
-        word, _, rest = line.partition(" ")
+        word, _, remainder = line.partition(" ")
         if word == PRIVATE_WORD:
-            self._begin_cell(rest)
+            self._begin_cell(remainder)
             return None
         if word == "sql":
-            return self._sql(rest)
+            return self._sql(remainder)
         if word in ("run", "load", "assert"):  # these parse their own arguments
-            {"run": self._run, "load": self._load, "assert": self._assert}[word](rest)
+            {"run": self._run, "load": self._load, "assert": self._assert}[word](remainder)
             return None
         words = parse(self.npuprof_line.parser, line)
         command, path = words.pop("command"), words.pop("path")

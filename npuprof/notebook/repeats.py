@@ -36,7 +36,7 @@ def run_again(shell: InteractiveShell, text: str) -> int | None:
         The duration in nanoseconds; None if it cannot run a second time, for a reason printed to standard error.
     """
     try:
-        code = _compiled(shell, without_first_line(text))
+        code = _compile(shell, without_first_line(text))
     except SyntaxError as error:  # although the cell ran: it has an `await`, which needs the event loop
         _explain(f"the cell cannot run a second time ({error.msg}): {_UNKNOWN}")
         return None
@@ -54,7 +54,7 @@ def run_again(shell: InteractiveShell, text: str) -> int | None:
     return None
 
 
-def _compiled(shell: InteractiveShell, text: str) -> CodeType:
+def _compile(shell: InteractiveShell, text: str) -> CodeType:
     tree = shell.transform_ast(shell.compile.ast_parse(shell.transform_cell(text)))
     code: CodeType = shell.compile(tree, "<unprofiled repeat>", "exec")
     return code

@@ -51,11 +51,11 @@ def show_run(run: Profile) -> None:
 
     A failure is shown instead of the part; only an interrupt is raised.
     """
-    for what, part in (("summary", _summary), ("figures", _figures)):
+    for subject, part in (("summary", _summary), ("figures", _figures)):
         try:
             bundles = part(run)
         except Exception as error:  # noqa: BLE001 - shown; the other part is still shown
-            bundles = [_failure(f"The {what} could not be made", error, run.info.recording)]
+            bundles = [_failure(f"The {subject} could not be made", error, run.info.recording)]
         for bundle in bundles:
             display(bundle, raw=True)
 
@@ -65,11 +65,11 @@ def show_comparison(comparison: Comparison) -> None:
 
     A failure is shown instead of the part; only an interrupt is raised.
     """
-    for what, part in (("comparison", _comparison), ("figures", _comparison_figures)):
+    for subject, part in (("comparison", _comparison), ("figures", _comparison_figures)):
         try:
             bundles = part(comparison)
         except Exception as error:  # noqa: BLE001 - shown; the other part is still shown
-            bundles = [_failure(f"The {what} could not be made", error, None)]
+            bundles = [_failure(f"The {subject} could not be made", error, None)]
         for bundle in bundles:
             display(bundle, raw=True)
 
@@ -80,11 +80,11 @@ def show_set(runs: ProfileSet) -> None:
     If this would need every rank to be read completely, a table of the runs is shown with the call that reads them. A
     failure is shown instead of the part; only an interrupt is raised.
     """
-    for what, part in (("overview", _set_overview), ("figures", _set_figures)):
+    for subject, part in (("overview", _set_overview), ("figures", _set_figures)):
         try:
             bundles = part(runs)
         except Exception as error:  # noqa: BLE001 - shown; the other part is still shown
-            bundles = [_failure(f"The {what} could not be made", error, None)]
+            bundles = [_failure(f"The {subject} could not be made", error, None)]
         for bundle in bundles:
             display(bundle, raw=True)
 
@@ -154,11 +154,14 @@ def _figures(run: Profile) -> list[_Bundle]:
     ]
 
 
-def _failure(what: str, error: BaseException, recording: object, problems: list[str] | None = None) -> _Bundle:
+def _failure(subject: str, error: BaseException, recording: object, problems: list[str] | None = None) -> _Bundle:
     """Return the output for a failure, with the call that loads the recording again."""
     from npuprof.errors import describe_failure
 
-    lines = [f"npuprof: {what}: {describe_failure(error)}", *(f"Before that: {problem}" for problem in problems or ())]
+    lines = [
+        f"npuprof: {subject}: {describe_failure(error)}",
+        *(f"Before that: {problem}" for problem in problems or ()),
+    ]
     if recording is not None:
         lines.append(f"The recording is kept. To try again: npuprof.load({str(recording)!r})")
     return _text("\n".join(lines))

@@ -99,9 +99,9 @@ class LiveBox(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no annotati
 
 def explorer_box(widget: Any, name: str, path: PathLike[str] | None) -> LiveBox:
     """Return the box of an explorer; its note has the name of the run and, if known, the path to load it from."""
-    what = f"the explorer of {printable(name, _LONGEST_NAME)}" if name else "the explorer"
+    subject = f"the explorer of {printable(name, _LONGEST_NAME)}" if name else "the explorer"
     again = "" if path is None else f", or open the run with npuprof.load({str(path)!r}).explore()"
-    return LiveBox([widget], what=what, again=again, layout={"width": "100%"})
+    return LiveBox([widget], what=subject, again=again, layout={"width": "100%"})
 
 
 def _note_html(model_id: str, note: str) -> str:

@@ -92,8 +92,8 @@ def moment(name: str, text: str) -> int | np.timedelta64 | datetime:
         return int(text)
     if since := _SINCE.fullmatch(text):
         fraction = since[3] or ""
-        amount_ns, rest = divmod(int(since[2] + fraction) * _UNITS_NS[since[4]], 10 ** len(fraction))
-        if rest or amount_ns > np.iinfo(np.int64).max:
+        amount_ns, remainder = divmod(int(since[2] + fraction) * _UNITS_NS[since[4]], 10 ** len(fraction))
+        if remainder or amount_ns > np.iinfo(np.int64).max:
             raise OptionsError(f"--{name} is {text!r}; give whole nanoseconds, at most those of 292 years")
         since_beginning: np.timedelta64 = np.timedelta64(-amount_ns if since[1] == "-" else amount_ns, "ns")
         return since_beginning

@@ -85,13 +85,13 @@ class _Reading:
         asked["host_sys"] = self._list("host_sys", _HOST.get, [])
         for name in ("mstx_domain_include", "mstx_domain_exclude"):
             asked[name] = self._list(name, _word, [])
-        asked["output"] = self._take("output_path", _word, _OUTPUT)
+        asked["output"] = self._assign("output_path", _word, _OUTPUT)
         self._levels(asked)
         self._combine(asked)
         self._report_others()
         return Options.from_dict(asked)
 
-    def _take(self, name: str, form: Callable[[Any], Any], usual: Any, shown: str = "") -> Any:
+    def _assign(self, name: str, form: Callable[[Any], Any], usual: Any, shown: str = "") -> Any:
         self._known.add(name)
         if (value := self._plain.get(name)) is None:
             return usual
@@ -108,21 +108,21 @@ class _Reading:
             items = [form(value) for value in values] if isinstance(values, list) else [None]
             return None if None in items else [item for item in items if item is not None]
 
-        taken: list[str] | None = self._take(name, every, None, repr(usual))
+        taken: list[str] | None = self._assign(name, every, None, repr(usual))
         return [form(value) or "" for value in usual] if taken is None else taken
 
     def _switches(self) -> dict[str, Any]:
         asked: dict[str, Any] = {}
         for name, option in SWITCHES.items():
             usual = _USUAL.get(option, False)
-            asked[option] = self._take(name, _flag, usual) or asked.get(option, False)
+            asked[option] = self._assign(name, _flag, usual) or asked.get(option, False)
         return asked
 
     def _levels(self, asked: dict[str, Any]) -> None:
-        level = self._take("profiler_level", _LEVELS.get, None, "Level0")
-        metrics = self._take("aic_metrics", _metrics_by_value, None, "None")
-        older = self._take("aicore_metrics", _metrics_by_number, None, "None")
-        communication = self._take(
+        level = self._assign("profiler_level", _LEVELS.get, None, "Level0")
+        metrics = self._assign("aic_metrics", _metrics_by_value, None, "None")
+        older = self._assign("aicore_metrics", _metrics_by_number, None, "None")
+        communication = self._assign(
             "profile_communication", lambda value: value if isinstance(value, bool) else None, False
         )
         if metrics is None:

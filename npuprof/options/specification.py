@@ -101,38 +101,38 @@ class Option:
         return field(default=self.default, metadata={"option": self})
 
 
-def switch(what: str, default: bool = False, **facts: Any) -> Any:
+def switch(description: str, default: bool = False, **facts: Any) -> Any:
     """Return the field of an option that is on or off."""
-    return Option(what, default, values.flag, **{"panel": "", **facts}).field()
+    return Option(description, default, values.flag, **{"panel": "", **facts}).field()
 
 
 def choice(
-    what: str, allowed: tuple[Any, ...], default: Any, check: Callable[..., Any] = values.one_of, **facts: Any
+    description: str, allowed: tuple[Any, ...], default: Any, check: Callable[..., Any] = values.one_of, **facts: Any
 ) -> Any:
     """Return the field of an option with one of several values, or None if that is the default."""
 
     def checked(name: str, value: Any) -> Any:
         return None if value is default is None else check(name, value, allowed)
 
-    return Option(what, default, checked, f"one of {values.listed(allowed)}", allowed, **facts).field()
+    return Option(description, default, checked, f"one of {values.listed(allowed)}", allowed, **facts).field()
 
 
-def several(what: str, allowed: tuple[str, ...], default: tuple[str, ...] = (), **facts: Any) -> Any:
+def several(description: str, allowed: tuple[str, ...], default: tuple[str, ...] = (), **facts: Any) -> Any:
     """Return the field of an option with any of several words."""
     check = partial(values.subset, allowed=allowed)
     allowed_text = f"any of {values.listed(allowed)}, joined by commas"
-    return Option(what, default, check, allowed_text, **{"choices": allowed, **facts}).field()
+    return Option(description, default, check, allowed_text, **{"choices": allowed, **facts}).field()
 
 
-def whole_number(what: str, unit: str, least: int, most: int, **facts: Any) -> Any:
+def whole_number(description: str, unit: str, least: int, limit: int, **facts: Any) -> Any:
     """Return the field of an integer option with a unit, whose value may be None."""
-    check = partial(values.whole_number, least=least, most=most, unit=unit)
-    return Option(what, None, check, f"{unit} from {least} to {most}", number=(int, unit), **facts).field()
+    check = partial(values.whole_number, least=least, limit=limit, unit=unit)
+    return Option(description, None, check, f"{unit} from {least} to {limit}", number=(int, unit), **facts).field()
 
 
-def other(what: str, default: Any, check: Callable[[str, Any], Any], allowed_text: str, **facts: Any) -> Any:
+def other(description: str, default: Any, check: Callable[[str, Any], Any], allowed_text: str, **facts: Any) -> Any:
     """Return the field of an option with a custom check."""
-    return Option(what, default, check, allowed_text, **facts).field()
+    return Option(description, default, check, allowed_text, **facts).field()
 
 
 def because(reason: str, *front_ends: str) -> dict[str, str]:

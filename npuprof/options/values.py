@@ -97,12 +97,12 @@ def flag(option: str, value: object) -> bool:
     return value
 
 
-def whole_number(option: str, value: object, least: int, most: int, unit: str) -> int | None:
+def whole_number(option: str, value: object, least: int, limit: int, unit: str) -> int | None:
     """Return None or a whole number within bounds."""
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise OptionsError(f"{option} must be a whole number of {unit} from {least} to {most}, not {value!r}")
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= limit:
+        raise OptionsError(f"{option} must be a whole number of {unit} from {least} to {limit}, not {value!r}")
     return value
 
 

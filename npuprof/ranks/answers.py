@@ -58,8 +58,8 @@ class SetAnswers(Members, ABC):
         """Return the operators of all ranks; for a rank with several sessions, those of the newest."""
         operators = self._operators()
         newest = list(self._newest().values())
-        known: pd.DataFrame = operators[operators["run"].isin(newest).to_numpy(bool)].reset_index(drop=True)
-        return known if len(known) < len(operators) else operators
+        known_rows: pd.DataFrame = operators[operators["run"].isin(newest).to_numpy(bool)].reset_index(drop=True)
+        return known_rows if len(known_rows) < len(operators) else operators
 
     def _job(self) -> Job | None:
         """Return the collectives of all ranks, ready for a replay; None if there are none."""
@@ -68,18 +68,18 @@ class SetAnswers(Members, ABC):
         loaded = sum(entry.profile is not None for entry in self._entries)  # whole runs may have more
         if self._played is None or self._played[0] != loaded:
             communication = self._communication()
-            some = (communication["rank"].notna() & communication["group"].notna()).any()
-            self._played = loaded, job(communication) if some else None
+            is_selected = (communication["rank"].notna() & communication["group"].notna()).any()
+            self._played = loaded, job(communication) if is_selected else None
             del communication
             give_back()
         return self._played[1]
 
     def __sub__(self, other: SetAnswers | Profile) -> Comparison:
         """Return the difference of a step of these ranks and a step of `other`; ranks count as repetitions."""
-        return _compared(self, other)
+        return _compare(self, other)
 
     def __rsub__(self, other: Profile) -> Comparison:
-        return _compared(other, self)
+        return _compare(other, self)
 
     @abstractmethod
     def _read_runs(self) -> Iterator[tuple[int, Profile]]: ...
@@ -117,12 +117,12 @@ class SetAnswers(Members, ABC):
     def breakdown(self) -> pd.DataFrame:
         """Return the time of each step of each rank by part; see :meth:`npuprof.profiles.Profile.breakdown`."""
         frames = [frame for run in self if len(frame := run.breakdown())]
-        joined: pd.DataFrame = (
+        joined_rows: pd.DataFrame = (
             pd.concat(frames, ignore_index=True)
             if frames
             else pd.DataFrame(columns=["rank", "device_id", "step", "part", "cause", "duration_ns"])
         )
-        return joined
+        return joined_rows
 
     def advice(self) -> Advice:
         """Return the findings of the job, about all ranks together and about single ranks, greatest gain first.
@@ -148,7 +148,7 @@ class SetAnswers(Members, ABC):
 
     def step_statistics(self) -> pd.DataFrame:
         """Compare the steps of each rank; see :meth:`npuprof.profiles.Profile.step_statistics`."""
-        return self._of_each(lambda run: run.step_statistics())
+        return self._stack_ranks(lambda run: run.step_statistics())
 
     def efficiency(self, each: Literal["shapes", "kernel"] = "shapes") -> pd.DataFrame:
         """Compare kernels of each rank with the limits of its chip; see :meth:`npuprof.profiles.Profile.efficiency`.
@@ -158,20 +158,20 @@ class SetAnswers(Members, ABC):
         OptionsError
             If `each` is neither ``"shapes"`` nor ``"kernel"``.
         """
-        return self._of_each(lambda run: run.efficiency(each))
+        return self._stack_ranks(lambda run: run.efficiency(each))
 
     def memory_peak(self) -> pd.DataFrame:
         """Return the owners of each rank's memory at its peak; see :meth:`npuprof.profiles.Profile.memory_peak`."""
-        return self._of_each(lambda run: run.memory_peak())
+        return self._stack_ranks(lambda run: run.memory_peak())
 
     def memory_leaks(self) -> pd.DataFrame:
         """Return the call sites of each rank whose memory grew; see :meth:`npuprof.profiles.Profile.memory_leaks`.
 
         ``attrs["state"]`` is ``fires`` if it is for any rank, else ``cannot tell`` if it is for any rank.
         """
-        return self._of_each(lambda run: run.memory_leaks())
+        return self._stack_ranks(lambda run: run.memory_leaks())
 
-    def _of_each(self, table: Callable[[Profile], pd.DataFrame]) -> pd.DataFrame:
+    def _stack_ranks(self, table: Callable[[Profile], pd.DataFrame]) -> pd.DataFrame:
         """Stack a table of every rank with its rank as the first column; ``attrs["ranks"]`` has those of each."""
         frames, attrs = [], {}
         for run in self._rank_runs():
@@ -370,7 +370,7 @@ class SetAnswers(Members, ABC):
         return critical_path(self._communication())
 
 
-def _compared(a: SetAnswers | Profile, b: SetAnswers | Profile) -> Comparison:
+def _compare(a: SetAnswers | Profile, b: SetAnswers | Profile) -> Comparison:
     from npuprof.comparison import Comparison
 
     first, second = ([side] if isinstance(side, Profile) else side for side in (a, b))

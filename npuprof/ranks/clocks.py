@@ -71,7 +71,7 @@ def same_clocks(hosts: Sequence[str | None], boots: Sequence[Boot | None]) -> li
         host, boot = hosts[at], boots[at]
         if host is not None and host in by_host:
             number[at] = by_host[host]
-        elif boot is not None and before is not None and _same(boot, boots[before], host, hosts[before]):
+        elif boot is not None and before is not None and _is_same(boot, boots[before], host, hosts[before]):
             number[at] = number[before]
         elif host is not None or boot is not None:
             number[at], count = count, count + 1
@@ -125,7 +125,7 @@ def run_clocks(
     """
     numbers = same_clocks(hosts, boots)
     clocks = [RunClock(number) for number in numbers]
-    for rank, ends, spread in _sure(estimated):
+    for rank, ends, spread in _connected_ranks(estimated):
         if (at := sessions.get(rank)) is not None:
             clocks[at] = RunClock(numbers[at], estimated.lead(rank), ends, spread)
     of_host = {clock.number: clock.lead for clock in reversed(clocks) if clock.lead is not None}
@@ -137,7 +137,7 @@ def run_clocks(
     ]
 
 
-def _sure(estimated: Clocks) -> Iterator[tuple[int, int, int]]:
+def _connected_ranks(estimated: Clocks) -> Iterator[tuple[int, int, int]]:
     """Yield rank, collectives and spread of ranks that are connected with the first one by ends that fit."""
     fit = (estimated.collectives >= MIN_COLLECTIVES) & (estimated.spreads <= _MAX_SPREAD_NS)
     first = np.flatnonzero(fit)[:1]
@@ -168,6 +168,6 @@ def _whole(values: Sequence[int | None]) -> Any:
     return pd.array([pd.NA if value is None else value for value in values], dtype="Int64")
 
 
-def _same(boot: Boot, other: Boot | None, host: str | None, other_host: str | None) -> bool:
+def _is_same(boot: Boot, other: Boot | None, host: str | None, other_host: str | None) -> bool:
     named_apart = host is not None and other_host is not None and host != other_host
     return other is not None and not named_apart and boot.fits(other)

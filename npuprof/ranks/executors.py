@@ -84,7 +84,7 @@ def spread(
     """
     left = dict(enumerate(items))
     progress = _Rate(work.what, len(items))
-    for position, result in _elsewhere(work, left, sizes, client):
+    for position, result in _in_other_processes(work, left, sizes, client):
         del left[position]
         progress.advance()
         yield position, result
@@ -93,7 +93,7 @@ def spread(
         progress.advance()
 
 
-def _elsewhere(
+def _in_other_processes(
     work: Work[_Item, _Result], left: Mapping[int, _Item], sizes: Sequence[int], client: Client | None
 ) -> Iterator[tuple[int, _Result]]:
     """Yield results of other processes; items that no process could do are left out.
@@ -161,7 +161,7 @@ def _on_cluster(
     executor: Executor = cast("Any", client).get_executor(retries=RETRIES, pure=False)  # distributed has no types
     try:
         futures = {executor.submit(work.function, [left[place] for place in batch]): batch for batch in batches}
-        for future in _completed(client, futures):
+        for future in _as_completed(client, futures):
             try:
                 yield futures[future], future.result()
             except Exception as error:
@@ -175,7 +175,7 @@ def _on_cluster(
             executor.shutdown(wait=False, cancel_futures=True)
 
 
-def _completed(client: Client, futures: Iterable[Future[_Result]]) -> Iterator[Future[_Result]]:
+def _as_completed(client: Client, futures: Iterable[Future[_Result]]) -> Iterator[Future[_Result]]:
     """Yield futures on completion.
 
     Raises
@@ -204,8 +204,8 @@ def _warn_gone(reason: str) -> None:
 class _Rate:
     """Progress with the rate so far and the remaining time at that rate."""
 
-    def __init__(self, what: str, total: int) -> None:
-        self._what, self._total, self._done = what, total, 0
+    def __init__(self, subject: str, total: int) -> None:
+        self._what, self._total, self._done = subject, total, 0
         self._began_s = time.monotonic()
 
     def advance(self) -> None:

@@ -54,7 +54,7 @@ class SetFigures(Figures):
         def waits(self) -> pd.DataFrame:
             """Return how long each rank waited in each collective."""
 
-        def _ahead(self) -> dict[int, Lead]: ...
+        def _lead(self) -> dict[int, Lead]: ...
 
         @property
         def cluster(self) -> Profile | None:
@@ -118,15 +118,15 @@ class SetFigures(Figures):
         rows = self.waits()
         if not rows["op"].duplicated().any():
             return plot_rank_timeline(rows.iloc[:0], self._merged_info(), window=(0, 0))
-        shown, window, which = step_window(rows, step)
+        visible_rows, window, label = step_window(rows, step)
         kernels = self._kernel_spans()
-        return plot_rank_timeline(shown, self._merged_info(), window=window, kernels=kernels, subtitle=which)
+        return plot_rank_timeline(visible_rows, self._merged_info(), window=window, kernels=kernels, subtitle=label)
 
     def _kernel_spans(self) -> dict[int, Spans]:
         """Return the intervals of kernels for each rank that was read, on the common clock."""
         from npuprof.analysis.intervals import covering
 
-        ahead, spans = self._ahead(), {}
+        ahead, spans = self._lead(), {}
         for rank, row in self._newest().items():
             run = self._entries[row].profile
             if run is not None and len(run.kernels):
@@ -154,8 +154,8 @@ class SetFigures(Figures):
         """
         from npuprof.figures.pipeline import plot_stages
 
-        work, which = self._pipeline(number, step)
-        return plot_stages(work, self._merged_info(), subtitle=which)
+        work, label = self._pipeline(number, step)
+        return plot_stages(work, self._merged_info(), subtitle=label)
 
     def _pipeline(self, number: int, step: int | None) -> tuple[pd.DataFrame, str]:
         from npuprof.analysis.rank_groups import pipelines, rank_groups
@@ -169,10 +169,10 @@ class SetFigures(Figures):
             return pipeline_work(rows, (), (), (0, 0)), ""
         if not 0 <= number < len(stages):
             raise NpuprofError(f"there is no pipeline {number}: there are {len(stages)}, from 0 on")
-        shown, window, which = step_window(rows, step)
+        visible_rows, window, label = step_window(rows, step)
         inside = [group.key for group in groups if group.kind == "tp" or len(group.ranks) == 1]
         words = f"pipeline {number} of {len(stages)} (ranks {formatted_ranks(stages[number])})"
-        return pipeline_work(shown, stages[number], inside, window), " · ".join(filter(None, (words, which)))
+        return pipeline_work(visible_rows, stages[number], inside, window), " · ".join(filter(None, (words, label)))
 
     def _merged_info(self) -> Info:
         facts = [entry.known for entry in self._entries]
@@ -214,8 +214,8 @@ class SetFigures(Figures):
         parts = [steps[steps["basis"] != "run"] for steps in parts]
         if self.cluster is not None:
             with_steps = {rank for steps in parts for rank in steps["rank"].dropna()}
-            rest = account(self.cluster.tables).by_part()
-            parts.append(rest[~rest["rank"].isin(with_steps).to_numpy(bool)])
+            remainder = account(self.cluster.tables).by_part()
+            parts.append(remainder[~remainder["rank"].isin(with_steps).to_numpy(bool)])
         steps: pd.DataFrame = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
         if not len(steps) or not steps["communication"].any():
             return steps
@@ -281,5 +281,5 @@ def _summed_packets(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
     rows["duration_ns"] = rows["size_bytes"] * rows["count"] / rows["gb_per_s"]
     keys = ["link", "size_bytes", "whole"]
     sums: pd.DataFrame = rows.groupby(keys, sort=True)[["count", "duration_ns"]].sum().reset_index()
-    known: pd.DataFrame = sums.assign(gb_per_s=sums["size_bytes"] * sums["count"] / sums["duration_ns"])
-    return known
+    known_rows: pd.DataFrame = sums.assign(gb_per_s=sums["size_bytes"] * sums["count"] / sums["duration_ns"])
+    return known_rows

@@ -162,23 +162,23 @@ def step_window(rows: pd.DataFrame, step: int | None) -> tuple[pd.DataFrame, tup
         If the step does not exist.
     """
     ends = rows["start_ns"] + rows["wait_ns"] + rows["moving_ns"]
-    known = rows["step"].notna()
-    if not known.any():
+    is_known = rows["step"].notna()
+    if not is_known.any():
         if step is not None:
             raise NpuprofError("the collectives of these ranks belong to no step")
         return rows, (int(rows["start_ns"].min()), int(ends.max())), ""
-    bounds = pd.DataFrame({"step": rows["step"], "start": rows["start_ns"], "end": ends})[known.to_numpy(bool)]
+    bounds = pd.DataFrame({"step": rows["step"], "start": rows["start_ns"], "end": ends})[is_known.to_numpy(bool)]
     spans = bounds.groupby("step").agg({"start": "min", "end": "max"}).astype("int64").sort_values("start")
     spans["start"] = spans["end"].shift(fill_value=int(spans["start"].iloc[0])).clip(upper=spans["start"])
     if step is None:
         step = int((spans["end"] - spans["start"]).idxmax())
-        which = f"step {step}" + (f", the longest of {len(spans)}" if len(spans) > 1 else "")
+        label = f"step {step}" + (f", the longest of {len(spans)}" if len(spans) > 1 else "")
     elif step not in spans.index:
         raise NpuprofError(f"there is no step {step!r}: there are {', '.join(map(str, spans.index[:20]))}")
     else:
-        which = f"step {step}"
-    chosen = rows[(rows["step"] == step).fillna(value=False).to_numpy(bool)]
-    return chosen, (int(spans["start"][step]), int(spans["end"][step])), which
+        label = f"step {step}"
+    is_selected = rows[(rows["step"] == step).fillna(value=False).to_numpy(bool)]
+    return is_selected, (int(spans["start"][step]), int(spans["end"][step])), label
 
 
 def compared(runs: Members, ranks: list[int]) -> pd.DataFrame:

@@ -43,7 +43,9 @@ def _made_by() -> tuple[str, ...]:
     return tuple(f"{file} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files)
 
 
-def known(runs: Members, what: str, state: str, names: tuple[str, ...] = ()) -> tuple[list[pd.DataFrame], Any] | None:
+def known(
+    runs: Members, subject: str, state: str, names: tuple[str, ...] = ()
+) -> tuple[list[pd.DataFrame], Any] | None:
     """Return the cached tables and facts of an answer for the same files, or None; restore the notes of their reading.
 
     Parameters
@@ -59,7 +61,7 @@ def known(runs: Members, what: str, state: str, names: tuple[str, ...] = ()) -> 
         return None
     frames, facts = [], None
     for name in ("", *names):
-        kept = cache.load(_called(runs, what, name))
+        kept = cache.load(_cache_name(runs, subject, name))
         if kept is None or kept[1].get("state") != state:
             return None
         frames.append(kept[0])
@@ -72,19 +74,21 @@ def known(runs: Members, what: str, state: str, names: tuple[str, ...] = ()) -> 
     return [_rows_again(frame) for frame in frames[1:]], (facts or {})["facts"]
 
 
-def keep(runs: Members, what: str, state: str, frames: Mapping[str, pd.DataFrame], facts: Mapping[str, Any]) -> None:
+def keep(runs: Members, subject: str, state: str, frames: Mapping[str, pd.DataFrame], facts: Mapping[str, Any]) -> None:
     """Keep an answer, unless a file has changed since `state`, or one of them is read anew each time."""
     if not state or state_of(runs) != state:
         return
     scans = {part: scanned for part, scanned in {**runs._seen, **runs._scans}.items() if scanned is not None}
     notes = {part: (scanned.rows, list(scanned.notes.items())) for part, scanned in scans.items()}
     for name, frame in frames.items():
-        cache.save(_called(runs, what, name), frame.rename_axis(_ROW).reset_index(), {"state": state})
-    cache.save(_called(runs, what, ""), pd.DataFrame({_ROW: []}), {"state": state, "notes": notes, "facts": facts})
+        cache.save(_cache_name(runs, subject, name), frame.rename_axis(_ROW).reset_index(), {"state": state})
+    cache.save(
+        _cache_name(runs, subject, ""), pd.DataFrame({_ROW: []}), {"state": state, "notes": notes, "facts": facts}
+    )
 
 
-def _called(runs: Members, what: str, name: str) -> str:
-    return " ".join(filter(None, (name, what, "of", str(runs.root.absolute()))))
+def _cache_name(runs: Members, subject: str, name: str) -> str:
+    return " ".join(filter(None, (name, subject, "of", str(runs.root.absolute()))))
 
 
 def _rows_again(frame: pd.DataFrame) -> pd.DataFrame:

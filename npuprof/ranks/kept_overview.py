@@ -27,7 +27,7 @@ _NOT_PLAIN = ("rows", "explore", "parts", "saves")
 def overview(runs: Members) -> Overview:
     """Return the overview of all ranks of a set, from the cache if their files have not changed."""
     state = state_of(runs)
-    if (kept := _known(runs, state)) is not None:
+    if (kept := _read(runs, state)) is not None:
         return kept
     made = look.overview(runs)
     _keep(runs, made, state)
@@ -64,7 +64,7 @@ def _keep(runs: Members, made: Overview, state: str) -> None:
     keep(runs, _WHAT, state, dict(zip(_FRAMES, tables, strict=True)) | evidence, facts)
 
 
-def _known(runs: Members, state: str) -> Overview | None:
+def _read(runs: Members, state: str) -> Overview | None:
     kept = known(runs, _WHAT, state, _FRAMES)
     if kept is None:
         return None

@@ -51,10 +51,10 @@ class KernelSums:
     def of(cls, rows: pd.DataFrame, keys: Sequence[Key]) -> KernelSums:
         """Return the sums of the kernels of a run, from :func:`npuprof.analysis.by.kernel_rows`."""
         number, groups = group_sums(rows, keys)
-        known = rows["launch_delay_ns"].notna().to_numpy(bool)
-        delays = rows["launch_delay_ns"].to_numpy(np.int64, na_value=0)[known]
+        is_known = rows["launch_delay_ns"].notna().to_numpy(bool)
+        delays = rows["launch_delay_ns"].to_numpy(np.int64, na_value=0)[is_known]
         durations = Digests.of(number, rows["duration_ns"].to_numpy(np.int64))
-        return cls(groups, durations, Digests.of(number[known], delays))
+        return cls(groups, durations, Digests.of(number[is_known], delays))
 
     @classmethod
     def merged(cls, parts: Sequence[KernelSums], keys: Sequence[Key]) -> KernelSums:
@@ -65,14 +65,14 @@ class KernelSums:
         number, groups = grouped(rows, keys)
         first = np.unique(number, return_index=True)[1]
         counts, totals = (rows[name].to_numpy(np.int64) for name in ("count", "total_ns"))
-        count, total = (_added(values, number, groups) for values in (counts, totals))
+        count, total = (_add(values, number, groups) for values in (counts, totals))
         apart = totals / np.maximum(counts, 1) - (total / np.maximum(count, 1))[number]
-        least, most = (rows[name].to_numpy(np.int64) for name in ("min_ns", "max_ns"))
-        lowest, highest = least[first], most[first]
+        least, largest = (rows[name].to_numpy(np.int64) for name in ("min_ns", "max_ns"))
+        lowest, highest = least[first], largest[first]
         np.minimum.at(lowest, number, least)
-        np.maximum.at(highest, number, most)
-        known = rows["host_ns"].notna().to_numpy(bool)
-        host = _added(rows["host_ns"].to_numpy(np.int64, na_value=0), number, groups)
+        np.maximum.at(highest, number, largest)
+        is_known = rows["host_ns"].notna().to_numpy(bool)
+        host = _add(rows["host_ns"].to_numpy(np.int64, na_value=0), number, groups)
         merged: pd.DataFrame = rows[list(keys)].iloc[first].reset_index(drop=True)
         merged = merged.assign(
             count=count,
@@ -80,7 +80,7 @@ class KernelSums:
             squares=np.bincount(number, rows["squares"] + counts * apart * apart, minlength=groups),
             min_ns=lowest,
             max_ns=highest,
-            host_ns=pd.arrays.IntegerArray(host, np.bincount(number[known], minlength=groups) == 0),
+            host_ns=pd.arrays.IntegerArray(host, np.bincount(number[is_known], minlength=groups) == 0),
         )
         numbers = np.split(number, np.cumsum([len(part.groups) for part in parts])[:-1])
         durations, delays = (
@@ -99,7 +99,7 @@ class KernelSums:
         )
 
 
-def _added(values: Int64, number: Int64, groups: int) -> Int64:
+def _add(values: Int64, number: Int64, groups: int) -> Int64:
     total = np.zeros(groups, np.int64)
     np.add.at(total, number, values)
     return total

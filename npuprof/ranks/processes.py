@@ -42,8 +42,8 @@ class Processes:
         From :meth:`decode`, if no process can be started.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, limit: int) -> None:
+        self._most = limit
         self._pools: list[ProcessPoolExecutor] = []
         self._trackers: list[Any] = []
 
@@ -86,10 +86,10 @@ class Processes:
                 try:
                     yield from self._outcomes(function, {position: task}, 1)
                 except TerminatedWorkerError as error:
-                    yield position, Died(_fate(error))
+                    yield position, Died(_end_text(error))
 
     def _outcomes(
-        self, function: Callable[[_Item], _Result], tasks: Mapping[int, _Item], most: int
+        self, function: Callable[[_Item], _Result], tasks: Mapping[int, _Item], limit: int
     ) -> Generator[tuple[int, _Result], None, None]:
         environment = {**dict.fromkeys(_ONE_THREAD, "1"), **{name: "" for name in ASKING if name in os.environ}}
         if not sys.executable or shutil.which(sys.executable) is None:
@@ -99,7 +99,7 @@ class Processes:
                 for tracker in filter(None, _TRACKERS):
                     tracker.ensure_running()  # they block interrupts while they start, and unblock them after that
                 with _interrupts_blocked():
-                    self._pools.append(ProcessPoolExecutor(min(most, len(tasks)), initializer=_begin, env=environment))
+                    self._pools.append(ProcessPoolExecutor(min(limit, len(tasks)), initializer=_begin, env=environment))
                     pool = self._pools[-1]
                     started = pool.submit(os.getpid)
                 started.result()
@@ -154,7 +154,7 @@ def _begin() -> None:
     os.dup2(2, 1)  # what a library prints is not the user's output
 
 
-def _fate(error: TerminatedWorkerError) -> str:
+def _end_text(error: TerminatedWorkerError) -> str:
     if "SIGKILL" in str(error):
         return "its process was killed, as happens when memory runs out"
     return f"its process died ({str(error).strip().splitlines()[-1].strip()})"

@@ -155,10 +155,10 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
         were read.
         """
         referenced = set().union(*(referenced_ranks(entry.info) for entry in self._entries))
-        return sorted((referenced | self._summed | communicating_ranks(self._runs_read())) - set(self.ranks))
+        return sorted((referenced | self._summed_ranks | communicating_ranks(self._runs_read())) - set(self.ranks))
 
     @cached_property
-    def _summed(self) -> set[int]:
+    def _summed_ranks(self) -> set[int]:
         """The ranks in the vendor's communication matrices, which are read alone."""
         return ranks_of_groups(self._matrix_groups)
 
@@ -391,13 +391,13 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
         unread = any(entry.profile is None for entry in self._entries if not entry.is_cluster)
         if name not in _SMALL or not unread or (pieces := self._scan(name)) is None:
             return self._whole_table(name, align=align)
-        ahead = self._ahead() if align else {}
-        rest = [row for row, entry in enumerate(self._entries) if row not in set(pieces.rows) and entry.profile]
-        of_read = self._labelled_runs(name, rest, ahead)
+        ahead = self._clock_leads() if align else {}
+        remaining = [row for row, entry in enumerate(self._entries) if row not in set(pieces.rows) and entry.profile]
+        of_read = self._labelled_runs(name, remaining, ahead)
         frames = [frame for frame in (self._labelled_scan(pieces, ahead), *of_read) if len(frame)]
         return stacked(frames).sort_values("run", kind="stable", ignore_index=True) if frames else nothing(name)
 
-    def _ahead(self) -> dict[int, Lead]:
+    def _clock_leads(self) -> dict[int, Lead]:
         """Return the lead of the clock of each run, by row of :attr:`info`, if known."""
         return {row: clock.lead for row, clock in enumerate(self._clocks()) if clock.lead is not None}
 
@@ -418,7 +418,7 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
     def _whole_table(self, name: str, *, align: bool) -> pd.DataFrame:
         """Stack a table of runs that are read in full."""
         self.read()
-        ahead = self._ahead() if align else {}
+        ahead = self._clock_leads() if align else {}
         frames = self._labelled_runs(name, range(len(self)), ahead)
         return stacked(frames) if frames else nothing(name)
 
@@ -460,7 +460,7 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
                 yield row, entry.profile
 
     def _merged_tables(self, *, apart: bool = False) -> dict[str, pd.DataFrame]:
-        ahead = self._ahead()
+        ahead = self._clock_leads()
         return together([Part(run, ahead.get(row)) for row, run in self._read_runs()], apart=apart)
 
     def to_parquet(self, path: str | PathLike[str]) -> Path:

@@ -86,7 +86,7 @@ def scan(
     """
     keys = {part: of_part for part, of_part in keys_of(entries, tuple(wanted)).items() if of_part}
     names = {part: f"{' '.join((*wanted[part], part))} of {Path(root).absolute()}" for part in keys}
-    known = {part: _cached(names[part], part, entries, keys[part], wanted[part]) for part in keys}
+    known = {part: _read_cached(names[part], part, entries, keys[part], wanted[part]) for part in keys}
     missing: dict[int, Wanted] = {}
     for row in sorted(set().union(*keys.values())):
         lacking = {part: wanted[part] for part in keys if row in keys[part] and row not in known[part].rows}
@@ -98,13 +98,13 @@ def scan(
         keys_now = {row: keys[part][row] for row in known[part].rows} | {
             row: piece.key for row, piece in pieces.items()
         }
-        scans[part] = joined = _joined(known.pop(part), pieces, part, wanted[part])
+        scans[part] = joined = _join(known.pop(part), pieces, part, wanted[part])
         del pieces
         _save(names[part], entries, joined, keys_now)
     if missing:
         give_back()
     if (communication := scans.get("communication")) is not None:
-        scans["communication"] = _told_of_copies(communication, entries)
+        scans["communication"] = _note_copies(communication, entries)
     return scans
 
 
@@ -129,7 +129,7 @@ def _read(
     return read
 
 
-def _told_of_copies(scanned: Scan, entries: Sequence[Entry]) -> Scan:
+def _note_copies(scanned: Scan, entries: Sequence[Entry]) -> Scan:
     """Return a scan with a note for each run whose operators are those of an earlier run, to the nanosecond."""
     notes = dict(scanned.notes)
     first: dict[tuple[int, bytes], int] = {}
@@ -185,7 +185,7 @@ def _size(key: str) -> int:
     return _OPENING_BYTES + sum(int(file.rsplit(":", 2)[1]) for file in key.split("|"))
 
 
-def _cached(
+def _read_cached(
     name: str, part: PartName, entries: Sequence[Entry], keys: Mapping[int, str], columns: Sequence[str]
 ) -> Scan:
     """Return the cached part for files that have not changed."""
@@ -235,7 +235,7 @@ def note_row(note: Sequence[Any]) -> NoteRow:
     return str(severity), str(source), str(message), int(count)
 
 
-def _joined(known: Scan, read: Mapping[int, Piece], part: PartName, columns: Sequence[str]) -> Scan:
+def _join(known: Scan, read: Mapping[int, Piece], part: PartName, columns: Sequence[str]) -> Scan:
     pieces = {row: piece.frame for row, piece in read.items()}
     if len(known.frame):
         pieces |= by_run(known)

@@ -71,11 +71,13 @@ def together(parts: Sequence[Part], *, apart: bool = False) -> dict[str, pd.Data
     With `apart`, threads, devices and Python call ids are renumbered, so that no call of a rank is nested in a call of
     another.
     """
-    joined = merged([_labelled(part, number, apart=apart) for number, part in enumerate(parts)]) if parts else {}
-    return {name: joined.get(name, tables.empty(name)) for name in tables.NAMES}
+    joined_tables = (
+        merged([_label_tables(part, number, apart=apart) for number, part in enumerate(parts)]) if parts else {}
+    )
+    return {name: joined_tables.get(name, tables.empty(name)) for name in tables.NAMES}
 
 
-def _labelled(part: Part, number: int, *, apart: bool) -> dict[str, pd.DataFrame]:
+def _label_tables(part: Part, number: int, *, apart: bool) -> dict[str, pd.DataFrame]:
     frames = dict(part.run.tables)
     frames["links"] = whole_links(frames)
     if apart:

@@ -372,10 +372,10 @@ def reserve(holder: str) -> Callable[[], None]:
         if _reserved:
             raise SessionBusyError(_reserved)
         _reserved = holder
-    return _give_back
+    return _release
 
 
-def _give_back() -> None:
+def _release() -> None:
     global _reserved
     with _process_lock:
         _reserved = ""

@@ -154,7 +154,7 @@ def _start(asked: Options, name: str) -> Session | None:
         return None
     _session = session
     atexit.register(_finish, session, os.getpid())
-    end_for_others(partial(_give_way, session, name, os.getpid()))
+    end_for_others(partial(_end_for_program, session, name, os.getpid()))
     recording = session.recording
     _print(f"{name}: collecting with {recording.collector} ({session.reason}) into {recording.directory}")
     return session
@@ -168,7 +168,7 @@ def _report_no_import(name: str, modules: tuple[str, ...], pid: int) -> None:
         )
 
 
-def _give_way(session: Session, name: str, pid: int, title: str) -> None:
+def _end_for_program(session: Session, name: str, pid: int, title: str) -> None:
     """End the session, because the program starts one of its own."""
     if os.getpid() == pid and session.active:
         _print(f"{name}: the program profiles itself with {title}, so the session of {name} ends here")

@@ -124,10 +124,10 @@ class EndedRuns(ABC):
         return self.result.to_memory_timeline(path, device)
 
     def _newest_ended(self) -> ActiveRun:
-        ended = self._ended()
-        if not ended:
+        ended_runs = self._ended()
+        if not ended_runs:
             raise SessionError(self._why_no_result())
-        return ended[-1]
+        return ended_runs[-1]
 
 
 def last() -> Profile:

@@ -204,14 +204,14 @@ def trace_handler(
     def handle(session: Any) -> None:
         recording = session.recording
         if dir_name is not None:
-            recording.directory = _moved(recording.directory, Path(dir_name).expanduser(), worker)
+            recording.directory = _move(recording.directory, Path(dir_name).expanduser(), worker)
         if analyse_flag:
             session.analyse(mode="async" if async_mode else "sync")
 
     return handle
 
 
-def _moved(source: Path, place: Path, worker: str) -> Path:
+def _move(source: Path, place: Path, worker: str) -> Path:
     """Move a recording into a directory under an unused name."""
     try:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -280,9 +280,9 @@ class Session(EndedRuns, HasMetadata):
         run = self._warm
         if run is None:
             make_way(self._title, lambda: self._collector.check(self.options))
-            why = "" if self.reason in _NO_REASONS else self.reason
+            reason = "" if self.reason in _NO_REASONS else self.reason
             plan = self._schedule.numbers if isinstance(self._schedule, Schedule) else None
-            run = ActiveRun(self._collector, self.options, self._title, self._clock, reason=why, schedule=plan)
+            run = ActiveRun(self._collector, self.options, self._title, self._clock, reason=reason, schedule=plan)
             # Stops the run when the session is garbage collected or the interpreter ends; registered before the
             # start, so that an interrupt cannot come in between.
             weakref.finalize(self, run.abandon)

@@ -42,8 +42,8 @@ class OperatorStream:
     def problems(self) -> list[str]:
         """Problems that did not end the stream."""
         dropped = self._native.dropped
-        lost = [f"{dropped} rows were dropped, because they were not read in time"] if dropped else []
-        return [*self._native.problems, *lost]
+        lost_names = [f"{dropped} rows were dropped, because they were not read in time"] if dropped else []
+        return [*self._native.problems, *lost_names]
 
     def __iter__(self) -> Iterator[pd.DataFrame]:
         """Yield batches until the stream is closed and empty; wait for each."""
@@ -265,7 +265,7 @@ class ModelStream:
             poll = select.poll()
             poll.register(self._read_fd, select.POLLIN)
             poll.register(self._wake_read_fd, select.POLLIN)
-            rest, closing = b"", False
+            remainder, closing = b"", False
             while True:
                 ready = {number for number, _ in poll.poll(0 if closing else None)}
                 if self._read_fd in ready:
@@ -273,18 +273,18 @@ class ModelStream:
                     if not data:
                         break
                     # Continue reading even if decoding failed; otherwise the library would wait for space in the pipe.
-                    rest = b"" if self._ended else self._arrived(rest + data)
+                    remainder = b"" if self._ended else self._complete_rows(remainder + data)
                 elif closing:
                     break
                 closing = closing or self._wake_read_fd in ready
         except Exception as error:  # noqa: BLE001 - lost on a thread otherwise, and readers would hang
             self._fail(error)
         finally:
-            self._tell_end()
+            self._notify_end()
             if self._closes_itself:
                 self._close_files(at_end=True)
 
-    def _arrived(self, data: bytes) -> bytes:
+    def _complete_rows(self, data: bytes) -> bytes:
         """Take the complete descriptions from `data`, and return the remaining bytes."""
         whole = len(data) - len(data) % self._size
         try:
@@ -302,9 +302,9 @@ class ModelStream:
 
     def _fail(self, error: Exception) -> None:
         self.problems.append(f"reading the subscription failed: {type(error).__name__}: {error}")
-        self._tell_end()
+        self._notify_end()
 
-    def _tell_end(self) -> None:
+    def _notify_end(self) -> None:
         with self._news:
             self._ended = True
             self._news.notify_all()
@@ -325,7 +325,7 @@ class ModelStream:
         memory = (ctypes.c_char * len(data)).from_buffer_copy(data)
         place = (ctypes.addressof(memory), len(data))
         prof = self._prof
-        count = _counted(prof.get_op_num(*place), len(data) // self._size)
+        count = _expected_count(prof.get_op_num(*place), len(data) // self._size)
         rows = []
         for index in range(count):
             start = _number(prof.get_op_start(*place, index))
@@ -358,7 +358,7 @@ def _size(returned: Any) -> int:
     return int(size)
 
 
-def _counted(returned: Any, expected: int) -> int:
+def _expected_count(returned: Any, expected: int) -> int:
     """Return the expected count if the call succeeded; versions differ in the order of count and return code."""
     if returned in ((expected, codes.SUCCESS), (codes.SUCCESS, expected), expected):
         return expected

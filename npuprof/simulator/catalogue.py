@@ -339,8 +339,10 @@ def generic(name: str) -> Kernel:
 
 def _kernel(words: str, operations: int = 1) -> Kernel:
     """Parse ``type call [operations]``."""
-    op_type, call, *rest = words.split()
-    return Kernel(op_type, f"aclnn{call}", operations=int(rest[0]) if rest and rest[0].isdecimal() else operations)
+    op_type, call, *remaining = words.split()
+    return Kernel(
+        op_type, f"aclnn{call}", operations=int(remaining[0]) if remaining and remaining[0].isdecimal() else operations
+    )
 
 
 def _kernels() -> Iterator[tuple[str, tuple[Kernel, ...]]]:

@@ -109,36 +109,36 @@ class EmulationClock:
     def _enter(self) -> None:
         with self._lock:
             if self._recordings:
-                self._stand()
+                self._halt_clock()
                 me = threading.get_ident()
                 self._emulating[me] = self._emulating.get(me, 0) + 1
 
-    def _leave(self) -> None:
+    def _exit(self) -> None:
         with self._lock:
             if depth := self._emulating.pop(threading.get_ident(), 0):
                 if depth > 1:
                     self._emulating[threading.get_ident()] = depth - 1
-                self._go_on()
+                self._restart()
 
     def _pause(self) -> int:
         with self._lock:
             depth = self._emulating.pop(threading.get_ident(), 0)
             if depth:
-                self._go_on()
+                self._restart()
             return depth
 
     def _resume(self, depth: int) -> None:
         with self._lock:
             if depth and self._recordings:
-                self._stand()
+                self._halt_clock()
                 self._emulating[threading.get_ident()] = depth
 
-    def _stand(self) -> None:
+    def _halt_clock(self) -> None:
         """Stop the clock; the caller holds the lock and adds its thread."""
         if not self._emulating:
             self._stands_at_ns = self._system.monotonic_raw_ns() - self._behind_ns
 
-    def _go_on(self) -> None:
+    def _restart(self) -> None:
         """Start the clock again if no thread emulates any more; the caller holds the lock."""
         if not self._emulating:
             self._behind_ns = self._system.monotonic_raw_ns() - self._stands_at_ns
@@ -167,7 +167,7 @@ class _Emulation(AbstractContextManager[None]):
         self._clock._enter()
 
     def __exit__(self, *_: object) -> None:
-        self._clock._leave()
+        self._clock._exit()
 
 
 PROCESS_CLOCK = EmulationClock()

@@ -128,12 +128,12 @@ def _switch(on: bool) -> str:
     return "on" if on else "off"
 
 
-def moment(which: str, realtime_ns: int, monotonic_ns: int) -> dict[str, str]:
-    """Return ``start_info`` (`which` is ``Begin``) or ``end_info`` (``End``)."""
+def moment(label: str, realtime_ns: int, monotonic_ns: int) -> dict[str, str]:
+    """Return ``start_info`` (`label` is ``Begin``) or ``end_info`` (``End``)."""
     date = datetime.fromtimestamp(realtime_ns // 10**9, timezone.utc)
     return {
-        f"collectionDate{which}": f"{date:%Y-%m-%d %H:%M:%S}.{realtime_ns // 1000 % 10**6:06d}",
-        f"collectionTime{which}": str(realtime_ns // 1000),
+        f"collectionDate{label}": f"{date:%Y-%m-%d %H:%M:%S}.{realtime_ns // 1000 % 10**6:06d}",
+        f"collectionTime{label}": str(realtime_ns // 1000),
         "clockMonotonicRaw": str(monotonic_ns),
     }
 

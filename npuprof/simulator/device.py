@@ -81,7 +81,7 @@ class Device(DeviceView):
     @_emulated
     def record_event(self, event: Event, stream: Stream | None = None) -> Task:
         """Record `event` after the tasks now in the stream."""
-        stream = self._with_room(stream)
+        stream = self._wait_for_room(stream)
         with self.host.lock:
             call = self._begin_call()
             task = self._enqueue(stream, call, _EVENT_TICKS)
@@ -94,7 +94,7 @@ class Device(DeviceView):
     @_emulated
     def wait_event(self, event: Event, stream: Stream | None = None) -> Task:
         """Make the stream wait for `event`; an event that was never recorded delays nothing."""
-        stream = self._with_room(stream)
+        stream = self._wait_for_room(stream)
         with self.host.lock:
             call = self._begin_call()
             until = 0 if event.recorded_ns is None else self.tick_at(event.recorded_ns)
@@ -131,7 +131,7 @@ class Device(DeviceView):
     @_emulated
     def tag_step(self, index: int, tag: int, stream: Stream | None = None) -> Task:
         """Record the begin or end of a step at the current position of the stream."""
-        stream = self._with_room(stream)
+        stream = self._wait_for_room(stream)
         with self.host.lock:
             task = self._enqueue(stream, self._begin_call(), _EVENT_TICKS)
             if (recorder := self.host.recorder) is not None:
@@ -141,7 +141,7 @@ class Device(DeviceView):
     @_emulated
     def mark(self, mark: Mark, stream: Stream | None = None) -> Task:
         """Record a marker of the host at the current position of the stream."""
-        stream = self._with_room(stream)
+        stream = self._wait_for_room(stream)
         with self.host.lock:
             task = self._enqueue(stream, self._begin_call(), _EVENT_TICKS)
             if (recorder := self.host.recorder) is not None:
@@ -211,7 +211,7 @@ class Device(DeviceView):
             op_type, core, tuple(inputs), tuple(outputs), flops, (read_bytes, written_bytes), block_num, name, api
         )
         work = estimate(self.chip, operator)
-        stream = self._with_room(stream)
+        stream = self._wait_for_room(stream)
         with self.host.lock:
             call = self._begin_call()
             ticks = max(2, -(-work.duration_ns // self.chip.tick_ns))
@@ -226,7 +226,7 @@ class Device(DeviceView):
         self, kind: CopyKind, size_bytes: int, stream: Stream | None = None, *, wait: bool = False
     ) -> tuple[Task, ...]:
         """Copy between host and device or on the device, in tasks of up to 64 MiB; `wait` is the synchronous call."""
-        stream = self._with_room(stream)
+        stream = self._wait_for_room(stream)
         with self.host.lock:
             call = self._begin_call()
             parts = _parts(size_bytes)
@@ -318,7 +318,7 @@ class Device(DeviceView):
         }[kind]
         return -(-(round(seconds * 1e9) + _COPY_FLOOR_NS) // self.chip.tick_ns)
 
-    def _with_room(self, stream: Stream | None) -> Stream:
+    def _wait_for_room(self, stream: Stream | None) -> Stream:
         """Return the stream, by default the default stream, once its queue has room."""
         stream = self.default_stream if stream is None else stream
         if stream.destroyed:
@@ -352,5 +352,5 @@ class Device(DeviceView):
 
 def _parts(size_bytes: int) -> list[int]:
     """Return the task sizes of a copy; an empty copy is one task."""
-    full, rest = divmod(size_bytes, MAX_COPY_BYTES)
-    return [MAX_COPY_BYTES] * full + ([rest] if rest or not full else [])
+    full, remainder = divmod(size_bytes, MAX_COPY_BYTES)
+    return [MAX_COPY_BYTES] * full + ([remainder] if remainder or not full else [])

@@ -147,7 +147,7 @@ class DeviceRecords:
             split = bisect_right(self._waiting, until_tick, key=itemgetter(0))
             past, self._waiting = self._waiting[:split], self._waiting[split:]
         for _, _, name, data in past:
-            yield name, self._numbered(name, data) if name in _COUNTED else data
+            yield name, self._set_loss_counter(name, data) if name in _COUNTED else data
 
     def frequency(self, tick: int, mhz: int) -> None:
         """Record the core frequency from a tick on."""
@@ -285,7 +285,7 @@ class DeviceRecords:
         if not self._discarding:
             self._waiting.append((tick, next(self._serial), name, data))
 
-    def _numbered(self, name: str, data: bytes) -> bytes:
+    def _set_loss_counter(self, name: str, data: bytes) -> bytes:
         """Set the loss counter, from which readers detect lost records."""
         number = self._loss_counter[name]
         self._loss_counter[name] = number + 1

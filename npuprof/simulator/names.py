@@ -83,14 +83,14 @@ _FIRST_RUNTIME_API = 1001
 def name_hash(name: str) -> int:
     """Return the collector's hash of a name: two polynomials over signed bytes, one in each half."""
     high = low = 0
-    for byte in _encoded(name):
+    for byte in _encode(name):
         signed = byte - 256 if byte > 127 else byte
         high = (high * 29 + signed) & 0xFFFFFFFF
         low = (low * 131 + signed) & 0xFFFFFFFF
     return high << 32 | low
 
 
-def _encoded(name: str) -> bytes:
+def _encode(name: str) -> bytes:
     """Encode a name as UTF-8; a lone surrogate becomes a question mark."""
     return name.encode(errors="replace")
 
@@ -132,7 +132,7 @@ class Names:
 
     def take_lines(self) -> tuple[bytes, bytes]:
         """Return the new lines of the hash and the type dictionary."""
-        lines = _encoded("".join(self._hash_lines)), _encoded("".join(self._type_lines))
+        lines = _encode("".join(self._hash_lines)), _encode("".join(self._type_lines))
         self._hash_lines, self._type_lines = [], []
         return lines
 

@@ -104,7 +104,7 @@ def _lines(read: Callable[[Usage], int], hit: bool, ports: int = 1) -> Counter:
     return count
 
 
-def _missed(read: Callable[[Usage], int], ports: int) -> Counter:
+def _miss_counter(read: Callable[[Usage], int], ports: int) -> Counter:
     return lambda usage: round(read(usage) * (1 - usage.hit_share) * 8 / 1024 / ports)
 
 
@@ -112,11 +112,11 @@ def _read(usage: Usage) -> int:
     return usage.read_bytes
 
 
-def _written(usage: Usage) -> int:
+def _write_counter(usage: Usage) -> int:
     return usage.written_bytes
 
 
-def _none(_usage: Usage) -> int:
+def _no_counter(_usage: Usage) -> int:
     return 0
 
 
@@ -141,7 +141,7 @@ _SETS: Mapping[int, tuple[str, dict[int, Counter]]] = {
             0x4A: lambda usage: usage.mac_cycles // 2 if usage.int8 else 0,
             0x4B: lambda usage: 0 if usage.int8 else usage.vector_cycles(64),
             0x4C: lambda usage: usage.vector_cycles(128),
-            0x4D: _none,
+            0x4D: _no_counter,
             0x4E: lambda usage: usage.vector_cycles(64) if usage.int8 else 0,
             0x4F: lambda usage: usage.vector_cycles(32),
         },
@@ -167,9 +167,9 @@ _SETS: Mapping[int, tuple[str, dict[int, Counter]]] = {
             0x31: _bits(lambda usage: 2 * _l0(usage) / _L0_REUSE, 256 * 16),
             0x32: _bits(_l1_written, 128 * 8),
             0x12: _bits(_read, 8 * 8),
-            0x13: _bits(_written, 8 * 8),
+            0x13: _bits(_write_counter, 8 * 8),
             0xF: _bits(_read, 256 * 8),
-            0x10: _bits(_written, 256 * 8),
+            0x10: _bits(_write_counter, 256 * 8),
         },
     ),
     3: (
@@ -180,7 +180,7 @@ _SETS: Mapping[int, tuple[str, dict[int, Counter]]] = {
             0x21: _bits(_l0, 256 * 16),
             0x22: _bits(lambda usage: _l0(usage) / _L0_REUSE, 256 * 8),
             0x27: _bits(_fixpipe, 256 * 8),
-            0x29: _bits(_none, 256 * 8),
+            0x29: _bits(_no_counter, 256 * 8),
             0x28: _bits(lambda usage: 2 * _l0(usage), 256 * 32),
             0x2A: _bits(lambda usage: 2 * _l0(usage), 256 * 32),
         },
@@ -205,8 +205,8 @@ _SETS: Mapping[int, tuple[str, dict[int, Counter]]] = {
     6: (
         "L2Cache",
         {
-            0x500: _lines(_written, hit=True),
-            0x502: _lines(_written, hit=False),
+            0x500: _lines(_write_counter, hit=True),
+            0x502: _lines(_write_counter, hit=False),
             0x504: _lines(_read, hit=True, ports=2),
             0x506: _lines(_read, hit=False, ports=2),
             0x508: _lines(_read, hit=True, ports=2),
@@ -219,11 +219,11 @@ _SETS: Mapping[int, tuple[str, dict[int, Counter]]] = {
             0x32: _bits(_l1_written, 256 * 8),
             0x3D: _bits(_ub_written, 128 * 8),
             0x3E: _bits(_ub_read, 128 * 8),
-            0x206: _none,
+            0x206: _no_counter,
             0x20C: _bits(_fixpipe, 128 * 8),
-            0x50C: _missed(_written, 1),
-            0x50D: _missed(_read, 2),
-            0x50E: _missed(_read, 2),
+            0x50C: _miss_counter(_write_counter, 1),
+            0x50D: _miss_counter(_read, 2),
+            0x50E: _miss_counter(_read, 2),
         },
     ),
 }

@@ -77,7 +77,7 @@ class _Synthesis:
         thread = random.integers(threads, size=launches)
         begin_ns = _call_times(thread, threads, chip.launch_host_ns, random)
         order = np.argsort(begin_ns, kind="stable")
-        self._begin_ns = _apart(begin_ns[order])
+        self._begin_ns = _separate(begin_ns[order])
         self._thread_id = _FIRST_THREAD_ID + thread[order]
         self._stream_id = random.integers(streams, size=launches)
         self._run_on_device(streams)
@@ -236,7 +236,7 @@ class _Synthesis:
         records["magic"] = layouts.DEVICE_MAGIC
         records["stream_id"], records["task_id"] = self._stream_id, self._task_id
         records["tick"] = self._end, self._start
-        return _in_order(records.reshape(-1), "tick")
+        return _sort(records.reshape(-1), "tick")
 
     def _counters(self) -> Records:
         records = np.zeros(len(self._kind), layouts.FFTS_PROFILE.dtype)
@@ -255,7 +255,7 @@ class _Synthesis:
         records["cycles"], records["counters"] = table[:, 0], table[:, 1:]
         records["fftsplus"] = np.array([pmu_flags(operator.core) for operator in self._operators])[self._kind]
         records["start_tick"], records["end_tick"] = self._start, self._end - 1
-        return _in_order(records, "end_tick")
+        return _sort(records, "end_tick")
 
     def _frequencies(self, tick: int) -> bytes:
         chip = self._device.chip
@@ -276,11 +276,11 @@ class _Synthesis:
 
 def _take(records: Records, rows: Int64) -> Records:
     """Return whole records by row number: NumPy's indexing leaves bytes outside all fields undefined."""
-    taken: Records = records.view(np.dtype((np.void, records.dtype.itemsize)))[rows].view(records.dtype)
-    return taken
+    taken_records: Records = records.view(np.dtype((np.void, records.dtype.itemsize)))[rows].view(records.dtype)
+    return taken_records
 
 
-def _in_order(records: Records, field: str) -> Records:
+def _sort(records: Records, field: str) -> Records:
     """Sort device records by time and set their loss counters."""
     ordered = _take(records, np.argsort(records[field], kind="stable"))
     ordered["head"] |= (np.arange(len(ordered)) & 15).astype(np.uint16) << 6
@@ -297,7 +297,7 @@ def _call_times(thread: Int64, threads: int, launch_host_ns: int, random: np.ran
     return begin_ns
 
 
-def _apart(begin_ns: Int64) -> Int64:
+def _separate(begin_ns: Int64) -> Int64:
     """Separate calls with equal begins, so that a wrap of task ids fits between any two calls."""
     steps = np.arange(len(begin_ns)) * 2
     return np.asarray(np.maximum.accumulate(begin_ns - steps) + steps)

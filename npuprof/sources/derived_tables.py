@@ -34,8 +34,8 @@ def complete(decoded: Decoded) -> None:
         return
     kernels, overlap = frames.get("kernels", tables.empty("kernels")), frames.get("overlap", tables.empty("overlap"))
     if len(kernels) and not len(overlap):
-        others = [frames.get(name, tables.empty(name)) for name in ("communication", "tasks")]
-        frames["overlap"] = overlap_table(kernels, others[0], of_span(others[1]))
+        other_tables = [frames.get(name, tables.empty(name)) for name in ("communication", "tasks")]
+        frames["overlap"] = overlap_table(kernels, other_tables[0], of_span(other_tables[1]))
         decoded.notes.ledger.make("kernels", "overlap", len(frames["overlap"]))
 
 
@@ -53,7 +53,7 @@ def _compare_overlap(frames: Mapping[str, pd.DataFrame], notes: Notes) -> None:
         rows = _computing(frames[name])
         vendor = overlap[(overlap["kind"] == kind).to_numpy(bool)]
         if len(rows) and len(vendor):
-            theirs, ours = int(vendor["duration_ns"].sum()), _united(rows)
+            theirs, ours = int(vendor["duration_ns"].sum()), _united_ns(rows)
             if abs(theirs - ours) > _ROUNDED_NS * (len(rows) + len(vendor)):
                 notes.warning(
                     "overlap",
@@ -68,15 +68,15 @@ def _compare_steps(frames: Mapping[str, pd.DataFrame], notes: Notes) -> None:
     for kind, name in _KINDS.items():
         rows = _computing(frames[name])
         parts = [] if times[["step", "device_id"]].duplicated().any() else _steps_of(times, rows, f"{kind}_ns")
-        theirs, ours = sum(part[0] for part in parts), sum(_united(rows_of_step) for _, rows_of_step in parts)
+        theirs, ours = sum(part[0] for part in parts), sum(_united_ns(rows_of_step) for _, rows_of_step in parts)
         count = sum(len(rows_of_step) for _, rows_of_step in parts)
         if not count or abs(theirs - ours) <= _ROUNDED_NS * count + _QUARTER_NS * len(parts):
             continue
-        by_tasks = kind == "communication" and _united(_tasks_of(frames, parts)) == theirs
-        why = " (the time of the operators' tasks)" if by_tasks else ""
+        by_tasks = kind == "communication" and _united_ns(_tasks_of(frames, parts)) == theirs
+        reason = " (the time of the operators' tasks)" if by_tasks else ""
         notes.info(
             "step_times",
-            f"{kind} of {len(parts)} steps is {_ms(theirs)} by the vendor's breakdown{why}, and {_ms(ours)} by the "
+            f"{kind} of {len(parts)} steps is {_ms(theirs)} by the vendor's breakdown{reason}, and {_ms(ours)} by the "
             f"{_WHAT[kind]} of these steps, as everywhere else in the report",
         )
 
@@ -92,22 +92,22 @@ def _steps_of(times: pd.DataFrame, rows: pd.DataFrame, column: str) -> list[tupl
     for step, device, value in zip(times["step"], times["device_id"], times[column], strict=True):
         if pd.isna(value):
             continue
-        chosen = np.ones(len(rows), bool) if pd.isna(device) else (rows["device_id"] == device).to_numpy()
+        is_selected = np.ones(len(rows), bool) if pd.isna(device) else (rows["device_id"] == device).to_numpy()
         if not pd.isna(step):
-            chosen = chosen & (rows["step"] == step).to_numpy(dtype=bool, na_value=False)
-        if chosen.any():
-            parts.append((int(value), rows[chosen]))
+            is_selected = is_selected & (rows["step"] == step).to_numpy(dtype=bool, na_value=False)
+        if is_selected.any():
+            parts.append((int(value), rows[is_selected]))
     return parts
 
 
 def _tasks_of(frames: Mapping[str, pd.DataFrame], parts: list[tuple[int, pd.DataFrame]]) -> pd.DataFrame:
     tasks = frames["communication_tasks"]
-    operators = np.concatenate([chosen.index.to_numpy() for _, chosen in parts])
-    chosen: pd.DataFrame = tasks[np.isin(tasks["op_id"].to_numpy(np.int64, na_value=-1), operators)]
-    return chosen
+    operators = np.concatenate([selected_rows.index.to_numpy() for _, selected_rows in parts])
+    selected_rows: pd.DataFrame = tasks[np.isin(tasks["op_id"].to_numpy(np.int64, na_value=-1), operators)]
+    return selected_rows
 
 
-def _united(rows: pd.DataFrame) -> int:
+def _united_ns(rows: pd.DataFrame) -> int:
     """Return the time during which any of the rows of a device ran, summed over devices."""
     parts = [frame for _, frame in rows.groupby("device_id")[["start_ns", "duration_ns"]]]
     starts = [frame["start_ns"].to_numpy(np.int64) for frame in parts]

@@ -137,7 +137,7 @@ def _detect(path: Path, preferred: Preference) -> Walk[Run]:
         beside = _below(path, preferred) if runs[0].source.of_many_runs else Walk[Run]()
         loose = runs[0].source.only_given and path.is_dir()
         return Walk(
-            [*runs, *beside.results], beside.problems, _untouched(packed_in(path)) if loose else beside.left_out
+            [*runs, *beside.results], beside.problems, _note_archives(packed_in(path)) if loose else beside.left_out
         )
     below = _below(path, preferred)
     if below.results:
@@ -147,7 +147,7 @@ def _detect(path: Path, preferred: Preference) -> Walk[Run]:
     raise SourceError(
         f"{path} holds {_WANTED[preferred]}: give it a recording of npuprof, a PROF_* directory, "
         f"a result of torch_npu (*_ascend_pt) or MindSpore (*_ascend_ms), one file of a result, or an archive of these"
-        f"{_hint(path, preferred)}{_lost(below)}"
+        f"{_hint(path, preferred)}{_lost_path(below)}"
     )
 
 
@@ -172,7 +172,7 @@ def _below(path: Path, preferred: Preference) -> Walk[Run]:
             below.problems.append(
                 f"{run.path} holds files of a run beside the analysis of all ranks: load it by itself"
             )
-    below.left_out += _untouched(packed)
+    below.left_out += _note_archives(packed)
     below.left_out += [
         f"{directory} is a recording whose {FILE_NAME} is gone: its steps, Python calls and facts are missing"
         for directory in headless[:_MAX_NAMED]
@@ -180,7 +180,7 @@ def _below(path: Path, preferred: Preference) -> Walk[Run]:
     return below
 
 
-def _untouched(packed: Sequence[Path]) -> list[str]:
+def _note_archives(packed: Sequence[Path]) -> list[str]:
     """Return a note on archives that lie among the runs."""
     if not packed:
         return []
@@ -242,7 +242,7 @@ def _single_files(path: Path) -> list[Path]:
     return [file for file in sorted(islice(path.iterdir(), _MAX_TRIED)) if single_file.recognises(file)]
 
 
-def _lost(below: Walk[Run]) -> str:
+def _lost_path(below: Walk[Run]) -> str:
     return "".join(f"; {problem}" for problem in [*below.problems, *below.left_out][:3])
 
 

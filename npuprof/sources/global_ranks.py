@@ -95,7 +95,7 @@ def groups_of(runs: Iterable[DecodedRun]) -> Groups:
     ranks_by_number: dict[str, dict[int, int]] = {}
     world = 0
     for run in runs:
-        declared |= _declared(run.info.metadata)
+        declared |= _declared_members(run.info.metadata)
         world = max(world, world_size(run.info))
         for transfers in _transfers(run.tables, run.statistics):
             for key, (size, number) in transfers.numbers().items():
@@ -112,7 +112,7 @@ def groups_of(runs: Iterable[DecodedRun]) -> Groups:
             if size == world
             else 1 + max((number for number, rank in known.items() if number == rank), default=-1)
         )
-        members = _named(declared, key)
+        members = _find_members(declared, key)
         alike = all(number == rank for number, rank in known.items())
         if members is None and sure < size and largest == [key] and alike:
             groups.assumed.add(key)
@@ -159,11 +159,11 @@ class _Transfers(NamedTuple):
             if sender == receiver:
                 selves.setdefault(code, set()).add(sender)
         sizes = {}
-        for code, most in sorted(largest.items()):
+        for code, highest in sorted(largest.items()):
             candidates = selves.get(code) or sources[code]
             number = next(iter(candidates)) if len(candidates) == 1 else -1
-            if most >= 0:
-                sizes[self.keys[code]] = (1 + most, None if number < 0 else number)
+            if highest >= 0:
+                sizes[self.keys[code]] = (1 + highest, None if number < 0 else number)
         return sizes
 
     def with_global_ranks(self, groups: Groups) -> pd.DataFrame:
@@ -188,8 +188,8 @@ def _transfers(tables: Frames, statistics: Frames) -> Iterator[_Transfers]:
     if tasks is not None and len(tasks):
         codes, keys = _operator_keys(tables.get("communication"))
         row = tasks["op_id"].to_numpy(np.int64, na_value=-1)
-        known = (row >= 0) & (row < len(codes))
-        of_row = np.append(codes, len(keys))[np.where(known, row, -1)]
+        is_known = (row >= 0) & (row < len(codes))
+        of_row = np.append(codes, len(keys))[np.where(is_known, row, -1)]
         yield _Transfers(TASKS, tasks, of_row, [*keys, ""])
     if matrix is not None and len(matrix) and {"group", "src_rank", "dst_rank"} <= set(matrix.columns):
         codes, names = pd.factorize(matrix["group"].astype(str))
@@ -231,7 +231,7 @@ def _count_unknown(frame: pd.DataFrame) -> int:
     )
 
 
-def _declared(metadata: Mapping[str, Any]) -> dict[str, dict[int, int]]:
+def _declared_members(metadata: Mapping[str, Any]) -> dict[str, dict[int, int]]:
     """Return the members of each group in the metadata, by the group's key."""
     groups = metadata.get("parallel_group_info")
     listed = {
@@ -242,7 +242,7 @@ def _declared(metadata: Mapping[str, Any]) -> dict[str, dict[int, int]]:
     return {key: dict(enumerate(ranks)) for key, ranks in listed.items() if ranks}
 
 
-def _named(declared: Mapping[str, dict[int, int]], key: str) -> dict[int, int] | None:
+def _find_members(declared: Mapping[str, dict[int, int]], key: str) -> dict[int, int] | None:
     """Return the members of a group by its key, or by the key's last digits if they are unique."""
     if key in declared or len(key) != 3:
         return declared.get(key)

@@ -150,9 +150,9 @@ class LazyTables(MutableMapping[str, pd.DataFrame]):
         return dict, (dict(self),)
 
 
-def completed(given: MutableMapping[str, pd.DataFrame]) -> MutableMapping[str, pd.DataFrame]:
+def completed(given_tables: MutableMapping[str, pd.DataFrame]) -> MutableMapping[str, pd.DataFrame]:
     """Return all tables of the schema in its order, empty where they are not given."""
-    if isinstance(given, LazyTables):
-        given.complete()
-        return given
-    return {name: given[name] if name in given else schema.empty(name) for name in schema.NAMES}
+    if isinstance(given_tables, LazyTables):
+        given_tables.complete()
+        return given_tables
+    return {name: given_tables[name] if name in given_tables else schema.empty(name) for name in schema.NAMES}

@@ -74,8 +74,8 @@ def are_compute(kernels: pd.DataFrame) -> Bools:
 def of_span(tasks: pd.DataFrame) -> pd.DataFrame:
     """Return device and times of the tasks that widen the range of their device."""
     narrow = named(tasks["task_type"], WITHOUT_SPAN.__contains__) | named(tasks["name"], WITHOUT_SPAN.__contains__)
-    wide: pd.DataFrame = tasks[SPAN][~narrow]
-    return wide
+    wide_rows: pd.DataFrame = tasks[SPAN][~narrow]
+    return wide_rows
 
 
 def _spans(frame: pd.DataFrame, device: int) -> Spans:

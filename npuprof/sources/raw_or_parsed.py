@@ -44,13 +44,13 @@ def raw_problem(path: Path) -> str:
         if path.name == OUTPUT:
             return "the result's own folder was given"
         if not (path / "host").is_dir() and (layout := find(path)) is not None:
-            return _of_framework(layout)
-        return _of_prof(path)
+            return _framework_files(layout)
+        return _prof_files(path)
     except OSError as error:
         return f"it cannot be listed ({error.strerror or error})"
 
 
-def _of_framework(layout: Layout) -> str:
+def _framework_files(layout: Layout) -> str:
     if len(layout.raw) != 1:
         return f"there are {len(layout.raw)} PROF_* directories"
     info = describe(layout, Notes())
@@ -58,21 +58,21 @@ def _of_framework(layout: Layout) -> str:
         return "profiler_info.json does not have the options of a run of torch_npu"
     if info.stopped_ns is None:
         return "profiler_info.json does not say when the run ended"
-    wanted = [name for option, names in _FILES_OF.items() if info.options.get(option) for name in names]
-    if "cpu" in info.options["activities"] or wanted:
+    wanted_names = [name for option, names in _FILES_OF.items() if info.options.get(option) for name in names]
+    if "cpu" in info.options["activities"] or wanted_names:
         if reader_of(layout.framework) is not torch_files:
             return "the files of the framework are missing"
-        lacking = [name for name in (_OPERATORS, *wanted) if not _is_there(layout.framework / name)]
+        lacking = [name for name in (_OPERATORS, *wanted_names) if not _is_there(layout.framework / name)]
         if lacking:
             return f"{lacking[0]} is missing or empty"
-    return _of_prof(layout.raw[0])
+    return _prof_files(layout.raw[0])
 
 
 def _is_there(path: Path) -> bool:
     return path.is_file() and path.stat().st_size > 0
 
 
-def _of_prof(path: Path) -> str:
+def _prof_files(path: Path) -> str:
     sides = read_sides(path, Notes())  # its notes are reported when the raw data is read
     devices = [side for side in sides if side.device_id is not None and _has_data(side)]
     if not any(side.device_id is None and _has_data(side) for side in sides):
@@ -82,19 +82,19 @@ def _of_prof(path: Path) -> str:
     chips = {str(side.info.get("platform_version")) for side in devices}
     if chips - COMPARED_CHIPS:
         return "the decoding of this chip's records was not compared with the vendor's"
-    return next((problem for side in sides if (problem := _of_side(side))), "")
+    return next((problem for side in sides if (problem := _side_files(side))), "")
 
 
-def _of_side(side: Side) -> str:
+def _side_files(side: Side) -> str:
     if not side.end:
         return f"{side.label} has no end_info: the run did not end in order"
     is_device = side.device_id is not None
     if is_device and not ("cntvct" in side.device_anchor and "clock_monotonic_raw" in side.host_anchor):
         return f"{side.label} has no anchor of its clock"
-    return _of_slices(side)
+    return _slice_files(side)
 
 
-def _of_slices(side: Side) -> str:
+def _slice_files(side: Side) -> str:
     problem = next(read_folder(side.data).problems(), None) if side.data.is_dir() else None
     return f"{side.label}: {problem[0]}: {problem[1]} ({problem[2]})" if problem else ""
 

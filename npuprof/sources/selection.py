@@ -118,7 +118,7 @@ class Selection:
             If the interval ends before it begins.
         """
         if self.steps is not None:
-            return self._of_steps(steps)
+            return self._step_windows(steps)
         start, end = (None if bound is None else bound.absolute(beginning_ns) for bound in (self.start, self.end))
         if start is not None and end is not None and end <= start:
             raise OptionsError(f"the selection ends at {end} ns, not after its start at {start} ns: exchange them?")
@@ -135,7 +135,7 @@ class Selection:
             selected["end_ns"] = int(windows.ends[0])
         return selected
 
-    def _of_steps(self, steps: pd.DataFrame) -> Windows:
+    def _step_windows(self, steps: pd.DataFrame) -> Windows:
         wanted = self.steps or ()
         numbers = steps["step"].to_numpy(np.int64, na_value=_LIMITS.min)
         unknown = sorted(set(wanted) - set(numbers.tolist()))
@@ -144,9 +144,9 @@ class Selection:
             if not there:
                 raise SourceError("the run has no numbered steps: select an interval with start= and end=")
             raise SourceError(f"the run has no step {_listed(unknown)}; its steps are {_listed(there)}")
-        chosen = np.isin(numbers, wanted)
-        starts = steps["start_ns"].to_numpy(np.int64)[chosen]
-        return Windows(*union(starts, starts + steps["duration_ns"].to_numpy(np.int64)[chosen]))
+        is_selected = np.isin(numbers, wanted)
+        starts = steps["start_ns"].to_numpy(np.int64)[is_selected]
+        return Windows(*union(starts, starts + steps["duration_ns"].to_numpy(np.int64)[is_selected]))
 
 
 def choose(steps: int | Iterable[int] | None, start: Moment | None, end: Moment | None) -> Selection | None:

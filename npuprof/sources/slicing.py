@@ -69,8 +69,8 @@ def steps_of(frames: Frames) -> pd.DataFrame:
     for name in _STEPPED:
         frame = frames.get(name)
         if frame is not None and "step" in frame and bool(frame["step"].notna().any()):
-            named = frame.loc[frame["step"].notna(), ["step", "start_ns", "duration_ns"]]
-            parts.append(named.assign(end_ns=named["start_ns"] + named["duration_ns"]))
+            named_rows = frame.loc[frame["step"].notna(), ["step", "start_ns", "duration_ns"]]
+            parts.append(named_rows.assign(end_ns=named_rows["start_ns"] + named_rows["duration_ns"]))
     if not parts:
         return tables.empty("steps")
     bounds = pd.concat(parts).groupby("step").agg(start_ns=("start_ns", "min"), end_ns=("end_ns", "max")).reset_index()
@@ -86,7 +86,7 @@ def _extent(frames: Frames) -> tuple[int, int]:
 
 
 def _cut_tables(frames: Frames, windows: Windows, steps: tuple[int, ...] | None) -> dict[str, pd.DataFrame]:
-    kept = {name: _kept(frames, name, windows, steps) for name in frames if name not in ("links", "overlap")}
+    kept = {name: _keep(frames, name, windows, steps) for name in frames if name not in ("links", "overlap")}
     if "communication_tasks" in kept:
         _keep_whole_collectives(frames, kept, by_step=steps is not None)
     links = frames["links"] if "links" in frames else tables.empty("links")
@@ -95,24 +95,24 @@ def _cut_tables(frames: Frames, windows: Windows, steps: tuple[int, ...] | None)
     moved = {name: np.cumsum(rows) - 1 for name, rows in kept.items()}
     if "communication_tasks" in result and "communication" in kept:
         numbers = result["communication_tasks"]["op_id"]
-        known = numbers.notna().to_numpy()
+        is_known = numbers.notna().to_numpy()
         rows = np.zeros(len(numbers), np.int64)
-        rows[known] = moved["communication"][numbers[known].to_numpy(np.int64)]
-        result["communication_tasks"]["op_id"] = pd.arrays.IntegerArray(rows, ~known)
+        rows[is_known] = moved["communication"][numbers[is_known].to_numpy(np.int64)]
+        result["communication_tasks"]["op_id"] = pd.arrays.IntegerArray(rows, ~is_known)
     result["links"] = _cut_links(links, kept, moved)
     if "overlap" in frames:
-        result["overlap"] = _clipped(frames["overlap"], windows)
+        result["overlap"] = _clip(frames["overlap"], windows)
     return result
 
 
-def _kept(frames: Frames, name: str, windows: Windows, steps: tuple[int, ...] | None) -> Bools:
+def _keep(frames: Frames, name: str, windows: Windows, steps: tuple[int, ...] | None) -> Bools:
     frame = frames[name]
     if name == "step_times":
         return _are_steps(frame, steps if steps is not None else _steps_within(frames, windows))
     if steps is not None and (name == "steps" or (name in _STEPPED and bool(frame["step"].notna().any()))):
         return _are_steps(frame, steps)
     if name == "allocations":
-        return windows.touch(_filled(frame["allocated_ns"], _LIMITS.min), _filled(frame["released_ns"], _LIMITS.max))
+        return windows.touch(_fill(frame["allocated_ns"], _LIMITS.min), _fill(frame["released_ns"], _LIMITS.max))
     if "time_ns" in frame:
         moments = frame["time_ns"].to_numpy(np.int64)
         return windows.touch(moments, moments)
@@ -122,16 +122,16 @@ def _kept(frames: Frames, name: str, windows: Windows, steps: tuple[int, ...] | 
         return windows.touch(moments, moments)
     touched = windows.touch(starts, starts + frame["duration_ns"].to_numpy(np.int64))
     if name == "marks":
-        seen = frame["device_start_ns"].notna().to_numpy()
-        begin, length = (_filled(frame[column], 0) for column in ("device_start_ns", "device_duration_ns"))
-        touched |= seen & windows.touch(begin, begin + length)
+        is_seen = frame["device_start_ns"].notna().to_numpy()
+        begin, length = (_fill(frame[column], 0) for column in ("device_start_ns", "device_duration_ns"))
+        touched |= is_seen & windows.touch(begin, begin + length)
     return touched
 
 
 def _are_steps(frame: pd.DataFrame, steps: tuple[int, ...] | None) -> Bools:
     if steps is None:
         return np.ones(len(frame), bool)
-    result: Bools = np.isin(_filled(frame["step"], _LIMITS.min), steps)
+    result: Bools = np.isin(_fill(frame["step"], _LIMITS.min), steps)
     return result
 
 
@@ -146,15 +146,15 @@ def _steps_within(frames: Frames, windows: Windows) -> tuple[int, ...] | None:
 
 def _keep_whole_collectives(frames: Frames, kept: dict[str, Bools], *, by_step: bool) -> None:
     """Keep the steps of kept collectives if run steps are selected; otherwise the collectives of kept steps."""
-    operator = _filled(frames["communication_tasks"]["op_id"], -1)
-    known = operator >= 0
+    operator = _fill(frames["communication_tasks"]["op_id"], -1)
+    is_known = operator >= 0
     operators = kept.get("communication")
     if operators is None:
         return
     if by_step:
-        kept["communication_tasks"][known] = operators[operator[known]]
+        kept["communication_tasks"][is_known] = operators[operator[is_known]]
     else:
-        operators[operator[known & kept["communication_tasks"]]] = True
+        operators[operator[is_known & kept["communication_tasks"]]] = True
 
 
 def _keep_causes(links: pd.DataFrame, kept: dict[str, Bools]) -> None:
@@ -176,21 +176,21 @@ def _keep_causes(links: pd.DataFrame, kept: dict[str, Bools]) -> None:
         launched = {name: rows for name, rows in of_causes.items() if name != "operators"}
 
 
-def _cut_links(links: pd.DataFrame, kept: Mapping[str, Bools], moved: Mapping[str, Int64]) -> pd.DataFrame:
+def _cut_links(links: pd.DataFrame, is_kept: Mapping[str, Bools], moved: Mapping[str, Int64]) -> pd.DataFrame:
     stays = np.ones(len(links), bool)
     rows = {}
     for side in ("source", "target"):
         of, numbers = links[f"{side}_table"].astype(object).to_numpy(), links[f"{side}_row"].to_numpy().copy()
         for name in set(of.tolist()):
             selected = np.flatnonzero(of == name)
-            stays[selected] &= kept[name][numbers[selected]]
+            stays[selected] &= is_kept[name][numbers[selected]]
             numbers[selected] = moved[name][numbers[selected]]
         rows[f"{side}_row"] = numbers
     result: pd.DataFrame = _rows(links.assign(**rows), stays)
     return result
 
 
-def _clipped(frame: pd.DataFrame, windows: Windows) -> pd.DataFrame:
+def _clip(frame: pd.DataFrame, windows: Windows) -> pd.DataFrame:
     """Clip intervals to the windows; an interval that overlaps several windows becomes several rows."""
     starts = frame["start_ns"].to_numpy(np.int64)
     ends = starts + frame["duration_ns"].to_numpy(np.int64)
@@ -203,12 +203,12 @@ def _clipped(frame: pd.DataFrame, windows: Windows) -> pd.DataFrame:
     return tables.sort_by_time(frame.iloc[rows].assign(**columns).reset_index(drop=True))
 
 
-def _rows(frame: pd.DataFrame, kept: Bools) -> pd.DataFrame:
-    result: pd.DataFrame = frame if bool(kept.all()) else frame.iloc[np.flatnonzero(kept)].reset_index(drop=True)
+def _rows(frame: pd.DataFrame, is_kept: Bools) -> pd.DataFrame:
+    result: pd.DataFrame = frame if bool(is_kept.all()) else frame.iloc[np.flatnonzero(is_kept)].reset_index(drop=True)
     return result
 
 
-def _filled(column: pd.Series[Any], absent: int) -> Int64:
+def _fill(column: pd.Series[Any], absent: int) -> Int64:
     return column.to_numpy(np.int64, na_value=absent)
 
 

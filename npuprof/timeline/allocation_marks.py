@@ -21,14 +21,14 @@ def allocating(tables: Mapping[str, pd.DataFrame], blocks: Int64) -> Int64:
         {"name": some["name"].astype(object).to_numpy(), "at": some["allocated_ns"].to_numpy(np.int64, na_value=-1)}
     )
     names = operators["name"]
-    known = names.isin(set(wanted["name"].dropna())).to_numpy(bool)
+    is_known = names.isin(set(wanted["name"].dropna())).to_numpy(bool)
     start = operators["start_ns"].to_numpy(np.int64)
     calls = pd.DataFrame(
         {
-            "name": names.astype(object).to_numpy()[known],
-            "at": start[known],
-            "end": (start + operators["duration_ns"].to_numpy(np.int64))[known],
-            "row": np.flatnonzero(known),
+            "name": names.astype(object).to_numpy()[is_known],
+            "at": start[is_known],
+            "end": (start + operators["duration_ns"].to_numpy(np.int64))[is_known],
+            "row": np.flatnonzero(is_known),
         }
     )
     wanted = wanted[wanted["name"].notna() & (wanted["at"] >= 0)]

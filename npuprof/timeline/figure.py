@@ -86,9 +86,9 @@ def _figure(go: Any, picture: Picture, info: Info, longest_name: int) -> go.Figu
     frame = pd.DataFrame(columns)
     figure = go.Figure(layout={"template": go.layout.Template()})
     for family, look in FAMILIES.items():
-        some = frame[frame["family"] == family]
-        if len(some):
-            figure.add_trace(_trace(go, look, some))
+        is_selected = frame[frame["family"] == family]
+        if len(is_selected):
+            figure.add_trace(_trace(go, look, is_selected))
     for at in range(len(picture.tracks)):
         figure.add_trace(_track(go, picture, at, unit_ns))
     figure.update_layout(
@@ -126,21 +126,21 @@ def _lane_axis(picture: Picture) -> dict[str, Any]:
     }
 
 
-def _trace(go: Any, look: Family, some: pd.DataFrame) -> Any:
+def _trace(go: Any, look: Family, rows: pd.DataFrame) -> Any:
     return go.Bar(
         name=look.label,
         orientation="h",
-        y=some["place"].to_numpy(),
-        base=some["base"].to_numpy(),
-        x=some["width"].to_numpy(),
+        y=rows["place"].to_numpy(),
+        base=rows["base"].to_numpy(),
+        x=rows["width"].to_numpy(),
         width=0.9,
         marker={
-            "color": some["colour"].tolist(),
-            "opacity": some["opacity"].tolist(),
+            "color": rows["colour"].tolist(),
+            "opacity": rows["opacity"].tolist(),
             "line": {"width": 0.5, "color": look.outline or look.colour},
         },
-        text=some["text"].tolist(),
-        hovertext=some["hover"].tolist(),
+        text=rows["text"].tolist(),
+        hovertext=rows["hover"].tolist(),
         hovertemplate="%{hovertext}<extra></extra>",
         textposition="inside",
         insidetextfont={"size": 11, "color": look.ink},

@@ -48,11 +48,11 @@ class Relations:
     def of(self, number: int) -> Arrows:
         """Return the arrows of a slice."""
         arrows = [Arrow(cause, effect, "call") for effect, cause in pairwise(self.causes(number))]
-        effects, more = self._effects(number)
+        effects, has_more = self._effects(number)
         arrows += effects
         pairs = {(arrow.cause, arrow.effect) for arrow in arrows}
-        arrows += [arrow for arrow in self._linked(number) if (arrow.cause, arrow.effect) not in pairs]
-        return Arrows(tuple(arrows[:MOST_ARROWS]), more or len(arrows) > MOST_ARROWS)
+        arrows += [arrow for arrow in self._linked_arrows(number) if (arrow.cause, arrow.effect) not in pairs]
+        return Arrows(tuple(arrows[:MOST_ARROWS]), has_more or len(arrows) > MOST_ARROWS)
 
     def causes(self, number: int) -> list[int]:
         """Return the slice and its chain of causes: on each layer and thread, the innermost caller."""
@@ -115,7 +115,7 @@ class Relations:
             above = int(self._causes.callers[above])
 
     def _linked_cause(self, number: int) -> int | None:
-        return next((arrow.cause for arrow in self._linked(number) if arrow.effect == number), None)
+        return next((arrow.cause for arrow in self._linked_arrows(number) if arrow.effect == number), None)
 
     def _station(self, number: int) -> tuple[str, int]:
         table, row = self._slices.row(number)
@@ -135,7 +135,7 @@ class Relations:
         top = self._host_row(number)
         if top is None:
             return [], False
-        below, more = self._below(top)
+        below, has_more = self._below(top)
         kernels = _of_callers(self._kernels, self._sorted_launchers, below)
         kernels = kernels[np.argsort(self._tables["kernels"]["start_ns"].to_numpy()[kernels], kind="stable")]
         ends = (kernels + self._slices.first["kernels"]).tolist()
@@ -148,7 +148,7 @@ class Relations:
             chain = self.causes_below(end, number)
             for effect, cause in pairwise(chain):
                 arrows.setdefault((cause, effect), Arrow(cause, effect, "call"))
-        return list(arrows.values()), more
+        return list(arrows.values()), has_more
 
     def causes_below(self, number: int, top: int) -> list[int]:
         """Return the chain of causes from a slice up to `top`, both included, as :meth:`causes` does."""
@@ -170,7 +170,7 @@ class Relations:
             visited = np.concatenate([visited, level])
         return visited[:_MOST_VISITED], len(visited) > _MOST_VISITED
 
-    def _linked(self, number: int) -> list[Arrow]:
+    def _linked_arrows(self, number: int) -> list[Arrow]:
         """Return arrows for the recorded links of a slice."""
         links = self._tables["links"]
         table, row = self._slices.row(number)
@@ -190,8 +190,8 @@ class Relations:
         return row + self._slices.first[table] if exists else None
 
 
-def _first(numbers: Iterator[int], most: int) -> Iterator[int]:
-    return (number for number, _ in zip(numbers, range(most), strict=False))
+def _first(numbers: Iterator[int], limit: int) -> Iterator[int]:
+    return (number for number, _ in zip(numbers, range(limit), strict=False))
 
 
 def _of_callers(ordered: Int64, callers: Int64, wanted: Int64) -> Int64:

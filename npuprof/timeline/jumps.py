@@ -86,8 +86,8 @@ def _longest(durations: Int64) -> Int64:
     """Return the positions of the greatest values, greatest first; equal values in their order."""
     if len(durations) > _MOST:
         least = np.partition(durations, len(durations) - _MOST)[len(durations) - _MOST]
-        chosen = np.flatnonzero(durations >= least)
+        selected_rows = np.flatnonzero(durations >= least)
     else:
-        chosen = np.arange(len(durations))
-    order: Int64 = chosen[np.argsort(-durations[chosen], kind="stable")][:_MOST]
+        selected_rows = np.arange(len(durations))
+    order: Int64 = selected_rows[np.argsort(-durations[selected_rows], kind="stable")][:_MOST]
     return order

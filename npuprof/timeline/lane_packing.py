@@ -106,54 +106,54 @@ def tracks(layer: Layer) -> list[tuple[Bars, str]]:
         )
         for some in drawn
     ]
-    if left := len(keys) - len(drawn):
-        taken = np.zeros(len(codes), bool)
-        taken[np.concatenate(drawn)] = True
-        others = np.flatnonzero(~taken)
-        others = others[np.argsort(start[others], kind="stable")]
-        folded = _folded(start[others], duration[others], number[others], 0)
-        tracks.append((folded, f"{layer.title} · {left:,} more"))
+    if remaining := len(keys) - len(drawn):
+        is_taken = np.zeros(len(codes), bool)
+        is_taken[np.concatenate(drawn)] = True
+        other_values = np.flatnonzero(~is_taken)
+        other_values = other_values[np.argsort(start[other_values], kind="stable")]
+        folded = _fold(start[other_values], duration[other_values], number[other_values], 0)
+        tracks.append((folded, f"{layer.title} · {remaining:,} more"))
     return tracks
 
 
-def _busiest(codes: Int64, duration: Int64, count: int, most: int) -> Int64:
-    if count <= most:
+def _busiest(codes: Int64, duration: Int64, count: int, limit: int) -> Int64:
+    if count <= limit:
         return np.arange(count)
     busy = np.zeros(count, np.int64)
     np.add.at(busy, codes, duration)
-    return np.argsort(-busy, kind="stable")[:most]
+    return np.argsort(-busy, kind="stable")[:limit]
 
 
-def _in_lanes(start: Int64, duration: Int64, row: Int64, most: int) -> Bars:
-    lanes = assign(start, start + duration, most)
-    kept = np.flatnonzero(lanes != LEFT_OVER)
-    bars = Bars.of_slices(lanes[kept], start[kept], duration[kept], row[kept])
-    left = np.flatnonzero(lanes == LEFT_OVER)
-    if not len(left):
+def _in_lanes(start: Int64, duration: Int64, row: Int64, limit: int) -> Bars:
+    lanes = assign(start, start + duration, limit)
+    kept_rows = np.flatnonzero(lanes != LEFT_OVER)
+    bars = Bars.of_slices(lanes[kept_rows], start[kept_rows], duration[kept_rows], row[kept_rows])
+    left_rows = np.flatnonzero(lanes == LEFT_OVER)
+    if not len(left_rows):
         return bars
-    return Bars.joined([bars, _folded(start[left], duration[left], row[left], most)])
+    return Bars.joined([bars, _fold(start[left_rows], duration[left_rows], row[left_rows], limit)])
 
 
-def _folded(start: Int64, duration: Int64, row: Int64, lane: int) -> Bars:
+def _fold(start: Int64, duration: Int64, row: Int64, lane: int) -> Bars:
     """Put slices on one lane, where overlapping slices become one bar."""
     bars = Bars.of_slices(np.full(len(start), lane, np.int64), start, duration, row)
     cluster = clusters(bars.start_ns, bars.end_ns)
     return merged(bars, np.flatnonzero(np.diff(cluster, prepend=-1)))
 
 
-def assign(start_ns: Int64, end_ns: Int64, most: int) -> Int64:
+def assign(start_ns: Int64, end_ns: Int64, limit: int) -> Int64:
     """Assign each slice a free lane: nested slices by depth, slices that overlap otherwise the first free lane.
 
     The slices are of one track, ordered by start, longer slices first at equal starts; an empty slice counts as 1 ns.
-    A slice that starts while `most` others are running gets :data:`LEFT_OVER`.
+    A slice that starts while `limit` others are running gets :data:`LEFT_OVER`.
     """
     end_ns = np.maximum(end_ns, start_ns + 1)
     # Earlier starts minus earlier ends: the depth, where slices nest.
     lanes = np.arange(len(start_ns)) - np.searchsorted(np.sort(end_ns, kind="stable"), start_ns, side="right")
     conflicting = _conflicting(start_ns, end_ns, lanes)
     if len(conflicting):
-        lanes[conflicting] = _first_free(start_ns[conflicting], end_ns[conflicting], most)
-    lanes[lanes >= most] = LEFT_OVER
+        lanes[conflicting] = _first_free(start_ns[conflicting], end_ns[conflicting], limit)
+    lanes[lanes >= limit] = LEFT_OVER
     return lanes
 
 
@@ -179,16 +179,16 @@ def _conflicting(start_ns: Int64, end_ns: Int64, lanes: Int64) -> Int64:
     return np.flatnonzero(hit[cluster])
 
 
-def _first_free(start_ns: Int64, end_ns: Int64, most: int) -> Int64:
+def _first_free(start_ns: Int64, end_ns: Int64, limit: int) -> Int64:
     """Fill one lane after another: with the first slice left, the first slice after its end, and so on."""
     lanes = np.full(len(start_ns), LEFT_OVER, np.int64)
     left = np.arange(len(start_ns))
-    for lane in range(most):
+    for lane in range(limit):
         if not len(left):
             break
-        chosen = _chain(start_ns[left], end_ns[left])
-        lanes[left[chosen]] = lane
-        left = left[~chosen]
+        is_selected = _chain(start_ns[left], end_ns[left])
+        lanes[left[is_selected]] = lane
+        left = left[~is_selected]
     return lanes
 
 

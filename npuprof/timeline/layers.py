@@ -54,13 +54,13 @@ class Layer:
         if start_ns is None and end_ns is None:
             return self
         touching = [_touches(frame, start_ns, end_ns) for frame in self.frames]
-        frames = tuple(frame[chosen] for frame, chosen in zip(self.frames, touching, strict=True))
+        frames = tuple(frame[is_selected] for frame, is_selected in zip(self.frames, touching, strict=True))
         return replace(self, frames=frames, slices=self.slices[np.concatenate(touching)])
 
-    def rows(self, chosen: Bools, title: str) -> Layer:
+    def rows(self, is_selected: Bools, title: str) -> Layer:
         """Return the chosen rows as a layer with a new title; this layer must have one frame."""
         (frame,) = self.frames
-        return replace(self, title=title, frames=(frame[chosen],), slices=self.slices[chosen])
+        return replace(self, title=title, frames=(frame[is_selected],), slices=self.slices[is_selected])
 
     def tracks(self) -> tuple[Int64, list[Key]]:
         """Return the track of each row, and the sorted keys of the tracks."""
@@ -107,7 +107,7 @@ def layers(slices: Slices) -> list[Layer]:
         return Layer(title, kind, (slices.tables[table],), slices.of_table(table), by, **most)
 
     overlap = layer("busy", "overlap", "overlap", device, most_tracks=8, most_lanes=1)
-    drawn = [
+    visible_layers = [
         layer("steps", "step", "steps", rank, most_tracks=8, most_lanes=1) if rank else layer("steps", "step", "steps"),
         layer("marks", "step", "marks", most_lanes=3),
         layer("Python", "python", "python", thread, most_tracks=3, most_lanes=10),
@@ -117,7 +117,7 @@ def layers(slices: Slices) -> list[Layer]:
         layer("collectives", "communication", "communication", device, most_tracks=8, most_lanes=2),
         overlap.rows(_busy(slices.tables["overlap"]), "busy"),
     ]
-    return [layer for layer in drawn if len(layer.slices)]
+    return [layer for layer in visible_layers if len(layer.slices)]
 
 
 def _device_slices(slices: Slices) -> tuple[tuple[pd.DataFrame, ...], Int64]:
@@ -190,8 +190,8 @@ def groups(slices: Slices) -> list[Group]:
         parts = [part for part in divide(layer, slices) if len(part.slices)]
         if queues := tuple(part for part in parts if part.title == "queue"):
             groups_of_run.append(Group("Queues", queues))
-        if others := tuple(part for part in parts if part.title != "queue"):
-            groups_of_run.append(Group(title, others))
+        if other_layers := tuple(part for part in parts if part.title != "queue"):
+            groups_of_run.append(Group(title, other_layers))
     return sorted(groups_of_run, key=lambda group: _ORDER.index(group.title))
 
 
@@ -226,8 +226,8 @@ def _planes(slices: Slices) -> list[Layer]:
     layer = Layer("planes", "communication", (tasks,), numbers, ("device_id",), most_tracks=8, most_lanes=2)
     plane = whole_numbers(tasks["plane_id"])
     used = np.unique(plane)[:_MOST_NAMED].tolist()
-    named = [layer.rows(plane == number, f"plane {number}" if number >= 0 else "no plane") for number in used]
-    return [*named, layer.rows(~np.isin(plane, used), "other planes")]
+    named_layers = [layer.rows(plane == number, f"plane {number}" if number >= 0 else "no plane") for number in used]
+    return [*named_layers, layer.rows(~np.isin(plane, used), "other planes")]
 
 
 def _by_name(layer: Layer, names: pd.Series, title: str) -> list[Layer]:

@@ -68,9 +68,9 @@ class Maxima:
                 rows = rows[more]
                 best[rows], place[rows], height[rows] = maxima[more], at[more], level
             low, high = inner_low // _BLOCK, inner_high // _BLOCK
-        return self._descended(place, height)
+        return self._descend(place, height)
 
-    def _descended(self, place: Int64, height: Int64) -> Int64:
+    def _descend(self, place: Int64, height: Int64) -> Int64:
         """Replace block numbers by the positions of the blocks' maxima."""
         for level in range(len(self._levels) - 1, 0, -1):
             rows = np.flatnonzero(height == level)
@@ -193,22 +193,24 @@ class WindowIndex:
         lane_end = last[np.searchsorted(last, cuts, side="right")]
         return self._bars(cuts, np.minimum(np.append(cuts[1:], len(self._start)), lane_end))
 
-    def elements_within(self, start_ns: int, end_ns: int, shown: npt.NDArray[np.bool_] | None = None) -> int:
-        """Return the number of bars of a window if none were shared; `shown` marks the lanes to include."""
+    def elements_within(self, start_ns: int, end_ns: int, is_visible: npt.NDArray[np.bool_] | None = None) -> int:
+        """Return the number of bars of a window if none were shared; `is_visible` marks the lanes to include."""
         first, last = self._touching(start_ns, end_ns)
         lengths = np.maximum(last - first, 0)
-        return int(lengths.sum() if shown is None else lengths[shown].sum())
+        return int(lengths.sum() if is_visible is None else lengths[is_visible].sum())
 
     def held(self, bars: Bars, elements: Int64) -> Int64:
         """Return the number of the given ascending elements in each bar of a window."""
         first, last = np.empty(len(bars), np.int64), np.empty(len(bars), np.int64)
         for lane in np.unique(bars.lane).tolist():
             low, high = int(self._bounds[lane]), int(self._bounds[lane + 1])
-            some = np.flatnonzero(bars.lane == lane)
-            first[some] = low + np.searchsorted(self._start[low:high], bars.start_ns[some], side="left")
+            is_selected = np.flatnonzero(bars.lane == lane)
+            first[is_selected] = low + np.searchsorted(self._start[low:high], bars.start_ns[is_selected], side="left")
             # Up to the start of the next bar: an empty slice may end where the next bar starts.
-            last[some[:-1]] = first[some[1:]]
-            last[some[-1:]] = low + np.searchsorted(self._end[low:high], bars.end_ns[some[-1:]], side="right")
+            last[is_selected[:-1]] = first[is_selected[1:]]
+            last[is_selected[-1:]] = low + np.searchsorted(
+                self._end[low:high], bars.end_ns[is_selected[-1:]], side="right"
+            )
         return np.searchsorted(elements, last) - np.searchsorted(elements, first)
 
     def elements_of(self, slices: Int64) -> Int64:

@@ -116,10 +116,10 @@ def _by_name(tables: Mapping[str, pd.DataFrame], start_ns: int, end_ns: int) -> 
         if table == "tasks" and tasks_are_kernels:
             continue
         frame = tables[table]
-        rows, inside = _clipped(frame, start_ns, end_ns)
+        rows, inside = _clip(frame, start_ns, end_ns)
         names = frame[NAME_COLUMNS[table]]
         categories = names.cat.categories
-        for code, sums in _grouped(names.cat.codes.to_numpy()[rows].astype(np.int64), inside):
+        for code, sums in _group(names.cat.codes.to_numpy()[rows].astype(np.int64), inside):
             yield Sums(table, str(categories[code]) if code >= 0 else "", *sums)
 
 
@@ -132,9 +132,9 @@ def _by_lane(groups: Sequence[Group], start_ns: int, end_ns: int) -> Iterator[Su
             codes, keys = some.tracks()
             start, duration = some.column("start_ns"), some.column("duration_ns")
             inside = np.minimum(start + duration, end_ns) - np.maximum(start, start_ns)
-            kept = (start < end_ns) & (start + duration > start_ns)
+            is_kept = (start < end_ns) & (start + duration > start_ns)
             _, whole_keys = layer.tracks()
-            for code, sums in _grouped(codes[kept], inside[kept]):
+            for code, sums in _group(codes[is_kept], inside[is_kept]):
                 yield Sums(group.title, some.track_title(keys[code], whole_keys) or layer.title, *sums)
 
 
@@ -145,14 +145,14 @@ def _parts(tables: Mapping[str, pd.DataFrame], start_ns: int, end_ns: int) -> li
     return [Part(str(part), str(cause), int(time)) for (part, cause), time in sums.items() if time]
 
 
-def _clipped(frame: pd.DataFrame, start_ns: int, end_ns: int) -> tuple[Int64, Int64]:
+def _clip(frame: pd.DataFrame, start_ns: int, end_ns: int) -> tuple[Int64, Int64]:
     """Return the rows that overlap the range, and the overlap of each in nanoseconds."""
     start, duration = frame["start_ns"].to_numpy(np.int64), frame["duration_ns"].to_numpy(np.int64)
     rows = np.flatnonzero((start < end_ns) & (start + duration > start_ns))
     return rows, np.minimum(start[rows] + duration[rows], end_ns) - np.maximum(start[rows], start_ns)
 
 
-def _grouped(codes: Int64, times: Int64) -> Iterator[tuple[int, tuple[int, int, int, int]]]:
+def _group(codes: Int64, times: Int64) -> Iterator[tuple[int, tuple[int, int, int, int]]]:
     """Yield each code with the count, sum, 95th percentile and maximum of its times."""
     if not len(codes):
         return

@@ -96,9 +96,9 @@ class Timeline(Observable):
         self.slices = Slices(tables)
         self.labels = Labels(self.slices)
         self.groups: list[Group] = groups(self.slices)
-        drawn = [layer for group in self.groups for layer in group.layers]
+        visible_layers = [layer for group in self.groups for layer in group.layers]
         group_of = [at for at, group in enumerate(self.groups) for _ in group.layers]
-        self._index = WindowIndex(drawn)
+        self._index = WindowIndex(visible_layers)
         self.rows: list[list[Row]] = [[] for _ in self.groups]
         for number, lane in enumerate(self._index.lanes):
             self.rows[group_of[lane.layer]].append(Row(number, lane.title))

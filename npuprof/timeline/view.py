@@ -66,15 +66,15 @@ def hover_texts(
         )
         rows = zip(map(labels.__getitem__, names), starts, ends, counts, busy, longest_ns, strict=True)
         texts = [_text(*row) for row in rows]
-        left = _MOST_BYTES - sum(len(text.encode("utf-8", "surrogatepass")) + 3 for text in texts)
-        if left >= 0:
+        remaining = _MOST_BYTES - sum(len(text.encode("utf-8", "surrogatepass")) + 3 for text in texts)
+        if remaining >= 0:
             break
     single = np.flatnonzero(bars.count == 1)
     single = single[np.argsort(-bars.longest_ns[single], kind="stable")]
     for at, facts in zip(single.tolist(), slices.facts(bars.row[single]), strict=True):
         more = "".join(f"<br>{label(fact, min(_FACT_LENGTH, 2 * longest))}" for fact in facts[:most_facts])
-        left -= len(more.encode("utf-8", "surrogatepass"))
-        if left < 0:
+        remaining -= len(more.encode("utf-8", "surrogatepass"))
+        if remaining < 0:
             break
         texts[at] += more
     return texts
@@ -168,16 +168,16 @@ class Pictures:
         self.start_ns, self.end_ns = start_ns, end_ns
         self._by_number: dict[int, Picture] = {}
 
-    def of(self, most: int) -> Picture | None:
-        """Return at most `most` bars where the lanes allow; None if no slice touches the window."""
+    def of(self, limit: int) -> Picture | None:
+        """Return at most `limit` bars where the lanes allow; None if no slice touches the window."""
         if self._index.span is None:
             return None
-        if most not in self._by_number:
-            self._by_number[most] = self._drawn(most, *self._index.span)
-        return self._by_number[most]
+        if limit not in self._by_number:
+            self._by_number[limit] = self._drawn(limit, *self._index.span)
+        return self._by_number[limit]
 
-    def _drawn(self, most: int, first: int, last: int) -> Picture:
-        bars = self._index.within(first, last, pixels=None, most=max(most, len(self._index.lanes)))
+    def _drawn(self, limit: int, first: int, last: int) -> Picture:
+        bars = self._index.within(first, last, pixels=None, most=max(limit, len(self._index.lanes)))
         first = first if self.start_ns is None else self.start_ns
         last = last if self.end_ns is None else self.end_ns
         tracks = [line for line in self._lines if line.time_ns[0] <= last and line.time_ns[-1] >= first]

@@ -52,13 +52,13 @@ def write(output: Path, plain: Mapping[str, Any]) -> Path:
 
 def _without_names(value: Any) -> Any:
     if isinstance(value, dict):
-        return {_cleaned(str(name)): _without_names(each) for name, each in value.items()}
+        return {_clean(str(name)): _without_names(each) for name, each in value.items()}
     if isinstance(value, (list, tuple)):
         return [_without_names(each) for each in value]
-    return _cleaned(value) if isinstance(value, str) else value
+    return _clean(value) if isinstance(value, str) else value
 
 
-def _cleaned(text: str) -> str:
+def _clean(text: str) -> str:
     home, host = str(Path.home()), platform.node()
     text = _URL_LOGIN.sub(r"\1", text)
     if len(home) > 1:
@@ -172,17 +172,17 @@ def _verify_apart(name: str, output: Path) -> dict[str, Any]:
                 command, env=variables, capture_output=True, stdin=subprocess.DEVNULL, timeout=_ONE_S, check=False
             )
         except subprocess.TimeoutExpired:
-            return _failed(name, f"it took more than {_ONE_S:g} s")
+            return _failure(name, f"it took more than {_ONE_S:g} s")
         try:
             answer: dict[str, Any] = json.loads(target.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             errors = done.stderr.decode(errors="replace").strip().splitlines()
-            return _failed(name, f"its process ended with status {done.returncode}: {' | '.join(errors[-5:])}")
+            return _failure(name, f"its process ended with status {done.returncode}: {' | '.join(errors[-5:])}")
     return answer
 
 
-def _failed(name: str, why: str) -> dict[str, Any]:
-    return {"collector": name, "checks": [{"name": "run", "passed": False, "detail": why}]}
+def _failure(name: str, reason: str) -> dict[str, Any]:
+    return {"collector": name, "checks": [{"name": "run", "passed": False, "detail": reason}]}
 
 
 def _word(passed: bool | None) -> str:

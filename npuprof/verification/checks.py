@@ -38,7 +38,7 @@ def examine(run: Profile, recording: Recording, workload: Workload) -> list[Chec
     """Check the profile and the recording of a known workload."""
     return [
         Check("collected", not recording.problems, "; ".join(recording.problems) or "no problem was reported"),
-        _decoded(run),
+        _check_decoded(run),
         *_counts("kernels", run.kernels, "op_type", workload.kernels),
         *_counts("operators", run.operators, "name", workload.operators),
         *_counts("tasks", run.tasks, "task_type", workload.tasks),
@@ -47,7 +47,7 @@ def examine(run: Profile, recording: Recording, workload: Workload) -> list[Chec
     ]
 
 
-def _decoded(run: Profile) -> Check:
+def _check_decoded(run: Profile) -> Check:
     notes = run.notes
     wrong = notes[notes["severity"] == "error"]
     messages = [f"{row.source}: {row.message}" for row in notes.head(_MOST_NOTES).itertuples()]

@@ -42,13 +42,13 @@ class Workload:
 _PRODUCTS = {"MatMul": STEPS, "Add": STEPS}
 
 
-def _simulated() -> Callable[[], object]:
+def _simulated_workload() -> Callable[[], object]:
     from npuprof.simulator import npu
 
-    return _repeated(npu.ones((_SIZE, _SIZE)))
+    return _repeat(npu.ones((_SIZE, _SIZE)))
 
 
-def _repeated(matrix: Any, finish: Callable[[], object] = lambda: None) -> Callable[[], object]:
+def _repeat(matrix: Any, finish: Callable[[], object] = lambda: None) -> Callable[[], object]:
     def run() -> None:
         for _ in range(STEPS):
             (matrix @ matrix) + matrix
@@ -60,14 +60,14 @@ def _repeated(matrix: Any, finish: Callable[[], object] = lambda: None) -> Calla
 def _torch_npu() -> Callable[[], object]:
     torch = import_module("torch")
     npu = import_module("torch_npu").npu
-    run = _repeated(torch.ones((_SIZE, _SIZE), device="npu"), npu.synchronize)
+    run = _repeat(torch.ones((_SIZE, _SIZE), device="npu"), npu.synchronize)
     run()
     return run
 
 
 def _torch_cpu() -> Callable[[], object]:
     torch = import_module("torch")
-    run = _repeated(torch.ones((_SIZE, _SIZE)))
+    run = _repeat(torch.ones((_SIZE, _SIZE)))
     run()
     return run
 
@@ -75,7 +75,7 @@ def _torch_cpu() -> Callable[[], object]:
 def _mindspore() -> Callable[[], object]:
     mindspore = import_module("mindspore")
     matrix = mindspore.Tensor([[1.0] * _SIZE] * _SIZE, mindspore.float32)
-    run = _repeated(matrix, mindspore.hal.synchronize if hasattr(mindspore, "hal") else lambda: None)
+    run = _repeat(matrix, mindspore.hal.synchronize if hasattr(mindspore, "hal") else lambda: None)
     run()
     return run
 
@@ -84,7 +84,7 @@ def _tensorflow() -> Callable[[], object]:
     tensorflow = import_module("tensorflow")
     import_module("npu_device").open().as_default()
     matrix = tensorflow.ones((_SIZE, _SIZE))
-    run = _repeated(matrix, lambda: (matrix + matrix).numpy())
+    run = _repeat(matrix, lambda: (matrix + matrix).numpy())
     run()
     return run
 
@@ -114,7 +114,7 @@ def _succeed(call: str, code: int) -> None:
         raise CollectorError(f"{call} returned {code}: check the device with `npu-smi info`")
 
 
-SIMULATED = Workload("the simulated NPU", _simulated, kernels=_PRODUCTS)
+SIMULATED = Workload("the simulated NPU", _simulated_workload, kernels=_PRODUCTS)
 TORCH_NPU = Workload("torch_npu", _torch_npu, kernels=_PRODUCTS)
 TORCH_CPU = Workload("torch on the CPU", _torch_cpu, operators={"aten::mm": STEPS, "aten::add": STEPS})
 MINDSPORE = Workload("MindSpore", _mindspore, kernels=_PRODUCTS)

@@ -20,21 +20,21 @@ def check(facts: JobFacts) -> Finding:
     if late is None:
         return Finding(NAME, "clean")
     gain = facts.gain_ns(late.own_ns)
-    called = ranks_called(late.ranks)
+    called_name = ranks_called(late.ranks)
     number = f"collective {late.first + 1} of a step" if late.first else "the first collective of a step"
     return Finding(
         NAME,
         "fires",
-        title=f"The host of {called} is late",
+        title=f"The host of {called_name} is late",
         cost_ns=late.late_ns,
         gain_lo_ns=0 if gain is None or facts.stacks else gain,
         gain_hi_ns=late.late_ns if gain is None else gain,
         confidence="bounded" if gain is None else "measured",
-        detail=f"{called}, of host {late.host}, come {duration(late.late_ns)} later to {number} than the ranks of "
+        detail=f"{called_name}, of host {late.host}, come {duration(late.late_ns)} later to {number} than the ranks of "
         "other hosts with the same collectives",
         action="compare its storage, data loading and other load with other hosts; "
         f"runs[{late.ranks[0]}].advice() says what the host does meanwhile",
-        place=called,
+        place=called_name,
         table="communication",
         rows=facts.members[late.ranks[0]].tables["communication"],
         rank=late.ranks[0],

@@ -47,11 +47,11 @@ def check(facts: JobFacts) -> Finding:
 
 
 def _imbalance(facts: JobFacts, stages: Sequence[Sequence[int]], of_stage: Sequence[int]) -> Finding:
-    most = int(np.argmax(of_stage))
+    heaviest = int(np.argmax(of_stage))
     punctual = Times(facts.punctual_ns, facts.recorded.moving_ns)
     gain = facts.gain_ns(without(facts, punctual).own_ns, than_ns=punctual.own_ns)
-    bound = of_stage[most] - round(float(np.mean(of_stage)))
-    evidence, why, of_rank = _difference(facts, stages, most)
+    bound = of_stage[heaviest] - round(float(np.mean(of_stage)))
+    evidence, reason, of_rank = _difference(facts, stages, heaviest)
     stage_times = [f"{ranks_called(stage)} {duration(time)}" for stage, time in zip(stages, of_stage, strict=True)]
     hosts = facts.stacks or gain is None
     return Finding(
@@ -62,23 +62,23 @@ def _imbalance(facts: JobFacts, stages: Sequence[Sequence[int]], of_stage: Seque
         gain_lo_ns=0 if hosts else gain or 0,
         gain_hi_ns=bound if gain is None else gain,
         confidence="bounded" if gain is None else "measured",
-        detail=f"the stages wait for each other; outside collectives, a step takes {', '.join(stage_times)}{why}",
-        action=f"move layers away from the stage of {ranks_called(stages[most])}: the LM head and the loss count as "
-        "layers; a fused or chunked bfloat16 cross entropy",
-        place=ranks_called(stages[most]),
+        detail=f"the stages wait for each other; outside collectives, a step takes {', '.join(stage_times)}{reason}",
+        action=f"move layers away from the stage of {ranks_called(stages[heaviest])}: the LM head and the loss count "
+        "as layers; a fused or chunked bfloat16 cross entropy",
+        place=ranks_called(stages[heaviest]),
         table="kernels",
         rows=evidence,
         rank=of_rank,
     )
 
 
-def _difference(facts: JobFacts, stages: Sequence[Sequence[int]], most: int) -> tuple[pd.DataFrame, str, int | None]:
+def _difference(facts: JobFacts, stages: Sequence[Sequence[int]], limit: int) -> tuple[pd.DataFrame, str, int | None]:
     """Return the kernels of the longest stage with the dimension that causes the imbalance, and a sentence about it."""
     with_kernels = [[rank for rank in stage if len(facts.members[rank].tables["kernels"])] for stage in stages]
-    others = [stage[0] for number, stage in enumerate(with_kernels) if stage and number != most]
-    if not with_kernels[most] or not others:
+    others = [stage[0] for number, stage in enumerate(with_kernels) if stage and number != limit]
+    if not with_kernels[limit] or not others:
         return pd.DataFrame(), "", None
-    rank = with_kernels[most][0]
+    rank = with_kernels[limit][0]
     kernels, other = (facts.members[each].tables["kernels"] for each in (rank, others[0]))
     mine, theirs = _times_by_dimension(kernels), _times_by_dimension(other)
     dimension = max(mine, key=lambda size: mine[size] - 2 * theirs[size], default=0)
@@ -89,11 +89,11 @@ def _difference(facts: JobFacts, stages: Sequence[Sequence[int]], most: int) -> 
     vector = int(rows["duration_ns"][rows["core"].isin(_VECTOR).to_numpy(bool)].sum()) // facts.steps
     whole = int(kernels["duration_ns"].sum()) // facts.steps
     kinds = ", ".join(map(str, times.index[:_MOST_KINDS]))
-    why = (
+    reason = (
         f"; {duration(int(rows['duration_ns'].sum()) // facts.steps)} of {duration(whole)} of kernels on rank {rank} "
         f"have a dimension of {dimension:,} ({kinds} ...), {duration(vector)} of it on vector cores"
     )
-    return rows, why, rank
+    return rows, reason, rank
 
 
 def _dimensions(kernels: pd.DataFrame) -> tuple[Int64, list[set[int]]]:
@@ -120,8 +120,8 @@ def _times_by_dimension(kernels: pd.DataFrame) -> Counter[int]:
 
 def _with_dimension(kernels: pd.DataFrame, dimension: int) -> Bools:
     number, sizes_of = _dimensions(kernels)
-    chosen: Bools = np.array([dimension in sizes for sizes in sizes_of], bool)[number]
-    return chosen
+    is_selected: Bools = np.array([dimension in sizes for sizes in sizes_of], bool)[number]
+    return is_selected
 
 
 def without(facts: JobFacts, times: Times) -> Times:

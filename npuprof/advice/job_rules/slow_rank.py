@@ -35,7 +35,7 @@ def check(facts: JobFacts) -> Finding:
     (rank, peers), gain = slow[at], gains[at]
     beyond = int(own_ns[rank] - own_ns[peers].drop(rank).median())
     hidden = gain is not None and gain < WORTH * facts.step_ns
-    part, why = _why(facts, rank, peers)
+    part, reason = _cause(facts, rank, peers)
     usual = duration(int(own_ns[peers].drop(rank).median()))
     times = f"{duration(int(own_ns[rank]))} a step outside collectives, its peers {usual}"
     return Finding(
@@ -46,7 +46,7 @@ def check(facts: JobFacts) -> Finding:
         gain_lo_ns=0 if gain is None or hidden or (facts.stacks and part == "idle") else gain,
         gain_hi_ns=beyond if gain is None else 0 if hidden else gain,
         confidence="bounded" if gain is None or hidden else "measured",
-        detail=f"{times}{why}",
+        detail=f"{times}{reason}",
         action=f"compare its kernels with those of rank {next(peer for peer in peers if peer != rank)}; check clock, "
         "temperature and power of its card"
         if part == "computing"
@@ -93,7 +93,7 @@ def as_peers(facts: JobFacts, rank: int, peers: Sequence[int], own_ns: Floats) -
     return changed
 
 
-def _why(facts: JobFacts, rank: int, peers: Sequence[int]) -> tuple[str, str]:
+def _cause(facts: JobFacts, rank: int, peers: Sequence[int]) -> tuple[str, str]:
     """Return whether the rank computes longer or is idle longer than its peers, and by how much, as words."""
 
     def of(member: int, parts: Sequence[str]) -> int:

@@ -21,7 +21,7 @@ def check(facts: JobFacts) -> Finding:
     cost = facts.waiting_ns()
     if cost <= _THRESHOLD * facts.step_ns:
         return Finding(NAME, "clean", cost_ns=cost)
-    gain = _evened(facts)
+    gain = _even_gain(facts)
     if gain is not None and gain <= _THRESHOLD * facts.step_ns:  # stages or single ranks cause the difference
         return Finding(NAME, "clean", cost_ns=cost)
     roots = blame_of(facts.job).dropna(subset="root_rank").groupby("root_rank")["wait_ns"].sum()
@@ -44,7 +44,7 @@ def check(facts: JobFacts) -> Finding:
     )
 
 
-def _evened(facts: JobFacts) -> int | None:
+def _even_gain(facts: JobFacts) -> int | None:
     """Return the gain of a replay in which ranks with equal collectives take equal time before each of them.
 
     Late hosts and slow ranks have their own findings, and are left out here.

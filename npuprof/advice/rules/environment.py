@@ -25,18 +25,18 @@ def check(facts: Facts) -> Finding:
     scattered = in_pieces or allocating > _WORTH * facts.step_ns
     if not (idle or scattered):
         return Finding(NAME, "clean")
-    known = facts.info.simulated or "executable" in variables
-    if not known and not any(name.startswith(_PREFIXES) for name in variables):
+    is_known = facts.info.simulated or "executable" in variables
+    if not is_known and not any(name.startswith(_PREFIXES) for name in variables):
         return Finding(NAME, "cannot tell", collect="collect with npuprof, which records these variables")
     problems: list[tuple[int, Gain, str, str]] = []
     if drained and variables.get("ASCEND_LAUNCH_BLOCKING") == "1":
         gain = facts.gain(waited, cause=["sync_call"])
-        why = "with ASCEND_LAUNCH_BLOCKING=1 each launch waits for the NPU"
-        problems.append((waited, gain, why, "unset ASCEND_LAUNCH_BLOCKING"))
+        reason = "with ASCEND_LAUNCH_BLOCKING=1 each launch waits for the NPU"
+        problems.append((waited, gain, reason, "unset ASCEND_LAUNCH_BLOCKING"))
     if scattered and "expandable_segments:true" not in variables.get("PYTORCH_NPU_ALLOC_CONF", "").lower():
         gain = facts.gain(allocating, cause=["alloc"])
-        why = "without expandable segments the allocator holds memory in pieces"
-        problems.append((allocating, gain, why, "export PYTORCH_NPU_ALLOC_CONF=expandable_segments:True"))
+        reason = "without expandable segments the allocator holds memory in pieces"
+        problems.append((allocating, gain, reason, "export PYTORCH_NPU_ALLOC_CONF=expandable_segments:True"))
     if idle and (level := _VERBOSE.get(variables.get("ASCEND_GLOBAL_LOG_LEVEL", ""))):
         cost = sum(time for cause, time in facts.idle_causes.items() if cause in HOST_CAUSES)
         gain = Gain(gain_lo_ns=0, gain_hi_ns=cost, confidence="bounded", saves=None)
@@ -50,7 +50,7 @@ def check(facts: Facts) -> Finding:
         title="Environment variables slow the host down" if cost else "An environment variable costs memory",
         cost_ns=cost,
         **gain,
-        detail="; ".join(why for *_, why, _ in problems),
+        detail="; ".join(reason for *_, reason, _ in problems),
         action="; ".join(action for *_, action in problems),
         parts=IDLE,
     )

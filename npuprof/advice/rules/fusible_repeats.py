@@ -75,7 +75,7 @@ def check(facts: Facts) -> Finding:
         cost_ns=facts.kernels_per_step(of_all * np.array([repeat.total_ns for repeat in saving])),
         gain_hi_ns=saved,
         detail=f"{'; '.join(texts)}: each as one kernel would take up to {duration(saved)} a step less",
-        action=", ".join(dict.fromkeys(_fused(names) for names in types)),
+        action=", ".join(dict.fromkeys(_fused_name(names) for names in types)),
         table="kernels",
         rows=kernels.iloc[np.sort(np.concatenate([repeat.rows.ravel() for repeat in saving]))],
     )
@@ -88,20 +88,20 @@ def _sequences(kernels: pd.DataFrame) -> list[Int64]:
     alike = kernels.groupby(_ALIKE, observed=True, dropna=False, sort=False).ngroup().to_numpy(np.int64)
     codes = np.where(_fusible(kernels), alike, -1)[order]
     same_stream = (stream[order][1:] == stream[order][:-1]).all(axis=1)
-    ends = np.flatnonzero(~(same_stream & _connected(kernels, order, codes))) + 1
+    ends = np.flatnonzero(~(same_stream & _are_connected(kernels, order, codes))) + 1
     apart, place = np.insert(codes, ends, -1), np.insert(order, ends, -1)  # no sequence continues across an end
     sequences = repeats(apart, at_least=_AT_LEAST)
     return [place[begins[:, np.newaxis] + np.arange(length)] for length, begins in sequences]
 
 
-def _connected(kernels: pd.DataFrame, order: Int64, codes: Int64) -> Bools:
+def _are_connected(kernels: pd.DataFrame, order: Int64, codes: Int64) -> Bools:
     """Return whether each kernel may read the output of the previous one: an operand has the shape of its result."""
     pairs, number = np.unique(codes[:-1] * (codes.max() + 2) + codes[1:], return_index=True, return_inverse=True)[1:]
-    written = kernels["output_shapes"].to_numpy()[order[pairs]]
+    written_rows = kernels["output_shapes"].to_numpy()[order[pairs]]
     read = kernels["input_shapes"].to_numpy()[order[pairs + 1]]
     fits = [
         isinstance(result, str) and result.strip('"').split(";")[0] in str(operands).strip('"').split(";")
-        for result, operands in zip(written, read, strict=True)
+        for result, operands in zip(written_rows, read, strict=True)
     ]
     connected: Bools = np.array(fits, bool)[number] & (codes[:-1] >= 0) & (codes[1:] >= 0)
     return connected
@@ -146,7 +146,7 @@ def _bytes_per_s(facts: Facts) -> float:
     return facts.limits.memory_bytes_per_s if np.isnan(best) and facts.limits is not None else best
 
 
-def _fused(names: list[str]) -> str:
+def _fused_name(names: list[str]) -> str:
     """Return a fused replacement for a sequence, if one is known."""
     text = " ".join(names).lower()
     known = (action for words, action in _FUSED if all(word in text for word in words))

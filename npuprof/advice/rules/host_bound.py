@@ -66,7 +66,7 @@ def check(facts: Facts) -> Finding:
     if not starved(facts):
         return Finding(NAME, "clean", cost_ns=cost)
     if facts.captured:
-        return _of_graphs(facts, cost)
+        return _graph_finding(facts, cost)
     parts = [
         f"{duration(time)} {_LABELS.get(cause, cause)}{_lines(facts, cause)}"
         for cause, time in causes.items()
@@ -110,7 +110,7 @@ def starved(facts: Facts) -> bool:
     return sum(facts.idle_causes.values()) > _THRESHOLD * facts.step_ns
 
 
-def _of_graphs(facts: Facts, cost: int) -> Finding:
+def _graph_finding(facts: Facts, cost: int) -> Finding:
     """Return the finding of a run whose kernels have no launch calls, so that the causes of idle time are unknown."""
     without = facts.causes.launchers < 0
     return Finding(

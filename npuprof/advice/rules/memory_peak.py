@@ -53,9 +53,9 @@ def check(facts: Facts) -> Finding:
 
 def _peak(memory: pd.DataFrame) -> tuple[int, int]:
     """Return the highest allocation, and the memory that the allocator had reserved then."""
-    known = memory[(memory["allocated_bytes"].notna() & memory["reserved_bytes"].notna()).to_numpy(bool)]
+    known_rows = memory[(memory["allocated_bytes"].notna() & memory["reserved_bytes"].notna()).to_numpy(bool)]
     for component in _ALLOCATORS:
-        samples = known[(known["component"] == component).to_numpy(bool)]
+        samples = known_rows[(known_rows["component"] == component).to_numpy(bool)]
         if len(samples):
             highest = samples.iloc[int(np.argmax(samples["allocated_bytes"].to_numpy(np.int64)))]
             return int(highest["allocated_bytes"]), int(highest["reserved_bytes"])

@@ -30,12 +30,12 @@ def check(facts: Facts) -> Finding:
         return Finding(NAME, "clean")  # torch ran no backward pass
     if not in_engine.any() or not operators["input_shapes"].notna().any() or not len(facts.tables["kernels"]):
         return Finding(NAME, "cannot tell", collect=facts.needs("--shapes", "--activities cpu,npu"))
-    again = _again(facts, in_engine)
+    again = _are_repeats(facts, in_engine)
     causes, first = facts.causes, facts.causes.first_row["operators"]
-    wanted = np.zeros(len(causes.callers), bool)
-    wanted[first : first + len(operators)] = again
+    is_wanted = np.zeros(len(causes.callers), bool)
+    is_wanted[first : first + len(operators)] = again
     kernels = facts.tables["kernels"]
-    rows = kernels[(nearest(causes.callers, causes.launchers, wanted) >= 0) & facts.in_steps]
+    rows = kernels[(nearest(causes.callers, causes.launchers, is_wanted) >= 0) & facts.in_steps]
     cost = facts.kernels_per_step(rows["duration_ns"].to_numpy(np.int64))
     if cost <= _THRESHOLD * facts.step_ns:
         return Finding(NAME, "clean", cost_ns=cost)
@@ -53,7 +53,7 @@ def check(facts: Facts) -> Finding:
     )
 
 
-def _again(facts: Facts, in_engine: Bools) -> Bools:
+def _are_repeats(facts: Facts, in_engine: Bools) -> Bools:
     """Return a mask of the backward pass's operators that repeat several consecutive ones of the forward pass."""
     operators, causes = facts.tables["operators"], facts.causes
     first = causes.first_row["operators"]

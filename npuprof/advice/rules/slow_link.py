@@ -37,7 +37,7 @@ def check(facts: Facts) -> Finding:
     (transport, src, dst), worst = slow.index[0], float(slow.iloc[0])
     of_link = rows[(rows[["transport", "src", "dst"]] == [transport, src, dst]).all(axis=1)]
     usual = of_link["size_bytes"].sum() / of_link["usual_ns"].sum()
-    place = f"{_called(facts)} {src} to {dst}"
+    place = f"{_end_kind(facts)} {src} to {dst}"
     return Finding(
         NAME,
         "fires",
@@ -78,12 +78,12 @@ def transfers(tasks: pd.DataFrame) -> pd.DataFrame:
     of_link = transfers.groupby(["transport", "bucket", "src", "dst"])["rate"].median()
     usual = of_link.groupby(["transport", "bucket"]).agg(["median", "size"])
     usual = usual[usual["size"] >= LEAST_LINKS]["median"].rename("usual")
-    joined: pd.DataFrame = transfers.join(usual, on=["transport", "bucket"], how="inner")
-    known: pd.DataFrame = joined.assign(usual_ns=joined["size_bytes"] / joined["usual"])
-    return known
+    joined_rows: pd.DataFrame = transfers.join(usual, on=["transport", "bucket"], how="inner")
+    known_rows: pd.DataFrame = joined_rows.assign(usual_ns=joined_rows["size_bytes"] / joined_rows["usual"])
+    return known_rows
 
 
-def _called(facts: Facts) -> str:
+def _end_kind(facts: Facts) -> str:
     """Return the kind of the end numbers: ranks if this run's number within the group equals its rank, else members."""
     numbers = set(facts.tables["communication_tasks"]["src_rank"].dropna().unique().tolist())
     return "rank" if numbers == {facts.info.rank} else "member"

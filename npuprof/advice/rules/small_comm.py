@@ -32,12 +32,12 @@ def check(facts: Facts) -> Finding:
     moving = facts.overlapping("communication", facts.spans(["moving"]))[busiest.index]
     excess = np.maximum(moving - busiest["least_ns"].to_numpy(np.int64), 0)
     small = (busiest["moving_ns"] < _SHORT_NS) | (busiest["size_bytes"] < busiest["full_bytes"])
-    chosen = small.to_numpy(bool) & (excess > 0)
+    is_selected = small.to_numpy(bool) & (excess > 0)
     steps = max(1, len(facts.counted))
-    cost = int(excess[chosen].sum()) // steps
+    cost = int(excess[is_selected].sum()) // steps
     if cost <= _THRESHOLD * facts.step_ns:
         return Finding(NAME, "clean", cost_ns=cost)
-    rows = communication.iloc[busiest.index[chosen]].assign(moving_ns=excess[chosen])
+    rows = communication.iloc[busiest.index[is_selected]].assign(moving_ns=excess[is_selected])
     kinds = shares_of(rows.groupby("op_type", observed=True)["moving_ns"].sum())
     return Finding(
         NAME,
@@ -46,7 +46,7 @@ def check(facts: Facts) -> Finding:
         cost_ns=cost,
         gain_hi_ns=cost,
         detail=f"{len(rows) / steps:,.0f} a step ({kinds}) are too small for the rate of a link: data moves for "
-        f"{duration(int(moving[chosen].sum()) // steps)} a step, {duration(cost)} more than at full rate",
+        f"{duration(int(moving[is_selected].sum()) // steps)} a step, {duration(cost)} more than at full rate",
         action="fewer, larger collectives: a larger bucket_cap_mb, coalesced or flattened tensors",
         table="communication",
         rows=rows,

@@ -23,11 +23,11 @@ def check(facts: Facts) -> Finding:
     blocks = kernels["block_num"].to_numpy(np.float64, na_value=0.0)
     if limits is None or not blocks.any():
         return Finding(NAME, "cannot tell", collect=facts.needs("--aic-metrics PipeUtilization", level="counters"))
-    lost = kernels["duration_ns"].to_numpy(np.float64) * _unused(facts, blocks) * facts.in_steps
-    cost = facts.kernels_per_step(lost)
+    lost_rows = kernels["duration_ns"].to_numpy(np.float64) * _unused_share(facts, blocks) * facts.in_steps
+    cost = facts.kernels_per_step(lost_rows)
     if cost <= _THRESHOLD * facts.step_ns:
         return Finding(NAME, "clean", cost_ns=cost)
-    rows = kernels.assign(lost_ns=np.rint(lost).astype(np.int64))[lost > 0]
+    rows = kernels.assign(lost_ns=np.rint(lost_rows).astype(np.int64))[lost_rows > 0]
     of_all = share(int(rows["duration_ns"].sum()), facts.kernels_ns)
     return Finding(
         NAME,
@@ -44,16 +44,18 @@ def check(facts: Facts) -> Finding:
     )
 
 
-def _unused(facts: Facts, blocks: Float64) -> Float64:
+def _unused_share(facts: Facts, blocks: Float64) -> Float64:
     """Return the fraction of each kernel's time that would be saved if its blocks were spread over all cores."""
     limits, kernels = facts.limits, facts.tables["kernels"]
     cores = np.zeros(len(blocks))
     if limits is not None:
         cores[kernels["core"].isin(_CUBE).to_numpy(bool)] = limits.cube_cores
         cores[kernels["core"].isin(_VECTOR).to_numpy(bool)] = limits.vector_cores
-    known = (cores > 0) & (blocks > 0) & (kernels["duration_ns"].to_numpy(np.int64) >= _SURE_NS)
-    rounds = np.ceil(np.divide(blocks, cores, out=np.ones_like(blocks), where=known))
-    unused: Float64 = np.where(known, 1 - np.divide(blocks, rounds * cores, out=np.ones_like(blocks), where=known), 0.0)
+    is_known = (cores > 0) & (blocks > 0) & (kernels["duration_ns"].to_numpy(np.int64) >= _SURE_NS)
+    rounds = np.ceil(np.divide(blocks, cores, out=np.ones_like(blocks), where=is_known))
+    unused: Float64 = np.where(
+        is_known, 1 - np.divide(blocks, rounds * cores, out=np.ones_like(blocks), where=is_known), 0.0
+    )
     return unused
 
 

@@ -23,11 +23,11 @@ def above_each_other(explorer: Explorer, other: Profile) -> widgets.Widget:
     """Return the timelines of the explorer's run and another one, with a shared window and cursor."""
     runs = (explorer.run, other)
     timelines = (explorer.timeline, Timeline(other.tables, other.info))
-    why = align(*timelines)
+    reason = align(*timelines)
     start = min(timeline.whole[0] - timeline.origin for timeline in timelines)
     end = max(timeline.whole[1] - timeline.origin for timeline in timelines)
     link = Link(uuid4().hex, start, end)
-    parts: list[widgets.Widget] = [widgets.HTML(f"<span class='faint'>{why}; drag or zoom either of them.</span>")]
+    parts: list[widgets.Widget] = [widgets.HTML(f"<span class='faint'>{reason}; drag or zoom either of them.</span>")]
     for letter, run, timeline in zip("ab", runs, timelines, strict=True):
         kernel = explorer.kernel if run is explorer.run else None
         parts += [

@@ -43,9 +43,9 @@ class Clicks(anywidget.AnyWidget):
     def __init__(self, on_click: Callable[[float], None]) -> None:
         super().__init__()
         self._on_click = on_click
-        self.on_msg(self._hear)
+        self.on_msg(self._receive)
 
-    def _hear(self, _: object, content: object, __: object) -> None:
+    def _receive(self, _: object, content: object, __: object) -> None:
         place = content.get("x") if isinstance(content, dict) else None
         if isinstance(place, int | float) and not isinstance(place, bool) and abs(place) < _FARTHEST:
             self._on_click(place)

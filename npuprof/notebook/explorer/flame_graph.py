@@ -49,7 +49,7 @@ class FlameFigure:
         self.place = CanvasPlace(self._make)
 
     def _make(self) -> FlameCanvas:
-        self.widget = FlameCanvas(self._asked)
+        self.widget = FlameCanvas(self._answer)
         self.draw()
         return self.widget
 
@@ -80,7 +80,7 @@ class FlameFigure:
         """Draw the cursor only."""
         self.widget.cursor = self._flame.cursor
 
-    def _asked(self, asked: Message) -> None:
+    def _answer(self, asked: Message) -> None:
         frame, key = asked.get("frame"), asked.get("key")
         if asked.get("kind") == "frame" and isinstance(frame, int):
             self._on_frame(frame)
@@ -127,13 +127,13 @@ class FlameGraphView:
     def __init__(self, flame: FlameGraph) -> None:
         self._flame = flame
         self._lock = threading.RLock()  # browser messages may arrive on another thread
-        self._drawn = self._look()
-        self.figure = FlameFigure(flame, self._done(flame.zoom), self._done(lambda key: press(flame, key)))
+        self._drawn = self._picture_state()
+        self.figure = FlameFigure(flame, self._under_lock(flame.zoom), self._under_lock(lambda key: press(flame, key)))
         self._match_text, self._path, self._frame = widgets.HTML(), widgets.HTML(), widgets.HTML()
-        self._up = button("Up", "U: show the caller of the frame at the top", self._done(flame.up))
-        self._all = button("All", "0: show everything again", self._done(flame.show_all))
+        self._up = button("Up", "U: show the caller of the frame at the top", self._under_lock(flame.up))
+        self._all = button("All", "0: show everything again", self._under_lock(flame.show_all))
         self.widget = self._box()
-        flame.listen(self._changed)
+        flame.listen(self._redraw)
         self._update_texts()
 
     def _box(self) -> widgets.Widget:
@@ -153,27 +153,27 @@ class FlameGraphView:
         step, thread = _choice("Step", flame.steps), _choice("Thread", flame.threads)
 
         def look(_: object) -> None:
-            flame.look_at(Scope(_chosen(step), _chosen(thread)))
+            flame.look_at(Scope(_select(step), _select(thread)))
 
         frames = _toggles("Frames", _FRAMES, _FRAME_TIPS)
         frames.observe(self._changed_to(lambda what: flame.group(by_module=what == "module")), "value")
         # A single thread leaves nothing to choose.
         choices = [choice for choice, least in ((step, 1), (thread, 2)) if len(choice.options) > least]
         for choice in choices:
-            choice.observe(self._done(look), "value")
+            choice.observe(self._under_lock(look), "value")
         return [self._up, self._all, weight, *([frames] if flame.has_modules else []), *choices, shape]
 
     def _search_controls(self) -> list[widgets.Widget]:
         flame = self._flame
-        text, regex = search_fields(self._done(lambda text, regex: flame.search(text, regex=regex)))
-        previous = button("Previous", "P: the match before", self._done(lambda: flame.next_match(-1)))
-        following = button("Next", "N: the next match", self._done(lambda: flame.next_match(1)))
+        text, regex = search_fields(self._under_lock(lambda text, regex: flame.search(text, regex=regex)))
+        previous = button("Previous", "P: the match before", self._under_lock(lambda: flame.next_match(-1)))
+        following = button("Next", "N: the next match", self._under_lock(lambda: flame.next_match(1)))
         return [text, regex, previous, following, self._match_text]
 
     def _changed_to(self, action: Callable[[Any], Any]) -> Callable[[Any], None]:
-        return self._done(lambda change: action(change["new"]))
+        return self._under_lock(lambda change: action(change["new"]))
 
-    def _done(self, action: Callable[..., Any]) -> Callable[..., None]:
+    def _under_lock(self, action: Callable[..., Any]) -> Callable[..., None]:
         """Return a callback that runs the action under the lock and shows an OptionsError."""
 
         def do(*given: Any) -> None:
@@ -181,21 +181,21 @@ class FlameGraphView:
                 try:
                     action(*given)
                 except OptionsError as error:
-                    self._say(str(error))
+                    self._show_message(str(error))
 
         return do
 
-    def _say(self, text: str) -> None:
+    def _show_message(self, text: str) -> None:
         self._match_text.value = f'<span class="{AS_TEXT}" role="status">{escape(text)}</span>'
 
-    def _look(self) -> tuple[object, ...]:
+    def _picture_state(self) -> tuple[object, ...]:
         """Return the state that determines the picture."""
         flame = self._flame
         return (flame.picture(), flame.orientation, flame.text, flame.regex)
 
-    def _changed(self) -> None:
+    def _redraw(self) -> None:
         with self._lock:
-            look = self._look()
+            look = self._picture_state()
             if look == self._drawn:
                 self.figure.draw_cursor()
             else:
@@ -206,7 +206,7 @@ class FlameGraphView:
     def _update_texts(self) -> None:
         flame = self._flame
         picture, matches = flame.picture(), flame.frame_matches()
-        self._say("" if matches is None else picture.match_text(matches))
+        self._show_message("" if matches is None else picture.match_text(matches))
         self._up.disabled = self._all.disabled = not flame.path()
         self._path.value = f'<div class="long {AS_TEXT}">{_crumbs(flame.path())}</div>'
         name = escape(printable(picture.name(flame.cursor), _LONGEST_NAME))
@@ -228,10 +228,10 @@ def _legend() -> widgets.Widget:
 
 def _crumbs(names: list[str]) -> str:
     """Return the escaped path from the root; a long one has its middle left out."""
-    shown = ["everything", *(printable(name, _LONGEST_CRUMB) for name in names)]
-    if len(shown) > _MOST_CRUMBS:
-        shown = [*shown[:2], "…", *shown[3 - _MOST_CRUMBS :]]
-    return " › ".join(map(escape, shown))
+    visible_names = ["everything", *(printable(name, _LONGEST_CRUMB) for name in names)]
+    if len(visible_names) > _MOST_CRUMBS:
+        visible_names = [*visible_names[:2], "…", *visible_names[3 - _MOST_CRUMBS :]]
+    return " › ".join(map(escape, visible_names))
 
 
 def _toggles(description: str, options: Sequence[tuple[str, str]], tooltips: Sequence[str]) -> widgets.ToggleButtons:
@@ -251,5 +251,5 @@ def _choice(description: str, numbers: Sequence[int]) -> widgets.Dropdown:
     )
 
 
-def _chosen(choice: widgets.Dropdown) -> int | None:
+def _select(choice: widgets.Dropdown) -> int | None:
     return None if choice.value == _ALL else int(choice.value)

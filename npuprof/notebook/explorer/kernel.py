@@ -59,8 +59,8 @@ class KernelView:
         if title not in self._places:
             return
         for other, place in self._places.items():
-            shown = self.figure is not None and self._shown and other == title
-            if place.children != (children := (self._measure(title), self.figure) if shown else ()):
+            is_visible = self.figure is not None and self._shown and other == title
+            if place.children != (children := (self._measure(title), self.figure) if is_visible else ()):
                 self._fit(title)
                 place.children = children
 

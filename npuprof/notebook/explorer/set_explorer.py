@@ -49,15 +49,15 @@ class SetExplorer:
         self._tabs = LazyTabs(
             {
                 "Runs": lambda: widgets.HTML(f"<div style='overflow-x:auto'>{runs._repr_html_()}</div>"),
-                "All ranks": self._all(runs.plot_overview, runs.plot_ranks, runs.plot_pipeline),
+                "All ranks": self._for_all_runs(runs.plot_overview, runs.plot_ranks, runs.plot_pipeline),
                 "One run": self._chooser,
-                "Timeline": self._with_failed(lambda: [self._timeline()]),
-                "Flame graph": self._all(runs.flamegraph),
-                "Steps": self._all(runs.plot_steps),
-                "Memory": self._all(runs.plot_memory),
-                "Communication": self._all(runs.plot_communication, runs.plot_communication_matrix),
-                "Roofline": self._all(runs.plot_roofline),
-                "Counters": self._all(runs.plot_counters),
+                "Timeline": self._add_failed(lambda: [self._timeline()]),
+                "Flame graph": self._for_all_runs(runs.flamegraph),
+                "Steps": self._for_all_runs(runs.plot_steps),
+                "Memory": self._for_all_runs(runs.plot_memory),
+                "Communication": self._for_all_runs(runs.plot_communication, runs.plot_communication_matrix),
+                "Roofline": self._for_all_runs(runs.plot_roofline),
+                "Counters": self._for_all_runs(runs.plot_counters),
             }
         )
         self._tabs.open("Runs")
@@ -107,18 +107,18 @@ class SetExplorer:
     def _timeline(self) -> widgets.Widget:
         return TimelineView(self.timeline).widget
 
-    def _all(self, *draws: Callable[[], go.Figure]) -> Callable[[], widgets.Widget]:
+    def _for_all_runs(self, *draws: Callable[[], go.Figure]) -> Callable[[], widgets.Widget]:
         """Return a function that builds figures of all runs."""
-        return self._with_failed(lambda: [shown(draw()) for draw in draws])
+        return self._add_failed(lambda: [shown(draw()) for draw in draws])
 
-    def _with_failed(self, views: Callable[[], list[widgets.Widget]]) -> Callable[[], widgets.Widget]:
+    def _add_failed(self, views: Callable[[], list[widgets.Widget]]) -> Callable[[], widgets.Widget]:
         """Return a function that builds views of all runs, with a list of the unreadable ones."""
 
         def build() -> widgets.Widget:
             made = views()
             failed = "".join(
-                f"<li>{escape(f'rank {which}' if isinstance(which, int) else which)}: {escape(why)}</li>"
-                for which, why in self._runs.failed.items()
+                f"<li>{escape(f'rank {which}' if isinstance(which, int) else which)}: {escape(reason)}</li>"
+                for which, reason in self._runs.failed.items()
             )
             unread = [widgets.HTML(f"Without these runs, which cannot be read:<ul>{failed}</ul>")] if failed else []
             return widgets.VBox([*made, *unread], layout={"width": "100%"})

@@ -128,7 +128,7 @@ def kernels(explorer: Explorer) -> widgets.Widget:
 
 def memory(explorer: Explorer) -> widgets.Widget:
     """Return memory over time, where a click moves the timeline, and the allocations."""
-    shown_parts = [_clicked(explorer)] if len(explorer.run.memory) else []
+    shown_parts = [_clicked_view(explorer)] if len(explorer.run.memory) else []
     blocks = [table("allocations")(explorer)] if len(explorer.run.allocations) else []
     return _column(*shown_parts, *blocks)
 
@@ -144,7 +144,7 @@ def compared(explorer: Explorer) -> widgets.Widget:
     return _column(tables, shown(minus.plot_waterfall()), shown(minus.plot_flamegraph()))
 
 
-def _clicked(explorer: Explorer) -> widgets.Widget:
+def _clicked_view(explorer: Explorer) -> widgets.Widget:
     axis = memory_axis(explorer.run.tables)
     clicks = Clicks(lambda place: explorer.show_moment(axis.moment(place)))
     hint = widgets.HTML("<span class='faint'>Click a line or a star: the timeline shows that moment.</span>")

@@ -35,5 +35,5 @@ def matches_text(timeline: Timeline, place: int | None) -> str:
     matches = len(timeline.matches)
     if not matches:
         return "no match"
-    which = f"{count(place + 1)} of " if place is not None else ""
-    return f"{which}{count(matches)} match{'es' if matches != 1 else ''}, {duration(timeline.matches.total_ns)}"
+    label = f"{count(place + 1)} of " if place is not None else ""
+    return f"{label}{count(matches)} match{'es' if matches != 1 else ''}, {duration(timeline.matches.total_ns)}"

@@ -109,19 +109,19 @@ class TimelineView:
             "step": lambda asked: timeline.step(-1 if asked.get("by") == -1 else 1),
             "cause": lambda _: timeline.step_to_cause(),
             "effect": lambda _: timeline.step_to_effect(),
-            "jump": lambda asked: self._say(timeline.jump(str(asked.get("to")))),
+            "jump": lambda asked: self._show_message(timeline.jump(str(asked.get("to")))),
             "clear": lambda _: timeline.clear(),
             "layout": self._keep_layout,
             "export": self._answer_export,
         }
         self.widget = CanvasPlace(self._make, [] if kernel is None else [kernel.place(_TITLE)])
-        timeline.listen(self._changed)
-        self._changed()
+        timeline.listen(self._redraw)
+        self._redraw()
 
     def _make(self) -> CanvasWidget:
         self._first_labels.clear()
         self._sent.clear()
-        self.canvas = CanvasWidget(self._setup(), self._first(), self._asked)
+        self.canvas = CanvasWidget(self._setup(), self._first(), self._receive)
         return self.canvas
 
     def _setup(self) -> Message:
@@ -162,19 +162,19 @@ class TimelineView:
 
     # -- requests of a page --------------------------------------------------------------------------------
 
-    def _asked(self, asked: Message) -> None:
+    def _receive(self, asked: Message) -> None:
         kind = asked.get("kind")
         if not isinstance(kind, str) or kind not in self._answers:
             return
         if isinstance(seen := asked.get("seen"), list) and kind != "hello":
-            self._look(seen)
+            self._take_window(seen)
         try:
             self._answers[kind](asked)
         except Exception as error:
-            self._say(f"npuprof: {kind} could not be answered: {type(error).__name__}: {error}", failed=True)
+            self._show_message(f"npuprof: {kind} could not be answered: {type(error).__name__}: {error}", failed=True)
             raise
 
-    def _look(self, seen: list[object]) -> None:
+    def _take_window(self, seen: list[object]) -> None:
         """Take over the window that the page shows."""
         start, end = (_whole(moment_ns) for moment_ns in (*seen, None, None)[:2])
         if start is not None and end is not None and start < end:
@@ -183,12 +183,12 @@ class TimelineView:
 
     def _answer_hello(self) -> None:
         """Send the state to a page that has just opened."""
-        self._tell_matches()
-        self._tell_selection()
-        self._tell_range()
-        self._tell_cursor()
+        self._send_matches()
+        self._send_selection()
+        self._send_range()
+        self._send_cursor()
         if self._timeline.window != self._timeline.whole:
-            self._tell_window()
+            self._send_window()
 
     def _answer_window(self, asked: Message) -> None:
         timeline = self._timeline
@@ -240,7 +240,7 @@ class TimelineView:
             else:
                 return
         except OptionsError as error:
-            self._say(str(error), failed=True)
+            self._show_message(str(error), failed=True)
             return
         self.canvas.say("export", {"what": what, "page": str(asked.get("page"))[:64], "text": text})
 
@@ -260,13 +260,13 @@ class TimelineView:
         try:
             self._timeline.search(str(asked.get("text", ""))[:1_000], regex=bool(asked.get("regex")))
         except OptionsError as error:
-            self._say(str(error), failed=True)
+            self._show_message(str(error), failed=True)
         else:
             self._walk(1)
 
     def _walk(self, by: int) -> None:
         self._place = self._timeline.next_match(by)
-        self._tell_matches()
+        self._send_matches()
 
     def _keep_layout(self, asked: Message) -> None:
         if isinstance(layout := asked.get("layout"), dict):
@@ -275,38 +275,38 @@ class TimelineView:
 
     # -- messages to a page --------------------------------------------------------------------------------
 
-    def _changed(self) -> None:
+    def _redraw(self) -> None:
         timeline = self._timeline
         if timeline.matches is not self._matches:
             self._matches, self._version = timeline.matches, self._version + 1
             self._place = None
-            self._tell_matches()
+            self._send_matches()
         if timeline.selected != self._selected:
             self._selected = timeline.selected
-            self._tell_selection()
+            self._send_selection()
         if timeline.marked != self._marked:
             self._marked = timeline.marked
-            self._tell_range()
+            self._send_range()
         if timeline.cursor != self._cursor:
             self._cursor = timeline.cursor
-            self._tell_cursor()
+            self._send_cursor()
         if timeline.window != self._window:
             self._window = timeline.window
-            self._tell_window()
+            self._send_window()
 
-    def _tell_cursor(self) -> None:
+    def _send_cursor(self) -> None:
         self.canvas.say("cursor", {"at": None if self._cursor is None else self._cursor - self._timeline.origin})
 
-    def _tell_window(self) -> None:
+    def _send_window(self) -> None:
         start, end = (moment_ns - self._timeline.origin for moment_ns in self._timeline.window)
         self.canvas.say("show", {"start": start, "end": end})
 
-    def _tell_matches(self) -> None:
+    def _send_matches(self) -> None:
         matches = self._timeline.matches
         text = matches_text(self._timeline, self._place)
         self.canvas.say("matches", {"version": self._version, "text": text, "searching": matches is not None})
 
-    def _tell_selection(self) -> None:
+    def _send_selection(self) -> None:
         number = self._selected
         if self._kernel is not None:
             table, row = self._timeline.slices.row(number) if number is not None else ("", 0)
@@ -321,11 +321,11 @@ class TimelineView:
         after = [arrow.effect for arrow in flows.arrows if arrow.cause == number][:_MOST_RELATED]
         return {
             "name": printable(timeline.slices.name(number), _LONGEST_NAME),
-            "ends": [[end, *self._drawn(end)] for end in sorted(ends)],
+            "ends": [[end, *self._slice_position(end)] for end in sorted(ends)],
             "arrows": [[arrow.cause, arrow.effect] for arrow in flows.arrows],
             "more": flows.more,
-            "causes": self._named(before),
-            "effects": self._named(after),
+            "causes": self._name_rows(before),
+            "effects": self._name_rows(after),
             "findings": self._mentions(number),
             "groups": [
                 {
@@ -346,34 +346,34 @@ class TimelineView:
             if finding.table == table and row in finding.rows.index
         ]
 
-    def _drawn(self, number: int) -> tuple[int, int, int]:
+    def _slice_position(self, number: int) -> tuple[int, int, int]:
         """Return start and end of a slice relative to the origin, and its lane, -1 if it is not drawn."""
         start, end = self._timeline.slices.span(number)
         lane = self._timeline.lane_of(number)
         origin = self._timeline.origin
         return start - origin, end - origin, -1 if lane is None else lane
 
-    def _named(self, numbers: list[int]) -> list[list[Any]]:
+    def _name_rows(self, numbers: list[int]) -> list[list[Any]]:
         slices = self._timeline.slices
         return [
             [number, printable(slices.name(number), _LONGEST_NAME) or "(unnamed)", slices.row(number)[0]]
             for number in numbers
         ]
 
-    def _tell_range(self) -> None:
+    def _send_range(self) -> None:
         if self._marked is None:
             self.canvas.say("range", {"marked": None})
             return
         origin = self._timeline.origin
         marked = [moment_ns - origin for moment_ns in self._marked]
         self.canvas.say("range", {"marked": marked, "summary": None})
-        self.canvas.say("range", {"marked": marked, "summary": _summed(self._timeline.summary(*self._marked))})
+        self.canvas.say("range", {"marked": marked, "summary": _summary_message(self._timeline.summary(*self._marked))})
 
-    def _say(self, text: str, *, failed: bool = False) -> None:
+    def _show_message(self, text: str, *, failed: bool = False) -> None:
         self.canvas.say("said", {"text": text, "failed": failed})
 
 
-def _summed(summary: RangeSummary) -> Message:
+def _summary_message(summary: RangeSummary) -> Message:
     return {
         "names": [
             [row.where, printable(row.name, _LONGEST_NAME), row.count, row.sum_ns, row.mean_ns, row.p95_ns, row.max_ns]

@@ -97,8 +97,8 @@ class PanelController:
         if self._failure:
             return State("failed", "Failed", self._failure, can_start=not problem, hint=problem)
         if self.mode != "by hand":
-            which = "The next cell" if self.mode == "next cell" else "Every cell"
-            return State("armed", f"{which} will be profiled", self._note, can_start=not problem, hint=problem)
+            label = "The next cell" if self.mode == "next cell" else "Every cell"
+            return State("armed", f"{label} will be profiled", self._note, can_start=not problem, hint=problem)
         return State("idle", "Idle", self._note, can_start=not problem, hint=problem)
 
     def _recording(self, run: running.ActiveRun) -> State:
@@ -168,7 +168,7 @@ class PanelController:
 
     def cell_begins(self, cell: Cell) -> str:
         """Start the run of a cell if the mode requires it; return why it runs unprofiled instead, or an empty text."""
-        if self.mode == "by hand" or running.current() is not None or _begins_by_itself(cell.text):
+        if self.mode == "by hand" or running.current() is not None or _starts_own_run(cell.text):
             return ""
         if self.mode == "next cell":
             self.mode = "by hand"
@@ -209,16 +209,16 @@ class PanelController:
         if not chosen or (name == "compare") != (len(chosen) == 2):
             raise NpuprofError("select two runs to compare, or one run for the other actions")
         run = chosen[0]
-        called = run_actions.title(run)
+        called_name = run_actions.title(run)
         if name in ("open", "compare"):
             # the older run first, whatever the order of selection
             ordered = sorted(chosen, key=lambda ended: ended.started_ns)
             self._read(" and ".join(map(run_actions.title, ordered)), lambda: self._open(ordered))
         elif name == "rename":
-            self.question = Question("rename", run, f"New name of {called}:", run.name)
+            self.question = Question("rename", run, f"New name of {called_name}:", run.name)
         elif name == "save":
-            proposed = f"{called.strip('.')}-tables"
-            self.question = Question("save", run, f"Save the tables of {called} in the new directory:", proposed)
+            proposed = f"{called_name.strip('.')}-tables"
+            self.question = Question("save", run, f"Save the tables of {called_name} in the new directory:", proposed)
         elif name == "delete":
             self.question = Question("delete", run, encodable(f"Delete the recording {run.directory} for good?"))
 
@@ -237,11 +237,11 @@ class PanelController:
         if asked.kind == "save":
             self.question = None
             self._read(f"saving {run_actions.title(asked.run)}", lambda: self._save(asked.run, text))
-        elif self._try(f"{asked.kind} failed", lambda: self._confirmed(asked, text)):
+        elif self._try(f"{asked.kind} failed", lambda: self._confirm(asked, text)):
             self.question = None
         self._changed()
 
-    def _confirmed(self, asked: Question, text: str) -> None:
+    def _confirm(self, asked: Question, text: str) -> None:
         if asked.kind == "rename":
             run_actions.rename(asked.run, text)
         else:
@@ -287,21 +287,21 @@ class PanelController:
     def _clear(self) -> None:
         self._failure = self._note = ""
 
-    def _try(self, what: str, act: Callable[[], object]) -> bool:
+    def _try(self, subject: str, act: Callable[[], object]) -> bool:
         """Run an action and keep the reason of a failure."""
         try:
             act()
         except NpuprofError as error:
             self._failure = str(error)
         except Exception as error:  # noqa: BLE001 - the panel shows every failure
-            self._failure = f"{what}: {describe_failure(error)}"
+            self._failure = f"{subject}: {describe_failure(error)}"
         else:
             return True
         return False
 
-    def _read(self, what: str, read: Callable[[], Opened | None], kept: str = "") -> None:
+    def _read(self, subject: str, read: Callable[[], Opened | None], kept: str = "") -> None:
         """Read in the background, then open the result."""
-        reading = _Reading(what)
+        reading = _Reading(subject)
         self._readings.append(reading)
 
         def watch(latest: progress.Progress) -> None:
@@ -314,11 +314,11 @@ class PanelController:
                     opened = read()
                 self.opened = opened if opened is not None else self.opened
             except Exception as error:  # noqa: BLE001 - shown by the state
-                why = str(error) if isinstance(error, NpuprofError) else describe_failure(error)
+                reason = str(error) if isinstance(error, NpuprofError) else describe_failure(error)
                 if kept:
-                    self._failure = f"{why}; {kept}"
+                    self._failure = f"{reason}; {kept}"
                 else:
-                    self._note = f"not opened: {why}"
+                    self._note = f"not opened: {reason}"
             finally:
                 self._readings.remove(reading)
                 self._changed()
@@ -336,7 +336,7 @@ def _opened(path: str) -> Opened:
     return Opened(path, of_set=opened)
 
 
-def _begins_by_itself(text: str) -> bool:
+def _starts_own_run(text: str) -> bool:
     """Return whether a cell starts its own run, or controls npuprof."""
     first = text.lstrip().partition("\n")[0]
     return first.startswith(("%%npuprof", "%npuprof", "%load_ext", "npuprof.panel("))

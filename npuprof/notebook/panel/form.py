@@ -104,7 +104,7 @@ class OptionsForm:
         OptionsError
             If Options or the front end refuses them.
         """
-        options = Options.from_dict({**self._plain(), **self._typed()})
+        options = Options.from_dict({**self._plain(), **self._typed_values()})
         check(self.collector, options)
         return options
 
@@ -133,7 +133,7 @@ class OptionsForm:
         plain["output"] = Path(str(plain["output"])) if str(plain["output"]).strip() else self._usual["output"]
         return plain
 
-    def _typed(self) -> dict[str, Any]:
+    def _typed_values(self) -> dict[str, Any]:
         if not self._more.strip():
             return {}
         from IPython.core.error import UsageError

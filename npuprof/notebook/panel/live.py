@@ -36,8 +36,8 @@ class PanelCells:
         """Start the run of a cell; IPython calls it before cells that are not silent."""
         # The result of the cell has the same object, by which its end is recognised.
         cell = Cell(id(info), info.raw_cell, self._title(numbered=bool(info.store_history)))
-        if why := self._panel.cell_begins(cell):
-            print(f"npuprof: the cell runs unprofiled: {why}", file=sys.stderr)  # noqa: T201 - to the user
+        if reason := self._panel.cell_begins(cell):
+            print(f"npuprof: the cell runs unprofiled: {reason}", file=sys.stderr)  # noqa: T201 - to the user
 
     def post_run_cell(self, _: Any) -> None:
         """Update the panel."""

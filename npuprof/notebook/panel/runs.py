@@ -168,22 +168,22 @@ def delete(run: EndedRun) -> str:
         raise SourceError(f"{directory} holds another recording than this run's: nothing was deleted")
     try:
         # The description last, so that an interrupted deletion leaves a recognisable recording.
-        for path in sorted(_ours(directory), key=lambda path: path.name == FILE_NAME):
+        for path in sorted(_is_from_panel(directory), key=lambda path: path.name == FILE_NAME):
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
             else:
                 path.unlink(missing_ok=True)
-        left = sorted(path.name for path in directory.iterdir())
-        if not left:
+        left_names = sorted(path.name for path in directory.iterdir())
+        if not left_names:
             directory.rmdir()
     except OSError as error:
         raise NpuprofError(f"{directory} could not be deleted completely ({error.strerror or error})") from error
     run_history.forget(directory)
-    kept = f"{directory} is kept, with files that npuprof did not record: {', '.join(left[:5])}"
-    return encodable(kept) if left else ""
+    kept = f"{directory} is kept, with files that npuprof did not record: {', '.join(left_names[:5])}"
+    return encodable(kept) if left_names else ""
 
 
-def _ours(directory: Path) -> set[Path]:
+def _is_from_panel(directory: Path) -> set[Path]:
     return {path for pattern in _OURS for path in directory.glob(pattern)}
 
 

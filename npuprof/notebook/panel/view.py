@@ -64,7 +64,7 @@ def opened_view(opened: Opened) -> list[Any]:
     if opened.of_set is not None:
         return [opened.of_set.explore()]
     if len(opened.runs) == 2:
-        return _compared(*opened.runs)
+        return _comparison_children(*opened.runs)
     return [_summed_up(run) for run in opened.runs]
 
 
@@ -77,7 +77,7 @@ def _summed_up(run: Profile) -> widgets.Widget:
     return explorer.widget
 
 
-def _compared(before: Profile, after: Profile) -> list[Any]:
+def _comparison_children(before: Profile, after: Profile) -> list[Any]:
     from npuprof.notebook.explorer.live import LiveFigure
 
     try:
@@ -104,8 +104,8 @@ class PanelView:
         self._asked: Question | None = None
         self._headline = widgets.HTML()
         self._details = widgets.HTML()
-        self._start = _button("Start", "Start a run that lasts until Stop, across cells", self._guarded(panel.start))
-        self._stop = _button("Stop", "Stop the run, decode it and open its report", self._guarded(panel.stop))
+        self._start = _button("Start", "Start a run that lasts until Stop, across cells", self._guard(panel.start))
+        self._stop = _button("Stop", "Stop the run, decode it and open its report", self._guard(panel.stop))
         self._start.button_style, self._stop.button_style = "primary", "danger"
         self._mode = widgets.ToggleButtons(
             options=MODES,
@@ -113,29 +113,29 @@ class PanelView:
             tooltips=["with Start and Stop", "the next cell that is run", "every cell from now on"],
             style={"button_width": "auto"},
         )
-        self._mode.observe(self._observed(panel.set_mode), "value")
+        self._mode.observe(self._observer(panel.set_mode), "value")
         # A hidden bar keeps its space, so that no button moves under the pointer.
         self._bar = widgets.FloatProgress(min=0, max=1, layout={"width": "150px", "visibility": "hidden"})
-        self._form = FormView(panel, self._observed)
+        self._form = FormView(panel, self._observer)
         self._more = widgets.ToggleButton(
             description="Options ▾", tooltip="Show and change what a run collects", layout={"width": "auto"}
         )
-        self._more.observe(self._observed(self._show_form), "value")
+        self._more.observe(self._observer(self._show_form), "value")
         self._runs = GridWidget(panel.runs.page(), self._answer)
-        self._question = _QuestionView(panel, self._guarded)
+        self._question = _QuestionView(panel, self._guard)
         self._path = _path_box()
-        self._path.observe(self._observed(self._complete), "value")
-        load = _button("Load", "Read the path and show it", self._guarded(lambda: panel.load(self._path.value)))
+        self._path.observe(self._observer(self._complete), "value")
+        load = _button("Load", "Read the path and show it", self._guard(lambda: panel.load(self._path.value)))
         self._opened = widgets.VBox()
         self.widget = LiveBox(
             [
                 widgets.HTML(STYLE),
-                _classed("npuprof-row", self._start, self._stop, self._mode, self._more),
-                _classed("npuprof-state", self._headline, self._details, self._bar),
+                _add_class("npuprof-row", self._start, self._stop, self._mode, self._more),
+                _add_class("npuprof-state", self._headline, self._details, self._bar),
                 self._form.widget,
                 self._runs,
                 self._question.widget,
-                _classed("npuprof-row", self._path, load),
+                _add_class("npuprof-row", self._path, load),
                 self._opened,
             ],
             what="the panel",
@@ -180,9 +180,9 @@ class PanelView:
         if opened is None:
             self._opened.children = ()
             return
-        close = _button("Close", "Close this report", self._guarded(self._panel.close))
+        close = _button("Close", "Close this report", self._guard(self._panel.close))
         title = widgets.HTML(f'<h3 class="npuprof-title">{escape(opened.title)}</h3>')
-        self._opened.children = (_classed("npuprof-row", title, close), *opened_view(opened))
+        self._opened.children = (_add_class("npuprof-row", title, close), *opened_view(opened))
         answer_at_once(self._opened)
 
     def _show_form(self, shown: bool) -> None:
@@ -192,9 +192,9 @@ class PanelView:
         self._path.options = complete(typed)
 
     def _answer(self, question: Message) -> None:
-        self._guarded(lambda: self._panel.answer(question))()
+        self._guard(lambda: self._panel.answer(question))()
 
-    def _guarded(self, act: Callable[[], object]) -> Callable[[], None]:
+    def _guard(self, act: Callable[[], object]) -> Callable[[], None]:
         """Return a callback that shows failures in the panel; exceptions in widget callbacks are only logged."""
 
         def guarded() -> None:
@@ -206,14 +206,14 @@ class PanelView:
 
         return guarded
 
-    def _observed(self, act: Callable[[Any], object]) -> Callable[[Any], None]:
+    def _observer(self, act: Callable[[Any], object]) -> Callable[[Any], None]:
         def changed(change: Any) -> None:
-            self._guarded(lambda: act(change["new"]))()
+            self._guard(lambda: act(change["new"]))()
 
         return changed
 
 
-def _classed(name: str, *children: widgets.Widget) -> widgets.HBox:
+def _add_class(name: str, *children: widgets.Widget) -> widgets.HBox:
     box = widgets.HBox(children)
     box.add_class(name)
     return box

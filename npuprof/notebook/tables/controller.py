@@ -58,8 +58,8 @@ def _text(value: Any, column: str, origin_ns: int) -> str:
 def moment(since_ns: int) -> str:
     """Return a time since the start of the run in seconds, with all nanoseconds: ``1.234 567 890 s``."""
     sign = "-" if since_ns < 0 else ""
-    seconds, rest = divmod(abs(since_ns), 1_000_000_000)
-    digits = f"{rest:09d}"
+    seconds, remainder = divmod(abs(since_ns), 1_000_000_000)
+    digits = f"{remainder:09d}"
     return f"{sign}{seconds:,}.{digits[:3]} {digits[3:6]} {digits[6:]} s"
 
 
@@ -157,8 +157,8 @@ class TableController:
 
     def rows(self) -> pd.DataFrame:
         """Return the complete shown frame, in order."""
-        shown: pd.DataFrame = self._rows[list(self._view.columns)]
-        return shown
+        visible_rows: pd.DataFrame = self._rows[list(self._view.columns)]
+        return visible_rows
 
     def answer(self, question: Message) -> None:
         """Handle a request of the grid; a malformed request has no effect, an invalid filter is shown on the page."""
@@ -169,9 +169,9 @@ class TableController:
             "column": self._column,
             "page": self._turn,
             "action": self._act,
-            "choice": self._chosen,
+            "choice": self._select,
         }.get(str(question.get("kind")))
-        if asked != self._chosen:
+        if asked != self._select:
             self._note = ""
         if asked is not None:
             with suppress(KeyError, TypeError, ValueError, IndexError):  # not sent by the grid's script
@@ -244,17 +244,17 @@ class TableController:
         if not 0 <= number < len(self._groups):
             return
         fresh = self._fresh(self._groups[number])
-        known = set(fresh.columns)
+        known_names = set(fresh.columns)
         # Groups and rows have different columns: keep the filters of columns that stay.
-        where = tuple(pair for pair in self._view.where if pair[0] in known)
-        self._typed = {column: text for column, text in self._typed.items() if column in known}
-        self._errors = {column: text for column, text in self._errors.items() if column in known}
+        where = tuple(pair for pair in self._view.where if pair[0] in known_names)
+        self._typed = {column: text for column, text in self._typed.items() if column in known_names}
+        self._errors = {column: text for column, text in self._errors.items() if column in known_names}
         self._change(replace(fresh, where=where))
 
     def _column(self, question: Message) -> None:
-        column, shown = str(question["column"]), bool(question["shown"])
-        kept = {*self._view.columns} - {column} | ({column} if shown else set())
-        columns = tuple(name for name in self._all if name in kept)
+        column, is_visible = str(question["column"]), bool(question["shown"])
+        kept_names = {*self._view.columns} - {column} | ({column} if is_visible else set())
+        columns = tuple(name for name in self._all if name in kept_names)
         if columns:  # an empty selection would mean all columns
             self._view = replace(self._view, columns=columns)
         else:
@@ -273,7 +273,7 @@ class TableController:
             more = f", the first {_MOST_LIT:,}" if len(numbers) > _MOST_LIT else ""
             self._note = f"{len(numbers):,} {self.kind.noun}{more} shown in the timeline"
 
-    def _chosen(self, question: Message) -> None:
+    def _select(self, question: Message) -> None:
         if self._choose is not None:
             self._choose(self._members(question))
 

@@ -203,25 +203,25 @@ def get_op_num(data: int, data_len: int) -> tuple[int, int]:
 
 def get_model_id(data: int, data_len: int, index: int) -> int:
     """Return the model of an operator; 0 without such a description."""
-    described = _described(data, data_len, index)
+    described = _description(data, data_len, index)
     return 0 if described is None else described.model_id
 
 
 def get_op_start(data: int, data_len: int, index: int) -> int:
     """Return the start of an operator, in ns of the host's monotonic clock."""
-    described = _described(data, data_len, index)
+    described = _description(data, data_len, index)
     return 0 if described is None else described.start_ns
 
 
 def get_op_end(data: int, data_len: int, index: int) -> int:
     """Return the end of an operator, in ns of the host's monotonic clock."""
-    described = _described(data, data_len, index)
+    described = _description(data, data_len, index)
     return 0 if described is None else described.end_ns
 
 
 def get_op_duration(data: int, data_len: int, index: int) -> int:
     """Return the duration of an operator in ns."""
-    described = _described(data, data_len, index)
+    described = _description(data, data_len, index)
     return 0 if described is None else described.duration_ns
 
 
@@ -253,12 +253,12 @@ def _fitting(text: str, length: int) -> tuple[str, int]:
     return (text, codes.SUCCESS) if len(text) < length else ("", codes.INVALID_PARAM)
 
 
-def _described(data: int, data_len: int, index: int) -> Described | None:
+def _description(data: int, data_len: int, index: int) -> Described | None:
     if not data or data_len <= 0:
         return None
     return current().subscriptions.described(ctypes.string_at(data, data_len), index)
 
 
 def _node(data: int, data_len: int, index: int) -> Node | None:
-    described = _described(data, data_len, index)
+    described = _description(data, data_len, index)
     return None if described is None else current().subscriptions.node(described.node_index)

@@ -140,19 +140,21 @@ class Communicator:
         """Reduce `x` in place over all ranks (``sum``, ``prod``, ``max``, ``min``); return `x`, or the `Work`."""
         offers, work = self._run("all_reduce", x, op)
         exchange.store(x, exchange.reduced([offer.values for offer in offers], op))
-        return self._given(work, x, async_op)
+        return self._argument_text(work, x, async_op)
 
     def broadcast(self, x: Any, src: int = 0, *, async_op: bool = False) -> Any:
         """Replace `x` in place by the `x` of rank `src`; return `x`, or the `Work`."""
         self._check_member(src)
         offers, work = self._run("broadcast", x, f"from rank {src}", root=src)
         exchange.store(x, offers[self.ranks.index(src)].values)
-        return self._given(work, x, async_op)
+        return self._argument_text(work, x, async_op)
 
     def all_gather(self, x: Any, *, async_op: bool = False) -> Any:
         """Return the `x` of every rank as a list, in group order; or the `Work`."""
         offers, work = self._run("all_gather", x, "")
-        return self._given(work, [exchange.like(x, exchange.snapshot(offer.values)) for offer in offers], async_op)
+        return self._argument_text(
+            work, [exchange.like(x, exchange.snapshot(offer.values)) for offer in offers], async_op
+        )
 
     def reduce_scatter(self, x: Any, op: ReduceOperator = "sum", *, async_op: bool = False) -> Any:
         """Return this rank's part of the reduction, along the first axis; or the `Work`.
@@ -168,7 +170,7 @@ class Communicator:
         offers, work = self._run("reduce_scatter", x, op)
         whole = exchange.reduced([offer.values for offer in offers], op)
         mine = exchange.part(whole, self.ranks.index(self.rank), self.size)
-        return self._given(work, exchange.like(x, mine), async_op)
+        return self._argument_text(work, exchange.like(x, mine), async_op)
 
     def barrier(self) -> None:
         """Wait until every rank arrives: an all-reduce of one element, as in HCCL."""
@@ -179,14 +181,14 @@ class Communicator:
         """Send `x` to rank `dst`, which must receive it; return `x`, or the `Work`."""
         self._check_member(dst)
         _, work = self._run("send", x, f"to rank {dst}", pair=(self.rank, dst))
-        return self._given(work, x, async_op)
+        return self._argument_text(work, x, async_op)
 
     def recv(self, x: Any, src: int, *, async_op: bool = False) -> Any:
         """Replace `x` in place by the data from rank `src`; return `x`, or the `Work`."""
         self._check_member(src)
         offers, work = self._run("recv", x, f"from rank {src}", pair=(src, self.rank))
         exchange.store(x, offers[0].values)
-        return self._given(work, x, async_op)
+        return self._argument_text(work, x, async_op)
 
     def _check_member(self, rank: int) -> None:
         if rank not in self.ranks:
@@ -196,9 +198,9 @@ class Communicator:
         self, kind: Kind, x: Any, detail: str, *, pair: tuple[int, int] | None = None, root: int | None = None
     ) -> tuple[list[_Offer], Work]:
         with recorded(self._device.host, f"dist.{kind}"):
-            return self._meet(kind, x, detail, pair, root)
+            return self._rendezvous(kind, x, detail, pair, root)
 
-    def _meet(
+    def _rendezvous(
         self, kind: Kind, x: Any, detail: str, pair: tuple[int, int] | None, root: int | None
     ) -> tuple[list[_Offer], Work]:
         operand = exchange.describe(x)
@@ -219,7 +221,7 @@ class Communicator:
         _, ended = self._channel.finish(begun, collective, max(each.ready_ns for each in offers))
         return offers, Work(None, self._channel, ended, self._device)
 
-    def _given(self, work: Work, result: Any, async_op: bool) -> Any:
+    def _argument_text(self, work: Work, result: Any, async_op: bool) -> Any:
         work.result = result
         return work if async_op else work.wait()
 
@@ -228,8 +230,8 @@ def _check_agreement(ranks: Sequence[int], offers: Sequence[_Offer], is_pair: bo
     """Raise a RankError where ranks call different collectives."""
     first = offers[0]
     for rank, offer in zip(ranks, offers, strict=True):
-        same = offer.operand == first.operand and (is_pair or offer[:2] == first[:2])
-        if not same:
+        is_same = offer.operand == first.operand and (is_pair or offer[:2] == first[:2])
+        if not is_same:
             raise RankError(
                 f"ranks {ranks[0]} and {rank} do not fit together: {_call_text(first)} and {_call_text(offer)}; all "
                 "ranks of a group must call the same collectives, with equal shapes and data types, in the same order"

@@ -122,10 +122,10 @@ class Exchange:
         self._running = set(range(size))
         self._failure = ""
 
-    def meet(self, key: Hashable, rank: int, expected: Sequence[int], offer: Any, what: str) -> list[Any]:
+    def meet(self, key: Hashable, rank: int, expected: Sequence[int], offer: Any, subject: str) -> list[Any]:
         """Offer a value; when the last expected rank has arrived, return the offers of all, in their order.
 
-        `what` names the rank's current call, for error messages.
+        `subject` names the rank's current call, for error messages.
 
         Raises
         ------
@@ -135,7 +135,7 @@ class Exchange:
         with self._condition:
             meeting = self._meetings.setdefault(key, _Meeting(tuple(expected)))
             meeting.offers[rank] = offer
-            self._waiting[rank] = what
+            self._waiting[rank] = subject
             if meeting.is_complete:
                 for member in meeting.expected:
                     self._waiting.pop(member, None)

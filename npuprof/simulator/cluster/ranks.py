@@ -72,13 +72,15 @@ class Rank(Communicator):
         ValueError
             If this rank is not among them, or one does not exist.
         """
-        chosen = tuple(sorted(set(ranks)))
-        if self.rank not in chosen or not set(chosen) <= set(self.ranks):
+        selected_ranks = tuple(sorted(set(ranks)))
+        if self.rank not in selected_ranks or not set(selected_ranks) <= set(self.ranks):
             raise ValueError(f"a group for rank {self.rank} must hold it and others of {list(self.ranks)}, not {ranks}")
-        if chosen not in self._groups:
-            name = f"group_{'_'.join(map(str, chosen))}"
-            self._groups[chosen] = Communicator(self.rank, chosen, self._device, self._exchange, self._topology, name)
-        return self._groups[chosen]
+        if selected_ranks not in self._groups:
+            name = f"group_{'_'.join(map(str, selected_ranks))}"
+            self._groups[selected_ranks] = Communicator(
+                self.rank, selected_ranks, self._device, self._exchange, self._topology, name
+            )
+        return self._groups[selected_ranks]
 
     def host_work(self, seconds: float, name: str = "host_work") -> None:
         """Keep the host busy for a while, for example with input data: `name` ``DataLoader``."""

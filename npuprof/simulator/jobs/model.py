@@ -165,8 +165,8 @@ class Job:
 
     def place(self, rank: int) -> tuple[int, int, int]:
         """Return stage, replica and tensor rank."""
-        stage, rest = divmod(rank, self.plan.data * self.plan.tensor)
-        return stage, *divmod(rest, self.plan.tensor)
+        stage, remainder = divmod(rank, self.plan.data * self.plan.tensor)
+        return stage, *divmod(remainder, self.plan.tensor)
 
     def host(self, rank: int) -> int:
         """Return the number of a rank's host."""
@@ -214,17 +214,17 @@ def _program(plan: Plan, stage: int) -> list[Op]:
     """Return the operators of a stage; computing without a following operator is added to that of the next operator."""
     ops: list[Op] = []
     host = device = 0
-    what = ""
+    subject = ""
 
     def compute(name: str, ns: int) -> None:
-        nonlocal device, what
-        device, what = device + ns, name
+        nonlocal device, subject
+        device, subject = device + ns, name
 
     def meet(kind: Kind, op_type: str) -> None:
         nonlocal host, device
         there = {"tp": plan.tensor > 1, "dp": plan.data > 1, "mp": plan.tensor * plan.pipeline > 1}
         if there.get(kind, 0 <= stage + (1 if kind == "next" else -1) < plan.pipeline):
-            ops.append(Op(step, kind, op_type, what, host, device))
+            ops.append(Op(step, kind, op_type, subject, host, device))
             host = device = 0
 
     def work(times: int) -> None:

@@ -113,7 +113,7 @@ def _communication(job: Job, rank: int) -> str:
             f'"Communication Bandwidth Info": {{{_bandwidth(op, links[op.kind], moved)}}}}}'
         )
         parts[op.step][op.kind not in ("next", "prev")].append(text)
-    return "{" + ", ".join(_step(step, p2p, rest) for step, (p2p, rest) in parts.items()) + "}"
+    return "{" + ", ".join(_step(step, p2p, remaining) for step, (p2p, remaining) in parts.items()) + "}"
 
 
 def _step(step: int, p2p: list[str], collectives: list[str]) -> str:

@@ -335,25 +335,25 @@ def empty(shape: Any, dtype: npt.DTypeLike = np.float32, *, device: int = 0) -> 
 @called
 def zeros(shape: Any, dtype: npt.DTypeLike = np.float32, *, device: int = 0) -> NpuArray:
     """Make an array of zeros, by default in single precision, as is usual on NPUs."""
-    return _generated("zeros", np.zeros(shape, dtype), device)
+    return _generate("zeros", np.zeros(shape, dtype), device)
 
 
 @called
 def ones(shape: Any, dtype: npt.DTypeLike = np.float32, *, device: int = 0) -> NpuArray:
     """Make an array of ones, by default in single precision."""
-    return _generated("ones_like", np.ones(shape, dtype), device)
+    return _generate("ones_like", np.ones(shape, dtype), device)
 
 
 @called
 def full(shape: Any, value: Any, dtype: npt.DTypeLike = np.float32, *, device: int = 0) -> NpuArray:
     """Make an array with the same value in all elements, by default in single precision."""
-    return _generated("full", np.full(shape, value, dtype), device)
+    return _generate("full", np.full(shape, value, dtype), device)
 
 
 @called
 def arange(*bounds: Any, dtype: npt.DTypeLike | None = None, device: int = 0) -> NpuArray:
     """Make a range, like ``np.arange``."""
-    return _generated("arange", np.arange(*bounds, dtype=dtype), device)
+    return _generate("arange", np.arange(*bounds, dtype=dtype), device)
 
 
 class Generator:
@@ -366,17 +366,17 @@ class Generator:
     @called
     def standard_normal(self, size: Any = None, dtype: npt.DTypeLike = np.float32) -> NpuArray:
         """Draw from the normal distribution of mean 0 and deviation 1; single or double precision."""
-        return _generated("normal", self._generator.standard_normal(size, dtype), self._device_id)  # type: ignore[arg-type]  # checked by NumPy
+        return _generate("normal", self._generator.standard_normal(size, dtype), self._device_id)  # type: ignore[arg-type]  # checked by NumPy
 
     @called
     def random(self, size: Any = None, dtype: npt.DTypeLike = np.float32) -> NpuArray:
         """Draw uniformly from 0 to 1; single or double precision."""
-        return _generated("uniform", self._generator.random(size, dtype), self._device_id)  # type: ignore[arg-type]  # checked by NumPy
+        return _generate("uniform", self._generator.random(size, dtype), self._device_id)  # type: ignore[arg-type]  # checked by NumPy
 
     @called
     def integers(self, low: int, high: int | None = None, size: Any = None, dtype: Any = np.int64) -> NpuArray:
         """Draw integers from `low` (or 0) to below `high`."""
-        return _generated("randint", self._generator.integers(low, high, size, dtype), self._device_id)
+        return _generate("randint", self._generator.integers(low, high, size, dtype), self._device_id)
 
 
 def default_rng(seed: Any = None, *, device: int = 0) -> Generator:
@@ -384,7 +384,7 @@ def default_rng(seed: Any = None, *, device: int = 0) -> Generator:
     return Generator(seed, device)
 
 
-def _generated(operator: str, values: Any, device_id: int) -> NpuArray:
+def _generate(operator: str, values: Any, device_id: int) -> NpuArray:
     """Make an array and launch the operator that writes its values."""
     values = np.asarray(values)
     check_dtype(values.dtype)

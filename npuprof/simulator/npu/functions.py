@@ -95,22 +95,24 @@ def _call(like: DeviceArray, ufunc: np.ufunc, inputs: _Inputs, options: _Options
         scalar=len(values) > 1 and not isinstance(values[-1], np.ndarray),
         in_place=len(out) == 1 and out[0] is inputs[0],
     )
-    written = any(target is not None for target in targets)
-    dtype = _computed_in(values, outputs, options, written)
-    _launch(kernel, values, outputs, dtype, like._device_id, written=written)
+    is_written = any(target is not None for target in targets)
+    dtype = _computed_in(values, outputs, options, is_written)
+    _launch(kernel, values, outputs, dtype, like._device_id, written=is_written)
     if isinstance(mask, np.ndarray):
         launch_on(operators.kernel("where"), [mask, *outputs], outputs, like._device_id)
     results = tuple(delivered(each, like._device_id) for each in made)
     return results if isinstance(result, tuple) else results[0]
 
 
-def _computed_in(values: list[Any], outputs: list[Records], options: Mapping[str, Any], written: bool) -> np.dtype[Any]:
+def _computed_in(
+    values: list[Any], outputs: list[Records], options: Mapping[str, Any], is_written: bool
+) -> np.dtype[Any]:
     """Return the data type of the computation, which may differ from that of a comparison's result and of ``out``."""
     dtype: np.dtype[Any]
     if options.get("dtype") is not None:
         dtype = np.dtype(options["dtype"])
     else:
-        dtype = np.result_type(*values) if written or outputs[0].dtype == np.bool_ else outputs[0].dtype
+        dtype = np.result_type(*values) if is_written or outputs[0].dtype == np.bool_ else outputs[0].dtype
     return dtype
 
 
@@ -154,11 +156,11 @@ def _at(like: DeviceArray, ufunc: np.ufunc, inputs: _Inputs, options: _Options) 
     if kernel is None or not isinstance(target, DeviceArray):
         raise unsupported(f"np.{ufunc.__name__}.at")
     operands = Operands(like._device_id)
-    values, index, *rest = (operands.take_operand(value) for value in inputs)
-    ufunc.at(values, index, *rest, **options)
+    values, index, *remaining = (operands.take_operand(value) for value in inputs)
+    ufunc.at(values, index, *remaining, **options)
     operands.upload()
     # The operator touches the updated part, not the whole target.
-    updates = [value for value in (index, *rest) if isinstance(value, np.ndarray)]
+    updates = [value for value in (index, *remaining) if isinstance(value, np.ndarray)]
     launch_on(kernel, updates, [np.asarray(values[index])], like._device_id)
 
 
@@ -207,11 +209,11 @@ def apply_function(
     if function in operators.DESCRIPTIONS or function in operators.VIEWS:
         arguments = [operands.take(value) for value in args]
         result = function(*arguments, **{name: operands.take(value) for name, value in kwargs.items()})
-        return result if function in operators.DESCRIPTIONS else _viewed(like, result, operands)
+        return result if function in operators.DESCRIPTIONS else _view(like, result, operands)
     raise unsupported(_name(function))
 
 
-def _viewed(like: DeviceArray, result: Any, operands: Operands) -> Any:
+def _view(like: DeviceArray, result: Any, operands: Operands) -> Any:
     """Return views as views; launch a copy for any other result."""
     for each in result if isinstance(result, (list, tuple)) else [result]:
         if not any(np.may_share_memory(each, values) for values in operands.values):
@@ -247,7 +249,7 @@ def _copyto(like: DeviceArray, dst: Any, src: Any, casting: Any = "same_kind", w
         read_back(target.nbytes, like._device_id)
 
 
-def _compared(function: Callable[..., bool], first: str) -> Callable[..., bool]:
+def _comparison(function: Callable[..., bool], first: str) -> Callable[..., bool]:
     """Return the handler of a comparison of whole arrays; the host waits for the result."""
     comparison = generic(first)
 
@@ -297,7 +299,7 @@ _HANDLERS: Mapping[Callable[..., Any], Callable[..., Any]] = {
     np.where: _where,
     np.empty_like: _empty_like,
     np.copyto: _copyto,
-    np.allclose: _compared(np.allclose, "IsClose"),
-    np.array_equal: _compared(np.array_equal, "Equal"),
+    np.allclose: _comparison(np.allclose, "IsClose"),
+    np.array_equal: _comparison(np.array_equal, "Equal"),
     np.count_nonzero: _count_nonzero,
 }

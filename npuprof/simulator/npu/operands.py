@@ -125,14 +125,14 @@ def run(rule: Rule, like: _Array, function: Callable[..., Any], args: Sequence[A
         The result; a list or tuple of results where NumPy returns one; ``out`` if it was passed.
     """
     operands = Operands(like._device_id)
-    rest = dict(kwargs)
-    out = rest.pop("out", None)
+    remainder = dict(kwargs)
+    out = remainder.pop("out", None)
     out = out[0] if isinstance(out, tuple) else out
     arguments = [operands.take(value) for value in args]
-    rest = {name: operands.take(value) for name, value in rest.items()}
+    remainder = {name: operands.take(value) for name, value in remainder.items()}
     if out is not None:
-        rest["out"] = target_of(out, like._device_id)
-    result = function(*arguments, **rest)
+        remainder["out"] = target_of(out, like._device_id)
+    result = function(*arguments, **remainder)
     outputs = [np.asarray(each) for each in (result if isinstance(result, (list, tuple)) else [result])]
     made = wrapped(like, result, operands) if out is None else out
     operands.upload()
@@ -209,7 +209,7 @@ def read_part(array: _Array, index: Any) -> _Array:
         if not _is_whole(part, array._values):
             launch_on(kernel("slice"), [array._values], [part], array._device_id)
         return wrap(array, part)
-    indices = _counted(indices, array._device_id)
+    indices = _mask_indices(indices, array._device_id)
     launch_on(kernel("index"), [array._values, *indices], [part], array._device_id)
     return wrap(array, part)
 
@@ -227,8 +227,8 @@ def assign_part(array: DeviceArray, index: Any, value: Any) -> None:
     operands.upload()
     if not isinstance(source, np.ndarray):
         masked = [each for each in indices if each.dtype == np.bool_]
-        filled = kernel("masked_fill", scalar=True, in_place=True) if masked else _PUT
-        launch_on(filled if indices else kernel("full"), indices, [target], array._device_id)
+        filled_names = kernel("masked_fill", scalar=True, in_place=True) if masked else _PUT
+        launch_on(filled_names if indices else kernel("full"), indices, [target], array._device_id)
         return
     operand = cast(source, target.dtype, array._device_id)
     stored = _PUT if indices else kernel("copy_to_view")
@@ -246,7 +246,7 @@ def _index_arrays(plain: Any) -> list[Records]:
     return [part for part in (plain if isinstance(plain, tuple) else (plain,)) if isinstance(part, np.ndarray)]
 
 
-def _counted(indices: list[Records], device_id: int) -> list[Records]:
+def _mask_indices(indices: list[Records], device_id: int) -> list[Records]:
     """Convert masks into indices; wait for their number, which determines the result's shape."""
     counted = []
     for index in indices:

@@ -75,7 +75,7 @@ def kernel(operator: str, *, scalar: bool = False, in_place: bool = False) -> Ke
     return only
 
 
-def _named(names: Mapping[str, str]) -> Iterator[tuple[Callable[..., Any], str]]:
+def _functions(names: Mapping[str, str]) -> Iterator[tuple[Callable[..., Any], str]]:
     """Yield the functions of this NumPy version with their operators."""
     for name, operator in names.items():
         if (function := getattr(np, name, None)) is not None:
@@ -84,16 +84,16 @@ def _named(names: Mapping[str, str]) -> Iterator[tuple[Callable[..., Any], str]]
 
 def _rules() -> Iterator[tuple[Callable[..., Any], Rule]]:
     for promotes, names in ((True, _PROMOTING), (False, _OTHERS)):
-        for function, operator in _named(names):
+        for function, operator in _functions(names):
             yield function, Rule(kernel(operator), promotes, operator in catalogue.READ_BACK)
     yield np.linalg.norm, Rule(catalogue.VECTOR_NORM, promotes=True)
 
 
-_OPERATOR_OF = dict(_named(UFUNCS))
+_OPERATOR_OF = dict(_functions(UFUNCS))
 
-REDUCE = {function: kernel(operator) for function, operator in _named(_REDUCE)}
-ACCUMULATE = {function: kernel(operator) for function, operator in _named(_ACCUMULATE)}
-SCATTER = {function: kernel(operator) for function, operator in _named(_SCATTER)}
+REDUCE = {function: kernel(operator) for function, operator in _functions(_REDUCE)}
+ACCUMULATE = {function: kernel(operator) for function, operator in _functions(_ACCUMULATE)}
+SCATTER = {function: kernel(operator) for function, operator in _functions(_SCATTER)}
 FUNCTIONS: Mapping[Callable[..., Any], Rule] = dict(_rules())
 VIEWS = frozenset(getattr(np, name) for name in _VIEWS)
 DESCRIPTIONS = frozenset(getattr(np, name) for name in _DESCRIPTIONS)

@@ -234,9 +234,9 @@ class _Contraction:
 
     def launch(self) -> None:
         """Launch them."""
-        first, *rest = self._terms
-        for index, second in enumerate(rest):
-            needed = self._output + "".join(term.labels for term in rest[index + 1 :])
+        first, *remaining = self._terms
+        for index, second in enumerate(remaining):
+            needed = self._output + "".join(term.labels for term in remaining[index + 1 :])
             first = self._pair(
                 self._single(first, second.labels + needed), self._single(second, first.labels + needed), needed
             )

@@ -91,10 +91,10 @@ class Front:
         self._entered.pop().__exit__(kind, error, traceback)
         if new := {name: count for name, count in self.estimated.items() if name not in self._reported}:
             self._reported.update(new)
-            named = ", ".join(f"{name} ({count})" for name, count in list(new.items())[:_MOST_NAMED])
+            names = ", ".join(f"{name} ({count})" for name, count in list(new.items())[:_MOST_NAMED])
             more = f" and {len(new) - _MOST_NAMED} more" if len(new) > _MOST_NAMED else ""
             warnings.warn(
-                f"the simulated NPU has no model of {named}{more}: each call is estimated as an elementwise kernel, "
+                f"the simulated NPU has no model of {names}{more}: each call is estimated as an elementwise kernel, "
                 "so its time is approximate",
                 NpuprofWarning,
                 stacklevel=2,

@@ -108,7 +108,7 @@ def _linear(call: Call) -> Iterator[Launch]:
 
 def _convolution(call: Call) -> Iterator[Launch]:
     source, weight = call.inputs[:2]
-    kernel = _of_axes(catalogue.CONVOLUTION, source)
+    kernel = _convolution_kernel(catalogue.CONVOLUTION, source)
     output = call.outputs[0]
     # A transposed convolution spreads each element of its input, any other gathers each element of its output.
     transposed = len(call.args) > 6 and call.args[6] is True
@@ -122,15 +122,15 @@ def _convolution_backward(call: Call) -> Iterator[Launch]:
     transposed = len(call.args) > 7 and call.args[7] is True
     flops = 2 * _count(source if transposed else gradient) * math.prod(weight.shape[1:])
     if mask[0]:
-        yield Launch(_of_axes(catalogue.CONVOLUTION_INPUT, source), (weight, gradient), (source,), flops)
+        yield Launch(_convolution_kernel(catalogue.CONVOLUTION_INPUT, source), (weight, gradient), (source,), flops)
     if mask[1]:
-        yield Launch(_of_axes(catalogue.CONVOLUTION_WEIGHT, source), (source, gradient), (weight,), flops)
+        yield Launch(_convolution_kernel(catalogue.CONVOLUTION_WEIGHT, source), (source, gradient), (weight,), flops)
     if mask[2]:
         bias = Tensor(gradient.shape[1:2], gradient.dtype)
         yield Launch(catalogue.BIAS_GRADIENT, (gradient,), (bias,), _count(gradient))
 
 
-def _of_axes(kernel: Kernel, source: Tensor) -> Kernel:
+def _convolution_kernel(kernel: Kernel, source: Tensor) -> Kernel:
     """Return the kernel of a convolution with these axes; CANN runs one dimension as two."""
     if len(source.shape) < _VOLUMES:
         return kernel

@@ -159,11 +159,11 @@ class Residence:
             rounded = -(-size_bytes // _LARGE_GRAIN) * _LARGE_GRAIN
             return self._segment(rounded)
         is_small = size_bytes <= _SMALL
-        address, left = self._room.get(is_small, (0, 0))
-        if left < size_bytes:
-            left = _SMALL_SEGMENT if is_small else _MEDIUM_SEGMENT
-            address = self._segment(left)
-        self._room[is_small] = address + size_bytes, left - size_bytes
+        address, remaining = self._room.get(is_small, (0, 0))
+        if remaining < size_bytes:
+            remaining = _SMALL_SEGMENT if is_small else _MEDIUM_SEGMENT
+            address = self._segment(remaining)
+        self._room[is_small] = address + size_bytes, remaining - size_bytes
         return address
 
     def _segment(self, size_bytes: int) -> int:

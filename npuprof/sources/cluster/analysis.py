@@ -68,9 +68,11 @@ class Reading(ResultReading):
     def _note_no_groups(self) -> None:
         """Warn if communication was written but the file of groups, which precedes it, is missing."""
         if self._layout.root.is_dir() and "groups" not in self._layout.files and GROUPS not in self.decoded.statistics:
-            written = [path.name for kind in _COMMUNICATION if (path := self._layout.files.get(kind)) is not None]
-            if written:
-                message = f"missing, though {' and '.join(written)} is there: which ranks form a group is not known"
+            written_names = [path.name for kind in _COMMUNICATION if (path := self._layout.files.get(kind)) is not None]
+            if written_names:
+                message = (
+                    f"missing, though {' and '.join(written_names)} is there: which ranks form a group is not known"
+                )
                 self.notes.warning("communication_group.json", message)
 
     def _attempt(self, kind: Kind, read: Callable[[Path], object]) -> None:
@@ -81,9 +83,11 @@ class Reading(ResultReading):
     def _keep(self, frames: dict[str, pd.DataFrame]) -> list[str]:
         """Keep new frames and those with more rows than the kept frame; return the names of the rejected frames."""
         statistics = self.decoded.statistics
-        known = [name for name, frame in frames.items() if name in statistics and len(frame) <= len(statistics[name])]
-        statistics.update({name: frame for name, frame in frames.items() if name not in known})
-        return known
+        known_names = [
+            name for name, frame in frames.items() if name in statistics and len(frame) <= len(statistics[name])
+        ]
+        statistics.update({name: frame for name, frame in frames.items() if name not in known_names})
+        return known_names
 
     def _keep_steps(self, steps: pd.DataFrame) -> None:
         self.decoded.tables["step_times"] = steps
@@ -92,12 +96,12 @@ class Reading(ResultReading):
 
     def _database(self, path: Path, *, whole: bool) -> None:
         repeated = []
-        with open_database(path, self.notes) as opened:
-            note_views(opened, opened.unread)
-            steps, groups = tables_of.read_steps(opened), tables_of.read_groups(opened)
+        with open_database(path, self.notes) as database:
+            note_views(database, database.unread)
+            steps, groups = tables_of.read_steps(database), tables_of.read_groups(database)
             if steps is not None and len(steps) <= len(self.decoded.tables.get("step_times", ())):
                 repeated.append("step_times")
-                opened.accounts.replace(tables_of.STEPS, "step_times")
+                database.accounts.replace(tables_of.STEPS, "step_times")
             elif steps is not None:
                 for file in self._layout.files.values():
                     self.notes.ledger.replace("step_times", file.name)
@@ -105,9 +109,9 @@ class Reading(ResultReading):
             if groups is not None:
                 repeated += self._keep({GROUPS: groups})
             if whole:
-                repeated += self._keep(tables_of.read_communication(opened, groups))
-                repeated += self._keep(tables_of.read_unknown(opened))
-            self._add_facts(opened)
+                repeated += self._keep(tables_of.read_communication(database, groups))
+                repeated += self._keep(tables_of.read_unknown(database))
+            self._add_facts(database)
         if repeated:
             self.notes.info(
                 path.name, f"the text files have at least as many rows and are shown: {', '.join(repeated)}"
@@ -122,11 +126,11 @@ class Reading(ResultReading):
             except SourceError as error:
                 self.notes.fail(path.name, str(error))
 
-    def _add_facts(self, opened: Database) -> None:
+    def _add_facts(self, database: Database) -> None:
         info = self.decoded.info
-        for key, text in tables_of.read_base(opened).items():
+        for key, text in tables_of.read_base(database).items():
             info.metadata[key] = json_or_text(text)
-        devices = tables_of.read_devices(opened)
+        devices = tables_of.read_devices(database)
         if devices:
             info.metadata["rank_devices"] = devices
 

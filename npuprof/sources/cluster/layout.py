@@ -70,7 +70,7 @@ def find(path: Path) -> Layout | None:
         if path.is_file():
             kind = kind_of_file(path)
             return Layout(path, {kind: path}) if kind else None
-        return _of_directory(path) if path.is_dir() else None
+        return _directory_layout(path) if path.is_dir() else None
     except OSError:
         return None
 
@@ -100,9 +100,9 @@ def kind_of_file(path: Path) -> Kind | None:
         return None
 
 
-def _of_directory(path: Path) -> Layout | None:
+def _directory_layout(path: Path) -> Layout | None:
     files: dict[Kind, Path] = {}
-    others = []
+    other_paths = []
     listed = sorted(islice(path.iterdir(), _MAX_LISTED), key=lambda entry: (len(entry.name), entry.name))
     for entry in listed:
         named = kind_of_name(entry.name)
@@ -110,10 +110,10 @@ def _of_directory(path: Path) -> Layout | None:
             continue
         kind = kind_of_file(entry) or named
         if kind in files:
-            others.append(entry)
+            other_paths.append(entry)
         else:
             files[kind] = entry
-    return Layout(path, files, tuple(others), _recipes(listed)) if files else None
+    return Layout(path, files, tuple(other_paths), _recipes(listed)) if files else None
 
 
 def _recipes(listed: list[Path]) -> tuple[Path, ...]:

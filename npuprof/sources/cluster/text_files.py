@@ -180,8 +180,10 @@ def read_steps(path: Path, notes: Notes) -> pd.DataFrame:
     for name, header in PLACES.items():
         if header in table.names:
             columns[name] = table.whole(header)
-    known = np.isin(identity["kind"].astype(object), _KINDS) & ~(identity["rank"].isna() & pd.isna(identity["ranks"]))
-    table.warn("a row has no readable rank or stage", int((~known).sum()))
+    is_known = np.isin(identity["kind"].astype(object), _KINDS) & ~(
+        identity["rank"].isna() & pd.isna(identity["ranks"])
+    )
+    table.warn("a row has no readable rank or stage", int((~is_known).sum()))
     table.put("step_times")
     return tables.build("step_times", columns)
 

@@ -183,12 +183,12 @@ def whole_numbers(values: Sequence[Any], lost: Callable[[int], None] | None = No
         except OverflowError:
             pass  # a value is out of range: convert one by one
     converted = np.array([_whole(value) for value in values], dtype=np.int64)
-    if lost is not None and (count := _lost(values, converted == ABSENT)):
+    if lost is not None and (count := _count_lost(values, converted == ABSENT)):
         lost(count)
     return converted
 
 
-def _lost(values: Sequence[Any], absent: Records) -> int:
+def _count_lost(values: Sequence[Any], absent: Records) -> int:
     """Count the values that were not converted, except those that stand for no value."""
     return sum(values[row] not in _STAND_FOR_NONE for row in np.flatnonzero(absent).tolist())
 
@@ -212,7 +212,7 @@ def floats(values: Sequence[Any], lost: Callable[[int], None] | None = None) -> 
         except OverflowError:
             pass  # a value cannot be converted: convert one by one
     converted = np.array([_float(value) for value in values], dtype=np.float64)
-    if lost is not None and (count := _lost(values, np.isnan(converted))):
+    if lost is not None and (count := _count_lost(values, np.isnan(converted))):
         lost(count)
     return converted
 

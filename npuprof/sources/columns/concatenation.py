@@ -37,28 +37,28 @@ def merged(parts: Sequence[Mapping[str, pd.DataFrame]]) -> dict[str, pd.DataFram
     """
     if len(parts) == 1:
         return dict(parts[0])
-    joined: dict[str, pd.DataFrame] = {}
+    joined_tables: dict[str, pd.DataFrame] = {}
     moved: dict[str, list[Int64]] = {}
     for name in dict.fromkeys(name for part in parts for name in part if name != "links"):
         frames = [part.get(name, tables.empty(name)) for part in parts]
         whole = stacked([frame for frame in frames if len(frame)] or frames[:1])
         order = _order(whole)
-        joined[name] = whole.iloc[order].reset_index(drop=True)
+        joined_tables[name] = whole.iloc[order].reset_index(drop=True)
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
         moved[name] = np.split(place, np.cumsum([len(frame) for frame in frames])[:-1])
     for name, references in _ROWS.items():
-        if name in joined:
+        if name in joined_tables:
             for column, target in references.items():
-                numbers = [_moved(part, name, column, moved.get(target, []), at) for at, part in enumerate(parts)]
-                placed: Any = pd.array([pd.NA] * len(joined[name]), dtype="Int64")
+                numbers = [_renumber(part, name, column, moved.get(target, []), at) for at, part in enumerate(parts)]
+                placed: Any = pd.array([pd.NA] * len(joined_tables[name]), dtype="Int64")
                 for rows, values in zip(moved[name], numbers, strict=True):
                     placed[rows] = values
-                joined[name][column] = placed
+                joined_tables[name][column] = placed
     links = [_moved_links(part["links"], moved, at) for at, part in enumerate(parts) if len(part.get("links", ()))]
     if links:
-        joined["links"] = stacked(links)
-    return joined
+        joined_tables["links"] = stacked(links)
+    return joined_tables
 
 
 def _column(name: str, frames: Sequence[pd.DataFrame]) -> Any:
@@ -66,8 +66,8 @@ def _column(name: str, frames: Sequence[pd.DataFrame]) -> Any:
     known = [array for array in arrays if array is not None]
     if isinstance(known[0], pd.Categorical):
         lengths = (len(frame) for frame in frames)
-        return _united(
-            [_nothing(size) if array is None else array for array, size in zip(arrays, lengths, strict=True)]
+        return _unite(
+            [_is_empty(size) if array is None else array for array, size in zip(arrays, lengths, strict=True)]
         )
     if len(known) == len(frames) and len({(type(array), array.dtype) for array in known}) == 1:
         joined = type(known[0])._concat_same_type(known)  # of 1,000 frames ten times as quick as series
@@ -100,7 +100,7 @@ def _common_dtype(dtypes: Sequence[Any], *, everywhere: bool) -> Any:
     return np.dtype(object)
 
 
-def _united(parts: Sequence[pd.Categorical]) -> pd.Categorical:
+def _unite(parts: Sequence[pd.Categorical]) -> pd.Categorical:
     """Concatenate name columns; pandas' union searches all names for each part, minutes for 1,000 ranks."""
     categories = [np.array([str(name) for name in part.categories], object) for part in parts]
     places, names = pd.factorize(np.concatenate(categories))
@@ -112,7 +112,7 @@ def _united(parts: Sequence[pd.Categorical]) -> pd.Categorical:
     return tables.categorical(np.concatenate(codes), list(names))
 
 
-def _nothing(count: int) -> pd.Categorical:
+def _is_empty(count: int) -> pd.Categorical:
     return tables.categorical(np.full(count, -1), [])
 
 
@@ -124,7 +124,7 @@ def _order(frame: pd.DataFrame) -> Int64:
     return np.lexsort((ends, frame[key].to_numpy()))
 
 
-def _moved(part: Mapping[str, pd.DataFrame], name: str, column: str, places: Sequence[Int64], at: int) -> Any:
+def _renumber(part: Mapping[str, pd.DataFrame], name: str, column: str, places: Sequence[Int64], at: int) -> Any:
     """Renumber a part's references to rows of another table; <NA> where the other table is missing."""
     values = part[name][column].array if name in part else pd.array([], dtype="Int64")
     if not len(places) or not len(places[at]):

@@ -154,11 +154,11 @@ def scaled_one(text: str, multiplier: int, *, exponents: bool = True) -> int | N
 def _by_numpy(texts: Sequence[str], multiplier: int) -> Int64 | None:
     """Convert texts of equal length and point position with NumPy only; None for other texts."""
     joined = "\n".join([*texts, ""]).encode("ascii", "replace")
-    width, rest = divmod(len(joined), len(texts))
+    width, remainder = divmod(len(joined), len(texts))
     point = joined.find(b".", 0, width)
     places = width - 1 if point < 0 else point
     decimals = width - 2 - places if point >= 0 else 0
-    if rest or not 0 < places <= 18 or decimals > _FRACTION_DIGITS:
+    if remainder or not 0 < places <= 18 or decimals > _FRACTION_DIGITS:
         return None
     columns = np.ascontiguousarray(np.frombuffer(joined, np.uint8).reshape(-1, width).T)
     if not (columns[-1] == ord("\n")).all() or (point >= 0 and not (columns[point] == ord(".")).all()):

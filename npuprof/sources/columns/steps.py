@@ -36,8 +36,8 @@ def waits(device: Int64, start: Int64, end: Int64, kernels: int) -> Int64:
     """
     order = np.lexsort((start, device))
     gap = np.zeros(len(order), np.int64)
-    same = device[order][1:] == device[order][:-1]
-    gap[1:] = np.where(same, np.maximum(start[order][1:] - end[order][:-1], 0), 0)
+    is_same = device[order][1:] == device[order][:-1]
+    gap[1:] = np.where(is_same, np.maximum(start[order][1:] - end[order][:-1], 0), 0)
     waited = np.empty(len(order), np.int64)
     waited[order] = gap
     return waited[:kernels]
@@ -105,10 +105,10 @@ def launch_times(tables: Mapping[str, pd.DataFrame], frame: pd.DataFrame) -> Int
         return times
     ids = api["connection_id"].to_numpy(dtype=np.int64, na_value=-1)
     distinct, first = np.unique(ids, return_index=True)
-    wanted = frame["connection_id"].to_numpy(dtype=np.int64, na_value=-1)
-    place = np.minimum(np.searchsorted(distinct, wanted), len(distinct) - 1)
-    matched = (distinct[place] == wanted) & (wanted >= 0)
-    times[matched] = _call_times(tables, api)[first[place[matched]]]
+    wanted_rows = frame["connection_id"].to_numpy(dtype=np.int64, na_value=-1)
+    place = np.minimum(np.searchsorted(distinct, wanted_rows), len(distinct) - 1)
+    is_matched = (distinct[place] == wanted_rows) & (wanted_rows >= 0)
+    times[is_matched] = _call_times(tables, api)[first[place[is_matched]]]
     return times
 
 

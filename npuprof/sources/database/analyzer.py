@@ -131,9 +131,9 @@ def _with_ratios(frame: pd.DataFrame) -> pd.DataFrame:
     """Add the JSON's wait ratios, wait / (wait + transfer), rounded to its four digits."""
     moved = frame["Transit Time(ms)"]
     for name in ("Wait", "Synchronization"):
-        waited = frame[f"{name} Time(ms)"]
-        whole = waited + moved
-        frame[f"{name} Time Ratio"] = (waited / whole.where(whole > 0)).fillna(0.0).round(4)
+        waited_rows = frame[f"{name} Time(ms)"]
+        whole = waited_rows + moved
+        frame[f"{name} Time Ratio"] = (waited_rows / whole.where(whole > 0)).fillna(0.0).round(4)
     return frame
 
 

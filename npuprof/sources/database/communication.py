@@ -57,8 +57,8 @@ def read_communication(database: Database, strings: Names, tasks: Tasks) -> dict
     """Read `communication` (without steps) and `communication_tasks`, where the file has them."""
     steps = database.rows(_INFO, _TASK, ["bandwidth"])
     steps |= {"task": first_of(tasks.rows["globalTaskId"], steps["globalTaskId"])}
-    lost = int((steps["task"] < 0).sum())
-    database.accounts.leave_out(_INFO, "a step has no task, so no time", lost, affects="communication_tasks")
+    lost_count = int((steps["task"] < 0).sum())
+    database.accounts.leave_out(_INFO, "a step has no task, so no time", lost_count, affects="communication_tasks")
     order = np.argsort(steps["task"], kind="stable")
     steps = take(steps, order[steps["task"][order] >= 0])
     operators = database.rows("COMMUNICATION_OP", [*_OPERATOR, *_LATER])

@@ -137,8 +137,8 @@ class Database:
         if not self.has(table, number, text):
             return np.empty(0, np.int64), []
         query = (
-            f"SELECT {_WHOLE.format(_quoted(number))}, {_text(text)} "  # noqa: S608 - names of the file, quoted
-            f"FROM {_quoted(table)} NOT INDEXED LIMIT {_MAX_ROWS}"
+            f"SELECT {_WHOLE.format(_quote(number))}, {_text(text)} "  # noqa: S608 - names of the file, quoted
+            f"FROM {_quote(table)} NOT INDEXED LIMIT {_MAX_ROWS}"
         )
         numbers, texts = [], []
         for rows in self._batches(table, query):
@@ -155,7 +155,7 @@ class Database:
         if known is None:
             return []
         parts = [_cell(column) if column in known else "NULL" for column in columns]
-        query = f"SELECT {', '.join(parts)} FROM {_quoted(table)} NOT INDEXED LIMIT {limit}"  # noqa: S608 - as above
+        query = f"SELECT {', '.join(parts)} FROM {_quote(table)} NOT INDEXED LIMIT {limit}"  # noqa: S608 - as above
         return list(chain.from_iterable(self._batches(table, query)))
 
     def facts(self, table: str, columns: Sequence[str], limit: int) -> list[tuple[Any, ...]]:
@@ -169,7 +169,7 @@ class Database:
         """Return the number of rows of a table; 0 for a damaged or missing table."""
         if table not in self.tables:
             return 0
-        query = f"SELECT count(*) FROM {_quoted(table)} NOT INDEXED"  # noqa: S608 - a name of the file, quoted
+        query = f"SELECT count(*) FROM {_quote(table)} NOT INDEXED"  # noqa: S608 - a name of the file, quoted
         counts = list(chain.from_iterable(self._batches(table, query)))
         return int(counts[0][0]) if counts else 0
 
@@ -177,17 +177,17 @@ class Database:
         """Return the minimum and maximum positive integer of a column; None if there is none."""
         if not self.has(table, column):
             return None
-        name = _quoted(column)
+        name = _quote(column)
         query = (
-            f"SELECT min({name}), max({name}) FROM {_quoted(table)} NOT INDEXED "  # noqa: S608 - quoted
+            f"SELECT min({name}), max({name}) FROM {_quote(table)} NOT INDEXED "  # noqa: S608 - quoted
             f"WHERE typeof({name}) = 'integer' AND {name} > 0"
         )
         bounds = list(chain.from_iterable(self._batches(table, query)))
         return (int(bounds[0][0]), int(bounds[0][1])) if bounds and bounds[0][0] is not None else None
 
-    def note_unread(self, known: Iterable[str]) -> None:
+    def note_unread(self, known_names: Iterable[str]) -> None:
         """Note the rows of known tables that were never read."""
-        for table in sorted(set(known) & self.tables.keys()):
+        for table in sorted(set(known_names) & self.tables.keys()):
             if not self.accounts.is_read(table) and (rows := self.count(table)):
                 self.accounts.read(table, rows)
                 self.accounts.leave_out(table, "a row of a table that is not read", rows)
@@ -197,15 +197,15 @@ class Database:
         declared = self.tables[table]
         careful = _WHOLE if dtype is np.int64 else _FLOAT
         known = _WHOLE_DECLARED if dtype is np.int64 else {}
-        quick = [known.get(declared[column], careful).format(_quoted(column)) for column in columns]
+        quick = [known.get(declared[column], careful).format(_quote(column)) for column in columns]
         try:
             return self._scan(table, quick, dtype)
         except (TypeError, ValueError, OverflowError):
-            return self._scan(table, [careful.format(_quoted(column)) for column in columns], dtype)
+            return self._scan(table, [careful.format(_quote(column)) for column in columns], dtype)
 
     def _scan(self, table: str, expressions: list[str], dtype: type[np.int64 | np.float64]) -> npt.NDArray[Any]:
         # NOT INDEXED: rows come in the table's order, whatever columns are selected.
-        query = f"SELECT {', '.join(expressions)} FROM {_quoted(table)} NOT INDEXED LIMIT {_MAX_ROWS}"  # noqa: S608 - quoted
+        query = f"SELECT {', '.join(expressions)} FROM {_quote(table)} NOT INDEXED LIMIT {_MAX_ROWS}"  # noqa: S608 - quoted
         width = len(expressions)
         parts = [
             np.fromiter(chain.from_iterable(rows), dtype, len(rows) * width) for rows in self._batches(table, query)
@@ -223,8 +223,8 @@ class Database:
                 rows = iter(cursor.execute(query))
             except _DAMAGE as error:
                 damage = error
-            more = True
-            while more:
+            has_more = True
+            while has_more:
                 batch: list[tuple[Any, ...]] = []
                 try:
                     batch.extend(islice(rows, _BATCH))  # keeps the rows before the damage
@@ -232,7 +232,7 @@ class Database:
                     damage = error
                 count += len(batch)
                 report_progress(f"{self.path.name}, {table}", count, 0, "rows")
-                more = damage is None and len(batch) == _BATCH
+                has_more = damage is None and len(batch) == _BATCH
                 if batch:
                     yield batch
         if damage is not None:
@@ -279,7 +279,7 @@ class Database:
         return [name for (name,) in rows if isinstance(name, str)]
 
     def _columns(self, table: str) -> dict[str, str]:
-        rows = self._connection.execute(f"PRAGMA table_info({_quoted(table)})").fetchmany(_MAX_COLUMNS)
+        rows = self._connection.execute(f"PRAGMA table_info({_quote(table)})").fetchmany(_MAX_COLUMNS)
         return {name: str(kind or "").upper() for _, name, kind, *_ in rows}
 
 
@@ -305,7 +305,7 @@ def open_database(path: Path, notes: Notes) -> Iterator[Database]:
     except sqlite3.Error as error:
         raise SourceError(f"{path} cannot be opened: {error}; check the file and its rights") from error
     with closing(connection):
-        connection.text_factory = _decoded
+        connection.text_factory = _decode
         try:
             _refuse_endless_schema(connection, path)
             for pragma in ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON"):
@@ -405,19 +405,19 @@ def _missing_bytes(path: Path) -> int:
     return 0
 
 
-def _decoded(raw: bytes) -> str:
+def _decode(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
 def _text(column: str) -> str:
-    name = _quoted(column)
+    name = _quote(column)
     return f"CASE typeof({name}) WHEN 'text' THEN substr({name}, 1, {_MAX_TEXT}) END"
 
 
 def _cell(column: str) -> str:
-    name = _quoted(column)
+    name = _quote(column)
     return f"CASE typeof({name}) WHEN 'text' THEN substr({name}, 1, {_MAX_TEXT}) WHEN 'blob' THEN NULL ELSE {name} END"

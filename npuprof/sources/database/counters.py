@@ -230,10 +230,10 @@ def _instances(rows: dict[str, Records], described: _Sampled, strings: Names) ->
     if not described.instance:
         return _constant(None, len(rows["timestampNs"]))
     numbers = rows[described.instance]
-    return strings.column(numbers) if described.named else _numbered(numbers)
+    return strings.column(numbers) if described.named else _instance_names(numbers)
 
 
-def _numbered(numbers: Records) -> pd.Categorical:
+def _instance_names(numbers: Records) -> pd.Categorical:
     """Build instance names from numbers; -1 is absent."""
     codes, used = pd.factorize(numbers)
     return recoded(codes.astype(np.int32), [str(number) if number >= 0 else None for number in used.tolist()])
@@ -267,18 +267,18 @@ def _shares(database: Database, table: str) -> Iterator[dict[str, Any]]:
                 "device": rows["deviceId"],
                 "value": share,
                 "counter": _constant(f"{_PORTS[table]} Port {side.capitalize()} {name}", count),
-                "instance": _numbered(rows["funcId"]),
+                "instance": _instance_names(rows["funcId"]),
                 "unit": _constant("%", count),
             }
 
 
 def _process_series(database: Database, strings: Names) -> list[dict[str, Any]]:
     rows = process_samples(database, strings)
-    known = (rows["ddr"] >= 0) & (rows["hbm"] >= 0)
-    neither = int((~known & ~rows["in_memory"]).sum())
-    database.accounts.keep("NPU_MEM", "counters", int((known & ~rows["in_memory"]).sum()), 3 * int(known.sum()))
+    is_known = (rows["ddr"] >= 0) & (rows["hbm"] >= 0)
+    neither = int((~is_known & ~rows["in_memory"]).sum())
+    database.accounts.keep("NPU_MEM", "counters", int((is_known & ~rows["in_memory"]).sum()), 3 * int(is_known.sum()))
     database.accounts.leave_out("NPU_MEM", "a sample has no readable size", neither, affects="counters")
-    rows = take(rows, known)
+    rows = take(rows, is_known)
     instance = process_kinds(database, strings, rows)
     held = {"DDR": rows["ddr"], "HBM": rows["hbm"], "Memory": rows["ddr"] + rows["hbm"]}
     return [

@@ -55,9 +55,9 @@ def read_pmu(database: Database, strings: Names, kernels: Int64, cores: Int64) -
     codes, used = pd.factorize(rows["name"])
     if len(used) > _MAX_METRICS:
         database.notes.warning(database.path.name, f"{_TABLE}: only the first {_MAX_METRICS} metrics are read")
-    chosen = (kernel >= 0) & (codes < _MAX_METRICS)
+    is_selected = (kernel >= 0) & (codes < _MAX_METRICS)
     values = np.full((min(len(used), _MAX_METRICS), len(kernels)), np.nan)
-    values[codes[chosen], kernel[chosen]] = rows["value"][chosen]
+    values[codes[is_selected], kernel[is_selected]] = rows["value"][is_selected]
     columns: dict[str, Any] = {}
     for number, metric in zip(used.tolist(), values, strict=False):
         name = strings.text(number)
@@ -75,11 +75,11 @@ def _note_unmeasured(database: Database, kernel: Int64, values: Records, cores: 
         np.bincount(kernel[rows], minlength=len(cores)) for rows in (kernel >= 0, (kernel >= 0) & (values != 0))
     )
     kinds, of = np.unique(cores, return_inverse=True)
-    most = np.zeros(len(kinds), np.int64)
-    np.maximum.at(most, of, metrics)
+    largest = np.zeros(len(kinds), np.int64)
+    np.maximum.at(largest, of, metrics)
     lost = "they were not recorded, or rows are missing; sums and averages of counters are those of the other kernels"
     for message, lacking in (
-        ("lacks metrics of a kernel that it has of other kernels of the same core", metrics < most[of]),
+        ("lacks metrics of a kernel that it has of other kernels of the same core", metrics < largest[of]),
         ("has only zeros of a kernel, so not the metrics of its core", (metrics > 0) & (filled == 0)),
     ):
         if count := int(np.count_nonzero(lacking)):
@@ -164,19 +164,21 @@ def kernels_table(database: Database, strings: Names, tasks: Tasks, collectives:
         The table `communication`: a kernel's wait ends at them too.
     """
     blocks, mix = (database.either(_INFO, *names) for names in _BLOCKS)
-    names = [name for _, side, what in _OPERANDS for name in [f"{side}{what}"]]
-    wanted = ["name", "globalTaskId", blocks, mix, "taskType", "opType", "opState", "hf32Eligible", *names]
-    info = database.rows(_INFO, wanted)
+    names = [name for _, side, subject in _OPERANDS for name in [f"{side}{subject}"]]
+    wanted_names = ["name", "globalTaskId", blocks, mix, "taskType", "opType", "opState", "hf32Eligible", *names]
+    info = database.rows(_INFO, wanted_names)
     row = first_of(tasks.rows["globalTaskId"], info["globalTaskId"])
     database.accounts.leave_out(_INFO, "a kernel has no task, so no time", int((row < 0).sum()), affects="kernels")
-    row, repeated = _once(row)
+    row, repeated = _drop_duplicates(row)
     database.accounts.leave_out(_INFO, "a kernel is described again, its task is the same", repeated, severity="info")
     database.accounts.keep(_INFO, "kernels", int((row >= 0).sum()))
     order = np.argsort(row, kind="stable")
     order = order[row[order] >= 0]
     info, row = take(info, order), row[order]
-    chosen = tasks.table.iloc[row]
-    columns: dict[str, Any] = {name: chosen[name].array for name in chosen.columns if not name.startswith("cop")}
+    selected_rows = tasks.table.iloc[row]
+    columns: dict[str, Any] = {
+        name: selected_rows[name].array for name in selected_rows.columns if not name.startswith("cop")
+    }
     columns["task_type"] = columns["task_type"].remove_unused_categories()
     columns["name"] = columns["op_name"] = strings.column(info["name"])
     columns |= {
@@ -186,15 +188,15 @@ def kernels_table(database: Database, strings: Names, tasks: Tasks, collectives:
         "block_num": optional(info[blocks], SENTINELS),
         "mix_block_num": optional(info[mix], SENTINELS),
         "hf32": _flags(info["hf32Eligible"], strings),
-        **{name: strings.column(info[f"{side}{what}"], operand_text) for name, side, what in _OPERANDS},
-        "wait_ns": _waits(chosen, collectives),
+        **{name: strings.column(info[f"{side}{subject}"], operand_text) for name, side, subject in _OPERANDS},
+        "wait_ns": _waits(selected_rows, collectives),
         "model_id": optional(tasks.rows["modelId"][row], SENTINELS),
         **read_pmu(database, strings, info["globalTaskId"], info["taskType"]),
     }
     return tables.build("kernels", columns)
 
 
-def _once(rows: Int64) -> tuple[Int64, int]:
+def _drop_duplicates(rows: Int64) -> tuple[Int64, int]:
     """Return rows with duplicates replaced by -1, and the number of duplicates."""
     first = np.zeros(len(rows), np.bool_)
     first[np.unique(rows, return_index=True)[1]] = True

@@ -49,7 +49,7 @@ def _distinct_stacks(frames: Int64, starts: npt.NDArray[np.intp], strings: Names
         return [], np.empty(0, np.int64)
     lengths = np.diff(starts, append=len(frames))
     places = np.arange(len(frames)) - np.repeat(starts, lengths)
-    sums = np.add.reduceat(_mixed(_mixed(frames.astype(np.uint64)) + places.astype(np.uint64)), starts)
+    sums = np.add.reduceat(_mix(_mix(frames.astype(np.uint64)) + places.astype(np.uint64)), starts)
     kinds, _ = pd.factorize(sums)
     _, first = np.unique(kinds, return_index=True)
     texts: list[str | None] = []
@@ -59,7 +59,7 @@ def _distinct_stacks(frames: Int64, starts: npt.NDArray[np.intp], strings: Names
     return texts, kinds.astype(np.int64)
 
 
-def _mixed(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def _mix(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """Return a multiplicative hash of each value; it may wrap around."""
     spread = values * _ODD
     mixed: npt.NDArray[np.uint64] = (spread ^ (spread >> np.uint64(29))) * _ODD
@@ -111,9 +111,9 @@ def read_framework(database: Database, strings: Names) -> HostCalls:
     marked, numbers = _step_marks(rows["name"], strings, database)
     marked &= kinds == ""
     _add_steps(database, calls, take({**rows, "id": numbers}, marked))
-    chosen = (kinds != _PYTHON) & ~marked
-    if chosen.any():
-        _add_operators(database, calls, take(rows, chosen), kinds[chosen] == _QUEUE, strings)
+    is_selected = (kinds != _PYTHON) & ~marked
+    if is_selected.any():
+        _add_operators(database, calls, take(rows, is_selected), kinds[is_selected] == _QUEUE, strings)
     else:
         unused = len(database.rows("CONNECTION_IDS", ["id"])["id"])
         database.accounts.leave_out("CONNECTION_IDS", "there is no operator to connect", unused, affects="links")

@@ -75,38 +75,43 @@ def thread_ids(global_ids: Records) -> Int64:
     return numbers
 
 
-def take(rows: dict[str, Records], chosen: Records) -> dict[str, Records]:
+def take(rows: dict[str, Records], selected_records: Records) -> dict[str, Records]:
     """Return the selected rows."""
-    return {name: values[chosen] for name, values in rows.items()}
+    return {name: values[selected_records] for name, values in rows.items()}
 
 
-def first_of(keys: Records, wanted: Records) -> Int64:
+def first_of(keys: Records, wanted_records: Records) -> Int64:
     """Return the first row with each wanted key; -1 if there is none."""
     if not len(keys):
-        return np.full(len(wanted), -1, np.int64)
+        return np.full(len(wanted_records), -1, np.int64)
     order = np.argsort(keys, kind="stable")
-    at = np.minimum(np.searchsorted(keys[order], wanted), len(order) - 1)
-    rows: Int64 = np.where(keys[order][at] == wanted, order[at], -1)
+    at = np.minimum(np.searchsorted(keys[order], wanted_records), len(order) - 1)
+    rows: Int64 = np.where(keys[order][at] == wanted_records, order[at], -1)
     return rows
 
 
-def pairs_of(keys: Records, wanted: Records, notes: Notes) -> tuple[Int64, Int64]:
-    """Return all pairs of a wanted key and a row with it: positions in `wanted`, and rows.
+def pairs_of(keys: Records, wanted_records: Records, notes: Notes) -> tuple[Int64, Int64]:
+    """Return all pairs of a wanted key and a row with it: positions in `wanted_records`, and rows.
 
     The number of pairs is bounded: for a key with far too many rows, the first rows are kept, and a note counts the
     omitted pairs.
     """
     order = np.argsort(keys, kind="stable")
-    first, last = np.searchsorted(keys[order], wanted), np.searchsorted(keys[order], wanted, side="right")
+    first, last = (
+        np.searchsorted(keys[order], wanted_records),
+        np.searchsorted(keys[order], wanted_records, side="right"),
+    )
     counts = last - first
-    bound = _ENOUGH_PAIRS + 4 * (len(keys) + len(wanted))
+    bound = _ENOUGH_PAIRS + 4 * (len(keys) + len(wanted_records))
     if (pairs := int(counts.sum())) > bound:
-        counts = np.minimum(counts, max(bound // len(wanted), 1))
-        lost = pairs - int(counts.sum())
-        notes.warning("CONNECTION_IDS", "one connection of far too many rows: most of its pairs are left out", lost)
-    which = np.repeat(np.arange(len(wanted)), counts)
-    offset = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return which, order[first[which] + offset]
+        counts = np.minimum(counts, max(bound // len(wanted_records), 1))
+        lost_count = pairs - int(counts.sum())
+        notes.warning(
+            "CONNECTION_IDS", "one connection of far too many rows: most of its pairs are left out", lost_count
+        )
+    positions = np.repeat(np.arange(len(wanted_records)), counts)
+    offset = np.arange(len(positions)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return positions, order[first[positions] + offset]
 
 
 def steps_table(rows: dict[str, Records]) -> pd.DataFrame:

@@ -87,10 +87,10 @@ def find(path: Path) -> Layout | None:
 
 def _find(path: Path) -> Layout | None:
     if path.is_file():
-        return _of_file(path) if is_database(path) else None
+        return _file_layout(path) if is_database(path) else None
     output = path / OUTPUT
     if path.name != OUTPUT and not output.is_dir():
-        return _of_export(path)
+        return _export_layout(path)
     output = path if path.name == OUTPUT else output
     kinds = _sorted_out(_listed(output))
     if not kinds["profile"] and not kinds["analysis"]:
@@ -101,14 +101,14 @@ def _find(path: Path) -> Layout | None:
     return Layout(root, kinds["profile"], kinds["analysis"], info, metadata if metadata.is_file() else None)
 
 
-def _of_file(path: Path) -> Layout:
+def _file_layout(path: Path) -> Layout:
     """Return the layout of a single file; reading it reports a file that is not a profile."""
     if kind_of(table_names(path)) == "analysis":
         return Layout(path, (), (path,))
     return Layout(path, (path,), ())
 
 
-def _of_export(path: Path) -> Layout | None:
+def _export_layout(path: Path) -> Layout | None:
     """Return the layout of a directory with ``msprof_*.db``, such as a ``PROF_*`` with its raw data."""
     kinds = _sorted_out(_listed(path))
     analyzed = _sorted_out(_listed(path / _ANALYZED))["analysis"]
@@ -151,9 +151,9 @@ def add_facts(info: Info, database: Database) -> None:
     ranks = database.facts("RANK_DEVICE_MAP", ["rankId", "deviceId"], _LIMIT)
     devices = {number for number, _ in npus} | {device for _, device in ranks}
     info.devices = sorted(number for number in devices if isinstance(number, int) and number >= 0)
-    known = [rank for rank, _ in ranks if isinstance(rank, int) and rank >= 0]
-    if info.rank is None and len(known) == 1:
-        info.rank = known[0]
+    known_ranks = [rank for rank, _ in ranks if isinstance(rank, int) and rank >= 0]
+    if info.rank is None and len(known_ranks) == 1:
+        info.rank = known_ranks[0]
     for start, end in database.facts("SESSION_TIME_INFO", ["startTimeNs", "endTimeNs"], 1):
         info.started_ns = start if isinstance(start, int) and start > 0 else info.started_ns
         info.stopped_ns = end if isinstance(end, int) and end > 0 else info.stopped_ns

@@ -82,9 +82,9 @@ def links_table(by_name: Mapping[str, pd.DataFrame], calls: HostCalls, marks: In
     tasks = np.where(np.isin(tasks, collectives), ABSENT, tasks)  # the call launched the collective, not its steps
     _operator_links(links, by_name, calls, {"api": api, "tasks": tasks, "communication": collectives}, notes)
     for name, effects in (("tasks", tasks), ("communication", collectives)):
-        call, row = _paired(api, effects)
+        call, row = _pair(api, effects)
         links.add("api_task", ("api", call), (name, row))
-    mark, task = _paired(marks, tasks)
+    mark, task = _pair(marks, tasks)
     links.add("mark", ("marks", mark), ("tasks", task))
     return links.table()
 
@@ -103,13 +103,13 @@ def _operator_links(
     plain = np.flatnonzero(kind == "op")
     forward, backward, torch = _forward_backward(operators, rows[plain], connection[plain], notes)
     links.add("forward_backward", ("operators", forward), ("operators", backward))
-    rest = plain[~torch]
-    call = first_of(effects["api"], connection[rest])
-    links.add("operator_api", ("operators", rows[rest[call >= 0]]), ("api", call[call >= 0]))
-    rest = rest[call < 0]  # the file lacks this call: the operator is linked to the task directly
+    remainder = plain[~torch]
+    call = first_of(effects["api"], connection[remainder])
+    links.add("operator_api", ("operators", rows[remainder[call >= 0]]), ("api", call[call >= 0]))
+    remainder = remainder[call < 0]  # the file lacks this call: the operator is linked to the task directly
     for name in ("tasks", "communication"):
-        first, second = _paired(connection[rest], effects[name])
-        links.add("operator_api", ("operators", rows[rest[first]]), (name, second))
+        first, second = _pair(connection[remainder], effects[name])
+        links.add("operator_api", ("operators", rows[remainder[first]]), (name, second))
 
 
 def _forward_backward(
@@ -123,15 +123,15 @@ def _forward_backward(
     is_backward = operators["forward_thread_id"].notna().to_numpy()[rows]
     forward, backward = np.flatnonzero(~is_backward), np.flatnonzero(is_backward)
     backwards, forwards = pairs_of(connection[backward], connection[forward], notes)
-    same = sequence[forward[backwards]] == sequence[backward[forwards]]
-    same &= sequence[forward[backwards]] != ABSENT
-    begins, ends = forward[backwards[same]], backward[forwards[same]]
+    is_same = sequence[forward[backwards]] == sequence[backward[forwards]]
+    is_same &= sequence[forward[backwards]] != ABSENT
+    begins, ends = forward[backwards[is_same]], backward[forwards[is_same]]
     torch = connection >= _FIRST_OF_TORCH
     torch[begins] = torch[ends] = True
     return rows[begins], rows[ends], torch
 
 
-def _paired(causes: Int64, effects: Int64) -> tuple[Int64, Int64]:
+def _pair(causes: Int64, effects: Int64) -> tuple[Int64, Int64]:
     """Return pairs of rows that share a connection ID: each effect with its first cause."""
     cause = first_of(causes, effects)
     row = np.flatnonzero((cause >= 0) & (effects != ABSENT))

@@ -61,9 +61,9 @@ def _marks(database: Database, strings: Names, tasks: Tasks) -> tuple[pd.DataFra
     if not len(connection):
         return None, connection
     task = first_of(tasks.rows["connectionId"], connection)
-    seen = (task >= 0) & (connection != ABSENT)
+    is_seen = (task >= 0) & (connection != ABSENT)
     device = {
-        name: np.where(seen, tasks.rows[name][task], ABSENT) if len(tasks.rows[name]) else np.full(len(task), ABSENT)
+        name: np.where(is_seen, tasks.rows[name][task], ABSENT) if len(tasks.rows[name]) else np.full(len(task), ABSENT)
         for name in ("startNs", "duration", "deviceId")
     }
     columns = {

@@ -61,8 +61,17 @@ def allocations_table(database: Database, strings: Names) -> pd.DataFrame | None
     A block that is live at the end has no release; a negative size is the release of a block allocated before the
     recording.
     """
-    wanted = ["name", "size", "allocationTime", "releaseTime", "activeReleaseTime", "streamPtr", "deviceId", *_TOTALS]
-    rows = database.rows("OP_MEMORY", wanted)
+    wanted_names = [
+        "name",
+        "size",
+        "allocationTime",
+        "releaseTime",
+        "activeReleaseTime",
+        "streamPtr",
+        "deviceId",
+        *_TOTALS,
+    ]
+    rows = database.rows("OP_MEMORY", wanted_names)
     if len(rows["size"]):
         sized = rows["size"] != ABSENT
         database.accounts.leave_out(
@@ -133,7 +142,7 @@ def _process(database: Database, strings: Names) -> dict[str, Any]:
     by_allocator = database.has("MEMORY_RECORD")
     database.accounts.keep("NPU_MEM", "memory", len(rows["type"]))
     held = np.maximum(rows["ddr"], 0) + np.maximum(rows["hbm"], 0)
-    columns = _reserved(rows, held, kinds)
+    columns = _reserved_columns(rows, held, kinds)
     if by_allocator:
         return columns
     return {**columns, "hbm_bytes": optional(rows["hbm"], _UNKNOWN), "ddr_bytes": optional(rows["ddr"], _UNKNOWN)}
@@ -168,26 +177,26 @@ def _modules(database: Database) -> dict[str, Any]:
     rows = sampled(database, "NPU_MODULE_MEM", database.rows("NPU_MODULE_MEM", columns), "timestampNs", "memory")
     database.accounts.keep("NPU_MODULE_MEM", "memory", len(rows["moduleId"]))
     modules = Names(database, "ENUM_MODULE").column(rows["moduleId"], module_component)
-    return _reserved(rows, rows["totalReserved"], modules)
+    return _reserved_columns(rows, rows["totalReserved"], modules)
 
 
-def _reserved(rows: dict[str, Records], held: Int64, component: pd.Categorical) -> dict[str, Any]:
+def _reserved_columns(rows: dict[str, Records], held_records: Int64, component: pd.Categorical) -> dict[str, Any]:
     return {
         "time_ns": rows["timestampNs"],
         "device_id": optional(rows["deviceId"], _UNKNOWN),
         "component": component,
-        "reserved_bytes": optional(held, _UNKNOWN),
+        "reserved_bytes": optional(held_records, _UNKNOWN),
     }
 
 
 def _paired_blocks(database: Database, strings: Names) -> dict[str, Records]:
     """Build blocks from ``NPU_OP_MEM``: the next row with the address of an allocation releases it."""
     rows, release = _block_events(database, strings)
-    same = (rows["addr"][1:] == rows["addr"][:-1]) & (rows["deviceId"][1:] == rows["deviceId"][:-1])
-    follows = np.concatenate((same & ~release[:-1] & release[1:], [False]))[: len(release)]  # its release comes next
+    is_same = (rows["addr"][1:] == rows["addr"][:-1]) & (rows["deviceId"][1:] == rows["deviceId"][:-1])
+    follows = np.concatenate((is_same & ~release[:-1] & release[1:], [False]))[: len(release)]  # its release comes next
     released_by = np.roll(np.arange(len(release)), -1)  # the row of the release, where `follows`
     lonely = release & ~np.concatenate(([False], follows[:-1]))[: len(release)]
-    chosen = np.flatnonzero(~release | lonely)
+    selected_rows = np.flatnonzero(~release | lonely)
 
     def at_release(column: str) -> Int64:
         unpaired = np.where(lonely, rows[column], ABSENT)
@@ -207,26 +216,26 @@ def _paired_blocks(database: Database, strings: Names) -> dict[str, Records]:
         "releaseTotalAllocated": at_release("totalAllocate"),
         "releaseTotalReserved": at_release("totalReserve"),
     }
-    sized = blocks["size"][chosen] != ABSENT
+    sized = blocks["size"][selected_rows] != ABSENT
     _note_no_blocks(database, "a block has no readable size", int((~sized).sum()))
-    chosen = chosen[sized]
+    selected_rows = selected_rows[sized]
     rows_used = 0 if _are_samples(database) else len(release)
-    database.accounts.keep("NPU_OP_MEM", "allocations", rows_used, len(chosen))
-    return take(blocks, chosen[np.argsort(rows["timestampNs"][chosen], kind="stable")])
+    database.accounts.keep("NPU_OP_MEM", "allocations", rows_used, len(selected_rows))
+    return take(blocks, selected_rows[np.argsort(rows["timestampNs"][selected_rows], kind="stable")])
 
 
 def _block_events(database: Database, strings: Names) -> tuple[dict[str, Records], Records]:
     """Return the rows of ``NPU_OP_MEM`` sorted by device, address and time, and the mask of releases."""
     rows = _engine_events(database)
     words = memory_names(database, strings, rows["type"], _EVENTS).column(rows["type"], str.lower)
-    taken, release = (np.asarray(words == word, np.bool_) for word in _EVENTS)
+    is_taken, release = (np.asarray(words == word, np.bool_) for word in _EVENTS)
     order = np.lexsort((rows["timestampNs"], rows["addr"], rows["deviceId"]))
-    known = (taken | release)[order]
-    lost = int((~known).sum())
-    _note_no_blocks(database, "a row neither allocates nor releases", lost)
+    is_known = (is_taken | release)[order]
+    lost_count = int((~is_known).sum())
+    _note_no_blocks(database, "a row neither allocates nor releases", lost_count)
     if not _are_samples(database):
-        database.accounts.use("NPU_OP_MEM", lost)
-    order = order[known]
+        database.accounts.use("NPU_OP_MEM", lost_count)
+    order = order[is_known]
     return take(rows, order), release[order]
 
 

@@ -46,8 +46,10 @@ class Names:
         texts = [self.text(number) for number in used.tolist()]
         unknown = [text is None and number != ABSENT for text, number in zip(texts, used.tolist(), strict=True)]
         if any(unknown) and self._by_number:
-            lost = int(np.array(unknown)[codes].sum())
-            self._database.notes.warning(self._database.path.name, f"{self._table} lacks the name of a number", lost)
+            lost_count = int(np.array(unknown)[codes].sum())
+            self._database.notes.warning(
+                self._database.path.name, f"{self._table} lacks the name of a number", lost_count
+            )
         kept = [None if text is None or text in NOTHING else change(text) if change else text for text in texts]
         return recoded(codes.astype(np.int32), kept)
 

@@ -32,8 +32,8 @@ def overlap_of(database: Database, by_name: Mapping[str, pd.DataFrame]) -> pd.Da
     """
     kernels, communication = (by_name.get(name, tables.empty(name)) for name in ("kernels", "communication"))
     if not len(kernels) and not len(communication):
-        return _stored(database, "keep")
-    stored = _stored(database, "use")
+        return _stored_overlap(database, "keep")
+    stored = _stored_overlap(database, "use")
     overlap = overlap_table(
         kernels, communication, None if stored is None else _covering(stored, kernels, communication)
     )
@@ -60,7 +60,7 @@ def _bounds(frame: pd.DataFrame) -> tuple[float, float]:
     return int(frame["start_ns"].min()), int((frame["start_ns"] + frame["duration_ns"]).max())
 
 
-def _stored(database: Database, account: Literal["keep", "use"]) -> pd.DataFrame | None:
+def _stored_overlap(database: Database, account: Literal["keep", "use"]) -> pd.DataFrame | None:
     columns = ["startNs", "endNs", "deviceId", "type"]
     rows = in_order(database, "OVERLAP_ANALYSIS", database.rows("OVERLAP_ANALYSIS", columns), "overlap")
     if account == "keep":
@@ -69,6 +69,6 @@ def _stored(database: Database, account: Literal["keep", "use"]) -> pd.DataFrame
         database.accounts.use("OVERLAP_ANALYSIS", len(rows["type"]))  # the same table, computed by the vendor
     if not len(rows["type"]):
         return None
-    known = (rows["type"] >= 0) & (rows["type"] < len(_KINDS))
-    kinds = recoded(np.where(known, rows["type"], -1).astype(np.int32), [*_KINDS])
+    is_known = (rows["type"] >= 0) & (rows["type"] < len(_KINDS))
+    kinds = recoded(np.where(is_known, rows["type"], -1).astype(np.int32), [*_KINDS])
     return tables.build("overlap", {**span(rows), "device_id": np.maximum(rows["deviceId"], 0), "kind": kinds})

@@ -26,15 +26,15 @@ _MAX_CELLS = 5_000_000
 _MAX_TABLES = 40
 
 
-def rest_of(database: Database, strings: Names, known: Collection[str]) -> dict[str, pd.DataFrame]:
-    """Read the tables that are not `known`; a note names each non-empty one.
+def rest_of(database: Database, strings: Names, known_names: Collection[str]) -> dict[str, pd.DataFrame]:
+    """Read the tables that are not `known_names`; a note names each non-empty one.
 
     Name tables and tables that a viewer added are omitted. The frame is named after the table, in lower case, with
     letters, digits and underscores only, so that it can name a file of a saved profile.
     """
-    others = [name for name in sorted(database.tables) if is_of_run(name, known)]
+    other_names = [name for name in sorted(database.tables) if is_of_run(name, known_names)]
     frames: dict[str, pd.DataFrame] = {}
-    for name in others[:_MAX_TABLES]:
+    for name in other_names[:_MAX_TABLES]:
         frame = _frame(database, strings, name)
         if frame is not None:
             plain = _NOT_PLAIN.sub("_", name.lower())[:80]
@@ -43,14 +43,16 @@ def rest_of(database: Database, strings: Names, known: Collection[str]) -> dict[
                 database.path.name,
                 f"the table {name[:80]} is in no table of the profile; it is kept unconverted in `statistics`",
             )
-    if left := others[_MAX_TABLES:]:
-        database.notes.info(database.path.name, f"more tables, such as {left[0][:80]}, are not read", len(left))
+    if left_names := other_names[_MAX_TABLES:]:
+        database.notes.info(
+            database.path.name, f"more tables, such as {left_names[0][:80]}, are not read", len(left_names)
+        )
     return frames
 
 
-def is_of_run(name: str, known: Collection[str]) -> bool:
-    """Return whether a table may hold rows of the run: not `known`, no name table, and not a viewer's."""
-    return name not in known and not name.startswith(("ENUM_", "_")) and name not in _OF_VIEWER
+def is_of_run(name: str, known_names: Collection[str]) -> bool:
+    """Return whether a table may hold rows of the run: not `known_names`, no name table, and not a viewer's."""
+    return name not in known_names and not name.startswith(("ENUM_", "_")) and name not in _OF_VIEWER
 
 
 def _frame(database: Database, strings: Names, table: str) -> pd.DataFrame | None:
@@ -66,13 +68,13 @@ def _frame(database: Database, strings: Names, table: str) -> pd.DataFrame | Non
     database.accounts.keep(table, STATISTICS, len(records))
     cells = dict(zip(columns, zip(*records, strict=True), strict=True))
     for name in _NAMES.get(table, ()):
-        cells[name] = tuple(_named(strings, cell) for cell in cells.get(name, ()))
+        cells[name] = tuple(_name(strings, cell) for cell in cells.get(name, ()))
     whole = {name: _column(values) for name, values in cells.items() if len(values) == len(records)}
     frame: pd.DataFrame = pd.DataFrame(whole)
     return frame
 
 
-def _named(strings: Names, cell: Any) -> Any:
+def _name(strings: Names, cell: Any) -> Any:
     text = strings.text(cell if isinstance(cell, int) else ABSENT)
     return cell if text is None else text
 

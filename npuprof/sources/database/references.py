@@ -55,15 +55,17 @@ def kernels_of_tasks(database: Database, decoded: Decoded) -> None:
     tasks = decoded.tables.get("tasks")
     if tasks is None or not _is_empty(database, _INFO):
         return
-    chosen = tasks[named(tasks["task_type"], lambda name: name.startswith(_KERNELS))].reset_index(drop=True)
-    if not len(chosen):
+    selected_rows = tasks[named(tasks["task_type"], lambda name: name.startswith(_KERNELS))].reset_index(drop=True)
+    if not len(selected_rows):
         return
-    columns: dict[str, Any] = {name: chosen[name].array for name in chosen.columns}
-    step = missing(len(chosen))
-    decoded.tables["kernels"] = tables.build("kernels", {**columns, "op_name": chosen["name"].array, "step": step})
-    decoded.notes.ledger.make("TASK", "kernels", len(chosen))
+    columns: dict[str, Any] = {name: selected_rows[name].array for name in selected_rows.columns}
+    step = missing(len(selected_rows))
+    decoded.tables["kernels"] = tables.build(
+        "kernels", {**columns, "op_name": selected_rows["name"].array, "step": step}
+    )
+    decoded.notes.ledger.make("TASK", "kernels", len(selected_rows))
     message = f"{_INFO} is missing or empty, though a task is a kernel: its name, shapes and counters are missing"
-    database.notes.warning(database.path.name, message, len(chosen))
+    database.notes.warning(database.path.name, message, len(selected_rows))
     decoded.derived["kernels"] = (_INFO, "the kernels are the tasks that compute, without their names and shapes")
 
 
@@ -76,11 +78,11 @@ def note_undescribed(database: Database, tasks: Tasks) -> None:
     if not described.any():
         return
     elsewhere = (database.rows(table, ["globalTaskId"])["globalTaskId"] for table in _COMMUNICATION_TASKS)
-    launched = tasks.rows["connectionId"]
+    launched_rows = tasks.rows["connectionId"]
     operators = database.rows("COMMUNICATION_OP", ["connectionId"])["connectionId"]
-    known = np.setdiff1d(np.concatenate([launched[described], operators]), _NONE)
+    known = np.setdiff1d(np.concatenate([launched_rows[described], operators]), _NONE)
     computes = named(tasks.table["task_type"], lambda name: name.startswith(_KERNELS))
-    explained = np.isin(launched, known) | np.isin(tasks.rows["globalTaskId"], np.concatenate([*elsewhere]))
+    explained = np.isin(launched_rows, known) | np.isin(tasks.rows["globalTaskId"], np.concatenate([*elsewhere]))
     if count := int(np.count_nonzero(computes & ~described & ~explained)):
         message = (
             f"{_INFO} does not describe a task that is a kernel: it is in `tasks` and not in `kernels`, whose counts "
@@ -99,12 +101,14 @@ def note_unlaunched(database: Database, tasks: Tasks) -> None:
     calls = np.unique(calls[(calls >= 0) & (calls < FIRST_MARK_CONNECTION) & ~np.isin(calls, _NONE)])
     if not len(calls):
         return
-    launched = tasks.rows["connectionId"]
-    unlaunched = np.isin(tasks.rows["modelId"], _NONE) & ~np.isin(launched, _NONE) & (launched < FIRST_MARK_CONNECTION)
+    launched_rows = tasks.rows["connectionId"]
+    unlaunched = (
+        np.isin(tasks.rows["modelId"], _NONE) & ~np.isin(launched_rows, _NONE) & (launched_rows < FIRST_MARK_CONNECTION)
+    )
     kernels = unlaunched & named(tasks.table["task_type"], lambda name: name.startswith(_KERNELS))
-    unknown = kernels & ~np.isin(launched, calls)
+    unknown = kernels & ~np.isin(launched_rows, calls)
     of_operators = database.rows("CONNECTION_IDS", ["connectionId"])["connectionId"]
-    early = int(np.count_nonzero(unknown & (launched < calls[0]) & ~np.isin(launched, of_operators)))
+    early = int(np.count_nonzero(unknown & (launched_rows < calls[0]) & ~np.isin(launched_rows, of_operators)))
     message = "CANN_API lacks the call that launched a kernel, which is before all that it has: made before the "
     if early:
         database.notes.info(database.path.name, f"{message}collection began, or its rows are missing", early)

@@ -183,8 +183,8 @@ def _refuse_others(database: Database) -> None:
         )
 
 
-def _put(by_name: MutableMapping[str, pd.DataFrame], made: dict[str, pd.DataFrame | None]) -> None:
-    by_name.update({name: frame for name, frame in made.items() if frame is not None})
+def _put(by_name: MutableMapping[str, pd.DataFrame], made_tables: dict[str, pd.DataFrame | None]) -> None:
+    by_name.update({name: frame for name, frame in made_tables.items() if frame is not None})
 
 
 def _name_items(by_name: MutableMapping[str, pd.DataFrame]) -> None:
@@ -198,6 +198,6 @@ def _name_items(by_name: MutableMapping[str, pd.DataFrame]) -> None:
     for name in ("communication", "kernels"):
         if (frame := by_name.get(name)) is not None and len(frame):
             row = first_of(frame["connection_id"].to_numpy(np.int64, na_value=ABSENT), calls)
-            known = (row >= 0) & (calls != ABSENT)
-            names[known] = frame["name"].astype(object).to_numpy()[row[known]]
+            is_known = (row >= 0) & (calls != ABSENT)
+            names[is_known] = frame["name"].astype(object).to_numpy()[row[is_known]]
     api["item"] = pd.Categorical(names)

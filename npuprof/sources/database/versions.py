@@ -93,11 +93,11 @@ def note_shape(database: Database) -> None:
     for name, known in database.tables.items():
         if (expected := _columns(name)) is not None:
             required, optional = expected
-            missing, others = _difference(known, required, optional)
+            missing, other_names = _difference(known, required, optional)
             if missing:
-                _note_missing(database, name, missing, others)
-            elif others:
-                message = f"{name}: {_listed(others)} is not known here and not read"
+                _note_missing(database, name, missing, other_names)
+            elif other_names:
+                message = f"{name}: {_listed(other_names)} is not known here and not read"
                 database.notes.info(database.path.name, message)
 
 
@@ -111,24 +111,24 @@ def note_views(database: Database, names: Collection[str]) -> None:
         )
 
 
-def note_renamed(database: Database, table: str, wanted: Collection[str], optional: Collection[str] = ()) -> None:
+def note_renamed(database: Database, table: str, wanted_names: Collection[str], optional: Collection[str] = ()) -> None:
     """Note the missing columns of a table with many versions, if it has unknown columns."""
-    missing, others = _difference(database.tables.get(table, {}), wanted, optional)
-    if missing and others:
-        _note_missing(database, table, missing, others)
+    missing, other_names = _difference(database.tables.get(table, {}), wanted_names, optional)
+    if missing and other_names:
+        _note_missing(database, table, missing, other_names)
 
 
 def _difference(
-    known: Collection[str], required: Collection[str], optional: Collection[str]
+    known_names: Collection[str], required: Collection[str], optional: Collection[str]
 ) -> tuple[set[str], set[str]]:
     """Return the missing required columns, and the unknown columns."""
-    missing = {group.partition("|")[0] for group in required if not set(group.split("|")) & set(known)}
-    return missing, set(known).difference(optional, *(group.split("|") for group in required))
+    missing = {group.partition("|")[0] for group in required if not set(group.split("|")) & set(known_names)}
+    return missing, set(known_names).difference(optional, *(group.split("|") for group in required))
 
 
-def _note_missing(database: Database, table: str, missing: set[str], others: set[str]) -> None:
+def _note_missing(database: Database, table: str, missing: set[str], other_names: set[str]) -> None:
     message = f"{table} lacks {_listed(missing)}: values are absent, or rows are left out"
-    message += f"; perhaps they are in {_listed(others)}, which is not known here" if others else ""
+    message += f"; perhaps they are in {_listed(other_names)}, which is not known here" if other_names else ""
     database.notes.warning(database.path.name, message)
 
 
@@ -186,7 +186,7 @@ class ReportDatabase(Database):
             new: old for new, old in _TABLES.items() if old in database.tables and new not in database.tables
         }
         self.accounts.names = self._names
-        self._columns_of = {self._today(table): self._renamed(table) for table in database.tables}
+        self._columns_of = {self._present_name(table): self._rename(table) for table in database.tables}
         self.tables = {
             table: {new: database.tables[self._old(table)][old] for new, old in columns.items()}
             for table, columns in self._columns_of.items()
@@ -220,13 +220,13 @@ class ReportDatabase(Database):
     def _old(self, table: str) -> str:
         return self._names.get(table, table)
 
-    def _today(self, table: str) -> str:
+    def _present_name(self, table: str) -> str:
         return next((new for new, old in self._names.items() if old == table), table)
 
-    def _renamed(self, table: str) -> dict[str, str]:
+    def _rename(self, table: str) -> dict[str, str]:
         """Return the column names of the file by today's names."""
         known = self._database.tables[table]
-        older = {**_COLUMNS, **_COLUMNS_OF.get(self._today(table), {})}
+        older = {**_COLUMNS, **_COLUMNS_OF.get(self._present_name(table), {})}
         renamed = {new: old for new, old in older.items() if old in known and new not in known}
         return {**{name: name for name in known if name not in renamed.values()}, **renamed}
 
@@ -236,8 +236,8 @@ class ReportDatabase(Database):
         return base if isinstance(base, int) and 0 < base < 1 << 62 else 0
 
     def _on_epoch(self, times: Int64) -> Int64:
-        counted = (times != ABSENT) & (times < self._base_ns)
-        return np.where(counted, times + self._base_ns, times)
+        is_counted = (times != ABSENT) & (times < self._base_ns)
+        return np.where(is_counted, times + self._base_ns, times)
 
     def _with_rounded(self, table: str, column: str, times: Int64) -> Int64:
         """Read the times that are not stored as integers, to the resolution of their digits."""

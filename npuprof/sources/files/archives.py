@@ -91,7 +91,7 @@ class Unpacked:
     @property
     def left_out(self) -> list[str]:
         """Skipped members, one line per reason."""
-        return [f"left out of the archive: {what} ({count})" for what, count in self.problems.items()]
+        return [f"left out of the archive: {subject} ({count})" for subject, count in self.problems.items()]
 
     def named(self, text: str) -> str:
         """Return a message in which the path of the archive replaces the private folder."""
@@ -166,8 +166,8 @@ def unpack(path: Path, limits: Limits | None = None) -> Unpacked:
         copier = Copier(path, unpacked.folder, limits or Limits.of(path, unpacked.folder), problems=unpacked.problems)
         _copy(path, copier)
         if not copier.files:
-            why = "; ".join(copier.problems)
-            raise SourceError(f"{path} holds no file that can be read{': ' * bool(why)}{why}")
+            reason = "; ".join(copier.problems)
+            raise SourceError(f"{path} holds no file that can be read{': ' * bool(reason)}{reason}")
     except OSError as error:
         unpacked.remove()
         raise SourceError(

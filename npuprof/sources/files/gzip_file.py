@@ -37,7 +37,7 @@ def is_plain(path: Path) -> bool:
 def read_head(path: Path, size: int) -> bytes:
     """Return up to `size` first bytes of a file's content; fewer if the archive is damaged."""
     if is_zipped(path):
-        return as_utf8(_unzipped(path, max(size, HEAD_BYTES))[0])[:size]
+        return as_utf8(_unzip(path, max(size, HEAD_BYTES))[0])[:size]
     with path.open("rb") as file:
         return as_utf8(file.read(max(size, HEAD_BYTES)))[:size]
 
@@ -50,13 +50,13 @@ def read_tail(path: Path, size: int) -> bytes:
             file.seek(max(path.stat().st_size - size, 0))
             return as_utf8(file.read(size), head)
     head = tail = b""
-    left = _MAX_SEARCHED_BYTES
+    remaining = _MAX_SEARCHED_BYTES
     try:
         with gzip.open(path, "rb") as stream:
-            while left > 0 and (part := stream.read1(_BLOCK_BYTES)):
+            while remaining > 0 and (part := stream.read1(_BLOCK_BYTES)):
                 head = head or part[:HEAD_BYTES]
                 tail = (tail + part)[-size:]
-                left -= len(part)
+                remaining -= len(part)
     except _DAMAGE:
         pass  # reported by the reader of the whole file
     return as_utf8(tail, head)
@@ -74,47 +74,47 @@ def read_whole(path: Path, max_bytes: int) -> tuple[bytes, str]:
         If the file cannot be read.
     """
     if is_zipped(path):
-        return _unpacked(path, max_bytes)
+        return _unpack(path, max_bytes)
     size = path.stat().st_size
     if size > max_bytes:
-        raise _beyond(path, max_bytes)
+        raise _is_beyond(path, max_bytes)
     refuse_too_large(path, size)
     with path.open("rb") as file:
         return as_utf8(file.read(size)), ""  # a limit far above the size would be allocated at once
 
 
-def _unpacked(path: Path, max_bytes: int) -> tuple[bytes, str]:
+def _unpack(path: Path, max_bytes: int) -> tuple[bytes, str]:
     fitting = free_memory() // 2  # the parts are joined
-    content, problem = _unzipped(path, min(max_bytes, fitting) + 1, refused=True)
+    content, problem = _unzip(path, min(max_bytes, fitting) + 1, refused=True)
     if len(content) > max_bytes:
-        raise _beyond(path, max_bytes)
+        raise _is_beyond(path, max_bytes)
     if len(content) > fitting:
         raise _unpacks_to(path, fitting, "its content does not fit into memory")
     return as_utf8(content), problem
 
 
-def _unpacks_to(path: Path, size: int, why: str) -> SourceError:
-    return SourceError(f"{path} unpacks to more than {size >> 20} MiB: {why}; if it is one, unpack it and load that")
+def _unpacks_to(path: Path, size: int, reason: str) -> SourceError:
+    return SourceError(f"{path} unpacks to more than {size >> 20} MiB: {reason}; if it is one, unpack it and load that")
 
 
-def _beyond(path: Path, max_bytes: int) -> SourceError:
+def _is_beyond(path: Path, max_bytes: int) -> SourceError:
     return SourceError(f"{path} is larger than {max_bytes >> 20} MiB, too large to be such a file; is it another?")
 
 
-def _unzipped(path: Path, size: int, *, refused: bool = False) -> tuple[bytes, str]:
+def _unzip(path: Path, size: int, *, refused: bool = False) -> tuple[bytes, str]:
     """Decompress the first bytes; with `refused`, stop at a part with an implausible compression ratio."""
     parts: list[bytes] = []
-    left = size
+    remaining = size
     stretch = packed = 0
     try:
         with path.open("rb") as file, gzip.GzipFile(fileobj=file) as stream:
-            while left > 0 and (part := stream.read1(min(left, _BLOCK_BYTES))):
+            while remaining > 0 and (part := stream.read1(min(remaining, _BLOCK_BYTES))):
                 parts.append(part)
-                left -= len(part)
+                remaining -= len(part)
                 stretch += len(part)
                 if refused and stretch >= _STRETCH_BYTES:
                     if stretch > (file.tell() - packed) * _MAX_RATIO:
-                        raise _unpacks_to(path, size - left, "no such file shrinks that much")
+                        raise _unpacks_to(path, size - remaining, "no such file shrinks that much")
                     stretch, packed = 0, file.tell()
     except _DAMAGE as error:
         return b"".join(parts), f"the gzip archive is damaged, its rest is lost: {error}"

@@ -216,12 +216,12 @@ def from_zip(archive: zipfile.ZipFile, copier: Copier) -> None:
         else:
             try:
                 with archive.open(info) as content:
-                    copier.copy(info.filename, _Counted(content, copier), _modified(info))
+                    copier.copy(info.filename, _Counted(content, copier), _modified_s(info))
             except _DAMAGE as error:
                 copier.note(f"the rest of a damaged file ({error})")
 
 
-def _modified(info: zipfile.ZipInfo) -> float:
+def _modified_s(info: zipfile.ZipInfo) -> float:
     with suppress(ValueError, OverflowError):
         return time.mktime((*info.date_time, 0, 0, -1))
     return -1.0

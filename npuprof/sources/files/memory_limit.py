@@ -33,10 +33,10 @@ def free_memory() -> int:
     free = 1 << 62
     with suppress(OSError, ValueError, KeyError):
         free = _kilobytes(_MEMINFO, "MemAvailable:")
-    for limit, used, *others in _LIMITS:
+    for limit, used, *other_names in _LIMITS:
         with suppress(OSError, ValueError):
             bound = int((_CGROUP / limit).read_text()) - int((_CGROUP / used).read_text())
-            free = min(free, max(0, bound + _cached(_CGROUP / others[0])))
+            free = min(free, max(0, bound + _cached_bytes(_CGROUP / other_names[0])))
     with suppress(ImportError, OSError, ValueError, KeyError):
         import resource  # not on every system
 
@@ -81,7 +81,7 @@ def _kilobytes(path: Path, name: str) -> int:
     raise KeyError(name)
 
 
-def _cached(path: Path) -> int:
+def _cached_bytes(path: Path) -> int:
     with suppress(OSError, ValueError):
         counts = dict(line.split(maxsplit=1) for line in path.read_text().splitlines() if " " in line)
         return sum(int(counts.get(f"total_{name}", counts.get(name, "0"))) for name in _CACHED)

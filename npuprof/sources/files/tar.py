@@ -80,9 +80,9 @@ def from_tar(stream: Content, copier: Copier) -> None:
             facts = {}
         is_described = info.type in (_NEXT_NAME, *_NEXT_FACTS)
     size, is_empty = 0, True
-    while rest := stream.read(BLOCK_BYTES):  # a compressed archive ends with its checksum
-        copier.count_bytes(len(rest))
-        size, is_empty = size + len(rest), is_empty and not rest.strip(b"\0")
+    while remainder := stream.read(BLOCK_BYTES):  # a compressed archive ends with its checksum
+        copier.count_bytes(len(remainder))
+        size, is_empty = size + len(remainder), is_empty and not remainder.strip(b"\0")
     if size % RECORD_BYTES or not is_empty:
         copier.note(_BEHIND_END)
 

@@ -50,10 +50,10 @@ def holds_more(layout: Layout, text: Decoded) -> bool:
     """Check whether the databases may hold more than the text result; true for an unreadable database."""
     notes = Notes()
     try:
-        more = any(_more_in(path, text, notes) for path in (*layout.profile[:1], *layout.analysis))
+        has_more = any(_more_in(path, text, notes) for path in (*layout.profile[:1], *layout.analysis))
     except SourceError:
         return True
-    return more or len(notes) > 0  # damage is noted when the database is read
+    return has_more or len(notes) > 0  # damage is noted when the database is read
 
 
 def extent(frames: Mapping[str, pd.DataFrame]) -> tuple[int, int] | None:

@@ -61,7 +61,7 @@ def find(path: Path, *, raw: bool = False) -> Forms | None:
     try:
         if not path.is_dir():
             return None
-        forms = _of_framework(path, raw=raw) or _of_export(path, raw=raw)
+        forms = _framework_forms(path, raw=raw) or _export_forms(path, raw=raw)
     except OSError:
         return None
     has_result = forms is not None and (forms.text is not None or forms.database is not None)
@@ -75,7 +75,7 @@ def find_loose(folder: Path) -> Forms | None:
     return Forms(partial(folder_of_files.read, folder), layout, None, partial(database.describe, folder))
 
 
-def _of_framework(path: Path, *, raw: bool) -> Forms | None:
+def _framework_forms(path: Path, *, raw: bool) -> Forms | None:
     layout = results.of_directory(path)
     if layout is None or layout.output is None:
         return None
@@ -87,7 +87,7 @@ def _of_framework(path: Path, *, raw: bool) -> Forms | None:
     )
 
 
-def _of_export(path: Path, *, raw: bool) -> Forms | None:
+def _export_forms(path: Path, *, raw: bool) -> Forms | None:
     layout = exports.find(path)
     database_layout = databases.find(path)
     if layout is None and database_layout is None:

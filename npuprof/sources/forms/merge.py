@@ -39,7 +39,7 @@ def join(parts: Sequence[Part]) -> Decoded:
     A form of another run, which does not overlap the first in time, is omitted with a warning; then the form with the
     most tables is shown.
     """
-    parts = _of_one_run(parts)
+    parts = _drop_other_runs(parts)
     if len(parts) == 1:
         return parts[0].decoded
     chosen = _choose_all(parts)
@@ -69,13 +69,13 @@ def join(parts: Sequence[Part]) -> Decoded:
     return joined
 
 
-def _of_one_run(parts: Sequence[Part]) -> Sequence[Part]:
+def _drop_other_runs(parts: Sequence[Part]) -> Sequence[Part]:
     spans = [extent(part.decoded.tables) for part in parts]
     if not any(are_apart(spans[0], span) for span in spans[1:]):
         return parts
-    most = max(range(len(parts)), key=lambda place: sum(bool(parts[place].rows(name)) for name in tables.NAMES))
-    kept = [part for part, span in zip(parts, spans, strict=True) if not are_apart(spans[most], span)]
-    kept.sort(key=lambda part: part is not parts[most])
+    fullest = max(range(len(parts)), key=lambda place: sum(bool(parts[place].rows(name)) for name in tables.NAMES))
+    kept = [part for part, span in zip(parts, spans, strict=True) if not are_apart(spans[fullest], span)]
+    kept.sort(key=lambda part: part is not parts[fullest])
     for part in parts:
         if part not in kept:
             kept[0].decoded.notes.warning(
@@ -91,8 +91,8 @@ def _choose_all(parts: Sequence[Part]) -> dict[str, int]:
     chosen = {name: _choose(parts, name) for name in tables.NAMES if name != "links"}
     of_tasks, of_kernels = (parts[chosen[name]] for name in ("tasks", "kernels"))
     if "kernels" not in of_tasks.decoded.derived and of_tasks.rows("kernels"):
-        lost = far_more(of_kernels.rows("kernels"), of_tasks.rows("kernels"))
-        chosen["kernels"] = chosen["kernels"] if lost else chosen["tasks"]
+        is_lost = far_more(of_kernels.rows("kernels"), of_tasks.rows("kernels"))
+        chosen["kernels"] = chosen["kernels"] if is_lost else chosen["tasks"]
     return chosen
 
 
@@ -123,16 +123,18 @@ class _Rows:
             if part_table is None or chosen_table is None:
                 self._known[place, table] = np.full(0 if part_table is None else len(part_table), -1, np.int64)
             else:
-                same = place == self._chosen[table]
-                self._known[place, table] = np.arange(len(part_table)) if same else _same_rows(part_table, chosen_table)
+                is_same = place == self._chosen[table]
+                self._known[place, table] = (
+                    np.arange(len(part_table)) if is_same else _same_rows(part_table, chosen_table)
+                )
         return self._known[place, table]
 
     def with_operators(self, steps: pd.DataFrame, place: int) -> pd.DataFrame:
         """Return tasks of collectives that refer to the selected table of collectives."""
         numbers = steps["op_id"].to_numpy(np.int64, na_value=-1)
-        moved = _taken(self.of(place, "communication"), numbers)
-        placed: pd.DataFrame = steps.assign(op_id=pd.arrays.IntegerArray(np.maximum(moved, 0), moved < 0))
-        return placed
+        moved = _take(self.of(place, "communication"), numbers)
+        placed_rows: pd.DataFrame = steps.assign(op_id=pd.arrays.IntegerArray(np.maximum(moved, 0), moved < 0))
+        return placed_rows
 
     def links(self) -> pd.DataFrame:
         """Return the links of the part with most linked tables, and the other parts' links that it lacks."""
@@ -144,26 +146,26 @@ class _Rows:
             links = self._parts[place].decoded.tables.get("links")
             if links is not None and len(links):
                 new = ~(links["source_table"].isin(covered) & links["target_table"].isin(covered))
-                frames.append(self._moved(links[new.to_numpy()], place))
+                frames.append(self._move(links[new.to_numpy()], place))
             covered |= {name for name in _LINKED if self._parts[place].rows(name)}
         frames = [frame for frame in frames if len(frame)]
         return stacked(frames) if frames else tables.empty("links")
 
-    def _moved(self, links: pd.DataFrame, place: int) -> pd.DataFrame:
+    def _move(self, links: pd.DataFrame, place: int) -> pd.DataFrame:
         moved = {}
         for side in ("source", "target"):
             names, numbers = links[f"{side}_table"], links[f"{side}_row"].to_numpy(np.int64)
             placed = np.full(len(links), -1, np.int64)
             for name in names.unique():
                 matching = (names == name).to_numpy()
-                placed[matching] = _taken(self.of(place, str(name)), numbers[matching])
+                placed[matching] = _take(self.of(place, str(name)), numbers[matching])
             moved[f"{side}_row"] = placed
-        known = (moved["source_row"] >= 0) & (moved["target_row"] >= 0)
-        kept: pd.DataFrame = links.assign(**moved)[known].reset_index(drop=True)
-        return kept
+        is_known = (moved["source_row"] >= 0) & (moved["target_row"] >= 0)
+        kept_rows: pd.DataFrame = links.assign(**moved)[is_known].reset_index(drop=True)
+        return kept_rows
 
 
-def _taken(rows: Int64, numbers: Int64) -> Int64:
+def _take(rows: Int64, numbers: Int64) -> Int64:
     if not len(rows):
         return np.full(len(numbers), -1, np.int64)
     inside = (numbers >= 0) & (numbers < len(rows))
@@ -182,8 +184,8 @@ def _same_rows(theirs: pd.DataFrame, ours: pd.DataFrame) -> Int64:
     return rows
 
 
-def _account(part: Part, left: Sequence[str]) -> None:
-    for name in (*left, "links"):
+def _account(part: Part, left_names: Sequence[str]) -> None:
+    for name in (*left_names, "links"):
         part.decoded.notes.ledger.replace(name)
 
 

@@ -45,10 +45,10 @@ def framework_clock(
     offset_ns = _offset_of_sides(sides)
     from_raw = offset_ns is not None
     if offset_ns is None:
-        offset_ns = _sane(epoch_ns) or _offset_of_end(end, notes)
+        offset_ns = _is_plausible(epoch_ns) or _offset_of_end(end, notes)
     if collector == _COUNTING and from_raw:
         return host_clock(list(sides), offset_ns, Notes())  # the reader of the raw directory adds the same note
-    monotonic_ns = _sane(start.get("start_monotonic")) or 0
+    monotonic_ns = _is_plausible(start.get("start_monotonic")) or 0
     if start.get("syscnt_enable") is not True:
         return Clock(monotonic_ns, monotonic_ns + offset_ns, Fraction(1))
     if from_raw:
@@ -59,7 +59,7 @@ def framework_clock(
     if mhz is None:
         notes.warning(_SOURCE, "the frequency of the system counter is missing; 100 MHz is assumed")
         mhz = Fraction(100)
-    return Clock(_sane(start.get("start_cnt")) or 0, monotonic_ns + offset_ns, 1000 / mhz)
+    return Clock(_is_plausible(start.get("start_cnt")) or 0, monotonic_ns + offset_ns, 1000 / mhz)
 
 
 def _offset_of_sides(sides: Sequence[Side]) -> int | None:
@@ -69,7 +69,7 @@ def _offset_of_sides(sides: Sequence[Side]) -> int | None:
 
 
 def _offset_of_end(end: dict[str, Any], notes: Notes) -> int:
-    stopped_ns, monotonic_ns = _sane(end.get("collectionTimeEnd")), _sane(end.get("MonotonicTimeEnd"))
+    stopped_ns, monotonic_ns = _is_plausible(end.get("collectionTimeEnd")), _is_plausible(end.get("MonotonicTimeEnd"))
     if stopped_ns is None or monotonic_ns is None:
         notes.warning(_SOURCE, "no file has the time of day: times of the framework count from the host's boot")
         return 0
@@ -80,7 +80,7 @@ def _offset_of_end(end: dict[str, Any], notes: Notes) -> int:
     return stopped_ns - monotonic_ns
 
 
-def _sane(value: object) -> int | None:
+def _is_plausible(value: object) -> int | None:
     number = whole_number(value)
     return number if number is not None and 0 <= number < _LIMIT else None
 

@@ -58,11 +58,11 @@ def launch_links(operators: pd.DataFrame, api: pd.DataFrame, links: pd.DataFrame
     return _links("operator_api", "operators", operator_rows(operators, threads, moments), "api", calls)
 
 
-def operator_rows(operators: pd.DataFrame, threads: Int64, moments: Int64, chosen: Bools | None = None) -> Int64:
-    """Return the operator (among `chosen`, if given) around each event of a thread and time; -1 for none."""
+def operator_rows(operators: pd.DataFrame, threads: Int64, moments: Int64, is_selected: Bools | None = None) -> Int64:
+    """Return the operator (among `is_selected`, if given) around each event of a thread and time; -1 for none."""
     is_operator = (operators["kind"] == "op").to_numpy()
-    if chosen is not None:
-        is_operator = is_operator & chosen
+    if is_selected is not None:
+        is_operator = is_operator & is_selected
     enqueue, dequeue = (np.flatnonzero((operators["kind"] == kind).to_numpy()) for kind in ("enqueue", "dequeue"))
     start_ns, thread_id = operators["start_ns"].to_numpy(), operators["thread_id"].to_numpy()
     within = _innermost(operators, dequeue, threads, moments)
@@ -83,25 +83,25 @@ def _innermost(operators: pd.DataFrame, rows: Int64, threads: Int64, moments: In
 
 
 def _links(kind: str, source_table: str, source: Int64, target_table: str, target: Int64) -> pd.DataFrame:
-    known = (source >= 0) & (target >= 0)
-    codes = np.zeros(int(known.sum()), np.int8)
+    is_known = (source >= 0) & (target >= 0)
+    codes = np.zeros(int(is_known.sum()), np.int8)
     return tables.build(
         "links",
         {
             "kind": tables.categorical(codes, [kind]),
             "source_table": tables.categorical(codes, [source_table]),
-            "source_row": source[known],
+            "source_row": source[is_known],
             "target_table": tables.categorical(codes, [target_table]),
-            "target_row": target[known],
+            "target_row": target[is_known],
         },
     )
 
 
-def _rows(chosen: Int64, which: Int64) -> Int64:
+def _rows(chosen: Int64, positions: Int64) -> Int64:
     """Return the rows at indices into `chosen`; -1 stays -1."""
     if not len(chosen):
-        return np.full(len(which), NONE, np.int64)
-    return np.where(which >= 0, chosen[which], NONE)
+        return np.full(len(positions), NONE, np.int64)
+    return np.where(positions >= 0, chosen[positions], NONE)
 
 
 def _numbers(frame: pd.DataFrame, column: str) -> Int64:
@@ -129,18 +129,18 @@ def add_flops(frames: MutableMapping[str, pd.DataFrame], notes: Notes) -> None:
     figures = ranges["message"].astype("string").str.extract(_MESSAGE, expand=False)
     if unreadable := int(figures.isna().sum()):
         notes.warning("marks", f"ranges of {FLOPS_DOMAIN} have no number of operations in their names", unreadable)
-    known = figures.notna().to_numpy()
-    ranges, flops = ranges[known], figures[known].to_numpy(np.int64)
+    is_known = figures.notna().to_numpy()
+    ranges, flops = ranges[is_known], figures[is_known].to_numpy(np.int64)
     rows = _outermost(operators, ranges)
-    matched = rows >= 0
-    if unmatched := int((~matched).sum()):
+    is_matched = rows >= 0
+    if unmatched := int((~is_matched).sum()):
         notes.warning(
             "operators",
             f"ranges of {FLOPS_DOMAIN} hold no operator: their operations are in marks and not in flops",
             unmatched,
         )
     column = np.full(len(operators), ABSENT, np.int64)
-    column[rows[matched]] = flops[matched]
+    column[rows[is_matched]] = flops[is_matched]
     frames["operators"] = operators.assign(flops=optional(column))
 
 

@@ -63,17 +63,17 @@ def read_rows(folder: Path, name: str, layout: list[tuple[str, str]], notes: Not
     content = read_content(folder, name, notes)
     if content is None:
         return np.zeros(0, dtype)
-    count, rest = divmod(content.size, dtype.itemsize)
-    if rest:
-        notes.warning(name, f"the last record is cut off: {rest} of {dtype.itemsize} bytes")
+    count, remainder = divmod(content.size, dtype.itemsize)
+    if remainder:
+        notes.warning(name, f"the last record is cut off: {remainder} of {dtype.itemsize} bytes")
     notes.ledger.read(name, count)
     return content.padded[: count * dtype.itemsize].view(dtype)
 
 
-def note_unread(folder: Path, taken: Collection[str], notes: Notes) -> None:
+def note_unread(folder: Path, taken_names: Collection[str], notes: Notes) -> None:
     """Note the files of a folder that no reader reads."""
     try:
-        unknown = [path.name for path in sorted(folder.iterdir()) if path.name not in taken]
+        unknown = [path.name for path in sorted(folder.iterdir()) if path.name not in taken_names]
     except OSError as error:
         notes.warning(folder.name, f"cannot be listed, so that other files in it are unknown ({error.strerror})")
         return
@@ -143,8 +143,8 @@ def _words(content: Content, start: Int64, size: int) -> list[Uint64]:
     """Return the texts as columns of eight bytes, the last column padded with zeros."""
     view = content.words("<u8")
     words = [view[start + at].astype(np.uint64) for at in range(0, size, 8)]
-    if rest := size % 8:
-        words[-1] &= np.uint64((1 << 8 * rest) - 1)
+    if remainder := size % 8:
+        words[-1] &= np.uint64((1 << 8 * remainder) - 1)
     return words
 
 

@@ -57,8 +57,8 @@ def latest_before(keys: Int64, times: Int64, at_keys: Int64, at: Int64) -> Int64
     order = np.argsort(place[: len(keys)], kind="stable")
     last = np.searchsorted(place[: len(keys)][order], place[len(keys) :], side="right") - 1
     rows = order[np.maximum(last, 0)]
-    same = (last >= 0) & (codes[: len(keys)][rows] == codes[len(keys) :])
-    return np.where(same, rows, NONE)
+    is_same = (last >= 0) & (codes[: len(keys)][rows] == codes[len(keys) :])
+    return np.where(is_same, rows, NONE)
 
 
 def lanes_of(*threads: Int64) -> list[Int64]:

@@ -62,15 +62,15 @@ def read(folder: Path, _clock_of: Callable[[], Clock], decoded: Decoded) -> None
     graphs = [path.name for path in paths if _GRAPH.fullmatch(path.name)]
     if graphs:
         decoded.statistics["cpu_framework"] = _graph(folder, graphs, notes)
-    taken = {*operators, *memory, *graphs, MINDSPORE_RANGES}
+    taken_names = {*operators, *memory, *graphs, MINDSPORE_RANGES}
     for path in paths:
         if match := _STATISTIC.fullmatch(path.name):
-            taken.add(path.name)
+            taken_names.add(path.name)
             try:
                 decoded.statistics[match[1]] = read_statistic(path, notes)
             except SourceError as error:
                 notes.error(path.name, str(error))
-    note_unread(folder, taken, notes)
+    note_unread(folder, taken_names, notes)
 
 
 def kind_of(path: Path) -> str:
@@ -102,9 +102,9 @@ def _operators(folder: Path, names: list[str], notes: Notes) -> pd.DataFrame:
     operators: list[str] = []
     for name in names:
         for line in _content(folder, name, notes).splitlines():
-            operator, _, rest = line.rpartition(b";")
+            operator, _, remainder = line.rpartition(b";")
             if operator.endswith(b";HostCpuOps"):
-                parts.append(_calls(rest, name, notes))
+                parts.append(_calls(remainder, name, notes))
                 operators.append(operator.removesuffix(b";HostCpuOps").decode(errors="replace"))
             elif line:
                 notes.warning(name, "a line is not of the form of CPU operators, and left out")
@@ -126,11 +126,11 @@ def _operators(folder: Path, names: list[str], notes: Notes) -> pd.DataFrame:
     return tables.build("operators", columns)
 
 
-def _calls(rest: bytes, source: str, notes: Notes) -> tuple[Int64, Int64, Int64]:
-    calls = _CALL.findall(rest)
+def _calls(remainder: bytes, source: str, notes: Notes) -> tuple[Int64, Int64, Int64]:
+    calls = _CALL.findall(remainder)
     starts, lengths, threads = zip(*calls, strict=True) if calls else ((), (), ())
     duration_ns, valid = scaled([length.decode() for length in lengths], MS_TO_NS)
-    damaged = len(rest.split()) - int(valid.sum())
+    damaged = len(remainder.split()) - int(valid.sum())
     notes.ledger.read(source, damaged + int(valid.sum()))
     notes.ledger.keep(source, "operators", int(valid.sum()))
     if damaged:

@@ -90,8 +90,8 @@ def read(folder: Path, clock_of: Callable[[], Clock], decoded: Decoded) -> None:
     decoded.notes.ledger.keep(MINDSPORE_RANGES, "python", stacks)
     decoded.notes.ledger.keep(MINDSPORE_RANGES, "operators", len(ranges.is_stack) - stacks)
     parts = [decoded.tables["operators"], _operators(ranges)]
-    joined = stacked([part for part in parts if len(part)] or parts[1:])
-    operators = tables.sort_by_time(joined)
+    joined_rows = stacked([part for part in parts if len(part)] or parts[1:])
+    operators = tables.sort_by_time(joined_rows)
     decoded.tables["operators"] = operators.assign(id=np.arange(len(operators)))
     decoded.tables["python"] = _python(ranges)
 
@@ -175,7 +175,7 @@ def _operators(ranges: Ranges) -> pd.DataFrame:
 def _python(ranges: Ranges) -> pd.DataFrame:
     rows = np.flatnonzero(ranges.is_stack)
     start_ns, duration_ns, thread = (values[rows] for values in (ranges.start_ns, ranges.duration_ns, ranges.thread_id))
-    parent, depth = _nested(start_ns, duration_ns, thread)
+    parent, depth = _nest(start_ns, duration_ns, thread)
     return tables.build(
         "python",
         {
@@ -190,7 +190,7 @@ def _python(ranges: Ranges) -> pd.DataFrame:
     )
 
 
-def _nested(start_ns: Int64, duration_ns: Int64, thread: Int64) -> tuple[Int64, Int64]:
+def _nest(start_ns: Int64, duration_ns: Int64, thread: Int64) -> tuple[Int64, Int64]:
     """Return the caller of each call, -1 for none, and its depth."""
     nesting = Nesting.build(start_ns, start_ns + duration_ns, thread)
     parent, depth = np.empty(len(start_ns), np.int64), np.empty(len(start_ns), np.int64)

@@ -69,8 +69,8 @@ def read_operators(folder: Path, clock: Clock, notes: Notes) -> dict[str, pd.Dat
     numbers = step_numbers(enumerate(names), notes, _RANGES)
     is_step = np.isin(codes, list(numbers))
     steps = _steps(ranges, is_step, numbers)
-    kept = np.flatnonzero(np.concatenate((~is_step, np.ones(len(queue), np.bool_))))
-    operators = _table(ranges, queue, kept, steps)
+    kept_rows = np.flatnonzero(np.concatenate((~is_step, np.ones(len(queue), np.bool_))))
+    operators = _table(ranges, queue, kept_rows, steps)
     notes.ledger.keep(_RANGES, "operators", len(ranges) - len(steps))
     notes.ledger.keep(_RANGES, "steps", len(steps))
     notes.ledger.keep(_MARKS, "operators", 2 * len(queue), len(queue))
@@ -80,7 +80,7 @@ def read_operators(folder: Path, clock: Clock, notes: Notes) -> dict[str, pd.Dat
 def _read_ranges(folder: Path, clock: Clock, notes: Notes) -> Calls:
     content = read_content(folder, _RANGES, notes)
     if content is None:
-        return _nothing()
+        return _no_operators()
     records = scan(content, _RANGE_KIND, _RANGE_BYTES, notes, _RANGES)
     start, end = records.column(0, "<i8"), records.column(8, "<i8")
     good = reached(clock, [start, end], notes, _RANGES)
@@ -101,7 +101,7 @@ def _read_ranges(folder: Path, clock: Clock, notes: Notes) -> Calls:
         {
             "input_shapes": texts(_SHAPES),
             "input_dtypes": texts(_DTYPES),
-            "stack": _changed(texts(_STACK), lambda text: text.replace(";", "\n")),
+            "stack": _change(texts(_STACK), lambda text: text.replace(";", "\n")),
             "modules": texts(_MODULES),
         },
         {
@@ -114,7 +114,7 @@ def _read_ranges(folder: Path, clock: Clock, notes: Notes) -> Calls:
 def _read_queue(folder: Path, clock: Clock, notes: Notes) -> Calls:
     content = read_content(folder, _MARKS, notes)
     if content is None:
-        return _nothing()
+        return _no_operators()
     records = scan(content, _MARK_KIND, _MARK_BYTES, notes, _MARKS)
     stamp, category = records.column(0, "<i8"), records.column(8, "<u8")
     within = reached(clock, [stamp], notes, _MARKS)
@@ -155,8 +155,8 @@ def _pair(kind: Int64, thread: Int64, names: Int32, time_ns: Int64, notes: Notes
     if count := int((unpaired & at_edge).sum()):
         notes.info(_MARKS, "an enqueue or dequeue has only one end: the recording began or ended within it", count)
         notes.ledger.leave_out(_MARKS, count)
-    lost = int((unpaired & ~at_edge).sum())
-    notes.leave_out(_MARKS, "the other end of an enqueue or dequeue is missing, or has another name", lost)
+    lost_count = int((unpaired & ~at_edge).sum())
+    notes.leave_out(_MARKS, "the other end of an enqueue or dequeue is missing, or has another name", lost_count)
     return before[pairs], after[pairs]
 
 
@@ -181,8 +181,8 @@ def _queue_names(is_dequeue: npt.NDArray[np.bool_], codes: Int32, names: list[st
     place = np.searchsorted(ids[order], ids[enqueues], side="right") - 1
     launched = np.full(len(enqueues), -1, np.int64)
     if len(order):
-        matched = (place >= 0) & (ids[order[np.maximum(place, 0)]] == ids[enqueues])
-        launched = np.where(matched, codes[order[np.maximum(place, 0)]], -1)
+        is_matched = (place >= 0) & (ids[order[np.maximum(place, 0)]] == ids[enqueues])
+        launched = np.where(is_matched, codes[order[np.maximum(place, 0)]], -1)
     new_codes = codes.astype(np.int64)
     count = len(names)
     new_codes[dequeues] += np.where(new_codes[dequeues] >= 0, count, 0)
@@ -212,14 +212,14 @@ def _table(ranges: Calls, queue: Calls, rows: Int64, steps: pd.DataFrame) -> pd.
     columns: dict[str, Any] = {
         "start_ns": start_ns[rows],
         "duration_ns": duration_ns[rows],
-        "name": _joined(ranges.name, queue.name, rows),
+        "name": _join(ranges.name, queue.name, rows),
         "thread_id": np.concatenate((ranges.thread_id, queue.thread_id))[rows],
         "kind": recoded(np.concatenate((ranges.kind, queue.kind))[rows], list(_KINDS)),
         "id": np.arange(len(rows)),
         "step": step_of(steps, start_ns[rows]),
     }
     for column in ("input_shapes", "input_dtypes", "stack", "modules"):
-        columns[column] = _joined(_texts(ranges, column), _texts(queue, column), rows)
+        columns[column] = _join(_texts(ranges, column), _texts(queue, column), rows)
     if columns["modules"].isna().all():
         del columns["modules"]
     for column in ("sequence_number", "forward_thread_id", "correlation_id"):
@@ -232,7 +232,7 @@ def _texts(calls: Calls, column: str) -> Names:
     return calls.texts.get(column, (np.full(len(calls), -1, np.int32), []))
 
 
-def _joined(first: Names, second: Names, rows: Int64) -> pd.Categorical:
+def _join(first: Names, second: Names, rows: Int64) -> pd.Categorical:
     """Return a name column of the selected rows from two lists of names."""
     moved = np.where(second[0] >= 0, second[0] + len(first[1]), -1)
     every = recoded(np.concatenate((first[0], moved))[rows], [*first[1], *second[1]])
@@ -240,7 +240,7 @@ def _joined(first: Names, second: Names, rows: Int64) -> pd.Categorical:
     return used
 
 
-def _changed(names: Names, change: Callable[[str], str]) -> Names:
+def _change(names: Names, change: Callable[[str], str]) -> Names:
     return names[0], [change(name) if name else name for name in names[1]]
 
 
@@ -248,6 +248,6 @@ def _without(values: Int64, none: int) -> Int64:
     return np.where(values == none, ABSENT, values)
 
 
-def _nothing() -> Calls:
+def _no_operators() -> Calls:
     nothing = np.zeros(0, np.int64)
     return Calls(nothing, nothing, nothing, nothing.astype(np.int8), (nothing.astype(np.int32), []), {}, {})

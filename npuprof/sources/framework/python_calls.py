@@ -77,14 +77,14 @@ def _replay(time_ns: Int64, thread: Int64, is_call: Bools, notes: Notes) -> tupl
     if unmatched.any():
         notes.info(_EVENTS, "a function returned that was called before the recording", int(unmatched.sum()))
         notes.ledger.leave_out(_EVENTS, int(unmatched.sum()))
-    matched = np.flatnonzero(~unmatched)
-    matched = matched[np.argsort(level[matched], kind="stable")]
-    follower = np.append(matched[1:], matched[-1:])
-    returned = (level[follower] == level[matched]) & ~is_call[follower] & is_call[matched]
+    matched_rows = np.flatnonzero(~unmatched)
+    matched_rows = matched_rows[np.argsort(level[matched_rows], kind="stable")]
+    follower = np.append(matched_rows[1:], matched_rows[-1:])
+    returned = (level[follower] == level[matched_rows]) & ~is_call[follower] & is_call[matched_rows]
     end_of = np.full(count, -1, np.int64)
-    end_of[matched[returned]] = follower[returned]
+    end_of[matched_rows[returned]] = follower[returned]
     call = np.flatnonzero(is_call)
-    notes.ledger.keep(_EVENTS, "python", len(matched), len(call))
+    notes.ledger.keep(_EVENTS, "python", len(matched_rows), len(call))
     last_of_thread = np.searchsorted(thread, thread[call], side="right") - 1
     end = np.where(end_of[call] >= 0, end_of[call], last_of_thread)
     return call, time_ns[end], level[call] - 1, _parents(call, level[call], count)

@@ -104,18 +104,18 @@ def scan(content: Content, kind: int, fixed_bytes: int, notes: Notes, source: st
     starts: list[int] = []
     ends: list[int] = []  # of each run of adjacent records
     counts: list[int] = []
-    at = lost = 0
+    at = lost_count = 0
     for _ in range(_MAX_REPAIRS):
         stop = _walk(content, kind, at, starts)
         counts.append(len(starts))
         ends.append(stop)
         at = stop if stop >= content.size else _next_record(content, stop + 1, kind, fixed_bytes)
-        lost += at - stop
+        lost_count += at - stop
         if at >= content.size:
             break
-    lost += max(content.size - at, 0)
-    if lost:
-        notes.warning(source, f"{lost} of {content.size} bytes are damaged or cut off, and skipped")
+    lost_count += max(content.size - at, 0)
+    if lost_count:
+        notes.warning(source, f"{lost_count} of {content.size} bytes are damaged or cut off, and skipped")
     start = np.array(starts, np.int64)
     end = np.append(start[1:], ends[-1:])
     borders = np.array(counts, np.int64)

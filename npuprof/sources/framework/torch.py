@@ -98,8 +98,8 @@ def read_parameters(folder: Path, notes: Notes) -> pd.DataFrame | None:
     keys, names = read_hash(folder, Notes())  # the reader of Python calls notes damage of that file
     key = records.column(0, "<u8").astype(np.uint64)
     place = np.searchsorted(keys, key)
-    known = place < len(keys)
-    known[known] = keys[place[known]] == key[known]
+    is_known = place < len(keys)
+    is_known[is_known] = keys[place[is_known]] == key[is_known]
     fields, parts = records.fields(tuple(_PARAMETER_FIELDS), notes, _PARAMETERS), []
     if empty := int(np.logical_and.reduce([length < 0 for _, length in fields.values()]).sum()):
         notes.warning(_PARAMETERS, "a record has no parameters of a module or optimizer: it is damaged", empty)
@@ -107,7 +107,7 @@ def read_parameters(folder: Path, notes: Notes) -> pd.DataFrame | None:
         rows = np.flatnonzero(length >= 0)
         codes, texts = read_texts(content, at[rows], length[rows], notes, _PARAMETERS)
         columns = {
-            "function": recoded(np.where(known, place, -1)[rows], list(names)),
+            "function": recoded(np.where(is_known, place, -1)[rows], list(names)),
             "kind": tables.categorical(np.zeros(len(rows), np.int8), [_PARAMETER_FIELDS[field]]),
             "parameters": recoded(codes, texts),
         }

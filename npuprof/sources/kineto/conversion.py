@@ -65,21 +65,21 @@ class _Maker(TableMaker):
 
     def annotations(self, slices: Columns) -> None:
         """Build ``steps`` from the profiler's ranges, and ``marks`` from the user's."""
-        chosen = ~self.steps(slices)
-        if chosen.any():
-            self.put("marks", self._marks(slices, chosen), slices["lane"][chosen])
+        is_selected = ~self.steps(slices)
+        if is_selected.any():
+            self.put("marks", self._marks(slices, is_selected), slices["lane"][is_selected])
 
-    def _marks(self, slices: Columns, chosen: Records) -> pd.DataFrame:
-        start, duration = self._on_device(slices["external_id"][chosen])
+    def _marks(self, slices: Columns, selected_records: Records) -> pd.DataFrame:
+        start, duration = self._on_device(slices["external_id"][selected_records])
         return tables.build(
             "marks",
             {
-                **span(slices, chosen),
-                "message": names(slices, "name", chosen),
-                "thread_id": self.threads[slices["lane"][chosen]],
+                **span(slices, selected_records),
+                "message": names(slices, "name", selected_records),
+                "thread_id": self.threads[slices["lane"][selected_records]],
                 "device_start_ns": start,
                 "device_duration_ns": duration,
-                "id": optional(slices["external_id"][chosen]),
+                "id": optional(slices["external_id"][selected_records]),
             },
         )
 
@@ -150,8 +150,8 @@ class _Maker(TableMaker):
             self.built.tables["kernels"] = self._kernels(slices, frame, order[computed[order]])
         if collective.any():
             self.built.tables["communication"] = self._communication(slices, frame, order[collective[order]])
-        for name, chosen in (("kernels", computed), ("communication", collective)):
-            self.notes.ledger.make(self.source, name, int(chosen.sum()))
+        for name, is_selected in (("kernels", computed), ("communication", collective)):
+            self.notes.ledger.make(self.source, name, int(is_selected.sum()))
 
     def _kernels(self, slices: Columns, task: pd.DataFrame, rows: Records) -> pd.DataFrame:
         chosen = task.iloc[rows].reset_index(drop=True)
@@ -171,7 +171,7 @@ class _Maker(TableMaker):
     def _product(self, slices: Columns, column: str, rows: Records) -> Any:
         """Return the product of the dimensions of each grid or block."""
         codes = slices[column][rows]
-        products = np.array([*map(_multiplied, slices.names(column)), ABSENT], np.int64)[codes]
+        products = np.array([*map(_multiply, slices.names(column)), ABSENT], np.int64)[codes]
         if unreadable := int(((products == ABSENT) & (codes >= 0)).sum()):
             self.notes.warning(self.source, f"the sizes of a {column} cannot be read or are too large", unreadable)
         return optional(products)
@@ -195,8 +195,8 @@ class _Maker(TableMaker):
         operators = self.built.tables.get("operators")
         if operators is None or not len(operators):
             return tables.categorical(np.full(len(kernels), -1), []), missing(len(kernels))
-        wanted = kernels["external_id"].to_numpy(dtype=np.int64, na_value=ABSENT)
-        row = row_of(operators["external_id"].to_numpy(dtype=np.int64, na_value=ABSENT), wanted)
+        wanted_rows = kernels["external_id"].to_numpy(dtype=np.int64, na_value=ABSENT)
+        row = row_of(operators["external_id"].to_numpy(dtype=np.int64, na_value=ABSENT), wanted_rows)
         launchers = operators["name"].array.take(row, allow_fill=True)
         return launchers.remove_unused_categories(), operators["step"].array.take(row, allow_fill=True)
 
@@ -210,7 +210,7 @@ def short_name(symbol: str) -> str:
     return name.partition("(")[0].strip().rpartition(" ")[2].rpartition("::")[2] or symbol
 
 
-def _multiplied(text: str) -> int:
+def _multiply(text: str) -> int:
     parts = text.split(";")
     if not all(part.isdecimal() and len(part) <= 10 for part in parts) or len(parts) > 3:
         return ABSENT

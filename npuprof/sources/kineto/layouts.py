@@ -110,12 +110,12 @@ _BY_CATEGORY = {
 }
 
 
-def _known(category: str | None) -> Layout | None:
+def _known_layout(category: str | None) -> Layout | None:
     return _BY_CATEGORY.get(category or "")
 
 
 def _of(category: str | None, _: Sequence[Event]) -> Layout:
-    return _known(category) or _PLAIN
+    return _known_layout(category) or _PLAIN
 
 
-KINETO = Layouts(_known, _of)
+KINETO = Layouts(_known_layout, _of)

@@ -26,8 +26,8 @@ def build_links(trace: Trace, built: TraceTables, notes: Notes, source: str) -> 
     frames = built.tables
     parts = [
         trace_links.build_links(trace, built, notes, source),
-        _joined(frames, "operator_api", "operators", "api", "external_id"),
-        _joined(frames, "api_task", "api", "tasks", "connection_id"),
+        _join(frames, "operator_api", "operators", "api", "external_id"),
+        _join(frames, "api_task", "api", "tasks", "connection_id"),
     ]
     full = [part for part in parts if len(part)]
     if not full:
@@ -36,7 +36,7 @@ def build_links(trace: Trace, built: TraceTables, notes: Notes, source: str) -> 
     return tables.build("links", {name: links[name].array for name in links.columns})
 
 
-def _joined(frames: dict[str, pd.DataFrame], kind: str, source: str, target: str, key: str) -> pd.DataFrame:
+def _join(frames: dict[str, pd.DataFrame], kind: str, source: str, target: str, key: str) -> pd.DataFrame:
     """Link each target row to the source row with the same key."""
     if source not in frames or target not in frames:
         return tables.empty("links")

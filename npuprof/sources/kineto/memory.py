@@ -59,15 +59,15 @@ def _allocations(slices: Columns, rows: Records) -> pd.DataFrame:
     """Join the allocation of each block with its release: the next event at its address."""
     address, size, time_ns = (slices[name][rows] for name in ("address", "size_bytes", "start_ns"))
     kind, device = slices["device_type"][rows], slices["device"][rows]
-    known = (address != ABSENT) & (size != ABSENT) & (size != 0)
-    kept = np.flatnonzero(known)
-    order = kept[np.lexsort((kept, address[kept], device[kept], kind[kept]))]
+    is_known = (address != ABSENT) & (size != ABSENT) & (size != 0)
+    kept_rows = np.flatnonzero(is_known)
+    order = kept_rows[np.lexsort((kept_rows, address[kept_rows], device[kept_rows], kind[kept_rows]))]
     begins = size[order] > 0
-    same = np.zeros(len(order), np.bool_)
+    is_same = np.zeros(len(order), np.bool_)
     for key in (address, device, kind):
         equal = key[order][1:] == key[order][:-1]
-        same[:-1] = equal if key is address else same[:-1] & equal
-    freed = np.append(~begins[1:], False) & same & begins  # the next event at the address ends the block
+        is_same[:-1] = equal if key is address else is_same[:-1] & equal
+    freed = np.append(~begins[1:], False) & is_same & begins  # the next event at the address ends the block
     ends_known = np.append(False, freed[:-1])
     block = begins | ~ends_known
     first = np.flatnonzero(block)

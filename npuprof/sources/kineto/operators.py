@@ -100,8 +100,8 @@ def add_flops(operators: pd.DataFrame, path: Path, notes: Notes) -> pd.DataFrame
     if len(ids) != len(flops):
         notes.warning(path.name, "ids and flops of operators differ in number, and are left out")
         return operators
-    wanted = operators["external_id"].to_numpy(dtype=np.int64, na_value=ABSENT)
-    row = row_of(ids, wanted)
+    wanted_rows = operators["external_id"].to_numpy(dtype=np.int64, na_value=ABSENT)
+    row = row_of(ids, wanted_rows)
     known = np.concatenate((flops, [ABSENT]))[row]  # row -1 selects the last entry
     result: pd.DataFrame = operators.assign(flops=optional(known))
     return result

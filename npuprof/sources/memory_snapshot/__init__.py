@@ -28,8 +28,8 @@ def recognises(path: Path) -> bool:
             head = file.read(_HEAD_BYTES)
     except OSError:
         return False
-    named = path.suffix.lower() in _SUFFIXES
-    return looks_like_pickle(head) and (named or any(key in head for key in _KEYS))
+    is_named = path.suffix.lower() in _SUFFIXES
+    return looks_like_pickle(head) and (is_named or any(key in head for key in _KEYS))
 
 
 def read(path: Path) -> Decoded:

@@ -96,8 +96,8 @@ def _is_long(number: bytes) -> bool:
     return len(number) > _MAX_NUMBER_BYTES or (len(number) == _MAX_NUMBER_BYTES and number[-1] not in (0, 255))
 
 
-def _refuse(path: object, why: str) -> NoReturn:
+def _refuse(path: object, reason: str) -> NoReturn:
     raise SourceError(
-        f"{path} is a pickle that npuprof does not open: {why}, and a pickle that makes objects can run any program. "
-        "Memory snapshots of torch.cuda.memory._snapshot and torch_npu hold plain values only"
+        f"{path} is a pickle that npuprof does not open: {reason}, and a pickle that makes objects can run any program"
+        ". Memory snapshots of torch.cuda.memory._snapshot and torch_npu hold plain values only"
     )

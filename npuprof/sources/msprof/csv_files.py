@@ -80,7 +80,7 @@ def read_marks(path: Path, notes: Notes) -> pd.DataFrame:
     start_ns = table.time_ns("Start_time(us)")[0]
     columns: dict[str, Any] = {
         "start_ns": start_ns,
-        "duration_ns": _until(table, "End_time(us)", start_ns).fillna(0).to_numpy(np.int64),
+        "duration_ns": _durations(table, "End_time(us)", start_ns).fillna(0).to_numpy(np.int64),
         "message": table.categories("message"),
         "thread_id": table.whole("tid").fillna(0).to_numpy(np.int64) if "tid" in table.names else start_ns * 0,
     }
@@ -92,7 +92,7 @@ def read_marks(path: Path, notes: Notes) -> pd.DataFrame:
     if "Device Start_time(us)" in table.names:
         begin, valid = table.time_ns("Device Start_time(us)")
         columns["device_start_ns"] = pd.arrays.IntegerArray(begin, ~valid)
-        columns["device_duration_ns"] = _until(table, "Device End_time(us)", begin)
+        columns["device_duration_ns"] = _durations(table, "Device End_time(us)", begin)
         columns["device_duration_ns"][~valid] = pd.NA
     if "Device_id" in table.names:
         columns["device_id"] = table.scaled("Device_id", 1, ("host",))
@@ -112,12 +112,12 @@ def _devices(table: CsvTable, default: int) -> Any:
     return table.scaled("Device_id", 1, ("host",)).fillna(default).to_numpy(np.int64)
 
 
-def _until(table: CsvTable, header: str, start_ns: Any) -> Any:
+def _durations(table: CsvTable, header: str, start_ns: Any) -> Any:
     """Return the durations from each start to its end; <NA> without an end, 0 for an end before the start."""
     if header not in table.names:
         return pd.array([pd.NA] * len(start_ns), dtype="Int64")
-    end, ended = table.time_ns(header)
-    return pd.arrays.IntegerArray(np.where(ended, np.maximum(end - start_ns, 0), 0), ~ended)
+    end, is_ended = table.time_ns(header)
+    return pd.arrays.IntegerArray(np.where(is_ended, np.maximum(end - start_ns, 0), 0), ~is_ended)
 
 
 _MAX_STEPS = 1_000_000
@@ -143,18 +143,18 @@ def read_steps(path: Path, notes: Notes) -> pd.DataFrame:
     if not {"Iteration ID", "Iteration End(us)", "Iteration Time(us)"} <= set(at):
         raise SourceError(f"{path} has no column 'Iteration End(us)', so it is no step trace; is it another file?")
     rows: list[list[int | None]] = []
-    lost = 0
+    lost_count = 0
     for cells in islice(_rows(path, Notes()), _MAX_STEPS):  # read_step_trace notes a damaged archive
         cell = {name: cells[place].strip() if place < len(cells) else "" for name, place in at.items()}
         end = scaled_one(cell["Iteration End(us)"], US_TO_NS, exponents=False)
         duration = scaled_one(cell["Iteration Time(us)"], US_TO_NS)
         if end is None or duration is None or duration < 0:
-            lost += 1
+            lost_count += 1
             continue
         others = [scaled_one(cell.get(name, ""), 1) for name in ("Iteration ID", "Device_id", "Model ID")]
         rows.append([end - duration, duration, *others])
-    if lost:
-        notes.warning(path.name, "a row has no end or time of an iteration: a step is missing", lost)
+    if lost_count:
+        notes.warning(path.name, "a row has no end or time of an iteration: a step is missing", lost_count)
     columns = {
         "start_ns": np.array([row[0] for row in rows], np.int64),
         "duration_ns": np.array([row[1] for row in rows], np.int64),
@@ -220,8 +220,8 @@ def read_step_trace(path: Path, notes: Notes) -> dict[str, pd.DataFrame]:
 def _note_columns(names: list[str], first_reduction: int, path: Path, notes: Notes) -> None:
     if len(set(names[:first_reduction])) < first_reduction:
         notes.warning(path.name, "a column occurs twice: the cells after it may belong to another column")
-    known = (*_NUMBERS, *_MOMENTS, *_DURATIONS, _REDUCE, _REDUCE_DURATION)
-    for name in dict.fromkeys(name for name in names if name and name not in known):
+    known_names = (*_NUMBERS, *_MOMENTS, *_DURATIONS, _REDUCE, _REDUCE_DURATION)
+    for name in dict.fromkeys(name for name in names if name and name not in known_names):
         notes.warning(path.name, UNKNOWN.format(name))
 
 

@@ -121,7 +121,7 @@ class Reading(TextReading):
             self.decoded.statistics[name] = stacked([*earlier, frame]).reset_index(drop=True)
         return frames
 
-    def _each(self, part: Part, module: str, read: Callable[[Path], _Value]) -> list[_Value]:
+    def _read_each(self, part: Part, module: str, read: Callable[[Path], _Value]) -> list[_Value]:
         """Read the CSV files of a module one by one."""
         return [value for _, value in self._pairs(part, module, read)]
 
@@ -158,11 +158,13 @@ class Reading(TextReading):
     def _tasks(self, part: Part, frames: Frames) -> None:
         if len(frames.get("tasks", ())):
             return  # task_time lists the same tasks with fewer facts
-        if listed := self._each(part, "task_time", lambda path: read_task_time(path, self.notes, part.device or 0)):
+        if listed := self._read_each(
+            part, "task_time", lambda path: read_task_time(path, self.notes, part.device or 0)
+        ):
             frames["tasks"] = tables.sort_by_time(stacked(listed))
 
     def _kernels(self, part: Part, frames: Frames) -> None:
-        read = self._each(part, "op_summary", lambda path: read_kernel_details(path, self.notes, part.device or 0))
+        read = self._read_each(part, "op_summary", lambda path: read_kernel_details(path, self.notes, part.device or 0))
         if read:
             self.add_kernels(frames, read, "op_summary")
         elif len(device_tasks := frames.get("tasks", ())):
@@ -172,14 +174,14 @@ class Reading(TextReading):
         samples = [
             frame
             for module, read in _MEMORY.items()
-            for frame in self._each(part, module, lambda path, read=read: read(path, self.notes))  # type: ignore[misc]
+            for frame in self._read_each(part, module, lambda path, read=read: read(path, self.notes))  # type: ignore[misc]
         ]
         if samples:
             frames["memory"] = tables.sort_by_time(stacked(samples))
         blocks = [
             frame
             for module in _ALLOCATIONS
-            for frame in self._each(part, module, lambda path: read_operator_memory(path, self.notes))
+            for frame in self._read_each(part, module, lambda path: read_operator_memory(path, self.notes))
         ]
         if blocks:
             frames["allocations"] = stacked(blocks)
@@ -217,7 +219,7 @@ class Reading(TextReading):
         results = [
             frames
             for part in self._layout.parts
-            for frames in self._each(part, "step_trace", lambda path: read_step_trace(path, self.notes))
+            for frames in self._read_each(part, "step_trace", lambda path: read_step_trace(path, self.notes))
         ]
         for name in dict.fromkeys(name for frames in results for name in frames):
             parts = [frames[name] for frames in results if name in frames]
@@ -247,9 +249,9 @@ def _assign_steps(frames: Frames) -> None:
             continue
         step = missing(len(frame))
         for device in frame["device_id"].unique():
-            chosen = (frame["device_id"] == device).to_numpy(np.bool_)
+            is_selected = (frame["device_id"] == device).to_numpy(np.bool_)
             device_steps = steps[((by_device == device) | by_device.isna()).to_numpy(np.bool_)].reset_index(drop=True)
-            step[chosen] = step_of(device_steps, frame["start_ns"].to_numpy()[chosen])
+            step[is_selected] = step_of(device_steps, frame["start_ns"].to_numpy()[is_selected])
         frame["step"] = step
 
 
@@ -266,7 +268,7 @@ def read_timeline(
     `failed` and `notes` receive the files that cannot be read, `statistics` the frames without a table. The files of an
     old result belong to one device, which they do not name.
     """
-    files = _chosen(part)
+    files = _files_to_read(part)
     if not files:
         return {}
     source = name_of(part)
@@ -287,11 +289,11 @@ def read_timeline(
 
 def name_of(part: Part) -> str:
     """Return the name of a part's timelines in notes and in the ledger; empty without timelines."""
-    files = _chosen(part)
+    files = _files_to_read(part)
     return "" if not files else files[0].path.name + (f" and {len(files) - 1} more" if len(files) > 1 else "")
 
 
-def _chosen(part: Part) -> list[File]:
+def _files_to_read(part: Part) -> list[File]:
     """Return the files to read: a side file is skipped if the main timeline of its iteration repeats it."""
     main = part.of(_MAIN, "json")
     covered = {file.numbers for file in main}

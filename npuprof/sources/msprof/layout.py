@@ -89,7 +89,7 @@ def find(path: Path) -> Layout | None:
 def find_files(folder: Path) -> Layout | None:
     """Return the layout of a folder of exported files, such as copies; None for other paths."""
     try:
-        files, older = _newest(_named(folder)) if folder.is_dir() else ([], 0)
+        files, older = _newest(_name_files(folder)) if folder.is_dir() else ([], 0)
     except OSError:
         return None
     return Layout(folder, (Part(tuple(files)),), older=older) if files else None
@@ -102,14 +102,14 @@ def _find(path: Path) -> Layout | None:
     root = folder.parent
     analyzed = root / ANALYZED if any((root / ANALYZED / name).is_file() for name in _ANALYZED_FILES) else None
     if folder.is_dir():
-        files, older = _newest(_named(folder))
+        files, older = _newest(_name_files(folder))
         if files:
             return Layout(root, (Part(tuple(files)),), analyzed, older)
     parts = tuple(part for part in _old_parts(path) if part.files)
     return Layout(path, parts, analyzed) if parts else None
 
 
-def _named(folder: Path) -> Iterator[File]:
+def _name_files(folder: Path) -> Iterator[File]:
     for entry in islice(folder.iterdir(), _MAX_LISTED):
         match = _NAME.fullmatch(entry.name)
         if match and entry.is_file():
@@ -121,7 +121,7 @@ def _newest(files: Iterable[File]) -> tuple[list[File], int]:
     groups: defaultdict[tuple[str, str], list[File]] = defaultdict(list)
     for file in files:
         groups[file.module, file.suffix].append(file)
-    kept: list[File] = []
+    kept_files: list[File] = []
     total = 0
     for group in groups.values():
         total += len(group)
@@ -131,8 +131,8 @@ def _newest(files: Iterable[File]) -> tuple[list[File], int]:
         for file in sorted(group, key=lambda file: (file.slice, file.stamp)):
             if file.stamp >= since:
                 newest.setdefault(file.slice, file)
-        kept.extend(newest.values())
-    return sorted(kept, key=lambda file: (file.module, file.suffix, file.slice)), total - len(kept)
+        kept_files.extend(newest.values())
+    return sorted(kept_files, key=lambda file: (file.module, file.suffix, file.slice)), total - len(kept_files)
 
 
 def _old_parts(root: Path) -> Iterator[Part]:

@@ -54,7 +54,7 @@ def read_part(path: Path, selection: Selection) -> Decoded:
 
 def _read(path: Path, selection: Selection | None) -> Decoded:
     recording = Recording.read(path)
-    recovered = _recovered(path, recording)
+    recovered = _recover(path, recording)
     decoded = _native(path, recording, selection, recovered)
     note_changes(path, recording.files, decoded.notes)
     for name, read_stacks in (
@@ -78,15 +78,15 @@ def _read(path: Path, selection: Selection | None) -> Decoded:
 
 def _within_run(calls: pd.DataFrame, recording: Recording) -> pd.DataFrame:
     """Return Python calls cut to the run: sampling starts with the collector, before the profiled code."""
-    least, most = recording.started_ns, recording.stopped_ns or np.iinfo(np.int64).max
+    least, latest = recording.started_ns, recording.stopped_ns or np.iinfo(np.int64).max
     starts = calls["start_ns"].to_numpy(np.int64)
-    ends = np.clip(starts + calls["duration_ns"].to_numpy(np.int64), least, most)
-    starts = np.clip(starts, least, most)
+    ends = np.clip(starts + calls["duration_ns"].to_numpy(np.int64), least, latest)
+    starts = np.clip(starts, least, latest)
     within: pd.DataFrame = calls.assign(start_ns=starts, duration_ns=ends - starts)
     return within
 
 
-def _recovered(path: Path, recording: Recording) -> journal.Recovered | None:
+def _recover(path: Path, recording: Recording) -> journal.Recovered | None:
     """Read the journal of a run whose process was killed, and add its facts to the recording."""
     if not (path / JOURNAL_FILE_NAME).is_file():
         return None

@@ -69,16 +69,16 @@ def _leads_away(directory: Path) -> Callable[[str], bool]:
     return leads_away
 
 
-def _note(notes: Notes, changed: Mapping[str, int], what: str, effect: str) -> None:
+def _note(notes: Notes, changed: Mapping[str, int], subject: str, effect: str) -> None:
     if changed:
-        message = f"files are {what.format(sum(changed.values()))} ({_named(changed)}): {effect}"
+        message = f"files are {subject.format(sum(changed.values()))} ({_name_list(changed)}): {effect}"
         notes.warning(_SOURCE, message, len(changed))
 
 
-def _named(names: Iterable[str]) -> str:
+def _name_list(names: Iterable[str]) -> str:
     every = sorted(names)
-    rest = len(every) - _MAX_NAMED
-    return ", ".join(every[:_MAX_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+    remainder = len(every) - _MAX_NAMED
+    return ", ".join(every[:_MAX_NAMED]) + (f" and {remainder} more" if remainder > 0 else "")
 
 
 _ON_HOST, _ON_DEVICE = "operators", ("kernels", "communication")
@@ -138,15 +138,15 @@ def assign(marks: pd.DataFrame, domains: Sequence[tuple[str, str, int]], notes: 
     kept = marks["message"].astype(object).map(lambda message: stored_message(str(message)))
     rows_of = kept.groupby(kept).indices
     named = marks["domain"].astype(object)
-    lost = 0
+    lost_count = 0
     for message, domain, place in domains:
         rows = rows_of.get(stored_message(message), ())
         if 0 <= place < len(rows):
             named.iloc[rows[place]] = domain
         else:
-            lost += 1
+            lost_count += 1
     notes.ledger.read(FILE_NAME, len(domains))
-    notes.ledger.use(FILE_NAME, len(domains) - lost)
-    notes.leave_out(FILE_NAME, "a marker with a domain was not recorded by the front end", lost, affects="marks")
+    notes.ledger.use(FILE_NAME, len(domains) - lost_count)
+    notes.leave_out(FILE_NAME, "a marker with a domain was not recorded by the front end", lost_count, affects="marks")
     result: pd.DataFrame = marks.assign(domain=named.astype("category"))
     return result

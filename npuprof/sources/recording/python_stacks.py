@@ -152,29 +152,29 @@ def _columns(path: Path) -> dict[str, Any]:
 
     expected = {name: pa.list_(pa.type_for_alias(kind)) for name, kind in _COLUMNS.items()}
     try:
-        with path.open("rb") as opened, pq.ParquetFile(opened) as file:  # Arrow accepts only UTF-8 paths
+        with path.open("rb") as stream, pq.ParquetFile(stream) as file:  # Arrow accepts only UTF-8 paths
             schema, metadata = file.schema_arrow, file.metadata
             for name, kind in expected.items():
                 if name not in schema.names or schema.field(name).type != kind:
-                    raise _damaged(path, f"has no column {name} of type {kind}")
+                    raise _damage_error(path, f"has no column {name} of type {kind}")
             size_bytes = sum(metadata.row_group(index).total_byte_size for index in range(metadata.num_row_groups))
             if metadata.num_rows != 1 or size_bytes > _MAX_BYTES:
-                raise _damaged(
+                raise _damage_error(
                     path, f"has {metadata.num_rows} rows and {size_bytes} bytes, not one row of at most {_MAX_BYTES}"
                 )
             table = file.read(columns=list(expected)).combine_chunks()
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:  # the last part of a column's name
-        raise _damaged(path, f"cannot be read ({error})") from error
+        raise _damage_error(path, f"cannot be read ({error})") from error
     lists = {name: table.column(name).combine_chunks().flatten() for name in expected}
     if broken := [name for name, values in lists.items() if values.null_count]:
-        raise _damaged(path, f"lacks values in {', '.join(broken)}")
+        raise _damage_error(path, f"lacks values in {', '.join(broken)}")
     try:
         return {
             name: values.to_pylist() if _COLUMNS[name] == "string" else values.to_numpy().astype(np.int64)
             for name, values in lists.items()
         }
     except UnicodeDecodeError as error:
-        raise _damaged(path, f"has a text that is no UTF-8 ({error.reason})") from error
+        raise _damage_error(path, f"has a text that is no UTF-8 ({error.reason})") from error
 
 
 def _journal_columns(path: Path, notes: Notes) -> dict[str, Any]:
@@ -185,7 +185,7 @@ def _journal_columns(path: Path, notes: Notes) -> dict[str, Any]:
         with path.open("rb") as file:
             lines = file.read(_MAX_BYTES).splitlines()
     except OSError as error:
-        raise _damaged(path, f"cannot be read ({error})") from error
+        raise _damage_error(path, f"cannot be read ({error})") from error
     parts = []
     for line in lines:
         try:
@@ -205,7 +205,7 @@ def _journal_columns(path: Path, notes: Notes) -> dict[str, Any]:
             for name, values in joined.items()
         }
     except OverflowError as error:
-        raise _damaged(path, "has numbers of more than 64 bits") from error
+        raise _damage_error(path, "has numbers of more than 64 bits") from error
 
 
 def _samples(columns: dict[str, Any], path: Path) -> Samples:
@@ -213,9 +213,9 @@ def _samples(columns: dict[str, Any], path: Path) -> Samples:
     count = {name: len(values) for name, values in columns.items()}
     for group in (("time_ns", "thread_id", "node"), ("node_parent", "node_frame")):
         if len({count[name] for name in group}) != 1:
-            raise _damaged(path, f"has columns of different lengths among {', '.join(group)}")
+            raise _damage_error(path, f"has columns of different lengths among {', '.join(group)}")
     if len({number for name, number in count.items() if name.startswith("frame_")}) != 1 or count["stopped_ns"] != 1:
-        raise _damaged(path, "has columns of different lengths among its frames, or not one end")
+        raise _damage_error(path, "has columns of different lengths among its frames, or not one end")
     nodes, frames = count["node_parent"], count["frame_file"]
     for name, lowest, limit in (
         ("node", -1, nodes),
@@ -224,9 +224,9 @@ def _samples(columns: dict[str, Any], path: Path) -> Samples:
     ):
         values = columns[name]
         if ((values < lowest) | (values >= limit)).any():
-            raise _damaged(path, f"refers to a missing entry in {name}")
+            raise _damage_error(path, f"refers to a missing entry in {name}")
     if (node_depths(columns["node_parent"]) >= _MAX_DEPTH).any():
-        raise _damaged(path, f"has stacks of more than {_MAX_DEPTH} frames")
+        raise _damage_error(path, f"has stacks of more than {_MAX_DEPTH} frames")
     return Samples(
         columns["time_ns"],
         columns["thread_id"],
@@ -237,7 +237,7 @@ def _samples(columns: dict[str, Any], path: Path) -> Samples:
     )
 
 
-def _damaged(path: Path, reason: str) -> SourceError:
+def _damage_error(path: Path, reason: str) -> SourceError:
     return SourceError(f"{path} {reason}: it is damaged or was not written by npuprof; record again")
 
 
@@ -253,11 +253,11 @@ def merge(samples: Samples) -> Calls:
     last = np.append(thread[1:] != thread[:-1], True) if len(thread) else np.zeros(0, bool)
     end[: len(last)][last] = samples.stopped_ns
     end = end[: len(start)]
-    kept = (end > start) & (node >= 0)
-    start, end, thread, node = start[kept], end[kept], thread[kept], node[kept]
+    is_kept = (end > start) & (node >= 0)
+    start, end, thread, node = start[is_kept], end[is_kept], thread[is_kept], node[is_kept]
     follows = np.zeros(len(start), bool)
     follows[1:] = (thread[1:] == thread[:-1]) & (start[1:] == end[:-1])
-    return _in_order(_levels(start, end, thread, node, follows, samples.node_parent))
+    return _sort(_levels(start, end, thread, node, follows, samples.node_parent))
 
 
 def _levels(start: Int64, end: Int64, thread: Int64, node: Int64, follows: Bools, parents: Int64) -> Calls:
@@ -270,11 +270,11 @@ def _levels(start: Int64, end: Int64, thread: Int64, node: Int64, follows: Bools
     for level in range(int(reach.max(initial=-1)), -1, -1):
         active = np.flatnonzero(reach >= level)
         here = current[active]
-        joined = np.zeros(len(active), bool)
-        joined[1:] = follows[active[1:]] & (np.diff(active) == 1) & (here[1:] == here[:-1])
-        first = np.flatnonzero(~joined)
+        is_joined = np.zeros(len(active), bool)
+        is_joined[1:] = follows[active[1:]] & (np.diff(active) == 1) & (here[1:] == here[:-1])
+        first = np.flatnonzero(~is_joined)
         last = np.append(first[1:], len(active)) - 1
-        row_of[active] = count + np.cumsum(~joined) - 1
+        row_of[active] = count + np.cumsum(~is_joined) - 1
         if rows:
             parent_parts.append(row_of[rows[-1][0]])
         heads = active[first]
@@ -297,7 +297,7 @@ def _levels(start: Int64, end: Int64, thread: Int64, node: Int64, follows: Bools
     return Calls(starts, durations, threads, nodes, np.concatenate(parent_parts), depths)
 
 
-def _in_order(calls: Calls) -> Calls:
+def _sort(calls: Calls) -> Calls:
     """Sort by time, callers before callees, and renumber the parents."""
     order = np.lexsort((calls.depth, calls.thread_id, calls.start_ns))
     place = np.empty(len(order) + 1, np.int64)

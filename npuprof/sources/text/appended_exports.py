@@ -19,18 +19,18 @@ def each_once(cells: Any, names: list[str], notes: Notes, source: str) -> Any:
     if is_header is None:
         return cells
     keys = pd.util.hash_pandas_object(cells.to_pandas(), index=False).to_numpy()
-    kept = ~is_header
+    is_kept = ~is_header
     bounds = [*np.flatnonzero(is_header).tolist(), len(keys)]
     earlier = keys[: bounds[0]]
     for start, end in itertools.pairwise(bounds):
-        kept[start + 1 : end] = ~np.isin(keys[start + 1 : end], earlier)
+        is_kept[start + 1 : end] = ~np.isin(keys[start + 1 : end], earlier)
         earlier = np.union1d(earlier, keys[start + 1 : end])
-    notes.ledger.read(source, int((~kept).sum()))
+    notes.ledger.read(source, int((~is_kept).sum()))
     notes.ledger.use(source, int(is_header.sum()))
     notes.warning(source, f"the file holds {len(bounds)} tables one after another, which are read as one")
-    repeated = int((~kept & ~is_header).sum())
+    repeated = int((~is_kept & ~is_header).sum())
     notes.leave_out(source, "a row of a later table repeats a row of an earlier table", repeated, severity="info")
-    return cells.filter(pa.array(kept))
+    return cells.filter(pa.array(is_kept))
 
 
 def _header_rows(cells: Any, names: list[str]) -> Any:

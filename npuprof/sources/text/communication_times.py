@@ -63,7 +63,7 @@ def read_times(path: Path) -> pd.DataFrame | None:
     starts, sound = scaled(begun, US_TO_NS)
     if not sound.all() or not (starts > 0).all() or not all(lasted):
         return None
-    columns: dict[str, Any] = {name: _coded(texts) for name, texts in zip(_WHERE, where, strict=True)}
+    columns: dict[str, Any] = {name: _encode(texts) for name, texts in zip(_WHERE, where, strict=True)}
     frame: pd.DataFrame = pd.DataFrame(
         {**columns, "start_ns": optional(starts), ELAPSED: pd.Series(lasted, dtype=object)}
     )
@@ -76,7 +76,7 @@ def _texts(raws: list[msgspec.Raw]) -> list[str] | None:
     return texts if len(texts) == len(raws) else None
 
 
-def _coded(texts: list[str]) -> pd.Categorical:
+def _encode(texts: list[str]) -> pd.Categorical:
     book = Codebook()
     codes = book.codes(texts, len(texts))
     return tables.categorical(codes, book.values)

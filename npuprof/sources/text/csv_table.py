@@ -93,7 +93,7 @@ class CsvTable:
             if len(head) < _HEAD_BYTES and b"\n" not in head.rstrip():
                 return pa.table({f"{place}": pa.array([], pa.string()) for place in range(len(self.names))})
             try:
-                with _opened(path) if content is None else nullcontext(pa.BufferReader(content)) as source:
+                with _open(path) if content is None else nullcontext(pa.BufferReader(content)) as source:
                     return _parse(source, len(self.names))
             except pa.ArrowInvalid:
                 pass  # a row is damaged or not UTF-8: read again below, to count such rows
@@ -151,10 +151,10 @@ class CsvTable:
         if count:
             self._notes.warning(self.source, message, count)
 
-    def expect(self, known: Collection[str], others: re.Pattern[str] | None = None) -> None:
+    def expect(self, known_names: Collection[str], others: re.Pattern[str] | None = None) -> None:
         """Warn of columns that are neither known nor match `others`."""
         for name in self.names:
-            if name and name not in known and not (others and others.fullmatch(name)):
+            if name and name not in known_names and not (others and others.fullmatch(name)):
                 self.warn(UNKNOWN.format(name), 1)
 
     def require(self, *columns: tuple[str, ...]) -> None:
@@ -362,7 +362,7 @@ def _parse(source: Any, count: int, handler: Callable[[Any], str] | None = None)
     )
 
 
-def _opened(path: Path) -> AbstractContextManager[Any]:
+def _open(path: Path) -> AbstractContextManager[Any]:
     """Open a file for Arrow, which accepts only UTF-8 paths and decompresses some files by their suffix."""
     plain = encodable(str(path)) == str(path) and path.suffix not in (".gz", ".bz2")
     return nullcontext(path) if plain else path.open("rb")

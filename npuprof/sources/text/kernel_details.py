@@ -246,9 +246,9 @@ def column_name(header: str) -> tuple[str, str]:
     return "_".join(word for word in words if word), unit
 
 
-def _rows(columns: dict[str, Any], chosen: Bools) -> dict[str, Any]:
+def _rows(columns: dict[str, Any], is_selected: Bools) -> dict[str, Any]:
     """Return the selected rows of all columns, without unused categories."""
-    taken = {name: values[chosen] for name, values in columns.items()}
+    taken = {name: values[is_selected] for name, values in columns.items()}
     return {
         name: values.remove_unused_categories() if isinstance(values, pd.Categorical) else values
         for name, values in taken.items()
@@ -281,14 +281,14 @@ def take_task_numbers(kernels: pd.DataFrame, device_tasks: pd.DataFrame) -> tupl
     if not len(device_tasks):
         return kernels, len(kernels)
     row = _matching_rows(kernels, device_tasks)
-    known = row >= 0
+    is_known = row >= 0
     joined = kernels.copy(deep=False)
     for name in _TASK_COLUMNS:
         values = pd.Series(device_tasks[name].take(np.maximum(row, 0)).array, index=kernels.index)
         before: Any = kernels[name].astype(object) if name == "task_type" else kernels[name]
-        merged = values.astype(before.dtype).where(known, before)
+        merged = values.astype(before.dtype).where(is_known, before)
         joined[name] = merged.astype(kernels[name].dtype if name != "task_type" else "category")
-    return tables.sort_by_time(joined), int((~known).sum())
+    return tables.sort_by_time(joined), int((~is_known).sum())
 
 
 def take_steps(communication: pd.DataFrame, listed: pd.DataFrame) -> pd.DataFrame:
@@ -296,11 +296,11 @@ def take_steps(communication: pd.DataFrame, listed: pd.DataFrame) -> pd.DataFram
     if not len(listed):
         return communication
     row = _matching_rows(communication, listed)
-    joined: pd.DataFrame = communication.copy(deep=False)
-    known = row >= 0
+    joined_rows: pd.DataFrame = communication.copy(deep=False)
+    is_known = row >= 0
     step = listed["step"].take(np.maximum(row, 0)).array
-    joined["step"] = pd.Series(step, index=communication.index).where(known, communication["step"])
-    return joined
+    joined_rows["step"] = pd.Series(step, index=communication.index).where(is_known, communication["step"])
+    return joined_rows
 
 
 def is_timed(listed: pd.DataFrame, timeline: pd.DataFrame) -> Bools:
@@ -318,9 +318,9 @@ def compute_kernels(device_tasks: pd.DataFrame, step: Any) -> dict[str, Any]:
     compute = named(device_tasks["task_type"], lambda name: _COMPUTE_TYPE.fullmatch(name) is not None)
     unknown = named(device_tasks["task_type"], lambda name: name == _UNKNOWN_TYPE)
     compute |= unknown & named(device_tasks["name"], _names_operator)
-    chosen = device_tasks[compute]
-    columns: dict[str, Any] = {name: chosen[name].array for name in chosen.columns}
-    columns["op_name"] = chosen["name"].array
+    selected_rows = device_tasks[compute]
+    columns: dict[str, Any] = {name: selected_rows[name].array for name in selected_rows.columns}
+    columns["op_name"] = selected_rows["name"].array
     columns["step"] = step[compute]
     return columns
 
@@ -345,21 +345,21 @@ def _matching_rows(frame: pd.DataFrame, other: pd.DataFrame) -> npt.NDArray[np.i
     other_codes = np.append(names.get_indexer(other["name"].cat.categories), -1)[other["name"].cat.codes]
     codes = frame["name"].cat.codes.to_numpy()
     rows = np.full(len(frame), -1, np.int64)
-    for starts, others in _comparable(frame, other):
-        candidates = starting_at(other_codes, others, codes, starts)
+    for starts, other_values in _comparable(frame, other):
+        candidates = starting_at(other_codes, other_values, codes, starts)
         rows = np.where((rows < 0) & (codes >= 0), candidates, rows)
     return rows
 
 
 def _comparable(frame: pd.DataFrame, other: pd.DataFrame) -> Iterator[tuple[Int64, Int64]]:
     """Yield starts of both tables that are equal where a row may be the same, the closest first."""
-    starts, others = (each["start_ns"].to_numpy(np.int64) for each in (frame, other))
+    starts, other_values = (each["start_ns"].to_numpy(np.int64) for each in (frame, other))
     for offset in _OFFSETS_NS:
-        yield starts + offset, others
-    if any(len(times) and not (times % _FLOAT_NS).any() for times in (starts, others)):
-        starts, others = ((times + _FLOAT_NS // 2) // _FLOAT_NS for times in (starts, others))
+        yield starts + offset, other_values
+    if any(len(times) and not (times % _FLOAT_NS).any() for times in (starts, other_values)):
+        starts, other_values = ((times + _FLOAT_NS // 2) // _FLOAT_NS for times in (starts, other_values))
         for offset in _OFFSETS_NS:
-            yield starts + offset, others
+            yield starts + offset, other_values
 
 
 def take_task_names(kernels: pd.DataFrame, device_tasks: pd.DataFrame) -> pd.DataFrame:
@@ -368,8 +368,8 @@ def take_task_names(kernels: pd.DataFrame, device_tasks: pd.DataFrame) -> pd.Dat
     The task starts with the kernel, within 1 ns, and has the last part of the kernel's name. `op_name` is kept.
     """
     listed = [str(name) for name in kernels["name"].cat.categories]
-    known = [str(name) for name in device_tasks["name"].cat.categories]
-    task_names = set(known)
+    known_names = [str(name) for name in device_tasks["name"].cat.categories]
+    task_names = set(known_names)
     unmatched = np.array([*("/" in name and name not in task_names for name in listed), False], np.bool_)
     if not unmatched.any():
         return kernels
@@ -381,7 +381,7 @@ def take_task_names(kernels: pd.DataFrame, device_tasks: pd.DataFrame) -> pd.Dat
 
     @cache
     def fits(code: int, task_code: int) -> bool:
-        return listed[code].endswith(f"/{known[task_code]}")
+        return listed[code].endswith(f"/{known_names[task_code]}")
 
     names = kernels["name"].astype(object).to_numpy(copy=True)
     starts = kernels["start_ns"].to_numpy()
@@ -389,6 +389,6 @@ def take_task_names(kernels: pd.DataFrame, device_tasks: pd.DataFrame) -> pd.Dat
         near = (code for offset in _OFFSETS_NS for code in starting.get(int(starts[row]) + offset, ()))
         task_code = next((code for code in near if fits(int(codes[row]), code)), None)
         if task_code is not None:
-            names[row] = known[task_code]
+            names[row] = known_names[task_code]
     renamed: pd.DataFrame = kernels.assign(name=pd.Categorical(names))
     return renamed

@@ -62,7 +62,7 @@ def read_memory_record(path: Path, notes: Notes) -> pd.DataFrame:
         "component": table.categories("Component"),
     }
     for name, stem in (("allocated", "Total Allocated"), ("reserved", "Total Reserved"), ("active", "Total Active")):
-        if (sized := _sized(table, stem)) is not None:
+        if (sized := _find_size(table, stem)) is not None:
             header, unit_bytes = sized
             thousands = unit_bytes == MB_TO_BYTES and is_of_mindspore(columns["component"])
             columns[f"{name}_bytes"] = table.scaled(header, _MINDSPORE_MB_TO_BYTES if thousands else unit_bytes)
@@ -106,7 +106,7 @@ def read_operator_memory(path: Path, notes: Notes) -> pd.DataFrame:
     )
     for names in groups:
         table.note_partly_blank(*names)
-    size = _sized(table, "Size")
+    size = _find_size(table, "Size")
     if size is None or "Name" not in table.names:
         raise SourceError(f"{path} has no name or size of blocks, so it is no operator memory; is it another file?")
     table.require(_TIMES[:1], ("Release Time(us)", "Duration(us)"), _DEVICES)
@@ -140,7 +140,7 @@ def _totals(table: CsvTable) -> dict[str, Any]:
         columns["active_released_ns"] = pd.arrays.IntegerArray(values, ~valid)
     for when in ("Allocation", "Release"):
         for kind in ("Allocated", "Reserved", "Active"):
-            if (sized := _sized(table, f"{when} Total {kind}")) is not None:
+            if (sized := _find_size(table, f"{when} Total {kind}")) is not None:
                 columns[f"{when.lower()}_total_{kind.lower()}_bytes"] = table.scaled(*sized)
     return columns
 
@@ -159,7 +159,7 @@ def read_device_memory(path: Path, notes: Notes) -> pd.DataFrame:
     table.expect(("timestamp(us)", "event", *_in_units("memory", "hbm", "ddr"), *_DEVICES))
     table.require(_in_units("memory"), _DEVICES)
     for name, stem in (("reserved_bytes", "memory"), ("hbm_bytes", "hbm"), ("ddr_bytes", "ddr")):
-        if (sized := _sized(table, stem)) is not None:
+        if (sized := _find_size(table, stem)) is not None:
             columns[name] = table.scaled(*sized)
     table.put("memory")
     return tables.sort_by_time(tables.build("memory", columns))
@@ -181,24 +181,24 @@ def read_module_memory(path: Path, notes: Notes) -> pd.DataFrame:
     moments = pd.DataFrame({name: columns[name] for name in ("time_ns", "device_id")})
     sizes = moments.groupby(["time_ns", "device_id"], dropna=False).size()
     table.warn("a sample lacks a module that others have", int((sizes.max() - sizes).sum()) if len(sizes) else 0)
-    if (sized := _sized(table, "Total Reserved")) is not None:
+    if (sized := _find_size(table, "Total Reserved")) is not None:
         sizes = table.scaled(*sized)
         columns["reserved_bytes"] = pd.array(pd.Series(sizes).mask(sizes < 0), dtype="Int64")
     table.put("memory")
     return tables.sort_by_time(tables.build("memory", columns))
 
 
-def _samples(path: Path, notes: Notes, *needed: str) -> CsvTable:
+def _samples(path: Path, notes: Notes, *needed_names: str) -> CsvTable:
     """Open a file of samples and drop the rows without a time, the first needed column."""
     table = CsvTable(path, notes)
-    for name in needed:
+    for name in needed_names:
         if name not in table.names:
             raise SourceError(f"{path} has no column {name!r}, so it is no record of memory; is it another file?")
-    table.drop(~table.time_ns(needed[0])[1], "a row has no readable time", "memory")
+    table.drop(~table.time_ns(needed_names[0])[1], "a row has no readable time", "memory")
     return table
 
 
-def _sized(table: CsvTable, stem: str) -> tuple[str, int] | None:
+def _find_size(table: CsvTable, stem: str) -> tuple[str, int] | None:
     """Find a size column by its name without the unit; return its name and the bytes of its unit."""
     for unit, unit_bytes in _UNITS.items():
         if f"{stem}({unit})" in table.names:

@@ -89,8 +89,8 @@ def read_pipeline_summary(path: Path, notes: Notes) -> dict[str, pd.DataFrame]:
 
 def _count_no_numbers(values: Sequence[Any]) -> int:
     """Count values that are neither numbers nor absent."""
-    known = pd.to_numeric(pd.Series(values, dtype=object), errors="coerce").notna()
-    return sum(value not in (None, "None") for value, is_number in zip(values, known, strict=True) if not is_number)
+    is_known = pd.to_numeric(pd.Series(values, dtype=object), errors="coerce").notna()
+    return sum(value not in (None, "None") for value, is_number in zip(values, is_known, strict=True) if not is_number)
 
 
 def _column(name: str, values: list[Any]) -> Any:

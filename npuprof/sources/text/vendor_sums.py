@@ -95,9 +95,11 @@ def add_listed_operators(decoded: Decoded, columns: Collection[str] = ()) -> Non
     decoded.derived["communication"] = (_COMMUNICATION, _FROM_SUMS)
     if device is None and "device_id" in operators:
         notes.warning(_COMMUNICATION, "no file names the device of the operators: they are shown on device 0")
-    if lost := len(listed) - len(operators):
+    if lost_count := len(listed) - len(operators):
         notes.warning(
-            _COMMUNICATION, "an operator has no start or no duration: it is in statistics, and not in the table", lost
+            _COMMUNICATION,
+            "an operator has no start or no duration: it is in statistics, and not in the table",
+            lost_count,
         )
 
 
@@ -174,10 +176,10 @@ def _check_memory(decoded: Decoded) -> None:
 def _counts(decoded: Decoded) -> Iterator[tuple[str, int, str, int]]:
     """Yield the file of each sum, its count, the table that it counts and the rows of that table."""
     frames, statistics = decoded.tables, decoded.statistics
-    if (summed := _counted(statistics.get("op_statistic"))) is not None:
+    if (summed := _count(statistics.get("op_statistic"))) is not None:
         yield "op_statistic", summed, "kernels", _computing(frames.get("kernels"), summed)
     calls = frames.get("api", ())
-    if len(calls) and (summed := _counted(statistics.get("api_statistic"))) is not None:
+    if len(calls) and (summed := _count(statistics.get("api_statistic"))) is not None:
         yield "api_statistic", summed, "api", len(calls)
     operators, details = frames.get("operators"), statistics.get("operator_details")
     if operators is not None and details is not None and _TORCH_COLUMN in details:
@@ -196,7 +198,7 @@ def _computing(kernels: pd.DataFrame | None, summed: int) -> int:
     return without if without == summed else len(kernels)
 
 
-def _counted(statistic: pd.DataFrame | None) -> int | None:
+def _count(statistic: pd.DataFrame | None) -> int | None:
     if statistic is None or "Count" not in statistic:
         return None
     count = float(pd.to_numeric(statistic["Count"], errors="coerce").sum())

@@ -144,11 +144,11 @@ def _join(decoded: Decoded, device: Decoded) -> None:
     parts = [others["links"], *([host["links"]] if "links" in host else [])]
     if len(host.get("operators", ())):
         parts.append(launch_links(host["operators"], others["api"], others["links"]))
-    joined = {name: _stacked([others[name], host[name]]) for name in others if name in host}
-    joined["links"] = _stacked(parts)
-    if "memory" in joined:
-        joined["memory"] = tables.sort_by_time(joined["memory"])
-    decoded.tables = {**host, **others, **joined}
+    joined_tables = {name: _stack([others[name], host[name]]) for name in others if name in host}
+    joined_tables["links"] = _stack(parts)
+    if "memory" in joined_tables:
+        joined_tables["memory"] = tables.sort_by_time(joined_tables["memory"])
+    decoded.tables = {**host, **others, **joined_tables}
     if len(host.get("steps", ())):
         decoded.tables["steps"] = host["steps"]
         device.notes.ledger.replace("steps")
@@ -158,7 +158,7 @@ def _join(decoded: Decoded, device: Decoded) -> None:
     _describe(decoded.info, device.info)
 
 
-def _stacked(parts: list[pd.DataFrame]) -> pd.DataFrame:
+def _stack(parts: list[pd.DataFrame]) -> pd.DataFrame:
     return stacked([part for part in parts if len(part)] or parts[:1])
 
 

@@ -200,11 +200,11 @@ class _Gatherer:
         if phase == "M":
             self._add_metadata(batch.chosen(rows))
         elif phase in _SLICE_PHASES:
-            self._add_slices(phase, batch, self._timed(batch, rows))
+            self._add_slices(phase, batch, self._timed_rows(batch, rows))
         elif phase == "flow":
-            self._add_flows(batch, self._timed(batch, rows))
+            self._add_flows(batch, self._timed_rows(batch, rows))
         elif phase == "C":
-            self._add_counters(batch, self._timed(batch, rows))
+            self._add_counters(batch, self._timed_rows(batch, rows))
         else:
             self._notes.leave_out(self._source, f"an event of phase {phase[:8]!r} is of an unknown kind", len(rows))
 
@@ -276,15 +276,15 @@ class _Gatherer:
             return list(msgspec.json.decode(b"[" + joined + b"]", type=list[kind]))
         except UNREADABLE:
             pass  # counted below
-        decoder, decoded, lost = msgspec.json.Decoder(kind), [], 0
+        decoder, decoded, lost_count = msgspec.json.Decoder(kind), [], 0
         for raw in map(_ARGS, events):
             try:
                 decoded.append(decoder.decode(readable(bytes(raw))))
             except UNREADABLE:
                 decoded.append(decoder.decode(b"{}"))
-                lost += 1
-        if lost:
-            self._notes.warning(self._source, "the arguments of an event cannot be read", lost)
+                lost_count += 1
+        if lost_count:
+            self._notes.warning(self._source, "the arguments of an event cannot be read", lost_count)
         return decoded
 
     def _add_flows(self, batch: _Batch, rows: npt.NDArray[np.intp]) -> None:
@@ -349,7 +349,7 @@ class _Gatherer:
             self._float_times += sum(type(value) is float and abs(value) > _EXACT_FLOAT_US for value in values)
         return start_ns, valid
 
-    def _timed(self, batch: _Batch, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+    def _timed_rows(self, batch: _Batch, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
         """Return the rows with a time; events without a time are left out."""
         timed = batch.timed[rows]
         if not timed.all():

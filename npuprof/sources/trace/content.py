@@ -30,11 +30,11 @@ def content_of(file: io.BufferedReader) -> io.BufferedIOBase:
 
     Reading it raises EOFError, zlib.error or gzip.BadGzipFile for a damaged archive.
     """
-    stream = _decoded(file)
+    stream = _decode(file)
     head = _head(stream)
     if not _is_of_lines(head.removeprefix(b"\xef\xbb\xbf")):
-        return _decoded(file)
-    return io.BufferedReader(Converted(_decoded(file), _Lines()))
+        return _decode(file)
+    return io.BufferedReader(Converted(_decode(file), _Lines()))
 
 
 def is_archive(file: io.BufferedReader) -> bool:
@@ -45,7 +45,7 @@ def is_archive(file: io.BufferedReader) -> bool:
     return head == _GZIP
 
 
-def _decoded(file: io.BufferedReader) -> io.BufferedIOBase:
+def _decode(file: io.BufferedReader) -> io.BufferedIOBase:
     def unpacked() -> io.BufferedIOBase:
         return cast("io.BufferedIOBase", gzip.GzipFile(fileobj=file)) if is_archive(file) else file
 

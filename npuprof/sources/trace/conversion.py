@@ -101,17 +101,17 @@ class _Maker(TableMaker):
     def operators(self) -> None:
         """Build ``operators``, with enqueue and dequeue calls, and ``steps``."""
         slices, queue = self.trace.slices["operator"], self.trace.slices["queue"]
-        chosen = ~self.steps(slices) if len(slices) else np.empty(0, np.bool_)
-        count = int(chosen.sum())
+        is_selected = ~self.steps(slices) if len(slices) else np.empty(0, np.bool_)
+        count = int(is_selected.sum())
 
         def of_both(column: str) -> Records:
-            return np.concatenate([slices[column][chosen], queue[column]])
+            return np.concatenate([slices[column][is_selected], queue[column]])
 
         def of_operators(column: str) -> Records:
-            return np.concatenate([slices[column][chosen], np.full(len(queue), ABSENT)])
+            return np.concatenate([slices[column][is_selected], np.full(len(queue), ABSENT)])
 
         def texts(column: str, separator: str) -> pd.Categorical:
-            codes = np.concatenate([slices[column][chosen], np.full(len(queue), -1, np.int32)])
+            codes = np.concatenate([slices[column][is_selected], np.full(len(queue), -1, np.int32)])
             return used_names(codes, slices.names(column), _joined_by(separator))
 
         start_ns, lane, categories = of_both("start_ns"), of_both("lane"), queue.names("category")
@@ -188,43 +188,43 @@ class _Maker(TableMaker):
         if is_task.any():
             self._communication_tasks(slices, is_task)
 
-    def _communication_operators(self, slices: Columns, chosen: Records) -> None:
+    def _communication_operators(self, slices: Columns, selected_records: Records) -> None:
         columns = {
-            **span(slices, chosen),
-            "device_id": self._device_of(slices)[chosen],
-            "name": names(slices, "name", chosen),
-            "op_type": names(slices, "name", chosen, operator_type),
-            "group": self._per_lane(slices["lane"][chosen], group_name),
-            "data_type": names(slices, "data_type", chosen),
-            "algorithm": names(slices, "algorithm", chosen),
-            "count": optional(slices["count"][chosen]),
-            "connection_id": optional(slices["connection_id"][chosen], SENTINELS),
-            "step": step_of(self.built.tables.get("steps"), slices["start_ns"][chosen]),
-            "rank_size": optional(slices["rank_size"][chosen]),
-            **{name: _flags(names(slices, name, chosen)) for name in ("relay", "retry")},
+            **span(slices, selected_records),
+            "device_id": self._device_of(slices)[selected_records],
+            "name": names(slices, "name", selected_records),
+            "op_type": names(slices, "name", selected_records, operator_type),
+            "group": self._per_lane(slices["lane"][selected_records], group_name),
+            "data_type": names(slices, "data_type", selected_records),
+            "algorithm": names(slices, "algorithm", selected_records),
+            "count": optional(slices["count"][selected_records]),
+            "connection_id": optional(slices["connection_id"][selected_records], SENTINELS),
+            "step": step_of(self.built.tables.get("steps"), slices["start_ns"][selected_records]),
+            "rank_size": optional(slices["rank_size"][selected_records]),
+            **{name: _flags(names(slices, name, selected_records)) for name in ("relay", "retry")},
         }
-        self.put("communication", tables.build("communication", columns), slices["lane"][chosen])
+        self.put("communication", tables.build("communication", columns), slices["lane"][selected_records])
 
-    def _communication_tasks(self, slices: Columns, chosen: Records) -> None:
-        lanes, lane = self.trace.lanes, slices["lane"][chosen]
+    def _communication_tasks(self, slices: Columns, selected_records: Records) -> None:
+        lanes, lane = self.trace.lanes, slices["lane"][selected_records]
         columns = {
-            **span(slices, chosen),
-            "device_id": self._device_of(slices)[chosen],
+            **span(slices, selected_records),
+            "device_id": self._device_of(slices)[selected_records],
             "plane_id": plane_ids([self.trace.threads.get(thread, "") for thread in lanes])[lane],
-            "task_type": names(slices, "task_type", chosen),
-            "src_rank": optional(slices["src_rank"][chosen], SENTINELS),
-            "dst_rank": optional(slices["dst_rank"][chosen], SENTINELS),
-            "transport": names(slices, "transport", chosen),
-            "link": names(slices, "link", chosen, _valid),
-            "size_bytes": optional(slices["size_bytes"][chosen]),
-            "bandwidth_gb_s": slices["bandwidth_gb_s"][chosen],
-            "stream_id": optional(slices["stream_id"][chosen], SENTINELS),
-            "task_id": optional(slices["task_id"][chosen], SENTINELS),
-            "context_id": optional(slices["context_id"][chosen], SENTINELS),
-            "data_type": names(slices, "step_data_type", chosen, _valid),
+            "task_type": names(slices, "task_type", selected_records),
+            "src_rank": optional(slices["src_rank"][selected_records], SENTINELS),
+            "dst_rank": optional(slices["dst_rank"][selected_records], SENTINELS),
+            "transport": names(slices, "transport", selected_records),
+            "link": names(slices, "link", selected_records, _valid),
+            "size_bytes": optional(slices["size_bytes"][selected_records]),
+            "bandwidth_gb_s": slices["bandwidth_gb_s"][selected_records],
+            "stream_id": optional(slices["stream_id"][selected_records], SENTINELS),
+            "task_id": optional(slices["task_id"][selected_records], SENTINELS),
+            "context_id": optional(slices["context_id"][selected_records], SENTINELS),
+            "data_type": names(slices, "step_data_type", selected_records, _valid),
             "rdma_type": tables.categorical(np.full(len(lane), -1), []),  # not in a timeline
-            "notify_id": optional(slices["notify_id"][chosen]),
-            "estimated_us": slices["estimated_us"][chosen],
+            "notify_id": optional(slices["notify_id"][selected_records]),
+            "estimated_us": slices["estimated_us"][selected_records],
         }
         if (operators := self.built.tables.get("communication")) is not None:
             operator_lanes = self.built.lanes["communication"]
@@ -236,16 +236,18 @@ class _Maker(TableMaker):
         slices = self.trace.slices["plain"]
         kinds = np.array([name in _OVERLAP for name in slices.names("name")], np.bool_)[slices["name"]]
         processes = [self.trace.processes.get(pid, "Overlap Analysis") for pid, _ in self.trace.lanes]
-        chosen = kinds & np.array([name == "Overlap Analysis" for name in processes], np.bool_)[slices["lane"]]
-        self.notes.leave_out(self.source, "a slice belongs to no table", int((~chosen).sum()), affects="the tables")
-        if not chosen.any():
+        is_selected = kinds & np.array([name == "Overlap Analysis" for name in processes], np.bool_)[slices["lane"]]
+        self.notes.leave_out(
+            self.source, "a slice belongs to no table", int((~is_selected).sum()), affects="the tables"
+        )
+        if not is_selected.any():
             return
         columns = {
-            **span(slices, chosen),
-            "device_id": self._device_of(slices)[chosen],
-            "kind": names(slices, "name", chosen, _OVERLAP.get),
+            **span(slices, is_selected),
+            "device_id": self._device_of(slices)[is_selected],
+            "kind": names(slices, "name", is_selected, _OVERLAP.get),
         }
-        self.put("overlap", tables.build("overlap", columns), slices["lane"][chosen])
+        self.put("overlap", tables.build("overlap", columns), slices["lane"][is_selected])
 
     def marks(self) -> None:
         """Build ``marks`` from markers, ranges and pauses of the garbage collector."""

@@ -39,13 +39,13 @@ def counters_table(trace: Trace, devices: dict[Any, int], notes: Notes, source: 
     keys = counters.names("key")
     is_instance = np.isin(counters["key"], [code for code, key in enumerate(keys) if key in _INSTANCE_KEYS])
     filled_in = _filled_in(counters)
-    chosen = ~is_instance & ~filled_in
-    _account(counters["event"], chosen, filled_in, notes, source)
+    is_selected = ~is_instance & ~filled_in
+    _account(counters["event"], is_selected, filled_in, notes, source)
     good = np.abs(counters["value"]) < 1 << 31  # false for NaN too
     if invalid := int((is_instance & ~good).sum()):
         notes.warning(source, "the instance of a counter is no number, or too large a number", invalid)
-    instance = _instances(counters["event"], counters["value"], is_instance & good)[counters["event"][chosen]]
-    columns = [*(counters[name][chosen].astype(np.int64) for name in ("pid", "name", "key")), instance]
+    instance = _instances(counters["event"], counters["value"], is_instance & good)[counters["event"][is_selected]]
+    columns = [*(counters[name][is_selected].astype(np.int64) for name in ("pid", "name", "key")), instance]
     row, first = _distinct(columns)
     series = [tuple(column[index] for column in columns) for index in first.tolist()]
     pids, names = trace.pid_book.values, counters.names("name")
@@ -61,11 +61,11 @@ def counters_table(trace: Trace, devices: dict[Any, int], notes: Notes, source: 
     frame = tables.build(
         "counters",
         {
-            "time_ns": counters["start_ns"][chosen],
+            "time_ns": counters["start_ns"][is_selected],
             "device_id": device[row],
             "counter": recoded(row, list(counter_names)),
             "instance": recoded(row, [number for _, number, _ in described]),
-            "value": _in_percent(counters["value"][chosen], counter_names, row),
+            "value": _in_percent(counters["value"][is_selected], counter_names, row),
             "unit": recoded(row, [unit for _, _, unit in described]),
         },
     )

@@ -50,7 +50,7 @@ class Documents:
         if not begins and self._documents == 1:
             self._events_before += len(events)
             return events
-        kept: list[Event] = []
+        kept_events: list[Event] = []
         bounds = [0, *begins, len(events)]
         for number, (start, end) in enumerate(pairwise(bounds)):
             if number:
@@ -61,10 +61,10 @@ class Documents:
                 fresh = ~self._are_earlier(keys)
                 self._repeated += len(part) - int(fresh.sum())
                 self._current.append(keys[fresh])
-                kept.extend(part[place] for place in np.flatnonzero(fresh).tolist())
+                kept_events.extend(part[place] for place in np.flatnonzero(fresh).tolist())
             else:
-                kept.extend(part)
-        return kept
+                kept_events.extend(part)
+        return kept_events
 
     def note(self) -> None:
         """Note the number of documents and of repeated events."""

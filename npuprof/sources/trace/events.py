@@ -201,12 +201,12 @@ class _Reader:
     def _read(self, size: int) -> bytes:
         """Read a block; shorter at the end of the file, or of a damaged or oversized archive."""
         parts: list[bytes] = []
-        left = min(size, self._max_bytes - self._read_bytes)
+        remaining = min(size, self._max_bytes - self._read_bytes)
         try:
-            while left > 0 and (part := self._stream.read1(left)):
+            while remaining > 0 and (part := self._stream.read1(remaining)):
                 parts.append(part)
-                left -= len(part)
-            if not left and self._read_bytes + size >= self._max_bytes and self._stream.read1(1):
+                remaining -= len(part)
+            if not remaining and self._read_bytes + size >= self._max_bytes and self._stream.read1(1):
                 self._notes.error(
                     self._path.name,
                     f"the archive unpacks to more than {self._max_bytes >> 20} MiB; the rest is not read: if it is a "
@@ -248,9 +248,9 @@ class _Reader:
             return whole
         except UNREADABLE:
             events, kept = self._recover(text)
-        begun = bool(text[kept:].strip())  # the last event could not be decoded
-        self._lost += begun
-        if begun or not text.rstrip().endswith((b"]", b"}") if wrapped else b"]"):
+        is_started = bool(text[kept:].strip())  # the last event could not be decoded
+        self._lost += is_started
+        if is_started or not text.rstrip().endswith((b"]", b"}") if wrapped else b"]"):
             self._notes.warning(self._path.name, "its end is incomplete: the export was stopped, or the file was cut")
         return events
 
@@ -267,7 +267,7 @@ class _Reader:
                 failed += 1
                 self._failures += 1
             else:
-                if _opened(text, starts[row]) is not None:
+                if _list_start(text, starts[row]) is not None:
                     self._begins.append(len(events))
                 events.append(event)
                 self._lost += bool(failed)  # any text between two intact events is one loss
@@ -276,7 +276,7 @@ class _Reader:
         self._damaged |= not self._begins or self._lost > lost_before
         kept = len(text)
         if failed:  # the next chunk may complete the event, possibly the first of a document
-            kept = starts[row - failed] if (opened := _opened(text, starts[row - failed])) is None else opened
+            kept = starts[row - failed] if (opened := _list_start(text, starts[row - failed])) is None else opened
         if len(text) - kept <= _MAX_EVENT_BYTES:
             return events, kept
         self._lost += 1
@@ -302,7 +302,7 @@ class _Reader:
             self._notes.error(name, f"more than {_MAX_FAILURES} events are damaged; the rest of the file is not read")
 
 
-def _opened(text: bytes, start: int) -> int | None:
+def _list_start(text: bytes, start: int) -> int | None:
     """Return the start of the list that begins with the event at `start`; None if the event is not the first."""
     match = _OPENED.search(text, max(0, start - _SPACE_BYTES), start)
     return match.start() if match else None

@@ -215,13 +215,13 @@ def lost_arguments(layout: Layout, events: Sequence[Event], columns: Mapping[str
     if not usual:
         return 0, 0
     renamed = without = 0
-    known, lacks = frozenset(names.values()), np.array(list(usual.values()))
+    known_names, lacks = frozenset(names.values()), np.array(list(usual.values()))
     rows = np.flatnonzero(lacks.any(axis=0))[:_MAX_EXAMINED]
     for row, keys in zip(rows.tolist(), _keys_of_each([events[row] for row in rows.tolist()]), strict=True):
         without += not keys and layout is not COMMUNICATION  # operators of old results have no arguments
-        if not known.issuperset(keys):
+        if not known_names.issuperset(keys):
             lacking = tuple(compress(usual, lacks[:, row].tolist()))
-            renamed += any(_is_nearly(key, lacking) for key in keys if key not in known)
+            renamed += any(_is_nearly(key, lacking) for key in keys if key not in known_names)
     return renamed, without
 
 

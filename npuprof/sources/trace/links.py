@@ -73,8 +73,8 @@ def build_links(trace: Trace, built: TraceTables, notes: Notes, source: str) -> 
     parts.append(_part("mark", marked, seen, ("marks",), ("tasks",)))
     finder.account_others()
     links = pd.concat(parts, ignore_index=True)
-    kept = links[(links["source_row"] >= 0) & (links["target_row"] >= 0)].drop_duplicates()
-    return tables.build("links", {name: kept[name].array for name in kept.columns})
+    is_kept = links[(links["source_row"] >= 0) & (links["target_row"] >= 0)].drop_duplicates()
+    return tables.build("links", {name: is_kept[name].array for name in is_kept.columns})
 
 
 def _note_no_flows(built: TraceTables, notes: Notes, source: str) -> None:
@@ -82,8 +82,8 @@ def _note_no_flows(built: TraceTables, notes: Notes, source: str) -> None:
     calls, device_tasks = built.tables.get("api"), built.tables.get("tasks")
     if calls is None or device_tasks is None:
         return
-    launched = device_tasks["connection_id"].dropna().isin(calls["connection_id"].dropna())
-    if count := int(launched.sum()):
+    is_launched = device_tasks["connection_id"].dropna().isin(calls["connection_id"].dropna())
+    if count := int(is_launched.sum()):
         notes.warning(source, "a task has no flow from the call that launched it: a link is missing", count)
 
 
@@ -99,8 +99,11 @@ class _Finder:
     def pairs(self, category: str) -> tuple[Int64, Int64]:
         """Return begin and end events of the flows of a category; a begin is repeated for each of its ends."""
         flows = self._flows
-        chosen = flows["category"] == self._categories.get(category, -2)
-        begins, ends = np.flatnonzero(chosen & (flows["phase"] == 1)), np.flatnonzero(chosen & (flows["phase"] != 1))
+        is_selected = flows["category"] == self._categories.get(category, -2)
+        begins, ends = (
+            np.flatnonzero(is_selected & (flows["phase"] == 1)),
+            np.flatnonzero(is_selected & (flows["phase"] != 1)),
+        )
         order = begins[np.argsort(flows["id"][begins], kind="stable")]
         ids = flows["id"][order]
         place = np.searchsorted(ids, flows["id"][ends])
@@ -113,9 +116,9 @@ class _Finder:
 
     def note_lost(self, category: str, causes: Ends, effects: Ends) -> None:
         """Warn of flows with an end that is not a row of a table."""
-        if lost := int(np.count_nonzero((causes.row < 0) | (effects.row < 0))):
+        if lost_count := int(np.count_nonzero((causes.row < 0) | (effects.row < 0))):
             message = f"a flow of {category} has an end that is no row: a link is missing"
-            self._notes.warning(self._source, message, lost)
+            self._notes.warning(self._source, message, lost_count)
 
     def account_others(self) -> None:
         """Account for flows of categories that become no links."""
@@ -175,8 +178,8 @@ def _launcher_of(effects: Ends, launches: Ends, launched: Ends) -> Int64:
     return np.where(match, launches.row[good][order][position], -1)
 
 
-def _only(ends: Ends, chosen: Bools) -> Ends:
-    return Ends(ends.table, np.where(chosen, ends.row, -1))
+def _only(ends: Ends, is_selected: Bools) -> Ends:
+    return Ends(ends.table, np.where(is_selected, ends.row, -1))
 
 
 def _part(
@@ -216,5 +219,5 @@ def renumbered(links: pd.DataFrame, name: str, former: pd.DataFrame, frame: pd.D
     for side in ("source", "target"):
         mine = (links[f"{side}_table"] == name).to_numpy()
         moved.loc[mine, f"{side}_row"] = row[links.loc[mine, f"{side}_row"].to_numpy()]
-    kept: pd.DataFrame = moved[(moved["source_row"] >= 0) & (moved["target_row"] >= 0)].reset_index(drop=True)
-    return kept
+    kept_rows: pd.DataFrame = moved[(moved["source_row"] >= 0) & (moved["target_row"] >= 0)].reset_index(drop=True)
+    return kept_rows

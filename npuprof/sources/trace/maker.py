@@ -47,13 +47,13 @@ class TableMaker:
     def steps(self, slices: Columns) -> Bools:
         """Build ``steps`` from the slices that a framework puts around its steps; return the mask of these slices."""
         numbers = step_numbers(enumerate(slices.names("name")), self.notes, self.source)
-        chosen: Bools = np.isin(slices["name"], list(numbers))
-        if chosen.any():
-            step = pd.array([numbers[code] for code in slices["name"][chosen].tolist()], dtype="Int64")
-            frame = tables.build("steps", {"step": step, **span(slices, chosen)})
+        is_selected: Bools = np.isin(slices["name"], list(numbers))
+        if is_selected.any():
+            step = pd.array([numbers[code] for code in slices["name"][is_selected].tolist()], dtype="Int64")
+            frame = tables.build("steps", {"step": step, **span(slices, is_selected)})
             self.built.tables["steps"] = tables.sort_by_time(frame)
             self.notes.ledger.keep(self.source, "steps", len(frame))
-        return chosen
+        return is_selected
 
     def python(self, slices: Columns) -> None:
         """Build ``python``; in the file the root is its own parent, in the table it has none."""
@@ -91,17 +91,22 @@ def _thread_number(tid: object) -> int | None:
     return tid if isinstance(tid, int) and abs(tid) < LAST_THREAD else None
 
 
-def span(slices: Columns, chosen: Records | None = None) -> dict[str, Any]:
+def span(slices: Columns, selected_records: Records | None = None) -> dict[str, Any]:
     """Return start and duration of the selected slices, or of all."""
-    rows = slice(None) if chosen is None else chosen
+    rows = slice(None) if selected_records is None else selected_records
     return {"start_ns": slices["start_ns"][rows], "duration_ns": slices["duration_ns"][rows]}
 
 
 def names(
-    slices: Columns, column: str, chosen: Records | None = None, change: Callable[[str], str | None] | None = None
+    slices: Columns,
+    column: str,
+    selected_records: Records | None = None,
+    change: Callable[[str], str | None] | None = None,
 ) -> pd.Categorical:
     """Return a name column of the selected slices; `change` is applied once to each distinct text."""
-    return used_names(slices[column] if chosen is None else slices[column][chosen], slices.names(column), change)
+    return used_names(
+        slices[column] if selected_records is None else slices[column][selected_records], slices.names(column), change
+    )
 
 
 def used_names(

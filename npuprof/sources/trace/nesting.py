@@ -22,15 +22,15 @@ def call_depth(ids: Int64, parents: Int64) -> tuple[Int64, int]:
     order = np.argsort(ids, kind="stable")
     place = np.searchsorted(ids[order], parents)
     place = np.minimum(place, max(len(ids) - 1, 0))
-    known = (parents != ABSENT) & (ids[order[place]] == parents) if len(ids) else np.zeros(0, np.bool_)
-    up = np.where(known, order[place], np.arange(len(ids))) if len(ids) else np.zeros(0, np.intp)
-    steps = known.astype(np.int64)
+    is_known = (parents != ABSENT) & (ids[order[place]] == parents) if len(ids) else np.zeros(0, np.bool_)
+    up = np.where(is_known, order[place], np.arange(len(ids))) if len(ids) else np.zeros(0, np.intp)
+    steps = is_known.astype(np.int64)
     # Doubling: after k rounds `up` is 2**k callers away, so a chain of n calls takes log2(n) rounds, and the loop ends
     # even if there are cycles.
     for _ in range(max(1, len(ids).bit_length() + 1)):
         steps = steps + steps[up]
         up = up[up]
-    endless = known[up] if len(ids) else known
+    endless = is_known[up] if len(ids) else is_known
     return np.where(endless, -1, steps), int(endless.sum())
 
 
@@ -95,10 +95,10 @@ def starting_at(lanes: Records, starts: Int64, at_lanes: Records, at: Int64) -> 
     return np.where(keys[order][position] == wanted, rows[order][position], -1)
 
 
-def row_of(ids: Int64, wanted: Int64) -> Records:
+def row_of(ids: Int64, wanted_records: Int64) -> Records:
     """Return the first row with each wanted id; -1 if there is none or the wanted id is absent."""
     if not len(ids):
-        return np.full(len(wanted), -1)
+        return np.full(len(wanted_records), -1)
     order = np.argsort(ids, kind="stable")
-    rows = order[np.minimum(np.searchsorted(ids[order], wanted), len(ids) - 1)]
-    return np.where((ids[rows] == wanted) & (wanted != ABSENT), rows, -1)
+    rows = order[np.minimum(np.searchsorted(ids[order], wanted_records), len(ids) - 1)]
+    return np.where((ids[rows] == wanted_records) & (wanted_records != ABSENT), rows, -1)

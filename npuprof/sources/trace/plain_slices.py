@@ -54,33 +54,33 @@ def take_mindspore(trace: Trace, notes: Notes, source: str) -> dict[str, pd.Data
     return layers
 
 
-def _keep(trace: Trace, chosen: Bools) -> None:
+def _keep(trace: Trace, is_selected: Bools) -> None:
     """Keep only the selected slices without a layout."""
-    plain, rest = trace.slices["plain"], Columns()
-    rest.books = plain.books
-    rest.add({name: plain[name][chosen] for name in _COLUMNS})
-    trace.slices["plain"] = rest
+    plain, remainder = trace.slices["plain"], Columns()
+    remainder.books = plain.books
+    remainder.add({name: plain[name][is_selected] for name in _COLUMNS})
+    trace.slices["plain"] = remainder
 
 
-def _add_operators(operators: Columns, plain: Columns, chosen: Bools) -> None:
-    count = int(chosen.sum())
-    columns = {name: plain[name][chosen] for name in ("start_ns", "duration_ns", "lane")}
+def _add_operators(operators: Columns, plain: Columns, is_selected: Bools) -> None:
+    count = int(is_selected.sum())
+    columns = {name: plain[name][is_selected] for name in ("start_ns", "duration_ns", "lane")}
     for name in ("name", "category"):
         code = operators.books[name].codes(plain.books[name].values)
-        columns[name] = np.append(code, np.int32(-1))[plain[name][chosen]]
+        columns[name] = np.append(code, np.int32(-1))[plain[name][is_selected]]
     columns.update({name: np.full(count, ABSENT, np.int64) for name in _ABSENT_NUMBERS})
     columns.update({name: np.full(count, -1, np.int32) for name in _ABSENT_NAMES})
     operators.add(columns)
 
 
-def _scope_layers(trace: Trace, plain: Columns, chosen: Bools) -> pd.DataFrame:
+def _scope_layers(trace: Trace, plain: Columns, is_selected: Bools) -> pd.DataFrame:
     depths = np.array([tid if isinstance(tid, int) and 0 <= tid < 1 << 31 else 0 for _, tid in trace.lanes], np.int64)
     frame: pd.DataFrame = pd.DataFrame(
         {
-            "name": tables.categorical(plain["name"][chosen], plain.names("name")).remove_unused_categories(),
-            "depth": depths[plain["lane"][chosen]],
-            "start_ns": plain["start_ns"][chosen],
-            "duration_ns": plain["duration_ns"][chosen],
+            "name": tables.categorical(plain["name"][is_selected], plain.names("name")).remove_unused_categories(),
+            "depth": depths[plain["lane"][is_selected]],
+            "start_ns": plain["start_ns"][is_selected],
+            "duration_ns": plain["duration_ns"][is_selected],
         }
     )
     ordered: pd.DataFrame = frame.sort_values(["start_ns", "depth"], kind="stable", ignore_index=True)
@@ -123,18 +123,18 @@ def take_iteration_parts(trace: Trace, notes: Notes, source: str) -> dict[str, p
         return {}
     kinds = [_KINDS.get(str(category), "") for category in plain.books["category"].values]
     kind = np.array([*kinds, ""], object)[plain["category"]]  # code -1 selects the last entry
-    chosen = kind != ""
-    if not chosen.any():
+    is_selected = kind != ""
+    if not is_selected.any():
         return {}
     frame = pd.DataFrame(
         {
-            "kind": pd.Categorical(kind[chosen]),
-            "name": tables.categorical(plain["name"][chosen], plain.names("name")).remove_unused_categories(),
-            "start_ns": plain["start_ns"][chosen],
-            "duration_ns": plain["duration_ns"][chosen],
+            "kind": pd.Categorical(kind[is_selected]),
+            "name": tables.categorical(plain["name"][is_selected], plain.names("name")).remove_unused_categories(),
+            "start_ns": plain["start_ns"][is_selected],
+            "duration_ns": plain["duration_ns"][is_selected],
         }
     )
-    _keep(trace, ~chosen)
+    _keep(trace, ~is_selected)
     parts = frame.sort_values("start_ns", kind="stable").drop_duplicates(ignore_index=True)
     notes.ledger.keep(source, STATISTICS, len(parts))
     leave_out_repeated(len(frame) - len(parts), notes, source)

@@ -45,7 +45,7 @@ def read_counters(device: Device, kernels: Kernels, frequencies: Frequencies) ->
             continue
         note_gaps(device, stream, records)
         among = np.flatnonzero(is_vector == (core == "aiv"))
-        at, owner = _in_order(device, stream, records, kernels, among)
+        at, owner = _match_in_order(device, stream, records, kernels, among)
         cores = whole_number(device.side.device_fact(cores_fact)) or 0
         for name, values in _metrics(device, core, cores, records[at], kernels, owner, frequencies).items():
             columns.setdefault(name, np.full(len(kernels.rows), np.nan))[owner] = values
@@ -55,7 +55,9 @@ def read_counters(device: Device, kernels: Kernels, frequencies: Frequencies) ->
     return columns | cube_utilization(device, on_cube, kernels, rated)
 
 
-def _in_order(device: Device, stream: str, records: Records, kernels: Kernels, among: Int64) -> tuple[Int64, Int64]:
+def _match_in_order(
+    device: Device, stream: str, records: Records, kernels: Kernels, among: Int64
+) -> tuple[Int64, Int64]:
     """Match records with kernels in order, for the ids with equally many of both; return the rows of both."""
     tasks, rows = kernels.tasks, kernels.rows[among]
     ids = (records["stream"].astype(np.int64) & STREAM_MASK) << 16 | records["task"]
@@ -67,8 +69,8 @@ def _in_order(device: Device, stream: str, records: Records, kernels: Kernels, a
     record_order = np.argsort(codes_of_records, kind="stable")
     kernel_order = np.lexsort((tasks.begin[rows], codes_of_kernels))
     at = record_order[even[codes_of_records[record_order]]]
-    lost = len(records) - len(at)
-    device.skip(stream, "counters of no kernel, or not as many as its ids ran, skipped", lost)
+    lost_count = len(records) - len(at)
+    device.skip(stream, "counters of no kernel, or not as many as its ids ran, skipped", lost_count)
     device.use(stream, len(at))
     return at, among[kernel_order[even[codes_of_kernels[kernel_order]]]]
 

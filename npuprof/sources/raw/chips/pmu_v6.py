@@ -45,9 +45,9 @@ def read_counters(device: Device, kernels: Kernels, frequencies: Frequencies) ->
         device.skip(_STREAM, "counters that overflowed skipped", int(overflown.sum()))
         records = records[~overflown]
     owner = _owners(records, kernels)
-    lost = int((owner < 0).sum())
-    device.skip(_STREAM, "counters of no compute kernel skipped", lost, info=True)
-    device.use(_STREAM, len(records) - lost)
+    lost_count = int((owner < 0).sum())
+    device.skip(_STREAM, "counters of no compute kernel skipped", lost_count, info=True)
+    device.use(_STREAM, len(records) - lost_count)
     rated = float(parse_frequency(device.side.device_fact("aic_frequency")) or 0)
     columns: Columns = {}
     for number, core in enumerate(("aic", "aiv")):

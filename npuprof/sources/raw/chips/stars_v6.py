@@ -42,8 +42,8 @@ def read_track(device: Device) -> Track:
     steps = np.zeros(len(tagged), layouts.TS_TRACK)
     for field in chip_layouts.TS_TRACK_V6.names or ():
         steps[field] = tagged[field]
-    none = np.empty(0, np.int64)
-    return Track(Flips(none, none, none), steps, np.empty(0, chip_layouts.TASK_STATE))
+    empty = np.empty(0, np.int64)
+    return Track(Flips(empty, empty, empty), steps, np.empty(0, chip_layouts.TASK_STATE))
 
 
 def read_tasks(device: Device) -> DeviceTasks:
@@ -85,7 +85,7 @@ def read_details(device: Device) -> dict[str, pd.DataFrame]:
     blocks = _blocks(device, np.concatenate((records, of_blocks)))
     if not len(blocks):
         blocks = _counted_blocks(device)
-    frames = {"block_times": blocks, "fusion_tasks": _fused(device, records)}
+    frames = {"block_times": blocks, "fusion_tasks": _fuse(device, records)}
     return {name: frame for name, frame in frames.items() if len(frame)}
 
 
@@ -126,7 +126,7 @@ def _counted_blocks(device: Device) -> pd.DataFrame:
     return _frame(device, records, columns, (start_ns, clock.to_ns(records["end"]) - start_ns))
 
 
-def _fused(device: Device, records: Records) -> pd.DataFrame:
+def _fuse(device: Device, records: Records) -> pd.DataFrame:
     records = records[np.isin(records["head"] & 0x3F, (_FUSED_START, _FUSED_END))]
     part = (records["fusion"] & 0x1FF).astype(np.int64)
     key = part << 32 | records["task"].astype(np.int64)

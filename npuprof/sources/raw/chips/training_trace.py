@@ -43,12 +43,12 @@ def read_training_trace(device: Device) -> Records:
 def _from_2020(device: Device, records: Records) -> Records:
     """Return numbered iterations: each starts at the end of the previous one, the first with its forward pass."""
     ends = np.flatnonzero(records["tag"] == _ITERATION_END)
-    known = np.isin(records["tag"], (_FORWARD, _BACKWARD, _ITERATION_END))
-    device.skip(STREAM, "other tags than of iterations skipped", int((~known).sum()), info=True)
-    device.use(STREAM, int(known.sum()))
+    is_known = np.isin(records["tag"], (_FORWARD, _BACKWARD, _ITERATION_END))
+    device.skip(STREAM, "other tags than of iterations skipped", int((~is_known).sum()), info=True)
+    device.use(STREAM, int(is_known.sum()))
     if not len(ends):
         return np.empty(0, layouts.TS_TRACK)
-    first = int(np.flatnonzero(known)[0])
+    first = int(np.flatnonzero(is_known)[0])
     # The duration of a first iteration is unknown if only its end is recorded.
     starts, ends = (np.concatenate(([first], ends[:-1])), ends) if first < ends[0] else (ends[:-1], ends[1:])
     iteration = np.arange(1, len(ends) + 1)

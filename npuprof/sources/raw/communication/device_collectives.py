@@ -110,7 +110,7 @@ def add_rows(
     steps = steps[steps["kernel"] >= 0].reset_index(drop=True)
     if len(steps):
         operators, operator_of_step = _operators(host, kernels, steps, groups, statistics.get("aicpu_hccl_op"))
-        described = _described(steps, operator_of_step, statistics.get("kfc_hccl_info"))
+        described = _describe(steps, operator_of_step, statistics.get("kfc_hccl_info"))
         _append(frames, operators, described)
     return {"mc2_comm_info": listed}
 
@@ -124,19 +124,19 @@ def are_issuers(kernels: pd.DataFrame, graphs: CaptureStreams, listed: pd.DataFr
 
 
 def _issuers(kernels: pd.DataFrame, groups: Groups, graphs: CaptureStreams) -> pd.DataFrame:
-    chosen = kernels[(kernels["core"] == _AI_CPU).fillna(False).to_numpy(bool)]
-    device, stream = (chosen[name].to_numpy(np.int64) for name in ("device_id", "stream_id"))
-    issuer = graphs.original_of(device, stream, chosen["start_ns"].to_numpy())
-    kept: pd.DataFrame = chosen.assign(issuer=issuer)[np.isin(issuer, groups.issuer)].reset_index(drop=True)
-    return kept
+    is_selected = kernels[(kernels["core"] == _AI_CPU).fillna(False).to_numpy(bool)]
+    device, stream = (is_selected[name].to_numpy(np.int64) for name in ("device_id", "stream_id"))
+    issuer = graphs.original_of(device, stream, is_selected["start_ns"].to_numpy())
+    kept_rows: pd.DataFrame = is_selected.assign(issuer=issuer)[np.isin(issuer, groups.issuer)].reset_index(drop=True)
+    return kept_rows
 
 
-def _steps(tasks: pd.DataFrame, known: pd.DataFrame, groups: Groups) -> pd.DataFrame:
-    chosen = tasks["stream_id"].isin(groups.stream) & (tasks["task_type"] != _MARK)
+def _steps(tasks: pd.DataFrame, known_rows: pd.DataFrame, groups: Groups) -> pd.DataFrame:
+    is_selected = tasks["stream_id"].isin(groups.stream) & (tasks["task_type"] != _MARK)
     ids = ["device_id", "stream_id", "task_id", "start_ns"]
-    rows = tasks[chosen.to_numpy(bool)]
-    if len(known):
-        taken = pd.MultiIndex.from_frame(known[ids].astype(np.int64))
+    rows = tasks[is_selected.to_numpy(bool)]
+    if len(known_rows):
+        taken = pd.MultiIndex.from_frame(known_rows[ids].astype(np.int64))
         rows = rows[~pd.MultiIndex.from_frame(rows[ids].astype(np.int64)).isin(taken)]
     steps: pd.DataFrame = rows.reset_index(drop=True)
     return steps
@@ -185,19 +185,19 @@ def _operators(
     np.maximum.at(last, operator, ends)
     row = np.zeros(len(issuing), np.int64)
     row[operator] = steps["row"].to_numpy()
-    chosen = kernels.iloc[issuing]
+    selected_rows = kernels.iloc[issuing]
     group = groups.group[row]
-    kinds = chosen["name"].astype(object).where(chosen["name"].notna(), _AI_CPU).tolist()
+    kinds = selected_rows["name"].astype(object).where(selected_rows["name"].notna(), _AI_CPU).tolist()
     columns: dict[str, Any] = {
         "start_ns": first,
         "duration_ns": last - first,
-        "device_id": chosen["device_id"].to_numpy(),
+        "device_id": selected_rows["device_id"].to_numpy(),
         "op_type": pd.Categorical(kinds),
         "group": host.names.names_of(group).where(group != 0).categorical(),
-        "connection_id": chosen["connection_id"].array,
-        "step": chosen["step"].array,
+        "connection_id": selected_rows["connection_id"].array,
+        "step": selected_rows["step"].array,
         "rank_size": pd.array(groups.rank_size[row], "Int64"),
-        **_recorded(chosen, recorded),
+        **_ai_cpu_records(selected_rows, recorded),
     }
     order = np.argsort(first, kind="stable")
     number = np.zeros(len(order), np.int64)
@@ -208,7 +208,7 @@ def _operators(
     return tables.build("communication", columns), operator
 
 
-def _recorded(kernels: pd.DataFrame, recorded: pd.DataFrame | None) -> dict[str, Any]:
+def _ai_cpu_records(kernels: pd.DataFrame, recorded: pd.DataFrame | None) -> dict[str, Any]:
     """Return the AI CPU records of the operators of these kernels."""
     if recorded is None:
         return {}
@@ -224,7 +224,7 @@ def _recorded(kernels: pd.DataFrame, recorded: pd.DataFrame | None) -> dict[str,
     return columns
 
 
-def _described(steps: pd.DataFrame, operator: Int64, recorded: pd.DataFrame | None) -> pd.DataFrame:
+def _describe(steps: pd.DataFrame, operator: Int64, recorded: pd.DataFrame | None) -> pd.DataFrame:
     columns: dict[str, Any] = {
         **{name: steps[name].to_numpy() for name in ("start_ns", "duration_ns", "device_id")},
         "op_id": operator,
@@ -236,8 +236,8 @@ def _described(steps: pd.DataFrame, operator: Int64, recorded: pd.DataFrame | No
         at = _match(steps, ("device_id", "stream_id", "task_id"), recorded, ("Device_id", "Stream ID", "Task ID"))
         absent = at < 0
         records = recorded.iloc[at].reset_index(drop=True).apply(lambda column: column.mask(absent))
-        named = records["Name"].astype(object)
-        columns["task_type"] = pd.Categorical(named.where(named.notna(), steps["task_type"].astype(object)))
+        named_rows = records["Name"].astype(object)
+        columns["task_type"] = pd.Categorical(named_rows.where(named_rows.notna(), steps["task_type"].astype(object)))
         names = {"plane_id": "Plane ID", "src_rank": "Src Rank", "dst_rank": "Dst Rank", "size_bytes": "Size(Byte)"}
         names |= {"notify_id": "Notify ID"}
         columns |= {column: records[name].astype("Int64").array for column, name in names.items()}
@@ -249,23 +249,25 @@ def _described(steps: pd.DataFrame, operator: Int64, recorded: pd.DataFrame | No
     return tables.build("communication_tasks", columns)
 
 
-def _match(left: pd.DataFrame, left_ids: tuple[str, ...], right: pd.DataFrame, right_ids: tuple[str, ...]) -> Int64:
-    """Return the row of `right` with the ids of each row of `left`; repeated ids are matched in order."""
+def _match(
+    left_rows: pd.DataFrame, left_ids: tuple[str, ...], right: pd.DataFrame, right_ids: tuple[str, ...]
+) -> Int64:
+    """Return the row of `right` with the ids of each row of `left_rows`; repeated ids are matched in order."""
     keys = []
-    for frame, names in ((left, left_ids), (right, right_ids)):
+    for frame, names in ((left_rows, left_ids), (right, right_ids)):
         device, stream, task = (frame[name].to_numpy(np.int64) for name in names)
         keys.append(joins.task_keys(device, stream, np.zeros(len(frame), np.int64), task))
-    return joins.match(keys[0], np.arange(len(left)), keys[1], np.arange(len(right)))
+    return joins.match(keys[0], np.arange(len(left_rows)), keys[1], np.arange(len(right)))
 
 
 def _append(frames: MutableMapping[str, pd.DataFrame], operators: pd.DataFrame, steps: pd.DataFrame) -> None:
     """Merge the rows into those of the host in order of time, and renumber `op_id`."""
     before = len(frames["communication"])
-    joined = stacked([frames["communication"], operators])
-    order = np.lexsort((-joined["duration_ns"].to_numpy(), joined["start_ns"].to_numpy()))
+    joined_rows = stacked([frames["communication"], operators])
+    order = np.lexsort((-joined_rows["duration_ns"].to_numpy(), joined_rows["start_ns"].to_numpy()))
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
-    frames["communication"] = joined.iloc[order].reset_index(drop=True)
+    frames["communication"] = joined_rows.iloc[order].reset_index(drop=True)
     tasks = stacked([frames["communication_tasks"], steps.assign(op_id=steps["op_id"] + before)])
     tasks["op_id"] = pd.array(rank[tasks["op_id"].to_numpy(np.int64)], "Int64")
     frames["communication_tasks"] = tables.sort_by_time(tasks)

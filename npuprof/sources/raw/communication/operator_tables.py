@@ -55,13 +55,13 @@ def bandwidth_gb_s(
         return result
     order = np.argsort(lane, kind="stable")
     ordered, is_payload = lane[order], payload[order]
-    same = np.concatenate(([False], (ordered[1:] == ordered[:-1]) & (is_payload[1:] == is_payload[:-1])))
-    first = np.flatnonzero(~same & is_payload)
-    last = np.append(np.flatnonzero(~same), len(order))
+    is_same = np.concatenate(([False], (ordered[1:] == ordered[:-1]) & (is_payload[1:] == is_payload[:-1])))
+    first = np.flatnonzero(~is_same & is_payload)
+    last = np.append(np.flatnonzero(~is_same), len(order))
     last = last[np.searchsorted(last, first, side="right")] - 1
     closing = last + np.where(point_to_point[order][first], _CLOSING_STEPS_POINT_TO_POINT, _CLOSING_STEPS)
-    closed = closing < np.searchsorted(ordered, ordered[first], side="right")
-    first, last, closing = first[closed], last[closed], closing[closed]
+    is_closed = closing < np.searchsorted(ordered, ordered[first], side="right")
+    first, last, closing = first[is_closed], last[is_closed], closing[is_closed]
     total = np.concatenate(([0.0], np.cumsum(np.where(is_payload, np.nan_to_num(size[order]), 0))))
     together = _ratio(total[last + 1] - total[first], end_ns[order][closing] - start_ns[order][first])
     counts = last - first + 1
@@ -109,11 +109,11 @@ class Communication:
         """
         operators, api = self._operators, self._api
         row = self._hccl.operators_of(operators.call)
-        records, known = self._hccl.operators[row], row >= 0
+        records, is_known = self._hccl.operators[row], row >= 0
         first = self._first_records()
-        group, has_group = self._groups(records, known, first)
-        names, op_types = self._called(group, has_group)
-        algorithm = self._names.names_of(records["algorithm"]).where(known & (records["algorithm"] != 0))
+        group, has_group = self._groups(records, is_known, first)
+        names, op_types = self._operator_names(group, has_group)
+        algorithm = self._names.names_of(records["algorithm"]).where(is_known & (records["algorithm"] != 0))
         ranks = self._hccl.steps["rank_size"][first].astype(np.int64)
         return tables.build(
             "communication",
@@ -124,14 +124,14 @@ class Communication:
                 "name": names.categorical(),
                 "op_type": op_types.categorical(),
                 "group": self._names.names_of(group).where(has_group).categorical(),
-                "data_type": _enumerated(records["data_type"], enums.HCCL_DATA_TYPES, known),
+                "data_type": _enum_names(records["data_type"], enums.HCCL_DATA_TYPES, is_known),
                 "algorithm": algorithm.categorical(),
-                "count": _counted(records["count"], known),
+                "count": _count(records["count"], is_known),
                 "connection_id": api.rows[operators.call] + 1,
                 "step": track_records.step_of(operators.start_ns, operators.device, steps_frame),
                 "rank_size": pd.arrays.IntegerArray(ranks, (first < 0) | (ranks == 0)),
-                "relay": pd.arrays.BooleanArray(records["flags"] & 1 != 0, ~known),
-                "retry": pd.arrays.BooleanArray(records["flags"] & 2 != 0, ~known),
+                "relay": pd.arrays.BooleanArray(records["flags"] & 1 != 0, ~is_known),
+                "retry": pd.arrays.BooleanArray(records["flags"] & 2 != 0, ~is_known),
             },
         )
 
@@ -139,34 +139,34 @@ class Communication:
         """Build `communication_tasks`; task ids, data and estimates of the host follow the schema's columns."""
         operators, run = self._operators, self._run
         start, duration = run.tasks.start_ns[operators.task], run.tasks.duration_ns[operators.task]
-        records, known = self._hccl.steps[self._record], self._record >= 0
-        named = self._names.names_of(records["item"]).where(known & (records["item"] != 0))
+        records, is_known = self._hccl.steps[self._record], self._record >= 0
+        named = self._names.names_of(records["item"]).where(is_known & (records["item"] != 0))
         kind = (
             run.tasks.kind.take(operators.task)
             .where(self._context >= 0)
             .fill(run.launches.task_type.take(operators.task))
         )
-        size = _counted(records["size"], known)
+        size = _count(records["size"], is_known)
         columns = {
             "start_ns": start,
             "duration_ns": duration,
             "device_id": operators.device[operators.operator],
             "op_id": operators.operator,
-            "plane_id": _numbered(records["plane"], known),
+            "plane_id": _number(records["plane"], is_known),
             "task_type": named.fill(kind).categorical(),
-            "src_rank": _numbered(records["local_rank"], known),
-            "dst_rank": _numbered(records["remote_rank"], known),
-            "transport": _enumerated(records["transport"], enums.HCCL_TRANSPORTS, known),
-            "link": _enumerated(records["link"], enums.HCCL_LINKS, known),
+            "src_rank": _number(records["local_rank"], is_known),
+            "dst_rank": _number(records["remote_rank"], is_known),
+            "transport": _enum_names(records["transport"], enums.HCCL_TRANSPORTS, is_known),
+            "link": _enum_names(records["link"], enums.HCCL_LINKS, is_known),
             "size_bytes": size,
             "bandwidth_gb_s": self._bandwidth(start, duration, size, records),
             "stream_id": optional(run.tasks.stream[operators.task]),
             "task_id": optional(run.tasks.task[operators.task]),
             "context_id": pd.arrays.IntegerArray(self._context, self._context < 0),
-            "data_type": _enumerated(records["data_type"], enums.HCCL_DATA_TYPES, known),
-            "rdma_type": _enumerated(records["rdma"], enums.HCCL_RDMA_TYPES, known),
-            "notify_id": _counted(records["notify"], known),
-            "estimated_us": np.where(known & np.isfinite(records["estimated_us"]), records["estimated_us"], np.nan),
+            "data_type": _enum_names(records["data_type"], enums.HCCL_DATA_TYPES, is_known),
+            "rdma_type": _enum_names(records["rdma"], enums.HCCL_RDMA_TYPES, is_known),
+            "notify_id": _count(records["notify"], is_known),
+            "estimated_us": np.where(is_known & np.isfinite(records["estimated_us"]), records["estimated_us"], np.nan),
         }
         return tables.build("communication_tasks", columns)
 
@@ -183,17 +183,17 @@ class Communication:
 
     def _first_records(self) -> Int64:
         """Return the host record of each operator's first step that has a record; -1 for none."""
-        known = np.flatnonzero(self._record >= 0)
+        known_rows = np.flatnonzero(self._record >= 0)
         first = np.full(len(self._operators), -1, np.int64)
-        first[self._operators.operator[known][::-1]] = self._record[known][::-1]
+        first[self._operators.operator[known_rows][::-1]] = self._record[known_rows][::-1]
         return first
 
-    def _groups(self, records: Records, known: Bools, first: Int64) -> tuple[Uint64, Bools]:
-        by_operator = known & (records["group"] != 0)
+    def _groups(self, records: Records, is_known: Bools, first: Int64) -> tuple[Uint64, Bools]:
+        by_operator = is_known & (records["group"] != 0)
         group = np.where(by_operator, records["group"], self._hccl.steps["group"][first])
         return group, group != 0
 
-    def _called(self, group: Uint64, has_group: Bools) -> tuple[Names, Names]:
+    def _operator_names(self, group: Uint64, has_group: Bools) -> tuple[Names, Names]:
         """Return the vendor's operator names: call, last digits of the group, number in it, and execution number."""
         operators, api = self._operators, self._api
         rows = api.rows[operators.call]
@@ -213,15 +213,15 @@ class Communication:
         return np.array([*sends, False])[types.codes]
 
 
-def _enumerated(values: npt.NDArray[Any], names: Mapping[int, str], known: Bools) -> pd.Categorical:
+def _enum_names(values: npt.NDArray[Any], names: Mapping[int, str], is_known: Bools) -> pd.Categorical:
     codes, distinct = pd.factorize(values)
-    return recoded(np.where(known, codes, -1), [names.get(value) for value in distinct.tolist()])
+    return recoded(np.where(is_known, codes, -1), [names.get(value) for value in distinct.tolist()])
 
 
-def _numbered(values: npt.NDArray[Any], known: Bools) -> pd.arrays.IntegerArray:
-    return pd.arrays.IntegerArray(values.astype(np.int64), ~known | (values == _NO_RANK))
+def _number(values: npt.NDArray[Any], is_known: Bools) -> pd.arrays.IntegerArray:
+    return pd.arrays.IntegerArray(values.astype(np.int64), ~is_known | (values == _NO_RANK))
 
 
-def _counted(values: npt.NDArray[Any], known: Bools) -> pd.arrays.IntegerArray:
-    sound = known & (values < _MOST)
+def _count(values: npt.NDArray[Any], is_known: Bools) -> pd.arrays.IntegerArray:
+    sound = is_known & (values < _MOST)
     return pd.arrays.IntegerArray(np.where(sound, values, 0).astype(np.int64), ~sound)

@@ -67,10 +67,10 @@ def api_table(run: DecodedLaunches, communication: pd.DataFrame) -> pd.DataFrame
     return frame
 
 
-def _items(api: pd.DataFrame, launched: Sequence[pd.DataFrame]) -> pd.Categorical:
+def _items(api: pd.DataFrame, launched_tables: Sequence[pd.DataFrame]) -> pd.Categorical:
     """Return the column `item`: the name of the launched row, from the last table that has it."""
     items, names = np.full(len(api), -1, np.int64), [""]
-    for frame in launched:
+    for frame in launched_tables:
         call = frame["connection_id"].to_numpy(np.int64, na_value=0) - 1
         at = np.flatnonzero((call >= 0) & (call < len(api)))[::-1]  # the first row that a call launched stays
         items[call[at]] = len(names) + frame["name"].cat.codes.to_numpy(np.int64)[at]
@@ -126,8 +126,8 @@ def _task_columns(run: DecodedLaunches, rows: Int64) -> dict[str, Any]:
 
 def _models(model: Int64) -> dict[str, Any]:
     """Return the column `model_id`; no column in a run without models."""
-    known = model >= 0
-    return {"model_id": optional(model, known)} if bool(known.any()) else {}
+    is_known = model >= 0
+    return {"model_id": optional(model, is_known)} if bool(is_known.any()) else {}
 
 
 def kernels_table(run: DecodedLaunches, counters: Sequence[pmu.Counters], steps_frame: pd.DataFrame) -> pd.DataFrame:
@@ -139,7 +139,7 @@ def kernels_table(run: DecodedLaunches, counters: Sequence[pmu.Counters], steps_
     rows = np.flatnonzero(run.launches.is_kernel)
     tasks, operators = run.tasks, run.operators
     operator = run.launches.operator[rows]
-    known = operator >= 0
+    is_known = operator >= 0
     columns = _task_columns(run, rows)
     blocks, mix = _blocks(run, rows)
     columns |= {
@@ -147,11 +147,11 @@ def kernels_table(run: DecodedLaunches, counters: Sequence[pmu.Counters], steps_
         "op_type": operators.op_type.take(operator).categorical(),
         "core": columns["task_type"],
         "op_state": Names(
-            np.where(known, _flags(operators.dynamic, operator), -1), ["static", "dynamic"]
+            np.where(is_known, _flags(operators.dynamic, operator), -1), ["static", "dynamic"]
         ).categorical(),
         "block_num": optional(blocks, blocks > 0),
         "mix_block_num": optional(mix, blocks > 0),
-        "hf32": pd.arrays.BooleanArray(_flags(operators.hf32, operator).astype(bool), ~known),
+        "hf32": pd.arrays.BooleanArray(_flags(operators.hf32, operator).astype(bool), ~is_known),
         **{column: names.take(operator).categorical() for column, names in operators.tensors.items()},
         **_attributes(operators.attributes, operator),
         "wait_ns": _waits(tasks, rows, run.collectives),
@@ -194,8 +194,8 @@ def _counters(
                 columns[name] = values
             else:
                 columns.setdefault(name, np.full(len(rows), np.nan))[of_device] = values
-    counted = ("_time_ns", "_cycles")
-    return {name: whole(values) if name.endswith(counted) else values for name, values in columns.items()}
+    counted_names = ("_time_ns", "_cycles")
+    return {name: whole(values) if name.endswith(counted_names) else values for name, values in columns.items()}
 
 
 def _waits(tasks: DeviceTasks, rows: Int64, collectives: Collectives) -> Int64:
@@ -226,11 +226,11 @@ def links_table(run: DecodedLaunches, marks: pd.DataFrame) -> pd.DataFrame:
 def _mark_links(run: DecodedLaunches, marks: pd.DataFrame) -> tuple[Int64, Int64]:
     rows = np.flatnonzero(run.launches.mark >= 0)
     ids = marks["id"].to_numpy(np.int64, na_value=-1)
-    seen = np.flatnonzero(marks["device_start_ns"].notna().to_numpy())
-    order = seen[np.argsort(ids[seen], kind="stable")]
+    seen_rows = np.flatnonzero(marks["device_start_ns"].notna().to_numpy())
+    order = seen_rows[np.argsort(ids[seen_rows], kind="stable")]
     if not len(order) or not len(rows):
         return rows[:0], rows[:0]
     wanted = run.launches.mark[rows]
     at = np.minimum(np.searchsorted(ids[order], wanted), len(order) - 1)
-    matched = ids[order][at] == wanted
-    return order[at][matched], rows[matched]
+    is_matched = ids[order][at] == wanted
+    return order[at][is_matched], rows[is_matched]

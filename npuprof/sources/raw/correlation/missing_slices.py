@@ -25,13 +25,13 @@ def note_missing_ends(run: DecodedLaunches, notes: Notes) -> None:
     ran = np.zeros(len(tracks.stamp_ns), bool)
     ran[run.launches.track[run.launches.track >= 0]] = True
     of_devices = kernels & np.isin(tracks.device, run.tasks.device)
-    for stream, what, joined, chosen in (
+    for stream, subject, is_joined, is_selected in (
         ("stars_soc", "kernels that the host launched last did not run on the device", ran, of_devices),
         ("api_event", "kernels that were launched last are in no call", tracks.call >= 0, kernels),
     ):
-        count = _count_after_last(joined[chosen][np.argsort(tracks.stamp_ns[chosen], kind="stable")])
+        count = _count_after_last(is_joined[is_selected][np.argsort(tracks.stamp_ns[is_selected], kind="stable")])
         if count > _FEW:
-            notes.warning(stream, f"{what}: the last slices of {stream} may be missing", count)
+            notes.warning(stream, f"{subject}: the last slices of {stream} may be missing", count)
 
 
 def note_idle_devices(run: DecodedLaunches, notes: Notes) -> None:
@@ -51,6 +51,6 @@ def _are_kernels(run: DecodedLaunches) -> npt.NDArray[np.bool_]:
     return kernels
 
 
-def _count_after_last(joined: npt.NDArray[np.bool_]) -> int:
+def _count_after_last(is_joined: npt.NDArray[np.bool_]) -> int:
     """Return the number of rows after the last joined row; 0 if no row is joined."""
-    return int(np.argmax(joined[::-1])) if bool(joined.any()) else 0
+    return int(np.argmax(is_joined[::-1])) if bool(is_joined.any()) else 0

@@ -65,8 +65,8 @@ class Needed(Recorded):
             if "connection_id" not in frame:
                 continue
             ids = frame["connection_id"].to_numpy(np.int64, na_value=0)
-            ours = (ids > 0) & (ids <= len(self.rows))
-            numbers = np.where(ours, self.rows[np.where(ours, ids - 1, 0)] + 1, ids) if len(self.rows) else ids
+            is_own = (ids > 0) & (ids <= len(self.rows))
+            numbers = np.where(is_own, self.rows[np.where(is_own, ids - 1, 0)] + 1, ids) if len(self.rows) else ids
             frame["connection_id"] = pd.arrays.IntegerArray(numbers, frame["connection_id"].isna().to_numpy())
 
 
@@ -89,16 +89,16 @@ def find(whole: Recorded, steps: pd.DataFrame, info: Info, part: Selection | Par
     launched, (track, _) = whole.launched, whole.matched
     begins, ends = (whole.host.clock.to_ns(times.view(np.uint64)) for times in (whole.calls.begins, whole.calls.ends))
     call_times = begins, ends
-    asked = np.flatnonzero(part.launches.touch(begins, begins))
-    part = replace(part, launches=part.launches.joined(begins[asked], ends[asked] + _MARGIN_NS))
-    wanted = part.windows.touch(whole.tasks.start_ns, whole.tasks.start_ns + whole.tasks.duration_ns)
-    wanted |= np.append(part.launches.touch(launched.stamp_ns, launched.stamp_ns), False)[track]
-    wanted |= _before(whole, wanted, _in_collectives(whole, call_times))
-    within = _within(whole, part, wanted, call_times)
+    requested_rows = np.flatnonzero(part.launches.touch(begins, begins))
+    part = replace(part, launches=part.launches.joined(begins[requested_rows], ends[requested_rows] + _MARGIN_NS))
+    is_wanted = part.windows.touch(whole.tasks.start_ns, whole.tasks.start_ns + whole.tasks.duration_ns)
+    is_wanted |= np.append(part.launches.touch(launched.stamp_ns, launched.stamp_ns), False)[track]
+    is_wanted |= _before(whole, is_wanted, _in_collectives(whole, call_times))
+    within = _host_ranges(whole, part, is_wanted, call_times)
     launches = np.flatnonzero(within.touch(launched.stamp_ns, launched.stamp_ns))
     place = np.full(len(launched.stamp_ns), -1, np.int64)
     place[launches] = np.arange(len(launches))
-    rows = np.flatnonzero(wanted | (take(place, track) >= 0))
+    rows = np.flatnonzero(is_wanted | (take(place, track) >= 0))
     calls = np.flatnonzero(within.touch(*call_times))
     return Needed(
         replace(whole.host, within=within),
@@ -133,17 +133,17 @@ def _spans_of(whole: Recorded, level: int, call_times: Spans) -> Windows:
     return Windows(*union(call_times[0][rows] - _MARGIN_NS, call_times[1][rows] + _MARGIN_NS))
 
 
-def _before(whole: Recorded, wanted: Bools, in_collective: Bools) -> Bools:
+def _before(whole: Recorded, is_wanted: Bools, in_collective: Bools) -> Bools:
     """Return a mask of other required tasks: steps of collectives, preceding kernels, and first and last tasks."""
     tasks, (track, has_parts) = whole.tasks, whole.matched
     steps: Bools = (track >= 0) & np.append(in_collective, False)[track]
     possible = may_be_kernels(tasks, whole.launched.task_type.take(track), track) & ~has_parts
-    needed: Bools = steps.copy()
+    is_needed: Bools = steps.copy()
     for device in np.unique(tasks.device).tolist():
         of_device = np.flatnonzero((tasks.device == device) & possible)
         certain = (~steps & ((track < 0) | _named_kernels(whole, track)))[of_device]
         last_certain = np.maximum.accumulate(np.where(certain, np.arange(len(of_device)), 0))
-        at = np.flatnonzero(wanted[of_device])
+        at = np.flatnonzero(is_wanted[of_device])
         first = np.where(at > 0, last_certain[np.maximum(at - 1, 0)], at)
         change = np.zeros(len(of_device) + 1, np.int64)
         np.add.at(change, first, 1)
@@ -155,9 +155,9 @@ def _before(whole: Recorded, wanted: Bools, in_collective: Bools) -> Bools:
             reached |= ends >= ends[certain].max()
         else:
             reached[:] = True
-        needed[of_device[reached]] = True
-    needed[_edges(whole)] = True
-    return needed
+        is_needed[of_device[reached]] = True
+    is_needed[_edges(whole)] = True
+    return is_needed
 
 
 def _edges(whole: Recorded) -> Int64:
@@ -180,10 +180,10 @@ def _named_kernels(whole: Recorded, track: Int64) -> Bools:
     return result
 
 
-def _within(whole: Recorded, part: Part, wanted: Bools, call_times: Spans) -> Windows:
+def _host_ranges(whole: Recorded, part: Part, is_wanted: Bools, call_times: Spans) -> Windows:
     """Return the host time ranges of the wanted tasks' records, bounded by launching calls."""
     stamps = whole.launched.stamp_ns
-    tracks = np.unique(whole.matched[0][wanted])
+    tracks = np.unique(whole.matched[0][is_wanted])
     tracks = tracks[tracks >= 0]
     new = np.concatenate(([True], tracks[1:] != tracks[:-1] + 1))[: len(tracks)]
     last = np.concatenate((new[1:], [True]))[: len(tracks)]

@@ -55,9 +55,9 @@ def read_operators(device: Device, records: Records, names: Dictionaries) -> pd.
         "Timestamp(ns)": optional(moments(device, records["stamp"])),
         "Stream ID": stream_ids(device, records),
         "Task ID": records["task"].astype(np.int64),
-        "Group": _hashed(names, records["group"]),
-        "Data Type": _named(records["data_type"], enums.HCCL_DATA_TYPES),
-        "Algorithm": _hashed(names, records["algorithm"]),
+        "Group": _hash_names(names, records["group"]),
+        "Data Type": _enum_names(records["data_type"], enums.HCCL_DATA_TYPES),
+        "Algorithm": _hash_names(names, records["algorithm"]),
         "Count": _whole(records["count"], records["count"] < _MOST),
         "Rank Size": records["rank_size"].astype(np.int64),
         "Relay": records["flags"] & 1 != 0,
@@ -75,7 +75,7 @@ def read_ends(device: Device, records: Records, _names: Dictionaries) -> pd.Data
         "Task ID": records["task"].astype(np.int64),
         "Main Stream ID": stream_ids(device, records, "main_stream"),
         "Main Task ID": records["main_task"].astype(np.int64),
-        "Part": _named(records["kind"], _PARTS),
+        "Part": _enum_names(records["kind"], _PARTS),
     }
     frame: pd.DataFrame = pd.DataFrame(columns)
     return frame
@@ -85,14 +85,14 @@ def read_steps(device: Device, records: Records, names: Dictionaries) -> pd.Data
     """Build a row per step that an AI CPU issued (type 13); a record holds two steps, the second one may be empty."""
     steps = np.ascontiguousarray(records["halves"]).reshape(-1)
     steps = steps[(steps["item"] != 0) | (steps["group"] != 0)]
-    known = steps["item"] != 0
+    is_known = steps["item"] != 0
     columns = {
         "Device_id": np.full(len(steps), device.id),
         "Timestamp(ns)": optional(moments(device, steps["stamp"])),
         "Stream ID": stream_ids(device, steps),
         "Task ID": steps["task"].astype(np.int64) & 0xFFFF,
-        "Name": Names.lookup(steps["item"], lambda item: _step_name(names, item)).where(known).categorical(),
-        "Group": _hashed(names, steps["group"]),
+        "Name": Names.lookup(steps["item"], lambda item: _step_name(names, item)).where(is_known).categorical(),
+        "Group": _hash_names(names, steps["group"]),
         "Plane ID": steps["plane"].astype(np.int64),
         "Src Rank": _whole(steps["local_rank"], steps["local_rank"] != _NO_RANK),
         "Dst Rank": _whole(steps["remote_rank"], steps["remote_rank"] != _NO_RANK),
@@ -101,10 +101,10 @@ def read_steps(device: Device, records: Records, names: Dictionaries) -> pd.Data
         "Notify ID": _whole(steps["notify"], steps["notify"] < _MOST),
         "Size(Byte)": _whole(steps["size"], steps["size"] < _MOST),
         "Duration Estimated(us)": np.where(np.isfinite(steps["estimated_us"]), steps["estimated_us"], np.nan),
-        "Data Type": _named(steps["data_type"], enums.HCCL_DATA_TYPES),
-        "Link Type": _named(steps["link"], enums.HCCL_LINKS),
-        "Transport Type": _named(steps["transport"], enums.HCCL_TRANSPORTS),
-        "RDMA Type": _named(steps["rdma"], enums.HCCL_RDMA_TYPES),
+        "Data Type": _enum_names(steps["data_type"], enums.HCCL_DATA_TYPES),
+        "Link Type": _enum_names(steps["link"], enums.HCCL_LINKS),
+        "Transport Type": _enum_names(steps["transport"], enums.HCCL_TRANSPORTS),
+        "RDMA Type": _enum_names(steps["rdma"], enums.HCCL_RDMA_TYPES),
     }
     frame: pd.DataFrame = pd.DataFrame(columns)
     return frame
@@ -114,16 +114,16 @@ def _step_name(names: Dictionaries, item: int) -> str:
     return _STEP_NAMES[item] if item in _STEP_NAMES and not names.hashes.get(item) else names.name_of(item)
 
 
-def _hashed(names: Dictionaries, values: npt.NDArray[Any]) -> pd.Categorical:
+def _hash_names(names: Dictionaries, values: npt.NDArray[Any]) -> pd.Categorical:
     return names.names_of(values).where(values != 0).categorical()
 
 
-def _named(values: npt.NDArray[Any], names: Mapping[int, str]) -> pd.Categorical:
+def _enum_names(values: npt.NDArray[Any], names: Mapping[int, str]) -> pd.Categorical:
     """Return the names of enumeration values; unknown values are absent."""
     codes, distinct = pd.factorize(values)
-    known = [names.get(value, "") for value in distinct.tolist()]
-    absent = np.array([not name for name in known] + [True])[codes]
-    return Names.distinct(codes, known).where(~absent).categorical()
+    known_names = [names.get(value, "") for value in distinct.tolist()]
+    absent = np.array([not name for name in known_names] + [True])[codes]
+    return Names.distinct(codes, known_names).where(~absent).categorical()
 
 
 def _whole(values: npt.NDArray[Any], present: Bools) -> pd.arrays.IntegerArray:
@@ -232,23 +232,25 @@ def _kernels_of(device: Device, stream: Int64, task: Int64, start: Int64, kernel
     rows = np.flatnonzero(kernels["device_id"].to_numpy() == device.id)
     if not len(rows) or not len(start):
         return np.full(len(start), -1)
-    chosen = kernels.iloc[rows]
-    begins = chosen["start_ns"].to_numpy()
-    ends = begins + chosen["duration_ns"].to_numpy()
-    theirs = chosen["stream_id"].to_numpy(np.int64, na_value=-1) << 16 | chosen["task_id"].to_numpy(np.int64)
+    selected_rows = kernels.iloc[rows]
+    begins = selected_rows["start_ns"].to_numpy()
+    ends = begins + selected_rows["duration_ns"].to_numpy()
+    theirs = selected_rows["stream_id"].to_numpy(np.int64, na_value=-1) << 16 | selected_rows["task_id"].to_numpy(
+        np.int64
+    )
     row = joins.latest(stream << 16 | task, start, theirs, begins)
     within = (row >= 0) & (start <= ends[row])
     return np.where(within, rows[row], -1)
 
 
 def _with_columns(kernels: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
-    joined = rows[rows["kernel"] >= 0]
-    if not len(joined):
+    is_joined = rows[rows["kernel"] >= 0]
+    if not len(is_joined):
         return kernels
     columns = {}
     for name, source in (("aicpu_compute_ns", "compute"), ("aicpu_copy_ns", "copy")):
         values = np.full(len(kernels), ABSENT)
-        written = joined[joined[source].notna()]
+        written = is_joined[is_joined[source].notna()]
         values[written["kernel"].to_numpy()] = (written[source] * 1000).astype(np.int64).to_numpy()
         columns[name] = optional(values)
     widened: pd.DataFrame = kernels.assign(**columns)
@@ -274,7 +276,7 @@ def _node_table(rows: pd.DataFrame, kernels: pd.DataFrame) -> pd.DataFrame:
     return frame
 
 
-def _described(device: Device, records: Records, columns: Mapping[str, Any]) -> pd.DataFrame:
+def _describe(device: Device, records: Records, columns: Mapping[str, Any]) -> pd.DataFrame:
     frame: pd.DataFrame = pd.DataFrame({"Device_id": np.full(len(records), device.id), **columns})
     return frame
 
@@ -290,7 +292,7 @@ def _data(device: Device, records: Records) -> pd.DataFrame:
         "Source": _text(records["source"]),
         "Cached Buffer Size": records["size"],
     }
-    return _described(device, records, columns)
+    return _describe(device, records, columns)
 
 
 def _model(device: Device, records: Records) -> pd.DataFrame:
@@ -298,7 +300,7 @@ def _model(device: Device, records: Records) -> pd.DataFrame:
         "Timestamp(ns)": device.clock.counter.to_ns(records["stamp"]),
         **{f"{name.title()} Id": records[name] for name in ("index", "model", "tag", "event")},
     }
-    return _described(device, records, columns)
+    return _describe(device, records, columns)
 
 
 def _queue(device: Device, records: Records) -> pd.DataFrame:
@@ -309,7 +311,7 @@ def _queue(device: Device, records: Records) -> pd.DataFrame:
         "End(us)": records["end_us"],
         "Queue Size": records["size"],
     }
-    return _described(device, records, columns)
+    return _describe(device, records, columns)
 
 
 def _turns(names: Sequence[str]) -> Callable[[Device, Records], pd.DataFrame]:
@@ -318,7 +320,7 @@ def _turns(names: Sequence[str]) -> Callable[[Device, Records], pd.DataFrame]:
             f"{name}(ns)": optional(moments(device, records["stamps"][:, column])) for column, name in enumerate(names)
         }
         ids = {"Stream ID": stream_ids(device, records), "Task ID": records["task"]}
-        return _described(device, records, {**ids, "Turns": records["turns"], "Turn": records["turn"], **stamps})
+        return _describe(device, records, {**ids, "Turns": records["turns"], "Turn": records["turn"], **stamps})
 
     return read
 
@@ -330,7 +332,7 @@ def _flip(device: Device, records: Records) -> pd.DataFrame:
         "Task ID": records["task"],
         "Flip": records["flips"],
     }
-    return _described(device, records, columns)
+    return _describe(device, records, columns)
 
 
 _LAYOUTS: Mapping[int, np.dtype[Any]] = {

@@ -58,8 +58,8 @@ class Kernels:
             return records[:0]
         end = records["end"].astype(np.int64)
         first, last = self.tasks.begin[self.rows].min(), self.tasks.end[self.rows].max()
-        chosen: Records = records[(end >= first) & (end <= last)]
-        return chosen
+        selected_records: Records = records[(end >= first) & (end <= last)]
+        return selected_records
 
 
 @dataclass(frozen=True)
@@ -157,16 +157,16 @@ def _join(device: Device, every: Records, frequencies: Frequencies, kernels: Ker
     owner = _owners(device, records, kernels)
     context = np.flatnonzero((function == _CONTEXT) & (owner >= 0))
     block = np.flatnonzero((function == _BLOCK) & (owner >= 0))
-    lost = int(((function == _CONTEXT) & (owner < 0)).sum())
+    lost_count = int(((function == _CONTEXT) & (owner < 0)).sum())
     if not kernels.is_part:
-        device.skip(_STREAM, "counters of no compute kernel skipped", lost, info=True)
-        device.use(_STREAM, -lost)
+        device.skip(_STREAM, "counters of no compute kernel skipped", lost_count, info=True)
+        device.use(_STREAM, -lost_count)
     on_vector = _on_vector(records)
     rated = float(parse_frequency(device.side.device_fact("aic_frequency")) or 0)
     columns: dict[str, npt.NDArray[Any]] = {}
-    for core, wanted in (("aic", False), ("aiv", True)):
-        masters = context[on_vector[context] == wanted]
-        slaves = _slaves(block[on_vector[block] == wanted], owner, kernels, masters)
+    for core, is_wanted in (("aic", False), ("aiv", True)):
+        masters = context[on_vector[context] == is_wanted]
+        slaves = _slaves(block[on_vector[block] == is_wanted], owner, kernels, masters)
         totals = _sum_up(records, owner, masters, slaves, len(kernels.rows))
         blocks = kernels.blocks.copy()
         blocks[owner[slaves]] = kernels.mix_blocks[owner[slaves]]
@@ -253,12 +253,12 @@ def _core_columns(
     return {f"{core}_total_time_ns": total_ns, f"{core}_total_cycles": cycles, **derived}
 
 
-def profiling_events(device: Device, core: str, most: int = 8) -> list[int]:
-    """Return up to `most` events that a core (``aic`` or ``aiv``) counted, in the order of its counters."""
+def profiling_events(device: Device, core: str, limit: int = 8) -> list[int]:
+    """Return up to `limit` events that a core (``aic`` or ``aiv``) counted, in the order of its counters."""
     key = "ai_core_profiling_events" if core == "aic" else "aiv_profiling_events"
     words = str(device.side.sample.get(key) or "").split(",")
     try:
-        return [int(word, 16) for word in words if word.strip()][:most]
+        return [int(word, 16) for word in words if word.strip()][:limit]
     except ValueError:
         device.notes.warning(device.side.label, f"sample.json: {key} is damaged; {core} counters are not named")
         return []

@@ -77,18 +77,18 @@ class Device:
         late = self.clock.counter.to_ns(records[stamp]) >= self.started_ns
         return self._keep(records, late, stream, "from before the collection began")
 
-    def _keep(self, records: Records, kept: npt.NDArray[np.bool_], stream: str, what: str) -> Records:
-        count = len(records) - int(np.count_nonzero(kept))
+    def _keep(self, records: Records, is_kept: npt.NDArray[np.bool_], stream: str, subject: str) -> Records:
+        count = len(records) - int(np.count_nonzero(is_kept))
         if not count:
             return records
-        self.skip(stream, f"records {what} skipped", count)
-        return taken(records, kept)
+        self.skip(stream, f"records {subject} skipped", count)
+        return taken(records, is_kept)
 
-    def skip(self, stream: str, what: str, count: int, *, info: bool = False) -> None:
+    def skip(self, stream: str, subject: str, count: int, *, info: bool = False) -> None:
         """Note records that become no row, and register them in the ledger."""
         if count:
             note = self.notes.info if info else self.notes.warning
-            note(f"device {self.id}", f"{stream}: {what}", count)
+            note(f"device {self.id}", f"{stream}: {subject}", count)
             self.notes.ledger.leave_out(self._account(stream), count)
 
     def keep(self, stream: str, table: str, count: int, made: int | None = None) -> None:

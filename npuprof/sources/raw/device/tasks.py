@@ -104,8 +104,8 @@ def read_tasks(device: Device, track: Track) -> DeviceTasks:
     subs = function == _SUB_START
     if bool(subs.any()):
         parts.append(_pair(device, track, records, subs, function == _SUB_END, contexts=True))
-    known = np.isin(function, (_TASK_START, _TASK_END, _SUB_START, _SUB_END))
-    device.skip("stars_soc", "records of other types skipped", int((~known).sum()), info=True)
+    is_known = np.isin(function, (_TASK_START, _TASK_END, _SUB_START, _SUB_END))
+    device.skip("stars_soc", "records of other types skipped", int((~is_known).sum()), info=True)
     return join(parts)
 
 
@@ -176,10 +176,10 @@ def pair_rows(
     """
     starts, ends = np.flatnonzero(is_start), np.flatnonzero(is_end)
     paired, closing = joins.pair(keys[starts], counter[starts], keys[ends], counter[ends])
-    lost = len(starts) + len(ends) - 2 * len(paired)
-    device.skip(source, "starts or ends of tasks without the other skipped", lost)
+    lost_count = len(starts) + len(ends) - 2 * len(paired)
+    device.skip(source, "starts or ends of tasks without the other skipped", lost_count)
     if accounted:
-        device.use(source, -lost)
+        device.use(source, -lost_count)
     return starts[paired], ends[closing]
 
 
@@ -192,8 +192,8 @@ def _kinds(records: Records, *, contexts: bool) -> Names:
 def join(parts: list[DeviceTasks]) -> DeviceTasks:
     """Return the tasks of several devices in order of time."""
     if not parts:
-        none = np.empty(0, np.int64)
-        return DeviceTasks(none, none, none, none, none, none, none, none, none, Names.absent(0))
+        empty = np.empty(0, np.int64)
+        return DeviceTasks(empty, empty, empty, empty, empty, empty, empty, empty, empty, Names.absent(0))
     joined = parts[0]
     if len(parts) > 1:
         columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS}

@@ -47,14 +47,14 @@ def _read(device: Device) -> Records:
     if name not in device.streams.names() or device.family not in _CHIPS:
         return np.empty(0, layouts.TRACK_OF_TASK)
     records = device.streams.read(name, layouts.TS_TRACK).view(layouts.TRACK_OF_TASK)
-    wanted: Records = records[np.isin(records["function"], list(_FUNCTIONS))]
-    return wanted
+    wanted_records: Records = records[np.isin(records["function"], list(_FUNCTIONS))]
+    return wanted_records
 
 
 def _frame(device: Device, records: Records, columns: Mapping[str, Any]) -> pd.DataFrame:
     time_ns = moments(device, records["counter"])
-    kept = time_ns >= device.started_ns  # other records were noted by the readers of steps and flips
-    kept &= time_ns != _NONE
+    is_kept = time_ns >= device.started_ns  # other records were noted by the readers of steps and flips
+    is_kept &= time_ns != _NONE
     frame: pd.DataFrame = pd.DataFrame(
         {
             "Device_id": np.full(len(records), device.id),
@@ -64,7 +64,7 @@ def _frame(device: Device, records: Records, columns: Mapping[str, Any]) -> pd.D
             **columns,
         }
     )
-    sound: pd.DataFrame = frame[kept].sort_values("Timestamp(ns)", kind="stable", ignore_index=True)
+    sound: pd.DataFrame = frame[is_kept].sort_values("Timestamp(ns)", kind="stable", ignore_index=True)
     return sound
 
 
@@ -99,7 +99,7 @@ def steps_table(devices: Sequence[Device], tracks: Sequence[Track]) -> pd.DataFr
 
     `device_id` and `model_id` (absent for steps of the framework) are added after the columns of the schema.
     """
-    parts = [_of_device(device, track.steps) for device, track in zip(devices, tracks, strict=True)]
+    parts = [_device_side(device, track.steps) for device, track in zip(devices, tracks, strict=True)]
     parts = [part for part in parts if len(part["start_ns"])]
     if not parts:
         return tables.empty("steps")
@@ -122,12 +122,12 @@ def step_of(starts: Int64, devices: Int64, steps: pd.DataFrame) -> pd.arrays.Int
     return pd.arrays.IntegerArray(step, outside)
 
 
-def _of_device(device: Device, records: Records) -> dict[str, Int64]:
+def _device_side(device: Device, records: Records) -> dict[str, Int64]:
     tags = records["tag"]
     begins, ends = records[tags == _STEP_BEGIN], records[tags == _STEP_END]
-    keep_model, lost = not len(begins), 0
+    keep_model, lost_count = not len(begins), 0
     if keep_model:
-        lost = len(ends)  # steps whose begin is missing
+        lost_count = len(ends)  # steps whose begin is missing
         begins = records[tags == _MODEL_START]
         ends = records[tags == _ITERATION_END]
         if not len(ends):
@@ -135,9 +135,9 @@ def _of_device(device: Device, records: Records) -> dict[str, Int64]:
     keys = [part["index"].astype(np.int64) ^ part["model"].astype(np.int64) << 32 for part in (begins, ends)]
     times = [device.clock.counter.to_ns(part["counter"]) for part in (begins, ends)]
     starts, stops = joins.pair(keys[0], times[0], keys[1], times[1])
-    lost += len(begins) + len(ends) - 2 * len(starts)
-    if lost:
-        device.notes.warning(f"device {device.id}", "ts_track: step tags without their other end skipped", lost)
+    lost_count += len(begins) + len(ends) - 2 * len(starts)
+    if lost_count:
+        device.notes.warning(f"device {device.id}", "ts_track: step tags without their other end skipped", lost_count)
     model = begins["model"][starts].astype(np.int64) if keep_model else np.full(len(starts), -1, np.int64)
     return {
         "step": begins["index"][starts].astype(np.int64),

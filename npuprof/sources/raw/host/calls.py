@@ -147,32 +147,32 @@ def _on_side_streams(names: Dictionaries, level: npt.NDArray[np.uint16], records
 
 
 def _known_levels(host: Host, records: Records) -> Records:
-    known = np.isin(records["level"], list(enums.LEVELS))
-    if bool(known.all()):
+    is_known = np.isin(records["level"], list(enums.LEVELS))
+    if bool(is_known.all()):
         return records
-    levels, counts = np.unique(records["level"][~known], return_counts=True)
+    levels, counts = np.unique(records["level"][~is_known], return_counts=True)
     registered = {level for level, _ in host.names.types}  # levels of newer versions; any other level is damage
     for level, count in zip(levels.tolist()[:20], counts.tolist(), strict=False):
         is_newer = level in registered
         host.skip(_STREAM, f"calls of level {level} are not decoded", count, label="api_event", info=is_newer)
     host.notes.ledger.leave_out(host.streams.account(_STREAM), sum(counts.tolist()[20:]))
-    return taken(records, known)
+    return taken(records, is_known)
 
 
 def _pair_points(host: Host, points: Records) -> Records:
     # Two point events that differ only in their timestamp are the start and the end of a range.
     keys = ("level", "type", "thread", "request", "item")
     points = points[np.lexsort((points["begin"], *(points[key] for key in keys)))]
-    same = np.ones(max(len(points) - 1, 0), bool)
+    is_same = np.ones(max(len(points) - 1, 0), bool)
     for key in keys:
-        same &= points[key][1:] == points[key][:-1]
-    first_of_run = np.concatenate(([True], ~same))
+        is_same &= points[key][1:] == points[key][:-1]
+    first_of_run = np.concatenate(([True], ~is_same))
     rank = np.arange(len(points)) - np.maximum.accumulate(np.where(first_of_run, np.arange(len(points)), 0))
-    starts = np.flatnonzero((rank[:-1] % 2 == 0) & same)
+    starts = np.flatnonzero((rank[:-1] % 2 == 0) & is_same)
     spans: Records = points[starts].copy()
     spans["end"] = points["begin"][starts + 1]
-    lost = len(points) - 2 * len(spans)
-    host.skip(_STREAM, "point events without a partner skipped", lost, label="api_event")
+    lost_count = len(points) - 2 * len(spans)
+    host.skip(_STREAM, "point events without a partner skipped", lost_count, label="api_event")
     return spans
 
 

@@ -179,7 +179,7 @@ def _read_long(host: Host) -> tuple[Records, Records, Int64]:
     parts = [host.streams.read_bytes(f"{age}.{_LONG_OPERATORS}") for age in ("unaging", "aging")]
     content = np.concatenate(parts)
     starts, lengths = _walk(host, content.tobytes())
-    fixed = _cut(content, starts, layouts.CAPTURE_OP)
+    fixed = _slice_records(content, starts, layouts.CAPTURE_OP)
     if len(starts):
         host.notes.ledger.read(host.streams.account(_LONG_OPERATORS), len(starts))
     room = (lengths - (layouts.CAPTURE_OP.itemsize - _HEADER_BYTES)) // _TENSOR_BYTES
@@ -192,7 +192,7 @@ def _read_long(host: Host) -> tuple[Records, Records, Int64]:
     turn = np.arange(len(owner)) - np.repeat(np.cumsum(held) - held, held)
     return (
         fixed,
-        _cut(content, starts[owner] + layouts.CAPTURE_OP.itemsize + turn * _TENSOR_BYTES, layouts.TENSOR),
+        _slice_records(content, starts[owner] + layouts.CAPTURE_OP.itemsize + turn * _TENSOR_BYTES, layouts.TENSOR),
         owner,
     )
 
@@ -200,7 +200,7 @@ def _read_long(host: Host) -> tuple[Records, Records, Int64]:
 def _walk(host: Host, content: bytes) -> tuple[Int64, Int64]:
     """Return consecutive records, resuming at the next magic word after damage."""
     starts, lengths = [], []
-    at = lost = 0
+    at = lost_count = 0
     while at + layouts.CAPTURE_OP.itemsize <= len(content):
         magic, _, _, _, length = _HEADER.unpack_from(content, at)
         end = at + _HEADER_BYTES + length
@@ -212,18 +212,18 @@ def _walk(host: Host, content: bytes) -> tuple[Int64, Int64]:
             continue
         following = content.find(layouts.MAGIC.to_bytes(2, "little"), at + 1)
         following = len(content) if following < 0 else following
-        lost += following - at
+        lost_count += following - at
         at = following
-    lost += max(len(content) - at, 0)
-    if lost:
-        host.notes.warning(_LONG_OPERATORS, "damaged or cut bytes skipped", lost)
+    lost_count += max(len(content) - at, 0)
+    if lost_count:
+        host.notes.warning(_LONG_OPERATORS, "damaged or cut bytes skipped", lost_count)
     return np.array(starts, np.int64), np.array(lengths, np.int64)
 
 
-def _cut(content: Uint8, starts: Int64, record: np.dtype[Any]) -> Records:
+def _slice_records(content: Uint8, starts: Int64, record: np.dtype[Any]) -> Records:
     rows: Uint8 = content[starts[:, None] + np.arange(record.itemsize)]
-    cut: Records = np.ascontiguousarray(rows).view(record).reshape(len(starts))
-    return cut
+    truncated_records: Records = np.ascontiguousarray(rows).view(record).reshape(len(starts))
+    return truncated_records
 
 
 def _as_tensor_infos(every: Records, owner: Int64) -> tuple[Records, Int64]:

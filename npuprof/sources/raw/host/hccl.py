@@ -68,8 +68,8 @@ class Hccl:
         at = np.searchsorted(self.ranges, keys, side="right") - 1
         inside = (at >= 0) & (self.last_of_range[at] >= keys)
         calls = self.ranges >> _CONTEXT_BITS
-        named: Bools = calls[np.minimum(np.searchsorted(calls, call), len(calls) - 1)] == call
-        return inside | ~named | (context < 0)
+        is_named: Bools = calls[np.minimum(np.searchsorted(calls, call), len(calls) - 1)] == call
+        return inside | ~is_named | (context < 0)
 
     def operators_of(self, call: Int64) -> Int64:
         """Return the row in `operators` of calls (positions in the tree of calls), or -1."""
@@ -79,7 +79,9 @@ class Hccl:
 def read_hccl(host: Host, api: Api, tracks: Tracks, contexts: Records) -> Hccl:
     """Read hccl_info and hccl_op_info, and join them and the context_id_info records to calls and tracks."""
     steps, _ = host.read("additional.hccl_info", layouts.HCCL_INFO)
-    call = take(api.nearest(enums.COMMUNICATION), api.at(steps["thread"], steps["stamp"])) if len(steps) else _none()
+    call = (
+        take(api.nearest(enums.COMMUNICATION), api.at(steps["thread"], steps["stamp"])) if len(steps) else _no_records()
+    )
     _note_lost(host, "hccl_info", call)
     in_task = steps["context"] != _NO_CONTEXT
     parts = np.flatnonzero((call >= 0) & in_task)
@@ -87,39 +89,39 @@ def read_hccl(host: Host, api: Api, tracks: Tracks, contexts: Records) -> Hccl:
     ranges, last_of_range = _ranges(api, contexts)
     operators, of_call, operator_of_call = _read_operators(host, api)
     return Hccl(
-        steps=_with_blank(steps),
-        of_track=_of_tracks(tracks, steps, np.flatnonzero((call >= 0) & ~in_task), call),
+        steps=_append_blank(steps),
+        of_track=_track_records(tracks, steps, np.flatnonzero((call >= 0) & ~in_task), call),
         parts=keys,
         of_part=rows,
         ranges=ranges,
         last_of_range=last_of_range,
-        operators=_with_blank(operators),
+        operators=_append_blank(operators),
         of_call=of_call,
         operator_of_call=operator_of_call,
     )
 
 
-def _of_tracks(tracks: Tracks, steps: Records, at_call: Int64, call: Int64) -> Int64:
+def _track_records(tracks: Tracks, steps: Records, at_call: Int64, call: Int64) -> Int64:
     """Return the record of each track: in order within a step's call, or the last record if the counts differ."""
     row = np.full(len(tracks.step), -1, np.int64)
-    launched = np.flatnonzero(tracks.step >= 0)
-    if not len(at_call) or not len(launched):
+    launched_rows = np.flatnonzero(tracks.step >= 0)
+    if not len(at_call) or not len(launched_rows):
         return row
     calls, stamps = call[at_call], steps["stamp"][at_call].astype(np.int64)
-    at = joins.match(tracks.step[launched], tracks.stamp_ns[launched], calls, stamps)
+    at = joins.match(tracks.step[launched_rows], tracks.stamp_ns[launched_rows], calls, stamps)
     keys, count = np.unique(calls, return_counts=True)
-    wanted, launches = np.unique(tracks.step[launched], return_counts=True)
+    wanted, launches = np.unique(tracks.step[launched_rows], return_counts=True)
     even = wanted[_lookup(keys, count, wanted) == launches]
-    last = _lookup(*_last_of_each(calls, at_call), tracks.step[launched])
-    in_order = np.isin(tracks.step[launched], even)
-    row[launched] = np.where(in_order, at_call[at], last)
+    last = _lookup(*_last_of_each(calls, at_call), tracks.step[launched_rows])
+    in_order = np.isin(tracks.step[launched_rows], even)
+    row[launched_rows] = np.where(in_order, at_call[at], last)
     return row
 
 
 def _ranges(api: Api, records: Records) -> tuple[Int64, Int64]:
     records = records[(records["level"] == enums.COMMUNICATION) & (records["count"] == _RANGE)]
     if not len(records):
-        return _none(), _none()
+        return _no_records(), _no_records()
     call = take(api.nearest(enums.COMMUNICATION), api.at(records["thread"], records["stamp"]))
     first, last = (records["ids"][:, column].astype(np.int64) for column in (0, 1))
     sound = (call >= 0) & (first <= last) & (last <= 0xFFFF)
@@ -131,7 +133,7 @@ def _ranges(api: Api, records: Records) -> tuple[Int64, Int64]:
 def _read_operators(host: Host, api: Api) -> tuple[Records, Int64, Int64]:
     records, _ = host.read("compact.hccl_op_info", layouts.HCCL_OP_INFO)
     if not len(records):
-        return records, _none(), _none()
+        return records, _no_records(), _no_records()
     call = take(api.nearest(enums.NODE), api.at(records["thread"], records["stamp"]))
     _note_lost(host, "hccl_op_info", call)
     rows = np.flatnonzero(call >= 0)
@@ -140,9 +142,9 @@ def _read_operators(host: Host, api: Api) -> tuple[Records, Int64, Int64]:
 
 
 def _note_lost(host: Host, stream: str, call: Int64) -> None:
-    lost = int((call < 0).sum())
-    if lost:
-        host.notes.warning(stream, "records outside any communication call are lost", lost)
+    lost_count = int((call < 0).sum())
+    if lost_count:
+        host.notes.warning(stream, "records outside any communication call are lost", lost_count)
 
 
 def _key(call: Int64, context: Int64) -> Int64:
@@ -162,10 +164,10 @@ def _last_of_each(keys: Int64, values: Int64) -> tuple[Int64, Int64]:
     return distinct, values[::-1][last]
 
 
-def _with_blank(records: Records) -> Records:
+def _append_blank(records: Records) -> Records:
     whole: Records = np.concatenate((records, np.zeros(1, records.dtype)))
     return whole
 
 
-def _none() -> Int64:
+def _no_records() -> Int64:
     return np.empty(0, np.int64)

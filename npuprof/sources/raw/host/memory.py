@@ -84,14 +84,14 @@ def allocations_table(events: Events) -> pd.DataFrame:
     a negative size and no `allocated_ns`. The allocator's state at both ends is added after the columns of the schema.
     """
     records, size = events.records, events.size
-    taken, freed = np.flatnonzero(size > 0), np.flatnonzero(size < 0)
+    taken_rows, freed = np.flatnonzero(size > 0), np.flatnonzero(size < 0)
     key = _blocks(records)
-    begin, end = joins.pair(key[taken], taken, key[freed], freed)  # the order of events is sufficient
+    begin, end = joins.pair(key[taken_rows], taken_rows, key[freed], freed)  # the order of events is sufficient
     release = np.full(len(records), -1, np.int64)
-    release[taken[begin]] = freed[end]
+    release[taken_rows[begin]] = freed[end]
     unmatched = np.setdiff1d(freed, freed[end], assume_unique=True)
     release[unmatched] = unmatched
-    rows = np.sort(np.concatenate((taken, unmatched)))
+    rows = np.sort(np.concatenate((taken_rows, unmatched)))
     release, was_taken = release[rows], size[rows] > 0
     columns = {
         "name": events.host.names.names_of(records["name"][rows]).where(records["name"][rows] != 0).categorical(),

@@ -64,8 +64,8 @@ class Operators:
         if len(self.contexts):
             keys = calls << 32 | contexts
             at = np.minimum(np.searchsorted(self.contexts, keys), len(self.contexts) - 1)
-            named = (calls >= 0) & (contexts >= 0) & (self.contexts[at] == keys)
-            operator = np.where(named, self.of_context[at], operator)
+            is_named = (calls >= 0) & (contexts >= 0) & (self.contexts[at] == keys)
+            operator = np.where(is_named, self.of_context[at], operator)
         return operator
 
 
@@ -100,10 +100,10 @@ def read_operators(host: Host, api: Api, context_ids: Records, operands: Operand
     launch_of = api.nearest(enums.NODE)
     calls = take(launch_of, api.at(nodes["thread"], nodes["stamp"]))
     of_call = _operator_of_call(api, nodes, calls)
-    lost = int((calls < 0).sum())
-    if lost:
+    lost_count = int((calls < 0).sum())
+    if lost_count:
         host.notes.warning(
-            "node_basic_info", "operators outside any launch call: their tasks stay without a name", lost
+            "node_basic_info", "operators outside any launch call: their tasks stay without a name", lost_count
         )
     finder = _Finder(nodes, calls, of_call)
     described = finder.find(take(launch_of, api.at(operands.thread, operands.stamp)), operands.op_name)
@@ -128,9 +128,9 @@ def _operator_of_call(api: Api, nodes: Records, calls: Int64) -> Int64:
     # A launch usually describes a single operator. Where it describes several, the operator that the call names is last
     # and wins.
     of_call = np.full(len(api.rows), -1, np.int64)
-    held = np.flatnonzero(calls >= 0)
-    of_call[calls[held]] = held
-    of_call_name = held[api.item[api.rows[calls[held]]] == nodes["op_name"][held]]
+    held_rows = np.flatnonzero(calls >= 0)
+    of_call[calls[held_rows]] = held_rows
+    of_call_name = held_rows[api.item[api.rows[calls[held_rows]]] == nodes["op_name"][held_rows]]
     of_call[calls[of_call_name]] = of_call_name
     return of_call
 
@@ -164,9 +164,9 @@ def _attributes(host: Host, api: Api, launch_of: Int64, finder: _Finder, count: 
     if not len(records):
         return Names.absent(count)
     operators = finder.find(take(launch_of, api.at(records["thread"], records["stamp"])), records["op_name"])
-    held = np.flatnonzero(operators >= 0)
+    held_rows = np.flatnonzero(operators >= 0)
     of_operator = np.full(count, -1, np.int64)
-    of_operator[operators[held]] = held
+    of_operator[operators[held_rows]] = held_rows
     return host.names.names_of(records["attributes"]).take(of_operator)
 
 
@@ -175,9 +175,9 @@ def _contexts(api: Api, records: Records, launch_of: Int64, finder: _Finder) -> 
     calls = take(launch_of, api.at(records["thread"], records["stamp"]))
     operators = finder.find(calls, records["op_name"])
     counts = np.minimum(records["count"], records["ids"].shape[1])
-    filled = np.arange(records["ids"].shape[1]) < counts[:, None]
-    filled &= (operators >= 0)[:, None]
-    rows, columns = np.nonzero(filled)
+    is_filled = np.arange(records["ids"].shape[1]) < counts[:, None]
+    is_filled &= (operators >= 0)[:, None]
+    rows, columns = np.nonzero(is_filled)
     keys = calls[rows] << 32 | records["ids"][rows, columns].astype(np.int64)
     order = np.argsort(keys, kind="stable")
     return keys[order], operators[rows][order]

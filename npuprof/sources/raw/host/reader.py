@@ -92,13 +92,13 @@ class Host:
         self._note(stream, "records from before the collection began skipped", early)
         return reached & ~early
 
-    def _note(self, stream: str, what: str, rows: npt.NDArray[np.bool_]) -> None:
-        self.skip(stream, what, int(np.count_nonzero(rows)))
+    def _note(self, stream: str, subject: str, rows: npt.NDArray[np.bool_]) -> None:
+        self.skip(stream, subject, int(np.count_nonzero(rows)))
 
-    def skip(self, stream: str, what: str, count: int, *, label: str = "", info: bool = False) -> None:
+    def skip(self, stream: str, subject: str, count: int, *, label: str = "", info: bool = False) -> None:
         """Note records that become no row under the name `label`, and register them in the ledger."""
         if count:
-            (self.notes.info if info else self.notes.warning)(label or stream, what, count)
+            (self.notes.info if info else self.notes.warning)(label or stream, subject, count)
             self.notes.ledger.leave_out(self.streams.account(stream), count)
 
     def keep(self, stream: str, table: str, count: int, made: int | None = None) -> None:

@@ -66,7 +66,7 @@ def _stream_queue(_host: Host, records: Records) -> dict[str, Any]:
     return {
         "Device_id": records["device"],
         "Stream ID": records["stream"],
-        "State": _named(records["status"], _STATES),
+        "State": _name(records["status"], _STATES),
         "Queue ID": records["queue"],
         "Scheduler ID": records["scheduler"],
     }
@@ -76,7 +76,7 @@ def _memory_copy(_host: Host, records: Records) -> dict[str, Any]:
     return {
         "Device_id": records["device"],
         "Stream ID": records["stream"],
-        "Direction": _named(records["kind"], enums.MEMCPY_DIRECTIONS),
+        "Direction": _name(records["kind"], enums.MEMCPY_DIRECTIONS),
         "Size(Byte)": _size(records["size"]),
     }
 
@@ -95,7 +95,7 @@ def _memory_management(_host: Host, records: Records) -> dict[str, Any]:
     return {
         "Device_id": records["device"],
         "Stream ID": records["stream"],
-        "Memory": _named(records["memory"], _MEMORIES),
+        "Memory": _name(records["memory"], _MEMORIES),
         "Kind": records["kind"],
         "Address": records["address"],
         "Size(Byte)": _size(records["size"]),
@@ -124,7 +124,7 @@ def _multi_thread(_host: Host, records: Records) -> dict[str, Any]:
     return {"Threads": [",".join(map(str, ids[:count])) for ids, count in threads]}
 
 
-def _named(values: npt.NDArray[Any], names: Mapping[int, str]) -> pd.Categorical:
+def _name(values: npt.NDArray[Any], names: Mapping[int, str]) -> pd.Categorical:
     return Names.lookup(values, lambda value: names.get(value) or str(value)).categorical()
 
 

@@ -33,9 +33,9 @@ def join_copies(host: Host, records: Records, types: Names) -> tuple[Int64, Int6
     if copies is None or not len(infos):
         return size, direction
     group, info_group = _groups(records[copies], infos)
-    held = np.flatnonzero(info_group >= 0)
-    held = held[np.argsort(info_group[held], kind="stable")]
-    infos, info_group = infos[held], info_group[held]
+    held_rows = np.flatnonzero(info_group >= 0)
+    held_rows = held_rows[np.argsort(info_group[held_rows], kind="stable")]
+    infos, info_group = infos[held_rows], info_group[held_rows]
     if not len(infos):
         return size, direction
     biggest = np.maximum(infos["max_size"], 1)
@@ -148,12 +148,12 @@ def read_launched(host: Host, *, unique_ids: bool = False) -> Launched:
     stamps = records["stamp"]
     if bool((stamps[1:] < stamps[:-1]).any()):
         records = records[np.argsort(stamps, kind="stable")]
-    records = _of_npus(host, records)
+    records = _npu_records(host, records)
     types = Names.lookup(records["task_type"], lambda value: _type_name(host, value))
     batch = _batches(records, types)
-    kept = ~np.isin(types.codes, [code for code, name in enumerate(types.names) if name in _IGNORED])
-    if not bool(kept.all()):
-        records, types, batch = taken(records, kept), types.take(np.flatnonzero(kept)), batch[kept]
+    is_kept = ~np.isin(types.codes, [code for code, name in enumerate(types.names) if name in _IGNORED])
+    if not bool(is_kept.all()):
+        records, types, batch = taken(records, is_kept), types.take(np.flatnonzero(is_kept)), batch[is_kept]
     return Launched(
         records,
         types,
@@ -220,13 +220,13 @@ def _models(api: Api, held_by: Int64) -> Int64:
     return take(api.model[api.rows].astype(np.int64), call)
 
 
-def _of_npus(host: Host, records: Records) -> Records:
+def _npu_records(host: Host, records: Records) -> Records:
     kinds = records["device"] >> _DEVICE_KIND_SHIFT
     if not bool(kinds.any()):
         return records
     host.notes.info("task_track", "tasks of other processors than an NPU are not decoded", int((kinds != 0).sum()))
-    kept: Records = records[kinds == 0]
-    return kept
+    kept_records: Records = records[kinds == 0]
+    return kept_records
 
 
 def _type_name(host: Host, value: int) -> str:

@@ -50,7 +50,7 @@ def batch_ids(stream: Int64, stamp: Int64, task: Int64, flips: Flips) -> Int64:
     flip_rows = _runs(flips.stream[flip_order], wrapped)
     for stream_rows, (first, last) in zip(_rows_of(stream, stamp, wrapped), flip_rows, strict=True):
         selected = flip_order[first:last]
-        batch[stream_rows] = _of_stream(
+        batch[stream_rows] = _stream_batches(
             stamp[stream_rows], task[stream_rows], flips.stamp[selected], flips.count[selected]
         )
     return batch
@@ -72,7 +72,7 @@ def _runs(ordered: Int64, values: Int64) -> list[list[int]]:
     return runs
 
 
-def _of_stream(stamp: Int64, task: Int64, flip_stamp: Int64, flip_count: Int64) -> Int64:
+def _stream_batches(stamp: Int64, task: Int64, flip_stamp: Int64, flip_count: Int64) -> Int64:
     places = np.searchsorted(stamp, flip_stamp, side="left")
     batch = np.searchsorted(flip_stamp, stamp, side="left").astype(np.int64)
     for turn, (place, count) in enumerate(zip(places.tolist(), flip_count.tolist(), strict=True), 1):

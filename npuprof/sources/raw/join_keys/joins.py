@@ -87,8 +87,8 @@ def match(keys: Int64, times: Int64, other_keys: Int64, other_times: Int64) -> I
     -------
     Rows of the candidates, or -1.
     """
-    same = len(keys) == len(other_keys) and bool((keys == other_keys).all())
-    if same and _ascending(times) and _ascending(other_times):
+    is_same = len(keys) == len(other_keys) and bool((keys == other_keys).all())
+    if is_same and _ascending(times) and _ascending(other_times):
         return np.arange(len(keys))
     order, other_order = _by_key(keys, times), _by_key(other_keys, other_times)
     row_keys, candidate_keys = keys[order], other_keys[other_order]

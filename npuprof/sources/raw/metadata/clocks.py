@@ -82,8 +82,8 @@ class Clock:
         numerator, denominator = self.ns_per_tick.numerator, self.ns_per_tick.denominator
         if denominator == 1:
             return ticks * numerator + self.anchor_ns
-        whole, rest = np.divmod(ticks, denominator)
-        ns: Int64 = whole * numerator + rest * numerator // denominator + self.anchor_ns
+        whole, remainder = np.divmod(ticks, denominator)
+        ns: Int64 = whole * numerator + remainder * numerator // denominator + self.anchor_ns
         return ns
 
 
@@ -114,7 +114,7 @@ def epoch_offset(sides: Iterable[Side], notes: Notes) -> int:
     pairs += [(f"{side.label}/end_info", side.end, "collectionTimeEnd") for side in ordered]
     for place, (name, facts, key) in enumerate(pairs):
         utc_us, mono_ns = whole_number(facts.get(key)), whole_number(facts.get("clockMonotonicRaw"))
-        if utc_us is not None and mono_ns is not None and _sane(utc_us * 1000) and _sane(mono_ns):
+        if utc_us is not None and mono_ns is not None and _is_plausible(utc_us * 1000) and _is_plausible(mono_ns):
             if place:
                 notes.warning(
                     pairs[0][0],
@@ -133,11 +133,11 @@ def host_clock(sides: list[Side], utc_ns: int, notes: Notes) -> Clock:
         return Clock(0, utc_ns, Fraction(1))
     for side in sides:  # the host folder first; a device folder has another reading of the two clocks
         mono, counter = side.host_anchor.get("clock_monotonic_raw"), side.host_anchor.get("cntvct")
-        if mono is not None and counter is not None and _sane(mono) and _sane(counter):
+        if mono is not None and counter is not None and _is_plausible(mono) and _is_plausible(counter):
             if side.device_id is not None:
                 notes.warning("host_start.log", f"the host's anchor is missing; that of {side.label} is used")
             difference = side.host_anchor.get("cntvct_diff", 0)
-            return _clock(counter - (difference if _sane(abs(difference)) else 0), mono + utc_ns, mhz)
+            return _clock(counter - (difference if _is_plausible(abs(difference)) else 0), mono + utc_ns, mhz)
     notes.warning("host_start.log", "no host anchor: host times assume that its counter started at zero with the clock")
     return _clock(0, utc_ns, mhz)
 
@@ -145,7 +145,7 @@ def host_clock(sides: list[Side], utc_ns: int, notes: Notes) -> Clock:
 def device_clock(side: Side, utc_ns: int, notes: Notes) -> DeviceClock | None:
     """Return the clocks of a device; None, with an error note, if its anchor is missing."""
     mono, counter = side.host_anchor.get("clock_monotonic_raw"), side.device_anchor.get("cntvct")
-    if mono is None or counter is None or not _sane(mono) or not _sane(counter):
+    if mono is None or counter is None or not _is_plausible(mono) or not _is_plausible(counter):
         notes.error(side.label, "host_start.log or dev_start.log is missing: its times cannot be placed; not decoded")
         return None
     mhz = parse_frequency(side.device_fact("hwts_frequency"))
@@ -171,7 +171,7 @@ def _clock(counter: int, anchor_ns: int, mhz: Fraction) -> Clock:
     return Clock(counter, anchor_ns, 1000 / mhz)
 
 
-def _sane(value: int) -> bool:
+def _is_plausible(value: int) -> bool:
     return 0 <= value < _LIMIT
 
 

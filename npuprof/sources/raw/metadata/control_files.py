@@ -123,8 +123,8 @@ def _read_side(directory: Path, device_id: int | None, notes: Notes) -> Side:
         sample=_read_json(directory, "sample.json", SampleFile, notes),
         start=_read_json(directory, f"start_info{suffix}", MomentFile, notes),
         end=_read_json(directory, f"end_info{suffix}", MomentFile, notes),
-        device=_typed(device, DeviceFacts, f"{name}: DeviceInfo", directory, notes),
-        cpu=_typed(cpu, CpuFacts, f"{name}: CPU", directory, notes),
+        device=_typed_fields(device, DeviceFacts, f"{name}: DeviceInfo", directory, notes),
+        cpu=_typed_fields(cpu, CpuFacts, f"{name}: CPU", directory, notes),
         host_anchor=_read_anchor(directory, f"host_start.log{suffix}", notes),
         device_anchor={} if device_id is None else _read_anchor(directory, f"dev_start.log{suffix}", notes),
     )
@@ -154,10 +154,10 @@ def _read_json(directory: Path, name: str, kind: type[Any], notes: Notes) -> Map
     if not isinstance(plain, dict):
         notes.warning(directory.name, f"{name} is damaged (no JSON object); its facts are missing")
         return {}
-    return _typed(plain, kind, name, directory, notes)
+    return _typed_fields(plain, kind, name, directory, notes)
 
 
-def _typed(plain: Any, kind: type[Any], name: str, directory: Path, notes: Notes) -> Mapping[str, Any]:
+def _typed_fields(plain: Any, kind: type[Any], name: str, directory: Path, notes: Notes) -> Mapping[str, Any]:
     """Return the fields of a JSON object with the names and types of a Struct; notes report invalid fields."""
     values, problems = read_fields(kind, plain) if isinstance(plain, dict) else ({}, ["it is no object"])
     for problem in problems:

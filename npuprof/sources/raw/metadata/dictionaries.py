@@ -68,9 +68,9 @@ class Names:
             return Names.absent(len(rows))
         return Names(np.where(rows >= 0, self.codes[rows], -1), self.names)
 
-    def where(self, wanted: Bools) -> Names:
-        """Return the column with only the `wanted` rows; other rows are absent."""
-        return Names(np.where(wanted, self.codes, -1), self.names)
+    def where(self, is_wanted: Bools) -> Names:
+        """Return the column with only the `is_wanted` rows; other rows are absent."""
+        return Names(np.where(is_wanted, self.codes, -1), self.names)
 
     def fill(self, other: Names) -> Names:
         """Return the column with absent rows filled from `other`."""

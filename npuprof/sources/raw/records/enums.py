@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 
-def _numbered(words: str) -> dict[int, str]:
+def _parse_numbered(words: str) -> dict[int, str]:
     """Parse numbered names: a number among the words is the number of the next word, and counting continues from it."""
     names: dict[int, str] = {}
     number = 0
@@ -31,13 +31,13 @@ LEVELS: Mapping[int, str] = {
 """Levels of host calls that the `api` table holds."""
 ACL, MODEL, NODE, COMMUNICATION, RUNTIME = 20000, 15000, 10000, 5500, 5000
 
-GE_TASK_TYPES: Mapping[int, str] = _numbered(
+GE_TASK_TYPES: Mapping[int, str] = _parse_numbered(
     "0 AI_CORE AI_CPU AI_VECTOR_CORE WRITE_BACK MIX_AIC MIX_AIV FFTS_PLUS DSA_SQE DVPP COMMUNICATION FUSION INVALID "
     "256 HCCL_AI_CPU"
 )
 """``taskType`` of node_basic_info."""
 
-TRACK_TASK_TYPES: Mapping[int, str] = _numbered(
+TRACK_TASK_TYPES: Mapping[int, str] = _parse_numbered(
     "0 KERNEL_AICORE KERNEL_AICPU EVENT_RECORD EVENT_WAIT KERNEL_FUSION MEMCPY_ASYNC MAINTENANCE CREATE_STREAM "
     "9 REMOTE_EVENT_WAIT PC_TRACE CREATE_L2_ADDR MODEL_MAINTAINCE MODEL_EXECUTE NOTIFY_WAIT NOTIFY_RECORD RDMA_SEND "
     "18 STREAM_SWITCH STREAM_ACTIVE LABEL_SET LABEL_SWITCH LABEL_GOTO PROFILER_TRACE EVENT_RESET RDMA_DB_SEND "
@@ -63,18 +63,18 @@ KERNEL_TASK_TYPES: Mapping[str, str] = {
 }
 """The cores that a launched kernel runs on, where no operator description says so."""
 
-SQE_TYPES: Mapping[int, str] = _numbered(
+SQE_TYPES: Mapping[int, str] = _parse_numbered(
     "0 AI_CORE AI_CPU AI_VECTOR_CORE PLACE_HOLDER EVENT_RECORD EVENT_WAIT NOTIFY_RECORD NOTIFY_WAIT WRITE_VALUE "
     "VQ6 TOF SDMA VPC JPEGE JPEGD DSA ROCCE PCIE_DMA HOST_CPU CDQM C_CORE"
 )
 """``sqeType`` of a device record, for tasks that no host record describes."""
 
-HWTS_TYPES: Mapping[int, str] = _numbered(
+HWTS_TYPES: Mapping[int, str] = _parse_numbered(
     "0 AI_CORE AI_CPU AI_VECTOR_CORE PLACE_HOLDER EVENT_RECORD EVENT_WAIT NOTIFY_RECORD NOTIFY_WAIT WRITE_VALUE SDMA"
 )
 """Task type of a hwts record."""
 
-V6_SQE_TYPES: Mapping[int, str] = _numbered(
+V6_SQE_TYPES: Mapping[int, str] = _parse_numbered(
     "0 AI_CORE AI_VECTOR_CORE FUSION PLACE_HOLDER AI_CPU AI_CPU NOTIFY_RECORD NOTIFY_WAIT WRITE_VALUE UBDMA ASYNCDMA "
     "SDMA VPC JPEGE JPEGD CMO CCU 20 CONDITION END"
 )
@@ -110,21 +110,21 @@ MEMCPY_DIRECTIONS: Mapping[int, str] = {
 }
 """``direction`` of memcpy_info, named as in the vendor's database."""
 
-HCCL_DATA_TYPES: Mapping[int, str] = _numbered(
+HCCL_DATA_TYPES: Mapping[int, str] = _parse_numbered(
     "INT8 INT16 INT32 FP16 FP32 INT64 UINT64 UINT8 UINT16 UINT32 FP64 BFP16 INT128 14 HIF8 FP8E4M3 FP8E5M2 FP8E8M0"
 )
 """Data types of communication; any other number stands for none."""
 
-HCCL_LINKS: Mapping[int, str] = _numbered("ON_CHIP HCCS PCIE ROCE SIO HCCS_SW STANDARD_ROCE UB UBoE")
+HCCL_LINKS: Mapping[int, str] = _parse_numbered("ON_CHIP HCCS PCIE ROCE SIO HCCS_SW STANDARD_ROCE UB UBoE")
 """``linkType`` of hccl_info; any other number stands for none."""
 
-HCCL_TRANSPORTS: Mapping[int, str] = _numbered("SDMA RDMA LOCAL UB ROCE")
+HCCL_TRANSPORTS: Mapping[int, str] = _parse_numbered("SDMA RDMA LOCAL UB ROCE")
 """``transport`` of hccl_info; any other number stands for none."""
 
-HCCL_RDMA_TYPES: Mapping[int, str] = _numbered("RDMA_SEND_NOTIFY RDMA_SEND_PAYLOAD")
+HCCL_RDMA_TYPES: Mapping[int, str] = _parse_numbered("RDMA_SEND_NOTIFY RDMA_SEND_PAYLOAD")
 """``rdma`` of hccl_info; any other number stands for none."""
 
-MEMORY_MODULES: Mapping[int, str] = _numbered(
+MEMORY_MODULES: Mapping[int, str] = _parse_numbered(
     "SLOG IDEDD SCC HCCL FMK CCU DVPP RUNTIME CCE HDC DRV NET MDCLOCATION MDCPERCEPTION MDCFSM MDCCOMMON "
     "MDCMONITOR MDCBSWP MDCDEFAULT MDCSC MDCPNC MLL DEVMM KERNEL LIBMEDIA CCECPU ASCENDDK ROS HCCP ROCE "
     "TEFUSION PROFILING DP APP TS TSDUMP AICPU LP TDT FE MD MB ME IMU IMP GE MDCFUSA CAMERA ASCENDCL TEEOS "
@@ -133,7 +133,7 @@ MEMORY_MODULES: Mapping[int, str] = _numbered(
 )
 """Modules of the software that hold device memory (npu_module_mem); a number where none is known."""
 
-DTYPES: Mapping[int, str] = _numbered(
+DTYPES: Mapping[int, str] = _parse_numbered(
     "FLOAT FLOAT16 INT8 INT32 UINT8 6 INT16 UINT16 UINT32 INT64 UINT64 DOUBLE BOOL STRING DUAL_SUB_INT8 "
     "DUAL_SUB_UINT8 COMPLEX64 COMPLEX128 QINT8 QINT16 QINT32 QUINT8 QUINT16 RESOURCE STRING_REF DUAL DT_VARIANT "
     "DT_BF16 DT_UNDEFINED DT_INT4 DT_UINT1 DT_INT2 DT_UINT2 DT_COMPLEX32 DT_HIFLOAT8 DT_FLOAT8_E5M2 "
@@ -143,7 +143,7 @@ DTYPES: Mapping[int, str] = _numbered(
 )
 """Tensor data types of tensor_info (GE, then MindSpore)."""
 
-FORMATS: Mapping[int, str] = _numbered(
+FORMATS: Mapping[int, str] = _parse_numbered(
     "NCHW NHWC ND NC1HWC0 FRACTAL_Z NC1C0HWPAD NHWC1C0 FSR_NCHW FRACTAL_DECONV C1HWNC0 FRACTAL_DECONV_TRANSPOSE "
     "FRACTAL_DECONV_SP_STRIDE_TRANS NC1HWC0_C04 FRACTAL_Z_C04 CHWN FRACTAL_DECONV_SP_STRIDE8_TRANS HWCN NC1KHKWHWC0 "
     "BN_WEIGHT FILTER_HWCK HASHTABLE_LOOKUP_LOOKUPS HASHTABLE_LOOKUP_KEYS HASHTABLE_LOOKUP_VALUE "

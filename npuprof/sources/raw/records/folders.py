@@ -106,7 +106,7 @@ def read_folder(folder: Path) -> Folder:
     by_stream: dict[str, list[Slice]] = defaultdict(list)
     marks: dict[str, Path] = {}
     files: list[tuple[re.Match[str], Path, int]] = []
-    others: list[str] = []
+    other_names: list[str] = []
     for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
         match, size = _SLICE.fullmatch(entry.name), _size(Path(entry.path))
         if size is None:
@@ -116,28 +116,28 @@ def read_folder(folder: Path) -> Folder:
         elif match is not None:
             files.append((match, Path(entry.path), size))
         elif not entry.name.endswith(_NOT_DATA):
-            others.append(entry.name)
+            other_names.append(entry.name)
     for match, path, size in files:
         mark = marks.pop(path.name, None)
-        part = Slice(int(match["number"]), path, size, mark is not None, _written(mark) if mark else None)
+        part = Slice(int(match["number"]), path, size, mark is not None, _written_bytes(mark) if mark else None)
         by_stream[modern_name(match["stream"])].append(part)
     has_marks = any(part.is_marked for slices in by_stream.values() for part in slices)
     streams = {
         stream: sorted(slices, key=lambda part: (part.number, part.path)) for stream, slices in by_stream.items()
     }
-    return Folder(streams, _gone(marks), others, has_marks)
+    return Folder(streams, _missing_slices(marks), other_names, has_marks)
 
 
-def _gone(marks: Mapping[str, Path]) -> dict[str, dict[int, int]]:
+def _missing_slices(marks: Mapping[str, Path]) -> dict[str, dict[int, int]]:
     gone: dict[str, dict[int, int]] = defaultdict(dict)
     for name, path in marks.items():
         match = _SLICE.fullmatch(name)
         if match is not None:
-            gone[modern_name(match["stream"])][int(match["number"])] = _written(path) or 0
+            gone[modern_name(match["stream"])][int(match["number"])] = _written_bytes(path) or 0
     return gone
 
 
-def _written(mark: Path) -> int | None:
+def _written_bytes(mark: Path) -> int | None:
     try:
         with mark.open("rb") as file:
             size = _SIZE.search(file.read(_MARK_BYTES))

@@ -63,27 +63,27 @@ def frame(content: Uint8, record: np.dtype[Any], ends: Sequence[int] = (), shift
     if magic is None:
         if is_whole and not any(shifts):
             return Framed(content.view(record), 0)
-        return _assembled(content, record, _by_values(content, record, shifts))
+        return _assemble(content, record, _by_values(content, record, shifts))
     if is_whole:
         records: Records = content.view(record)
         if bool((records["magic"] == magic[1]).all()):
             return Framed(records, 0)
-    return _assembled(content, record, _ByMagic(content, record, magic, ends).segments())
+    return _assemble(content, record, _ByMagic(content, record, magic, ends).segments())
 
 
-def _assembled(content: Uint8, record: np.dtype[Any], segments: Sequence[Segment]) -> Framed:
+def _assemble(content: Uint8, record: np.dtype[Any], segments: Sequence[Segment]) -> Framed:
     whole = np.dtype(f"V{record.itemsize}")  # fields may overlap or leave gaps, which a copy of the fields loses
     parts: list[Records] = []
-    at = lost = 0
+    at = lost_count = 0
     for start, sound in segments:
         part = content[start : start + len(sound) * record.itemsize].view(whole)
         count = int(np.count_nonzero(sound))
         parts.append(part if count == len(part) else part[sound])
-        lost += _records(start - at, record) + len(part) - count
+        lost_count += _records(start - at, record) + len(part) - count
         at = start + len(sound) * record.itemsize
-    lost += _records(len(content) - at, record)
-    joined = parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, whole), *parts])
-    return Framed(joined.view(record), lost)
+    lost_count += _records(len(content) - at, record)
+    is_joined = parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, whole), *parts])
+    return Framed(is_joined.view(record), lost_count)
 
 
 def _records(size_bytes: int, record: np.dtype[Any]) -> int:
@@ -111,7 +111,7 @@ class _ByMagic:
             start = self._next(at)
             if start is None:
                 break
-            at = self._across(at, start)
+            at = self._drop_truncated(at, start)
         return self._segments
 
     def _starts(self, low: int, high: int, step: int = 1) -> Bools:
@@ -124,8 +124,8 @@ class _ByMagic:
         while at <= self._last_start:
             sound = self._starts(at, at + _CHUNK * self._size, self._size)
             behind = at + len(sound) * self._size
-            lost = ~sound & ~np.append(sound[1:], behind <= self._last_start)
-            count = int(lost.argmax()) if bool(lost.any()) else len(sound)
+            is_lost = ~sound & ~np.append(sound[1:], behind <= self._last_start)
+            count = int(is_lost.argmax()) if bool(is_lost.any()) else len(sound)
             if count:
                 self._segments.append((at, sound[:count]))
             at += count * self._size
@@ -169,7 +169,7 @@ class _ByMagic:
         places = start + np.flatnonzero(sound[-_NEAR - 1 :]) * self._size
         return places + max(len(sound) - _NEAR - 1, 0) * self._size
 
-    def _across(self, at: int, following: int) -> int:
+    def _drop_truncated(self, at: int, following: int) -> int:
         """Drop the truncated record at a seam: the last one before it, or the first one after it."""
         before = self._before()
         if not len(before) or (following - at) % self._size == 0:
@@ -204,13 +204,13 @@ def _by_values(content: Uint8, record: np.dtype[Any], shifts: Iterable[int]) -> 
     phases = _phases(len(content), size, shifts)
     if len(phases) < 2:
         return [(start, np.ones((len(content) - start) // size, bool)) for start in phases]
-    rough = _divided(content, record, phases, _known(content, record, count))
+    rough = _divide(content, record, phases, _reference_positions(content, record, count))
     places = np.concatenate([start + np.flatnonzero(sound) * size for start, sound in rough])
     even = np.linspace(0, len(places) - 1, min(len(places), 4 * _NEAR)).astype(np.int64)
-    return _divided(content, record, phases, places[even])
+    return _divide(content, record, phases, places[even])
 
 
-def _divided(content: Uint8, record: np.dtype[Any], phases: list[int], known: Int64) -> list[Segment]:
+def _divide(content: Uint8, record: np.dtype[Any], phases: list[int], known: Int64) -> list[Segment]:
     """Divide a stream into intervals of constant phase, by the similarity to reference records."""
     size, count = record.itemsize, len(content) // record.itemsize
     step = max(1, count // _MOST_LOOKED_AT)
@@ -236,18 +236,18 @@ def _divided(content: Uint8, record: np.dtype[Any], phases: list[int], known: In
 
 def _phases(length: int, size: int, shifts: Iterable[int]) -> list[int]:
     """Return the possible offsets of records modulo their length, first the offset at the end of the stream."""
-    rest = length % size
-    offsets = [rest, 0]
-    if rest <= _FEW_BYTES:
-        offsets += range(rest)
-    elif size - rest <= _FEW_BYTES:
-        offsets += range(rest, size)
+    remainder = length % size
+    offsets = [remainder, 0]
+    if remainder <= _FEW_BYTES:
+        offsets += range(remainder)
+    elif size - remainder <= _FEW_BYTES:
+        offsets += range(remainder, size)
     for shift in shifts:
-        offsets += (shift % size, (shift + rest) % size)
+        offsets += (shift % size, (shift + remainder) % size)
     return [phase for phase in dict.fromkeys(offsets) if phase + size <= length][:_MOST_PHASES]
 
 
-def _known(content: Uint8, record: np.dtype[Any], count: int) -> Int64:
+def _reference_positions(content: Uint8, record: np.dtype[Any], count: int) -> Int64:
     """Return positions of reference records: the first and the last records.
 
     If the two ends differ, one end of the stream is truncated: the one with large values.
@@ -282,8 +282,8 @@ def _seam(content: Uint8, record: np.dtype[Any], known: Int64, phases: tuple[int
         np.full(len(costs_before) - len(costs_after), max(costs_before.max(initial=0), costs_after.max(initial=0)) + 1),
     )
     kept = np.concatenate(([0], np.cumsum(costs_before)))
-    rest = np.concatenate((np.cumsum(costs_after[::-1])[::-1], [0]))
-    return first + int((kept + rest).argmin())
+    remainder = np.concatenate((np.cumsum(costs_after[::-1])[::-1], [0]))
+    return first + int((kept + remainder).argmin())
 
 
 def _strangeness(content: Uint8, places: Int64, known: Int64, size: int) -> Int64:
@@ -292,11 +292,11 @@ def _strangeness(content: Uint8, places: Int64, known: Int64, size: int) -> Int6
     if not len(known):
         return strange
     windows = np.ndarray((len(content) - size + 1, size), np.uint8, content.data, 0, (1, 1))
-    seen = np.zeros((size, 256), bool)
-    seen[np.arange(size), windows[known]] = True
+    is_seen = np.zeros((size, 256), bool)
+    is_seen[np.arange(size), windows[known]] = True
     rows = windows[places]
-    for column in np.flatnonzero(seen.sum(axis=1) <= max(1, len(known) // 4)):
-        strange += ~seen[column][rows[:, column]]
+    for column in np.flatnonzero(is_seen.sum(axis=1) <= max(1, len(known) // 4)):
+        strange += ~is_seen[column][rows[:, column]]
     return strange
 
 

@@ -105,7 +105,7 @@ class Streams:
         if count:
             self._notes.warning(
                 self._label,
-                f"{name}: bytes are missing in, or were put into, {_named(changed)}, whose records bear no mark: each "
+                f"{name}: bytes are missing in, or were put into, {_name(changed)}, whose records bear no mark: each "
                 "behind that place may hold wrong values",
                 count,
             )
@@ -130,7 +130,7 @@ class Streams:
             place = joined[end : end + part.size]
             size = self._read_slice(part.path, place)
             self._read_bytes += size if is_new else 0
-            same = self._repeated(name, part, place[:size], head_bytes)
+            same = self._count_repeated(name, part, place[:size], head_bytes)
             if same:
                 place[: size - same] = place[same:size].copy()
             end += size - same
@@ -170,7 +170,7 @@ class Streams:
             )
         return replace(part, size=written)
 
-    def _repeated(self, name: str, part: Slice, content: Uint8, head_bytes: int) -> int:
+    def _count_repeated(self, name: str, part: Slice, content: Uint8, head_bytes: int) -> int:
         """Return the number of leading bytes that repeat another slice, which may be truncated."""
         if len(content) < head_bytes:
             return 0
@@ -226,7 +226,7 @@ def _bare(name: str) -> str:
     return next((name.removeprefix(age) for age in _AGES if name.startswith(age)), name)
 
 
-def _named(slices: list[Slice]) -> str:
+def _name(slices: list[Slice]) -> str:
     names = [part.path.name for part in slices]
     return ", ".join(names[:_MAX_SLICES]) + (f" and {len(names) - _MAX_SLICES} more" * (len(names) > _MAX_SLICES))
 

@@ -44,18 +44,18 @@ def read_core_samples(device: Device, frequencies: Frequencies) -> list[CounterR
         records, time_ns = read_device_ns(device, f"{stream}.data.{device.id}", layout)
         last = _LAST_CUBE_CORES.get(str(version), _LAST_CUBE_CORE)
         on_vector = records["core"] > last if is_split else np.full(len(records), stream == _VECTOR_STREAM)
-        for core, wanted in (("aic", False), ("aiv", True)):
-            at = np.flatnonzero(on_vector == wanted)
+        for core, is_wanted in (("aic", False), ("aiv", True)):
+            at = np.flatnonzero(on_vector == is_wanted)
             if not len(at):
                 continue
             cycles = records["cycles"][at].astype(np.float64)
             mhz = np.full(len(at), float(frequencies.mhz[-1]) if len(frequencies.mhz) else rated)
-            counted = records["counters"][at].astype(np.float64)
+            counted_rows = records["counters"][at].astype(np.float64)
             with np.errstate(divide="ignore", invalid="ignore"):
                 total_ns = cycles * 1e3 / mhz
-            events = profiling_events(device, core, counted.shape[1])
+            events = profiling_events(device, core, counted_rows.shape[1])
             kind = core if is_split else UNSPLIT
-            metrics = metric_columns(kind, events, counted, cycles, total_ns, mhz, table)
+            metrics = metric_columns(kind, events, counted_rows, cycles, total_ns, mhz, table)
             instance = Names.lookup(records["core"][at], str)
             prefix = f"{kind}_" if kind else ""
             for name, values in {f"{prefix}total_cycles": cycles, **metrics}.items():
@@ -85,12 +85,12 @@ def read_soc_profile(device: Device) -> list[CounterRows]:
     readers = {_ACC: _accelerators, _SIO: _dies, _SOC: _levels, _CHIP: _chips, _POWER: _power, _QOS: _qos}
     parts = []
     for code, reader in readers.items():
-        chosen = records[function == code]
-        if len(chosen):
-            parts += reader(device, chosen, device.clock.counter.to_ns(chosen["counter"]))
+        is_selected = records[function == code]
+        if len(is_selected):
+            parts += reader(device, is_selected, device.clock.counter.to_ns(is_selected["counter"]))
     other = int((~np.isin(function, list(readers))).sum())
     device.skip(_STREAM, "records of other types skipped", other, info=True)
-    others = _of_other_links(device, records[function == _CHIP])
+    others = _other_link_tables(device, records[function == _CHIP])
     device.skip(_STREAM, "transfers of other links skipped", others, info=True)
     return device.keep_counters(_STREAM, len(records) - other - others, parts)
 
@@ -107,13 +107,13 @@ def _dies(device: Device, records: Records, time_ns: Int64) -> list[CounterRows]
     """Read traffic between dies: deltas since the previous record of a die."""
     is_v6 = device.family is Family.STARS_V6
     die = (records["head"] >> 10 if is_v6 else records["id"]).astype(np.int64)
-    counted = records["narrow_v6"][:, _SIO_V6] if is_v6 else records["narrow"]
+    counted_rows = records["narrow_v6"][:, _SIO_V6] if is_v6 else records["narrow"]
     order = np.lexsort((time_ns, die))
-    counted, time_ns, die = counted[order], time_ns[order], die[order]
+    counted_rows, time_ns, die = counted_rows[order], time_ns[order], die[order]
     seconds = passed_ns(die, time_ns) / 1e9
     instance = Names.lookup(die, lambda number: f"die {number}")
     return [
-        rows(time_ns, device.id, counted[:, column] / seconds / 2**20, f"SIO {name}", "MB/s", instance)
+        rows(time_ns, device.id, counted_rows[:, column] / seconds / 2**20, f"SIO {name}", "MB/s", instance)
         for column, name in enumerate(_SIO_NAMES)
     ]
 
@@ -146,7 +146,7 @@ def _chips(device: Device, records: Records, time_ns: Int64) -> list[CounterRows
     return parts
 
 
-def _of_other_links(device: Device, records: Records) -> int:
+def _other_link_tables(device: Device, records: Records) -> int:
     is_v6 = device.family is Family.STARS_V6
     return 0 if is_v6 else int((~np.isin(records["head"] >> 10, list(_CHIP_NAMES))).sum())
 
@@ -176,6 +176,8 @@ def read_voltages(device: Device) -> list[CounterRows]:
     values = values[device.clock.counter.reaches(values["counter"])]
     parts = []
     for kind, name in _LPM.items():
-        chosen = np.sort(values[values["kind"] == kind], order="counter", kind="stable")
-        parts.append(rows(device.clock.counter.to_ns(chosen["counter"]), device.id, chosen["value"], name, "mV"))
+        is_selected = np.sort(values[values["kind"] == kind], order="counter", kind="stable")
+        parts.append(
+            rows(device.clock.counter.to_ns(is_selected["counter"]), device.id, is_selected["value"], name, "mV")
+        )
     return device.keep_counters("lpmInfoConv", len(blocks), parts)

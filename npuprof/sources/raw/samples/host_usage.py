@@ -43,7 +43,7 @@ def read_host_usage(host: Host, side: Side | None) -> list[CounterRows]:
     if side is None:
         return []
     readers = {"host_cpu": _cpu, "host_mem": _memory, "host_disk": _disk, "host_network": _network}
-    parts = [part for name, read in readers.items() for part in _accounted(host, f"{name}.data", read(host, side))]
+    parts = [part for name, read in readers.items() for part in _account(host, f"{name}.data", read(host, side))]
     return [*parts, *read_all_processes(host, side)]
 
 
@@ -55,15 +55,15 @@ def _to_utc(host: Host, stream: str, stamps: list[int]) -> tuple[Int64, Bools]:
     return host.clock.to_ns(np.where(good, counters, np.uint64(0))), good
 
 
-def _note(host: Host, stream: str, what: str, count: int) -> None:
+def _note(host: Host, stream: str, subject: str, count: int) -> None:
     if count:
-        host.notes.warning(f"host {stream}", what, count)
+        host.notes.warning(f"host {stream}", subject, count)
 
 
-def _accounted(host: Host, stream: str, parts: list[CounterRows]) -> list[CounterRows]:
+def _account(host: Host, stream: str, parts: list[CounterRows]) -> list[CounterRows]:
     """Register the lines of a stream and return its rows; a note counts damaged lines."""
-    rest = host.notes.ledger.open_rows(host.streams.account(stream))
-    host.keep(stream, "counters", rest, sum(map(len, parts)))
+    remainder = host.notes.ledger.open_rows(host.streams.account(stream))
+    host.keep(stream, "counters", remainder, sum(map(len, parts)))
     return parts
 
 
@@ -117,8 +117,8 @@ def _cpu(host: Host, side: Side) -> list[CounterRows]:
         if uptime is None:
             damaged += 1
             continue
-        threads, lost = _threads(block.lines[1:])
-        damaged += lost
+        threads, lost_count = _threads(block.lines[1:])
+        damaged += lost_count
         now = (block.stamp, round(uptime * ticks), threads)
         passed = now[1] - before[1] if before else 0
         if before and passed > 0:
@@ -231,7 +231,7 @@ def _network(host: Host, side: Side) -> list[CounterRows]:
     cards: list[str] = []
     before: tuple[int, dict[str, int]] | None = None
     for block in _blocks(host, "host_network.data"):
-        now = _moved(block.lines, speeds)
+        now = _network_bytes(block.lines, speeds)
         if before is not None and block.stamp > before[0]:
             changes = [(card, size - before[1][card]) for card, size in now.items() if card in before[1]]
             changes = [(card, change) for card, change in changes if change >= 0]
@@ -266,15 +266,15 @@ def _speeds(side: Side) -> dict[str, int]:
     return speeds
 
 
-def _moved(counters: Iterable[str], cards: Iterable[str]) -> dict[str, int]:
+def _network_bytes(counters: Iterable[str], cards: Iterable[str]) -> dict[str, int]:
     """Parse lines of ``/proc/net/dev``: received and sent bytes by card; all but ``lo`` if no speed is known."""
-    known = set(cards)
+    known_names = set(cards)
     moved = {}
     for line in counters:
         card, _, tail = line.partition(":")
         fields = tail.split()
         received, sent = (whole(fields[place]) if len(fields) > 8 else None for place in (0, 8))
         name = card.strip()
-        if (name in known if known else name != "lo") and received is not None and sent is not None:
+        if (name in known_names if known_names else name != "lo") and received is not None and sent is not None:
             moved[name] = received + sent
     return moved

@@ -41,7 +41,7 @@ def read_us(device: Device, stream: str, record: np.dtype[Any]) -> tuple[Records
     records = _read(device, stream, record)
     stamps = records["stamp"]
     if stamps.dtype.itemsize == _NARROW_BYTES and len(stamps):
-        stamps = _unwrapped(device, stream, stamps)
+        stamps = _unwrap(device, stream, stamps)
     return _within(device, stream, (records, stamps), np.uint64(_REACH_NS // 1000), 0, 1000, device.clock.start_ns)
 
 
@@ -59,7 +59,7 @@ def _read(device: Device, stream: str, record: np.dtype[Any]) -> Records:
     return np.ascontiguousarray(words[is_new]).view(record).reshape(-1)
 
 
-def _unwrapped(device: Device, stream: str, stamps: npt.NDArray[Any]) -> Int64:
+def _unwrap(device: Device, stream: str, stamps: npt.NDArray[Any]) -> Int64:
     """Unwrap 32-bit stamps: each is within 35.8 minutes of the previous record.
 
     A damaged stamp does not affect later ones.
@@ -104,9 +104,9 @@ def device_mono_ns(device: Device) -> int | None:
     return value if value is not None and 0 <= value < 1 << 62 else None
 
 
-def impossible(device: Device, stream: str, what: str, bad: Bools) -> None:
+def impossible(device: Device, stream: str, subject: str, bad: Bools) -> None:
     """Note records that are skipped."""
-    device.skip(stream, f"{what} skipped", int(np.count_nonzero(bad)))
+    device.skip(stream, f"{subject} skipped", int(np.count_nonzero(bad)))
 
 
 def _within(

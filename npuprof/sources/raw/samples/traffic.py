@@ -91,7 +91,7 @@ def read_llc(device: Device) -> list[CounterRows]:
     cache, moment_ns = moments[0], moments[1]
 
     def total(events: tuple[int, ...]) -> Float64:
-        summed: Float64 = np.sum([_of_event(records, row, event, len(cache)) for event in events], axis=0)
+        summed: Float64 = np.sum([_event_records(records, row, event, len(cache)) for event in events], axis=0)
         return summed
 
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -106,10 +106,10 @@ def read_llc(device: Device) -> list[CounterRows]:
     return device.keep_counters("llc", len(records), parts)
 
 
-def _of_event(records: Records, row: Int64, event: int, count: int) -> Float64:
+def _event_records(records: Records, row: Int64, event: int, count: int) -> Float64:
     values = np.full(count, np.nan)
-    chosen = records["event"] == event
-    values[row[chosen]] = records["count"][chosen]
+    is_selected = records["event"] == event
+    values[row[is_selected]] = records["count"][is_selected]
     return values
 
 
