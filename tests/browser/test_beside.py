@@ -1,4 +1,4 @@
-"""Two runs above each other in JupyterLab: one window and one cursor for both."""
+"""Runs and ranks above each other in JupyterLab: one window and one cursor for all."""
 
 from __future__ import annotations
 
@@ -63,3 +63,31 @@ def test_two_runs_move_together(open_notebook: OpenNotebook, tmp_path: Path) -> 
     page.locator(".npuprof-explorer").get_by_role("tab", name="Difference", exact=True).click()
     page.locator(".npuprof-drawn .js-plotly-plot .trace").first.wait_for()
     page.screenshot(path=tmp_path / "difference.png")
+
+
+_RANKS = """\
+import dataclasses, sys, tempfile
+sys.path.insert(0, {root!r})
+import npuprof
+from npuprof.profiles import Profile
+from npuprof.sources.base import Decoded
+from tests import factories
+folder = tempfile.mkdtemp()
+for rank in (0, 1):
+    info = dataclasses.replace(factories.info(), name=f"rank {{rank}}", rank=rank)
+    Profile(Decoded(tables=factories.profile(120), info=info)).save(f"{{folder}}/rank_{{rank}}")
+npuprof.load_set(folder).explore()
+"""
+
+
+def test_ranks_are_above_each_other_in_one_timeline(open_notebook: OpenNotebook, tmp_path: Path) -> None:
+    notebook = open_notebook([_RANKS.format(root=str(Path(__file__).parents[2]))], height=1500)
+    page = notebook.page
+    notebook.run(0)
+    page.locator(".npuprof-explorer").get_by_role("tab", name="Timeline", exact=True).click()
+    page.wait_for_selector(".npuprof-timeline[data-drawn]")
+    settle(page)
+    lanes = page.locator(".npuprof-timeline .label").evaluate_all("(all) => all.map((one) => one.title)")
+    streams = [next(at for at, lane in enumerate(lanes) if f"rank {rank}, stream" in lane) for rank in (0, 1)]
+    assert streams == sorted(streams)
+    page.screenshot(path=tmp_path / "ranks.png")

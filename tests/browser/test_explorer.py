@@ -29,6 +29,16 @@ _COUNTERS = """\
 tables["kernels"] = tables["kernels"].assign(
     aic_mac_ratio=0.25, aic_mte2_ratio=0.5, aic_fixpipe_ratio=0.125, aiv_vec_ratio=0.75)
 """
+_SLOW_TAB = """\
+import pathlib, time
+import ipywidgets
+from npuprof.notebook.explorer import tabs
+def build(explorer):
+    while not pathlib.Path({flag!r}).exists():
+        time.sleep(0.05)
+    return ipywidgets.HTML("<b class='built'>built</b>")
+tabs.register(tabs.Tab("Slow", lambda explorer: True, build))
+"""
 _SLEEP = """\
 import time
 print("begun", flush=True)
@@ -235,3 +245,16 @@ def test_hostile_names_stay_text(open_explorer: Open) -> None:
         settle(page)
     assert page.evaluate("() => window.pwned") is None
     assert page.query_selector(".npuprof-explorer img[src=x], .npuprof-explorer a[href^=javascript]") is None
+
+
+def test_a_tab_says_at_once_that_it_is_working(open_explorer: Open, tmp_path: Path) -> None:
+    flag = tmp_path / "go"
+    page = open_explorer(launches=300, setup=_SLOW_TAB.format(flag=str(flag)))
+    page.locator(".npuprof-explorer").get_by_role("tab", name="Slow", exact=True).click()
+    page.wait_for_function(
+        """() => [...document.querySelectorAll('.npuprof-explorer .widget-tab-contents > .widget-vbox')].some(
+            (one) => one.offsetParent && getComputedStyle(one, '::before').content.includes('one moment'))"""
+    )
+    assert not page.locator(".built").count()
+    flag.touch()
+    page.locator(".built").wait_for()
