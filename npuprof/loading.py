@@ -12,7 +12,7 @@ from npuprof.options.load_arguments import FORMS
 from npuprof.profiles import Profile
 from npuprof.sources.base import Preference
 from npuprof.sources.decoding import decode_run
-from npuprof.sources.detect import Run, detect
+from npuprof.sources.detect import DetectedResult, detect
 from npuprof.sources.files.walk import Walk
 from npuprof.sources.selection import Moment, Selection, choose
 
@@ -166,7 +166,7 @@ def _detect(
     steps: int | Iterable[int] | None,
     start: Moment | None,
     end: Moment | None,
-) -> tuple[Path, Walk[Run], Selection | None]:
+) -> tuple[Path, Walk[DetectedResult], Selection | None]:
     if source is not None and source not in FORMS:
         raise OptionsError(f"source is {source!r}, but must be 'text', 'db', 'raw', 'parsed' or None")
     selection = choose(steps, start, end)
@@ -174,7 +174,7 @@ def _detect(
     return root, detect(root, source), selection
 
 
-def _as_set(root: Path, walked: Walk[Run], selection: Selection | None, client: Client | None) -> ProfileSet:
+def _as_set(root: Path, walked: Walk[DetectedResult], selection: Selection | None, client: Client | None) -> ProfileSet:
     from npuprof.ranks.profile_set import ProfileSet  # 25 ms that one run does not need
 
     try:

@@ -33,7 +33,7 @@ def repeats(codes: Int64, *, at_least: int, most: int = MOST) -> list[tuple[int,
     """
     free: Bools = codes >= 0
     sequences = []
-    same = [np.zeros(0, np.int64), *(_run_lengths(codes, period) for period in range(1, most))]
+    same = [np.zeros(0, np.int64), *(_stretch_lengths(codes, period) for period in range(1, most))]
     windows = _windows(codes, most)
     for length in range(min(most, len(codes)), 1, -1):
         number = np.where(_all_free(free, length), windows[length], -1)
@@ -65,7 +65,7 @@ def _all_free(free: Bools, length: int) -> Bools:
     return whole
 
 
-def _run_lengths(codes: Int64, period: int) -> Int64:
+def _stretch_lengths(codes: Int64, period: int) -> Int64:
     """Return for each position how many codes from there on equal those `period` positions later."""
     equal = np.append(codes[:-period] == codes[period:], np.zeros(min(period, len(codes)), bool))[: len(codes)]
     place = np.arange(len(equal))

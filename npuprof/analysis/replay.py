@@ -81,7 +81,7 @@ class Replay:
         _check_clocks(tables, self.device)
         self.host = HostLanes(tables, self.device)
         self._order_nodes()
-        self._join_runs()
+        self._join_batches()
         self.recorded_ns = windows.durations()
         self.replayed_ns = self.step_times(Change())
         missed = abs(int(self.replayed_ns.sum()) - int(self.recorded_ns.sum()))
@@ -129,7 +129,7 @@ class Replay:
         lanes = pd.factorize(waits.thread)[0] + len(device.names)
         self.lane = np.concatenate([device.lane[:0], lanes, device.lane]).astype(np.int64)
 
-    def _join_runs(self) -> None:
+    def _join_batches(self) -> None:
         """Join consecutive tasks into batches, except where something else waits for one of them."""
         device, count = self.device, len(self.host.waits)
         nodes = len(self.lane)

@@ -15,7 +15,7 @@ from npuprof.quantities import formatted_ranks
 from npuprof.ranks.tasks import Failure, Task, unexpected
 from npuprof.sources.cluster.analysis import CLUSTER_ANALYSIS
 from npuprof.sources.decoding import called_as_given, decode_run
-from npuprof.sources.detect import Run
+from npuprof.sources.detect import DetectedResult
 from npuprof.sources.selection import Selection
 
 
@@ -35,7 +35,7 @@ class Entry:
         The profile or failure; None before the run is read.
     """
 
-    run: Run
+    run: DetectedResult
     info: Info
     undescribed: str = ""
     selection: Selection | None = None
@@ -117,7 +117,7 @@ def note_other_steps(steps: Mapping[int, frozenset[int]], notes: Notes) -> None:
         )
 
 
-def describe(run: Run, selection: Selection | None) -> Entry:
+def describe(run: DetectedResult, selection: Selection | None) -> Entry:
     """Make the entry of a run, with the metadata from its small files."""
     try:
         info = run.describe()

@@ -14,7 +14,7 @@ from npuprof import tables
 from npuprof.ranks.tasks import unexpected
 from npuprof.sources.base import PARTS, Alone, PartName
 from npuprof.sources.decoding import decode_run
-from npuprof.sources.detect import Run
+from npuprof.sources.detect import DetectedResult
 from npuprof.sources.registry import source_named
 
 NoteRow: TypeAlias = tuple[str, str, str, int]
@@ -81,7 +81,7 @@ def _parts_of(source: str, path: Path) -> Mapping[PartName, Alone]:
     if of_source.alone is not None:
         return of_source.alone(path)
     files = [path] if path.is_file() else [file for file in islice(path.rglob("*"), _MAX_FILES) if file.is_file()]
-    whole = Alone(tuple(sorted(files)), lambda _: decode_run(Run(of_source, path)))
+    whole = Alone(tuple(sorted(files)), lambda _: decode_run(DetectedResult(of_source, path)))
     return dict.fromkeys(PARTS, whole)
 
 

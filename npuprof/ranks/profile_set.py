@@ -44,7 +44,7 @@ from npuprof.ranks.together import Part, labelled, nothing, together
 from npuprof.sources.base import Decoded, PartName
 from npuprof.sources.columns.builders import recoded
 from npuprof.sources.columns.concatenation import stacked
-from npuprof.sources.detect import Run
+from npuprof.sources.detect import DetectedResult
 from npuprof.sources.global_ranks import MATRIX, Groups, groups_of, with_global_ranks
 from npuprof.sources.selection import Selection
 from npuprof.sources.vendor_matrix import vendor_matrix
@@ -91,7 +91,7 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
     def __init__(
         self,
         root: Path,
-        runs: Sequence[Run],
+        runs: Sequence[DetectedResult],
         problems: Sequence[str] = (),
         selection: Selection | None = None,
         client: Client | None = None,
@@ -608,7 +608,7 @@ def _is_whole(value: object) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-def _below(run: Run, root: Path) -> str:
+def _below(run: DetectedResult, root: Path) -> str:
     path, root = run.path, root if run.unpacked is None else run.unpacked.folder
     try:
         return encodable(str(path.relative_to(root)))

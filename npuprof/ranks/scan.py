@@ -27,7 +27,7 @@ from npuprof.ranks.pieces import (
 )
 from npuprof.sources.base import PartName
 from npuprof.sources.columns.concatenation import stacked
-from npuprof.sources.detect import Run
+from npuprof.sources.detect import DetectedResult
 from npuprof.sources.files.memory_limit import give_back
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def keys_of(entries: Sequence[Entry], parts: Sequence[PartName]) -> dict[PartNam
     return keys
 
 
-def _known_keys(runs: Mapping[int, Run], parts: Sequence[PartName]) -> dict[PartName, dict[int, str]]:
+def _known_keys(runs: Mapping[int, DetectedResult], parts: Sequence[PartName]) -> dict[PartName, dict[int, str]]:
     by_part: dict[PartName, dict[int, str]] = {part: {} for part in parts}
     for row, run in runs.items():
         with suppress(OSError):

@@ -8,7 +8,7 @@ from pathlib import Path
 from npuprof.errors import SourceError
 from npuprof.sources.base import Decoded
 from npuprof.sources.decoding import decode_run
-from npuprof.sources.detect import Run
+from npuprof.sources.detect import DetectedResult
 from npuprof.sources.registry import source_named
 from npuprof.sources.selection import Selection
 from npuprof.texts import encodable
@@ -44,7 +44,7 @@ class Failure:
 def outcome_of(task: Task) -> Decoded | Failure:
     """Return a decoded run, or the reason why it could not be read."""
     try:
-        return decode_run(Run(source_named(task.source), task.path), task.selection)
+        return decode_run(DetectedResult(source_named(task.source), task.path), task.selection)
     except SourceError as error:
         return Failure(str(error))
     except Exception as error:  # noqa: BLE001 - a fault in reading one run must not lose the others

@@ -15,7 +15,7 @@ from npuprof.sources.base import Decoded
 from npuprof.sources.cluster.analysis import CLUSTER_ANALYSIS
 from npuprof.sources.columns.builders import of_one_kind
 from npuprof.sources.derived_tables import compare, complete, devices_of
-from npuprof.sources.detect import Run
+from npuprof.sources.detect import DetectedResult
 from npuprof.sources.lazy_tables import LazyTables
 from npuprof.sources.repeated_rows import note_repeated_rows
 from npuprof.sources.selection import Selection
@@ -23,7 +23,7 @@ from npuprof.sources.slicing import cut
 from npuprof.texts import encodable
 
 
-def decode_run(run: Run, selection: Selection | None = None, *, lazily: bool = False) -> Decoded:
+def decode_run(run: DetectedResult, selection: Selection | None = None, *, lazily: bool = False) -> Decoded:
     """Decode a detected run, or the selected part of it.
 
     Parameters
@@ -68,7 +68,7 @@ def decode_run(run: Run, selection: Selection | None = None, *, lazily: bool = F
 
 
 @contextmanager
-def _refusing_too_large(run: Run) -> Iterator[None]:
+def _refusing_too_large(run: DetectedResult) -> Iterator[None]:
     try:
         yield
     except MemoryError as error:
@@ -78,7 +78,7 @@ def _refusing_too_large(run: Run) -> Iterator[None]:
         ) from error
 
 
-def _read(run: Run, selection: Selection | None, *, lazily: bool) -> Decoded:
+def _read(run: DetectedResult, selection: Selection | None, *, lazily: bool) -> Decoded:
     source = run.source
     if selection is not None and source.read_part is not None:
         return source.read_part(run.path, selection)
@@ -87,7 +87,7 @@ def _read(run: Run, selection: Selection | None, *, lazily: bool) -> Decoded:
     return source.read(run.path)
 
 
-def _check(decoded: Decoded, frames: Mapping[str, pd.DataFrame], run: Run) -> None:
+def _check(decoded: Decoded, frames: Mapping[str, pd.DataFrame], run: DetectedResult) -> None:
     """Note what is doubtful about all tables of a run, before they are cut."""
     decoded.settle(frames)
     if run.source is saved.SOURCE:
@@ -99,7 +99,7 @@ def _check(decoded: Decoded, frames: Mapping[str, pd.DataFrame], run: Run) -> No
     decoded.info.devices = devices_of(frames)
 
 
-def called_as_given(decoded: Decoded, run: Run) -> None:
+def called_as_given(decoded: Decoded, run: DetectedResult) -> None:
     """Replace the path of the unpacked folder in facts and notes by the path of the archive."""
     if run.unpacked is not None:
         decoded.info.recording = run.unpacked.archive

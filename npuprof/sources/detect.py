@@ -37,8 +37,8 @@ _LFS_POINTER = b"version https://git-lfs"
 
 
 @dataclass(frozen=True)
-class Run:
-    """A run on disk, recognised by its content.
+class DetectedResult:
+    """A result on disk, recognised by its content.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class Run:
             self.unpacked.remove()
 
 
-def detect(path: Path, preferred: Preference = None) -> Walk[Run]:
+def detect(path: Path, preferred: Preference = None) -> Walk[DetectedResult]:
     """Find the run at a path, or the runs below it.
 
     Parameters
@@ -113,7 +113,7 @@ def detect(path: Path, preferred: Preference = None) -> Walk[Run]:
     return _detect(path, preferred)
 
 
-def _detect_unpacked(unpacked: Unpacked, preferred: Preference) -> Walk[Run]:
+def _detect_unpacked(unpacked: Unpacked, preferred: Preference) -> Walk[DetectedResult]:
     """Find the runs in an archive; a single top-level folder is ignored."""
     try:
         places = list(unpacked.places())
@@ -131,10 +131,10 @@ def _detect_unpacked(unpacked: Unpacked, preferred: Preference) -> Walk[Run]:
     return Walk(runs, problems, left_out + unpacked.left_out)
 
 
-def _detect(path: Path, preferred: Preference) -> Walk[Run]:
+def _detect(path: Path, preferred: Preference) -> Walk[DetectedResult]:
     if runs := _recognise(path, preferred, given=True):
         # Files of a cluster's analysis may have been copied next to the runs.
-        beside = _below(path, preferred) if runs[0].source.of_many_runs else Walk[Run]()
+        beside = _below(path, preferred) if runs[0].source.of_many_runs else Walk[DetectedResult]()
         loose = runs[0].source.only_given and path.is_dir()
         return Walk(
             [*runs, *beside.results], beside.problems, _note_archives(packed_in(path)) if loose else beside.left_out
@@ -151,13 +151,13 @@ def _detect(path: Path, preferred: Preference) -> Walk[Run]:
     )
 
 
-def _below(path: Path, preferred: Preference) -> Walk[Run]:
+def _below(path: Path, preferred: Preference) -> Walk[DetectedResult]:
     if not path.is_dir():
-        return Walk[Run]()
+        return Walk[DetectedResult]()
     packed = packed_in(path)
     headless = [path] if recording.lacks_its_own_file(path) else []
 
-    def look(directory: Path) -> list[Run]:
+    def look(directory: Path) -> list[DetectedResult]:
         if recording.lacks_its_own_file(directory):
             headless.append(directory)
         runs = _recognise(directory, preferred)
@@ -189,7 +189,7 @@ def _note_archives(packed: Sequence[Path]) -> list[str]:
     return [f"archives that lie in a directory are not opened ({names}{more}): load each by itself, or unpack it there"]
 
 
-def _recognise(path: Path, preferred: Preference, *, given: bool = False) -> list[Run]:
+def _recognise(path: Path, preferred: Preference, *, given: bool = False) -> list[DetectedResult]:
     """Return the run at a path; an analysis of a cluster takes precedence over files of a run in the same folder."""
     sources = [source for source in sources_for(preferred) if given or not source.only_given]
     if not given and folder_of_files.recognises(path):
@@ -201,7 +201,7 @@ def _recognise(path: Path, preferred: Preference, *, given: bool = False) -> lis
     return [run] if beside is None else [run, beside]
 
 
-def _first(path: Path, sources: Sequence[Source], preferred: Preference = None) -> Run | None:
+def _first(path: Path, sources: Sequence[Source], preferred: Preference = None) -> DetectedResult | None:
     choice = ""
     for source in sources:
         if (choice and not source.is_raw) or not source.recognises(path):
@@ -209,10 +209,10 @@ def _first(path: Path, sources: Sequence[Source], preferred: Preference = None) 
         if preferred is None and source.is_result_of_raw and _holds_raw(path):
             if problem := raw_problem(path):
                 message = "the vendor's result is shown; source='raw' shows the raw data, which is not complete"
-                return Run(source, path, f"{message}: {problem}")
+                return DetectedResult(source, path, f"{message}: {problem}")
             choice = "raw data is shown; source='parsed' shows the vendor's result of it, which is here too"
             continue
-        return Run(source, path, choice)
+        return DetectedResult(source, path, choice)
     return None
 
 
@@ -242,7 +242,7 @@ def _single_files(path: Path) -> list[Path]:
     return [file for file in sorted(islice(path.iterdir(), _MAX_TRIED)) if single_file.recognises(file)]
 
 
-def _lost_path(below: Walk[Run]) -> str:
+def _lost_path(below: Walk[DetectedResult]) -> str:
     return "".join(f"; {problem}" for problem in [*below.problems, *below.left_out][:3])
 
 

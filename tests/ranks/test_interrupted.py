@@ -15,7 +15,7 @@ from npuprof.ranks import entries, processes
 from npuprof.ranks.profile_set import ProfileSet
 from npuprof.sources import saved
 from npuprof.sources.base import Decoded
-from npuprof.sources.detect import Run
+from npuprof.sources.detect import DetectedResult
 from tests import factories
 from tests.interrupts import interrupted
 
@@ -47,7 +47,7 @@ _KERNELS = factories.profile(4)["kernels"]
 _PROFILE = Profile(Decoded({"kernels": _KERNELS}))
 
 
-def _decoded(run: Run) -> Decoded:
+def _decoded(run: DetectedResult) -> Decoded:
     return Decoded(_PROFILE.tables, factories.info(rank=int(run.path.name)))
 
 
@@ -65,10 +65,10 @@ def test_after_an_interrupt_at_any_line_every_row_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: Callable[[ProfileSet], object]
 ) -> None:
     monkeypatch.setattr(processes, "ProcessPoolExecutor", _Pool)
-    monkeypatch.setattr(processes, "outcome_of", lambda task: _decoded(Run(saved.SOURCE, task.path)))
+    monkeypatch.setattr(processes, "outcome_of", lambda task: _decoded(DetectedResult(saved.SOURCE, task.path)))
     monkeypatch.setattr(entries, "decode_run", lambda run, _: _decoded(run))
-    monkeypatch.setattr(Run, "describe", lambda run: factories.info(rank=int(run.path.name)))
-    found = [Run(saved.SOURCE, tmp_path / str(rank)) for rank in range(_RANKS)]
+    monkeypatch.setattr(DetectedResult, "describe", lambda run: factories.info(rank=int(run.path.name)))
+    found = [DetectedResult(saved.SOURCE, tmp_path / str(rank)) for rank in range(_RANKS)]
     expected = ProfileSet(tmp_path, found).table("kernels")
     for line in count():
         runs = ProfileSet(tmp_path, found)
@@ -87,15 +87,15 @@ def test_what_was_read_in_full_before_an_interrupt_is_not_read_again(
 ) -> None:
     read: list[str] = []
 
-    def decode(run: Run, _: object) -> Decoded:
+    def decode(run: DetectedResult, _: object) -> Decoded:
         read.append(run.path.name)
         if read == ["0", "1"]:
             raise KeyboardInterrupt
         return _decoded(run)
 
     monkeypatch.setattr(entries, "decode_run", decode)
-    monkeypatch.setattr(Run, "describe", lambda run: factories.info(rank=int(run.path.name)))
-    runs = ProfileSet(tmp_path, [Run(saved.SOURCE, tmp_path / str(rank)) for rank in range(_RANKS)])
+    monkeypatch.setattr(DetectedResult, "describe", lambda run: factories.info(rank=int(run.path.name)))
+    runs = ProfileSet(tmp_path, [DetectedResult(saved.SOURCE, tmp_path / str(rank)) for rank in range(_RANKS)])
     with pytest.raises(KeyboardInterrupt):
         runs.read(processes=1)
     assert runs.info["state"].tolist() == ["loaded", "found"]

@@ -18,7 +18,7 @@ from npuprof.ranks.tasks import Failure, NoProcessesError, Task
 from npuprof.sources import single_file
 from npuprof.sources.base import Decoded
 from npuprof.sources.decoding import decode_run
-from npuprof.sources.detect import Run
+from npuprof.sources.detect import DetectedResult
 from tests import pace
 
 ROWS = "Name,Start Time(us),Duration(us)\nA,1736408883674584.732\t,1\n"
@@ -43,7 +43,7 @@ def test_what_processes_read_is_what_is_read_here(tmp_path: Path) -> None:
     assert sorted(outcomes) == [0, 1, 2]
     for place, outcome in outcomes.items():
         assert isinstance(outcome, Decoded)
-        here = decode_run(Run(single_file.SOURCE, tasks[place].path))
+        here = decode_run(DetectedResult(single_file.SOURCE, tasks[place].path))
         pd.testing.assert_frame_equal(outcome.tables["kernels"], here.tables["kernels"])
         assert outcome.info == here.info
     assert _children() == before
@@ -64,7 +64,7 @@ def test_a_broken_run_is_its_own_outcome_alone(tmp_path: Path) -> None:
 def _answer_or_die(task: Task) -> Decoded | Failure:
     if "bad" in task.path.name:
         os.kill(os.getpid(), 9)
-    return decode_run(Run(single_file.SOURCE, task.path))
+    return decode_run(DetectedResult(single_file.SOURCE, task.path))
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ from npuprof.recording import Recording
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.decimals import US_TO_NS, scaled_one
 from npuprof.sources.decoding import decode_run
-from npuprof.sources.detect import Run
+from npuprof.sources.detect import DetectedResult
 from npuprof.sources.selection import Selection
 from npuprof.sources.text.vendor_sums import DURATIONS
 from tests import factories
@@ -218,7 +218,7 @@ def test_little_is_read_here(four: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.slow
 def test_a_fault_in_reading_one_run_does_not_lose_the_others(four: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def decode(run: Run, selection: Selection | None = None) -> Decoded:
+    def decode(run: DetectedResult, selection: Selection | None = None) -> Decoded:
         if "z_ascend" in run.path.name:
             raise ZeroDivisionError("an oversight")
         return decode_run(run, selection)

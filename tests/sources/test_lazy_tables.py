@@ -23,7 +23,7 @@ from npuprof.simulator import synthesise
 from npuprof.sources import raw
 from npuprof.sources.base import Decoded
 from npuprof.sources.decoding import decode_run
-from npuprof.sources.detect import Run, detect
+from npuprof.sources.detect import DetectedResult, detect
 from npuprof.sources.lazy_tables import LazyTables
 from tests import factories
 from tests.interrupts import interrupted
@@ -83,7 +83,7 @@ def _assert_equal(found: Profile, expected: Profile) -> None:
             assert ours == theirs
 
 
-def _run(path: Path) -> Run:
+def _run(path: Path) -> DetectedResult:
     (run,) = detect(path).results
     return run
 
@@ -204,7 +204,7 @@ def test_raw_samples_are_the_same_in_any_order_and_so_they_are_saved(samples: Pa
     _assert_equal_in_any_order(*_saved(expected, tmp_path / "saved"))
 
 
-def _assert_equal_in_any_order(run: Run, expected: Profile) -> None:
+def _assert_equal_in_any_order(run: DetectedResult, expected: Profile) -> None:
     random = Random(0)
     for _ in range(_ORDERS):
         found = Profile(decode_run(run, lazily=True))
@@ -215,7 +215,7 @@ def _assert_equal_in_any_order(run: Run, expected: Profile) -> None:
         _assert_equal(found, expected)
 
 
-def _saved(profile: Profile, path: Path) -> tuple[Run, Profile]:
+def _saved(profile: Profile, path: Path) -> tuple[DetectedResult, Profile]:
     run = _run(profile.save(path))
     return run, Profile(decode_run(run))
 

@@ -13,7 +13,7 @@ import npuprof
 from npuprof.errors import SourceError
 from npuprof.sources.base import Decoded, Preference
 from npuprof.sources.decoding import decode_run
-from npuprof.sources.detect import Run, detect
+from npuprof.sources.detect import DetectedResult, detect
 from npuprof.sources.selection import choose
 from tests.sources.kineto.traces import KinetoTrace
 from tests.sources.trace.maker import CANN, HBM, HOST, NPU, at, small_trace
@@ -38,7 +38,7 @@ def unaccounted(decoded: Decoded) -> list[str]:
     return wrong
 
 
-def _runs(samples: Path, preferred: Preference) -> Iterator[Run]:
+def _runs(samples: Path, preferred: Preference) -> Iterator[DetectedResult]:
     for folder in sorted(samples.iterdir()):
         if folder.is_dir():
             try:

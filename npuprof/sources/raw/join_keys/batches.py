@@ -47,7 +47,7 @@ def batch_ids(stream: Int64, stamp: Int64, task: Int64, flips: Flips) -> Int64:
         return batch
     flip_order = np.lexsort((flips.stamp, flips.stream))
     wrapped = np.unique(flips.stream)
-    flip_rows = _runs(flips.stream[flip_order], wrapped)
+    flip_rows = _row_bounds(flips.stream[flip_order], wrapped)
     for stream_rows, (first, last) in zip(_rows_of(stream, stamp, wrapped), flip_rows, strict=True):
         selected = flip_order[first:last]
         batch[stream_rows] = _stream_batches(
@@ -62,14 +62,14 @@ def _rows_of(stream: Int64, stamp: Int64, values: Int64) -> Iterator[Int64]:
         yield from (np.flatnonzero(stream == value) for value in values)
         return
     order = np.lexsort((stamp, stream))
-    yield from (order[low:high] for low, high in _runs(stream[order], values))
+    yield from (order[low:high] for low, high in _row_bounds(stream[order], values))
 
 
-def _runs(ordered: Int64, values: Int64) -> list[list[int]]:
+def _row_bounds(ordered: Int64, values: Int64) -> list[list[int]]:
     """Return the start and end row of each value in a sorted array."""
     ends = np.searchsorted(ordered, values, side="right")
-    runs: list[list[int]] = np.stack((np.searchsorted(ordered, values), ends), axis=1).tolist()
-    return runs
+    bounds: list[list[int]] = np.stack((np.searchsorted(ordered, values), ends), axis=1).tolist()
+    return bounds
 
 
 def _stream_batches(stamp: Int64, task: Int64, flip_stamp: Int64, flip_count: Int64) -> Int64:
