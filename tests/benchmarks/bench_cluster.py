@@ -98,7 +98,8 @@ def _print_growth(
     for name in ("cold", "warm"):
         ratios = {what: after[name][what] / smaller[name][what] for what in ("cores", "overview", "blame")}
         told = ", ".join(f"{what} {ratio:.1f} times ({ratio / more:.2f})" for what, ratio in ratios.items())
-        print(f"from {fewer:,} to {ranks:,} ranks, {name}: {more:.1f} times the operators, {told}", flush=True)
+        size = f"{ranks / fewer:.1f} times the ranks, {more:.1f} times the operators"
+        print(f"from {fewer:,} to {ranks:,} ranks, {name}: {size}, {told}", flush=True)
 
 
 def draw(folder: Path) -> dict[str, float]:
