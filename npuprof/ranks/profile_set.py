@@ -617,6 +617,6 @@ def _below(run: DetectedResult, root: Path) -> str:
 
 
 def _matrix_of(runs: Sequence[Decoded | Profile], groups: Groups) -> pd.DataFrame:
-    frames = [with_global_ranks({}, run.statistics, groups)[1].get(MATRIX, pd.DataFrame()) for run in runs]
+    frames = [run.statistics.get(MATRIX, pd.DataFrame()) for run in runs]
     some = [frame for frame in frames if len(frame)]
-    return stacked(some) if some else pd.DataFrame()
+    return with_global_ranks({}, {MATRIX: stacked(some)}, groups)[1][MATRIX] if some else pd.DataFrame()
