@@ -3,9 +3,10 @@
 A recording of the simulated NPU is loaded, which decodes and joins all records; then its kernels are touched, or all
 tables are made. Beside it, in the same run and in alternating order, the core records are decoded and joined by plain
 NumPy without checks, names, shapes, counters or tables: the floor. Then a twentieth of the run is selected, by time.
-Targets: a load within 3 times the floor; all tables in 0.6 s for 100,000 launches, 6 s and 1 GB for a million; time a
-launch must stay the same as runs grow, as far as it does for the floor, whose records leave the caches too. Times are
-of the processor, which other work on the machine disturbs less than the clock's.
+Targets: a load within 3 times the floor, and of a million launches within 1 GB; all tables in 0.6 s for 100,000
+launches, 6 s and 1 GB for a million; time a launch must stay the same as runs grow, as far as it does for the floor,
+whose records leave the caches too. Times are of the processor, which other work on the machine disturbs less than the
+clock's.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ from npuprof.sources import raw
 
 TARGET_S_PER_100_000 = 0.6
 TARGET_FLOORS = 3
-TARGET_MIB = {100_000: 300, 1_000_000: 1024}
+TARGET_MIB = {100_000: 300, 1_000_000: 953}  # 10**9 bytes
 _SELECTED = 20  # one in so many launches
 
 
 @dataclass(frozen=True)
 class Measured:
-    """The medians of one recording, in seconds, and the peak memory of a decode in MiB."""
+    """The medians of one recording, in seconds, and the peak memory of all tables in MiB."""
 
     launches: int
     load_s: float
@@ -99,11 +100,13 @@ def _seconds(work: Callable[[], object]) -> float:
     return time.process_time() - begin
 
 
-def peak_memory(path: Path) -> tuple[float, float]:
-    """Make all tables in this process and give its peak memory (MiB) before and after; for a fresh process."""
+def peak_memory(path: Path) -> tuple[float, float, float]:
+    """Give this process's peak memory (MiB) before loading, after, and with all tables; for a fresh process."""
     before = _high_water_mib()
-    _all_tables(path)
-    return before, _high_water_mib()
+    run = npuprof.load(path)
+    loaded = _high_water_mib()
+    _ = run.notes
+    return before, loaded, _high_water_mib()
 
 
 def _all_tables(path: Path) -> None:
@@ -142,11 +145,11 @@ def measure(launches: int, rounds: int, folder: Path) -> Measured:
         for name, work in works.items():
             took[name].append(_seconds(work))
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as fresh:
-        before_mib, peak_mib = fresh.submit(peak_memory, path).result()
+        before_mib, loaded_mib, peak_mib = fresh.submit(peak_memory, path).result()
     load, base, kernels, whole, part = (statistics.median(seconds) for seconds in took.values())
     found = Measured(launches, load, kernels, whole, base, part, peak_mib)
     target = TARGET_S_PER_100_000 * launches / 100_000
-    target_mib = min((mib for size_of, mib in TARGET_MIB.items() if size_of >= launches), default=1024)
+    target_mib = min((mib for size_of, mib in TARGET_MIB.items() if size_of >= launches), default=TARGET_MIB[1_000_000])
     print(f"{launches:,} launches, {size / 2**20:.0f} MiB, {rounds} rounds")
     print(f"  floor           {base:.3f} s (best {min(took['floor']):.3f})")
     print(f"  load            {load:.3f} s (best {min(took['load']):.3f}), {load / base:.1f} floors,", end=" ")
@@ -155,11 +158,10 @@ def measure(launches: int, rounds: int, folder: Path) -> Measured:
     print(f"  and all tables  {whole:.3f} s (best {min(took['all']):.3f}), {whole / base:.1f} floors,", end=" ")
     print(f"target {target:.1f} s: {'met' if whole <= target else 'missed'}")
     print(f"  a {_SELECTED}th, selected {part:.3f} s of {whole:.3f} s for all: {part / whole:.0%}")
-    print(
-        f"  peak memory     {peak_mib:.0f} MiB ({before_mib:.0f} before loading), target {target_mib:.0f} MiB: ",
-        end="",
-    )
-    print("met" if peak_mib <= target_mib else "missed")
+    print(f"  memory before   {before_mib:.0f} MiB")
+    for what, mib in (("a load", loaded_mib), ("all tables", peak_mib)):
+        met = "met" if mib <= target_mib else "missed"
+        print(f"  peak of {what:<10}  {mib:.0f} MiB, target {target_mib:.0f} MiB: {met}")
     return found
 
 

@@ -194,8 +194,10 @@ def _counters(
                 columns[name] = values
             else:
                 columns.setdefault(name, np.full(len(rows), np.nan))[of_device] = values
-    counted_names = ("_time_ns", "_cycles")
-    return {name: whole(values) if name.endswith(counted_names) else values for name, values in columns.items()}
+    for name in columns:
+        if name.endswith(("_time_ns", "_cycles")):
+            columns[name] = whole(columns[name])  # in place: each column of floats is freed before the next
+    return columns
 
 
 def _waits(tasks: DeviceTasks, rows: Int64, collectives: Collectives) -> Int64:

@@ -25,6 +25,7 @@ from npuprof.sources.raw.records import layouts
 
 _STREAM = "ffts_profile"
 _MOST_MHZ = 10_000
+_ROWS_AT_ONCE = 1 << 16
 _CONTEXT, _BLOCK = 0b101000, 0b101001
 _FFTS_PLUS, _MIX_AIC, _MIX_AIV = 4, 6, 7
 _SQE_AIV = 2
@@ -171,6 +172,7 @@ def _join(device: Device, every: Records, frequencies: Frequencies, kernels: Ker
         blocks = kernels.blocks.copy()
         blocks[owner[slaves]] = kernels.mix_blocks[owner[slaves]]
         columns |= _core_columns(device, core, totals, blocks, frequencies, rated)
+        del totals  # as large as the columns: not beside those of the other core
     return columns | cube_utilization(device, columns.get("aic_total_cycles"), kernels, rated)
 
 
@@ -190,9 +192,10 @@ def _sum_up(records: Records, owner: Int64, masters: Int64, slaves: Int64, count
     )
     rows = owner[masters]
     totals.present[rows] = True
-    # Cast on assignment: a copy of all counters would double the time.
     totals.cycles[rows] = records["cycles"][masters]
-    totals.counters[rows] = records["counters"][masters]
+    for low in range(0, len(masters), _ROWS_AT_ONCE):  # a copy of all counters would double time and memory
+        some = slice(low, low + _ROWS_AT_ONCE)
+        totals.counters[rows[some]] = records["counters"][masters[some]]
     totals.end[rows] = records["end"][masters]
     if len(slaves):
         rows = owner[slaves]
