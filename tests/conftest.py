@@ -27,7 +27,7 @@ SAMPLES = Path(os.environ.get("NPUPROF_SAMPLES", Path(__file__).parents[2] / "sh
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let the fast lane try few examples, unless a profile is asked for; let interrupts arrive."""
+    """Select few examples for the fast lane, unless a profile is given; enable interrupts."""
     # What is started in the background may ignore or block SIGINT, and so would every kernel and process of the tests.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -122,7 +122,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """Let the signal interrupt, which it does not where whatever runs the tests ignores it."""
+    """Enable the interrupt signal, which is ignored where whatever runs the tests ignores it."""
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, handler)

@@ -13,7 +13,7 @@ import pytest
 
 @contextmanager
 def small_disk(place: Path, size_bytes: int, inodes: int = 0) -> Iterator[Path]:
-    """Give a directory of a file system of so many bytes; the test is skipped where none can be mounted."""
+    """Return a directory of a file system of so many bytes; the test is skipped where none can be mounted."""
     place.mkdir()
     options = f"size={size_bytes}{f',nr_inodes={inodes}' * bool(inodes)}"
     command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(place)]
@@ -31,7 +31,7 @@ def small_disk(place: Path, size_bytes: int, inodes: int = 0) -> Iterator[Path]:
 
 @contextmanager
 def small_files(size_bytes: int) -> Iterator[None]:
-    """Let no file of this process grow beyond so many bytes in the block."""
+    """Limit the size of files of this process in the block."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard))
     try:

@@ -174,7 +174,7 @@ def _parses(parse: Callable[[str], dict[str, Any]], line: str) -> bool:
 
 
 def _is_option(code: str) -> bool:
-    """Tell whether it is an option's name, some of them with values that are allowed, or a key of the file's own."""
+    """Return whether it is an option's name, some of them with values that are allowed, or a key of the file's own."""
     if code == '"npuprof": {...}':
         return True
     if re.fullmatch(r"\w+", code):
@@ -193,7 +193,7 @@ def _is_option(code: str) -> bool:
 
 
 def _is_expression(code: str) -> bool:
-    """Tell whether each name below ``npuprof``, ``prof`` or ``run`` exists, and each call fits its signature."""
+    """Return whether each name below ``npuprof``, ``prof`` or ``run`` exists, and each call fits its signature."""
     try:
         statement = ast.parse(code).body[0]
     except SyntaxError:
@@ -205,7 +205,7 @@ def _is_expression(code: str) -> bool:
 
 
 def _chains(node: ast.AST, call: ast.Call | None = None) -> Iterator[tuple[list[str], ast.Call | None]]:
-    """Give each dotted name of an expression, with the call that it makes."""
+    """Return each dotted name of an expression, with the call that it makes."""
     if isinstance(node, ast.Call):
         yield from _chains(node.func, node)
         for part in (*node.args, *(word.value for word in node.keywords)):

@@ -120,7 +120,7 @@ def _high_water_mib() -> float:
 
 
 def _selected(path: Path) -> tuple[int, int]:
-    """Give a stretch in the middle of a run with one in so many of its launches."""
+    """Return a stretch in the middle of a run with one in so many of its launches."""
     starts = raw.read(path).tables["tasks"]["start_ns"].to_numpy()
     first = len(starts) // 2
     return int(starts[first]), int(starts[min(first + len(starts) // _SELECTED, len(starts) - 1)])

@@ -40,7 +40,7 @@ def _decorated() -> None:
 
 
 def cost_us(call: Callable[[], None]) -> tuple[float, float]:
-    """Give the median and the worst over some rounds of what a call costs, in microseconds."""
+    """Return the median and the worst over some rounds of what a call costs, in microseconds."""
     costs = []
     for _ in range(_ROUNDS):
         start_ns = time.perf_counter_ns()

@@ -179,7 +179,7 @@ def _attached(
 
 
 def peers() -> dict[str, Profiled]:
-    """Give the libraries that are installed, each in the way to run it."""
+    """Return the libraries that are installed, each in the way to run it."""
     found: dict[str, Profiled] = {"pyinstrument": _hooked}
     command = shutil.which("py-spy", path=os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])))
     if command is None:
@@ -191,7 +191,7 @@ def peers() -> dict[str, Profiled]:
 
 
 def follows_awaits(profiled: Profiled, interval_s: float) -> bool:
-    """Tell whether the function that waits in an ``await`` is among what was recorded."""
+    """Return whether the function that waits in an ``await`` is among what was recorded."""
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "stacks"
         profiled(_wait, 1, interval_s, output)
@@ -208,7 +208,7 @@ def ratios(
     pairs: int,
     seconds: float,
 ) -> list[float]:
-    """Give the ratio of profiled to plain time of each pair."""
+    """Return the ratio of profiled to plain time of each pair."""
     workload()
     repeats = max(1, round(seconds / _timed(workload, 1)))
     found = []

@@ -70,7 +70,7 @@ def read_once(parent: Path, processes: int | None) -> dict[str, Any]:
 
 
 def _cores_s() -> float:
-    """Give the time that this process and those that it started have kept a core busy, which a busy machine leaves."""
+    """Return the time that this process and its children have kept a core busy, which a busy machine leaves."""
     return sum(os.times()[:4])
 
 

@@ -32,7 +32,7 @@ _GAP_NS = 50_000_000
 
 
 def repeated(events: list[dict[str, Any]], rounds: int) -> Iterator[dict[str, Any]]:
-    """Give the events again and again, each round later than the last and with ids of its own."""
+    """Return the events again and again, each round later than the last and with ids of its own."""
     times = [exact_ns(event["ts"]) for event in events if "ts" in event]
     span_ns = max(times) - min(times) + _GAP_NS
     for number in range(rounds):

@@ -13,7 +13,7 @@ KINETO = "kineto.json"
 
 
 def exact_ns(text: str) -> int:
-    """Give the nanoseconds of microseconds as text, without a float."""
+    """Return the nanoseconds of microseconds as text, without a float."""
     whole, _, part = text.partition(".")
     return int(whole) * 1000 + int(part.ljust(3, "0"))
 

@@ -100,7 +100,7 @@ _PIPES = """() => [...document.querySelectorAll('.npuprof-measured .js-plotly-pl
 
 
 def _pipes(page: Any) -> tuple[list[list[float]], float]:
-    """Give the bars of the one kernel that is shown in detail, and how wide they are drawn."""
+    """Return the bars of the one kernel that is shown in detail, and how wide they are drawn."""
     page.wait_for_function(f"() => ({_PIPES})().length === 1")
     settle(page)
     ((bars, width),) = page.evaluate(_PIPES)

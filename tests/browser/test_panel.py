@@ -110,7 +110,7 @@ def test_no_button_moves_while_a_run_records(open_cells: Callable[..., NotebookP
 
 
 def _places(panel: Any) -> list[tuple[str, float, float]]:
-    """Give what stands on each button of the panel, and where it is in the panel."""
+    """Return what stands on each button of the panel, and where it is in the panel."""
     found: list[tuple[str, float, float]] = panel.locator(".npuprof-panel").evaluate(
         """panel => [...panel.querySelectorAll('button')].filter(b => b.checkVisibility()).map(b => [
             b.textContent, ...['left', 'top'].map(

@@ -75,5 +75,5 @@ def peak_mib() -> int:
 
 
 def reset_peak() -> None:
-    """Let :func:`peak_mib` tell of what follows; Linux only."""
+    """Reset the peak that :func:`peak_mib` returns; Linux only."""
     Path("/proc/self/clear_refs").write_text("5")

@@ -23,7 +23,7 @@ def stand_in(tmp_path_factory: pytest.TempPathFactory) -> StandIn:
 
 @pytest.fixture(autouse=True)
 def _has_capabilities(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the machine have every program with which the host is sampled, as one with an NPU may."""
+    """Provide every program that samples the host, as a machine with an NPU may have them."""
     monkeypatch.setattr(capabilities, "missing_host_tools", lambda kind: [])
 
 

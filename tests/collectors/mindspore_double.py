@@ -107,7 +107,7 @@ class Double:
         return OLDER.get(self.release, (*self.of(PROFILE), *self.of(CONFIG)))
 
     def of(self, table: dict[str, tuple[Any, Any]]) -> dict[str, tuple[Any, Any]]:
-        """Give the parameters of a table that this release has."""
+        """Return the parameters of a table that this release has."""
         return {name: kind for name, kind in table.items() if name not in LATER.get(self.release, ())}
 
     def check(self, table: dict[str, tuple[Any, Any]], given: dict[str, Any]) -> None:
@@ -167,7 +167,7 @@ MakeMindSpore = Callable[..., tuple[MindSporeCollector, Double]]
 
 
 def names_of(value: Any) -> Any:
-    """Give the names of members of enums, alone or in a list; other values stay."""
+    """Return the names of members of enums, alone or in a list; other values stay."""
     return [names_of(item) for item in value] if isinstance(value, list) else getattr(value, "name", value)
 
 

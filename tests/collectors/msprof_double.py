@@ -20,7 +20,7 @@ METRICS = (
 
 
 def up_to(most: int) -> str:
-    """Give the pattern of a whole number from 1 to some most."""
+    """Return the pattern of a whole number from 1 to some most."""
     return "|".join(str(number) for number in range(1, most + 1))
 
 
@@ -180,6 +180,6 @@ def install(folder: Path) -> Path:
 
 
 def put_on_path(folder: Path) -> str:
-    """Give a PATH on which the stand-in comes first and nothing else is called msprof."""
+    """Return a PATH on which the stand-in comes first and nothing else is called msprof."""
     assert shutil.which("msprof") in (None, str(folder / "msprof")), "a real msprof would hide the stand-in"
     return os.pathsep.join([str(folder), os.environ["PATH"]])

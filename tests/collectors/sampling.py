@@ -52,7 +52,7 @@ def functions(table: pd.DataFrame) -> set[str]:
 
 
 def callers(table: pd.DataFrame, function: str) -> set[str]:
-    """Give the functions above any call of a function."""
+    """Return the functions above any call of a function."""
     by_id = table.set_index("id")
     found: set[str] = set()
     for parent in table.loc[table["name"].str.endswith(f": {function}"), "parent_id"]:

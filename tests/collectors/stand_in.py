@@ -33,7 +33,7 @@ class Outcome:
     output: str
 
     def names(self) -> list[str]:
-        """Give the names of the profiling calls alone, in order."""
+        """Return the names of the profiling calls alone, in order."""
         return [call.split()[0] for call in self.calls if call.startswith("aclprof")]
 
 
@@ -88,7 +88,7 @@ def note(line):
 
 
 def why_absent() -> str:
-    """Say why there can be no stand-in here; empty where there can."""
+    """Return why there can be no stand-in here; empty where there can."""
     tool = _tool()
     if not (tool / "build.py").is_file():
         return f"no stand-in for CANN in {tool}: set NPUPROF_TOOLS to its folder"

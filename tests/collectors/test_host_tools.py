@@ -23,7 +23,7 @@ _SCRIPT = "msprof_data_collection.sh"
 
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    """Give a function that installs programs on a machine that has none of them."""
+    """Return a function that installs programs on a machine that has none of them."""
     monkeypatch.setattr(capabilities, "missing_host_tools", _missing)
     monkeypatch.setattr(capabilities, "_WHERE", str(tmp_path))
     monkeypatch.setattr(capabilities, "_SCRIPT", tmp_path / _SCRIPT)

@@ -14,7 +14,7 @@ __all__ = ["stand_in"]
 
 @pytest.fixture(autouse=True)
 def files_of_this_user_alone() -> Iterator[None]:
-    """Let a file that a test writes be one that nobody else can write to, whatever the user's umask."""
+    """Set a umask with which nobody else can write to a test's files."""
     before = os.umask(0o022)
     yield
     os.umask(before)

@@ -50,7 +50,7 @@ def steps(count: int) -> None:
 
 
 def recordings(folder: Path) -> dict[str, Recording]:
-    """Give the recordings below a directory, by the name of the directory that they lie in."""
+    """Return the recordings below a directory, by the name of the directory that they lie in."""
     found = folder.glob("rank*/*/recording.json")
     return {path.parent.parent.name: Recording.read(path.parent) for path in sorted(found)}
 

@@ -44,7 +44,7 @@ def tree(given: Sequence[Row]) -> tuple[MergedCalls, Sums]:
 
 
 def below(calls: MergedCalls, root: Root) -> list[int]:
-    """Give the paths below a root, by climbing from each path."""
+    """Return the paths below a root, by climbing from each path."""
     found = []
     for path in range(len(calls)):
         above = [path, *calls.callers(path)[-2::-1], -1]

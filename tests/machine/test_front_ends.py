@@ -37,7 +37,7 @@ _ACL = {
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Give the only directory in which packages of frameworks are found."""
+    """Return the only directory in which packages of frameworks are found."""
     if any(importlib.util.find_spec(name) for name in ("acl", "torch", "torch_npu", "mindspore", "tensorflow")):
         pytest.skip("a framework is installed here")
     folder = tmp_path / "packages"

@@ -143,7 +143,7 @@ class Kernel:
         self.manager.interrupt_kernel()
 
     def evaluate(self, expression: str) -> str:
-        """Give the text of an expression's value, without leaving a trace in the kernel."""
+        """Return the text of an expression's value, without leaving a trace in the kernel."""
         reply = self.reply(self.client.execute("", silent=True, user_expressions={"it": expression}))
         found = reply["user_expressions"]["it"]
         if found["status"] != "ok":

@@ -49,14 +49,14 @@ SimulatorCollector.stop = flushing
 
 @pytest.fixture
 def own(tmp_path: Path) -> Kernel:
-    """Give a kernel that a test may change; it ends with the test."""
+    """Return a kernel that a test may change; it ends with the test."""
     kernel = Kernel(tmp_path)
     kernel.run("%load_ext npuprof")
     return kernel
 
 
 def place(executed: Executed) -> str:
-    """Give the directory that the only line of errors names."""
+    """Return the directory that the only line of errors names."""
     (line,) = executed.stream("stderr").splitlines()
     found = re.fullmatch(r"npuprof: interrupted: the run is kept, and npuprof\.load\('([^']+)'\) shows it", line)
     assert found, line

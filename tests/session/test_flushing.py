@@ -39,7 +39,7 @@ class Slow(FakeCollector):
 
 @pytest.fixture
 def slow() -> Iterator[Slow]:
-    """Give the collector, and let interrupts interrupt, which whatever runs the tests may ignore."""
+    """Return the collector, and let interrupts interrupt, which whatever runs the tests may ignore."""
     made = Slow()
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield made

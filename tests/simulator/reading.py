@@ -90,7 +90,7 @@ def content(recording: Path, path: str) -> Any:
 
 
 def anchor(recording: Path, path: str) -> tuple[int, int]:
-    """Give monotonic ns and counter of a start log."""
+    """Return monotonic ns and counter of a start log."""
     lines = (recording / path).read_text().splitlines()
     values = dict(line.split(": ") for line in lines if ": " in line)
     return int(values["clock_monotonic_raw"]), int(values["cntvct"])

@@ -107,7 +107,7 @@ class Form:
 
     @staticmethod
     def plain(name: str, side: Path) -> str:
-        """Give a file's name without the number of its device."""
+        """Return a file's name without the number of its device."""
         number = side.name.removeprefix("device_")
         return name if side.name == "host" else re.sub(rf"\.{number}(?=\.|$)", ".#", name)
 
@@ -122,7 +122,7 @@ class Form:
         return found
 
     def content(self, prefix: str) -> list[dict[str, Any]]:
-        """Give the JSON control files of a name."""
+        """Return the JSON control files of a name."""
         found = []
         for side in self.sides:
             (path,) = [each for each in side.glob(f"{prefix}*") if each.suffix != ".done"]
@@ -131,7 +131,7 @@ class Form:
         return found
 
     def logs(self) -> set[tuple[str, tuple[str, ...]]]:
-        """Give the keys of the start logs' lines, in order; a section is a line without a key."""
+        """Return the keys of the start logs' lines, in order; a section is a line without a key."""
         found = set()
         for side in self.sides:
             for path in side.glob("*_start.log*"):
@@ -157,7 +157,7 @@ class Form:
         return {name.removesuffix(".#"): paths for name, paths in found.items()}
 
     def done(self) -> set[tuple[bool, str]]:
-        """Give the forms of the marks that say that a file is complete: whether they tell its size, and the rest."""
+        """Return the forms of the marks that say that a file is complete: whether they tell its size, and the rest."""
         found = set()
         files = [each for side in self.sides for each in (*side.iterdir(), *(side / "data").iterdir())]
         for path in files:
@@ -188,7 +188,7 @@ class Form:
                 yield data[at : at + kind.size]
 
     def marks(self, stream: str) -> set[Marks]:
-        """Give what marks the records of a stream, after a look at the bytes that hold nothing."""
+        """Return what marks the records of a stream, after a look at the bytes that hold nothing."""
         if stream not in self._marks:
             kind = KINDS[stream]
             gaps = _gaps(kind)

@@ -48,7 +48,7 @@ def simulated(record: Record) -> Path:
 
 
 def key_types(forms: list[Form], name: str, key: str = "") -> tuple[dict[str, str], set[str]]:
-    """Give the types of the keys of a control file, or of objects in a list of it, and the keys that all have."""
+    """Return the types of the keys of a control file, or of objects in a list of it, and the keys that all have."""
     kinds: dict[str, str] = {}
     common: set[str] | None = None
     for form in forms:
@@ -102,7 +102,7 @@ def dictionaries_agree(form: Form, accepted: list[Form]) -> None:
 
 
 def has_fixed_number(key: str, name: str) -> bool:
-    """Tell a type that has one number everywhere; acl's calls and most of the runtime's get theirs when first used."""
+    """Return whether a type has one number everywhere; those of acl and most of the runtime are given at first use."""
     level = key.partition("_")[0]
     return level not in ("20000", "5000") or name.startswith("KERNEL_")
 

@@ -172,7 +172,7 @@ class Recording:
         return {words[0]: int(words[1]) for words in lines if len(words) == 2}
 
     def data(self, side: Path, prefix: str) -> bytes:
-        """Give a stream, its slices in order of their numbers."""
+        """Return a stream, its slices in order of their numbers."""
         files = [each for each in (side / "data").glob(f"{prefix}.slice_*") if not each.name.endswith("done")]
         return b"".join(each.read_bytes() for each in sorted(files, key=lambda each: int(each.name.split("_")[-1])))
 
@@ -222,7 +222,7 @@ class Recording:
 
 
 def vendor_hash(name: str) -> int:
-    """Give the collector's hash of a name. Source: raw/FORMAT.md section 2.6."""
+    """Return the collector's hash of a name. Source: raw/FORMAT.md section 2.6."""
     high = low = 0
     for byte in struct.unpack(f"{len(name.encode())}b", name.encode()):
         high, low = (high * 29 + byte) % 2**32, (low * 131 + byte) % 2**32
@@ -230,14 +230,14 @@ def vendor_hash(name: str) -> int:
 
 
 def batches(stamps: list[tuple[int, Any]], flips: list[int], *, before: bool) -> Iterator[tuple[Any, int]]:
-    """Tell how many flips a task follows; the two halves of the parser differ at equal stamps (`before`)."""
+    """Return how many flips a task follows; the two halves of the parser differ at equal stamps (`before`)."""
     ordered = sorted(flips)
     for stamp, task in stamps:
         yield task, (bisect_right if before else bisect_left)(ordered, stamp)
 
 
 def host_keys(recording: Recording, device_id: int) -> dict[tuple[int, int, int], Record]:
-    """Give the launched tasks of a device by stream, batch and task id, as both halves of the parser count batches."""
+    """Return the launched tasks of a device by stream, batch and task id, as the halves of the parser count batches."""
     own = [track for track in recording.tracks if track.values[0] == device_id]
     found = []
     for before in (False, True):
@@ -256,7 +256,7 @@ def host_keys(recording: Recording, device_id: int) -> dict[tuple[int, int, int]
 
 
 def device_keys(recording: Recording, device_id: int) -> dict[tuple[int, int, int, int], tuple[int, int]]:
-    """Give start and end of the tasks of a device by stream, batch, task and context."""
+    """Return start and end of the tasks of a device by stream, batch, task and context."""
     flips: dict[int, list[int]] = defaultdict(list)
     for data in recording.device(device_id, "ts_track.data"):
         if data[1] == 0x0E:

@@ -23,7 +23,7 @@ _UNTOLD = ("for an unknown reason", "more than once", "after they were read", "i
 
 
 def unaccounted(decoded: Decoded) -> list[str]:
-    """Tell what is wrong with the account of a run: nothing, for a reader without a gap."""
+    """Return what is wrong with the account of a run: nothing, for a reader without a gap."""
     ledger, notes = decoded.notes.ledger, decoded.notes.to_frame()
     wrong = [message for message in notes["message"] if any(words in message for words in _UNTOLD)]
     made = ledger.made()

@@ -77,7 +77,7 @@ class _Worker:
         self._result = folder / "result.json"
 
     def tally(self, name: str, inputs: int, seed: int) -> Tally:
-        """Let it try a target, and return what it found."""
+        """Run a trial of a target, and return its findings."""
         if self._process is None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder.mkdir()
@@ -100,7 +100,7 @@ class _Worker:
         return tally
 
     def end(self) -> None:
-        """Let the process end in order."""
+        """End the process in order."""
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
             self._process.wait()

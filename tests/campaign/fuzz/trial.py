@@ -113,7 +113,7 @@ class Trial:
 
 
 def stop_hangs() -> None:
-    """Let the timer of :class:`Trial` end what takes too long; for the main thread of a process."""
+    """End what takes too long by the timer of :class:`Trial`; for the main thread of a process."""
     signal.signal(signal.SIGPROF, _hang)
 
 

@@ -62,7 +62,7 @@ class Maker:
 
 
 def at(offset_us: float) -> int:
-    """Give a time of the run."""
+    """Return a time of the run."""
     return START_NS + int(offset_us * 1000)
 
 
@@ -187,7 +187,7 @@ def framework_database(path: Path) -> Path:
 
 
 def checksum(path: Path) -> tuple[bytes, int, list[str]]:
-    """Give what must not change: bytes, time of change, and what lies beside the file."""
+    """Return what must not change: bytes, time of change, and what lies beside the file."""
     return path.read_bytes(), path.stat().st_mtime_ns, sorted(entry.name for entry in path.parent.iterdir())
 
 

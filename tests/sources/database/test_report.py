@@ -26,7 +26,7 @@ DATA = {name: values for name, values in ENUMS.items() if name.startswith("ENUM_
 
 
 def at(offset_us: int) -> int:
-    """Give a time of the file."""
+    """Return a time of the file."""
     return FIRST_NS + offset_us * 1000
 
 

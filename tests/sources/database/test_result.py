@@ -30,7 +30,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def _links(decoded: Decoded, kind: str) -> list[tuple[str, str]]:
-    """Give the names at both ends of each link of a kind."""
+    """Return the names at both ends of each link of a kind."""
     links = decoded.tables["links"]
 
     def name(table: str, row: int) -> str:

@@ -148,7 +148,7 @@ def profiler_info(**start: Any) -> dict[str, Any]:
 
 
 def utc(time: int) -> int:
-    """Give the epoch time of a moment of the recording."""
+    """Return the epoch time of a moment of the recording."""
     return START_NS + time + EPOCH_OFFSET_NS
 
 

@@ -14,7 +14,7 @@ PROCESS = 400
 
 
 def ns(us: float) -> int:
-    """Give the moment of a time that a test gives in microseconds."""
+    """Return the moment of a time that a test gives in microseconds."""
     return BASE_NS + OFFSET_US * 1000 + round(us * 1000)
 
 

@@ -35,7 +35,7 @@ def stored(folder: Path, **columns: list[Any]) -> Path:
 def recorded(
     frames: list[tuple[str, int, str, str]], stacks: list[list[int]], **other: list[Any]
 ) -> dict[str, list[Any]]:
-    """Give the columns of one thread that is in one stack of frame numbers after another, 10 ns each."""
+    """Return the columns of one thread that is in one stack of frame numbers after another, 10 ns each."""
     nodes: dict[tuple[int, int], int] = {}
     leaves = []
     for stack in stacks:

@@ -53,7 +53,7 @@ CONTENTS = _contents()
 
 @st.composite
 def broken_files(draw: st.DrawFn) -> tuple[str, bytes]:
-    """Give a file with a few pieces of it replaced, cut or doubled, or its archive so."""
+    """Return a file with a few pieces of it replaced, cut or doubled, or its archive so."""
     name = draw(st.sampled_from(sorted(CONTENTS)))
     content = bytearray(CONTENTS[name])
     if draw(st.booleans()):

@@ -66,7 +66,7 @@ def from_us(value: float | str) -> int:
 
 
 def top(frame: pd.DataFrame, by: list[str], count: int = 5) -> list[list[Any]]:
-    """Give the groups of the longest total time: name(s), nanoseconds, calls."""
+    """Return the groups of the longest total time: name(s), nanoseconds, calls."""
     sums = frame.groupby(by, observed=True)["duration_ns"].agg(["sum", "size"])
     longest = sums.sort_values("sum", ascending=False, kind="stable").head(count)
     return [[name, int(total), int(size)] for name, total, size in longest.itertuples()]

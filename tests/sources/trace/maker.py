@@ -12,7 +12,7 @@ HOST, CANN, NPU, HCCL, OVERLAP, HBM, ACC, GC = 100, 320, 417, 481, 737, 545, 673
 
 
 def at(us: float) -> str:
-    """Give a moment as the vendor writes it: text of microseconds with three decimals."""
+    """Return a moment as the vendor writes it: text of microseconds with three decimals."""
     return f"{BASE_US + int(us)}.{round(us % 1 * 1000):03d}"
 
 

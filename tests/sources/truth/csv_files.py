@@ -17,7 +17,7 @@ UNIT = "sizes are bytes in the tables; that they are right shows that the unit w
 
 
 def _rows(run: Profile) -> pd.DataFrame:
-    """Give the rows of a table of kernels: kernels and communication, which npuprof keeps apart."""
+    """Return the rows of a table of kernels: kernels and communication, which npuprof keeps apart."""
     columns = ["name", "op_type", "start_ns", "duration_ns", "step"]
     parts = [run.kernels[columns].astype(object), run.communication[columns].astype(object)]
     rows: pd.DataFrame = pd.concat(parts, ignore_index=True).astype({"start_ns": "int64", "duration_ns": "int64"})

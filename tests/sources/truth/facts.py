@@ -36,7 +36,7 @@ class Family:
 
 
 def from_us(value: float | str) -> int:
-    """Give nanoseconds of a number of microseconds."""
+    """Return nanoseconds of a number of microseconds."""
     exact = scaled_one(str(value), US_TO_NS)
     assert exact is not None
     return exact
@@ -48,7 +48,7 @@ def equal(found: Any, known: Any) -> None:
 
 
 def longest(frame: pd.DataFrame, by: str, count: int = 5) -> list[list[Any]]:
-    """Give the groups of the longest total time: name, nanoseconds, rows; an absent name is N/A."""
+    """Return the groups of the longest total time: name, nanoseconds, rows; an absent name is N/A."""
     names = frame[by].astype(object).where(frame[by].notna(), "N/A")
     sums = frame.groupby(names)["duration_ns"].agg(["sum", "size"])
     ordered = sums.sort_values("sum", ascending=False, kind="stable").head(count)
@@ -63,5 +63,5 @@ def close(found: list[list[Any]], known: list[list[Any]]) -> None:
 
 
 def in_ns(rows: list[list[Any]]) -> list[list[Any]]:
-    """Give rows of name, microseconds and count with nanoseconds."""
+    """Return rows of name, microseconds and count with nanoseconds."""
     return [[name, from_us(total), size] for name, total, size in rows]

@@ -130,7 +130,7 @@ def test_what_slices_lack_is_reported(loss: str, run: Path) -> None:
 
 
 def _free(path: Path) -> Path:
-    """Give a name for one more slice."""
+    """Return a name for one more slice."""
     numbers = (path.with_name(f"{path.name.rpartition('_')[0]}_{number}") for number in range(1000))
     return next(name for name in numbers if not name.exists())
 
