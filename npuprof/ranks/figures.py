@@ -54,7 +54,7 @@ class SetFigures(Figures):
         def waits(self) -> pd.DataFrame:
             """Return how long each rank waited in each collective."""
 
-        def _lead(self) -> dict[int, Lead]: ...
+        def _clock_leads(self) -> dict[int, Lead]: ...
 
         @property
         def cluster(self) -> Profile | None:
@@ -126,7 +126,7 @@ class SetFigures(Figures):
         """Return the intervals of kernels for each rank that was read, on the common clock."""
         from npuprof.analysis.intervals import covering
 
-        ahead, spans = self._lead(), {}
+        ahead, spans = self._clock_leads(), {}
         for rank, row in self._newest().items():
             run = self._entries[row].profile
             if run is not None and len(run.kernels):
