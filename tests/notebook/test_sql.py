@@ -16,15 +16,15 @@ from tests import factories
 pytestmark = pytest.mark.slow  # duckdb takes half a second to import
 
 
-def test_the_magic_selects_from_the_last_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cell_selects_from_the_last_run_and_keeps_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("duckdb", reason="duckdb is not installed")
     run = Profile(Decoded(factories.profile(20), factories.info()))
     monkeypatch.setattr(mixins, "last", lambda: run)
     config = Config()
     config.HistoryManager.enabled = False
-    magics = NpuprofMagics(InteractiveShell(config=config))
-    answer = magics.npuprof_line("sql select count(*) n from kernels where name <> 'it''s'")
-    assert answer is not None
-    assert answer["n"].tolist() == [len(run.kernels)]
+    shell = InteractiveShell(config=config)
+    shell.register_magics(NpuprofMagics(shell))
+    shell.run_cell("answer = %npuprof sql select count(*) n from kernels where name <> 'it''s'").raise_error()
+    assert shell.user_ns["answer"]["n"].tolist() == [len(run.kernels)]
     with pytest.raises(UsageError, match="nowhere"):
-        magics.npuprof_line("sql select * from nowhere")
+        shell.run_line_magic("npuprof", "sql select * from nowhere")
