@@ -196,7 +196,7 @@ class Advice:
             owners = f" of {ranks} ranks" if ranks > 1 else f" of {devices} devices" if devices > 1 else ""
             label = f"{duration(self.step_ns)} a step ({basis}{owners})"
         if self.facts.stacks:
-            label = label.replace(")", ", stacks on)")
+            label = label.replace(")", ", Python stacks recorded)")
         return label
 
     def verdict(self) -> str:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from npuprof.profiles import Profile
+    from npuprof.ranks.profile_set import ProfileSet
+    from npuprof.session.history import RecordedRun
     from npuprof.session.session import Session
 
 _NAME = "npuprof"
@@ -54,6 +56,8 @@ class NpuprofMagics(Magics):
         self.controller = controller if controller is not None else Controller(_show)
         self._hooks = CellHooks(shell, self.controller)
         self._transformer = CellTransformer()
+        # What `load` opened last, and the newest run at that time.
+        self._loaded: tuple[Profile | ProfileSet | None, RecordedRun | None] = (None, None)
 
     @classmethod
     def installed_in(cls, shell: InteractiveShell) -> NpuprofMagics | None:
@@ -105,7 +109,7 @@ class NpuprofMagics(Magics):
         help="start or stop collecting by hand, across cells; show the panel that does; show the status (the "
         "default); show the report of the last run again; fail the cell unless the last run keeps to limits, as "
         "`%%npuprof assert step < 160ms and idle < 30%%`; load a recording, a result or one file and show its report; "
-        "select from the tables of the last run, as `%%npuprof sql select * from steps`; "
+        "select from the tables of the last run, or of what was loaded since, as `%%npuprof sql select * from steps`; "
         "or run a script under msprof, as `%%npuprof run [options] script.py [its arguments]`.",
     )
     @argument("path", nargs="?", help="What to load.")
@@ -183,10 +187,12 @@ class NpuprofMagics(Magics):
             print(plain_lines(f"npuprof: {limit.text}: {sides[0]} against {sides[1]}"))  # noqa: T201 - to the user
 
     def _sql(self, query: str) -> pd.DataFrame:
+        from npuprof.session.active import newest
         from npuprof.session.mixins import last
 
+        loaded, before = self._loaded
         try:
-            return last().sql(query)
+            return (last() if loaded is None or newest() is not before else loaded).sql(query)
         except OptionsError as error:
             raise UsageError(str(error)) from None
 
@@ -218,9 +224,11 @@ class NpuprofMagics(Magics):
         from npuprof.loading import open_path
         from npuprof.notebook.arguments import parse_load
         from npuprof.profiles import Profile
+        from npuprof.session.active import newest
 
         path, wanted = parse_load(line)
         opened = open_path(path, **wanted)
+        self._loaded = opened, newest()
         if isinstance(opened, Profile):
             _report(opened)
         else:

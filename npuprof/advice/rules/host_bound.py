@@ -87,7 +87,7 @@ def check(facts: Facts) -> Finding:
         title="The host starves the NPU",
         cost_ns=cost,
         **facts.gain(cost, cause=HOST_CAUSES),
-        detail=", ".join(parts) + ("; an upper bound, since stacks were on" if facts.stacks else ""),
+        detail=", ".join(parts) + ("; an upper bound, since Python stacks were recorded" if facts.stacks else ""),
         action="; ".join(dict.fromkeys(best[:3])) or _to_see_more(facts),
         table=host,
         rows=facts.tables[host].assign(idle_ns=overlap)[overlap > 0],
