@@ -60,6 +60,22 @@ class Job:
             same.setdefault(of_rank.tobytes(), []).append(rank)
         return list(same.values())
 
+    @cached_property
+    def apart(self) -> tuple[int, int] | None:
+        """Two ranks without synchronised clocks, by which one ends before the other begins; None if there are none.
+
+        A collective in common, even through other ranks, synchronises the clocks of ranks.
+        """
+        ends = self.rows["start_ns"] + self.rows["wait_ns"] + self.rows["moving_ns"]
+        references = self.clocks.references[np.searchsorted(self.clocks.ranks, self.rows["rank"].to_numpy(np.int64))]
+        spans = pd.DataFrame({"start": self.rows["start_ns"], "end": ends}).groupby(references)
+        bounds = spans.agg(start=("start", "min"), end=("end", "max")).sort_values("start")
+        late = np.flatnonzero(bounds["start"].to_numpy()[1:] > bounds["end"].cummax().to_numpy()[:-1])
+        if not len(late):
+            return None
+        one, other = (int(self.clocks.ranks[bounds.index[place]]) for place in (late[0], late[0] + 1))
+        return one, other
+
     @property
     def window_ns(self) -> int:
         """Time from the first start to the last end."""
@@ -94,6 +110,15 @@ def job(communication: pd.DataFrame) -> Job:
     return Job(tuple(sorted(set(rank.tolist()))), prepared, int(starts.min()), int(ends.max()), estimated)
 
 
+def _refuse_clocks_apart(played: Job) -> None:
+    if played.apart is not None:
+        one, other = played.apart
+        raise NpuprofError(
+            f"no collective synchronises the clocks of ranks {one} and {other}, and by these clocks one ends before "
+            "the other begins: synchronise the clocks of the hosts, or load ranks that have a collective in common"
+        )
+
+
 def replay(played: Job, own_ns: Floats | Int64, moving_ns: Floats | Int64) -> float:
     """Return the duration of a job with other times, in nanoseconds.
 
@@ -112,8 +137,10 @@ def replay(played: Job, own_ns: Floats | Int64, moving_ns: Floats | Int64) -> fl
     Raises
     ------
     NpuprofError
-        If the ranks run the collectives of a group in conflicting orders.
+        If the ranks run the collectives of a group in conflicting orders, or seem to run one after another because
+        nothing synchronises their clocks.
     """
+    _refuse_clocks_apart(played)
     order = played.waves
     if order.blocked >= 0:
         row = played.rows.iloc[order.blocked]
@@ -197,6 +224,7 @@ def critical_path(communication: pd.DataFrame) -> pd.DataFrame:
         of time; durations add up to that of the job.
     """
     played = job(communication)
+    _refuse_clocks_apart(played)
     rows = played.rows
     starts = rows["start_ns"].to_numpy(np.int64)
     ends = starts + rows["wait_ns"].to_numpy(np.int64) + rows["moving_ns"].to_numpy(np.int64)

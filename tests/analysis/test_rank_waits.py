@@ -188,6 +188,22 @@ def test_ranks_that_block_each_other_are_refused_with_the_operator() -> None:
         what_if(crossed[:0])
 
 
+def test_ranks_whose_clocks_nothing_compares_are_not_played_one_after_another() -> None:
+    def hosts(ahead: int) -> pd.DataFrame:
+        return rows(
+            *[
+                (rank, group, start + ahead * (rank > 1), start + ahead * (rank > 1) + 90)
+                for rank, group in enumerate("aabb")
+                for start in (0, 100)
+            ]
+        )
+
+    assert what_if(hosts(50)).predicted_ns == 240
+    for answer in (what_if, critical_path):
+        with pytest.raises(NpuprofError, match="no collective synchronises the clocks of ranks 0 and 2"):
+            answer(hosts(5 * 3600 * 10**9))
+
+
 def kernels_of(rank: int, *spans: tuple[int, int]) -> pd.DataFrame:
     """Kernels of one rank by start and end."""
     frame: pd.DataFrame = pd.DataFrame(
