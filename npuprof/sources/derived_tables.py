@@ -19,6 +19,7 @@ from npuprof.sources.overlap import are_compute, of_span, overlap_table
 
 _ROUNDED_NS = 2  # per row: its start and its duration were each rounded
 _QUARTER_NS = 1_000  # additional tolerance for sums that went through a float of microseconds
+_NEARLY_ALL = 0.01  # of the steps' time: what lies between a step's mark and its first kernel is no news
 _KINDS = {"computing": "kernels", "communication": "communication"}
 _WHAT = {"computing": "kernels", "communication": "communication operators"}
 
@@ -44,6 +45,7 @@ def compare(frames: Mapping[str, pd.DataFrame], notes: Notes) -> None:
     every = {name: frames[name] if name in frames else tables.empty(name) for name in tables.NAMES}
     _compare_overlap(every, notes)
     _compare_steps(every, notes)
+    _compare_lengths(every, notes)
 
 
 def _compare_overlap(frames: Mapping[str, pd.DataFrame], notes: Notes) -> None:
@@ -78,6 +80,25 @@ def _compare_steps(frames: Mapping[str, pd.DataFrame], notes: Notes) -> None:
             "step_times",
             f"{kind} of {len(parts)} steps is {_ms(theirs)} by the vendor's breakdown{reason}, and {_ms(ours)} by the "
             f"{_WHAT[kind]} of these steps, as everywhere else in the report",
+        )
+
+
+def _compare_lengths(frames: Mapping[str, pd.DataFrame], notes: Notes) -> None:
+    """Warn where steps that only their kernels tell are shorter than in the vendor's breakdown: it counts idle time."""
+    times, kernels = frames["step_times"], frames["kernels"]
+    if len(frames["steps"]) or not kernels["step"].notna().any() or times[["step", "device_id"]].duplicated().any():
+        return
+    columns = ["start_ns", "duration_ns", "device_id", "step"]
+    rows: pd.DataFrame = pd.concat([kernels[columns], frames["communication"][columns]], ignore_index=True)
+    parts = _steps_of(times[times["step"].notna().to_numpy(bool)], rows, "stage_ns")
+    theirs = sum(stage_ns for stage_ns, _ in parts)
+    ours = sum(int((step["start_ns"] + step["duration_ns"]).max() - step["start_ns"].min()) for _, step in parts)
+    if theirs - ours > theirs * _NEARLY_ALL:
+        notes.warning(
+            "step_times",
+            f"{len(parts)} steps take {_ms(theirs)} by the vendor's breakdown, and {_ms(ours)} from their first to "
+            "their last kernel, as everywhere else in the report: idle time before and after is not counted; load the "
+            "result with its trace_view.json, which marks the steps",
         )
 
 
