@@ -173,7 +173,7 @@ class Source:
     of_many_runs
         Whether the format is an analysis of many runs.
     only_given
-        Whether only the user's path is tried, not files below it, which would be copies.
+        Whether only the user's path is tried; files below it, which may be copies, only where nothing else is there.
     alone
         Return how to read each part of a run that has its own files; None where this takes as long as the whole run.
     read_lazily

@@ -140,6 +140,8 @@ def _detect(path: Path, preferred: Preference) -> Walk[DetectedResult]:
             [*runs, *beside.results], beside.problems, _note_archives(packed_in(path)) if loose else beside.left_out
         )
     below = _below(path, preferred)
+    if not below.results:
+        below.results = _folders_of_files(path, preferred)
     if below.results:
         return below
     if path.suffix.lower() in _PAGES:
@@ -178,6 +180,19 @@ def _below(path: Path, preferred: Preference) -> Walk[DetectedResult]:
         for directory in headless[:_MAX_NAMED]
     ]
     return below
+
+
+def _folders_of_files(path: Path, preferred: Preference) -> list[DetectedResult]:
+    """Return the folders below a path, such as ``rank_0``, into which files of results were copied."""
+    if not path.is_dir():
+        return []
+    sources = [source for source in sources_for(preferred) if source.only_given]
+
+    def look(directory: Path) -> list[DetectedResult]:
+        run = _first(directory, sources, preferred)
+        return [] if run is None else [run]
+
+    return walk(path, look).results
 
 
 def _note_archives(packed: Sequence[Path]) -> list[str]:

@@ -13,6 +13,7 @@ import pytest
 
 import npuprof
 from npuprof.errors import SourceError
+from npuprof.ranks.profile_set import ProfileSet
 from npuprof.simulator import synthesise
 from npuprof.sources import detect
 from npuprof.sources.files.walk import walk
@@ -61,6 +62,20 @@ def test_a_folder_of_files_under_other_names_tells_those_that_can_be_read(tmp_pa
     with pytest.raises(SourceError, match=re.escape(f"one at a time: give {name}") + "$"):
         npuprof.load(tmp_path)
     assert len(npuprof.load(tmp_path / name).kernels) == 1
+
+
+def test_folders_of_copied_files_are_ranks_where_nothing_else_is_there(tmp_path: Path) -> None:
+    header = "Step Id,Device_id,Name,Type,Accelerator Core,Start Time(us),Duration(us),Wait Time(us),Block Dim\n"
+    for rank in range(2):
+        folder = tmp_path / "job" / f"rank_{rank}"
+        folder.mkdir(parents=True)
+        (folder / "kernel_details.csv").write_text(f"{header}1,{rank},Add,Add,AI_CORE,1735689600000000.5,20.25,0,8\n")
+    runs = npuprof.load(tmp_path)
+    assert isinstance(runs, ProfileSet)
+    assert runs.ranks == [0, 1]
+    assert [len(run.kernels) for run in runs] == [1, 1]
+    synthesise(tmp_path / "raw", launches=3)  # beside a whole result they are taken for copies of it
+    assert len(npuprof.load(tmp_path).kernels) == 3
 
 
 @pytest.mark.parametrize("kind", ["pipe", "socket", "device"])
