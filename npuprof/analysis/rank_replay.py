@@ -73,8 +73,8 @@ class Job:
         late = np.flatnonzero(bounds["start"].to_numpy()[1:] > bounds["end"].cummax().to_numpy()[:-1])
         if not len(late):
             return None
-        one, other = (int(self.clocks.ranks[bounds.index[place]]) for place in (late[0], late[0] + 1))
-        return one, other
+        first, second = (int(self.clocks.ranks[bounds.index[place]]) for place in (late[0], late[0] + 1))
+        return first, second
 
     @property
     def window_ns(self) -> int:
@@ -112,9 +112,9 @@ def job(communication: pd.DataFrame) -> Job:
 
 def _refuse_clocks_apart(played: Job) -> None:
     if played.apart is not None:
-        one, other = played.apart
+        first, second = played.apart
         raise NpuprofError(
-            f"no collective synchronises the clocks of ranks {one} and {other}, and by these clocks one ends before "
+            f"no collective synchronises the clocks of ranks {first} and {second}, and by these clocks one ends before "
             "the other begins: synchronise the clocks of the hosts, or load ranks that have a collective in common"
         )
 
