@@ -50,12 +50,12 @@ function keyOf(event) {
     return KNOWN_KEYS.has(key) ? key : null;
 }
 
-/** The list of keys as a box. @param {() => void} close */
-function helpBox(close) {
+/** What the box of keys holds. @param {() => void} close @returns {HTMLElement[]} */
+function helpOf(close) {
     const rows = KEYS.map(([keys, text]) => make("tr", {},
         make("th", { scope: "row" }, ...keys.map((key) => make("kbd", { text: NAMES_OF_KEYS[key] ?? key }))), make("td", { text })));
     const hands = GESTURES.map(([hand, text]) => make("tr", {}, make("th", { scope: "row", text: hand }), make("td", { text })));
-    return make("div", { class: "help", role: "dialog", "aria-label": "Keys of the timeline" },
+    return [
         make("button", { type: "button", class: "close", text: "Close", onclick: close }),
-        make("table", {}, ...rows, ...hands));
+        make("table", {}, ...rows, ...hands)];
 }

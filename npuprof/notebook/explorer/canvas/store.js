@@ -128,6 +128,14 @@ function makeStore(model) {
         },
         retry() { flying = null; if (wanted) ask(); else tell("again", null); },
         lost: false,
+        greeted: false,
+        /** Ask once for what a page needs after its first picture, which does not wait for it. */
+        greet() {
+            if (store.greeted) return;
+            store.greeted = true;
+            store.send({ kind: "hello" });
+            store.send({ kind: "overview" });
+        },
     };
     function ask() {
         flying = wanted;
@@ -172,6 +180,5 @@ function makeStore(model) {
     answers = [decode(first.content, first.buffers, names, null)];
     store.version = first.content.version;
     model.on("msg:custom", receive);
-    store.send({ kind: "hello" });
     return store;
 }

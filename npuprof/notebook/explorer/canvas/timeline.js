@@ -51,7 +51,7 @@ function timelineView(store, model, el) {
             make("label", { class: "search" }, "Search ", search), make("label", {}, regex, " regular expression"),
             button("Previous", "P: the match before", () => store.send({ kind: "match", by: -1 })),
             button("Next", "N: the next match", () => store.send({ kind: "match", by: 1 })), found]),
-        make("details", {}, make("summary", { text: "Lanes" }), lanes),
+        make("details", { ontoggle: listLanes }, make("summary", { text: "Lanes" }), lanes),
         ...(setup.alone ? [] : [make("details", {}, make("summary", { text: "Go to" }), jumps)]),
         make("details", {}, make("summary", { text: "Export" }), files),
         button("Table", "T: what is visible as a table", toggleTable), button("Full screen", "", fullScreen),
@@ -76,8 +76,7 @@ function timelineView(store, model, el) {
     const head = make("div", { class: "head" },
         make("div", { class: "corner", text: "device", title: `0 is ${setup.origin}` }), strip,
         make("div", { class: "corner zero", text: `0 = ${setup.origin}`, title: `all times count from ${setup.origin}` }), axis);
-    const help = helpBox(toggleHelp);
-    help.hidden = true;
+    const help = make("div", { class: "help", role: "dialog", "aria-label": "Keys of the timeline", hidden: true });
     const root = make("div", {
         class: `npuprof-timeline${setup.link ? " linked" : ""}`, tabindex: "0", role: "application", "data-lm-suppress-shortcuts": "true",
         "aria-label": "Timeline. Press the question mark for its keys; Escape gives the keys back.",
@@ -174,6 +173,7 @@ function timelineView(store, model, el) {
             store.want(window_.start, window_.end, width, shown);
         }
         dirty = moved = false;
+        setTimeout(store.greet);
     }
 
     function placeLabels() {
@@ -207,7 +207,9 @@ function timelineView(store, model, el) {
         listLanes();
     }
 
+    /** List the lanes in their menu while it is open: the first picture does not wait for it. */
     function listLanes() {
+        if (!lanes.closest("details")?.open) return;
         lanes.replaceChildren(...ordered(setup, layout).map((group) => {
             const title = group.title;
             const small = (/** @type {string} */ text, /** @type {string} */ hint, /** @type {() => void} */ act) =>
@@ -333,6 +335,7 @@ function timelineView(store, model, el) {
         say("The keys are the notebook's again.");
     }
     function toggleHelp() {
+        if (!help.firstChild) help.append(...helpOf(toggleHelp));
         help.hidden = !help.hidden;
         if (help.hidden) root.focus({ preventScroll: true });
         else help.querySelector("button")?.focus({ preventScroll: true });
@@ -627,7 +630,6 @@ function timelineView(store, model, el) {
     tellRange();
     found.textContent = store.matches.text;
     redraw();
-    if (!store.overview) store.send({ kind: "overview" });
     return () => {
         unlisten();
         linked.close();
