@@ -15,6 +15,7 @@ from npuprof.sources.decoding import decode_run
 from npuprof.sources.detect import DetectedResult, detect
 from npuprof.sources.files.walk import Walk
 from npuprof.sources.selection import Moment, Selection, choose
+from npuprof.sources.unread import unread
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -61,9 +62,9 @@ def load(
 
     Returns
     -------
-    The profile; ``run.info.selection`` has the selection. For a directory with several runs, a
-    :class:`npuprof.ranks.profile_set.ProfileSet` with one entry per rank and session, typed as ``Any``;
-    :func:`load_set` always returns a set.
+    The profile; a text result or database of over 256 KiB is read when it is first used: its files must stay till then.
+    For a directory with several runs, a :class:`npuprof.ranks.profile_set.ProfileSet`, one entry per rank and session,
+    typed as ``Any``; :func:`load_set` always returns a set.
 
     Raises
     ------
@@ -147,6 +148,9 @@ def open_path(
     if len(walked.results) > 1:
         return _as_set(root, walked, selection, client)
     run = walked.results[0]
+    problems = [f"there may be more runs: {problem}" for problem in walked.problems] + walked.left_out
+    if selection is None and (later := unread(run, [(root.name, problem) for problem in problems])) is not None:
+        return Profile(later)
     try:
         decoded = decode_run(run, selection, lazily=True)
     except BaseException as error:
@@ -155,7 +159,7 @@ def open_path(
             raise SourceError(run.named(str(error))) from error
         raise
     run.close()
-    for problem in [f"there may be more runs: {problem}" for problem in walked.problems] + walked.left_out:
+    for problem in problems:
         decoded.notes.warning(root.name, problem)
     return Profile(decoded)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
@@ -21,6 +21,7 @@ from npuprof.profile_replay import ProfileReplay
 from npuprof.sources import saved
 from npuprof.sources.base import Decoded
 from npuprof.sources.lazy_tables import LazyTables, completed
+from npuprof.sources.unread import UnreadRun
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from npuprof.analysis.summary import Summary
     from npuprof.comparison import Comparison
 
+_OF_RUN = ("info", "statistics")
 _PAGE_FIGURES_BYTES = 20 << 20  # a page has room for all the details that its figures can show
 
 
@@ -53,29 +55,32 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
         Tables that the vendor has already summed, by file name without suffix.
     """
 
-    def __init__(self, decoded: Decoded) -> None:
+    info: Info
+    statistics: dict[str, pd.DataFrame]
+
+    def __init__(self, decoded: Decoded | UnreadRun) -> None:
         self.tables: MutableMapping[str, pd.DataFrame] = completed(decoded.tables)
-        self.info: Info = decoded.info
-        self.statistics = decoded.statistics
-        self._noted: Notes = decoded.notes
+        self._decoded = decoded
 
     if not TYPE_CHECKING:  # else any name would be an attribute
 
-        def __getattr__(self, name: str) -> pd.DataFrame:
-            """Return a table, which may be made when it is first touched."""
+        def __getattr__(self, name: str) -> Any:
+            """Return a table, or facts and statistics, which may be read when they are first touched."""
             if name in schema.NAMES and "tables" in self.__dict__:
                 return self.tables[name]
+            if name in _OF_RUN and "_decoded" in self.__dict__:
+                return getattr(self._decoded, name)
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __dir__(self) -> list[str]:
         """Return all attributes, the tables among them."""
-        return sorted({*super().__dir__(), *schema.NAMES})
+        return sorted({*super().__dir__(), *schema.NAMES, *_OF_RUN})
 
     @property
     def _notes(self) -> Notes:
         if isinstance(self.tables, LazyTables):
             self.tables.make_all()  # each table may have notes
-        return self._noted
+        return self._decoded.notes
 
     @property
     def notes(self) -> pd.DataFrame:

@@ -96,7 +96,7 @@ def test_loading_reports_progress(tmp_path: Path, write: Callable[[Path], Path],
     told: list[Progress] = []
     path = write(tmp_path / name)
     with watched(told.append):
-        npuprof.load(path)
+        _ = npuprof.load(path).info
     own = [one for one in told if one.name.startswith(name)]
     assert own
     in_bytes = [one for one in own if one.unit == "bytes"]
@@ -124,7 +124,7 @@ def test_an_interrupt_ends_the_loading_and_leaves_nothing(
     monkeypatch.setattr(TerminalBar, "show", interrupted)
     before = path.read_bytes(), _open_files()
     with pytest.raises(KeyboardInterrupt):
-        npuprof.load(path)
+        _ = npuprof.load(path).info
     assert (path.read_bytes(), _open_files()) == before
     assert sorted(tmp_path.iterdir()) == sorted([path, rest])
     assert not list(rest.iterdir())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -107,9 +107,8 @@ def describe_by_name(path: Path) -> Info:
     return Info(name=path.name, recording=path)
 
 
-def size_of_files(root: Path) -> int:
-    """Return the total size of the files at or below a path in bytes; partial for a very large directory."""
-    total = 0
+def files_below(root: Path) -> Iterator[Path]:
+    """Yield the files at or below a path; not all of a very large directory."""
     pending = deque([root])
     for _ in range(_MAX_ENTRIES):
         if not pending:
@@ -117,9 +116,17 @@ def size_of_files(root: Path) -> int:
         path = pending.popleft()
         with suppress(OSError):
             if not path.is_dir():
-                total += path.stat().st_size
+                yield path
             elif not path.is_symlink() or path == root:
                 pending.extend(list(path.iterdir())[:_MAX_ENTRIES])
+
+
+def size_of_files(root: Path) -> int:
+    """Return the total size of the files at or below a path in bytes; partial for a very large directory."""
+    total = 0
+    for path in files_below(root):
+        with suppress(OSError):
+            total += path.stat().st_size
     return total
 
 
@@ -143,6 +150,10 @@ class Alone:
 
     files: tuple[Path, ...]
     read: Callable[[tuple[str, ...]], Decoded]
+
+
+MakeSome: TypeAlias = Callable[[Notes], Mapping[str, pd.DataFrame]]
+"""Returns a table, and those that are read with it at no cost, by name; notes what it repaired or skipped."""
 
 
 @dataclass(frozen=True)
@@ -179,6 +190,9 @@ class Source:
     read_lazily
         As `read`, but tables may be :class:`npuprof.sources.lazy_tables.LazyTables`. None for a format that is always
         read whole.
+    tables_alone
+        Return how to read each table alone that has files, or tables of a database, of its own: exactly as the whole
+        run has it. None for a format that is always read whole.
     """
 
     name: str
@@ -194,3 +208,4 @@ class Source:
     only_given: bool = False
     alone: Callable[[Path], Mapping[PartName, Alone]] | None = None
     read_lazily: Callable[[Path], Decoded] | None = None
+    tables_alone: Callable[[Path], Mapping[str, MakeSome]] | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 import pandas as pd
 
@@ -38,7 +39,7 @@ def decode_run(run: DetectedResult, selection: Selection | None = None, *, lazil
     SourceError
         If the run cannot be read, or it has no step of a selected number.
     """
-    with _refusing_too_large(run):
+    with refusing_too_large(run.path):
         with progress.shown():
             decoded = _read(run, selection, lazily=lazily and run.unpacked is None)
         decoded.statistics = {encodable(name): of_one_kind(frame) for name, frame in decoded.statistics.items()}
@@ -46,7 +47,7 @@ def decode_run(run: DetectedResult, selection: Selection | None = None, *, lazil
         if run.source is not saved.SOURCE:  # which has what was derived
             complete(decoded)
         if isinstance(frames, LazyTables):
-            frames.within(lambda: _refusing_too_large(run))
+            frames.within(lambda: refusing_too_large(run.path))
             frames.at_last(lambda made: _check(decoded, made, run))
         else:
             _check(decoded, frames, run)
@@ -68,12 +69,13 @@ def decode_run(run: DetectedResult, selection: Selection | None = None, *, lazil
 
 
 @contextmanager
-def _refusing_too_large(run: DetectedResult) -> Iterator[None]:
+def refusing_too_large(path: Path) -> Iterator[None]:
+    """Raise a SourceError with the next step where memory does not suffice."""
     try:
         yield
     except MemoryError as error:
         raise SourceError(
-            f"{run.path} needs more memory than there is ({str(error) or 'none is left'}): free some, or load a part "
+            f"{path} needs more memory than there is ({str(error) or 'none is left'}): free some, or load a part "
             "of it with steps= or start= and end=; if a file in it is far larger than the others, it may be damaged"
         ) from error
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.notes import Notes
-from npuprof.sources.base import Decoded, Source
+from npuprof.sources.base import Decoded, MakeSome, Source
 from npuprof.sources.database.connection import open_database
 from npuprof.sources.database.layout import add_facts, describe_directory, find
 from npuprof.sources.database.result import Reading
@@ -77,4 +77,18 @@ def describe(path: Path) -> Info:
     return info
 
 
-SOURCE = Source("database", (None, "parsed", "db"), recognises, read, describe=describe, is_result_of_raw=True)
+def tables_alone(path: Path) -> dict[str, MakeSome]:
+    """Return how to read the tables of a database that need no other table."""
+    layout = find(path)
+    return {} if layout is None else Reading(layout).tables_alone()
+
+
+SOURCE = Source(
+    "database",
+    (None, "parsed", "db"),
+    recognises,
+    read,
+    describe=describe,
+    is_result_of_raw=True,
+    tables_alone=tables_alone,
+)

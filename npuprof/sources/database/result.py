@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
+from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
 
+from npuprof import tables
 from npuprof.arrays import Int64
 from npuprof.errors import SourceError
-from npuprof.sources.base import Decoded, ResultReading
+from npuprof.info import Info
+from npuprof.notes import Notes
+from npuprof.sources.base import Decoded, MakeSome, ResultReading
 from npuprof.sources.columns.builders import ABSENT
 from npuprof.sources.columns.steps import assign_steps
 from npuprof.sources.database import analyzer, counters
@@ -65,6 +70,17 @@ KNOWN = frozenset(
 """The tables that are read into tables, facts or statistics."""
 
 
+_STEP_TIMES = "step_times"
+_Read: TypeAlias = Callable[[Database, Names], Mapping[str, pd.DataFrame | None]]
+_ALONE: tuple[tuple[tuple[str, ...], _Read], ...] = (
+    (("operators", "python", "steps"), lambda database, strings: read_framework(database, strings).tables),
+    (("tasks",), lambda database, strings: {"tasks": read_tasks(database, strings).table}),
+    (("memory",), lambda database, strings: {"memory": memory_table(database, strings)}),
+    (("allocations",), lambda database, strings: {"allocations": allocations_table(database, strings)}),
+    (("counters",), lambda database, strings: {"counters": counters.counters_table(database, strings)}),
+)
+
+
 class Reading(ResultReading):
     """Reader of the databases of a result."""
 
@@ -93,6 +109,32 @@ class Reading(ResultReading):
         add_listed_operators(self.decoded)
         self.name_devices()
 
+    def tables_alone(self) -> dict[str, MakeSome]:
+        """Return how to read each table that needs no other table, as :meth:`run` makes it."""
+
+        def read(names: tuple[str, ...], read: _Read, notes: Notes) -> dict[str, pd.DataFrame]:
+            frames = {name: tables.empty(name) for name in names}
+            for path in self._layout.profile[:1]:
+                with open_database(path, notes) as opened:
+                    database = _versioned(opened)
+                    _put(frames, read(database, Names(database, "STRING_IDS", "value")))
+            return frames
+
+        return {name: partial(read, names, of) for names, of in _ALONE for name in names} | {
+            "step_times": self._step_times
+        }
+
+    def _step_times(self, notes: Notes) -> dict[str, pd.DataFrame]:
+        frames = {"step_times": tables.empty("step_times")}
+        info = describe_directory(self._layout, notes)
+        for path in (*self._layout.profile[:1], *self._layout.analysis):
+            with open_database(path, notes) as opened:
+                database = _versioned(opened)
+                if path not in self._layout.analysis:
+                    add_facts(info, database)
+                _put(frames, {"step_times": analyzer.step_times_table(database, _only_device(info))})
+        return frames
+
     def _open(self, path: Path, fill: Callable[[Database], None]) -> None:
         def read(path: Path) -> None:
             """Read the tables of a database."""
@@ -103,8 +145,7 @@ class Reading(ResultReading):
 
     def _profile(self, database: Database) -> None:
         _refuse_others(database)
-        if is_report(database.tables):
-            database = ReportDatabase(database)
+        database = _versioned(database)
         note_shape(database)
         note_lacking(database)
         add_facts(self.decoded.info, database)
@@ -162,13 +203,18 @@ class Reading(ResultReading):
         self._sums(database)
 
     def _sums(self, database: Database) -> None:
-        device = self._only_device()
+        device = _only_device(self.decoded.info)
         _put(self.decoded.tables, {"step_times": analyzer.step_times_table(database, device)})
         self.decoded.statistics.update(analyzer.communication_statistics(database))
 
-    def _only_device(self) -> int | None:
-        devices = self.decoded.info.devices
-        return devices[0] if devices else None
+
+def _only_device(info: Info) -> int | None:
+    return info.devices[0] if info.devices else None
+
+
+def _versioned(database: Database) -> Database:
+    """Return a database in the present form."""
+    return ReportDatabase(database) if is_report(database.tables) else database
 
 
 def _refuse_others(database: Database) -> None:
@@ -183,7 +229,7 @@ def _refuse_others(database: Database) -> None:
         )
 
 
-def _put(by_name: MutableMapping[str, pd.DataFrame], made_tables: dict[str, pd.DataFrame | None]) -> None:
+def _put(by_name: MutableMapping[str, pd.DataFrame], made_tables: Mapping[str, pd.DataFrame | None]) -> None:
     by_name.update({name: frame for name, frame in made_tables.items() if frame is not None})
 
 

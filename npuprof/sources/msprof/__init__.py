@@ -13,7 +13,7 @@ from pathlib import Path
 from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.notes import Notes
-from npuprof.sources.base import Decoded, Source
+from npuprof.sources.base import Decoded, MakeSome, Source
 from npuprof.sources.msprof.export import Reading
 from npuprof.sources.msprof.layout import Layout, find
 from npuprof.sources.raw.metadata import clocks
@@ -47,6 +47,15 @@ def read_layout(layout: Layout) -> Decoded:
     reading = Reading(layout, Decoded(info=info), utc_ns)
     reading.run()
     return reading.decoded
+
+
+def tables_alone(path: Path) -> dict[str, MakeSome]:
+    """Return how to read the tables of a result that need no other file."""
+    layout = find(path)
+    if layout is None:
+        return {}
+    info, utc_ns = describe(layout)
+    return Reading(layout, Decoded(info=info), utc_ns).tables_alone()
 
 
 def describe_path(path: Path) -> Info:
@@ -87,4 +96,12 @@ def describe(layout: Layout) -> tuple[Info, int | None]:
     return info, utc_ns
 
 
-SOURCE = Source("msprof", (None, "parsed", "text"), recognises, read, describe=describe_path, is_result_of_raw=True)
+SOURCE = Source(
+    "msprof",
+    (None, "parsed", "text"),
+    recognises,
+    read,
+    describe=describe_path,
+    is_result_of_raw=True,
+    tables_alone=tables_alone,
+)

@@ -15,7 +15,7 @@ import pandas as pd
 from npuprof import tables
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
-from npuprof.sources.base import Decoded
+from npuprof.sources.base import Decoded, MakeSome
 from npuprof.sources.columns.builders import missing
 from npuprof.sources.columns.concatenation import merged, stacked
 from npuprof.sources.columns.steps import step_of
@@ -120,6 +120,22 @@ class Reading(TextReading):
             earlier = [self.decoded.statistics[name]] if name in self.decoded.statistics else []
             self.decoded.statistics[name] = stacked([*earlier, frame]).reset_index(drop=True)
         return frames
+
+    def tables_alone(self) -> dict[str, MakeSome]:
+        """Return how to read the tables whose files alone have all of them: `memory` and `allocations`."""
+
+        def read(notes: Notes) -> dict[str, pd.DataFrame]:
+            reading = Reading(self._layout, Decoded(), self._utc_ns)
+            parts: list[Frames] = [{} for _ in self._layout.parts]
+            for part, frames in zip(self._layout.parts, parts, strict=True):
+                reading._memory(part, frames)
+                reading._place_on_epoch(frames)
+            notes.extend(reading.notes)
+            return merged(parts)
+
+        there = {file.module for part in self._layout.parts for file in part.files if file.suffix == "csv"}
+        modules = {"memory": there.intersection(_MEMORY), "allocations": there.intersection(_ALLOCATIONS)}
+        return {name: read for name, files in modules.items() if files}
 
     def _read_each(self, part: Part, module: str, read: Callable[[Path], _Value]) -> list[_Value]:
         """Read the CSV files of a module one by one."""

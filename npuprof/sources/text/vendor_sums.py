@@ -83,6 +83,14 @@ def read_step_times(path: Path, notes: Notes, device: int | None) -> pd.DataFram
     return frame
 
 
+def names_devices(path: Path) -> bool:
+    """Return whether ``step_trace_time.csv`` names the device of its steps; False if it cannot be read."""
+    try:
+        return "Device_id" in CsvTable(path, Notes(), ("Step",)).names
+    except SourceError:
+        return False
+
+
 def add_listed_operators(decoded: Decoded, columns: Collection[str] = ()) -> None:
     """Fill an empty `communication` from ``communication.json``; only some of its columns, or all."""
     listed = decoded.statistics.get(_COMMUNICATION)

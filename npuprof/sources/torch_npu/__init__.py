@@ -18,7 +18,7 @@ from npuprof.sources.base import Decoded, Source, describe_by_name, size_of_file
 from npuprof.sources.result_folder.description import describe
 from npuprof.sources.result_folder.layout import OUTPUT, Layout, find
 from npuprof.sources.torch_npu.raw_files import read_layout
-from npuprof.sources.torch_npu.result import Reading, alone
+from npuprof.sources.torch_npu.result import Reading, alone, tables_alone
 
 __all__ = ["SOURCE", "read", "read_parsed", "recognises"]
 
@@ -84,4 +84,5 @@ SOURCE = Source(
     describe=describe_path,
     size_bytes=_size_bytes,
     is_result_of_raw=True,
+    tables_alone=tables_alone,
 )

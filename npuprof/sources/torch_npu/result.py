@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import pandas as pd
 
@@ -18,7 +18,7 @@ from npuprof import tables
 from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.notes import Notes
-from npuprof.sources.base import Alone, Decoded, PartName
+from npuprof.sources.base import Alone, Decoded, MakeSome, PartName
 from npuprof.sources.columns.builders import recoded
 from npuprof.sources.columns.concatenation import stacked
 from npuprof.sources.columns.steps import step_of
@@ -41,7 +41,7 @@ from npuprof.sources.text.memory_csv import (
 )
 from npuprof.sources.text.pipeline_summary import read_pipeline_summary
 from npuprof.sources.text.result import TextReading
-from npuprof.sources.text.vendor_sums import add_listed_operators, check_sums, read_step_times
+from npuprof.sources.text.vendor_sums import add_listed_operators, check_sums, names_devices, read_step_times
 from npuprof.sources.trace.columns import Trace, gather
 from npuprof.sources.trace.conversion import build_tables, device_ids
 from npuprof.sources.trace.events import read_events
@@ -99,7 +99,7 @@ class Reading(TextReading):
         for part in (self._step_times, self._communication, self._statistics):
             part()
 
-    def read_part(self, part: PartName, columns: Collection[str] = ()) -> None:
+    def read_part(self, part: PartName | Literal["memory"], columns: Collection[str] = ()) -> None:
         """Read only one part, as :meth:`run` would without a timeline: at least `columns` of its table, or all."""
         if part == "communication":
             if not columns or "device_id" in columns:
@@ -107,10 +107,14 @@ class Reading(TextReading):
             self._timed_operators()
             self._listed_times()
             add_listed_operators(self.decoded, columns)
-        elif part == "communication_matrix":
-            self._matrix()
         else:
-            (self._kernels if part == "kernels" else self._step_times)()
+            parts = {
+                "communication_matrix": self._matrix,
+                "kernels": self._kernels,
+                "step_times": self._step_times,
+                "memory": self._memory,
+            }
+            parts[part]()
 
     def _nothing(self) -> SourceError:
         notes = "; ".join(dict.fromkeys(self.notes.to_frame()["message"][:_MAX_QUOTED]))
@@ -268,6 +272,30 @@ class Reading(TextReading):
                 continue
             if path.suffix != ".db":
                 self.notes.info(path.name, "this file of the result is not read")
+
+
+def tables_alone(path: Path) -> dict[str, MakeSome]:
+    """Return how to read each table of a text result whose file alone has all of it."""
+    layout = of_directory(path)
+    if layout is None or layout.output is None:
+        return {}
+
+    def read(part: Literal["memory", "step_times"], notes: Notes) -> dict[str, pd.DataFrame]:
+        reading = Reading(layout, alone=False)
+        reading.read_part(part)
+        notes.extend(reading.notes)
+        # Where the file has no row, the rest of the run decides what is shown.
+        return {name: frame for name, frame in reading.decoded.tables.items() if len(frame)}
+
+    names = [name for name, files in _TABLE_FILES.items() if any(layout.file(file) is not None for file in files)]
+    makers: dict[str, MakeSome] = {name: partial(read, "memory") for name in names}
+    times = layout.file("step_trace_time.csv")
+    if times is not None and names_devices(times):  # else the timeline has the device's number
+        makers["step_times"] = partial(read, "step_times")
+    return makers
+
+
+_TABLE_FILES = {"memory": tuple(f"{name}.csv" for name in _MEMORY), "allocations": ("operator_memory.csv",)}
 
 
 _PART_FILES: dict[PartName, tuple[str, ...]] = {
