@@ -244,7 +244,8 @@ def _without_repeat(arguments: Arguments) -> Arguments:
 def _report(run: Profile) -> None:
     from npuprof.notebook.report import show_run
 
-    with kept_when_interrupted(lambda: run.info.recording):
+    recording = run.info.recording  # a result that cannot be read is an error of the line, not of a part of the report
+    with kept_when_interrupted(lambda: recording):
         show_run(run)
 
 

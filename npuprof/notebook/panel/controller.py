@@ -332,6 +332,7 @@ def _opened(path: str) -> Opened:
 
     opened = open_path(path)
     if isinstance(opened, Profile):
+        _ = opened.info  # read all of it here, in the background
         return Opened(path, (opened,))
     return Opened(path, of_set=opened)
 
