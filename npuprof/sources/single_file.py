@@ -205,7 +205,8 @@ def read(path: Path) -> Decoded:
 def _timeline(path: Path) -> Decoded:
     """Read a timeline; only timelines of a framework hold operators or Python calls."""
     decoded = torch_npu.read(path)
-    if not any(len(decoded.tables.get(name, ())) for name in ("operators", "python")):
+    of_framework = any(len(decoded.tables.get(name, ())) for name in ("operators", "python"))
+    if not of_framework and decoded.info.source != torch_npu.OWN_SOURCE:
         decoded.info.collector, decoded.info.source = "", "single file, timeline"
     return decoded
 

@@ -48,7 +48,7 @@ from npuprof.sources.trace.events import read_events
 from npuprof.sources.trace.links import build_links
 from npuprof.sources.trace.marks import add_device_sides
 from npuprof.sources.trace.plain_slices import is_mindspore
-from npuprof.sources.trace.producer import is_of_simulation, own_base
+from npuprof.sources.trace.producer import own_trace
 
 _MEMORY: dict[str, Callable[[Path, Notes], pd.DataFrame]] = {
     "memory_record": read_memory_record,
@@ -67,6 +67,9 @@ _ANALYSE = {
     "torch_npu": "from torch_npu.profiler.profiler import analyse; analyse(path)",
 }
 _Value = TypeVar("_Value")
+
+
+OWN_SOURCE = "Chrome trace of npuprof"
 
 
 class Reading(TextReading):
@@ -135,8 +138,11 @@ class Reading(TextReading):
         return None if path is None else self.attempt(path, lambda path: read(path, self.notes))
 
     def _slices(self, path: Path) -> Trace:
-        self.decoded.info.simulated = self.decoded.info.simulated or is_of_simulation(path)
-        return gather(read_events(path, self.notes), self.notes, path.name, base_ns=own_base(path))
+        own, info = own_trace(path), self.decoded.info
+        if own is not None:
+            info.collector, info.source, info.simulated = own.collector, OWN_SOURCE, info.simulated or own.simulated
+        base_ns = 0 if own is None else own.base_ns
+        return gather(read_events(path, self.notes), self.notes, path.name, base_ns=base_ns)
 
     def _trace(self) -> None:
         path = self._layout.trace

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -65,21 +66,25 @@ _HEADER = re.compile(rb'"(?:schemaVersion|baseTimeNanoseconds|deviceProperties)"
 _EVENTS = re.compile(rb'"traceEvents"\s*:')
 
 
-_OWN_BASE = re.compile(rb'\{"otherData": \{"producer": "npuprof", "base_ns": "(\d{1,18}|[1-3]\d{18})"')
+_OWN = re.compile(
+    rb'\{"otherData": \{"producer": "npuprof", "base_ns": "(\d{1,18}|[1-3]\d{18})"'
+    rb', "collector": "([\w .-]{0,40})", "simulated": (true|false)'
+)
 
 
-_OWN_SIMULATION = re.compile(_OWN_BASE.pattern + rb', "collector": "[^"]*", "simulated": true')
+@dataclass(frozen=True)
+class OwnTrace:
+    """Facts of a trace that npuprof wrote: its time origin in epoch nanoseconds, and those of its run."""
+
+    base_ns: int
+    collector: str
+    simulated: bool
 
 
-def own_base(path: Path) -> int:
-    """Return the time origin of a trace that npuprof wrote, in epoch nanoseconds; 0 for any other trace."""
-    base = _OWN_BASE.match(read_head(path, _HEAD_BYTES))
-    return int(base[1]) if base else 0
-
-
-def is_of_simulation(path: Path) -> bool:
-    """Return whether a trace that npuprof wrote is of a simulated run."""
-    return _OWN_SIMULATION.match(read_head(path, _HEAD_BYTES)) is not None
+def own_trace(path: Path) -> OwnTrace | None:
+    """Return the facts of a trace that npuprof wrote; None for any other trace."""
+    head = _OWN.match(read_head(path, _HEAD_BYTES))
+    return head and OwnTrace(int(head[1]), head[2].decode(), head[3] == b"true")
 
 
 def kind_of_trace(path: Path) -> Kind:
