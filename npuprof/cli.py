@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
@@ -103,9 +104,12 @@ def _demo(parsed: argparse.Namespace) -> int:
 
 def _open(parsed: argparse.Namespace) -> int:
     from npuprof.loading import open_path
+    from npuprof.profiles import Profile
 
     profile = open_path(parsed.path, **load_arguments(parsed))
     _say(repr(profile))
+    if not isinstance(profile, Profile) and parsed.path.is_dir():
+        _say(f"\nOne of them: npuprof open {shlex.quote(str(parsed.path / profile.info['path'].iloc[0]))}")
     if parsed.html is not None:
         _say(f"\nThe whole report, one self-contained file: {profile.to_html(parsed.html)}")
     return 0

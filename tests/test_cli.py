@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -48,6 +49,17 @@ def test_open_reads_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().out == f"{npuprof.load(saved, steps=number)!r}\n"
     assert cli.main(["open", saved, "--steps", "3;4"]) == 1
     assert capsys.readouterr().err.startswith("npuprof: --steps is '3;4'; give numbers or ranges")
+
+
+@pytest.mark.slow
+def test_open_of_many_runs_ends_with_the_command_for_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for rank in (0, 1):
+        Profile(Decoded(factories.profile(3), factories.info(rank=rank))).save(tmp_path / "the job" / f"rank_{rank}")
+    assert cli.main(["open", str(tmp_path / "the job")]) == 0
+    command = shlex.split(capsys.readouterr().out.splitlines()[-1].partition(": ")[2])
+    assert command[0] == "npuprof"
+    assert cli.main(command[1:]) == 0
+    assert "rank 0" in capsys.readouterr().out
 
 
 @pytest.mark.slow
