@@ -206,7 +206,7 @@ def _timeline(path: Path) -> Decoded:
     """Read a timeline; only timelines of a framework hold operators or Python calls."""
     decoded = torch_npu.read(path)
     of_framework = any(len(decoded.tables.get(name, ())) for name in ("operators", "python"))
-    if not of_framework and decoded.info.source != torch_npu.OWN_SOURCE:
+    if not of_framework and decoded.info.source != torch_npu.EXPORTED:
         decoded.info.collector, decoded.info.source = "", "single file, timeline"
     return decoded
 

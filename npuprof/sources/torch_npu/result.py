@@ -48,7 +48,7 @@ from npuprof.sources.trace.events import read_events
 from npuprof.sources.trace.links import build_links
 from npuprof.sources.trace.marks import add_device_sides
 from npuprof.sources.trace.plain_slices import is_mindspore
-from npuprof.sources.trace.producer import own_trace
+from npuprof.sources.trace.producer import exported_trace
 
 _MEMORY: dict[str, Callable[[Path, Notes], pd.DataFrame]] = {
     "memory_record": read_memory_record,
@@ -69,7 +69,7 @@ _ANALYSE = {
 _Value = TypeVar("_Value")
 
 
-OWN_SOURCE = "Chrome trace of npuprof"
+EXPORTED = "Chrome trace of npuprof"
 
 
 class Reading(TextReading):
@@ -138,10 +138,10 @@ class Reading(TextReading):
         return None if path is None else self.attempt(path, lambda path: read(path, self.notes))
 
     def _slices(self, path: Path) -> Trace:
-        own, info = own_trace(path), self.decoded.info
-        if own is not None:
-            info.collector, info.source, info.simulated = own.collector, OWN_SOURCE, info.simulated or own.simulated
-        base_ns = 0 if own is None else own.base_ns
+        facts, info = exported_trace(path), self.decoded.info
+        if facts is not None:
+            info.collector, info.source, info.simulated = facts.collector, EXPORTED, info.simulated or facts.simulated
+        base_ns = 0 if facts is None else facts.base_ns
         return gather(read_events(path, self.notes), self.notes, path.name, base_ns=base_ns)
 
     def _trace(self) -> None:

@@ -66,14 +66,14 @@ _HEADER = re.compile(rb'"(?:schemaVersion|baseTimeNanoseconds|deviceProperties)"
 _EVENTS = re.compile(rb'"traceEvents"\s*:')
 
 
-_OWN = re.compile(
+_EXPORTED = re.compile(
     rb'\{"otherData": \{"producer": "npuprof", "base_ns": "(\d{1,18}|[1-3]\d{18})"'
     rb', "collector": "([\w .-]{0,40})", "simulated": (true|false)'
 )
 
 
 @dataclass(frozen=True)
-class OwnTrace:
+class ExportedTrace:
     """Facts of a trace that npuprof wrote: its time origin in epoch nanoseconds, and those of its run."""
 
     base_ns: int
@@ -81,10 +81,10 @@ class OwnTrace:
     simulated: bool
 
 
-def own_trace(path: Path) -> OwnTrace | None:
+def exported_trace(path: Path) -> ExportedTrace | None:
     """Return the facts of a trace that npuprof wrote; None for any other trace."""
-    head = _OWN.match(read_head(path, _HEAD_BYTES))
-    return head and OwnTrace(int(head[1]), head[2].decode(), head[3] == b"true")
+    head = _EXPORTED.match(read_head(path, _HEAD_BYTES))
+    return head and ExportedTrace(int(head[1]), head[2].decode(), head[3] == b"true")
 
 
 def kind_of_trace(path: Path) -> Kind:
