@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
@@ -212,6 +213,7 @@ def json_metadata(key: str, value: Any) -> dict[str, Any]:
 
 
 _ELSEWHERE = "choose another directory with --output"
+_NUMBERS = count()  # none twice: who deletes old recordings by their paths must not meet a new one of the same second
 
 
 def make_directory(output: Path, name: str, undo: ExitStack) -> Path:
@@ -236,8 +238,8 @@ def make_directory(output: Path, name: str, undo: ExitStack) -> Path:
     undo.callback(atomic.remove_empty, atomic.absent(output))
     try:
         output.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for attempt in range(1000):
-            directory = output.absolute() / f"{label}_{stamp}_{os.getpid()}_{attempt:03d}"
+        for number in islice(_NUMBERS, 1000):
+            directory = output.absolute() / f"{label}_{stamp}_{os.getpid()}_{number:03d}"
             undo.callback(atomic.remove_empty, [directory])
             with suppress(FileExistsError):
                 directory.mkdir(mode=0o700)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 import tracemalloc
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO
 
 import pytest
 
 from npuprof.errors import NpuprofError, SourceError
-from npuprof.recording import FILE_NAME, METADATA_FILE_NAME, Recording
+from npuprof.recording import FILE_NAME, METADATA_FILE_NAME, Recording, make_directory
 from tests.full_disk import small_files
 
 
@@ -49,6 +51,18 @@ def test_what_cannot_be_written_whole_leaves_what_was_there(tmp_path: Path) -> N
         Recording(tmp_path, "after", "simulator", True).write()
     assert Recording.read(tmp_path).name == "before"
     assert [child.name for child in tmp_path.iterdir()] == [FILE_NAME]
+
+
+def test_the_name_of_a_deleted_recording_is_not_used_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "strftime", lambda *_args: "20261124_103000")
+    names = set()
+    for _ in range(3):
+        with ExitStack() as undo:
+            directory = make_directory(tmp_path, "run", undo)
+            undo.pop_all()
+        names.add(directory.name)
+        directory.rmdir()
+    assert len(names) == 3
 
 
 @pytest.mark.parametrize(
