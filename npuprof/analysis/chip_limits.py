@@ -150,7 +150,7 @@ def measured_limits(kernels: pd.DataFrame, chip: str) -> tuple[ChipLimits | None
 
     Clock and number of cores come from the kernels' counters, if they have any: the clock is cycles over time times
     blocks, or that divided by n for kernels whose blocks needed n rounds on the cores. The known values of the named
-    chip serve as a check; without counters they are used as they are.
+    chip serve as a check, unless the name is that of a family; without counters they are used as they are.
 
     Parameters
     ----------
@@ -168,6 +168,8 @@ def measured_limits(kernels: pd.DataFrame, chip: str) -> tuple[ChipLimits | None
         return named, ""
     if not cube[0] and not vector[0]:
         return named, ""
+    if _spelt(chip) in _ALSO:
+        named = None  # another variant of the family contradicts nothing
     alike = next((chip for chip in _CHIPS if _fits(chip, cube, vector, mhz)), None)
     if alike is not None and named is None:
         source = f"cores and clock: counters of the kernels; memory: {_memory(alike)}"

@@ -102,6 +102,14 @@ def test_clock_and_cores_come_out_of_the_counters() -> None:
     assert "Ascend 910B2 has 24 and 48 at 1800 MHz" in differs
 
 
+def test_a_recording_that_names_the_family_gets_the_limits_of_the_variant_that_ran() -> None:
+    kernels = pd.concat([counted("aic", 20, 1500, [20] * 4), counted("aiv", 40, 1500, [40] * 4)], ignore_index=True)
+    limits, differs = measured_limits(kernels, "Ascend 910B")
+    assert limits is not None
+    assert (limits.name, differs) == ("like Ascend 910B4, by cores and clock", "")
+    assert limits.memory_bytes_per_s == LIMITS["ascend910b4"].memory_bytes_per_s
+
+
 def test_more_blocks_than_cores_are_several_rounds() -> None:
     """Kernels of 256 blocks seem to run at a sixth of the clock: that is of 43 to 51 cores, and 48 ran at once."""
     kernels = pd.concat([counted("aic", 24, 1800, [24] * 3), counted("aiv", 48, 1800, [256, 256, 48, 30])])
