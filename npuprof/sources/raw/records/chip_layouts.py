@@ -5,69 +5,25 @@ Source: raw/FORMAT.md sections 5.4, 5.7, 6 and 7. The magic word of a hwts recor
 
 from __future__ import annotations
 
-from npuprof.sources.raw.records.layouts import layout
+from npuprof.sources.raw.records.layouts import record
 
-HWTS = layout(
-    64,
-    tag=("u1", 0),
-    type=("u1", 1),
-    magic=("<u2", 2),
-    task=("<u2", 6),
-    counter=("<u8", 8),
-    stream=("<u4", 16),
-)
-CORE_PMU = layout(
-    128, tag=("u1", 0), task=("<u2", 6), cycles=("<u8", 16), counters=(("<u8", (8,)), 32), stream=("<u4", 96)
-)
-TASK_STATE = layout(
-    40, function=("u1", 1), counter=("<u8", 8), stream=("<u2", 16), task=("<u2", 18), type=("<u2", 20), state=("u1", 22)
-)
-TRACE_2020 = layout(20, tag=("<u8", 0), task=("<u2", 8), stream=("<u2", 10), counter=("<u8", 12))
-STARS_V6 = layout(
+HWTS = record(64, "tag u8@0, type u8@1, magic u16@2, task u16@6, counter u64@8, stream u32@16")
+CORE_PMU = record(128, "tag u8@0, task u16@6, cycles u64@16, counters u64[8]@32, stream u32@96")
+TASK_STATE = record(40, "function u8@1, counter u64@8, stream u16@16, task u16@18, type u16@20, state u8@22")
+TRACE_2020 = record(20, "tag u64@0, task u16@8, stream u16@10, counter u64@12")
+STARS_V6 = record(
     32,
-    head=("<u2", 0),
-    magic=("<u2", 2),
-    task=("<u4", 4),
-    counter=("<u8", 8),
-    fusion=("<u2", 16),
-    core_type=("u1", 20),
-    core=("u1", 21),
-    block=("<u2", 26),
+    "head u16@0, magic u16@2, task u32@4, counter u64@8, fusion u16@16, core_type u8@20, core u8@21, block u16@26",
 )
-PMU_V6 = layout(
+PMU_V6 = record(
     128,
-    head=("<u2", 0),
-    task=("<u4", 4),
-    cycles=("<u8", 8),
-    flags=("u1", 17),
-    core_type=("u1", 20),
-    core=("u1", 21),
-    sub_block=("<u2", 24),
-    block=("<u2", 26),
-    counters=(("<u8", (10,)), 32),
-    start=("<u8", 112),
-    end=("<u8", 120),
+    "head u16@0, task u32@4, cycles u64@8, flags u8@17, core_type u8@20, core u8@21, sub_block u16@24, "
+    "block u16@26, counters u64[10]@32, start u64@112, end u64@120",
 )
-TS_TRACK_V6 = layout(
-    40,
-    function=("u1", 1),
-    counter=("<u8", 8),
-    index=("<u8", 16),
-    model=("<u8", 24),
-    tag=("<u2", 32),
-    stream=("<u2", 34),
-)
-NANO = layout(
+TS_TRACK_V6 = record(40, "function u8@1, counter u64@8, index u64@16, model u64@24, tag u16@32, stream u16@34")
+NANO = record(
     64,
-    type=("u1", 0),
-    model=("u1", 1),
-    task=("<u2", 6),
-    low=("<u4", 8),
-    duration=("<u4", 12),
-    cycles=("<u4", 16),
-    middle=("<u2", 20),
-    high=("u1", 22),
-    cycles_high=("u1", 23),
-    counters=(("<u4", (10,)), 24),
+    "type u8@0, model u8@1, task u16@6, low u32@8, duration u32@12, cycles u32@16, middle u16@20, high u8@22, "
+    "cycles_high u8@23, counters u32[10]@24",
 )
-CORE_SAMPLE_V6 = layout(112, counters=(("<u8", (10,)), 8), cycles=("<u8", 88), stamp=("<u8", 96), core=("u1", 105))
+CORE_SAMPLE_V6 = record(112, "counters u64[10]@8, cycles u64@88, stamp u64@96, core u8@105")

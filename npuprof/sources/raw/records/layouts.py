@@ -1,11 +1,14 @@
-"""Layouts of raw records as NumPy structured dtypes: little-endian, fields at the byte offsets of the specification.
+"""Layouts of raw records as NumPy structured dtypes, written as the specification writes them.
 
-A new record type is a constant here and a function that reads it.
+A field is its name, type and byte offset: ``op_name u64@24``; ``counters u64[8]@48`` is an array, ``S156`` a text and
+``V40`` the bytes themselves. All numbers are little-endian. A new record type is a constant here and a function that
+reads it.
 Source: raw/FORMAT.md sections 4 to 6.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -18,16 +21,24 @@ POINT = (1 << 64) - 1
 """The end stamp of a point event."""
 
 
-def layout(size: int, /, **fields: tuple[Any, int]) -> np.dtype[Any]:
-    """Return a dtype of `size` bytes with the fields ``name=(format, byte offset)``."""
-    return np.dtype(
-        {
-            "names": list(fields),
-            "formats": [form for form, _ in fields.values()],
-            "offsets": [offset for _, offset in fields.values()],
-            "itemsize": size,
-        }
-    )
+_FIELD = re.compile(r"(\w+) (\w+?)(?:\[(\d+)\])?@(\d+)")
+_NUMBER = re.compile(r"([uif])(\d+)")
+
+
+def record(size: int, fields: str, /, **parts: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype of a record of `size` bytes from the text of its fields; `parts` are the records inside it."""
+    names, formats, offsets = [], [], []
+    for field in fields.split(", "):
+        match = _FIELD.fullmatch(field)
+        if match is None:
+            raise ValueError(f"{field!r} is not `name type@offset`")
+        name, kind, count, offset = match.groups()
+        number = _NUMBER.fullmatch(kind)
+        item = parts[kind] if kind in parts else np.dtype(f"<{number[1]}{int(number[2]) // 8}" if number else kind)
+        names.append(name)
+        formats.append((item, (int(count),)) if count else item)
+        offsets.append(int(offset))
+    return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": size})
 
 
 def magic_word(record: np.dtype[Any]) -> tuple[int, int] | None:
@@ -38,352 +49,165 @@ def magic_word(record: np.dtype[Any]) -> tuple[int, int] | None:
     return offset, DEVICE_MAGIC if offset else MAGIC
 
 
-_HEADER = {"magic": ("<u2", 0), "level": ("<u2", 2), "type": ("<u4", 4), "thread": ("<u4", 8)}
-_STAMPED = {**_HEADER, "data_length": ("<u4", 12), "stamp": ("<u8", 16)}
+_HEADER = "magic u16@0, level u16@2, type u32@4, thread u32@8"
+_STAMPED = f"{_HEADER}, data_length u32@12, stamp u64@16"
 
-API = layout(40, **_HEADER, request=("<u4", 12), begin=("<u8", 16), end=("<u8", 24), item=("<u8", 32))
-NODE_BASIC = layout(
+API = record(40, f"{_HEADER}, request u32@12, begin u64@16, end u64@24, item u64@32")
+NODE_BASIC = record(
     64,
-    **_STAMPED,
-    op_name=("<u8", 24),
-    task_type=("<u4", 32),
-    op_type=("<u8", 36),
-    blocks=("<u2", 44),
-    ratio=("<u2", 46),
-    flags=("<u4", 48),
+    f"{_STAMPED}, op_name u64@24, task_type u32@32, op_type u64@36, blocks u16@44, ratio u16@46, flags u32@48",
 )
-TASK_TRACK = layout(
+TASK_TRACK = record(
     64,
-    **_STAMPED,
-    device=("<u2", 24),
-    stream=("<u2", 26),
-    task=("<u2", 28),
-    batch=("<u2", 30),
-    task_type=("<u8", 32),
-    kernel_name=("<u8", 40),
-    blocks=("<u2", 48),
-    ratio=("u1", 52),
+    f"{_STAMPED}, device u16@24, stream u16@26, task u16@28, batch u16@30, task_type u64@32, kernel_name u64@40, "
+    "blocks u16@48, ratio u8@52",
 )
-TASK_TRACK_WIDE = layout(  # not the vendor's: the fields that both forms of task_track have
+TASK_TRACK_WIDE = record(  # not the vendor's: the fields that both forms of task_track have
     64,
-    **_STAMPED,
-    device=("<u2", 24),
-    batch=("<u2", 26),
-    stream=("<u4", 28),
-    task=("<u4", 32),
-    task_type=("<u8", 40),
-    kernel_name=("<u8", 48),
-    blocks=("<u2", 56),
-    ratio=("u1", 58),
+    f"{_STAMPED}, device u16@24, batch u16@26, stream u32@28, task u32@32, task_type u64@40, kernel_name u64@48, "
+    "blocks u16@56, ratio u8@58",
 )
-TASK_TRACK_V2 = layout(
+TASK_TRACK_V2 = record(
     64,
-    **_STAMPED,
-    device=("<u2", 24),
-    stream=("<u4", 28),
-    task=("<u4", 32),
-    task_type=("<u4", 36),
-    kernel_name=("<u8", 40),
-    blocks=("<u2", 48),
-    ratio=("u1", 52),
+    f"{_STAMPED}, device u16@24, stream u32@28, task u32@32, task_type u32@36, kernel_name u64@40, blocks u16@48, "
+    "ratio u8@52",
 )
-MEMCPY_INFO = layout(64, **_STAMPED, size=("<u8", 24), max_size=("<u8", 32), direction=("<u2", 40))
+MEMCPY_INFO = record(64, f"{_STAMPED}, size u64@24, max_size u64@32, direction u16@40")
 TENSORS_A_RECORD = 5
-TENSOR = layout(44, kind=("<u4", 0), format=("<u4", 4), dtype=("<u4", 8), shape=(("<u4", (8,)), 12))
-TENSOR_INFO = layout(
-    256, **_STAMPED, op_name=("<u8", 24), count=("<u4", 32), words=(("<u8", (28,)), 32), tensors=((TENSOR, (5,)), 36)
+TENSOR = record(44, "kind u32@0, format u32@4, dtype u32@8, shape u32[8]@12")
+TENSOR_INFO = record(
+    256,
+    f"{_STAMPED}, op_name u64@24, count u32@32, words u64[28]@32, tensors TENSOR[5]@36",
+    TENSOR=TENSOR,
 )
-CONTEXT_ID = layout(256, **_STAMPED, op_name=("<u8", 24), count=("<u4", 32), ids=(("<u4", (55,)), 36))
-_CAPTURE_OP: dict[str, tuple[Any, int]] = {
-    **_STAMPED,
-    "model": ("<u4", 24),
-    "device": ("<u4", 28),
-    "stream": ("<u4", 32),
-    "task": ("<u4", 36),
-    "task_type": ("<u4", 40),
-    "blocks": ("<u2", 44),
-    "ratio": ("<u2", 46),
-    "op_name": ("<u8", 48),
-    "op_type": ("<u8", 56),
-    "attributes": ("<u8", 64),
-    "flags": ("<u4", 80),
-    "count": ("<u4", 84),
-}
-CAPTURE_OP = layout(88, **_CAPTURE_OP)
-CAPTURE_OP_RECORD = layout(256, **_CAPTURE_OP, fixed=(CAPTURE_OP, 0), tensors=((TENSOR, (3,)), 88))
-CAPTURE_STREAM = layout(
+CONTEXT_ID = record(256, f"{_STAMPED}, op_name u64@24, count u32@32, ids u32[55]@36")
+_CAPTURE_OP = (
+    f"{_STAMPED}, "
+    "model u32@24, device u32@28, stream u32@32, task u32@36, task_type u32@40, blocks u16@44, ratio u16@46, "
+    "op_name u64@48, op_type u64@56, attributes u64@64, flags u32@80, count u32@84"
+)
+CAPTURE_OP = record(88, f"{_CAPTURE_OP}")
+CAPTURE_OP_RECORD = record(
+    256,
+    f"{_CAPTURE_OP}, fixed CAPTURE_OP@0, tensors TENSOR[3]@88",
+    CAPTURE_OP=CAPTURE_OP,
+    TENSOR=TENSOR,
+)
+CAPTURE_STREAM = record(
     64,
-    **_STAMPED,
-    status=("<u2", 24),
-    model_stream=("<u2", 26),
-    original_stream=("<u2", 28),
-    model=("<u2", 30),
-    device=("<u2", 32),
+    f"{_STAMPED}, status u16@24, model_stream u16@26, original_stream u16@28, model u16@30, device u16@32",
 )
-CAPTURE_STREAM_V2 = layout(
+CAPTURE_STREAM_V2 = record(
     64,
-    **_STAMPED,
-    device=("<u2", 24),
-    status=("u1", 26),
-    model_stream=("<u4", 28),
-    original_stream=("<u4", 32),
-    model=("<u4", 36),
+    f"{_STAMPED}, device u16@24, status u8@26, model_stream u32@28, original_stream u32@32, model u32@36",
 )
-STREAM_SQ = layout(
-    64, **_STAMPED, status=("<u2", 24), stream=("<u4", 28), queue=("<u2", 32), device=("<u2", 34), scheduler=("<u2", 36)
-)
-EXPANSION = layout(64, **_STAMPED, status=("u1", 24))
-MEMCPY_EXT = layout(64, **_STAMPED, size=("<u8", 24), kind=("<u2", 32), device=("<u2", 34), stream=("<u4", 36))
-MEMSET = layout(64, **_STAMPED, size=("<u8", 24), value=("<i4", 32), stream=("<u4", 36), device=("<u2", 40))
-MEMORY_MANAGEMENT = layout(
+STREAM_SQ = record(64, f"{_STAMPED}, status u16@24, stream u32@28, queue u16@32, device u16@34, scheduler u16@36")
+EXPANSION = record(64, f"{_STAMPED}, status u8@24")
+MEMCPY_EXT = record(64, f"{_STAMPED}, size u64@24, kind u16@32, device u16@34, stream u32@36")
+MEMSET = record(64, f"{_STAMPED}, size u64@24, value i32@32, stream u32@36, device u16@40")
+MEMORY_MANAGEMENT = record(
     64,
-    **_STAMPED,
-    address=("<u8", 24),
-    size=("<u8", 32),
-    memory=("<u4", 40),
-    kind=("<u2", 44),
-    device=("<u2", 46),
-    stream=("<u4", 48),
+    f"{_STAMPED}, address u64@24, size u64@32, memory u32@40, kind u16@44, device u16@46, stream u32@48",
 )
-DPU_TRACK = layout(
-    64,
-    **_STAMPED,
-    device=("<u2", 24),
-    stream=("<u2", 26),
-    task=("<u4", 28),
-    task_type=("<u4", 32),
-    start=("<u8", 40),
-)
-MULTI_THREAD = layout(256, **_STAMPED, count=("<u4", 24), threads=(("<u4", (25,)), 28))
-MC2_COMM = layout(
+DPU_TRACK = record(64, f"{_STAMPED}, device u16@24, stream u16@26, task u32@28, task_type u32@32, start u64@40")
+MULTI_THREAD = record(256, f"{_STAMPED}, count u32@24, threads u32[25]@28")
+MC2_COMM = record(
     256,
-    **_STAMPED,
-    group=("<u8", 24),
-    rank_size=("<u4", 32),
-    rank=("<u4", 36),
-    user_rank=("<u4", 40),
-    kfc_stream=("<u4", 44),
-    count=("<u4", 48),
-    streams=(("<u4", (8,)), 52),
+    f"{_STAMPED}, group u64@24, rank_size u32@32, rank u32@36, user_rank u32@40, kfc_stream u32@44, count u32@48, "
+    "streams u32[8]@52",
 )
-HCCL_INFO = layout(
+HCCL_INFO = record(
     256,
-    **_STAMPED,
-    item=("<u8", 24),
-    group=("<u8", 40),
-    local_rank=("<u4", 48),
-    remote_rank=("<u4", 52),
-    rank_size=("<u4", 56),
-    plane=("<u4", 64),
-    context=("<u4", 68),
-    notify=("<u8", 72),
-    estimated_us=("<f8", 88),
-    size=("<u8", 112),
-    data_type=("<u4", 124),
-    link=("<u4", 128),
-    transport=("<u4", 132),
-    rdma=("<u4", 136),
+    f"{_STAMPED}, item u64@24, group u64@40, local_rank u32@48, remote_rank u32@52, rank_size u32@56, plane u32@64, "
+    "context u32@68, notify u64@72, estimated_us f64@88, size u64@112, data_type u32@124, link u32@128, "
+    "transport u32@132, rdma u32@136",
 )
-HCCL_OP_INFO = layout(
-    64,
-    **_STAMPED,
-    flags=("u1", 24),
-    data_type=("u1", 25),
-    algorithm=("<u8", 26),
-    count=("<u8", 34),
-    group=("<u8", 42),
-)
-TASK_MEMORY = layout(
+HCCL_OP_INFO = record(64, f"{_STAMPED}, flags u8@24, data_type u8@25, algorithm u64@26, count u64@34, group u64@42")
+TASK_MEMORY = record(
     256,
-    **_STAMPED,
-    address=("<u8", 24),
-    size=("<i8", 32),
-    name=("<u8", 40),
-    allocated=("<u8", 48),
-    reserved=("<u8", 56),
-    device=("<u4", 64),
+    f"{_STAMPED}, address u64@24, size i64@32, name u64@40, allocated u64@48, reserved u64@56, device u32@64",
 )
-STATIC_MEMORY = layout(
+STATIC_MEMORY = record(
     256,
-    **_STAMPED,
-    size=("<i8", 24),
-    op_name=("<u8", 32),
-    first_node=("<u8", 40),
-    last_node=("<u8", 48),
-    model=("<u8", 64),
-    graph=("<u4", 72),
+    f"{_STAMPED}, size i64@24, op_name u64@32, first_node u64@40, last_node u64@48, model u64@64, graph u32@72",
 )
-FUSION_OP = layout(
+FUSION_OP = record(256, f"{_STAMPED}, op_name u64@24, count u32@32, memory u64[5]@36, parts u64[8]@76")
+GRAPH_ID = record(256, f"{_STAMPED}, name u64@24, graph u32@32, model u32@36")
+NODE_ATTR = record(64, f"{_STAMPED}, op_name u64@24, attributes u64@36")
+MSPROFTX = record(
     256,
-    **_STAMPED,
-    op_name=("<u8", 24),
-    count=("<u4", 32),
-    memory=(("<u8", (5,)), 36),
-    parts=(("<u8", (8,)), 76),
-)
-GRAPH_ID = layout(256, **_STAMPED, name=("<u8", 24), graph=("<u4", 32), model=("<u4", 36))
-NODE_ATTR = layout(64, **_STAMPED, op_name=("<u8", 24), attributes=("<u8", 36))
-MSPROFTX = layout(
-    256,
-    **_STAMPED,
-    info_type=("<u2", 24),
-    segment=("<u2", 26),
-    process=("<u4", 36),
-    caller=("<u4", 40),
-    category=("<u4", 44),
-    event_type=("<u4", 48),
-    start=("<u8", 64),
-    end=("<u8", 72),
-    mark_id=("<u8", 80),
-    domain=("<u8", 88),
-    message=("S156", 100),
+    f"{_STAMPED}, info_type u16@24, segment u16@26, process u32@36, caller u32@40, category u32@44, "
+    "event_type u32@48, start u64@64, end u64@72, mark_id u64@80, domain u64@88, message S156@100",
 )
 
-STARS = layout(
+STARS = record(
     64,
-    head=("<u2", 0),
-    magic=("<u2", 2),
-    stream=("<u2", 4),
-    task=("<u2", 6),
-    counter=("<u8", 8),
-    sub_type=("u1", 16),
-    sub_task=("<u2", 18),
-    ffts=("<u2", 20),
+    "head u16@0, magic u16@2, stream u16@4, task u16@6, counter u64@8, sub_type u8@16, sub_task u16@18, ffts u16@20",
 )
-PMU = layout(
+PMU = record(
     128,
-    head=("<u2", 0),
-    magic=("<u2", 2),
-    stream=("<u2", 4),
-    task=("<u2", 6),
-    sub_type=("u1", 16),
-    sub_task=("<u2", 18),
-    ffts=("<u2", 20),
-    cycles=("<u8", 32),
-    counters=(("<u8", (8,)), 48),
-    start=("<u8", 112),
-    end=("<u8", 120),
+    "head u16@0, magic u16@2, stream u16@4, task u16@6, sub_type u8@16, sub_task u16@18, ffts u16@20, "
+    "cycles u64@32, counters u64[8]@48, start u64@112, end u64@120",
 )
 FREQUENCIES_A_RECORD = 55
-FREQUENCY = layout(16, counter=("<u8", 0), mhz=("<u4", 8))
-FREQUENCY_CHANGE = layout(16, counter=("<u8", 0), mhz=("<u8", 8))  # including zero bytes after the frequency
-FREQUENCIES = layout(888, count=("<u4", 0), values=((FREQUENCY, (55,)), 8))
-TS_TRACK = layout(
+FREQUENCY = record(16, "counter u64@0, mhz u32@8")
+FREQUENCY_CHANGE = record(16, "counter u64@0, mhz u64@8")
+FREQUENCIES = record(888, "count u32@0, values FREQUENCY[55]@8", FREQUENCY=FREQUENCY)
+TS_TRACK = record(
     40,
-    body=("V40", 0),
-    function=("u1", 1),
-    counter=("<u8", 8),
-    flip_stream=("<u2", 16),
-    flip_number=("<u2", 18),
-    index=("<u8", 16),
-    model=("<u8", 24),
-    stream=("<u2", 32),
-    task=("<u2", 34),
-    tag=("<u2", 36),
+    "body V40@0, function u8@1, counter u64@8, flip_stream u16@16, flip_number u16@18, index u64@16, model u64@24, "
+    "stream u16@32, task u16@34, tag u16@36",
 )
-TRACK_OF_TASK = layout(
+TRACK_OF_TASK = record(
     40,
-    function=("u1", 1),
-    counter=("<u8", 8),
-    stream=("<u2", 16),
-    task=("<u2", 18),
-    copy_state=("u1", 20),
-    type=("<u2", 20),
-    type_state=("u1", 22),
-    blocks=("<u4", 20),
+    "function u8@1, counter u64@8, stream u16@16, task u16@18, copy_state u8@20, type u16@20, type_state u8@22, "
+    "blocks u32@20",
 )
-HBM = layout(24, stamp=("<u8", 0), count=("<u8", 8), event=("<u4", 16), instance=("<u4", 20))
-NPU_MEMORY = layout(32, stamp=("<u4", 0), event=("<u4", 4), ddr=("<u8", 16), hbm=("<u8", 24))
-HBM_V2 = layout(32, event=("<u4", 8), instance=("<u4", 12), count=("<u8", 16), stamp=("<u8", 24))
-LLC = layout(24, stamp=("<u8", 0), count=("<u8", 8), event=("<u4", 16), instance=("<u4", 20))
-LLC_V2 = layout(24, count=("<u4", 4), event=("<u4", 8), instance=("<u4", 12), stamp=("<u8", 16))
-DDR = layout(20, stamp=("<u4", 0), count=("<u4", 4), event=("<u4", 8), instance=("<u4", 12), master=("<u4", 16))
-NPU_MEMORY_V2 = layout(32, event=("<u4", 4), stamp=("<u8", 8), ddr=("<u8", 16), hbm=("<u8", 24))
-MODULE_MEMORY = layout(24, module=("<u4", 0), stamp=("<u8", 8), size=("<u8", 16))
-PCIE = layout(96, stamp=("<u8", 0), values=(("<u4", (21,)), 12))
-QOS = layout(64, counter=("<u8", 16), values=(("<u4", (10,)), 24))
-SOC_PROFILE = layout(
+HBM = record(24, "stamp u64@0, count u64@8, event u32@16, instance u32@20")
+NPU_MEMORY = record(32, "stamp u32@0, event u32@4, ddr u64@16, hbm u64@24")
+HBM_V2 = record(32, "event u32@8, instance u32@12, count u64@16, stamp u64@24")
+LLC = record(24, "stamp u64@0, count u64@8, event u32@16, instance u32@20")
+LLC_V2 = record(24, "count u32@4, event u32@8, instance u32@12, stamp u64@16")
+DDR = record(20, "stamp u32@0, count u32@4, event u32@8, instance u32@12, master u32@16")
+NPU_MEMORY_V2 = record(32, "event u32@4, stamp u64@8, ddr u64@16, hbm u64@24")
+MODULE_MEMORY = record(24, "module u32@0, stamp u64@8, size u64@16")
+PCIE = record(96, "stamp u64@0, values u32[21]@12")
+QOS = record(64, "counter u64@16, values u32[10]@24")
+SOC_PROFILE = record(
     64,
-    head=("<u2", 0),
-    magic=("<u2", 2),
-    counter=("<u8", 8),
-    id=("<u2", 18),
-    narrow_v6=(("<u4", (10,)), 24),
-    wide_v6=(("<u8", (2,)), 16),
-    power=(("<u2", (20,)), 24),
-    qos=(("<u4", (10,)), 24),
-    wide=(("<u8", (4,)), 32),
-    narrow=(("<u4", (8,)), 32),
+    "head u16@0, magic u16@2, counter u64@8, id u16@18, narrow_v6 u32[10]@24, wide_v6 u64[2]@16, power u16[20]@24, "
+    "qos u32[10]@24, wide u64[4]@32, narrow u32[8]@32",
 )
-POWER_INFO = layout(16, counter=("<u8", 0), value=("<u4", 8), kind=("<u4", 12))
-POWER_INFOS = layout(888, count=("<u4", 0), values=((POWER_INFO, (55,)), 8))
-CORE_SAMPLE = layout(96, counters=(("<u8", (8,)), 8), cycles=("<u8", 72), stamp=("<u8", 80), core=("u1", 89))
-L2_CACHE = layout(72, stream=("<u2", 2), task=("<u2", 4), counters=(("<u8", (8,)), 8))
-SOC_PMU = layout(80, stream=("<u2", 10), task=("<u2", 12), kind=("<u2", 14), counters=(("<u8", (8,)), 16))
-AICPU = layout(256, magic=("<u2", 0), type=("<u4", 4), stamp=("<u8", 16), body=("V256", 0))
-AICPU_NODE = layout(
+POWER_INFO = record(16, "counter u64@0, value u32@8, kind u32@12")
+POWER_INFOS = record(888, "count u32@0, values POWER_INFO[55]@8", POWER_INFO=POWER_INFO)
+CORE_SAMPLE = record(96, "counters u64[8]@8, cycles u64@72, stamp u64@80, core u8@89")
+L2_CACHE = record(72, "stream u16@2, task u16@4, counters u64[8]@8")
+SOC_PMU = record(80, "stream u16@10, task u16@12, kind u16@14, counters u64[8]@16")
+AICPU = record(256, "magic u16@0, type u32@4, stamp u64@16, body V256@0")
+AICPU_NODE = record(
     256,
-    stream=("<u2", 24),
-    task=("<u2", 26),
-    run_start=("<u8", 40),
-    compute_start_us=("<u8", 48),
-    copy_start_us=("<u8", 56),
-    copy_end_us=("<u8", 64),
-    run_end=("<u8", 80),
-    submit=("<u8", 96),
-    after_run=("<u8", 120),
-    dispatch_us=("<u4", 132),
+    "stream u16@24, task u16@26, run_start u64@40, compute_start_us u64@48, copy_start_us u64@56, "
+    "copy_end_us u64@64, run_end u64@80, submit u64@96, after_run u64@120, dispatch_us u32@132",
 )
-AICPU_DATA = layout(256, stamp=("<u8", 16), action=("S16", 24), source=("S64", 40), size=("<u8", 112))
-AICPU_MODEL = layout(256, stamp=("<u8", 16), index=("<u8", 24), model=("<u4", 32), tag=("<u2", 36), event=("<u8", 40))
-AICPU_QUEUE = layout(256, node=("<u4", 24), size=("<u8", 32), start_us=("<u8", 40), end_us=("<u8", 48))
-KFC_COMMUNICATION = layout(
-    256, stamps=(("<u8", (7,)), 24), stream=("<u2", 92), task=("<u2", 94), turns=("u1", 97), turn=("u1", 98)
-)
-KFC_COMPUTE = layout(
-    256, stamps=(("<u8", (3,)), 24), stream=("<u2", 60), task=("<u2", 62), turns=("u1", 65), turn=("u1", 66)
-)
-AICPU_HCCL_OP = layout(
+AICPU_DATA = record(256, "stamp u64@16, action S16@24, source S64@40, size u64@112")
+AICPU_MODEL = record(256, "stamp u64@16, index u64@24, model u32@32, tag u16@36, event u64@40")
+AICPU_QUEUE = record(256, "node u32@24, size u64@32, start_us u64@40, end_us u64@48")
+KFC_COMMUNICATION = record(256, "stamps u64[7]@24, stream u16@92, task u16@94, turns u8@97, turn u8@98")
+KFC_COMPUTE = record(256, "stamps u64[3]@24, stream u16@60, task u16@62, turns u8@65, turn u8@66")
+AICPU_HCCL_OP = record(
     256,
-    stamp=("<u8", 16),
-    flags=("u1", 24),
-    data_type=("u1", 25),
-    algorithm=("<u8", 26),
-    count=("<u8", 34),
-    group=("<u8", 42),
-    rank_size=("<u4", 50),
-    stream=("<u2", 54),
-    task=("<u4", 56),
+    "stamp u64@16, flags u8@24, data_type u8@25, algorithm u64@26, count u64@34, group u64@42, rank_size u32@50, "
+    "stream u16@54, task u32@56",
 )
-AICPU_MASTER_STREAM = layout(
+AICPU_MASTER_STREAM = record(
     256,
-    stamp=("<u8", 16),
-    stream=("<u2", 24),
-    task=("<u2", 26),
-    main_stream=("<u2", 28),
-    main_task=("<u2", 30),
-    kind=("<u2", 32),
+    "stamp u64@16, stream u16@24, task u16@26, main_stream u16@28, main_task u16@30, kind u16@32",
 )
-KFC_HCCL = layout(
+KFC_HCCL = record(
     116,
-    item=("<u8", 0),
-    group=("<u8", 16),
-    local_rank=("<u4", 24),
-    remote_rank=("<u4", 28),
-    rank_size=("<u4", 32),
-    stage=("<u4", 36),
-    notify=("<u8", 40),
-    stamp=("<u8", 48),
-    estimated_us=("<f8", 56),
-    size=("<u8", 80),
-    task=("<u4", 88),
-    stream=("<u2", 96),
-    plane=("<u2", 98),
-    op_type=("u1", 100),
-    data_type=("u1", 101),
-    link=("u1", 102),
-    transport=("u1", 103),
-    rdma=("u1", 104),
+    "item u64@0, group u64@16, local_rank u32@24, remote_rank u32@28, rank_size u32@32, stage u32@36, "
+    "notify u64@40, stamp u64@48, estimated_us f64@56, size u64@80, task u32@88, stream u16@96, plane u16@98, "
+    "op_type u8@100, data_type u8@101, link u8@102, transport u8@103, rdma u8@104",
 )
-AICPU_KFC_HCCL = layout(256, stamp=("<u8", 16), halves=((KFC_HCCL, (2,)), 24))
-AICPU_FLIP = layout(256, stamp=("<u8", 16), stream=("<u2", 24), task=("<u2", 26), flips=("<u4", 28))
+AICPU_KFC_HCCL = record(256, "stamp u64@16, halves KFC_HCCL[2]@24", KFC_HCCL=KFC_HCCL)
+AICPU_FLIP = record(256, "stamp u64@16, stream u16@24, task u16@26, flips u32@28")
