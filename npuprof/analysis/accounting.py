@@ -33,7 +33,7 @@ BUBBLE = "bubble"
 """Cause of ``communication``: the vendor's pipeline bubble, which is receives from another stage."""
 
 _MOVING = ("memcpy", "reduceinline", "inlinereduce", "rdmasend", "rdmasendpayload", "sdmacopy", "reduceasync")
-_COPY_TYPES = ("PCIE_DMA_SQE", "SDMA_SQE", "MEMCPY_ASYNC")
+_COPY_TYPES = ("PCIE_DMA_SQE", "SDMA_SQE", "MEMCPY_ASYNC", "gpu_memcpy", "gpu_memset")
 _VENDOR_TIMES = ("computing_ns", "communication_not_overlapped_ns", "free_ns")
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,16 +13,16 @@ from npuprof.arrays import Int64, Records
 from npuprof.notes import Notes
 from npuprof.sources.columns.builders import ABSENT, Columns, missing, optional
 from npuprof.sources.columns.steps import step_of
+from npuprof.sources.kineto.communication import are_collectives, communication_table
+from npuprof.sources.kineto.kernel_names import short_name
 from npuprof.sources.kineto.memory import read_memory
 from npuprof.sources.kineto.operators import add_stacks
 from npuprof.sources.trace.columns import Trace
 from npuprof.sources.trace.counters import counters_table
 from npuprof.sources.trace.maker import TableMaker, TraceTables, names, span
-from npuprof.sources.trace.nesting import row_of
+from npuprof.sources.trace.nesting import innermost, row_of
+from npuprof.sources.trace.torch_categories import KERNEL, task_type
 
-_KERNEL = "kernel"
-_TEMPLATE = re.compile(r"<[^<>]*>")
-_ANONYMOUS = re.compile(r"\(anonymous namespace\)(?:::)?")
 _USED = ("device_annotation", "span", "overhead")  # the device side of marks, and slices of the profiler itself
 _PROFILER_INSTANTS = ("Iteration Start: ", "Record Window End")
 
@@ -101,7 +99,7 @@ class _Maker(TableMaker):
             "name": names(slices, "name"),
             "thread_id": self.threads[slices["lane"]],
             "kind": tables.categorical(np.zeros(len(slices), np.int8), ["op"]),
-            "input_shapes": names(slices, "input_shapes"),
+            "input_shapes": names(slices, "old_shapes" if (slices["input_shapes"] < 0).all() else "input_shapes"),
             "input_dtypes": names(slices, "input_dtypes"),
             "stack": names(slices, "stack", change=lambda text: text.replace(";\n", "\n").replace(";", "\n")),
             "sequence_number": optional(slices["sequence_number"], (-1,)),
@@ -122,7 +120,7 @@ class _Maker(TableMaker):
             "level": tables.categorical(np.zeros(len(slices), np.int8), ["runtime"]),
             "thread_id": self.threads[slices["lane"]],
             "connection_id": optional(slices["correlation"], (0,)),
-            "external_id": optional(slices["external_id"], (0,)),
+            "external_id": optional(_operator_ids(slices), (0,)),
         }
         self.put("api", tables.build("api", columns), slices["lane"])
 
@@ -136,20 +134,22 @@ class _Maker(TableMaker):
             "device_id": np.where(unplaced, 0, slices["device"]),
             "stream_id": optional(slices["stream"]),
             "context_id": optional(slices["context"]),
-            "task_type": names(slices, "category"),
+            "task_type": names(slices, "category", change=task_type),
             "name": names(slices, "name"),
             "connection_id": optional(slices["correlation"], (0,)),
-            "external_id": optional(slices["external_id"], (0,)),
+            "external_id": optional(_operator_ids(slices), (0,)),
             "copied_bytes": optional(slices["copied_bytes"]),
         }
         frame = tables.build("tasks", columns)
         order = self.put("tasks", frame, slices["lane"])
-        collective = slices["collective"] >= 0
-        computed = (frame["task_type"] == _KERNEL).to_numpy() & ~collective
+        collective = are_collectives(slices, frame)
+        computed = (frame["task_type"] == KERNEL).to_numpy() & ~collective
         if computed.any():
             self.built.tables["kernels"] = self._kernels(slices, frame, order[computed[order]])
         if collective.any():
-            self.built.tables["communication"] = self._communication(slices, frame, order[collective[order]])
+            rows = order[collective[order]]
+            table = communication_table(slices, frame, rows)
+            self.built.tables["communication"] = table.assign(step=self._launchers(frame.iloc[rows])[1])
         for name, is_selected in (("kernels", computed), ("communication", collective)):
             self.notes.ledger.make(self.source, name, int(is_selected.sum()))
 
@@ -176,38 +176,39 @@ class _Maker(TableMaker):
             self.notes.warning(self.source, f"the sizes of a {column} cannot be read or are too large", unreadable)
         return optional(products)
 
-    def _communication(self, slices: Columns, task: pd.DataFrame, rows: Records) -> pd.DataFrame:
-        chosen = task.iloc[rows].reset_index(drop=True)
-        columns: dict[str, Any] = {
-            name: chosen[name] for name in ("start_ns", "duration_ns", "device_id", "name", "connection_id")
-        }
-        columns["name"] = chosen["name"].cat.remove_unused_categories()
-        columns["op_type"] = names(slices, "collective", rows)
-        for name in ("group", "data_type"):
-            columns[name] = names(slices, name, rows)
-        for name in ("count", "rank_size"):
-            columns[name] = optional(slices[name][rows])
-        columns["step"] = self._launchers(chosen)[1]
-        return tables.build("communication", columns)
+    def _launchers(self, tasks: pd.DataFrame) -> tuple[Any, Any]:
+        """Return the operator that launched each task, and the step of the launch.
 
-    def _launchers(self, kernels: pd.DataFrame) -> tuple[Any, Any]:
-        """Return the operator that launched each kernel, and that operator's step."""
-        operators = self.built.tables.get("operators")
-        if operators is None or not len(operators):
-            return tables.categorical(np.full(len(kernels), -1), []), missing(len(kernels))
-        wanted_rows = kernels["external_id"].to_numpy(dtype=np.int64, na_value=ABSENT)
-        row = row_of(operators["external_id"].to_numpy(dtype=np.int64, na_value=ABSENT), wanted_rows)
+        A task names its operator by an id, or else it is the innermost operator around the call that launched it.
+        """
+        operators, calls = (self.built.tables.get(name, tables.empty(name)) for name in ("operators", "api"))
+        row = row_of(_ids(operators, "external_id"), _ids(tasks, "external_id"))
+        call = row_of(_ids(calls, "connection_id"), _ids(tasks, "connection_id"))
+        called = np.flatnonzero(call >= 0)
+        begun = np.append(calls["start_ns"].to_numpy(np.int64), 0)[call]
+        if len(operators) and len(called):
+            starts = operators["start_ns"].to_numpy(np.int64)
+            ends = starts + operators["duration_ns"].to_numpy(np.int64)
+            lanes = self.built.lanes["api"][call[called]]
+            around = innermost(self.built.lanes["operators"], starts, ends, lanes, begun[called])
+            row[called] = np.where(row[called] >= 0, row[called], around)
+        of_operator = np.append(operators["start_ns"].to_numpy(np.int64), 0)[row]
+        steps = step_of(self.built.tables.get("steps"), np.where(row >= 0, of_operator, begun))
         launchers = operators["name"].array.take(row, allow_fill=True)
-        return launchers.remove_unused_categories(), operators["step"].array.take(row, allow_fill=True)
+        return launchers.remove_unused_categories(), steps
 
 
-@cache
-def short_name(symbol: str) -> str:
-    """Return the function name of a kernel, without return type, namespaces, template arguments and parameters."""
-    name, before = _ANONYMOUS.sub("", symbol), ""
-    while name != before:
-        name, before = _TEMPLATE.sub("", name), name
-    return name.partition("(")[0].strip().rpartition(" ")[2].rpartition("::")[2] or symbol
+def _operator_ids(slices: Columns) -> Int64:
+    """Return the id of the operator that each row names; where none is known, some versions repeat the correlation."""
+    ids = np.where(slices["external_id"] == ABSENT, slices["old_external_id"], slices["external_id"])
+    return np.where(ids == slices["correlation"], ABSENT, ids)
+
+
+def _ids(frame: pd.DataFrame, column: str) -> Int64:
+    if column not in frame:
+        return np.full(len(frame), ABSENT, np.int64)
+    ids: Int64 = frame[column].to_numpy(dtype=np.int64, na_value=ABSENT)
+    return ids
 
 
 def _multiply(text: str) -> int:

@@ -8,9 +8,11 @@ from functools import lru_cache
 import msgspec
 
 from npuprof.sources.trace.event import Event
-from npuprof.sources.trace.layouts import Layout, Layouts, Text, Whole
+from npuprof.sources.trace.layouts import Layout, Layouts, Text, Whole, keys_of
+from npuprof.sources.trace.torch_categories import kind_of_category
 
 _NOTHING = msgspec.Raw(b"")
+_EXAMINED = 8  # events of a kind, since the arguments of the first may be damaged
 
 
 class _OperatorArgs(msgspec.Struct, gc=False):
@@ -18,6 +20,7 @@ class _OperatorArgs(msgspec.Struct, gc=False):
     sequence_number: Whole = msgspec.field(default=None, name="Sequence number")
     forward_thread_id: Whole = msgspec.field(default=None, name="Fwd thread id")
     input_shapes: msgspec.Raw = msgspec.field(default=_NOTHING, name="Input Dims")
+    old_shapes: msgspec.Raw = msgspec.field(default=_NOTHING, name="Input dims")
     input_dtypes: msgspec.Raw = msgspec.field(default=_NOTHING, name="Input type")
     stack: Text = msgspec.field(default=None, name="Call stack")
     module: Text = msgspec.field(default=None, name="Module Hierarchy")
@@ -34,11 +37,13 @@ class _PythonArgs(msgspec.Struct, gc=False):
 
 class _CallArgs(msgspec.Struct, gc=False):
     external_id: Whole = msgspec.field(default=None, name="External id")
+    old_external_id: Whole = msgspec.field(default=None, name="external id")
     correlation: Whole = None
 
 
 class _TaskArgs(msgspec.Struct, gc=False):
     external_id: Whole = msgspec.field(default=None, name="External id")
+    old_external_id: Whole = msgspec.field(default=None, name="external id")
     correlation: Whole = None
     device: Whole = None
     context: Whole = None
@@ -53,7 +58,12 @@ class _TaskArgs(msgspec.Struct, gc=False):
     data_type: Text = msgspec.field(default=None, name="dtype")
     count: Whole = msgspec.field(default=None, name="In msg nelems")
     group: Text = msgspec.field(default=None, name="Process Group Name")
+    group_use: Text = msgspec.field(default=None, name="Process Group Description")
+    group_ranks: msgspec.Raw = msgspec.field(default=_NOTHING, name="Process Group Ranks")
     rank_size: Whole = msgspec.field(default=None, name="Group size")
+    src_rank: Whole = msgspec.field(default=None, name="Src Rank")
+    dst_rank: Whole = msgspec.field(default=None, name="Dst Rank")
+    splits: msgspec.Raw = msgspec.field(default=_NOTHING, name="In split size")
 
 
 class _MemoryArgs(msgspec.Struct, gc=False):
@@ -92,30 +102,44 @@ def _layout(name: str, args: type[msgspec.Struct], names: str = "", raw: str = "
 
 _PLAIN = _layout("plain", _NoArgs)
 _CALL = _layout("call", _CallArgs)
-_TASK = _layout("task", _TaskArgs, "collective data_type group", "grid block", "occupancy_percent")
-_ANNOTATION = _layout("annotation", _AnnotationArgs)
-_BY_CATEGORY = {
-    "cpu_op": _layout("operator", _OperatorArgs, "stack module", "input_shapes input_dtypes"),
-    "user_annotation": _ANNOTATION,
-    "gpu_user_annotation": _layout("device_annotation", _AnnotationArgs),
-    "python_function": _layout("python", _PythonArgs),
-    "cuda_runtime": _CALL,
-    "cuda_driver": _CALL,
-    "kernel": _TASK,
-    "gpu_memcpy": _TASK,
-    "gpu_memset": _TASK,
-    "cpu_instant_event": _layout("memory", _MemoryArgs),
-    "Trace": _layout("span", _NoArgs),  # the whole recording as one slice
-    "overhead": _layout("overhead", _NoArgs),  # slices of the profiler itself
+_TASK = _layout(
+    "task",
+    _TaskArgs,
+    "collective data_type group group_use",
+    "grid block group_ranks splits",
+    "occupancy_percent",
+)
+_OPERATOR = _layout("operator", _OperatorArgs, "stack module", "input_shapes old_shapes input_dtypes")
+_BY_KIND = {
+    "operator": _OPERATOR,
+    "annotation": _layout("annotation", _AnnotationArgs),
+    "device_annotation": _layout("device_annotation", _AnnotationArgs),
+    "python": _layout("python", _PythonArgs),
+    "call": _CALL,
+    "task": _TASK,
+    "memory": _layout("memory", _MemoryArgs),
+    "span": _layout("span", _NoArgs),
+    "overhead": _layout("overhead", _NoArgs),
 }
+# Of categories of other devices and years: those of tasks have all of these.
+_BY_ARGUMENTS = (
+    (frozenset(["device", "stream", "correlation"]), _TASK),
+    (frozenset(["cbid", "correlation"]), _CALL),
+    (frozenset(["External id", "Ev Idx"]), _OPERATOR),
+    (frozenset(["External id", "Record function id"]), _OPERATOR),
+)
 
 
 def _known_layout(category: str | None) -> Layout | None:
-    return _BY_CATEGORY.get(category or "")
+    kind = kind_of_category(category)
+    return None if kind is None else _BY_KIND[kind]
 
 
-def _of(category: str | None, _: Sequence[Event]) -> Layout:
-    return _known_layout(category) or _PLAIN
+def _of(category: str | None, events: Sequence[Event]) -> Layout:
+    if (known := _known_layout(category)) is not None:
+        return known
+    keys = next((keys for event in events[:_EXAMINED] if (keys := keys_of(event))), frozenset())
+    return next((layout for needed, layout in _BY_ARGUMENTS if needed <= keys), _PLAIN)
 
 
 KINETO = Layouts(_known_layout, _of)

@@ -25,7 +25,7 @@ def build_links(trace: Trace, built: TraceTables, notes: Notes, source: str) -> 
     """Build ``links`` between the rows of `built`."""
     frames = built.tables
     parts = [
-        trace_links.build_links(trace, built, notes, source),
+        trace_links.build_links(trace, built, notes, source) if len(trace.flows) else tables.empty("links"),
         _join(frames, "operator_api", "operators", "api", "external_id"),
         _join(frames, "api_task", "api", "tasks", "connection_id"),
     ]

@@ -19,14 +19,19 @@ from npuprof.sources.trace.columns import Trace
 from npuprof.sources.trace.maker import TraceTables
 from npuprof.sources.trace.marks import add_ids
 from npuprof.sources.trace.nesting import innermost, starting_at
+from npuprof.sources.trace.torch_categories import FORWARD_BACKWARD, GPU_LAUNCHES
 
 _DEVICE = ("tasks", "communication")
-_KINDS = {"async_task_queue": "enqueue", "async_mindspore": "enqueue", "fwdbwd": "forward_backward"}  # of operators
+_KINDS = {  # of links between operators
+    "async_task_queue": "enqueue",
+    "async_mindspore": "enqueue",
+    **dict.fromkeys(FORWARD_BACKWARD, "forward_backward"),
+}
 _LAUNCHES = "HostToDevice"
 _TORCH = "async_npu"
 _MARKS = "MsTx"
 _READ = (*_KINDS, _LAUNCHES, _TORCH, _MARKS)
-_UNUSED = ("ac2g",)  # categories of torch's own traces, in which the ids of calls and tasks are used instead
+_UNUSED = GPU_LAUNCHES  # of torch's own traces, in which the ids of calls and tasks are used instead
 
 
 class Ends(NamedTuple):

@@ -21,6 +21,7 @@ from npuprof.progress import watched
 from npuprof.sources.files.gzip_file import read_head
 from npuprof.sources.trace.event import Event
 from npuprof.sources.trace.events import arguments_of, read_events
+from npuprof.sources.trace.torch_categories import is_of_torch
 
 Kind: TypeAlias = Literal["ascend", "kineto", ""]
 
@@ -36,31 +37,15 @@ _PROCESSES = frozenset(
         *("CPU Usage", "Memory Usage", "Disk Usage", "Network Usage", "OS Runtime API"),
     ]
 )
-_CATEGORIES: dict[Kind, frozenset[str]] = {
-    "ascend": frozenset(
-        [
-            *("enqueue", "dequeue", "async_npu", "async_task_queue", "HostToDevice", "MsTx", "async_mindspore"),
-            *("GC", "Iteration Time", "FP_BP Time", "Iteration Refresh", "Data_aug Bound"),
-        ]
-    ),
-    "kineto": frozenset(
-        [
-            *("kernel", "gpu_memcpy", "gpu_memset", "cuda_runtime", "cuda_driver", "ac2g", "gpu_user_annotation"),
-            *(
-                "cpu_instant_event",
-                "Trace",
-                "overhead",
-                "xpu_runtime",
-                "hip_runtime",
-                "cuda_sync",
-                "cuda_profiler_range",
-            ),
-        ]
-    ),
-}
+_OF_ASCEND = frozenset(
+    [
+        *("enqueue", "dequeue", "async_npu", "async_task_queue", "HostToDevice", "MsTx", "async_mindspore"),
+        *("GC", "Iteration Time", "FP_BP Time", "Iteration Refresh", "Data_aug Bound"),
+    ]
+)
 _ARGUMENTS: dict[Kind, frozenset[str]] = {
     "ascend": frozenset(["Physic Stream Id", "Task Type", "connection_id", "alg_type", "notify_id", "event_type"]),
-    "kineto": frozenset(["External id", "Ev Idx", "Record function id", "correlation", "Op count"]),
+    "kineto": frozenset(["External id", "external id", "Ev Idx", "Record function id", "correlation", "Op count"]),
 }
 _HEADER = re.compile(rb'"(?:schemaVersion|baseTimeNanoseconds|deviceProperties)"\s*:')
 _EVENTS = re.compile(rb'"traceEvents"\s*:')
@@ -107,13 +92,15 @@ def kind_of_trace(path: Path) -> Kind:
 
 def _kind_of_events(events: list[Event]) -> Kind:
     categories = {event.cat or "" for event in events}
-    if categories & _CATEGORIES["ascend"] or any(_is_of_npu(event) for event in events if event.ph == "M"):
+    if categories & _OF_ASCEND or any(_is_of_npu(event) for event in events if event.ph == "M"):
         return "ascend"
     arguments = _arguments(events)
-    kinds: tuple[Kind, ...] = ("ascend", "kineto")
-    signs = (kind for kind in kinds if arguments & _ARGUMENTS[kind] or categories & _CATEGORIES[kind])
+    if arguments & _ARGUMENTS["ascend"]:
+        return "ascend"
+    if arguments & _ARGUMENTS["kineto"] or any(map(is_of_torch, categories)):
+        return "kineto"
     # A time as text is the weakest sign: tools that convert traces also write times as text.
-    return next(signs, "ascend" if any(type(event.ts) is str for event in events) else "")
+    return "ascend" if any(type(event.ts) is str for event in events) else ""
 
 
 def _is_of_npu(event: Event) -> bool:

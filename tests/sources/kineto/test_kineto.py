@@ -16,7 +16,7 @@ from npuprof.errors import SourceError
 from npuprof.profiles import Profile
 from npuprof.sources import kineto
 from npuprof.sources.detect import detect
-from npuprof.sources.kineto.conversion import short_name
+from npuprof.sources.kineto.kernel_names import short_name
 from npuprof.sources.kineto.layouts import joined
 from tests.sources.kineto.traces import PROCESS, KinetoTrace, ns
 
@@ -298,3 +298,59 @@ def test_counters_that_another_tool_added_are_read(tmp_path: Path) -> None:
     assert run.counters["value"].tolist() == [12.0, 13.5]
     assert run.ledger[["rows", "in_tables", "left_out"]].to_numpy().tolist() == [[3, 3, 0]]
     assert not run.notes["message"].str.contains("unknown reason").any()
+
+
+@pytest.mark.parametrize("category", ["kernel", "Kernel"])
+@pytest.mark.parametrize(
+    "name", ["ncclAllReduceRingLLKernel_sum_f32(ncclColl)", "ncclDevKernel_Generic_1(Storage<4ul>)"]
+)
+def test_a_collective_is_known_by_its_name_where_it_has_no_arguments(
+    trace: KinetoTrace, tmp_path: Path, category: str, name: str
+) -> None:
+    trace.on_gpu(category, name, 30, 9, 0, stream=20, correlation=80)
+    run = npuprof.load(trace.write(tmp_path / "t.json"))
+    assert run.communication["name"].tolist() == [name]
+    assert len(run.kernels) == 1
+    assert not len(run.notes)
+
+
+def test_traces_of_2021_are_read_with_their_own_words(tmp_path: Path) -> None:
+    trace = KinetoTrace(head={"schemaVersion": 1})
+    trace.slice("Operator", "aten::mm", 1, 20, **{"External id": 5, "Input dims": [[2, 3]], "Input type": ["float"]})
+    trace.slice("Runtime", "cudaLaunchKernel", 4, 2, cbid=211, correlation=77, external_id=5)
+    trace.slice("Runtime", "cudaMemsetAsync", 7, 2, cbid=51, correlation=78, external_id=5)
+    lane = {"lane": {"pid": 0, "tid": "stream 7"}}
+    trace.slice("Kernel", "sgemm", 9, 3, device=0, stream=7, correlation=77, external_id=5, **lane)
+    trace.slice("Memset", "Memset (Device)", 13, 2, device=0, stream=7, correlation=78, external_id=5, **lane)
+    for phase, moment in (("s", 4), ("f", 9)):
+        trace.add(phase, "cudaLaunchKernel", moment, cat="async_gpu", id=77)
+    run = npuprof.load(trace.write(tmp_path / "t.json"))
+    assert run.info.collector == "kineto"
+    assert run.operators["input_shapes"].tolist() == ["2,3"]
+    assert run.kernels["op_name"].tolist() == ["aten::mm"]
+    assert run.tasks["task_type"].tolist() == ["kernel", "gpu_memset"]
+    assert run.breakdown().set_index("part")["duration_ns"].to_dict()["copy"] == 2000
+    assert not len(run.notes)
+
+
+def test_slices_of_an_unknown_device_are_what_their_arguments_say(trace: KinetoTrace, tmp_path: Path) -> None:
+    trace.slice("new_runtime", "newLaunch", 40, 2, cbid=1, correlation=90)
+    trace.on_gpu("new_task", "copies", 43, 2, 0, stream=3, correlation=90)
+    run = npuprof.load(trace.write(tmp_path / "t.json"))
+    assert run.api["name"].tolist()[-1] == "newLaunch"
+    assert run.tasks["task_type"].tolist()[-1] == "new_task"
+    assert not len(run.notes)
+
+
+def test_a_task_that_names_no_operator_belongs_to_the_one_around_its_launch(trace: KinetoTrace, tmp_path: Path) -> None:
+    """GIVEN ids of operators that only repeat the correlation THEN they are not looked up among operators."""
+    trace.slice("cuda_runtime", "cudaLaunchKernel", 6, 1, cbid=211, correlation=10, External_id=10)
+    trace.on_gpu("kernel", "gemm", 20, 5, 0, stream=7, correlation=10, External_id=10)
+    run = npuprof.load(trace.write(tmp_path / "t.json"))
+    assert (
+        run.kernels.set_index("name")["op_name"].to_dict()["gemm"] == "aten::fill_"
+    )  # not aten::addmm, whose id is 10
+    assert run.kernels["step"].tolist() == [7, 7]
+    kinds = run.links[["kind", "target_table"]].astype(str).value_counts().to_dict()
+    assert kinds["operator_api", "api"] == 2
+    assert kinds["api_task", "tasks"] == 3

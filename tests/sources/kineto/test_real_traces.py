@@ -1,0 +1,57 @@
+"""Published GPU traces of torch's profiler, 2022 to 2024: where the device's time went, to the nanosecond."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import npuprof
+from npuprof.profiles import Profile
+from tests.sources.kineto.real_traces import device_time
+
+_TRACES = {
+    "two_ranks/rank-0.json.gz": (210_320_000, 336_983_000, 353_000),
+    "two_ranks/rank-1.json.gz": (271_973_000, 303_523_000, 4_554_000),
+    "sendrecv/rank0.json.gz": (180_231_000, 162_033_000, 39_167_000),
+    "nccl/nccl_data.json.gz": (115_655_847, 39_559_468, 2_284_699),
+    "amd/mi250.json.gz": (110_881, 0, 38_161),
+    "old_categories/inference_rank_1.json.gz": (30_000, 0, 0),
+}
+
+
+@pytest.fixture(params=_TRACES)
+def trace(request: pytest.FixtureRequest, samples: Path) -> Path:
+    return samples / "kineto" / str(request.param)
+
+
+@pytest.fixture
+def run(trace: Path) -> Profile:
+    return npuprof.load(trace)
+
+
+@pytest.mark.slow
+def test_computing_communication_and_copies_are_exact(trace: Path, run: Profile) -> None:
+    truth = device_time(trace)
+    sums = run.breakdown().groupby("part", observed=False)["duration_ns"].sum()
+    parts = tuple(int(sums.get(part, 0)) for part in ("computing", "communication", "copy"))
+    assert parts == (truth.computing, truth.communication, truth.copy)
+    assert parts == _TRACES[f"{trace.parent.name}/{trace.name}"]
+    assert len(run.communication) == truth.collectives
+    assert len(run.kernels) + len(run.communication) == (run.tasks["task_type"] == "kernel").sum()
+
+
+@pytest.mark.slow
+def test_healthy_traces_have_no_notes_and_every_event_in_a_table(run: Profile) -> None:
+    assert run.notes["message"].tolist() == []
+    assert (run.ledger["left_out"] == 0).all()
+
+
+@pytest.mark.slow
+def test_kernels_launched_in_a_step_are_of_that_step_although_they_name_no_operator(samples: Path) -> None:
+    run = npuprof.load(samples / "kineto" / "two_ranks" / "rank-0.json.gz")
+    assert run.kernels["step"].notna().all()
+    assert run.kernels["op_name"].notna().mean() > 0.98
+    assert set(run.communication["step"]) == {551, 552}
+    assert run.communication["op_type"].unique().tolist() == ["send_recv"]
+    assert run.communication["algorithm"].unique().tolist() == ["RING_SIMPLE"]
