@@ -10,55 +10,30 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
 
-from tests import budget, pace
+pytest_plugins = ["pytester", "tests.lanes", "tests.terminal"]
 
 # Beside torch there may be a torch_npu that cannot be imported without CANN: torch must not load it by itself.
 os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
 
 _BROWSER = "tests/browser/"
-_ALWAYS_SLOW = ("browser", "heavy", "torch")
-_FAST = "not slow"
-_MOST_S = 2.0  # of a test of the fast lane, on an idle machine
 
 SAMPLES = Path(os.environ.get("NPUPROF_SAMPLES", Path(__file__).parents[2] / "shared" / "samples"))
 """The folder of real results and raw directories, which there may be none of; tests take the fixture `samples`."""
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Select few examples for the fast lane, unless a profile is given; enable interrupts."""
-    # What is started in the background may ignore or block SIGINT, and so would every kernel and process of the tests.
+def pytest_configure() -> None:
+    """Enable interrupts: what is started in the background may ignore or block SIGINT."""
+    # Every kernel and process that tests start would ignore or block it too.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    asked = config.getoption("--hypothesis-profile", default=None)
-    settings.load_profile(asked or ("fast" if config.option.markexpr == _FAST else budget.USUAL))
 
 
 def pytest_collection_finish() -> None:
     """Leave what is imported and collected out of garbage collections, which take 0.4 s with it."""
     gc.collect()
     gc.freeze()
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep what drives browsers and large frameworks out of the fast lane."""
-    for item in items:
-        if any(item.get_closest_marker(name) for name in _ALWAYS_SLOW):
-            item.add_marker("slow")
-
-
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Name the tests that took long and are not marked as slow."""
-    reports = [report for kind in ("passed", "failed") for report in terminalreporter.stats.get(kind, [])]
-    late = [
-        report
-        for report in reports
-        if report.when == "call" and "slow" not in report.keywords and report.duration > pace.seconds(_MOST_S)
-    ]
-    for report in sorted(late, key=lambda report: -report.duration):
-        terminalreporter.write_line(f"slow, and not marked so: {report.nodeid} took {report.duration:.1f} s")
 
 
 @pytest.hookimpl(optionalhook=True)
