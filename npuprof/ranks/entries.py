@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from statistics import median_high
 
 from npuprof.errors import SourceError
 from npuprof.info import Info
@@ -14,9 +15,13 @@ from npuprof.profiles import Profile
 from npuprof.quantities import formatted_ranks
 from npuprof.ranks.tasks import Failure, Task, unexpected
 from npuprof.sources.cluster.analysis import CLUSTER_ANALYSIS
+from npuprof.sources.columns.shares import MOST_OF_A_FRACTION, SHARES
 from npuprof.sources.decoding import called_as_given, decode_run
 from npuprof.sources.detect import DetectedResult
 from npuprof.sources.selection import Selection
+from npuprof.tables import matching
+
+_UNLIKE = 10  # times larger shares are usual where a rank's may have another unit
 
 
 @dataclass
@@ -115,6 +120,30 @@ def note_other_steps(steps: Mapping[int, frozenset[int]], notes: Notes) -> None:
             "numbers are not the same step",
             len(ranks),
         )
+
+
+def note_other_units(entries: Sequence[Entry], notes: Notes) -> None:
+    """Warn of ranks whose hit rates or shares of ports are a hundredth of other ranks': their unit may be wrong."""
+    largest: dict[str, dict[int, float]] = {}
+    for entry in entries:
+        if entry.profile is None or entry.known.rank is None:
+            continue
+        counters = entry.profile.tables["counters"]
+        shares = counters[matching(counters["counter"], lambda name: name.endswith(SHARES))]
+        for name, value in shares.groupby("counter", observed=True)["value"].max().items():
+            if value > 0:
+                largest.setdefault(str(name), {})[entry.known.rank] = float(value)
+    for name, of_ranks in largest.items():
+        usual = median_high(of_ranks.values())
+        small = sorted(rank for rank, value in of_ranks.items() if value < MOST_OF_A_FRACTION < usual / _UNLIKE)
+        if small:
+            shown = max(of_ranks[rank] for rank in small)
+            notes.warning(
+                f"rank {formatted_ranks(small)}",
+                f"{name} reaches {shown:.3g} %, and {usual:.3g} % on the other ranks: if their files differ in the "
+                "unit, it is 100 times too low",
+                len(small),
+            )
 
 
 def describe(run: DetectedResult, selection: Selection | None) -> Entry:

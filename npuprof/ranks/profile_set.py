@@ -26,7 +26,16 @@ from npuprof.profiles import Profile
 from npuprof.quantities import formatted_ranks
 from npuprof.ranks.answers import SetAnswers
 from npuprof.ranks.clocks import Boot, RunClock, boot_of, clock_table, run_clocks, same_clocks
-from npuprof.ranks.entries import Entry, describe, note_other_steps, note_sessions, read, read_apart, read_or_none
+from npuprof.ranks.entries import (
+    Entry,
+    describe,
+    note_other_steps,
+    note_other_units,
+    note_sessions,
+    read,
+    read_apart,
+    read_or_none,
+)
 from npuprof.ranks.executors import active_client
 from npuprof.ranks.figures import SetFigures
 from npuprof.ranks.job import FEW
@@ -276,6 +285,7 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
             notes.error(f"rank {which}" if isinstance(which, int) else which, problem)
         note_sessions(self._entries, notes)
         note_other_steps(self._known_steps(), notes)
+        note_other_units(self._entries, notes)
         return notes.to_frame()
 
     def _known_steps(self) -> dict[int, frozenset[int]]:

@@ -385,3 +385,21 @@ def test_a_set_without_a_readable_run_is_not_saved(tmp_path: Path) -> None:
     with pytest.raises(NpuprofError, match=r"nothing was saved in .*saved.*no run can be read .*0_ascend_pt: "):
         _open(tmp_path / "runs").save(tmp_path / "saved")
     assert not (tmp_path / "saved").exists()
+
+
+def test_a_rank_whose_hit_rates_are_a_hundredth_of_the_others_is_named(tmp_path: Path) -> None:
+    for rank, largest in enumerate((0.98, 97.0, 92.0)):
+        counters = {
+            "time_ns": [factories.START_NS, factories.START_NS + 1],
+            "counter": ["LLC read Hit Rate"] * 2,
+            "value": [0.0, largest],
+            "unit": ["%"] * 2,
+        }
+        frames = {**factories.profile(6), "counters": tables.build("counters", counters)}
+        Profile(Decoded(frames, factories.info(rank=rank))).save(tmp_path / f"rank{rank}")
+    runs = _open(tmp_path)
+    assert not runs.notes["message"].str.contains("Hit Rate").any()  # nothing was read yet
+    runs.read(1)
+    (told,) = runs.notes[runs.notes["message"].str.contains("Hit Rate")].itertuples()
+    assert (told.severity, told.source, told.count) == ("warning", "rank 0", 1)
+    assert "reaches 0.98 %, and 92 % on the other ranks" in told.message

@@ -16,6 +16,7 @@ from npuprof import tables
 from npuprof.arrays import Records
 from npuprof.sources.columns.builders import optional, recoded
 from npuprof.sources.columns.decimals import KB_TO_BYTES, MB_TO_BYTES, US_TO_NS
+from npuprof.sources.columns.shares import converted
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.intervals import sampled, take
 from npuprof.sources.database.memory import process_kinds, process_samples
@@ -59,6 +60,7 @@ _PCIE = {"Post": "post", "Nonpost": "nonpost", "Cpl": "cpl"}
 _STATISTICS = {"Min": " min", "Max": " max", "Avg": ""}  # the vendor's timeline shows the averages
 _MODES = ("read", "write")
 _LATENCY = "NonpostLatency"
+_HIT_RATE = "hitRate"  # percent, unlike in a timeline
 _NETDEV = (  # packet counts of the card, by the vendor's names
     *("macTxPfcPkt", "macRxPfcPkt", "macTxByte", "macRxByte", "macTxBadByte", "macRxBadByte"),
     *("roceTxPkt", "roceRxPkt", "roceTxErrPkt", "roceRxErrPkt", "roceTxCnpPkt", "roceRxCnpPkt", "roceNewPktRty"),
@@ -73,7 +75,7 @@ _TABLES = (
     _Sampled("HBM", {"bandwidth": ("HBM {}", "MB/s", MB_TO_BYTES)}, "hbmId", "type"),
     _Sampled(
         "LLC",
-        {"throughput": ("LLC {} Throughput", "MB/s", MB_TO_BYTES), "hitRate": ("LLC {} Hit Rate", "%", 1)},
+        {"throughput": ("LLC {} Throughput", "MB/s", MB_TO_BYTES), _HIT_RATE: ("LLC {} Hit Rate", "%", 1)},
         "llcId",
         "mode",
     ),
@@ -212,10 +214,14 @@ def _series(database: Database, described: _Sampled, strings: Names) -> Iterator
     modes = _modes(database, strings, rows[described.mode]) if described.mode else None
     for column in values:
         counter, unit, worth = described.values[column]
+        value = rows[column] / worth
+        if column == _HIT_RATE:
+            notes, source = database.notes, f"{database.path.name}: {described.table}"
+            value = converted(value, "percent", "percent", notes, source, f"values of {column}")
         yield {
             "time_ns": rows["timestampNs"],
             "device": rows["deviceId"],
-            "value": rows[column] / worth,
+            "value": value,
             "counter": _counters(counter, modes, len(instance)),
             "instance": instance,
             "unit": _constant(unit, len(instance)),

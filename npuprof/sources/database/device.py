@@ -19,6 +19,7 @@ import pandas as pd
 from npuprof import tables
 from npuprof.arrays import Int64, Records
 from npuprof.sources.columns.builders import ABSENT, SENTINELS, optional, whole
+from npuprof.sources.columns.shares import as_fractions
 from npuprof.sources.columns.steps import waits
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.intervals import first_of, in_order, span, take
@@ -66,6 +67,7 @@ def read_pmu(database: Database, strings: Names, kernels: Int64, cores: Int64) -
     for taken in sorted(columns.keys() & _OF_THE_TABLE):
         del columns[taken]
         database.notes.warning(database.path.name, f"{_TABLE}: a metric is named like the column {taken!r}; left out")
+    as_fractions(columns, database.notes, f"{database.path.name}: {_TABLE}")
     return columns
 
 

@@ -31,6 +31,7 @@ from npuprof.errors import SourceError
 from npuprof.notes import Notes
 from npuprof.sources.columns.builders import named
 from npuprof.sources.columns.decimals import US_TO_NS
+from npuprof.sources.columns.shares import as_fractions
 from npuprof.sources.overlap import COMMUNICATION_KERNELS
 from npuprof.sources.raw.records import enums
 from npuprof.sources.text.csv_table import CsvTable, without_quotes
@@ -99,7 +100,7 @@ def read_kernel_details(path: Path, notes: Notes, default_device: int = 0) -> Ke
     table, headers = _table(path, notes)
     columns = {**_times(table, headers), **_identity(table, headers, default_device)}
     columns.update(_properties(table, headers))
-    columns.update(_counters(table, headers))
+    columns.update(_counters(table, headers, notes))
     is_communication = _communication_rows(columns)
     operators = _rows({name: columns[name] for name in _SHARED if name in columns}, is_communication)
     kernels = _rows(columns, ~is_communication) if is_communication.any() else columns
@@ -215,7 +216,7 @@ def operand_text(cell: str) -> str:
     return _FORMAT_PREFIX.sub("", without_quotes(cell))
 
 
-def _counters(table: CsvTable, headers: dict[str, str]) -> dict[str, Any]:
+def _counters(table: CsvTable, headers: dict[str, str], notes: Notes) -> dict[str, Any]:
     """Return the remaining columns: AI Core counters of the chosen metrics, and text as names."""
     columns: dict[str, Any] = {}
     # A chip with separate cube and vector cores counts the cycles of each; other chips have one core, and its time.
@@ -235,6 +236,7 @@ def _counters(table: CsvTable, headers: dict[str, str]) -> dict[str, Any]:
             columns[name] = table.whole(header)
         else:
             columns[name] = table.numbers(header)
+    as_fractions(columns, notes, table.source)
     return columns
 
 

@@ -328,14 +328,16 @@ class _Gatherer:
         self._notes.ledger.use(self._source, len(events))
         for event, args in zip(events, self._decode(events, dict[str, Any]), strict=True):
             value = args.get(_METADATA.get(event.name, ""))
-            if value is None:
-                self._notes.warning(self._source, f"metadata {event.name[:32]!r} is unknown or has no value")
+            is_number = event.name.endswith("sort_index")
+            if not isinstance(value, int if is_number else (str, int, float)) or isinstance(value, bool):
+                problem = "is unknown or has no value" if value is None else "has a value of another type"
+                self._notes.warning(self._source, f"metadata {event.name[:32]!r} {problem}")
             elif event.name == "process_name":
                 trace.processes[event.pid] = str(value)[:MAX_NAME]
             elif event.name == "process_labels":
                 trace.labels[event.pid] = str(value)[:MAX_NAME]
-            elif event.name == "process_sort_index" and isinstance(value, int):
-                trace.sort_indexes[event.pid] = value
+            elif event.name == "process_sort_index":
+                trace.sort_indexes[event.pid] = int(value)
             elif event.name == "thread_name":
                 trace.threads[event.pid, event.tid] = str(value)[:MAX_NAME]
 

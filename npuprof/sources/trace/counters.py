@@ -15,6 +15,7 @@ from npuprof import tables
 from npuprof.arrays import Int64
 from npuprof.notes import Notes
 from npuprof.sources.columns.builders import Columns, recoded
+from npuprof.sources.columns.shares import HIT_RATE, PORT_SHARES, converted
 from npuprof.sources.trace.columns import Trace
 
 _INSTANCE_KEYS = ("acc_id", "PA Link ID", "PCIE ID")  # arguments that identify the instance of a counter
@@ -24,8 +25,6 @@ _UNIT = re.compile(r"(.*?)\(([^()]*)\)")
 _PROCESS_UNITS = {"PCIe": "MB/s", "SIO": "MB/s", "QoS": "MB/s"}  # units of counters whose names state none
 _UNITS = {"KB", "MHz", "MB/s", "%", "mV", "W", "C"}
 _PORTS = ("NIC", "RoCE")
-_SHARES = ("Bandwidth Efficiency", "Error Rate", "Dropped Rate")  # fractions in a timeline, without a unit
-_HIT_RATE = "Hit Rate"
 _NOT_MEASURED = ("PCIe_nonpost_latency", "Rx")  # not measured on any device; the vendor writes 0
 
 
@@ -65,7 +64,7 @@ def counters_table(trace: Trace, devices: dict[Any, int], notes: Notes, source: 
             "device_id": device[row],
             "counter": recoded(row, list(counter_names)),
             "instance": recoded(row, [number for _, number, _ in described]),
-            "value": _in_percent(counters["value"][is_selected], counter_names, row),
+            "value": _in_percent(counters["value"][is_selected], counter_names, row, notes, source),
             "unit": recoded(row, [unit for _, _, unit in described]),
         },
     )
@@ -90,16 +89,15 @@ def _filled_in(counters: Columns) -> Any:
     return event & key
 
 
-def _in_percent(values: Any, names: list[str], row: Int64) -> Any:
-    """Convert shares to percent.
-
-    Shares of ports are fractions. So are hit rates in most versions, although their name says percent; hit rates above
-    1 are percent already.
-    """
-    ports = np.array([name.startswith(_PORTS) and name.endswith(_SHARES) for name in names], np.bool_)[row]
-    hits = np.array([name.endswith(_HIT_RATE) for name in names], np.bool_)[row]
-    fraction = ports | hits if not (values[hits] > 1).any() else ports
-    return np.where(fraction, values * 100, values)
+def _in_percent(values: Any, names: list[str], row: Int64, notes: Notes, source: str) -> Any:
+    """Convert hit rates and shares of ports, which timelines write as fractions under any name, to percent."""
+    result = values.copy()
+    kinds = [(HIT_RATE, [name.endswith(HIT_RATE) for name in names])]
+    kinds += [(kind, [name.startswith(_PORTS) and name.endswith(kind) for name in names]) for kind in PORT_SHARES]
+    for kind, is_share in kinds:
+        rows = np.array(is_share, np.bool_)[row]
+        result[rows] = converted(values[rows], "fraction", "percent", notes, source, f"values of {kind}")
+    return result
 
 
 def _instances(events: Any, values: Any, chosen: Any) -> Any:
@@ -127,7 +125,7 @@ def _describe(process: str, event: str, key: str, instance: str | None) -> tuple
     unit = match[2] if match else key if key in _UNITS else _PROCESS_UNITS.get(process)
     unit = "us" if event == "PCIe_nonpost_latency" else unit
     if process in _PORTS:
-        unit = "%" if key.endswith(_SHARES) else "1/s" if key.endswith("Packets") else unit
+        unit = "%" if key.endswith(PORT_SHARES) else "1/s" if key.endswith("Packets") else unit
     words = _SPELLINGS.get(event, event).replace("/", " ").removeprefix(process).lstrip("_").split()
     if process in ("PCIe", *_PORTS):  # an event holds several values
         words = [*(word for word in words if word not in ("Rx", "Tx")), *key.split()]

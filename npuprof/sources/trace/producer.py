@@ -106,7 +106,8 @@ def _kind_of_events(events: list[Event]) -> Kind:
 def _is_of_npu(event: Event) -> bool:
     args = arguments_of(event)
     if event.name == "process_name":
-        return args.get("name") in _PROCESSES
+        name = args.get("name")
+        return isinstance(name, str) and name in _PROCESSES
     return event.name == "process_labels" and _NPU.fullmatch(str(args.get("labels", ""))) is not None
 
 
