@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from npuprof.options import Options
     from npuprof.profiles import Profile
     from npuprof.ranks.profile_set import ProfileSet
+    from npuprof.schema import explain
     from npuprof.session.mixins import last
     from npuprof.session.offline import offline_analyse, trace_handler
     from npuprof.session.schedule import ProfilerAction, schedule
@@ -49,6 +50,7 @@ __all__ = [
     "ProfilerAction",
     "Session",
     "compare",
+    "explain",
     "last",
     "load",
     "load_ipython_extension",
@@ -80,6 +82,7 @@ _HOMES = {
     "ProfilerAction": "npuprof.session.schedule",
     "Session": "npuprof.session.session",
     "compare": "npuprof.loading",
+    "explain": "npuprof.schema",
     "last": "npuprof.session.mixins",
     "load": "npuprof.loading",
     "load_ipython_extension": "npuprof.notebook",

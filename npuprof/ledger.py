@@ -71,7 +71,7 @@ class Ledger:
         source
             The input.
         table
-            A key of :data:`npuprof.tables.SCHEMA`, or :data:`STATISTICS`.
+            A key of :data:`npuprof.schema.SCHEMA`, or :data:`STATISTICS`.
         rows
             The number of input rows.
         made

@@ -133,7 +133,7 @@ class Exports(Figures):
         """Query the tables with SQL: ``run.sql("select name, duration_ns from kernels")``.
 
         DuckDB runs the query (``pip install 'npuprof[sql]'``), with at most 2 GB of memory, and without access to files
-        and the network. Nanoseconds stay exact. The tables are those of :data:`npuprof.tables.SCHEMA`, ``launches``,
+        and the network. Nanoseconds stay exact. The tables are those of :data:`npuprof.schema.SCHEMA`, ``launches``,
         ``notes`` and :attr:`Profile.statistics` of a run, or ``info`` of a set.
 
         Parameters

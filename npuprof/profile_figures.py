@@ -33,7 +33,7 @@ def with_fallback(name: str) -> Callable[[Callable[_Parameters, go.Figure]], Cal
 
 
 class TableAttributes(ABC):
-    """The tables of :data:`npuprof.tables.SCHEMA` as attributes, for editors and type checkers."""
+    """The tables of :data:`npuprof.schema.SCHEMA` as attributes, for editors and type checkers."""
 
     steps: pd.DataFrame
     python: pd.DataFrame

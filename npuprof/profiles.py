@@ -42,7 +42,7 @@ _PAGE_FIGURES_BYTES = 20 << 20  # a page has room for all the details that its f
 class Profile(ProfileReplay, ProfileFigures, Exports):
     """A run: its tables as attributes (``run.kernels``), ``info``, ``notes`` and figures.
 
-    Every table of :data:`npuprof.tables.SCHEMA` is present; a table without data is empty. Tables of some formats are
+    Every table of :data:`npuprof.schema.SCHEMA` is present; a table without data is empty. Tables of some formats are
     made when they are first touched, and their notes with them; whatever shows notes makes all tables first.
 
     Attributes

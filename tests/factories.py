@@ -13,6 +13,7 @@ from npuprof.advice.findings import Advice, advise
 from npuprof.analysis.accounting import account
 from npuprof.arrays import Int64
 from npuprof.info import Info
+from npuprof.schema import SCHEMA
 
 START_NS = 1_763_600_000_000_000_123
 """Start of every run made here: odd on purpose, so that a pass through a float shows."""
@@ -86,7 +87,7 @@ def profile(launches: int = 60, *, kernel_names: Sequence[str] = KERNELS) -> dic
         operators=operators,
         api=api,
         kernels=kernels,
-        tasks=tables.build("tasks", {column.name: kernels[column.name] for column in tables.SCHEMA["tasks"].columns}),
+        tasks=tables.build("tasks", {column.name: kernels[column.name] for column in SCHEMA["tasks"].columns}),
         python=_python(launches),
         links=_links(index),
         communication=_communication(index, starts),

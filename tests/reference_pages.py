@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from npuprof import errors, tables
+from npuprof import errors
 from npuprof.cli import main
 from npuprof.dynamic import keys
 from npuprof.options import SPECIFICATION, has_value
 from npuprof.options.mindspore import SWITCHES
 from npuprof.options.specification import FRONT_ENDS
-from npuprof.tables import Column
+from npuprof.schema import SCHEMA, Column
 from tests import vendor_settings
 
 FOLDER = Path(__file__).parents[1] / "notebooks" / "reference"
@@ -22,7 +22,8 @@ _TABLES = """# Tables and columns
 Every run has every table, as a pandas DataFrame: `run.kernels`, `run.tables["kernels"]`, and of a set
 `runs.table("kernels")`, with `rank`, `run` and `host` in front. A table that the data does not have is empty. A source
 may add columns after these. Times are whole nanoseconds of the UTC epoch; an absent value is `<NA>` or NaN, never a
-number that means none. This page is written by `python -m tests.reference_pages` from `npuprof/tables.py`.
+number that means none. `npuprof.explain("kernels.block_num")` prints what stands here of a column, with the names that
+it has in files. This page is written by `python -m tests.reference_pages` from `npuprof/schema.py`.
 
 """
 _ERRORS = """# Errors
@@ -34,97 +35,12 @@ but the warning derive from `NpuprofError`. This page is written by `python -m t
 | error | is also | raised when |
 |---|---|---|
 """
-_UNITS = (("_ns", "ns"), ("_bytes", "bytes"), ("_gb_s", "GB/s"))
-_KINDS = {
-    "int": "whole number",
-    "optional_int": "whole number, may be absent",
-    "float": "number, may be absent",
-    "name": "text, may be absent",
-    "flag": "yes or no, may be absent",
-}
-
-MEANINGS = {
-    "active_bytes": "allocated and not yet released by the streams that use it",
-    "algorithm": "the algorithm of the collective, such as RING",
-    "allocated_bytes": "what the component had handed out at that time",
-    "allocated_ns": "when the block was allocated; absent: before the run",
-    "bandwidth_gb_s": "bytes over time of the transfer",
-    "batch_id": "with stream, task and context, what identifies a task",
-    "block_num": "on how many cores it ran",
-    "bubble_ns": "waiting for other stages of a pipeline",
-    "communication_not_overlapped_ns": "communication that no kernel hides",
-    "communication_ns": "communication",
-    "component": "the allocator (PTA, GE ...), APP, Device, or a module of the driver",
-    "computing_ns": "kernels",
-    "connection_id": "what joins a call and the tasks that it launched",
-    "context_id": "with stream, task and batch, what identifies a task",
-    "core": "the kind of core: AI_CORE, AI_VECTOR_CORE, MIX_AIC, AI_CPU ...",
-    "count": "elements of the operator's data",
-    "counter": "what was sampled",
-    "data_type": "the type of the data",
-    "depth": "callers above it",
-    "device_duration_ns": "how long the range took on the device's stream",
-    "device_id": "the device",
-    "device_start_ns": "when the device's stream came to it",
-    "domain": "the domain that the marker was given",
-    "dst_rank": "the receiving rank, numbered in its group",
-    "duration_ns": "how long it took",
-    "free_ns": "neither kernels nor communication",
-    "group": "the communication group",
-    "hf32": "whether the product may be computed in HF32",
-    "id": "its number in this table, to which others refer",
-    "input_dtypes": "types of the inputs, separated by semicolons",
-    "input_formats": "memory formats of the inputs, separated by semicolons",
-    "input_shapes": "shapes of the inputs, separated by semicolons",
-    "instance": "which of several, such as a port",
-    "kind": "see the table's first line",
-    "level": "see the table's first line",
-    "link": "the link that it went over",
-    "message": "what the marker was given",
-    "mix_block_num": "on how many cores of the other kind it ran",
-    "name": "its name",
-    "op_id": "the row of `communication`",
-    "op_name": "the operator, as the framework names it",
-    "op_state": "whether shapes were static or dynamic",
-    "op_type": "the kind of operator, such as MatMulV3",
-    "output_dtypes": "types of the outputs, separated by semicolons",
-    "output_formats": "memory formats of the outputs, separated by semicolons",
-    "output_shapes": "shapes of the outputs, separated by semicolons",
-    "overlapped_ns": "communication that kernels hide",
-    "parent_id": "the `id` of its caller",
-    "plane_id": "the plane of the network",
-    "preparing_ns": "before the first kernel or collective of the step",
-    "released_ns": "when the block was released; absent: not in the run",
-    "reserved_bytes": "what the component holds from the device",
-    "sequence_number": "what joins an operator and its backward pass",
-    "size_bytes": "how much",
-    "source_row": "the row of the cause in its table",
-    "source_table": "the table of the cause",
-    "src_rank": "the sending rank, numbered in its group",
-    "stack": "the Python stack, the innermost frame first",
-    "stage_ns": "the step without waiting for other stages",
-    "start_ns": "when it began",
-    "step": "the step that it belongs to, as the training numbers it",
-    "stream": "the stream that it was allocated for",
-    "stream_id": "the stream",
-    "target_row": "the row of the effect in its table",
-    "target_table": "the table of the effect",
-    "task_id": "with stream, batch and context, what identifies a task",
-    "task_type": "what the device did, such as KERNEL_AICORE or MEMCPY_ASYNC",
-    "thread_id": "the thread of the host",
-    "time_ns": "when it was sampled",
-    "transport": "HCCS, PCIE, RDMA, SDMA or LOCAL",
-    "unit": "the unit of the value",
-    "value": "the value",
-    "wait_ns": "between the end of the kernel before it and its start",
-}
-"""What a column holds, by its name, which means the same in every table."""
 
 
 def tables_page() -> str:
     """Return the reference of tables and columns in Markdown."""
     parts = []
-    for table in tables.SCHEMA.values():
+    for table in SCHEMA.values():
         rows = "".join(map(_row, table.columns))
         parts.append(
             f"## {table.name}\n\nA row is {table.row}.\n\n| column | unit | values | |\n|---|---|---|---|\n{rows}"
@@ -133,8 +49,8 @@ def tables_page() -> str:
 
 
 def _row(column: Column) -> str:
-    unit = next((unit for suffix, unit in _UNITS if column.name.endswith(suffix)), "")
-    return f"| `{column.name}` | {unit} | {_KINDS[column.kind]} (`{column.dtype}`) | {MEANINGS[column.name]} |\n"
+    values = f"{column.values}, may be absent" if column.may_be_absent else column.values
+    return f"| `{column.name}` | {column.unit} | {values} (`{column.dtype}`) | {column.meaning} |\n"
 
 
 def errors_page() -> str:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import npuprof
 from npuprof import tables
+from npuprof.schema import SCHEMA
 from npuprof.sources.base import Decoded
 
 _MARK = {"start_ns": [2, 1], "duration_ns": [0, 5], "message": ["a", None], "thread_id": [7, 7]}
@@ -20,7 +21,7 @@ def test_an_empty_table_has_every_column(name: str) -> None:
     frame = tables.empty(name)
     tables.check(name, frame)
     assert len(frame) == 0
-    assert list(frame) == [column.name for column in tables.SCHEMA[name].columns]
+    assert list(frame) == [column.name for column in SCHEMA[name].columns]
 
 
 def test_an_empty_table_is_built_once_and_belongs_to_its_caller(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,7 +41,7 @@ def test_an_empty_table_is_built_once_and_belongs_to_its_caller(monkeypatch: pyt
         for name, table in untouched.tables.items():
             tables.check(name, table)
             assert (len(table), table.index.name, table.columns.name, table.attrs) == (0, None, None, {})
-            assert len(table.columns) == len(tables.SCHEMA[name].columns)
+            assert len(table.columns) == len(SCHEMA[name].columns)
 
 
 def test_columns_not_given_are_absent_and_extra_ones_follow() -> None:

@@ -28,7 +28,7 @@ class Decoded:
     Attributes
     ----------
     tables
-        Frames of :data:`npuprof.tables.SCHEMA` by name; a table that the format does not hold is omitted. Of a lazy
+        Frames of :data:`npuprof.schema.SCHEMA` by name; a table that the format does not hold is omitted. Of a lazy
         source, :class:`npuprof.sources.lazy_tables.LazyTables`.
     info
         Facts of the run.

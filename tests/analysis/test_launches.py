@@ -14,20 +14,21 @@ from npuprof import tables
 from npuprof.analysis.launches import launches
 from npuprof.notes import Notes
 from npuprof.profiles import Profile
+from npuprof.schema import SCHEMA
 from npuprof.sources.base import Decoded
 from tests import factories
 
 
 def table(name: str, rows: list[dict[str, Any]]) -> pd.DataFrame:
     columns: dict[str, Any] = {}
-    for column in tables.SCHEMA[name].columns:
+    for column in SCHEMA[name].columns:
         values = [row.get(column.name) for row in rows]
         if column.kind == "name":
             columns[column.name] = pd.Categorical(values)
         elif column.kind == "int":
             columns[column.name] = np.array([value or 0 for value in values], np.int64)
         else:
-            columns[column.name] = pd.array(values, dtype="Int64" if column.kind == "optional_int" else None)
+            columns[column.name] = pd.array(values, dtype="Int64" if column.kind == "int?" else None)
     return tables.build(name, columns)
 
 

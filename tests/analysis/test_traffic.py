@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from npuprof import tables
 from npuprof.analysis.traffic import link_packets, operator_times, rank_traffic
+from npuprof.schema import SCHEMA
 from tests import factories
 
 _tasks = st.lists(
@@ -41,7 +42,7 @@ def operators(durations: list[int]) -> pd.DataFrame:
 
 
 def tasks(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    wanted = {column.name for column in tables.SCHEMA["communication_tasks"].columns}
+    wanted = {column.name for column in SCHEMA["communication_tasks"].columns}
     columns: dict[str, Any] = {
         name: [row.get(name) for row in rows] for name in wanted if any(name in row for row in rows)
     }

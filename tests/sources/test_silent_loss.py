@@ -112,7 +112,7 @@ def _of_database(path: Path, scratch: Path, most_pages: int = 4) -> Iterator[Mut
 
 
 def _is_required(table: str, column: str) -> bool:
-    required, _ = versions._columns(table) or ((), ())
+    required, _ = versions.columns(table) or ((), ())
     return any(column in names.split("|") for names in required)
 
 

@@ -18,6 +18,7 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.arrays import Int64, Records
+from npuprof.schema import SCHEMA, Column
 from npuprof.sources.columns.builders import ABSENT, SENTINELS, optional, whole
 from npuprof.sources.columns.shares import as_fractions
 from npuprof.sources.columns.steps import waits
@@ -28,7 +29,8 @@ from npuprof.sources.text.kernel_details import column_name, operand_text
 
 _TABLE = "TASK_PMU_INFO"
 _MAX_METRICS = 500
-_OF_THE_TABLE = frozenset(column.name for column in tables.SCHEMA["kernels"].columns)
+_SIDES = ("input_", "output_")
+_OF_THE_TABLE = frozenset(column.name for column in SCHEMA["kernels"].columns)
 _ELSEWHERE = re.compile(r"aic_vec_.*|aiv_(mac|mte1|fixpipe)_.*")
 """Metrics of units that only the other kind of core has; they are written as 0."""
 
@@ -109,16 +111,9 @@ _TASK = [
     "name",  # only the first versions had it
 ]
 _INFO = "COMPUTE_TASK_INFO"
-_BLOCKS = (  # over the versions
-    ("blockNum", "blockDim", "block_num", "block_dim"),
-    ("mixBlockNum", "mixBlockDim", "mix_block_num", "mix_block_dim"),
-)
+_OF_TASKS = frozenset(column.name for column in SCHEMA["tasks"].columns)
+_DESCRIBED = {name: names for name, names in SCHEMA["kernels"].names_in("db").items() if name not in _OF_TASKS}
 _SCHEDULED = "COMMUNICATION_SCHEDULE_TASK_INFO"
-_OPERANDS = tuple(
-    (f"{side}_{what}", side, name)
-    for side in ("input", "output")
-    for what, name in (("shapes", "Shapes"), ("dtypes", "DataTypes"), ("formats", "Formats"))
-)
 
 
 @dataclass
@@ -165,10 +160,8 @@ def kernels_table(database: Database, strings: Names, tasks: Tasks, collectives:
     collectives
         The table `communication`: a kernel's wait ends at them too.
     """
-    blocks, mix = (database.either(_INFO, *names) for names in _BLOCKS)
-    names = [name for _, side, subject in _OPERANDS for name in [f"{side}{subject}"]]
-    wanted_names = ["name", "globalTaskId", blocks, mix, "taskType", "opType", "opState", "hf32Eligible", *names]
-    info = database.rows(_INFO, wanted_names)
+    headers = {name: database.either(_INFO, *names) for name, names in _DESCRIBED.items()}
+    info = database.rows(_INFO, ["globalTaskId", *headers.values()])
     row = first_of(tasks.rows["globalTaskId"], info["globalTaskId"])
     database.accounts.leave_out(_INFO, "a kernel has no task, so no time", int((row < 0).sum()), affects="kernels")
     row, repeated = _drop_duplicates(row)
@@ -182,20 +175,25 @@ def kernels_table(database: Database, strings: Names, tasks: Tasks, collectives:
         name: selected_rows[name].array for name in selected_rows.columns if not name.startswith("cop")
     }
     columns["task_type"] = columns["task_type"].remove_unused_categories()
-    columns["name"] = columns["op_name"] = strings.column(info["name"])
+    for column in SCHEMA["kernels"].columns:
+        if (name := column.name) in headers:
+            columns[name] = _described(info[headers[name]], column, strings)
+    columns["name"] = columns["op_name"]
     columns |= {
-        "op_type": strings.column(info["opType"]),
-        "core": strings.column(info["taskType"]),
-        "op_state": strings.column(info["opState"]),
-        "block_num": optional(info[blocks], SENTINELS),
-        "mix_block_num": optional(info[mix], SENTINELS),
-        "hf32": _flags(info["hf32Eligible"], strings),
-        **{name: strings.column(info[f"{side}{subject}"], operand_text) for name, side, subject in _OPERANDS},
         "wait_ns": _waits(selected_rows, collectives),
         "model_id": optional(tasks.rows["modelId"][row], SENTINELS),
         **read_pmu(database, strings, info["globalTaskId"], info["taskType"]),
     }
     return tables.build("kernels", columns)
+
+
+def _described(numbers: Records, column: Column, strings: Names) -> Any:
+    """Return a column of ``COMPUTE_TASK_INFO``, which holds numbers of cores, and numbers of names for all else."""
+    if column.kind == "int?":
+        return optional(numbers, SENTINELS)
+    if column.kind == "flag":
+        return _flags(numbers, strings)
+    return strings.column(numbers, operand_text if column.name.startswith(_SIDES) else None)
 
 
 def _drop_duplicates(rows: Int64) -> tuple[Int64, int]:

@@ -87,11 +87,11 @@ def note_shape(database: Database) -> None:
         - _TIMED
         - _MAY_BE_BLANK.get(table, frozenset())
         for table in _KNOWN_COLUMNS
-        if (expected := _columns(table)) is not None
+        if (expected := columns(table)) is not None
     }
-    note_views(database, [name for name in database.unread if _columns(name) is not None or name in OLDER_NAMES])
+    note_views(database, [name for name in database.unread if columns(name) is not None or name in OLDER_NAMES])
     for name, known in database.tables.items():
-        if (expected := _columns(name)) is not None:
+        if (expected := columns(name)) is not None:
             required, optional = expected
             missing, other_names = _difference(known, required, optional)
             if missing:
@@ -132,7 +132,7 @@ def _note_missing(database: Database, table: str, missing: set[str], other_names
     database.notes.warning(database.path.name, message)
 
 
-def _columns(table: str) -> tuple[_Names, _Names] | None:
+def columns(table: str) -> tuple[_Names, _Names] | None:
     """Return the required and the optional columns of a table; None for a table that is not read."""
     if table in analyzer.READ:
         return analyzer.columns_of(table), _MORE_OF_ANALYSES

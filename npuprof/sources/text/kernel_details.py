@@ -29,6 +29,7 @@ from npuprof import tables
 from npuprof.arrays import Bools, Int64
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
+from npuprof.schema import SCHEMA
 from npuprof.sources.columns.builders import named
 from npuprof.sources.columns.decimals import US_TO_NS
 from npuprof.sources.columns.shares import as_fractions
@@ -41,40 +42,21 @@ COMMUNICATION_CORES = ("HCCL", "COMMUNICATION")
 _COMMUNICATION_NAME = "hcom_"
 _SHARED = ("start_ns", "duration_ns", "device_id", "name", "op_type", "step")  # including communication operators
 
-_SYNONYMS = {
-    "step": ("Step Id", "Step ID"),
-    "device_id": ("Device_id",),
+_HEADERS = {
+    **SCHEMA["kernels"].names_in("csv"),
     "model_id": ("Model ID", "Model Id"),
     "model_name": ("Model Name",),
-    "task_id": ("Task ID",),
-    "stream_id": ("Stream ID",),
-    "name": ("Name", "Op Name"),
-    "op_type": ("Type", "OP Type"),
-    "op_state": ("OP State",),
-    "core": ("Accelerator Core", "Task Type"),
-    "start": ("Start Time(us)", "Task Start Time(us)", "Task Start Time"),
-    "duration": ("Duration(us)", "Task Duration(us)"),
-    "wait": ("Wait Time(us)", "Task Wait Time(us)"),
-    "block_num": ("Block Num", "Block Dim"),
-    "mix_block_num": ("Mix Block Num", "Mix Block Dim"),
-    "hf32": ("HF32 Eligible",),
-    "input_shapes": ("Input Shapes",),
-    "input_dtypes": ("Input Data Types",),
-    "input_formats": ("Input Formats",),
-    "output_shapes": ("Output Shapes",),
-    "output_dtypes": ("Output Data Types",),
-    "output_formats": ("Output Formats",),
-    "context_id": ("Context ID",),
 }
 # in each version and at each level; other columns are required below
-_ALWAYS = ("op_type", "core", "wait", "block_num")
+_ALWAYS = ("op_type", "core", "wait_ns", "block_num")
 _TOTALS = {"aicore_time_ns": "aic_total_time_ns", "aiv_time_ns": "aiv_total_time_ns"}  # as in raw data
 _NANOSECONDS = {"ns": 1, "us": US_TO_NS, "ms": 1000 * US_TO_NS}
 _UNITS = {**dict.fromkeys(_NANOSECONDS, "ns"), "%": "percent", "gb/s": "gb_s", "kb": "kb", "mb/s": "mb_s"}
 _UNIT = re.compile(r"(.*?)\s*\(([^()]*)\)")
-_KNOWN = {"Infer ID", "Attr Info", *(name for names in _SYNONYMS.values() for name in names)}
+_KNOWN = {"Infer ID", *(name for names in _HEADERS.values() for name in names)}
 _COUNTER = re.compile(r"[a-z0-9]\S*|\w+_to_\w+\(.*\)")  # all other columns begin with a capital letter
-_OF_THE_TABLE = frozenset(column.name for column in tables.SCHEMA["kernels"].columns)
+_OF_THE_TABLE = frozenset(column.name for column in SCHEMA["kernels"].columns)
+_SIDES = ("input_", "output_")
 _FORMAT_PREFIX = re.compile(r"FORMAT_(?=[A-Z])")
 
 
@@ -133,11 +115,11 @@ def read_communication_operators(path: Path, notes: Notes, default_device: int =
 
 def _table(path: Path, notes: Notes) -> tuple[CsvTable, dict[str, str]]:
     """Return the cells of a file, and the header of each column that it has."""
-    table = CsvTable(path, notes, _SYNONYMS["step"])
+    table = CsvTable(path, notes, _HEADERS["step"])
     table.expect(_KNOWN, _COUNTER)
-    table.require(*(_SYNONYMS[key] for key in _ALWAYS))
-    headers = {key: name for key, names in _SYNONYMS.items() if (name := table.find(*names))}
-    missing = [_SYNONYMS[key][0] for key in ("name", "start", "duration") if key not in headers]
+    table.require(*(_HEADERS[key] for key in _ALWAYS))
+    headers = {key: name for key, names in _HEADERS.items() if (name := table.find(*names))}
+    missing = [_HEADERS[key][0] for key in ("name", "start_ns", "duration_ns") if key not in headers]
     if missing:
         raise SourceError(f"{path} has no column {missing[0]!r}, so it is no table of kernels; is it another file?")
     return table, headers
@@ -145,8 +127,8 @@ def _table(path: Path, notes: Notes) -> tuple[CsvTable, dict[str, str]]:
 
 def _times(table: CsvTable, headers: dict[str, str]) -> dict[str, Any]:
     """Return starts and durations; rows without either are dropped from the table."""
-    start, timed = table.time_ns(headers["start"])
-    duration = table.durations(headers["duration"])
+    start, timed = table.time_ns(headers["start_ns"])
+    duration = table.durations(headers["duration_ns"])
     usable = timed & ~np.asarray(duration.isna())
     if not usable.all():
         table.drop(~usable, "a row has no start or duration", "kernels and communication")
@@ -187,23 +169,19 @@ def _identity(table: CsvTable, headers: dict[str, str], default_device: int) -> 
 
 def _properties(table: CsvTable, headers: dict[str, str]) -> dict[str, Any]:
     columns: dict[str, Any] = {}
-    for name in ("context_id", "block_num", "mix_block_num", "step"):
-        if name in headers:
-            columns[name] = table.whole(headers[name])
-    columns["name"] = columns["op_name"] = table.categories(headers["name"])
-    for name in ("op_type", "core", "op_state"):
-        if name in headers:
-            columns[name] = table.categories(headers[name])
+    for column in SCHEMA["kernels"].columns:
+        name = column.name
+        if name not in headers or name in ("start_ns", "duration_ns", "device_id", "stream_id", "task_id"):
+            continue
+        if column.kind == "flag":
+            columns[name] = pd.array(pc.equal(table.text(headers[name]), "YES").to_pylist(), dtype="boolean")
+        elif column.kind == "name":
+            columns[name] = table.categories(headers[name], operand_text if name.startswith(_SIDES) else None)
+        else:
+            columns[name] = table.scaled(headers[name], US_TO_NS) if column.unit else table.whole(headers[name])
+    columns["op_name"] = columns["name"]
     if "core" in columns:
         columns["task_type"] = columns["core"]
-    if "hf32" in headers:
-        columns["hf32"] = pd.array(pc.equal(table.text(headers["hf32"]), "YES").to_pylist(), dtype="boolean")
-    for side in ("input", "output"):
-        for kind in ("shapes", "dtypes", "formats"):
-            if (name := f"{side}_{kind}") in headers:
-                columns[name] = table.categories(headers[name], operand_text)
-    if "wait" in headers:
-        columns["wait_ns"] = table.scaled(headers["wait"], US_TO_NS)
     if "model_id" in headers:
         columns["model_id"] = table.whole(headers["model_id"])
     if "model_name" in headers:

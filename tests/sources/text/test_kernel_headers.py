@@ -9,6 +9,7 @@ import pytest
 
 import npuprof
 from npuprof import tables
+from npuprof.schema import SCHEMA
 from npuprof.sources.text.kernel_details import damaged_types
 from tests.sources.msprof.results import csv
 from tests.sources.trace.maker import at, ns
@@ -186,7 +187,7 @@ def test_every_line_of_names_gives_the_same_kernel(tmp_path: Path, generation: s
     if "Mix Block" in heads:
         known["mix_block_num"] = 0
     assert {name: kernel[name].iloc[0] for name in known} == known
-    absent = {column.name for column in tables.SCHEMA["kernels"].columns} - {*known, "task_type"}
+    absent = {column.name for column in SCHEMA["kernels"].columns} - {*known, "task_type"}
     assert [name for name in absent if kernel[name].notna().any()] == []
     if "Model Name" in heads:
         assert kernel[["model_name", "infer_id"]].iloc[0].tolist() == ["net", 1]
@@ -235,7 +236,7 @@ def test_counters_that_the_user_chose_and_words_are_kept(tmp_path: Path) -> None
     heads = f"{HEADS['torch CANN 8.0']}|aic_total_cycles|aic_r49(Custom)|Attr Info"
     kernels = _kernels(tmp_path, heads, ["5", "12", "beta=1"])
     assert kernels["aic_r49_custom"].tolist() == [12.0]
-    assert kernels["attr_info"].tolist() == ["beta=1"]
+    assert kernels["attributes"].tolist() == ["beta=1"]
 
 
 @pytest.mark.parametrize("name", ["allreduceAivKernel", "HcclAicpuKernel"])

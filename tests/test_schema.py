@@ -1,0 +1,60 @@
+"""The definition of columns: every column is explained, and readers and pages take it from there."""
+
+from __future__ import annotations
+
+import pytest
+
+import npuprof
+from npuprof.errors import OptionsError
+from npuprof.schema import SCHEMA
+from npuprof.sources.database import versions
+
+_DATABASE_TABLES = {
+    "steps": "STEP_TIME",
+    "operators": "PYTORCH_API",
+    "api": "CANN_API",
+    "tasks": "TASK",
+    "communication": "COMMUNICATION_OP",
+    "communication_tasks": "COMMUNICATION_TASK_INFO",
+    "overlap": "OVERLAP_ANALYSIS",
+    "memory": "MEMORY_RECORD",
+    "allocations": "OP_MEMORY",
+    "marks": "MSTX_EVENTS",
+}
+
+
+@pytest.mark.parametrize("table", SCHEMA)
+def test_every_column_has_a_meaning_that_is_told_with_its_unit_and_dtype(table: str) -> None:
+    whole = npuprof.explain(table)
+    for column in SCHEMA[table].columns:
+        told = npuprof.explain(f"{table}.{column.name}")
+        assert column.meaning
+        assert f"{column.name} " in whole
+        assert column.meaning in told.splitlines()[0]
+        assert column.dtype in told
+        assert ("may be absent" in told) == column.may_be_absent
+        assert all(name in told for names in column.names.values() for name in names)
+
+
+def test_the_same_name_means_the_same_kind_everywhere_but_where_a_table_always_has_it() -> None:
+    kinds: dict[str, set[str]] = {}
+    for table in SCHEMA.values():
+        for column in table.columns:
+            kinds.setdefault(column.name, set()).add(column.kind.rstrip("?"))
+    assert {name for name, found in kinds.items() if len(found) > 1} == set()
+
+
+@pytest.mark.parametrize("table", _DATABASE_TABLES)
+def test_names_in_databases_are_columns_that_databases_have(table: str) -> None:
+    described = SCHEMA[table].names_in("db")
+    expected = versions.columns(_DATABASE_TABLES[table])
+    assert expected is not None
+    known = {name for names in expected for listed in names for name in listed.split("|")}
+    assert {name for names in described.values() for name in names} <= known
+
+
+def test_an_unknown_name_is_refused_with_those_that_are_near() -> None:
+    with pytest.raises(OptionsError, match="there is no table 'kernel': tables are steps, "):
+        npuprof.explain("kernel")
+    with pytest.raises(OptionsError, match=r"kernels has no column 'block_dim'.*is it block_num"):
+        npuprof.explain("kernels.block_dim")
