@@ -97,6 +97,10 @@ class Table:
         """Return the table with only the named columns; with all columns if no names are given."""
         return replace(self, columns=tuple(column for column in self.columns if column.name in names or not names))
 
+    def meaning_of(self, name: str) -> str:
+        """Return the meaning of a column; empty for one that a source has added."""
+        return next((column.meaning for column in self.columns if column.name == name), "")
+
     def names_in(self, source: str) -> dict[str, tuple[str, ...]]:
         """Return the names that a source (``csv``, ``db``) has for the columns that it fills, by column."""
         return {column.name: column.names[source] for column in self.columns if source in column.names}

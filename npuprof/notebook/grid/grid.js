@@ -95,9 +95,10 @@ function render({ model, el }) {
     const filters = make("tr");
     for (const column of page.columns) {
       const arrow = make("span", { "aria-hidden": "true", text: ` ${ARROWS[column.sort]}` });
+      const meaning = column.meaning ? `${column.name}: ${column.meaning}\n` : "";
       const title = page.sortable
         ? make("button", {
-            type: "button", title: `Sort by ${column.name}; with Shift, after the columns sorted by already`,
+            type: "button", title: `${meaning}Sort by ${column.name}; with Shift, after the columns sorted by already`,
             onclick: (e) => ask({ kind: "sort", column: column.name, order: NEXT_SORT[column.sort], add: e.shiftKey }),
             "data-npuprof-key": `sort ${column.name}`,
           }, column.title, arrow)

@@ -26,8 +26,8 @@ class Heading:
 
     Attributes
     ----------
-    name, title
-        Its name in requests, and its label.
+    name, title, meaning
+        Its name in requests, its label, and its tooltip.
     numeric
         Whether its cells are right-aligned quantities.
     sort
@@ -46,6 +46,7 @@ class Heading:
     error: bool = False
     example: str = ""
     hint: str = ""
+    meaning: str = ""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from npuprof.analysis.filters import MOMENTS
 from npuprof.analysis.table_view import View, code, members, rows
 from npuprof.errors import OptionsError
 from npuprof.notebook.grid.widget import Action, Heading, Message, Order, Page
+from npuprof.schema import SCHEMA
 
 _LONGEST = 300
 
@@ -309,6 +310,7 @@ class TableController:
             error=name in self._errors,
             example=example,
             hint=f"{_NUMBER_HINT} {example}" if numeric else _TEXT_HINT,
+            meaning=SCHEMA[self.kind.table].meaning_of(name),
         )
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from npuprof import tables
 from npuprof.notebook.tables.controller import KINDS, PAGE_ROWS, TableController, moment
+from npuprof.schema import SCHEMA
 from tests.factories import START_NS, profile
 
 TABLES = profile(1000, kernel_names=("MatMul<b>", "Add", "Softmax\n\x1b[31m"))
@@ -74,6 +75,13 @@ def test_the_first_view_is_grouped_with_the_most_time_first(kernels: TableContro
     assert page.columns[total].sort == "descending"
     assert kernels.rows()["total_ns"].is_monotonic_decreasing
     assert len(page.rows) == page.total
+
+
+def test_headings_explain_their_columns(kernels: TableController) -> None:
+    kernels.answer({"kind": "group", "group": len(KERNELS.groups)})
+    meanings = {heading.name: heading.meaning for heading in kernels.page().columns}
+    assert meanings["op_type"] == "the kind of operator, such as MatMulV3"
+    assert meanings == {name: SCHEMA["kernels"].meaning_of(name) for name in meanings}
 
 
 def test_only_a_page_of_single_rows_is_sent(kernels: TableController) -> None:
