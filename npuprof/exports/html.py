@@ -18,6 +18,7 @@ from npuprof.exports.text import (
     PART_LABELS,
     SIMULATED,
     Grid,
+    error_lines,
     grids,
     key_figures,
     note_rows,
@@ -95,7 +96,7 @@ def report_html(summary: Summary, info: Info, notes: pd.DataFrame, advice: Advic
     Styles are inline, with the colours of the notebook's theme; there is no script. Every text from the recording is
     escaped and shortened, so the fragment stays below 100 kB. The first findings of the advice are shown.
     """
-    return framed(_overview(summary, info, advice) + notes_html(notes))
+    return framed(_overview(summary, info, notes, advice) + notes_html(notes))
 
 
 def page_html(
@@ -112,7 +113,7 @@ def page_html(
     The page refers to nothing outside itself, which its content security policy enforces. `picture` is an SVG document
     for browsers without scripts.
     """
-    return _page(framed(_overview(summary, info, advice)), info, notes, figures, picture)
+    return _page(framed(_overview(summary, info, notes, advice)), info, notes, figures, picture)
 
 
 def set_page_html(head: str, runs: str, info: Info, notes: pd.DataFrame, figures: Mapping[str, go.Figure]) -> str:
@@ -158,13 +159,14 @@ def framed(content: str) -> str:
     return f'<div class="{REPORT} {AS_TEXT}" style="{style}">{content}</div>' if content else ""
 
 
-def _overview(summary: Summary, info: Info, advice: Advice) -> str:
+def _overview(summary: Summary, info: Info, notes: pd.DataFrame, advice: Advice) -> str:
     # With one device, the bar of the verdict shows everything that the table would.
     several = len(summary.devices) > 1
     shown = [grid for grid in grids(summary) if not grid.title.startswith(DEVICE_TIME) or several]
     bars = "".join(map(_device_bar, summary.devices[:_MOST_BARS]))
     return (
         head_html(info)
+        + "".join(_error(line) for line in error_lines(notes))
         + _verdict(advice)
         + (bars if several else "")
         + findings_html(advice)
@@ -249,17 +251,18 @@ def head_html(info: Info) -> str:
         if (said := overhead_text(info))
         else ""
     )
-    failed = (
-        f'<div style="border-left:3px solid {_SEVERITY["error"]};padding-left:8px;margin-top:4px;'
-        f'overflow-wrap:anywhere">The profiled code raised {text(info.failed, _LONGEST_LINE)}</div>'
-        if info.failed
-        else ""
-    )
+    failed = _error(f"The profiled code raised {info.failed}") if info.failed else ""
     return (
         '<div style="display:flex;flex-wrap:wrap;gap:2px 10px;align-items:baseline;margin-top:4px">'
         f'<strong style="font-size:15px">npuprof</strong> {name} {badge}</div>'
         f'<div style="color:{FAINT_TEXT};overflow-wrap:anywhere">{known}</div>{cost}{failed}'
     )
+
+
+def _error(line: str) -> str:
+    """Return a line on what failed or is missing, to show below the title."""
+    style = f"border-left:3px solid {_SEVERITY['error']};padding-left:8px;margin-top:4px;overflow-wrap:anywhere"
+    return f'<div role="alert" style="{style}">{text(line, _LONGEST_SENTENCE)}</div>'
 
 
 def _figures(summary: Summary) -> str:

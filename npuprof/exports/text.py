@@ -24,6 +24,9 @@ DEVICE_TIME = "Device time"
 MOST_FINDINGS = 3
 """Maximum number of findings in a report; ``run.advice()`` has all of them."""
 
+MOST_ERRORS = 3
+"""Maximum number of errors below the title of a report; its notes have all of them."""
+
 _MOST_DEVICES = 64
 
 
@@ -117,6 +120,14 @@ def grids(summary: Summary) -> list[Grid]:
     ]
     some.append(_top_api(summary))
     return [grid for grid in some if grid.rows]
+
+
+def error_lines(notes: pd.DataFrame) -> list[str]:
+    """Return the errors among the notes as lines to show below a report's title: the first few, and their number."""
+    errors = note_rows(notes[(notes["severity"] == "error").to_numpy(bool)], MOST_ERRORS)
+    more = int((notes["severity"] == "error").sum()) - len(errors)
+    lines = [f"Error: {source}: {message}" for _, source, message in errors]
+    return [*lines, f"{count(more)} more error{'' if more == 1 else 's'} in the notes below"] if more else lines
 
 
 def note_rows(notes: pd.DataFrame, limit: int) -> list[tuple[str, str, str]]:
@@ -251,7 +262,7 @@ _MOST_NOTES = 20
 
 
 def summary_text(summary: Summary, info: Info, notes: pd.DataFrame, advice: Advice) -> str:
-    """Return the verdict, key figures, tables and notes of a run as text without a trailing newline.
+    """Return errors, verdict, key figures, tables and notes of a run as text without a trailing newline.
 
     Columns are aligned by terminal width, also of wide characters; control characters in names become spaces. The first
     :data:`MOST_FINDINGS` findings of the advice are included.
@@ -264,6 +275,7 @@ def summary_text(summary: Summary, info: Info, notes: pd.DataFrame, advice: Advi
         lines.append(printable(cost, _LONGEST_SENTENCE))
     if info.failed:
         lines.append(printable(f"The profiled code raised {info.failed}", _LONGEST_LINE))
+    lines += [printable(line, _LONGEST_SENTENCE) for line in error_lines(notes)]
     if advice.step_ns:
         lines += ["", *(printable(line, _LONGEST_LINE) for line in advice.lines(MOST_FINDINGS))]
     lines += ["", *_align([(f"{name}:", value) for name, value in key_figures(summary)], 1)]

@@ -11,17 +11,20 @@ import pandas as pd
 from npuprof import progress
 from npuprof.errors import SourceError
 from npuprof.quantities import duration
-from npuprof.sources import saved
+from npuprof.sources import database, folder_of_files, forms, saved, torch_npu
 from npuprof.sources.base import Decoded
 from npuprof.sources.cluster.analysis import CLUSTER_ANALYSIS
 from npuprof.sources.columns.builders import of_one_kind
 from npuprof.sources.derived_tables import compare, complete, devices_of
 from npuprof.sources.detect import DetectedResult
 from npuprof.sources.lazy_tables import LazyTables
+from npuprof.sources.lost_files import note_lost_results
 from npuprof.sources.repeated_rows import note_repeated_rows
 from npuprof.sources.selection import Selection
 from npuprof.sources.slicing import cut
 from npuprof.texts import encodable
+
+_RESULTS = {database.SOURCE, torch_npu.SOURCE, folder_of_files.SOURCE, *forms.SOURCES}
 
 
 def decode_run(run: DetectedResult, selection: Selection | None = None, *, lazily: bool = False) -> Decoded:
@@ -95,6 +98,8 @@ def _check(decoded: Decoded, frames: Mapping[str, pd.DataFrame], run: DetectedRe
     if run.source is saved.SOURCE:
         return
     note_repeated_rows(frames, decoded.notes)
+    if run.source in _RESULTS:
+        note_lost_results(run.path, decoded, frames)
     if decoded.info.source == CLUSTER_ANALYSIS:
         return
     compare(frames, decoded.notes)

@@ -100,6 +100,20 @@ def test_notes_are_listed_the_gravest_first_and_counted_when_many() -> None:
     assert written(notes=notes).splitlines()[-1] == "  and 33 more in run.notes"
 
 
+def test_the_first_errors_are_below_the_title() -> None:
+    notes = Notes()
+    notes.warning("stars_soc", "cut short")
+    for name in ("one", "two", "three", "four", "five"):
+        notes.error(f"{name}.csv", "is empty")
+
+    lines = written(notes=notes, kernels=1).splitlines()
+
+    assert lines[2:6] == [
+        *(f"Error: {name}.csv: is empty" for name in ("one", "two", "three")),
+        "2 more errors in the notes below",
+    ]
+
+
 def test_what_is_not_known_is_a_dash() -> None:
     text = summary_text(
         summarise(factories.all_tables(), Info()),

@@ -220,7 +220,9 @@ def test_any_file_may_be_missing(tmp_path: Path, missing: str) -> None:
     next(path.rglob(missing)).unlink()
     run = npuprof.load(path)
     assert len(run.kernels)
-    assert not (run.notes["severity"] == "error").any()
+    errors = run.notes[run.notes["severity"] == "error"]
+    assert errors["message"].str.startswith(f"{missing} is missing: the run has no ").all()
+    assert bool(len(errors)) == (missing in ("trace_view.json", "operator_memory.csv"))
 
 
 @pytest.mark.slow

@@ -39,6 +39,9 @@ _PROFILE = frozenset(
         *("TARGET_INFO_NPU", "TARGET_INFO_SESSION_TIME", "ENUM_API_LEVEL"),  # in the form of early 2024
     ]
 )
+ANALYSIS = "analysis.db"
+"""The database of torch_npu's sums over steps and communication."""
+
 _ANALYZED = "analyze"  # where msprof puts communication_analyzer.db
 _MAX_LISTED = 10_000
 _MAX_FILES = 64  # databases opened per directory
@@ -77,6 +80,11 @@ def kind_of(tables: Collection[str]) -> str:
     return "cluster" if any(name.startswith(("Cluster", "CommunicationGroup")) for name in names) else ""
 
 
+def kind_of_file(path: Path) -> str:
+    """Return the kind of a file by its tables, as :func:`kind_of`; empty for a file that is no database."""
+    return kind_of(table_names(path)) if is_database(path) else ""
+
+
 def find(path: Path) -> Layout | None:
     """Return the layout of a database or of a result directory with a database; None for other paths."""
     try:
@@ -103,7 +111,7 @@ def _find(path: Path) -> Layout | None:
 
 def _file_layout(path: Path) -> Layout:
     """Return the layout of a single file; reading it reports a file that is not a profile."""
-    if kind_of(table_names(path)) == "analysis":
+    if kind_of_file(path) == "analysis":
         return Layout(path, (), (path,))
     return Layout(path, (path,), ())
 
@@ -117,7 +125,7 @@ def _export_layout(path: Path) -> Layout | None:
 
 def _sorted_out(entries: list[Path]) -> dict[str, tuple[Path, ...]]:
     databases = [entry for entry in entries if entry.suffix == ".db" and is_database(entry)][:_MAX_FILES]
-    kinds = {entry: kind_of(table_names(entry)) for entry in databases}
+    kinds = {entry: kind_of_file(entry) for entry in databases}
     newest = sorted(databases, key=lambda entry: (entry.stat().st_mtime_ns, entry.name), reverse=True)
     return {kind: tuple(entry for entry in newest if kinds[entry] == kind) for kind in ("profile", "analysis")}
 

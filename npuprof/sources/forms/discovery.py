@@ -80,7 +80,7 @@ def _framework_forms(path: Path, *, raw: bool) -> Forms | None:
     if layout is None or layout.output is None:
         return None
     return Forms(
-        partial(read_parsed, layout, alone=False) if _is_shown(layout) else None,
+        partial(read_parsed, layout) if _is_shown(layout) else None,
         databases.find(path),
         partial(read_layout, layout) if raw and layout.is_raw else None,
         partial(describe_torch, layout, Notes()),

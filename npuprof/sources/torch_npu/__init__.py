@@ -56,9 +56,9 @@ def read(path: Path) -> Decoded:
     return decoded
 
 
-def read_parsed(layout: Layout, *, alone: bool = True) -> Decoded:
-    """Read the text files of a layout; `alone` says that no other form of the run is read, as in :class:`Reading`."""
-    reading = Reading(layout, alone=alone)
+def read_parsed(layout: Layout) -> Decoded:
+    """Read the text files of a layout."""
+    reading = Reading(layout)
     reading.decoded.info = describe(layout, reading.notes)
     reading.run()
     return reading.decoded

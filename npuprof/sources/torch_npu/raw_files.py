@@ -25,9 +25,11 @@ from npuprof.sources.columns.concatenation import stacked
 from npuprof.sources.columns.steps import assign_steps
 from npuprof.sources.database.analyzer import communication_statistics, step_times_table
 from npuprof.sources.database.connection import open_database
+from npuprof.sources.database.layout import ANALYSIS
 from npuprof.sources.framework import reader_of
 from npuprof.sources.framework.clock import framework_clock
 from npuprof.sources.framework.correlation import launch_links
+from npuprof.sources.lost_files import note_lost_records
 from npuprof.sources.raw.metadata.control_files import Side, read_sides
 from npuprof.sources.result_folder.description import describe, load
 from npuprof.sources.result_folder.layout import OUTPUT, Layout, find
@@ -93,6 +95,7 @@ def read_layout(layout: Layout, selection: Selection | Part | None = None, epoch
     if device is not None:
         _join(decoded, device)
     add_sums(layout, decoded)
+    note_lost_records(layout, decoded.info, decoded.notes)
     return decoded
 
 
@@ -187,9 +190,6 @@ def describe_path(path: Path) -> Info:
 SOURCE = Source("torch_npu.unparsed", (None, "raw"), recognises, read, read, describe_path, is_raw=True)
 
 
-_DATABASE = "analysis.db"
-
-
 def add_sums(layout: Layout, decoded: Decoded) -> None:
     """Add `step_times` and statistics from the result next to raw files."""
     if layout.output is None:
@@ -199,7 +199,7 @@ def add_sums(layout: Layout, decoded: Decoded) -> None:
     reading.decoded.info.devices = decoded.info.devices
     reading.read_sums()
     result = reading.decoded
-    database = layout.output / _DATABASE
+    database = layout.output / ANALYSIS
     if database.is_file():
         _add_database(database, decoded, result)
     if "step_times" in result.tables:
@@ -219,4 +219,4 @@ def _add_database(path: Path, decoded: Decoded, result: Decoded) -> None:
                 result.tables.setdefault("step_times", times)
             result.statistics = {**communication_statistics(database), **result.statistics}
     except SourceError as error:
-        decoded.notes.error(_DATABASE, str(error))
+        decoded.notes.error(ANALYSIS, str(error))

@@ -1,4 +1,4 @@
-"""Read the text files of one result of torch_npu or MindSpore into one set of tables, and note missing files.
+"""Read the text files of one result of torch_npu or MindSpore into one set of tables.
 
 Source: sources/RESULTS.md sections 0, 1.1, 1.2 and 4.
 """
@@ -16,14 +16,13 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.errors import SourceError
-from npuprof.info import Info
 from npuprof.notes import Notes
 from npuprof.sources.base import Alone, Decoded, MakeSome, PartName
 from npuprof.sources.columns.builders import recoded
 from npuprof.sources.columns.concatenation import stacked
 from npuprof.sources.columns.steps import step_of
 from npuprof.sources.framework.mindspore import COLLECTOR as MINDSPORE
-from npuprof.sources.result_folder.layout import OUTPUT, Layout, of_directory
+from npuprof.sources.result_folder.layout import Layout, of_directory
 from npuprof.sources.text.communication_json import read_communication, read_communication_matrix
 from npuprof.sources.text.communication_times import read_times
 from npuprof.sources.text.csv_table import read_statistic
@@ -73,11 +72,11 @@ EXPORTED = "Chrome trace of npuprof"
 
 
 class Reading(TextReading):
-    """Reader of the text files of a result; `alone` means that no other form is read, so missing files are noted."""
+    """Reader of the text files of a result."""
 
-    def __init__(self, layout: Layout, *, alone: bool = True) -> None:
+    def __init__(self, layout: Layout) -> None:
         super().__init__(Decoded())
-        self._layout, self._alone = layout, alone
+        self._layout = layout
 
     def run(self) -> None:
         """Read every file.
@@ -93,8 +92,6 @@ class Reading(TextReading):
         self.name_devices()
         self.refuse_nothing(self._nothing)
         check_sums(self.decoded)
-        communicates = bool(len(self.decoded.tables.get("communication", ())))
-        note_missing(self._layout, self.decoded.info, self.notes, communicates=communicates)
         self._note_unread()
 
     def read_sums(self) -> None:
@@ -147,8 +144,6 @@ class Reading(TextReading):
     def _trace(self) -> None:
         path = self._layout.trace
         if path is None:
-            if self._alone:
-                self.notes.warning("trace_view.json", "there is no timeline: no operators, calls, tasks or links")
             return
         trace = self.attempt(path, self._slices)
         if trace is None:
@@ -287,7 +282,7 @@ def tables_alone(path: Path) -> dict[str, MakeSome]:
         return {}
 
     def read(part: Literal["memory", "step_times"], notes: Notes) -> dict[str, pd.DataFrame]:
-        reading = Reading(layout, alone=False)
+        reading = Reading(layout)
         reading.read_part(part)
         notes.extend(reading.notes)
         # Where the file has no row, the rest of the run decides what is shown.
@@ -319,7 +314,7 @@ def alone(path: Path) -> dict[PartName, Alone]:
         return {}
 
     def read(part: PartName, columns: tuple[str, ...]) -> Decoded:
-        reading = Reading(layout, alone=False)
+        reading = Reading(layout)
         reading.read_part(part, columns)
         return reading.decoded
 
@@ -330,53 +325,3 @@ def alone(path: Path) -> dict[PartName, Alone]:
         for part, some in files.items()
         if some[0] is not None
     }
-
-
-_DONE = "analyse.done"
-_COMMUNICATION = ("communication.json", "communication_matrix.json")
-_MEMORY_FILES = ("memory_record.csv", "operator_memory.csv")
-_WRITTEN_WITH = {
-    **dict.fromkeys(_COMMUNICATION, _COMMUNICATION),
-    **dict.fromkeys(_MEMORY_FILES, _MEMORY_FILES),
-    "op_statistic.csv": ("kernel_details.csv",),
-}  # files that are always written together
-
-
-def note_missing(layout: Layout, info: Info, notes: Notes, *, communicates: bool) -> None:
-    """Warn of missing files that the run's options or other files imply.
-
-    `communicates` says whether other files show communication operators.
-    """
-    if layout.output is None:
-        return
-    due = {name for file, names in _WRITTEN_WITH.items() if layout.file(file) is not None for name in names}
-    due.update(_due(info, communicates=communicates))
-    missing = sorted(name for name in due if layout.file(name) is None)
-    if missing:
-        # Only releases that write their version also write the mark.
-        unfinished = "torch_npu" in info.versions and layout.file(_DONE) is None
-        reason = f"; there is no {_DONE}, so the analysis may not have finished" if unfinished else ""
-        message = f"missing, though due by the run's options or other files: {', '.join(missing)}{reason}"
-        notes.warning(layout.output.name or OUTPUT, message, len(missing))
-
-
-def _due(info: Info, *, communicates: bool) -> Iterator[str]:
-    """Yield the files that the run's options imply; nothing if the options are unknown."""
-    options, level = info.options, info.options.get("level")
-    exported = options.get("export_type") or "text"
-    if not options or "text" not in (exported if isinstance(exported, list) else [exported]):
-        return
-    activities = options.get("activities", ())
-    if options.get("memory"):
-        yield from _MEMORY_FILES
-    if options.get("shapes") if info.collector == MINDSPORE else "cpu" in activities:
-        yield "operator_details.csv"
-    if "npu" not in activities or level == "none":
-        return
-    yield from ("kernel_details.csv", "step_trace_time.csv")
-    if options.get("l2"):
-        yield "l2_cache.csv"
-    if level in (1, 2):
-        yield from ("op_statistic.csv", "api_statistic.csv", *(["npu_module_mem.csv"] if options.get("memory") else []))
-        if communicates:
-            yield from _COMMUNICATION
