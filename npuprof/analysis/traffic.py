@@ -274,7 +274,7 @@ def _vendor_matrix(statistics: Statistics) -> pd.DataFrame:
             "size_bytes": _numbers(frame, "Transit Size(MB)") * _BYTES_PER_MB,
             "duration_ns": _numbers(frame, "Transit Time(ms)") * _NS_PER_MS,
             "link": [link if isinstance(link, str) else "unknown link" for link in links],
-            "tasks": 0,
+            "tasks": frame["Count"].to_numpy(np.int64) if "Count" in frame else 0,
             "name": frame["name"].astype(str).to_numpy(object),
         }
     )

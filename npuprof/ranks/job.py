@@ -39,7 +39,8 @@ def recorded_groups(infos: Iterable[Info]) -> dict[str, tuple[str, tuple[int, ..
             if isinstance(group, dict):
                 kind, ranks = group.get("group_name"), tuple(sorted(global_ranks_of(group.get("global_ranks"))))
                 key = str(name) if str(name).isdecimal() else str(hash_of(str(name)))
-                groups_by_key[key] = (kind if isinstance(kind, str) else "", ranks)
+                # CANN records the hash of a name, torch the name itself.
+                groups_by_key |= dict.fromkeys((key, str(name)), (kind if isinstance(kind, str) else "", ranks))
     return groups_by_key
 
 

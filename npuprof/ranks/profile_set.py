@@ -39,6 +39,7 @@ from npuprof.ranks.entries import (
 from npuprof.ranks.executors import active_client
 from npuprof.ranks.figures import SetFigures
 from npuprof.ranks.job import FEW
+from npuprof.ranks.one_job import refuse_several_jobs
 from npuprof.ranks.parallelism import processes_for
 from npuprof.ranks.rank_discovery import (
     communicating_ranks,
@@ -95,6 +96,11 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
         The selected part of each run; by default all.
     client
         A Dask client whose workers read small parts of all ranks; by default the one that is active in this process.
+
+    Raises
+    ------
+    SourceError
+        If traces of torch's profiler are of several jobs.
     """
 
     def __init__(
@@ -114,6 +120,7 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
         self._columns_read: Scan | None = None  # until the job is made of them
         self._sums: tuple[list[int], pd.DataFrame] | None = None  # the matrix, and the runs that were read for it
         self._entries = sorted((describe(run, selection) for run in runs), key=_place)
+        refuse_several_jobs(root, self._entries)
 
     @property
     def info(self) -> pd.DataFrame:

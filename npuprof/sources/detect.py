@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import stat
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,7 @@ from pathlib import Path
 from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.recording import FILE_NAME
-from npuprof.sources import database, folder_of_files, recording, single_file
+from npuprof.sources import database, folder_of_files, kineto, recording, single_file
 from npuprof.sources.base import Preference, Source
 from npuprof.sources.files.archives import Unpacked, is_archive, packed_in, refuse_other_archive, unpack
 from npuprof.sources.files.walk import Walk, walk
@@ -33,6 +34,8 @@ _MAX_AROUND = 4  # a slice is two levels below its PROF_* directory, which is in
 _MAX_NAMED = 5
 _MAX_TRIED = 100  # files of a folder, to name those that can be read
 _RANK = re.compile(r"rank[_-]?(\d{1,6})(?!\d)", re.IGNORECASE)
+_JSON = (".json", ".json.gz")
+_MAX_ENTRIES = 50_000
 _LFS_POINTER = b"version https://git-lfs"
 
 
@@ -140,6 +143,7 @@ def _detect(path: Path, preferred: Preference) -> Walk[DetectedResult]:
             [*runs, *beside.results], beside.problems, _note_archives(packed_in(path)) if loose else beside.left_out
         )
     below = _below(path, preferred)
+    below.results = [*_traces_in(path, preferred), *below.results]
     if not below.results:
         below.results = _folders_of_files(path, preferred)
     if below.results:
@@ -164,9 +168,9 @@ def _below(path: Path, preferred: Preference) -> Walk[DetectedResult]:
             headless.append(directory)
         runs = _recognise(directory, preferred)
         packed.extend([] if runs else packed_in(directory))
-        return runs
+        return runs or _traces_in(directory, preferred)
 
-    below = walk(path, look, lambda run: not run.source.of_many_runs)
+    below = walk(path, look, lambda run: not run.source.of_many_runs and run.path.is_dir())
     for run in below.results:
         if run.source.of_many_runs and _first(
             run.path, [source for source in sources_for(preferred) if source.only_given]
@@ -180,6 +184,16 @@ def _below(path: Path, preferred: Preference) -> Walk[DetectedResult]:
         for directory in headless[:_MAX_NAMED]
     ]
     return below
+
+
+def _traces_in(path: Path, preferred: Preference) -> list[DetectedResult]:
+    """Return the traces of torch's profiler directly in a directory: each is a run, of a rank or one of its cycles."""
+    if not path.is_dir() or preferred not in kineto.SOURCE.serves:
+        return []
+    with os.scandir(path) as entries:
+        names = sorted(entry.name for entry in islice(entries, _MAX_ENTRIES) if entry.name.endswith(_JSON))
+    files = (path / name for name in names)
+    return [DetectedResult(kineto.SOURCE, file) for file in files if kineto.recognises(file)]
 
 
 def _folders_of_files(path: Path, preferred: Preference) -> list[DetectedResult]:

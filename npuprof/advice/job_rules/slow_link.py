@@ -18,7 +18,7 @@ _COLUMNS = {*_NAMES, "name", "group", "src_global_rank", "dst_global_rank"}
 
 def check(facts: JobFacts) -> Finding:
     """Fire if two ranks reach at most 0.7 of the rate of links of the same kind, for transfers of the same size."""
-    if facts.job is None or facts.absent or facts.matrix is None or not set(facts.matrix.columns) >= _COLUMNS:
+    if facts.job is None or facts.absent or facts.matrix is None or not _has_times(facts.matrix):
         return Finding(NAME, "cannot tell", collect="collect with --level 1 on all ranks")
     links = compared(facts.matrix)
     slow = links[links["rate"] < SLOW * links["usual"]]
@@ -47,6 +47,11 @@ def check(facts: JobFacts) -> Finding:
         rows=facts.members[low].tables["communication"] if low in facts.members else pd.DataFrame(),
         rank=int(low) if low in facts.members else None,
     )
+
+
+def _has_times(matrix: pd.DataFrame) -> bool:
+    """Return whether transfers have times; those in traces of GPUs have sizes only."""
+    return set(matrix.columns) >= _COLUMNS and bool(matrix["Transit Time(ms)"].notna().any())
 
 
 def compared(matrix: pd.DataFrame) -> pd.DataFrame:

@@ -14,6 +14,7 @@ import pandas as pd
 from npuprof import tables
 from npuprof.arrays import Bools, Int64, Records
 from npuprof.sources.columns.builders import ABSENT, Columns, optional, recoded
+from npuprof.sources.kineto.facts import purpose_of
 from npuprof.sources.kineto.kernel_names import short_name
 from npuprof.sources.trace.collective_names import operation_of
 from npuprof.sources.trace.maker import names
@@ -22,6 +23,7 @@ from npuprof.sources.trace.torch_categories import COLLECTIVE, KERNEL
 _ALGORITHM = re.compile(
     r"(RING|TREE|COLLNET_DIRECT|COLLNET_CHAIN|NVLS_TREE|NVLS|PAT)_?(LL128|LL|SIMPLE)?(?![a-z])", re.IGNORECASE
 )
+_RANK = re.compile(r"\d{1,6}")
 _BYTES_OF = {
     **dict.fromkeys(("byte", "char", "bool", "qint8", "quint8"), 1),
     **dict.fromkeys(("half", "bfloat16", "short", "uint16"), 2),
@@ -49,13 +51,29 @@ def communication_table(slices: Columns, task: pd.DataFrame, rows: Records) -> p
     }
     columns["name"] = chosen["name"].cat.remove_unused_categories()
     columns["op_type"] = _operations(slices, rows)
-    for name in ("group", "data_type"):
-        columns[name] = names(slices, name, rows)
+    for name, source in {"group": "group", "data_type": "data_type", "input_splits": "splits"}.items():
+        columns[name] = names(slices, source, rows)
     columns["algorithm"] = names(slices, "name", rows, _algorithm)
     for name in ("count", "rank_size", "src_rank", "dst_rank"):
         columns[name] = optional(slices[name][rows])
     columns["size_bytes"] = _sizes(slices, rows)
     return tables.build("communication", columns)
+
+
+def groups_in(slices: Columns) -> dict[str, dict[str, Any]]:
+    """Return purpose and ranks of the process groups that the arguments of collectives name, by the group's name."""
+    if not len(slices):
+        return {}
+    columns = {name: slices.names(name) for name in ("group", "group_use", "group_ranks")}
+    rows = {tuple(row) for row in np.column_stack([slices[name] for name in columns]).tolist()}
+    groups: dict[str, dict[str, Any]] = {}
+    for group, use, ranks in sorted(rows):
+        if group >= 0:
+            members = columns["group_ranks"][ranks] if ranks >= 0 else ""
+            kind = purpose_of(columns["group_use"][use]) if use >= 0 else ""
+            complete = [] if "..." in members else [int(rank) for rank in _RANK.findall(members)]
+            groups[columns["group"][group]] = {"group_name": kind, "global_ranks": complete}
+    return groups
 
 
 def _operations(slices: Columns, rows: Records) -> pd.Categorical:

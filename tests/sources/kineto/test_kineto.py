@@ -311,7 +311,7 @@ def test_a_collective_is_known_by_its_name_where_it_has_no_arguments(
     run = npuprof.load(trace.write(tmp_path / "t.json"))
     assert run.communication["name"].tolist() == [name]
     assert len(run.kernels) == 1
-    assert not len(run.notes)
+    assert run.notes[["severity", "count"]].to_numpy().tolist() == [["info", 1]]  # it names no group
 
 
 def test_traces_of_2021_are_read_with_their_own_words(tmp_path: Path) -> None:

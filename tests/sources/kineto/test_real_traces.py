@@ -42,8 +42,10 @@ def test_computing_communication_and_copies_are_exact(trace: Path, run: Profile)
 
 
 @pytest.mark.slow
-def test_healthy_traces_have_no_notes_and_every_event_in_a_table(run: Profile) -> None:
-    assert run.notes["message"].tolist() == []
+def test_healthy_traces_have_no_warnings_and_every_event_in_a_table(run: Profile) -> None:
+    of_groups = run.notes["message"].str.contains("names no process group")  # which torch records since 2024
+    assert run.notes["message"][~of_groups].tolist() == []
+    assert (run.notes["severity"] == "info").all()
     assert (run.ledger["left_out"] == 0).all()
 
 
