@@ -11,7 +11,7 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
-from IPython.core.inputtransformer2 import cell_magic
+from IPython.core.inputtransformer2 import cell_magic, classic_prompt, ipython_prompt, leading_indent
 
 from npuprof.errors import SessionError
 from npuprof.notebook.controller import Cell, Controller
@@ -129,14 +129,21 @@ class CellTransformer:
         match = _FIRST_LINE.match(lines[0]) if lines else None
         if match is None:
             return lines
-        body = next((number for number, line in enumerate(lines[1:], 1) if line.strip()), None)
-        if body is None:
+        if not any(line.strip() for line in lines[1:]):
             return lines  # nothing to profile: the registered cell magic raises the error
-        start = start_line((match["arguments"] or "").strip())
-        if lines[body].startswith("%%"):
-            # The magic in the next line gets its text as if it were the first line.
-            return [start, *lines[1:body], *cell_magic(lines[body:])]
-        return [start, *lines[1:]]
+        return [start_line((match["arguments"] or "").strip()), *prepared(lines[1:])]
+
+
+def prepared(body: list[str]) -> list[str]:
+    """Return the lines below ``%%npuprof`` as IPython prepares those of a cell, with the same line numbers.
+
+    Their common indentation and prompts are removed. A cell magic in the first of them gets the others as its text.
+    """
+    first = next((number for number, line in enumerate(body) if line.strip()), len(body))
+    code = body[first:]
+    for transform in (leading_indent, classic_prompt, ipython_prompt, cell_magic):
+        code = transform(code)
+    return [*body[:first], *code]
 
 
 def without_first_line(text: str) -> str:

@@ -21,6 +21,7 @@ from npuprof.notebook.hooks import (
     cell_title,
     current_cell,
     failure_of,
+    prepared,
     start_line,
 )
 from npuprof.notebook.repeats import run_again
@@ -96,7 +97,7 @@ class NpuprofMagics(Magics):
         # name, and for cells without a body.
         if not cell.strip():
             raise UsageError("%%npuprof profiles the lines below it, and there are none")
-        result = self.shell.run_cell(start_line(line) + cell)
+        result = self.shell.run_cell(start_line(line) + "".join(prepared(cell.splitlines(keepends=True))))
         if (error := failure_of(result)) is not None:
             raise SessionError(f"the profiled code ended with {type(error).__name__}; its traceback is above")
 

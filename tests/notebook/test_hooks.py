@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import traceback
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -118,6 +119,20 @@ def test_a_runner_that_fails_ends_the_run(harness: Harness) -> None:
     assert isinstance(result.error_in_exec, KeyboardInterrupt)
     assert harness.ended == ["KeyboardInterrupt"]
     harness.shell.user_ns.pop("pending").close()
+
+
+@pytest.mark.parametrize("body", ["    x = 6\n    x * 7", "\tfor x in range(7):\n\t\tpass\n\t42", "\n  # why\n\n  42"])
+def test_an_indented_body_runs_as_in_a_plain_cell(harness: Harness, body: str) -> None:
+    assert harness.run(f"%%npuprof\n{body}").result == 42
+    harness.shell.run_cell_magic("npuprof", "", body)
+    assert harness.ended == ["", ""]
+
+
+def test_an_error_in_an_indented_body_is_at_its_line(harness: Harness) -> None:
+    error = harness.run("%%npuprof\n\n    # why\n    x = 1\n    x / 0").error_in_exec
+    assert error is not None
+    assert traceback.extract_tb(error.__traceback__)[-1].lineno == 5
+    assert harness.ended == ["ZeroDivisionError: division by zero"]
 
 
 def test_a_kernel_that_gives_a_cell_up_ends_the_run(harness: Harness) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 from npuprof.notebook.hooks import CellTransformer, start_line
 
 transform = CellTransformer()
-_LINES = st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\r\n\v\f\x1c\x1d\x1e\x85\u2028\u2029")))
+_TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\r\n\v\f\x1c\x1d\x1e\x85\u2028\u2029"))
 
 
 @pytest.fixture
@@ -82,13 +83,51 @@ def test_no_lines_are_no_lines() -> None:
     assert transform([]) == []
 
 
-@pytest.mark.slow
-@given(arguments=st.from_regex(r"[ -~]{0,40}", fullmatch=True), body=_LINES)
-def test_line_numbers_stay_and_a_second_time_changes_nothing(arguments: str, body: list[str]) -> None:
-    lines = [f"%%npuprof {arguments}\n", "first\n", *(f"{line}\n" for line in body)]
-    once = transform(lines)
-    assert once[1:] == lines[1:]
+@pytest.mark.parametrize(
+    "body",
+    [
+        "    x = 1\n    y = 2\n",
+        "\tif x:\n\t\ty = 2\n",
+        "\n   \n    # why\n\n    x = 1\n",
+        "    @f\n    def g():\n        '''one\n    two'''\n        %time x = 1\n    !ls\n",
+        '    x = """\n  in the text\n    """\n',
+        '    x = """\nat the margin"""\n    y = 1\n',
+        "  %%time -x\n    a\n  b\n",
+        "    >>> x = 1\n    >>> y = (x +\n    ...      2)\n",
+        "# why\n    x = 1\n",
+    ],
+)
+def test_the_body_is_what_ipython_makes_of_it_as_a_cell(manager: TransformerManager, body: str) -> None:
+    begun, _, rest = manager.transform_cell(f"%%npuprof\n{body}").partition("\n")
+    assert f"{begun}\n" == start_line("")
+    assert rest.lstrip("\n") == manager.transform_cell(body)
+
+
+_INDENTS = st.sampled_from(["", "  ", "    ", "\t", "    \t"])
+_CODE = st.sampled_from(
+    ["", "x = 1", "# why", "if x:", "    y = 2", "@f", '"""', "%time x", "%%time", ">>> x", "... y", "!ls"]
+)
+_BODIES = st.lists(st.tuples(_INDENTS, _CODE | _TEXT))
+
+
+@given(arguments=st.from_regex(r"[ -~]{0,40}", fullmatch=True), body=_BODIES)
+def test_a_body_of_any_shape_is_as_ipython_prepares_it_at_its_lines(
+    arguments: str, body: list[tuple[str, str]]
+) -> None:
+    lines = ["".join(line) + "\n" for line in body]
+    once = transform([f"%%npuprof {arguments}\n", *lines])
+    blank = next((number for number, line in enumerate(lines) if line.strip()), None)
+    if blank is None:
+        assert once == [f"%%npuprof {arguments}\n", *lines]
+        return
     assert len(ast.parse(once[0]).body) == 1
+    assert once[1 : blank + 1] == lines[:blank]
+    code = lines[blank:]
+    alone: Any = TransformerManager()
+    for prepare in alone.cleanup_transforms + alone.line_transforms:
+        code = prepare(code)
+    assert once[blank + 1 :] == code
+    assert len(code) in (1, len(lines) - blank)  # at their lines, but for the text of a cell magic
     assert transform(once) == once
 
 
