@@ -42,8 +42,8 @@ class FakeCollector:
     def records_stacks(self, options: Options) -> bool:
         return False
 
-    def step(self, number: int) -> None:
-        self.calls.append(f"step {number}")
+    def step(self, number: int | None) -> None:
+        self._called(f"step {number}")
 
     def mark(self, message: str, domain: str = "", stream: int | None = None) -> None:
         self._called(f"mark {message}{f' of {domain}' * bool(domain)}{f' on {stream}' * (stream is not None)}")

@@ -169,7 +169,7 @@ class AclCollector:
             self._ranges.clear()
         return failures
 
-    def step(self, number: int) -> None:
+    def step(self, number: int | None) -> None:
         """Do nothing: pyACL needs a stream for iterations, and npuprof records them itself."""
 
     def mark(self, message: str, domain: str = "", stream: int | None = None) -> None:

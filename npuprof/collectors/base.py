@@ -62,10 +62,10 @@ class Collector(Protocol):
         """
         ...
 
-    def step(self, number: int) -> None:
-        """Note the start of an iteration.
+    def step(self, number: int | None) -> None:
+        """Note the end of an iteration, and the start of the next one.
 
-        Before a start, `number` is that of the first recorded iteration.
+        Before a start, `number` is that of the first recorded iteration. None ends the last one: a stop follows.
         """
         ...
 

@@ -155,12 +155,15 @@ class KinetoCollector:
         except Exception as error:
             raise CollectorError(f"torch.profiler.profile cannot be stopped, or write its trace ({error})") from error
 
-    def step(self, number: int) -> None:
-        """Begin the next ``ProfilerStep#`` of the trace."""
+    def step(self, number: int | None) -> None:
+        """End the ``ProfilerStep#`` of the trace, and begin the next one."""
         if not self._records:
-            self._first_step = number
-        else:
+            self._first_step = number or 0
+        elif number is not None:
             self._profile.step()
+        elif (opened := self._profile.step_rec_fn) is not None:  # as torch's step() does before a stop
+            opened.__exit__(None, None, None)
+            self._profile.step_rec_fn = None
 
     def mark(self, message: str, domain: str = "", stream: Any = None) -> None:
         """Record a point in time as an empty range."""

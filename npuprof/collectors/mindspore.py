@@ -228,13 +228,17 @@ class MindSporeCollector:
             self._place.restore()
         self._place = None
 
-    def step(self, number: int) -> None:
-        """Begin the next ``ProfilerStep#``, the iteration of the vendor's tools."""
+    def step(self, number: int | None) -> None:
+        """End the ``ProfilerStep#``, the iteration of the vendor's tools, and begin the next one."""
         if not self._records:
-            self._first_step = number
+            self._first_step = number or 0
         elif self._has_steps:
             with _vendor_warnings():
-                self._profile.step()
+                if number is not None:
+                    self._profile.step()
+                elif (opened := getattr(self._profile, "_step_rec_fn", None)) is not None:
+                    opened.stop()  # as MindSpore's step() does before a stop
+                    self._profile._step_rec_fn = None
 
     def mark(self, message: str, domain: str = "", stream: Any = None) -> None:
         """Record a point in time with mstx, also on the device for a ``mindspore.runtime.Stream``."""

@@ -132,7 +132,7 @@ class TensorFlowCollector:
                 f"and nothing else. For Estimator, Keras and eager code, collect over a whole session. {_WHOLE}"
             )
 
-    def step(self, number: int) -> None:
+    def step(self, number: int | None) -> None:
         """Do nothing: the window has no iterations, and the session records them."""
 
     def mark(self, message: str, domain: str = "", stream: Any = None) -> None:

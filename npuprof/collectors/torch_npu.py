@@ -207,12 +207,18 @@ class TorchNpuCollector:
         if _creator_state().get("_dir_path") == self._own_path:
             _set_creator_state(self._paths)  # a waiting profiler of the user keeps its directory
 
-    def step(self, number: int) -> None:
-        """Begin the next ``ProfilerStep#``, the iteration of the vendor's tools."""
+    def step(self, number: int | None) -> None:
+        """End the ``ProfilerStep#``, the iteration of the vendor's tools, and begin the next one."""
         if self._action != _RECORD:
-            self._first_step = number
-        else:
+            self._first_step = number or 0
+        elif number is not None:
             self._profile.step()
+        elif (opened := self._profile.step_rec_fn) is not None:  # as torch_npu's step() does before a stop
+            opened.__exit__(None, None, None)
+            self._profile.step_rec_fn = None
+            if self._torch_npu is not None and (marked := getattr(self._profile, "_step_mstx_range_id", 0)):
+                self._torch_npu.npu.mstx.range_end(marked)
+                self._profile._step_mstx_range_id = 0
 
     def mark(self, message: str, domain: str = "", stream: Any = None) -> None:
         """Record a point in time with mstx, also on the device for a stream or its ``npu_stream``."""

@@ -196,15 +196,15 @@ class ActiveRun(RecordedRun):
         if _current is self:
             _current = None
 
-    def step(self) -> None:
-        """End a step and begin the next."""
+    def step(self, *, last: bool = False) -> None:
+        """End a step, and begin the next unless it is the `last` one."""
         with self._lock:
             now_ns = self._now_ns()
             self._journal.write(["step", self._step, self._step_start_ns, now_ns])
             self.recording.steps.append((self._step, self._step_start_ns, now_ns))
             self._step, self._step_start_ns = self._step + 1, now_ns
             if self.native:
-                self.collector.step(self._step)
+                self.collector.step(None if last else self._step)
 
     def attach_metadata(self, facts: Mapping[str, Any]) -> None:
         """Store metadata that the user attached."""

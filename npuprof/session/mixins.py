@@ -150,7 +150,8 @@ class HasMetadata(ABC):
     """Metadata that the user attaches to the runs of a session."""
 
     _lock: threading.RLock
-    _metadata: dict[str, Any]
+    _metadata: dict[str, Any]  # of every run
+    _metadata_of_next: dict[str, Any]
 
     @property
     @abstractmethod
@@ -163,7 +164,9 @@ class HasMetadata(ABC):
         """The newest run that has begun, or None."""
 
     def add_metadata(self, key: str, value: Any) -> None:
-        """Attach a JSON-serializable value to the current run and all later ones.
+        """Attach a JSON-serializable value to the run that is collecting, as in the frameworks' profilers.
+
+        While a schedule waits or warms up, the value is that of the next run. Before the start, it is one of every run.
 
         Raises
         ------
@@ -174,11 +177,15 @@ class HasMetadata(ABC):
         """
         fact = json_metadata(key, value)
         with self._lock:
-            if not self.active and self._run is not None:
-                raise SessionError("add_metadata() needs a session that has not stopped: call it before stop()")
-            self._metadata.update(fact)
-            if (run := self._run) is not None and run.collecting:
+            run = self._run
+            if self.active and run is not None and run.collecting:
                 run.attach_metadata(fact)
+            elif self.active:
+                self._metadata_of_next.update(fact)
+            elif run is None:
+                self._metadata.update(fact)
+            else:
+                raise SessionError("add_metadata() needs a session that has not stopped: call it before stop()")
 
     def add_metadata_json(self, key: str, value: Any) -> None:
         """Attach metadata given as JSON text, or as a value as in the frameworks' examples.

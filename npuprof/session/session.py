@@ -50,8 +50,6 @@ class Session(EndedRuns, HasMetadata):
     on_trace_ready
         Called with the session after each run, see :func:`npuprof.trace_handler`. An exception in it becomes a warning
         and does not reach the profiled code.
-    start_profile
-        Whether a ``with`` block starts collecting; otherwise :meth:`start` does.
     collector
         The front end; by default ``options.collector`` chooses it.
     title
@@ -79,7 +77,6 @@ class Session(EndedRuns, HasMetadata):
         *,
         schedule: ScheduleFunction | None = None,
         on_trace_ready: TraceReady | None = None,
-        start_profile: bool = True,
         collector: Collector | None = None,
         title: str = "",
         clock: Clock | None = None,
@@ -95,14 +92,13 @@ class Session(EndedRuns, HasMetadata):
         self.current_action = ProfilerAction.NONE
         self._schedule = schedule
         self._on_trace_ready = on_trace_ready
-        self._start_profile = start_profile
         self._title = title or self.options.name or "a session"
         self._given_clock = clock
         self._lock = threading.RLock()
         self._active = False
         self._warm: ActiveRun | None = None
         self._runs: list[ActiveRun] = []
-        self._metadata = {}
+        self._metadata, self._metadata_of_next = {}, {}
 
     def _choose(self) -> None:
         given, name = self._given, self.options.collector
@@ -233,7 +229,7 @@ class Session(EndedRuns, HasMetadata):
             self._cool_down()  # even if not active: an interrupt may have cut an earlier stop short
             self._end(failed)
             if was_active:
-                self._warn_of_missing_steps()
+                self._warn_of_what_is_missing()
                 self.current_action = ProfilerAction.NONE
             return self.recording
 
@@ -254,9 +250,13 @@ class Session(EndedRuns, HasMetadata):
             self.step_num += 1
             number = self._first_step + self.step_num
             after = self.current_action = self._action_of(self.step_num)
+            ends = before in _RECORDS and (before == ProfilerAction.RECORD_AND_SAVE or after not in _RECORDS)
             if run is not None and run.collecting:
-                run.step()
-            if before in _RECORDS and (before == ProfilerAction.RECORD_AND_SAVE or after not in _RECORDS):
+                try:
+                    run.step(last=ends)
+                except Exception as error:  # noqa: BLE001 - as of every failure of the profiler
+                    _warn(f"the front end does not know of step {number}: {describe_failure(error)}")
+            if ends:
                 if before == ProfilerAction.RECORD:
                     _warn(f"the schedule went from RECORD to {after.name} at step {number} without saving")
                 self._end()
@@ -302,7 +302,8 @@ class Session(EndedRuns, HasMetadata):
             if not run.collecting:
                 self._runs.remove(run)
             raise
-        run.attach_metadata(self._metadata)
+        run.attach_metadata({**self._metadata, **self._metadata_of_next})
+        self._metadata_of_next.clear()
 
     def _cool_down(self) -> None:
         run, self._warm = self._warm, None
@@ -320,9 +321,12 @@ class Session(EndedRuns, HasMetadata):
             except Exception as error:  # noqa: BLE001 - a user's callback must not end the profiled code
                 _warn(f"on_trace_ready failed: {describe_failure(error)}; the recording is {run.recording.directory}")
 
-    def _warn_of_missing_steps(self) -> None:
+    def _warn_of_what_is_missing(self) -> None:
         if message := missing_steps(self._schedule, self.step_num, self.current_action):
             _warn(f"{self._title} {message}")
+        if names := ", ".join(self._metadata_of_next):
+            _warn(f"metadata that no run followed is in no recording ({names}): add it while a step is recorded")
+            self._metadata_of_next.clear()
 
     def stream(
         self, models: int | Iterable[int], callback: Callable[[pd.DataFrame], object] | None = None
@@ -356,7 +360,7 @@ class Session(EndedRuns, HasMetadata):
         return open_stream(self._collector, models, self._clock, self._title, callback)
 
     def __enter__(self) -> Session:
-        return self.start() if self._start_profile else self
+        return self if self._active else self.start()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -375,15 +379,17 @@ def profile(
     *,
     schedule: ScheduleFunction | None = None,
     on_trace_ready: TraceReady | None = None,
-    start_profile: bool = True,
+    start_profile: bool = True,  # noqa: ARG001 - code for MindSpore gives it
     **options: Unpack[OptionValues],
 ) -> Session:
     """Build a session from keyword options: ``with npuprof.profile(level=1) as prof: ...``.
 
     Parameters
     ----------
-    schedule, on_trace_ready, start_profile
+    schedule, on_trace_ready
         As in :class:`Session`.
+    start_profile
+        Has no effect: no session starts by itself, and a ``with`` block starts each one, as it does in MindSpore.
     **options
         The fields of :class:`npuprof.options.Options`.
 
@@ -396,5 +402,4 @@ def profile(
         Options.from_dict(dict(options)),
         schedule=schedule,
         on_trace_ready=on_trace_ready,
-        start_profile=start_profile,
     )

@@ -210,6 +210,19 @@ class Schedule:
         self.warmup = warmup
 
 
+class _StepMark:
+    """The mark of a step, which ends once."""
+
+    def __init__(self, double: Double) -> None:
+        self._double = double
+        self._ended = False
+
+    def stop(self) -> None:
+        if self._ended:
+            self._double.coerced.append("a step ended twice")
+        self._ended = True
+
+
 class _Profile:
     """What ``profile`` and the older ``Profiler`` share: every method catches what fails and logs it."""
 
@@ -218,6 +231,7 @@ class _Profile:
     def _begin(self) -> None:
         self._has_started = False
         self.step_num = 0
+        self._step_rec_fn: _StepMark | None = None
         if self.double.given.get("start_profile", True):
             self.start()
 
@@ -232,8 +246,16 @@ class _Profile:
         self.double.say("start")
 
     def _record(self) -> None:
-        self.double.steps.append(self.step_num)
+        self._mark_step()
         self.double.interface.start()
+
+    def _end_step(self) -> None:
+        if self._step_rec_fn is not None:
+            self._step_rec_fn.stop()
+
+    def _mark_step(self) -> None:
+        self.double.steps.append(self.step_num)
+        self._step_rec_fn = _StepMark(self.double)
 
     def stop(self) -> None:
         self.double.say("stop")
@@ -241,19 +263,21 @@ class _Profile:
             return
         self.double.logger.warning("Incorrect schedule: Stop profiler while current state is RECORD which may ...")
         self._has_started = False
+        self._end_step()
         self.double.interface.stop()
         if not hasattr(self, "analyse"):
             self.double.interface.finalize()
             self.double.interface.clear()
 
     def step(self) -> None:
+        self._end_step()
         self.step_num += 1
         if self._warm:
             self._warm = False
             self._record()
             self.double.say("step")
             return
-        self.double.steps.append(self.step_num)
+        self._mark_step()
         self.double.calls.append("step")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,6 +17,7 @@ from npuprof.errors import CollectorError, FrontEndAbsentError, OptionsError
 from npuprof.options import Options
 from npuprof.recording import TRACE_FILE_NAME
 from npuprof.session.session import Session
+from tests.collectors.schedules import SCHEDULES
 
 
 @pytest.fixture
@@ -134,8 +136,40 @@ def test_each_cycle_of_a_schedule_is_a_recording(torch: Any, tmp_path: Path) -> 
     assert [run.steps["step"].tolist() for run in session.results] == [[1], [3]]
     assert all(set(run.operators["step"].dropna()) == set(run.steps["step"]) for run in session.results)
     traces = sorted(tmp_path.glob(f"*/{TRACE_FILE_NAME}"))
-    # In torch's own viewers too; a last step begins where each recording ends.
-    assert [npuprof.load(trace).steps["step"].tolist() for trace in traces] == [[1, 2], [3, 4]]
+    # In torch's own viewers too.
+    assert [npuprof.load(trace).steps["step"].tolist() for trace in traces] == [[1], [3]]
+
+
+def _marked_steps(trace: Path) -> list[str]:
+    events = json.loads(trace.read_text())["traceEvents"]
+    return [event["name"] for event in events if str(event.get("name")).startswith("ProfilerStep#")]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of torch, where there is no warm-up, and of loops that end within a cycle
+@pytest.mark.parametrize(("plan", "steps"), SCHEDULES)
+def test_a_schedule_leaves_the_steps_that_torch_itself_leaves(
+    torch: Any, tmp_path: Path, plan: dict[str, int], steps: int
+) -> None:
+    profiler = torch.profiler
+    traces: list[Path] = []
+
+    def export(prof: Any) -> None:
+        traces.append(tmp_path / f"torch_{len(traces)}.json")
+        prof.export_chrome_trace(str(traces[-1]))
+
+    cpu = [profiler.ProfilerActivity.CPU]
+    with profiler.profile(activities=cpu, schedule=profiler.schedule(**plan), on_trace_ready=export) as own:
+        for _ in range(steps):
+            _train(torch)
+            own.step()
+    with _session(tmp_path / "out", schedule=npuprof.schedule(**plan)) as session:
+        for _ in range(steps):
+            _train(torch)
+            session.step()
+    recorded = sorted((tmp_path / "out").glob(f"*/{TRACE_FILE_NAME}"))
+    assert len(recorded) > 0
+    assert [_marked_steps(trace) for trace in recorded] == [_marked_steps(trace) for trace in traces]
 
 
 def test_the_trace_opens_by_itself_too(torch: Any, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 import npuprof
 from npuprof import tables
+from tests.collectors.schedules import SCHEDULES
 from tests.collectors.stand_in import Outcome, StandIn
 from tests.notebook.kernel import Kernel
 
@@ -273,8 +274,62 @@ tell([sorted(set(run.operators["step"].dropna().tolist())) for run in session.re
     warmed = [*_RUN[:2], "aclprofWarmup", *_RUN[2:]]
     assert outcome.names() == 2 * (warmed + _END)
     results = sorted((tmp_path / "out").glob("*/*_ascend_pt"))
-    # The vendor's own viewers know the steps by the same numbers; a last one begins where each recording ends.
-    assert [npuprof.load(result).steps["step"].tolist() for result in results] == [[2, 3, 4], [6, 7, 8]]
+    # The vendor's own viewers know the steps by the same numbers.
+    assert [npuprof.load(result).steps["step"].tolist() for result in results] == [[2, 3], [6, 7]]
+
+
+_BY_THE_VENDOR = """
+import torch, torch_npu, npuprof
+from torch_npu import profiler
+
+def own(plan, steps, output):
+    how = {
+        "schedule": profiler.schedule(**plan),
+        "on_trace_ready": profiler.tensorboard_trace_handler(output, analyse_flag=False),
+        "experimental_config": profiler._ExperimentalConfig(mstx=True, profiler_level=profiler.ProfilerLevel.Level1),
+    }
+    with profiler.profile(**how) as prof:
+        for _ in range(steps):
+            torch.ones(3) + 1
+            prof.step()
+
+def ours(plan, steps, output):
+    with npuprof.profile(collector="torch_npu", output=output, schedule=npuprof.schedule(**plan)) as prof:
+        for _ in range(steps):
+            torch.ones(3) + 1
+            prof.step()
+
+for number, (plan, steps) in enumerate(json.load(open("schedules.json"))):
+    for profile in own, ours:
+        note(f"== {profile.__name__} {number}")
+        profile(plan, steps, os.path.abspath(f"{profile.__name__}_{number}"))
+"""
+
+
+@pytest.fixture(scope="module")
+def scheduled(stand_in: StandIn, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    """The results of every schedule by the vendor's profiler and by ours, and the native calls of each."""
+    directory = tmp_path_factory.mktemp("schedules")
+    (directory / "schedules.json").write_text(json.dumps(SCHEDULES))
+    calls = "\n".join(stand_in.run(_BY_THE_VENDOR, directory).calls)
+    parts = re.split(r"^== (.*)\n", calls, flags=re.MULTILINE)
+    return directory, dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(len(SCHEDULES)))
+def test_a_schedule_leaves_the_steps_that_the_vendors_profiler_leaves(
+    scheduled: tuple[Path, dict[str, str]], number: int
+) -> None:
+    directory, calls = scheduled
+    marked, recorded = {}, {}
+    for whose in "own", "ours":
+        windows = re.findall(r"^aclprofStart .*?^aclprofStop", calls[f"{whose} {number}"], re.MULTILINE | re.DOTALL)
+        marked[whose] = [re.findall(r"mstxRangeStartA (\S+)|(mstxRangeEnd)", window) for window in windows]
+        results = sorted((directory / f"{whose}_{number}").glob("**/*_ascend_pt"))
+        recorded[whose] = [npuprof.load(result).steps["step"].tolist() for result in results]
+    assert marked["ours"] == marked["own"]
+    assert recorded["ours"] == recorded["own"] != []
 
 
 def test_a_warm_up_warms_up_at_its_own_step_and_leaves_nothing_where_no_step_follows(

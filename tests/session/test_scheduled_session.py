@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import npuprof
 from npuprof.errors import CollectorError, NpuprofWarning, OptionsError, SessionBusyError, SessionError
 from npuprof.options import Options
-from npuprof.session.schedule import ProfilerAction, schedule
+from npuprof.session.schedule import ProfilerAction, Schedule, schedule
 from npuprof.session.session import Session
 from tests.conftest import FakeClock
 from tests.fakes import FakeCollector
@@ -112,7 +114,7 @@ def test_a_warm_up_prepares_all_but_the_start_at_its_own_step(make_session: Make
         seen.append(collector.calls.copy())
     # The action of each step, which begins with the calls: NONE, twice WARMUP, RECORD_AND_SAVE, and again.
     warm, record, end = ["check", "warmup"], "start", ["stop"]
-    assert seen == [["check"], warm, [], ["step 3", record], ["step 4", *end], warm, [], ["step 7", record]]
+    assert seen == [["check"], warm, [], ["step 3", record], ["step None", *end], warm, [], ["step 7", record]]
     assert steps_of(session) == [[3], []]  # the last one is not ended by a step
     assert len(list((tmp_path / "out").iterdir())) == 2
 
@@ -260,31 +262,36 @@ def test_what_is_no_function_is_refused() -> None:
         npuprof.profile(schedule=3)  # type: ignore[arg-type]  # as a user might
 
 
-def test_start_profile_false_leaves_the_start_to_the_user(make_session: MakeSession) -> None:
-    collector = FakeCollector()
-    with make_session(collector, start_profile=False) as session:
-        assert collector.calls == []
-        session.start()
-        session.stop()
-        session.start()
-    assert collector.calls.count("start") == collector.calls.count("stop") == 2
+@pytest.mark.parametrize("given", [True, False])
+def test_a_with_block_starts_the_session_whatever_start_profile_says(tmp_path: Path, given: bool) -> None:
+    """As MindSpore's does, where False leaves the start to it; and one that was started before goes on."""
+    with npuprof.profile(start_profile=given, activities="cpu", output=tmp_path) as session:
+        assert session.collecting
+    with session.start() as again:
+        assert again is session
+    assert len(session.results) == 2
+    assert not session.active
 
 
-def test_metadata_goes_to_every_run_from_then_on(make_session: MakeSession) -> None:
-    session = make_session(schedule=schedule(wait=0, active=1, repeat=3))
+def test_metadata_goes_to_its_run_and_what_was_added_before_the_start_to_every_run(make_session: MakeSession) -> None:
+    session = make_session(schedule=schedule(wait=1, active=1, repeat=3))
     session.add_metadata("before", 1)
     session.start()
+    session.add_metadata("waiting for the first", 2)
+    session.step()
+    session.step()
     session.step()
     session.add_metadata_json("second", '{"lr": [0.1]}')
+    session.step()
     session.step()
     session.add_metadata_json("third", [1, 2, 3])
     session.stop()
     written = json.loads((session.recording.directory / "profiler_metadata.json").read_text())
-    assert written == {"before": 1, "second": {"lr": [0.1]}, "third": [1, 2, 3]}
+    assert written == {"before": 1, "third": [1, 2, 3]}
     assert [list(run.recording.metadata) for run in session._runs] == [
-        ["before"],
+        ["before", "waiting for the first"],
         ["before", "second"],
-        ["before", "second", "third"],
+        ["before", "third"],
     ]
     with pytest.raises(SessionError, match=r"before stop\(\)"):
         session.add_metadata("late", 1)
@@ -294,3 +301,83 @@ def test_metadata_goes_to_every_run_from_then_on(make_session: MakeSession) -> N
 def test_metadata_that_is_no_json_text_is_refused(make_session: MakeSession, text: str) -> None:
     with pytest.raises(OptionsError, match="not JSON text"):
         make_session().add_metadata_json("key", text)
+
+
+def test_metadata_that_no_run_follows_is_reported(make_session: MakeSession) -> None:
+    with make_session(schedule=schedule(wait=0, active=1, repeat=1)) as session:
+        session.step()
+        session.add_metadata("accuracy", 0.9)
+        session.add_metadata("loss", 0.1)
+        with pytest.warns(NpuprofWarning, match=r"is in no recording \(accuracy, loss\)"):
+            session.stop()
+    assert session.recording.metadata == {}
+
+
+def test_a_front_end_that_fails_at_a_step_does_not_end_the_loop(make_session: MakeSession) -> None:
+    session = make_session(FakeCollector(fail={"step": RuntimeError("no marks left")})).start()
+    with pytest.warns(NpuprofWarning, match="does not know of step 1: RuntimeError: no marks left"):
+        session.step()
+    session.stop()
+    assert steps_of(session) == [[0]]
+
+
+class _NativeSteps(FakeCollector):
+    """A front end that marks steps as the frameworks' do: one is open from its start until it is ended or stopped."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runs: list[list[int]] = []
+        self._first, self._runs = 0, False
+
+    def start(self, options: Options, directory: Path) -> None:
+        self.runs.append([self._first])
+        self._first, self._runs = 0, True
+
+    def stop(self) -> None:
+        self._runs = False
+
+    def step(self, number: int | None) -> None:
+        if not self._runs:
+            assert number is not None
+            self._first = number
+        elif number is not None:
+            self.runs[-1].append(number)
+
+
+def _steps_of_the_frameworks(plan: Callable[[int], ProfilerAction], steps: int) -> list[list[int]]:
+    """Return the steps that a framework's profiler leaves: it marks each step after its action has begun."""
+    runs: list[list[int]] = []
+    action = ProfilerAction.NONE
+    for step in range(steps + 1):
+        before, action = action, plan(step)
+        if action < ProfilerAction.RECORD:
+            continue
+        if before in (ProfilerAction.NONE, ProfilerAction.WARMUP, ProfilerAction.RECORD_AND_SAVE):
+            runs.append([])
+        runs[-1].append(step)
+    return runs
+
+
+@given(
+    plan=st.builds(
+        schedule,
+        wait=st.integers(0, 2),
+        warmup=st.integers(0, 2),
+        active=st.integers(1, 3),
+        repeat=st.integers(0, 3),
+        skip_first=st.integers(0, 2),
+        skip_first_wait=st.integers(0, 1),
+    ),
+    steps=st.integers(0, 15),
+)
+def test_the_native_data_have_the_steps_that_the_frameworks_profilers_leave(
+    tmp_path_factory: pytest.TempPathFactory, plan: Schedule, steps: int
+) -> None:
+    collector = _NativeSteps()
+    options = Options(activities=("npu",), output=tmp_path_factory.mktemp("out"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NpuprofWarning)  # a loop may end within a cycle
+        with Session(options, collector=collector, clock=FakeClock(), schedule=plan) as session:
+            for _ in range(steps):
+                session.step()
+    assert collector.runs == _steps_of_the_frameworks(plan, steps)
