@@ -20,8 +20,6 @@ _ESCAPE = re.compile(
 _ACTING = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f"
 _IN_A_LINE = re.compile(f"[{_ACTING}]+")
 _IN_LINES = re.compile(rf"(?!\n)[{_ACTING}]")
-_KERNEL_CELL = re.compile(r"ipykernel_\d+[\\/]\d+\.py$")
-_TERMINAL_CELL = re.compile(r"<ipython-input-(\d+)-\w+>$")
 _BYTES = re.compile(r"[\udc80-\udcff]")  # bytes of a file name that are not UTF-8, as Python represents them
 
 
@@ -85,10 +83,3 @@ def json_or_text(text: Any) -> Any:
         return repaired(json.loads(text))
     except (TypeError, ValueError, RecursionError):
         return text
-
-
-def cell_name(file: str) -> str:
-    """Return the name of an IPython cell's code, ``<cell>``; empty for any other file."""
-    if terminal := _TERMINAL_CELL.match(file):
-        return f"<cell [{terminal[1]}]>"
-    return "<cell>" if _KERNEL_CELL.search(file) else ""

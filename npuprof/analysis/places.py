@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,16 +15,8 @@ import pandas as pd
 from npuprof import tables as schema
 from npuprof.analysis.correlation import Causes, causes, nearest
 from npuprof.arrays import Bools, Int64
+from npuprof.frames import Frame
 
-# A stack frame as frameworks write it.
-FRAME = re.compile(r"(?P<file>.+)\((?P<line>\d{1,9})\): (?P<function>.+)", re.DOTALL)
-# Files of Python and of installed packages, whose names a framework may shorten to begin with the package; what a
-# string, an import or a built-in function ran has no file, but what was typed into IPython is the user's.
-_INSTALLED = re.compile(
-    r"(^|[/\\])((site|dist)-packages|lib[/\\]python\d[\d.]*|multiprocessing|importlib)[/\\]"
-    r"|^(torch|torch_npu|torchvision|transformers|mindspore|numpy|npuprof|asyncio|concurrent|unittest)[/\\]"
-    r"|^<(?!ipython-input|stdin|cell)"
-)
 _MODULE = "nn.Module: "
 
 
@@ -79,13 +70,13 @@ class Places:
         """Return the locations of host rows, numbered as in the causes; see :meth:`of`."""
         (frame, entered), (modules, module) = self._frames_of(rows), self._module_of_rows
         within = np.where(rows >= 0, module[rows] if len(module) else -1, -1)
-        parts = [FRAME.fullmatch(text) for text in self._texts]
-        numbers = np.array([*(int(part["line"]) if part else 0 for part in parts), 0], np.int64)
+        frames = [Frame.parse(text) for text in self._texts]
+        numbers = np.array([*(each.line if each else 0 for each in frames), 0], np.int64)
         places: pd.DataFrame = pd.DataFrame(
             {
-                "file": _names(frame, [part["file"] if part else "" for part in parts]),
+                "file": _names(frame, [each.file if each else "" for each in frames]),
                 "line": pd.arrays.IntegerArray(numbers[frame], frame < 0),
-                "function": _names(frame, [part["function"] if part else "" for part in parts]),
+                "function": _names(frame, [each.function if each else "" for each in frames]),
                 "module": _names(within, modules),
                 "entered": entered,
             }
@@ -169,15 +160,15 @@ class Places:
 
 def places_of_stacks(stacks: pd.Series[Any]) -> pd.DataFrame:
     """Return the locations, as :meth:`Places.of` does, of a column of stacks: names with one frame per line."""
-    frames = [FRAME.fullmatch(_user_frame(str(stack)) or _any_frame(str(stack))) for stack in stacks.cat.categories]
+    frames = [Frame.parse(_user_frame(str(stack)) or _any_frame(str(stack))) for stack in stacks.cat.categories]
     codes = stacks.cat.codes.to_numpy(np.int64)
-    known = np.array([*(part is not None for part in frames), False])[codes]
-    numbers = np.array([*(int(part["line"]) if part else 0 for part in frames), 0], np.int64)
+    known = np.array([*(each is not None for each in frames), False])[codes]
+    numbers = np.array([*(each.line if each else 0 for each in frames), 0], np.int64)
     places: pd.DataFrame = pd.DataFrame(
         {
-            "file": _names(codes, [part["file"] if part else "" for part in frames]),
+            "file": _names(codes, [each.file if each else "" for each in frames]),
             "line": pd.arrays.IntegerArray(numbers[codes], ~known),
-            "function": _names(codes, [part["function"] if part else "" for part in frames]),
+            "function": _names(codes, [each.function if each else "" for each in frames]),
             "module": schema.categorical(np.full(len(codes), -1), []),
             "entered": np.zeros(len(codes), bool),
         }
@@ -220,23 +211,17 @@ def _short_names(files: set[str]) -> dict[str, str]:
     return short
 
 
-def is_users(file: str) -> bool:
-    """Return whether a file is the user's: not an installed package, Python's library or a string."""
-    # Frameworks drop the folder of Python's library from the names of its files, leaving "threading.py".
-    return not _INSTALLED.search(file) and file.removesuffix(".py") not in sys.stdlib_module_names
-
-
 def _user_frame(stack: str) -> str:
     """Return the innermost frame of the user's code in a stack, with one frame per line, or in a single call."""
-    return next((line for line, file in _frames_in(stack) if is_users(file)), "")
+    return next((text for text, frame in _frames_in(stack) if frame.is_users), "")
 
 
 def _any_frame(stack: str) -> str:
-    return next((line for line, _ in _frames_in(stack)), "")
+    return next((text for text, _ in _frames_in(stack)), "")
 
 
-def _frames_in(stack: str) -> list[tuple[str, str]]:
-    return [(line, part["file"]) for line in stack.split("\n") if (part := FRAME.fullmatch(line))]
+def _frames_in(stack: str) -> list[tuple[str, Frame]]:
+    return [(text, frame) for text in stack.split("\n") if (frame := Frame.parse(text))]
 
 
 def _module(name: str) -> str:

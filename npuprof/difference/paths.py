@@ -10,8 +10,8 @@ import pandas as pd
 from npuprof import tables as schema
 from npuprof.analysis.correlation import Causes, nearest
 from npuprof.analysis.idle_causes import MODULE
-from npuprof.analysis.places import FRAME, is_users
 from npuprof.arrays import Bools, Int64
+from npuprof.frames import Frame
 
 _BACKWARD = "backward"
 
@@ -48,10 +48,8 @@ def call_paths(tables: Mapping[str, pd.DataFrame], correlation: Causes) -> pd.Ca
 def _label(name: str) -> str:
     if name.startswith(MODULE):
         return name.removeprefix(MODULE)
-    frame = FRAME.fullmatch(name)
-    if frame is None or not is_users(frame["file"]):
-        return ""
-    return str(frame["function"])
+    frame = Frame.parse(name)
+    return frame.function if frame and frame.is_users else ""
 
 
 def _texts(tables: Mapping[str, pd.DataFrame]) -> list[str]:

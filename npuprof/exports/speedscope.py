@@ -16,10 +16,10 @@ from typing import Any, TextIO
 import numpy as np
 import pandas as pd
 
-from npuprof.analysis.places import FRAME
 from npuprof.arrays import Int64
 from npuprof.exports.device_tasks import with_every_kernel
 from npuprof.exports.nesting import begins_and_ends, nested_tracks
+from npuprof.frames import Frame
 from npuprof.info import Info
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
@@ -39,11 +39,11 @@ class _Frames:
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         for name in self._numbers:
-            place = FRAME.fullmatch(name)
-            if place is None:
+            frame = Frame.parse(name)
+            if frame is None:
                 yield {"name": name or "(unnamed)"}
             else:
-                yield {"name": place["function"], "file": place["file"], "line": int(place["line"])}
+                yield {"name": frame.function, "file": frame.file, "line": frame.line}
 
 
 def write(out: TextIO, tables: Mapping[str, pd.DataFrame], info: Info) -> int:

@@ -5,23 +5,20 @@ Source: the Ascend PyTorch Profiler guide (export_stacks).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Literal, TypeAlias
 
 import pandas as pd
 
 from npuprof.errors import OptionsError
 from npuprof.flame.tree import call_tree
+from npuprof.frames import Frame
 from npuprof.texts import plain_line
 
 Metric: TypeAlias = Literal["self_cpu_time_total", "self_npu_time_total"]
 
 _WEIGHTS = {"self_cpu_time_total": "self_host_ns", "self_npu_time_total": "self_device_ns"}
 _NS_PER_US = 1_000
-_PACKAGE = Path(__file__).parents[1]
-_OF_NPUPROF = re.compile(rf"(?:^|[/\\]){_PACKAGE.name}[/\\]([\w/\\]+\.py)\(\d+\): ")
 
 
 def folded_stacks(tables: Mapping[str, pd.DataFrame], metric: Metric = "self_cpu_time_total") -> Iterator[str]:
@@ -48,7 +45,7 @@ def folded_stacks(tables: Mapping[str, pd.DataFrame], metric: Metric = "self_cpu
     if metric not in _WEIGHTS:
         raise OptionsError(f"metric must be one of {', '.join(_WEIGHTS)}, not {metric!r}")
     tree = call_tree(tables)
-    frames = {name: "" if _is_own(str(name)) else _safe(str(name)) for name in tree["name"].unique()}
+    frames = {name: _frame(str(name)) for name in tree["name"].unique()}
     names = [frames[name] for name in tree["name"]]
     parents = tree["parent"].tolist()
     weights: dict[str, int] = {}
@@ -67,12 +64,8 @@ def _path(node: int, parents: list[int], names: list[str]) -> Iterator[str]:
         node = parents[node]
 
 
-def _is_own(name: str) -> bool:
-    """Return whether a name is a function of npuprof: ``<somewhere>/npuprof/session/session.py(240): step``."""
-    match = _OF_NPUPROF.search(name)
-    return match is not None and (_PACKAGE / match[1]).is_file()
-
-
-def _safe(name: str) -> str:
-    """Return a name without frame separators, newlines and terminal control characters."""
+def _frame(name: str) -> str:
+    """Return a name without frame separators, newlines and terminal control characters; empty for npuprof's own."""
+    if (frame := Frame.parse(name)) and frame.is_npuprofs:
+        return ""
     return " ".join(plain_line(name).replace(";", ",").split()) or "(unnamed)"

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import sysconfig
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from pathlib import Path
 from types import CodeType, FrameType
 
+from npuprof.frames import Frame, cell_name
 from npuprof.simulator.framework import OperatorCall
 from npuprof.simulator.host import Host
-from npuprof.texts import cell_name
 
 _MOST_FRAMES = 32
-_LIBRARIES = ("stdlib", "platstdlib", "purelib", "platlib")
-_PACKAGE = str(Path(__file__).parents[1])
-_INSTALLED = tuple(f"{folder}{os.sep}" for folder in (_PACKAGE, *map(sysconfig.get_path, _LIBRARIES)))
 _open = threading.local()
 
 
@@ -44,16 +38,15 @@ def _stack() -> str:
     frames: list[str] = []
     frame: FrameType | None = sys._getframe()
     while frame is not None and len(frames) < _MOST_FRAMES:
-        if is_users(frame.f_code.co_filename):
+        if _is_users(frame.f_code.co_filename):
             frames.append(_frame_text(frame.f_code, frame.f_lineno))
         frame = frame.f_back
     return ";".join(frames)
 
 
 @lru_cache(maxsize=4096)
-def is_users(file: str) -> bool:
-    """Return whether code is the user's: not npuprof's, nor of an installed package or the standard library."""
-    return not file.startswith((*_INSTALLED, "<frozen"))
+def _is_users(file: str) -> bool:
+    return Frame(file, 0, "").is_users
 
 
 @lru_cache(maxsize=4096)

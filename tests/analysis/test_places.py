@@ -11,7 +11,7 @@ import pytest
 
 import npuprof
 from npuprof import tables
-from npuprof.analysis.places import Places, is_users, lines
+from npuprof.analysis.places import Places, lines
 from tests.analysis.test_launches import call, link, training
 
 _STACK = "torch/nn/linear.py(5): forward\n/home/me/model.py(7): forward\n/home/me/main.py(1): <module>"
@@ -46,27 +46,6 @@ def test_an_absent_table_or_no_rows_are_no_error() -> None:
     told = Places.build(run).of("api", np.array([-1, -1]))
     assert told[["file", "line", "function", "module"]].isna().all(axis=None)
     assert lines(told).isna().all()
-
-
-@pytest.mark.parametrize(
-    ("file", "users"),
-    [
-        ("/home/me/main.py", True),
-        ("main.py", True),
-        ("/tmp/ipykernel_7/12.py", True),
-        ("<ipython-input-3-ab>", True),
-        ("/usr/lib/python3.10/threading.py", False),
-        ("threading.py", False),
-        ("asyncio/base_events.py", False),
-        ("torch/nn/modules/module.py", False),
-        ("/x/.local/lib/python3.9/site-packages/torch_npu/npu.py", False),
-        ("<string>", False),
-        ("<built-in>", False),
-        ("<frozen runpy>", False),
-    ],
-)
-def test_which_files_are_the_users_own(file: str, users: bool) -> None:
-    assert is_users(file) is users
 
 
 def test_lines_distinguish_files_of_one_name_and_exclude_the_line_of_a_definition() -> None:

@@ -68,18 +68,20 @@ def test_functions_of_npuprof_have_no_frame_and_their_time_is_their_callers() ->
         (f"{package}/collectors/torch_npu.py(160): step", 15_000, 30_000, 2, 1),
         ("torch_npu/profiler/profiler.py(9): step", 20_000, 20_000, 3, 2),
         ("npuprof/markers.py(50): __exit__", 60_000, 10_000, 4, 0),
-        ("/home/me/npuprof/train.py(7): helper", 80_000, 10_000, 5, 0),  # no file of the package
-        ("torch_npu/profiler/profiler.py(9): step", 95_000, 5_000, 6, 0),
+        ("/home/me/npuprof/train.py(7): helper", 80_000, 5_000, 5, 0),  # the user's own folder
+        ("/home/me/npuprof/cli.py(7): main", 85_000, 5_000, 6, 0),  # and a file of a name that npuprof has too
+        ("torch_npu/profiler/profiler.py(9): step", 95_000, 5_000, 7, 0),
     ]
     frame = pd.DataFrame(calls, columns=["name", "start_ns", "duration_ns", "id", "parent_id"])
     frame["parent_id"] = frame["parent_id"].astype("Int64")
     columns: dict[str, Any] = {name: frame[name] for name in frame}
-    columns |= {"thread_id": np.full(len(frame), 1), "depth": np.array([0, 1, 2, 3, 1, 1, 1])}
+    columns |= {"thread_id": np.full(len(frame), 1), "depth": np.array([0, 1, 2, 3, 1, 1, 1, 1])}
     lines = list(folded_stacks(factories.all_tables(python=tables.build("python", columns))))
     assert lines == [
         "train.py(3): main 65",
         "train.py(3): main;torch_npu/profiler/profiler.py(9): step 25",
-        "train.py(3): main;/home/me/npuprof/train.py(7): helper 10",
+        "train.py(3): main;/home/me/npuprof/train.py(7): helper 5",
+        "train.py(3): main;/home/me/npuprof/cli.py(7): main 5",
     ]
 
 

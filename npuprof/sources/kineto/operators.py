@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
@@ -11,12 +10,11 @@ import numpy as np
 import pandas as pd
 
 from npuprof.arrays import Records
+from npuprof.frames import Frame
 from npuprof.notes import Notes
 from npuprof.sources.columns.builders import ABSENT, optional, recoded
 from npuprof.sources.trace.maker import TraceTables
 from npuprof.sources.trace.nesting import innermost, row_of
-
-_FRAME = re.compile(r".+\(\d+\): .+", re.DOTALL)  # functions in a file; built-in functions and modules have no line
 
 
 def add_stacks(built: TraceTables) -> None:
@@ -42,7 +40,7 @@ def _stacks(calls: pd.DataFrame, around: Records) -> tuple[Records, list[str]]:
     """Return the stack code of each call in `around`, and the distinct stacks as text."""
     up = row_of(calls["id"].to_numpy(), calls["parent_id"].to_numpy(dtype=np.int64, na_value=ABSENT))
     names = [str(name) for name in calls["name"].cat.categories]
-    is_frame = [_FRAME.fullmatch(name) is not None for name in names]
+    is_frame = [Frame.parse(name) is not None for name in names]
     name_of = calls["name"].cat.codes.to_numpy()
     frames: dict[tuple[int, int], int] = {}  # stack number by innermost frame and number of the enclosing stack
     known: dict[int, int] = {-1: -1}

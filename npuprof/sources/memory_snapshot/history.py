@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables as schema
-from npuprof.analysis.places import is_users
+from npuprof.frames import Frame
 from npuprof.notes import Notes
 
 _MAX_ROWS = 5_000_000  # lists of a pickle may share elements, so that a few bytes can expand to very many rows
@@ -273,6 +273,5 @@ def _frame(frame: Any) -> str:
 
 def _name(stack: str) -> str:
     """Return the name of a block: the user function that allocated it, else the innermost function."""
-    frames = stack.split("\n") if stack else []
-    chosen = next((frame for frame in frames if is_users(frame.rpartition("(")[0])), frames[0] if frames else "")
-    return chosen.rpartition("): ")[2] or "no stack"
+    frames = [frame for text in stack.split("\n") if (frame := Frame.parse(text))]
+    return next((frame for frame in frames if frame.is_users), frames[0]).function if frames else "no stack"

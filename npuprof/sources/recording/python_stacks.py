@@ -20,8 +20,8 @@ import pandas as pd
 from npuprof import tables
 from npuprof.arrays import Bools, Int64
 from npuprof.errors import SourceError
+from npuprof.frames import Frame, cell_name
 from npuprof.notes import Notes
-from npuprof.texts import cell_name
 
 SOURCE = "python_stacks"
 """The source of the notes."""
@@ -60,6 +60,7 @@ _MACHINERY = frozenset(
     }
 )
 _LAUNCHER = "ipykernel_launcher.py"  # runs as __main__, as cells do
+_MOST_PARTS = 60  # folders and separators of a path that are looked at
 
 
 @dataclass(frozen=True)
@@ -342,7 +343,8 @@ def _role(file: str, function: str, module: str) -> int:
     # Displaying the value of a cell is called from the cell, but by the kernel.
     if package in _MACHINERY and module.endswith(".displayhook"):
         return _NPUPROF
-    return _RUNNER if package in _MACHINERY or re.split(r"[\\/]", file)[-1] == _LAUNCHER else _USER
+    is_launcher = module == "__main__" and re.split(r"[\\/]", file)[-1] == _LAUNCHER
+    return _RUNNER if package in _MACHINERY or is_launcher else _USER
 
 
 def _without_machinery(samples: Samples, roles: npt.NDArray[np.int8]) -> Samples:
@@ -371,7 +373,13 @@ def _without_machinery(samples: Samples, roles: npt.NDArray[np.int8]) -> Samples
 
 
 def _name(file: str, line: int, function: str) -> str:
-    short = cell_name(file) or (file if file.startswith("<") else re.split(r"[\\/]", file)[-1])
+    """Return the name of a function, its file with as few folders as tell whether it is the user's."""
+    short = cell_name(file)
+    if not short:
+        is_users = Frame(file, line, function).is_users
+        parts = re.split(r"([/\\])", file)
+        tails = ["".join(parts[at:]) for at in range(len(parts) - 1, max(len(parts) - _MOST_PARTS, 0), -2)]
+        short = next((tail for tail in tails if Frame(tail, line, function).is_users == is_users), file)
     return f"{short}({line}): {function}"
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from npuprof import tables
 from npuprof.errors import SourceError
+from npuprof.frames import Frame
 from npuprof.notes import Notes
 from npuprof.sources.recording.python_stacks import Samples, merge, node_depths, read
 
@@ -93,11 +94,26 @@ def test_samples_with_the_same_outer_frames_are_one_call(tmp_path: Path) -> None
         ("<ipython-input-3-0a1b2c>", "<cell [3]>"),
         ("<frozen importlib._bootstrap>", "<frozen importlib._bootstrap>"),
         ("C:\\code\\net.py", "net.py"),
+        ("/home/me/npuprof/net.py", "net.py"),
+        # enough folders to tell code of packages and Python from the user's
+        ("/home/me/queue.py", "me/queue.py"),
+        ("/usr/lib/python3.11/queue.py", "queue.py"),
+        ("/usr/lib/python3.11/logging/config.py", "lib/python3.11/logging/config.py"),
+        ("/v/lib/python3.11/site-packages/torch/nn/functional.py", "torch/nn/functional.py"),
+        ("/v/lib/python3.11/site-packages/pandas/core/frame.py", "site-packages/pandas/core/frame.py"),
+        ("/v/site-packages" + "/deep" * 100_000 + "/x.py", "/v/site-packages" + "/deep" * 100_000 + "/x.py"),
     ],
+    ids=lambda value: value[:60],
 )
 def test_names_are_short(tmp_path: Path, file: str, short: str) -> None:
     table = read(stored(tmp_path, **recorded([(file, 5, "f", "__main__")], [[0]])), Notes())
     assert table["name"].tolist() == [f"{short}(5): f"]
+    assert Frame(short, 5, "f").is_users == Frame(file, 5, "f").is_users
+
+
+def test_a_users_program_that_is_called_like_the_launcher_of_kernels_is_the_users(tmp_path: Path) -> None:
+    frames = [("/home/me/ipykernel_launcher.py", 5, "train", "my.ipykernel_launcher")]
+    assert len(read(stored(tmp_path, **recorded(frames, [[0]])), Notes())) == 1
 
 
 MIXED = [

@@ -1,0 +1,98 @@
+"""Frames of Python stacks, as frameworks and npuprof write them: whose code they are of."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from functools import lru_cache
+from pathlib import Path
+from types import CodeType
+from typing import NamedTuple
+
+_FRAME = re.compile(r"(.+)\((\d{1,9})\): (.+)", re.DOTALL)
+# Files of Python and of installed packages. Frameworks drop the folders of sys.path from their names, so that a name
+# begins with the package. What a string, an import or a built-in function ran has no file, but what was typed into
+# IPython is the user's.
+_INSTALLED = re.compile(
+    r"(?:^|[/\\])(?:(?:site|dist)-packages|lib(?:64)?[/\\]python\d+\.\d+t?)[/\\]"
+    r"|^(?:torch|torch_npu|torchvision|transformers|mindspore|numpy)[/\\]"
+    r"|^(?:asyncio|concurrent|importlib|multiprocessing|unittest)[/\\]"
+    r"|^<(?!ipython-input|stdin|cell)"
+)
+_PACKAGE = Path(__file__).parent
+_PLACES = tuple({f"{_PACKAGE}{os.sep}", f"{_PACKAGE.resolve()}{os.sep}"})
+_MODULE = re.compile(r"(?:\w+/)*\w+\.py")
+_KERNEL_CELL = re.compile(r"(?:^|[/\\])ipykernel_\d+[/\\]\d+\.py$")
+_TERMINAL_CELL = re.compile(r"<ipython-input-(\d+)-\w+>$")
+
+
+class Frame(NamedTuple):
+    """A function in a stack: ``torch/nn/functional.py(12): linear``.
+
+    Attributes
+    ----------
+    file
+        Its file, which frameworks write without the folders of ``sys.path``.
+    line
+        A line of the function: where it was entered, or stood.
+    function
+        Its name.
+    """
+
+    file: str
+    line: int
+    function: str
+
+    @classmethod
+    def parse(cls, text: str) -> Frame | None:
+        """Return the frame of a text; None for built-in functions, modules and any other text."""
+        match = _FRAME.fullmatch(text)
+        return None if match is None else cls(match[1], int(match[2]), match[3])
+
+    @property
+    def is_users(self) -> bool:
+        """Whether it is of the user's code: not of an installed package, Python's library or npuprof."""
+        if _INSTALLED.search(self.file) or self.file.removesuffix(".py") in sys.stdlib_module_names:
+            return False
+        return not self.is_npuprofs
+
+    @property
+    def is_npuprofs(self) -> bool:
+        """Whether it is of npuprof, whose functions a framework's tracer also records.
+
+        The folder of this package decides, and that of an installed one on any machine. Any other folder called npuprof
+        may be the user's: the file must be one of this package and have that function, at that line where the folders
+        are known; where they are not, most likely those of an installed package of any version, at any line.
+        """
+        if _PACKAGE.name not in self.file:
+            return False
+        if self.file.startswith(_PLACES):
+            return True
+        path = "/" + self.file.replace("\\", "/")
+        folder, package, module = path.rpartition(f"/{_PACKAGE.name}/")
+        if not package or not _MODULE.fullmatch(module):
+            return False
+        return folder.endswith(("/site-packages", "/dist-packages")) or any(
+            name == self.function and (not folder or (first <= self.line <= last and name != "<module>"))
+            for name, first, last in _functions(module)
+        )
+
+
+@lru_cache(maxsize=256)
+def _functions(path: str) -> list[tuple[str, int, int]]:
+    """Return name, first and last line of each function in a file of this package; none if it has no such file."""
+    try:
+        codes = [compile((_PACKAGE / path).read_bytes(), path, "exec", dont_inherit=True)]
+    except OSError:
+        return []
+    for code in codes:  # grows by what is defined within
+        codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    return [(code.co_name, code.co_firstlineno, max(line or 0 for _, _, line in code.co_lines())) for code in codes]
+
+
+def cell_name(file: str) -> str:
+    """Return the name of an IPython cell's code, ``<cell>``; empty for any other file."""
+    if terminal := _TERMINAL_CELL.match(file):
+        return f"<cell [{terminal[1]}]>"
+    return "<cell>" if _KERNEL_CELL.search(file) else ""
