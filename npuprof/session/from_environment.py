@@ -80,7 +80,8 @@ class AwaitedImport(MetaPathFinder):
 
 
 _VARIABLE, _OF_MINDSPORE = ASKING
-_COMMAND = "npuprof"  # the command that npuprof installs
+_COMMAND = "npuprof"  # the command that npuprof installs, and the module that does the same
+_ITS_MODULE = b"npuprof.cli"  # which the command's file imports
 
 _logger = logging.getLogger("npuprof")
 _session: Session | None = None
@@ -119,7 +120,7 @@ def options(environ: Mapping[str, str]) -> tuple[Options | None, str]:
 def start() -> Session | None:
     """Start the session requested by the environment, once; return None if there is none yet."""
     global _awaited
-    if _session is not None or _awaited is not None or Path(sys.argv[0]).name == _COMMAND:
+    if _session is not None or _awaited is not None or _is_own_command():
         return _session
     name = _VARIABLE if os.environ.get(_VARIABLE) else _OF_MINDSPORE
     try:
@@ -135,6 +136,18 @@ def start() -> Session | None:
         _logger.error("npuprof: %s: nothing is collected: %s", name, plain_line(str(error)))
         return None
     return _start(asked, name)
+
+
+def _is_own_command() -> bool:
+    """Return whether this process runs the command ``npuprof``, and not a program of the user that is called so."""
+    if sys.argv[0] == "-m":  # as long as Python looks for the module
+        place = next((place for place, word in enumerate(sys.orig_argv) if word.startswith("-") and word[-1] == "m"), 0)
+        return sys.orig_argv[place + 1 : place + 2] == [_COMMAND]
+    program = Path(sys.argv[0])
+    try:
+        return program.name == _COMMAND and _ITS_MODULE in program.read_bytes()
+    except OSError:
+        return False
 
 
 def _start(asked: Options, name: str) -> Session | None:

@@ -230,7 +230,36 @@ def test_npuprofs_own_processes_inherit_no_wish_to_collect(tmp_path: Path) -> No
     assert _run(tmp_path, _ours(tmp_path / "out"), more).stdout == "None\nthe program ran\n"
 
 
-def test_the_command_is_not_collected_from(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("NPUPROF_OPTIONS", _ours(tmp_path)["NPUPROF_OPTIONS"])
-    monkeypatch.setattr(sys, "argv", ["/usr/bin/npuprof", "doctor"])
-    assert from_environment.start() is None
+@pytest.mark.slow
+@pytest.mark.parametrize("by", ["module", "script"])
+def test_the_command_is_not_collected_from(by: str, tmp_path: Path) -> None:
+    script = tmp_path / "npuprof"
+    script.write_text("import sys\nfrom npuprof.cli import main\nsys.exit(main())\n")  # as pip writes it
+    done = subprocess.run(
+        [sys.executable, *(["-m", "npuprof"] if by == "module" else [str(script)]), "doctor", "--help"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **_ours(tmp_path / "out")},
+        timeout=pace.seconds(60),
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", ["npuprof", "npuprof/__main__.py"])
+def test_a_users_program_that_is_called_npuprof_is_collected_from(program: str, tmp_path: Path) -> None:
+    script = tmp_path / "work" / program
+    script.parent.mkdir(parents=True)
+    script.write_text(_PROGRAM.format(more=""))
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "work" / "npuprof")],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, **_ours(tmp_path / "out")},
+        timeout=pace.seconds(60),
+    )
+    assert (done.returncode, done.stdout) == (0, "the program ran\n"), done.stderr
+    (recording,) = (tmp_path / "out").iterdir()
+    assert len(npuprof.load(recording).kernels) == 1
