@@ -13,6 +13,7 @@ from npuprof import atomic, interactive
 from npuprof.difference.difference import Difference
 from npuprof.difference.side import ComparedRun, sides
 from npuprof.info import Info
+from npuprof.parameters import checked
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -33,6 +34,7 @@ class Compared(Protocol):
         """The breakdown of the profile's steps."""
 
 
+@checked
 class Comparison(Difference):
     """A step of run `a` minus a step of run `b`: :attr:`rows`, :attr:`significant`, figures and exports.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from npuprof.errors import OptionsError, SourceError
 from npuprof.options.load_arguments import FORMS
+from npuprof.parameters import checked
 from npuprof.profiles import Profile
 from npuprof.sources.base import Preference
 from npuprof.sources.decoding import decode_run
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from npuprof.ranks.profile_set import ProfileSet
 
 
+@checked
 def load(
     path: str | PathLike[str],
     *,
@@ -76,6 +78,7 @@ def load(
     return open_path(path, source=source, steps=steps, start=start, end=end, client=client)
 
 
+@checked
 def load_set(
     path: str | PathLike[str],
     *,
@@ -103,6 +106,7 @@ def load_set(
     return _as_set(root, walked, selection, client)
 
 
+@checked
 def compare(
     a: Profile | ProfileSet | str | PathLike[str],
     b: Profile | ProfileSet | str | PathLike[str],

@@ -12,6 +12,7 @@ import pandas as pd
 
 from npuprof import atomic
 from npuprof import tables as schema
+from npuprof.parameters import checked
 from npuprof.profile_figures import Figures
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from npuprof.exports.stacks import Metric
 
 
+@checked
 class Exports(Figures):
     """The exports that a profile and a set of ranks have in common."""
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, MutableMapping, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Literal, ParamSpec
 
+from npuprof.parameters import checked
+
 if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
@@ -52,6 +54,7 @@ class TableAttributes(ABC):
     marks: pd.DataFrame
 
 
+@checked
 class Figures(TableAttributes):
     """The figures that a profile and a set of ranks have in common.
 
@@ -218,6 +221,7 @@ class Figures(TableAttributes):
         return plot_roofline(self._merged_tables(), self._merged_info(), limits=limits, max_points=max_points)
 
 
+@checked
 class ProfileFigures(Figures):
     """The figures of a :class:`npuprof.profiles.Profile`."""
 

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from npuprof.info import Info
+from npuprof.parameters import checked
 
 if TYPE_CHECKING:
     from npuprof.analysis.prediction import Prediction
     from npuprof.analysis.replay import Replay
 
 
+@checked
 class ProfileReplay:
     """Predictions and the critical path from the replay of a run."""
 

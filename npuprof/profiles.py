@@ -15,6 +15,7 @@ from npuprof import tables as schema
 from npuprof.errors import NpuprofError
 from npuprof.info import Info
 from npuprof.notes import Notes
+from npuprof.parameters import checked
 from npuprof.profile_exports import Exports
 from npuprof.profile_figures import ProfileFigures
 from npuprof.profile_replay import ProfileReplay
@@ -39,6 +40,7 @@ _OF_RUN = ("info", "statistics")
 _PAGE_FIGURES_BYTES = 20 << 20  # a page has room for all the details that its figures can show
 
 
+@checked
 class Profile(ProfileReplay, ProfileFigures, Exports):
     """A run: its tables as attributes (``run.kernels``), ``info``, ``notes`` and figures.
 

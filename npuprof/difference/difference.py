@@ -22,6 +22,7 @@ from npuprof.difference.reasons import reasons
 from npuprof.difference.side import Side
 from npuprof.difference.tree import nodes
 from npuprof.errors import NpuprofError
+from npuprof.parameters import checked
 from npuprof.quantities import duration, printable
 
 LEVELS = (0.01, 0.04)
@@ -39,6 +40,7 @@ _WORDS = {
 }
 
 
+@checked
 class Difference:
     """A step of run `a` minus a step of run `b`.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import numpy as np
 import pandas as pd
 
+from npuprof.errors import OptionsError
 from npuprof.figures.chart import AXIS, chart, label, nothing, spread
 from npuprof.figures.colours import FAINT, FAMILIES
 from npuprof.figures.time_axis import thinned, unit_of
@@ -60,13 +61,13 @@ def plot_traffic(traffic: pd.DataFrame, info: Info, *, value: Value = "size", ma
 
     Raises
     ------
-    ValueError
+    OptionsError
         If `value` or `max_ranks` is invalid.
     """
     if value not in get_args(Value):
-        raise ValueError(f"value is {value!r}; it must be one of {', '.join(get_args(Value))}")
+        raise OptionsError(f"value is {value!r}; it must be one of {', '.join(get_args(Value))}")
     if max_ranks < 1:
-        raise ValueError(f"max_ranks is {max_ranks}; it must be at least 1")
+        raise OptionsError(f"max_ranks is {max_ranks}; it must be at least 1")
     if not len(traffic):
         return nothing("Communication matrix", info, _MATRIX_WHY)
     ranks = _ranks(traffic, max_ranks)

@@ -10,6 +10,7 @@ import pandas as pd
 
 from npuprof.analysis.chip_limits import ChipLimits, measured_limits
 from npuprof.analysis.kernel_work import COUNTED, work_of_run
+from npuprof.errors import OptionsError
 from npuprof.figures.chart import chart, label, nothing
 from npuprof.figures.colours import FAINT, FAMILIES, FOREGROUND, device_family, shade
 from npuprof.info import Info
@@ -56,11 +57,11 @@ def plot_roofline(
 
     Raises
     ------
-    ValueError
+    OptionsError
         If `max_points` is not positive.
     """
     if max_points < 1:
-        raise ValueError(f"max_points is {max_points}; it must be at least 1")
+        raise OptionsError(f"max_points is {max_points}; it must be at least 1")
     points = placeable(work_of_run(tables, 4 * max_points)[0]).head(max_points)
     if not len(points):
         return nothing(_TITLE, info, _WHY)

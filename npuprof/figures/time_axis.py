@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from npuprof.arrays import Float64, Int64
+from npuprof.errors import OptionsError
 
 
 def thinned(values: Float64, limit: int) -> Int64:
@@ -18,11 +19,11 @@ def thinned(values: Float64, limit: int) -> Int64:
 
     Raises
     ------
-    ValueError
+    OptionsError
         If `limit` is below 4.
     """
     if limit < 4:
-        raise ValueError(f"{limit} points are too few for a line; at least 4 are needed")
+        raise OptionsError(f"{limit} points are too few for a line; at least 4 are needed")
     count = len(values)
     if count <= limit:
         return np.arange(count)

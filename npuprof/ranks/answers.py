@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import pandas as pd
 
 from npuprof.analysis.by import Key, checked_keys, kernel_rows, sums
+from npuprof.parameters import checked
 from npuprof.profile_figures import with_fallback
 from npuprof.profiles import Profile
 from npuprof.ranks.executors import active_client
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from npuprof.ranks.overview import Overview
 
 
+@checked
 class SetAnswers(Members, ABC):
     """Answers about the job that the ranks of a set ran."""
 

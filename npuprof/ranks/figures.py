@@ -10,6 +10,7 @@ import pandas as pd
 
 from npuprof.errors import NpuprofError
 from npuprof.info import Info
+from npuprof.parameters import checked
 from npuprof.profile_figures import Figures, with_fallback
 from npuprof.profiles import Profile
 from npuprof.quantities import formatted_ranks
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from npuprof.ranks.scan import Scan
 
 
+@checked
 class SetFigures(Figures):
     """The figures of a :class:`npuprof.ranks.profile_set.ProfileSet`.
 

@@ -21,6 +21,7 @@ from npuprof.analysis.rank_clocks import Lead, clocks
 from npuprof.analysis.rank_waits import collectives
 from npuprof.errors import NoSuchRankError, NpuprofError, NpuprofWarning, OptionsError
 from npuprof.notes import Notes
+from npuprof.parameters import checked
 from npuprof.profile_exports import Exports
 from npuprof.profiles import Profile
 from npuprof.quantities import formatted_ranks
@@ -72,6 +73,7 @@ _JOINED = ("start_ns", "duration_ns", "op_type", "group", "count", "step")
 _SMALL: tuple[PartName, ...] = ("communication", "step_times")  # tables of which a rank has a small file
 
 
+@checked
 class ProfileSet(SetFigures, SetAnswers, Exports):
     """The runs below a directory.
 

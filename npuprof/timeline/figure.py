@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from npuprof.errors import OptionsError
 from npuprof.figures.chart import label, moment
 from npuprof.figures.colours import FAINT, FAMILIES, FOREGROUND, MODEBAR, Family
 from npuprof.figures.time_axis import unit_of
@@ -57,15 +58,15 @@ def timeline(
 
     Raises
     ------
-    ValueError
+    OptionsError
         If `max_slices` is too small, or the window ends before it starts.
     """
     import plotly.graph_objects as go
 
     if max_slices < FEWEST_SLICES:
-        raise ValueError(f"max_slices is {max_slices}; it must be at least {FEWEST_SLICES}, one for every lane")
+        raise OptionsError(f"max_slices is {max_slices}; it must be at least {FEWEST_SLICES}, one for every lane")
     if start_ns is not None and end_ns is not None and end_ns < start_ns:
-        raise ValueError(f"the window ends at {end_ns} ns, before it starts at {start_ns} ns")
+        raise OptionsError(f"the window ends at {end_ns} ns, before it starts at {start_ns} ns")
     drawn = (pictures or Pictures(tables, start_ns, end_ns)).of(max_slices)
     return _empty(go, info) if drawn is None else _figure(go, drawn, info, longest_name)
 
