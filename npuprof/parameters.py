@@ -117,9 +117,9 @@ def _fits(value: Any, kind: Any) -> bool:
     if kind is Any or isinstance(kind, TypeVar):
         return True
     if origin in (typing.Union, types.UnionType):
-        return any(_fits(value, one) for one in args)
+        return any(_fits(value, each) for each in args)
     if origin is typing.Literal:
-        return any(type(value) is type(one) and value == one for one in args)
+        return any(type(value) is type(choice) and value == choice for choice in args)
     if origin is Callable:
         return callable(value)
     if origin is tuple and Ellipsis not in args:
@@ -153,7 +153,7 @@ def _is_a(value: Any, kind: type) -> bool:
 def _in_words(kind: Any) -> str:
     origin, args = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
-        words = dict.fromkeys(_in_words(one) for one in args)
+        words = dict.fromkeys(_in_words(each) for each in args)
         if "a path" in words:
             words.pop(_WORDS[str], None)
         return " or ".join(words)
