@@ -226,7 +226,10 @@ class _Tally:
 
 
 class _Sink(io.RawIOBase):
-    """A raw file that is written until the disk is full; from then on, bytes are only counted."""
+    """A raw file that is written until the disk is full; from then on, bytes are only counted.
+
+    Closing it leaves the descriptor open: after an interrupt the garbage collector may close it at any time.
+    """
 
     def __init__(self, number: int, tally: _Tally) -> None:
         self._number = number
@@ -249,24 +252,20 @@ class _Sink(io.RawIOBase):
             self._tally.full = error
         return len(view)
 
-    def close(self) -> None:
-        """Sync and close the file."""
-        if self.closed:
-            return
-        try:
-            super().close()
-            os.fsync(self._number)
-        except OSError as error:
-            if error.errno != errno.EINVAL:  # a pipe or a device
-                self._tally.full = self._tally.full or error
-        finally:
-            os.close(self._number)
-
 
 @contextmanager
 def _open(number: int, tally: _Tally) -> Iterator[BinaryIO]:
-    with io.BufferedWriter(_Sink(number, tally), _BUFFER_BYTES) as out:
-        yield out
+    """Write to a descriptor through a buffer; it is synced at the end of the block, and closed."""
+    try:
+        with _Sink(number, tally) as sink, io.BufferedWriter(sink, _BUFFER_BYTES) as out:
+            yield out
+        try:
+            os.fsync(number)
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # a pipe or a device
+                tally.full = tally.full or error
+    finally:
+        os.close(number)
 
 
 @contextmanager
