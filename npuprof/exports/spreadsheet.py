@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, BinaryIO, TextIO
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import numpy as np
 import pandas as pd
@@ -68,6 +69,7 @@ def write_xlsx(out: BinaryIO, frames: Mapping[str, pd.DataFrame]) -> None:
         If there is no table, or a table has more columns than a sheet allows.
     """
     from openpyxl import Workbook
+    from openpyxl.writer.excel import ExcelWriter
 
     if not frames:
         raise NpuprofError("there is no table with rows, and a workbook needs one: name a table")
@@ -88,7 +90,8 @@ def write_xlsx(out: BinaryIO, frames: Mapping[str, pd.DataFrame]) -> None:
             _warn(f"{name} has {len(named_rows):,} rows, more than a sheet holds: they are in {parts} sheets")
         if cut:
             _warn(f"texts in {cut:,} rows of {name} are cut to {_MOST_CHARACTERS:,} characters: use to_csv for all")
-    book.save(out)
+    with ZipFile(out, "w", ZIP_DEFLATED) as archive:  # book.save leaves its own open where a disk is full
+        ExcelWriter(book, archive).save()
 
 
 def _warn(message: str) -> None:
