@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis.strategies import none
 
 pytest_plugins = ["pytester", "tests.lanes", "tests.terminal"]
 
@@ -30,8 +32,15 @@ def pytest_configure() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
+@settings(max_examples=1, database=None)
+@given(none())
+def _one_example(_: None) -> None:
+    """Have Hypothesis register its generator of random numbers."""
+
+
 def pytest_collection_finish() -> None:
     """Leave what is imported and collected out of garbage collections, which take 0.4 s with it."""
+    _one_example()  # which warns if it finds nothing that refers to the generator; what is frozen is not searched
     gc.collect()
     gc.freeze()
 

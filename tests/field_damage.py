@@ -7,7 +7,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-_DEEP = 100_000
+_DEEP = 100_000  # beyond what any Python decodes
+_LESS_DEEP = 20_000  # what Python 3.14 decodes, and nothing in Python can walk
 WRONG = {  # as JSON text; nothing at all for a field that is not there
     "nothing": "",
     "null": "null",
@@ -26,6 +27,7 @@ WRONG = {  # as JSON text; nothing at all for a field that is not there
     "an object": "{}",
     "an object of mixed things": '{"x": [1, "y", null, {"z": 1.5}]}',
     "a nest": "[" * _DEEP + "]" * _DEEP,
+    "a nest that is not as deep": "[" * _LESS_DEEP + "]" * _LESS_DEEP,
 }
 
 

@@ -66,7 +66,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_it_is_small_and_has_what_the_package_needs_and_no_more(wheel: Path) -> None:
     assert wheel.stat().st_size < _MOST_BYTES
-    names = set(zipfile.ZipFile(wheel).namelist())
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
     assert {"npuprof/py.typed", "npuprof/_demo/quickstart.ipynb", "npuprof/notebook/grid/grid.js"} <= names
     sources = {path.relative_to(_ROOT).as_posix() for path in (_ROOT / "npuprof").rglob("*.py")}
     assert sources <= names

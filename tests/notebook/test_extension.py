@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from tests.notebook.kernel import Kernel
 
 pytestmark = [pytest.mark.kernel, pytest.mark.slow]
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def completions(kernel: Kernel, code: str) -> list[str]:
@@ -61,12 +63,10 @@ def test_unloading_ends_a_run_with_its_report(kernel: Kernel) -> None:
     assert "nothing is collecting" in kernel.run("%npuprof").stream()
 
 
-@pytest.mark.parametrize(
-    ("name", "usage"), [("%%npuprof", "%%npuprof [--collector"), ("%npuprof", "%npuprof [--collector")]
-)
-def test_help_comes_from_the_table_of_options(kernel: Kernel, name: str, usage: str) -> None:
+@pytest.mark.parametrize("name", ["%%npuprof", "%npuprof"])
+def test_help_comes_from_the_table_of_options(kernel: Kernel, name: str) -> None:
     executed = kernel.run(f"{name}?")
-    text = executed.reply["payload"][0]["data"]["text/plain"]
+    text = _COLOUR.sub("", executed.reply["payload"][0]["data"]["text/plain"])
     assert f"  {name} [--collector" in text
     assert "--aic-metrics" in text
     assert "ResourceConflictRatio" in text
