@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import sha256
@@ -28,10 +29,17 @@ _SUFFIX = ".parquet"
 
 
 def directory() -> Path:
-    """Return the cache directory: ``$XDG_CACHE_HOME/npuprof``, else ``~/.cache/npuprof``."""
+    """Return the cache directory: ``$XDG_CACHE_HOME/npuprof``, else ``~/.cache/npuprof``.
+
+    A user without a home has one among the system's temporary files.
+    """
     given = os.environ.get("XDG_CACHE_HOME", "")
-    home = Path(given) if given and Path(given).is_absolute() else Path("~/.cache").expanduser()
-    return home / "npuprof"
+    if given and Path(given).is_absolute():
+        return Path(given) / "npuprof"
+    try:
+        return Path.home() / ".cache" / "npuprof"
+    except RuntimeError:
+        return Path(tempfile.gettempdir()) / f"npuprof-cache-{os.getuid()}"
 
 
 def size_bytes() -> int:

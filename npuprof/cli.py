@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import shlex
 import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TextIO
 
+from npuprof.commands import own_command
 from npuprof.errors import NpuprofError
 from npuprof.options import default_output
 from npuprof.options.load_arguments import add_load_arguments, load_arguments
@@ -109,7 +109,7 @@ def _open(parsed: argparse.Namespace) -> int:
     profile = open_path(parsed.path, **load_arguments(parsed))
     _say(repr(profile))
     if not isinstance(profile, Profile) and parsed.path.is_dir():
-        _say(f"\nOne of them: npuprof open {shlex.quote(str(parsed.path / profile.info['path'].iloc[0]))}")
+        _say(f"\nOne of them: {own_command('open', parsed.path / profile.info['path'].iloc[0])}")
     if parsed.html is not None:
         _say(f"\nThe whole report, one self-contained file: {profile.to_html(parsed.html)}")
     return 0
@@ -169,7 +169,7 @@ def _doctor(parsed: argparse.Namespace) -> int:
     width = max(len(finding.subject) for finding in findings)
     for finding in findings:
         _say(f"{finding.state:8}{finding.subject:{width + 2}}{finding.detail}")
-    step = next_step(findings)
+    step = next_step(findings, parsed.output if parsed.output != default_output() else None)
     _say(f"\nNext: {step.what}\n  {step.command}")
     return 1 if any(finding.state == "problem" for finding in findings) else 0
 

@@ -12,6 +12,7 @@ import pytest
 
 import npuprof
 from npuprof import cli
+from npuprof.commands import own_command
 from npuprof.profiles import Profile
 from npuprof.simulator import synthesise
 from npuprof.sources.base import Decoded
@@ -56,9 +57,9 @@ def test_open_of_many_runs_ends_with_the_command_for_one(tmp_path: Path, capsys:
     for rank in (0, 1):
         Profile(Decoded(factories.profile(3), factories.info(rank=rank))).save(tmp_path / "the job" / f"rank_{rank}")
     assert cli.main(["open", str(tmp_path / "the job")]) == 0
-    command = shlex.split(capsys.readouterr().out.splitlines()[-1].partition(": ")[2])
-    assert command[0] == "npuprof"
-    assert cli.main(command[1:]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith(f"One of them: {own_command('open')} ")
+    assert cli.main(shlex.split(last)[-2:]) == 0
     assert "rank 0" in capsys.readouterr().out
 
 

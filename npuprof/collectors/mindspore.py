@@ -22,6 +22,7 @@ from typing import Any
 
 from npuprof.collectors import capabilities
 from npuprof.collectors import mindspore_adapter as adapter
+from npuprof.commands import shell_command
 from npuprof.errors import CollectorError, FrontEndAbsentError, NpuprofWarning
 from npuprof.options import Options
 
@@ -94,7 +95,7 @@ class MindSporeCollector:
             if os.environ.get(variable) and "npu" in options.activities:
                 raise CollectorError(
                     f"{variable} is set, as the msprof tool does: MindSpore records nothing of the NPU then. "
-                    f"Run without msprof, or `unset {variable}` and start the process anew"
+                    f"Run without msprof, or `{shell_command('unset', variable)}` and start the process anew"
                 )
         if adapter.is_collecting():
             begun = f", begun by {ENVIRONMENT} when MindSpore was imported" if os.environ.get(ENVIRONMENT) else ""

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from npuprof.collectors import capabilities
+from npuprof.commands import shell_command
 from npuprof.errors import CollectorError, FrontEndAbsentError, NpuprofWarning, OptionsError
 from npuprof.options import Options
 
@@ -87,7 +88,8 @@ class TensorFlowCollector:
             if os.environ.get(variable, "false").lower() not in ("", "false"):
                 raise CollectorError(
                     f"{variable} is set, by which TensorFlow collects over the whole session and has no window beside: "
-                    f"load what it wrote with npuprof.load, or `unset {variable}` and start the process anew"
+                    f"load what it wrote with npuprof.load, or `{shell_command('unset', variable)}` and start the "
+                    "process anew"
                 )
 
     def drives(self, options: Options) -> bool:

@@ -20,6 +20,7 @@ from typing import Any
 from npuprof.collectors import capabilities
 from npuprof.collectors import torch_npu_adapter as adapter
 from npuprof.collectors.torch_npu_adapter import VendorMessages, vendor_messages
+from npuprof.commands import shell_command
 from npuprof.errors import CollectorError, FrontEndAbsentError, NpuprofWarning, OptionsError
 from npuprof.options import DEFAULT_DOMAIN, Options
 
@@ -84,7 +85,7 @@ class TorchNpuCollector:
             if os.environ.get(variable):
                 raise CollectorError(
                     f"{variable} is set, as the msprof tool does: torch_npu records nothing then. "
-                    f"Run without msprof, or `unset {variable}` and start the process anew"
+                    f"Run without msprof, or `{shell_command('unset', variable)}` and start the process anew"
                 )
         if _creator_state().get("is_prof_inited"):
             raise CollectorError(

@@ -6,18 +6,20 @@ import importlib.util
 import json
 import os
 import platform
-import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from npuprof import cache
+from npuprof.commands import own_command, shell_command, shell_word
 from npuprof.machine import cann, environment
 from npuprof.options import DEFAULT_OUTPUT
 from npuprof.quantities import size
@@ -203,9 +205,8 @@ def _msprof() -> FrontEndState:
     except (OSError, subprocess.TimeoutExpired) as error:
         return FrontEndState("msprof", "problem", f"{tool} does not run ({error}): {_CANN}", facts)
     if done.returncode:
-        return FrontEndState(
-            "msprof", "problem", f"`{tool} --help` ended with status {done.returncode}: {_CANN}", facts
-        )
+        detail = f"`{shell_command(tool, '--help')}` ended with status {done.returncode}: {_CANN}"
+        return FrontEndState("msprof", "problem", detail, facts)
     ready = os.environ.get("PROFILING_MODE") == "dynamic"
     attaching = "attaches to this process" if ready else "attaches to processes started with PROFILING_MODE=dynamic"
     return FrontEndState("msprof", "ok", f"{tool}; {attaching}, and runs scripts (npuprof run)", facts)
@@ -241,24 +242,32 @@ class Step:
     command: str
 
 
-def next_step(findings: Sequence[Finding]) -> Step:
-    """Return the next step for the user of this machine: fix the first problem, install missing packages, or begin."""
+def next_step(findings: Sequence[Finding], output: Path | None = None) -> Step:
+    """Return the next step for the user of this machine: fix the first problem, install missing packages, or begin.
+
+    Parameters
+    ----------
+    findings
+        What :func:`diagnose` returned.
+    output
+        The directory of recordings, if one was asked for.
+    """
     states = {finding.subject: finding.state for finding in findings}
-    pip = f"{shlex.quote(sys.executable)} -m pip install"
     for finding in findings:
         if finding.state == "problem":
             return Step(f"mend the {finding.subject} ({finding.detail})", _remedy(finding))
     if lacking := [name for name in ("ipykernel", "jupyterlab") if not _version(name)]:
-        return Step(f"to see reports in a notebook, install {' and '.join(lacking)}", f"{pip} 'npuprof[lab]'")
+        return Step(f"to see reports in a notebook, install {' and '.join(lacking)}", _install("npuprof[lab]"))
     if states.get("hardware") != "ok":
-        return Step("there is no NPU here: try it on the simulated one", "npuprof demo")
+        return Step("there is no NPU here: try it on the simulated one", own_command("demo"))
     if not any(states.get(f"front end {name}") == "ok" for name in _NATIVE):
         if torch := _version("torch"):
             wanted = f"torch-npu=={torch.partition('+')[0]}.*"
-            return Step("torch is here without its adapter for the NPU: install that", f"{pip} '{wanted}'")
+            return Step("torch is here without its adapter for the NPU: install that", _install(wanted))
         return Step("no front end reaches the NPU: let this shell know of CANN", f"source {_SET_ENV}")
     return Step(
-        "profile a small known workload with each front end, and see that it is decoded", "npuprof doctor --verify"
+        "profile a small known workload with each front end, and see that it is decoded",
+        own_command("doctor", "--verify", *(() if output is None else ("--output", output))),
     )
 
 
@@ -270,19 +279,34 @@ def _remedy(finding: Finding) -> str:
     """Return the command that fixes a problem, or shows it completely."""
     kind, _, name = finding.subject.partition("front end ")
     if kind == "hardware" and "closed" in finding.detail:
-        return f'sudo usermod -aG "$(stat -c %G /dev/{finding.detail.partition(" ")[0].rstrip(",")})" "$USER"'
+        node = shell_word(f"/dev/{finding.detail.partition(' ')[0].rstrip(',')}")
+        return f'sudo usermod -aG "$(stat -c %G {node})" "$USER"'
     if kind == "hardware":
         return "npu-smi info" if "the driver" in finding.detail else f"source {_SET_ENV}"
     if kind == "environment":
         return "unset PROFILING_MODE"
     if kind:
-        return 'npuprof doctor --output "$HOME/npuprof-recordings"'
+        return own_command("doctor", "--output", _other_directory())
     if name == "msprof":
         return "msprof --help"
     if "no NPU is seen" in finding.detail:
         return "npu-smi info"
     modules = [needed for needed in _by_name(name).modules if isinstance(needed, str)]
-    return f"{shlex.quote(sys.executable)} -c 'import {', '.join(modules)}'"
+    return shell_command(sys.executable, "-c", f"import {', '.join(modules)}")
+
+
+def _install(requirement: str) -> str:
+    return shell_command(sys.executable, "-m", "pip", "install", requirement)
+
+
+def _other_directory() -> Path:
+    """Return a directory for recordings that can be written to and has space; the first of several if none has."""
+    homes = [Path(tempfile.gettempdir()), Path("/var/tmp")]  # noqa: S108 - the second is often on a larger disk
+    with suppress(RuntimeError):  # a user without a home
+        homes.insert(0, Path.home())
+    places = [home / f"npuprof-recordings-{os.getuid()}" for home in homes]
+    fitting = (place for place in places if "problem" not in (_directory(place).state, _disk(place).state))
+    return next(fitting, places[0])
 
 
 def _by_name(name: str) -> FrontEnd:
@@ -356,7 +380,8 @@ def _disk(output: Path) -> Finding:
 def _cache() -> Finding:
     """Return the directory and size of the cache of many ranks, and how to clear it."""
     used = f"{cache.directory()} holds {size(cache.size_bytes())} of at most {size(cache.MOST_BYTES)}"
-    return Finding("cache", "ok", f"{used}: copies of small files of ranks; `rm -r {cache.directory()}` clears it")
+    clear = shell_command("rm", "-r", cache.directory())
+    return Finding("cache", "ok", f"{used}: copies of small files of ranks; `{clear}` clears it")
 
 
 def _existing(path: Path) -> Path:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
+from npuprof.commands import own_command, shell_word
 from npuprof.machine import doctor
 from npuprof.machine.doctor import Finding, State, next_step
 
+_PYTHON = shell_word(sys.executable)
 _CLOSED = "davinci0, davinci1 are closed to this user: join the driver's group"
 
 
@@ -29,19 +34,19 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 
 def test_without_an_npu_it_is_the_demo() -> None:
-    assert next_step(_of("absent")).command == "npuprof demo"
+    assert next_step(_of("absent")).command == own_command("demo")
 
 
 def test_without_a_notebook_it_is_to_install_one(installed: dict[str, str]) -> None:
     del installed["jupyterlab"]
     step = next_step(_of("absent"))
     assert step.what == "to see reports in a notebook, install jupyterlab"
-    assert step.command == f"{sys.executable} -m pip install 'npuprof[lab]'"
+    assert step.command == f"{_PYTHON} -m pip install 'npuprof[lab]'"
 
 
 def test_torch_without_its_adapter_gets_the_adapter_of_its_version(installed: dict[str, str]) -> None:
     installed["torch"] = "2.6.0+cpu"
-    assert next_step(_of(torch_npu="absent")).command == f"{sys.executable} -m pip install 'torch-npu==2.6.0.*'"
+    assert next_step(_of(torch_npu="absent")).command == f"{_PYTHON} -m pip install 'torch-npu==2.6.0.*'"
 
 
 def test_an_npu_that_nothing_reaches_needs_cann() -> None:
@@ -49,7 +54,9 @@ def test_an_npu_that_nothing_reaches_needs_cann() -> None:
 
 
 def test_a_machine_that_has_everything_is_verified() -> None:
-    assert next_step(_of(acl="ok")).command == "npuprof doctor --verify"
+    assert next_step(_of(acl="ok")).command == own_command("doctor", "--verify")
+    output = Path("my recordings")
+    assert next_step(_of(acl="ok"), output).command == own_command("doctor", "--verify", "--output", output)
 
 
 @pytest.mark.parametrize(
@@ -59,14 +66,32 @@ def test_a_machine_that_has_everything_is_verified() -> None:
         ("hardware", "devices davinci0; no driver; CANN 8: install the driver", "npu-smi info"),
         ("hardware", "devices davinci0; driver 24; no CANN toolkit: install the CANN toolkit", "source "),
         ("environment", "PROFILING_MODE=dynamic reserves the native profiler", "unset PROFILING_MODE"),
-        ("recordings", "/ro cannot be written to", "npuprof doctor --output"),
-        ("free disk", "0.1 GB are left", "npuprof doctor --output"),
+        ("recordings", "/ro cannot be written to", own_command("doctor", "--output")),
+        ("free disk", "0.1 GB are left", own_command("doctor", "--output")),
         ("front end msprof", "msprof does not run", "msprof --help"),
         ("front end acl", "devices 0: no NPU is seen", "npu-smi info"),
-        ("front end torch_npu", "it cannot be used (ImportError)", f"{sys.executable} -c 'import torch, torch_npu'"),
+        ("front end torch_npu", "it cannot be used (ImportError)", f"{_PYTHON} -c 'import torch, torch_npu'"),
     ],
+    ids=str,
 )
 def test_a_problem_comes_first_with_the_command_that_mends_or_shows_it(subject: str, detail: str, command: str) -> None:
     step = next_step([Finding(subject, "problem", detail), *_of("absent")])
     assert detail in step.what
     assert step.command.startswith(command)
+
+
+@pytest.mark.parametrize("closed", [(), ("home",), ("home", "temporary")])
+def test_recordings_go_to_the_first_directory_that_can_be_written_to(
+    closed: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+
+    def directory(output: Path) -> Finding:
+        return Finding("recordings", "problem" if output.parent.name in closed else "ok", "")
+
+    monkeypatch.setattr(doctor, "_directory", directory)
+    monkeypatch.setattr(doctor, "_disk", lambda output: Finding("free disk", "ok", ""))
+    command = next_step([Finding("recordings", "problem", "/ro cannot be written to")]).command
+    chosen = Path(shlex.split(command)[-1])
+    assert chosen.parent == [tmp_path / "home", tmp_path / "temporary", Path("/var/tmp")][len(closed)]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from npuprof.collectors.capabilities import check
 from npuprof.collectors.registry import choose
+from npuprof.commands import magic_word
 from npuprof.errors import OptionsError
 from npuprof.options import SPECIFICATION, Options, has_value, lacks
 
@@ -118,7 +118,8 @@ class OptionsForm:
             if isinstance(value, bool):
                 words.append(f"--{flag}" if value else f"--no-{flag}")
             else:
-                words += [f"--{flag}", shlex.quote(",".join(value) if isinstance(value, tuple) else str(value))]
+                text = ",".join(value) if isinstance(value, tuple) else str(value)
+                words.append(f"--{flag}{'=' if text.startswith('-') else ' '}{magic_word(text)}")
         return " ".join(["%%npuprof", *words, *([self._more.strip()] if self._more.strip() else [])])
 
     def _core(self) -> dict[str, Any]:

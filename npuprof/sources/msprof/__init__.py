@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from npuprof.commands import shell_command
 from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.notes import Notes
@@ -74,7 +75,7 @@ def _layout(path: Path) -> Layout:
     if layout is None:
         raise SourceError(
             f"{path} holds no result of msprof: it needs mindstudio_profiler_output, which "
-            f"`msprof --export=on --output={path}` makes of raw data"
+            f"`{shell_command('msprof', '--export=on', f'--output={path}')}` makes of raw data"
         )
     return layout
 

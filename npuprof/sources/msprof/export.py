@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
+from npuprof.commands import shell_command
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
 from npuprof.sources.base import Decoded, MakeSome
@@ -82,11 +83,16 @@ class Reading(TextReading):
         self._statistics()
         self._communication()
         add_listed_operators(self.decoded)
-        self.refuse_nothing(lambda: SourceError(_NOTHING.format(self._layout.root)))
+        self.refuse_nothing(self._nothing)
         self.name_devices()
         if not self._layout.is_old:  # sums of old results cover one iteration each
             check_sums(self.decoded)
             self._note_missing()
+
+    def _nothing(self) -> SourceError:
+        root = self._layout.root
+        export = shell_command("msprof", "--export=on", f"--output={root}")
+        return SourceError(f"{root} holds no text result that can be read; export it again with `{export}`")
 
     def _note_missing(self) -> None:
         """Warn of missing files that are always written together with an existing file."""
@@ -248,9 +254,6 @@ class Reading(TextReading):
         for name, read in _ANALYZED.items():
             if (path := folder / f"{name}.json").is_file():
                 self.decoded.statistics.update(self.attempt(path, lambda path, read=read: read(path, self.notes)) or {})  # type: ignore[misc]
-
-
-_NOTHING = "{0} holds no text result that can be read; export it again with `msprof --export=on --output={0}`"
 
 
 def _assign_steps(frames: Frames) -> None:
