@@ -5,6 +5,7 @@ Building and installing takes minutes and the package index, so only where NPUPR
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
 import subprocess
@@ -42,9 +43,11 @@ pytestmark = [
 
 def _interpreters() -> Iterator[Path]:
     """Yield the supported versions of Python that this machine has, on its PATH or of pyenv."""
-    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    pyenv = glob.escape(os.environ.get("PYENV_ROOT") or os.path.expanduser("~/.pyenv"))  # noqa: PTH111 - homeless users
     for version in _SUPPORTED:
-        found = [path for path in (shutil.which(f"python{version}"), *pyenv.glob(f"{version}.*/bin/python")) if path]
+        # Unlike Path.glob, this finds nothing in a folder that is closed to the user.
+        of_pyenv = glob.glob(f"{pyenv}/versions/{version}.*/bin/python")  # noqa: PTH207
+        found = [path for path in (shutil.which(f"python{version}"), *of_pyenv) if path]
         yield from map(Path, found[-1:])
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import stat
-import sys
 from pathlib import Path
+
+from tests.programs import write_python_program
 
 ON_OFF = r"on|off"
 METRICS = (
@@ -174,8 +174,7 @@ def install(folder: Path) -> Path:
         "no_data": NO_DATA,
     }
     tool = folder / "msprof"
-    tool.write_text(f"#!{sys.executable}\nTABLES = {json.dumps(json.dumps(tables))}\n{_BODY}")
-    tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
+    write_python_program(tool, f"TABLES = {json.dumps(json.dumps(tables))}\n{_BODY}")
     return tool
 
 
