@@ -70,7 +70,8 @@ def test_stacks_have_no_frame_of_npuprofs(torch: Any, tmp_path: Path) -> None:
                 _train(torch)
             session.step()
     recorded = session.result.python["name"].astype(str)
-    assert recorded.str.contains("npuprof/session/session.py").any(), "torch's tracer records every function"
+    assert recorded.str.contains("_train").any()
+    assert not recorded.str.contains("npuprof/(?:session|markers)|threading.py|torch/profiler").any()
     written = session.export_stacks(tmp_path / "stacks.txt").read_text()
     assert "_train" in written
     assert "npuprof/session/session.py" not in written

@@ -17,10 +17,11 @@ from npuprof.sources.kineto.communication import are_collectives, communication_
 from npuprof.sources.kineto.kernel_names import short_name
 from npuprof.sources.kineto.memory import read_memory
 from npuprof.sources.kineto.operators import add_stacks
+from npuprof.sources.python_frames import role_of_call, shown_frames
 from npuprof.sources.trace.columns import Trace
 from npuprof.sources.trace.counters import counters_table
 from npuprof.sources.trace.maker import TableMaker, TraceTables, names, span
-from npuprof.sources.trace.nesting import innermost, row_of
+from npuprof.sources.trace.nesting import call_depth, innermost, row_of
 from npuprof.sources.trace.torch_categories import KERNEL, task_type
 
 _USED = ("device_annotation", "span", "overhead")  # the device side of marks, and slices of the profiler itself
@@ -91,6 +92,21 @@ class _Maker(TableMaker):
         first = order[np.maximum(row, 0)]
         start, duration = (np.where(row >= 0, device[name][first], ABSENT) for name in ("start_ns", "duration_ns"))
         return optional(start), optional(duration)
+
+    def python(self, slices: Columns) -> None:
+        """Build ``python`` without what runs the user's code, threads that only wait, and calls of the profiler."""
+        super().python(slices)
+        every = self.built.tables["python"]
+        roles = np.array([*map(role_of_call, every["name"].cat.categories), -1], np.int8)
+        parents = row_of(every["id"].to_numpy(np.int64), _ids(every, "parent_id"))
+        is_shown, above = shown_frames(parents, roles[every["name"].cat.codes.to_numpy()])
+        calls = every[is_shown].reset_index(drop=True)
+        calls["name"] = calls["name"].cat.remove_unused_categories()
+        callers = np.append(every["id"].to_numpy(np.int64), ABSENT)[above[is_shown]]
+        calls["parent_id"], calls["depth"] = optional(callers), call_depth(calls["id"].to_numpy(np.int64), callers)[0]
+        self.built.tables["python"], self.built.lanes["python"] = calls, self.built.lanes["python"][is_shown]
+        self.notes.ledger.keep(self.source, "python", len(calls) - len(every))
+        self.notes.ledger.use(self.source, len(every) - len(calls))
 
     def operators(self, slices: Columns) -> None:
         """Build ``operators``."""

@@ -22,6 +22,7 @@ from npuprof.arrays import Bools, Int64
 from npuprof.errors import SourceError
 from npuprof.frames import Frame, cell_name
 from npuprof.notes import Notes
+from npuprof.sources.python_frames import role_of_frame, shown_frames
 
 SOURCE = "python_stacks"
 """The source of the notes."""
@@ -33,33 +34,6 @@ _COLUMNS = {
     **dict.fromkeys(("frame_file", "frame_function", "frame_module"), "string"),
 }
 
-# Packages whose frames above the user's code only execute it.
-_MACHINERY = frozenset(
-    {
-        "IPython",
-        "ipykernel",
-        "ipykernel_launcher",
-        "asyncio",
-        "nest_asyncio",
-        "tornado",
-        "zmq",
-        "jupyter_client",
-        "traitlets",
-        "anyio",
-        "debugpy",
-        "pydevd",
-        "_pydevd_bundle",
-        "threading",
-        "concurrent",
-        "multiprocessing",
-        "selectors",
-        "queue",
-        "runpy",
-        "contextlib",  # called by the two above
-        "decorator",
-    }
-)
-_LAUNCHER = "ipykernel_launcher.py"  # runs as __main__, as cells do
 _MOST_PARTS = 60  # folders and separators of a path that are looked at
 
 
@@ -134,7 +108,7 @@ def read_journal(path: Path, notes: Notes) -> pd.DataFrame:
 def _calls(columns: dict[str, Any], path: Path, notes: Notes) -> pd.DataFrame:
     samples = _samples(columns, path)
     frames = list(zip(*(columns[f"frame_{part}"] for part in ("file", "line", "function", "module")), strict=True))
-    roles = np.array([_role(file, function, module) for file, _, function, module in frames], np.int8)
+    roles = np.array([role_of_frame(file, function, module) for file, _, function, module in frames], np.int8)
     visible = _without_machinery(samples, roles)
     calls = merge(visible)
     shown = int((visible.node >= 0).sum())
@@ -326,48 +300,15 @@ def node_depths(parents: Int64) -> Int64:
     return depth
 
 
-_USER, _RUNNER, _NPUPROF, _AFTERWARDS = 0, 1, 2, 3
-
-# IPython's handling of an error in a cell, before its event for the end of the cell.
-_ON_ERROR = frozenset({"showtraceback", "_format_exception_for_storage"})
-_START_AND_STOP = "npuprof.session.active"  # calls no user code
-
-
-def _role(file: str, function: str, module: str) -> int:
-    package = module.partition(".")[0]
-    if module == _START_AND_STOP or (module == "IPython.core.interactiveshell" and function in _ON_ERROR):
-        return _AFTERWARDS
-    # The simulated NPU stands for hardware, and NumPy's mixin only forwards operators to its arrays.
-    if package == "npuprof" or module == "numpy.lib.mixins":
-        return _NPUPROF
-    # Displaying the value of a cell is called from the cell, but by the kernel.
-    if package in _MACHINERY and module.endswith(".displayhook"):
-        return _NPUPROF
-    is_launcher = module == "__main__" and re.split(r"[\\/]", file)[-1] == _LAUNCHER
-    return _RUNNER if package in _MACHINERY or is_launcher else _USER
-
-
 def _without_machinery(samples: Samples, roles: npt.NDArray[np.int8]) -> Samples:
-    """Remove the machinery above the user's first frame, and the profiler's frames everywhere.
-
-    Functions called by the profiler are removed too, up to where it calls user code again. Calls made before the
-    profiled code began or after it ended are removed with their callees, since their time is not spent in that code.
-    """
-    new_of = np.full(len(samples.node_parent) + 1, -1, np.int64)  # the last entry is for parent -1
-    in_user = np.zeros(len(new_of), bool)  # a user frame at or above the node
-    in_own = np.zeros(len(new_of), bool)  # called by the profiler
-    outside = np.zeros(len(new_of), bool)  # before or after the profiled code
+    """Remove the frames that are not the user's; see :func:`npuprof.sources.python_frames.shown_frames`."""
+    shown, above = shown_frames(samples.node_parent, roles[samples.node_frame])
+    new_of = np.full(len(shown) + 1, -1, np.int64)  # the last entry is for parent -1
     nodes: dict[tuple[int, int], int] = {}
-    role_of_node = roles[samples.node_frame].tolist() if len(roles) else []
-    for node, (parent, frame, role) in enumerate(
-        zip(samples.node_parent.tolist(), samples.node_frame.tolist(), role_of_node, strict=True)
+    for node, (is_shown, parent, frame) in enumerate(
+        zip(shown.tolist(), above.tolist(), samples.node_frame.tolist(), strict=True)
     ):
-        in_user[node] = in_user[parent] or role == _USER
-        in_own[node] = role == _NPUPROF or (role == _RUNNER and in_own[parent])
-        outside[node] = outside[parent] or role == _AFTERWARDS
-        above = int(new_of[parent])
-        shown = in_user[node] and not in_own[node] and not outside[node]
-        new_of[node] = nodes.setdefault((above, frame), len(nodes)) if shown else above
+        new_of[node] = nodes.setdefault((int(new_of[parent]), frame), len(nodes)) if is_shown else new_of[parent]
     kept = np.array(list(nodes), np.int64).reshape(-1, 2)
     return Samples(samples.time_ns, samples.thread_id, new_of[samples.node], samples.stopped_ns, kept[:, 0], kept[:, 1])
 

@@ -154,6 +154,7 @@ class _Reader:
         self._lost = 0  # parts of text between intact events
         self._failures = 0  # starts of events that could not be decoded
         self._eventless_bytes = 0  # bytes since the last event
+        self._quoted = 0  # events whose name had quotes that were not escaped
         self._damaged = False
         self._begins: list[int] = []
         self._read_bytes = 0
@@ -260,9 +261,10 @@ class _Reader:
         starts = [match.start() for match in _EVENT.finditer(text)]
         ends = [*starts[1:], len(text)]
         events: list[Event] = []
-        row, failed = 0, 0
+        row, failed, quoted_before = 0, 0, self._quoted
         while row < len(starts) and self._failures <= _MAX_FAILURES:
-            event, used = _decode_one(self._decoders.event, text, starts[row], ends[row : row + _MAX_SPLITS])
+            event, used, is_quoted = _decode_one(self._decoders.event, text, starts[row], ends[row : row + _MAX_SPLITS])
+            self._quoted += is_quoted
             if event is None:
                 failed += 1
                 self._failures += 1
@@ -273,7 +275,8 @@ class _Reader:
                 self._lost += bool(failed)  # any text between two intact events is one loss
                 failed = 0
             row += used
-        self._damaged |= not self._begins or self._lost > lost_before
+        is_explained = bool(self._begins) or self._quoted > quoted_before
+        self._damaged |= not is_explained or self._lost > lost_before
         kept = len(text)
         if failed:  # the next chunk may complete the event, possibly the first of a document
             kept = starts[row - failed] if (opened := _list_start(text, starts[row - failed])) is None else opened
@@ -286,6 +289,10 @@ class _Reader:
         name = self._path.name
         if self._damaged:
             self._notes.warning(name, "the JSON is damaged; it was read event by event")
+        if self._quoted:
+            self._notes.info(
+                name, "a name has quotes that its writer did not escape; they are read as text", self._quoted
+            )
         self._notes.ledger.read(name, self._lost)
         self._notes.leave_out(
             name,
@@ -325,20 +332,37 @@ def _last_border(text: bytes) -> tuple[int, int] | None:
 
 def _decode_one(
     decoder: msgspec.json.Decoder[Any], text: bytes, start: int, ends: list[int]
-) -> tuple[Event | None, int]:
-    """Decode the event at `start`, which ends at one of `ends`; return it and the number of ends consumed."""
+) -> tuple[Event | None, int, bool]:
+    """Decode the event at `start`, which ends at one of `ends`.
+
+    Returns
+    -------
+    event, used, quoted
+        The event, the number of ends consumed, and whether quotes in its name had to be escaped.
+    """
     for used, end in enumerate(ends, start=1):
         piece = text[start : text.rfind(b"}", start, end) + 1]
-        for attempt in (piece, readable(piece)):
+        for attempt in (piece, sound := readable(piece), _NAME.sub(_escaped, sound, count=1)):
             with suppress(*UNREADABLE):
                 event: Event = decoder.decode(attempt)
-                return event, used
+                return event, used, attempt not in (piece, sound)
     with suppress(*UNREADABLE, ValueError):  # the event may be complete and followed by garbage
         decoded = text[start : ends[-1]].decode("latin-1")  # one character per byte
         end = start + _JSON.raw_decode(decoded)[1]
         alone: Event = decoder.decode(text[start:end])
-        return alone, 1 + sum(following < end for following in ends)
-    return None, 1  # the caller counts the loss
+        return alone, 1 + sum(following < end for following in ends), False
+    return None, 1, False  # the caller counts the loss
+
+
+# Torch writes names as they are; one ends where the next key of its event begins, and has no keys itself.
+_NAME = re.compile(
+    rb'("name"\s*:\s*")((?:(?!"\w+"\s*:).)*?)("\s*,\s*"(?:ph|cat|pid|tid|ts|dur|id|s|args)"\s*:)', re.DOTALL
+)
+_QUOTE = re.compile(rb'(?<!\\)"')
+
+
+def _escaped(match: re.Match[bytes]) -> bytes:
+    return match[1] + _QUOTE.sub(rb'\\"', match[2]) + match[3]
 
 
 def readable(piece: bytes) -> bytes:

@@ -220,14 +220,16 @@ def test_a_cut_trace_gives_what_is_whole_and_says_so(trace: KinetoTrace, tmp_pat
     assert decoded.notes.to_frame()["message"].str.contains("incomplete").any()
 
 
-def test_a_name_with_a_quote_that_torch_did_not_escape_costs_only_its_own_event(
-    trace: KinetoTrace, tmp_path: Path
+@pytest.mark.parametrize("name", ['say "hi"', '"""', '"{x"} "', '"a" "b"'])
+def test_quotes_in_a_name_that_torch_did_not_escape_are_part_of_it(
+    trace: KinetoTrace, tmp_path: Path, name: str
 ) -> None:
     path = tmp_path / "quote.json"
-    path.write_text(trace.text().replace('"name": "aten::fill_"', '"name": "aten::"fill"'))
+    path.write_text(trace.text().replace('"name": "aten::fill_"', f'"name": "{name}"'))
     decoded = kineto.read(path)
-    assert decoded.tables["operators"]["name"].tolist() == ["aten::addmm", "AddmmBackward0"]
-    assert (decoded.notes.to_frame()["severity"] == "warning").any()
+    assert decoded.tables["operators"]["name"].tolist() == ["aten::addmm", name, "AddmmBackward0"]
+    notes = decoded.notes.to_frame()
+    assert notes[["severity", "count"]].to_numpy().tolist() == [["info", 1]]
 
 
 def test_no_trace_at_all_is_an_error(tmp_path: Path) -> None:
@@ -354,3 +356,25 @@ def test_a_task_that_names_no_operator_belongs_to_the_one_around_its_launch(trac
     kinds = run.links[["kind", "target_table"]].astype(str).value_counts().to_dict()
     assert kinds["operator_api", "api"] == 2
     assert kinds["api_task", "tasks"] == 3
+
+
+def test_threads_that_wait_and_what_runs_a_cell_are_left_out_of_python_calls(tmp_path: Path) -> None:
+    trace = KinetoTrace(head={"schemaVersion": 1, "with_stack": 1})
+    stack = ["<frozen runpy>(198): _run", "ipykernel_launcher.py(18): <module>", "asyncio/base_events.py(600): run"]
+    stack += ["npuprof/session/session.py(40): __enter__", "/tmp/ipykernel_7/1.py(1): <module>", "nn.Module: Linear_0"]
+    for depth, name in enumerate(stack):
+        parent = depth or None
+        trace.slice("python_function", name, depth, 100 - 2 * depth, Python_id=depth + 1, Python_parent_id=parent)
+    waiting = ["threading.py(1002): _bootstrap", "IPython/core/history.py(1006): run", "<built-in method acquire>"]
+    for depth, name in enumerate(waiting, 20):
+        lane = {"pid": PROCESS, "tid": 99}
+        ids = {"Python_id": depth, "Python_parent_id": depth - 1 if depth > 20 else None}
+        trace.slice("python_function", name, depth - 20, 90, lane=lane, **ids)
+    trace.operator("aten::mm", 10, 20, 3)
+    run = npuprof.load(trace.write(tmp_path / "t.json"))
+    assert run.python["name"].tolist() == ["/tmp/ipykernel_7/1.py(1): <module>", "nn.Module: Linear_0"]
+    assert run.python["depth"].tolist() == [0, 1]
+    assert run.python["parent_id"].fillna(-1).tolist() == [-1, 5]
+    assert run.operators["stack"].tolist() == ["/tmp/ipykernel_7/1.py(1): <module>"]
+    assert not len(run.notes)
+    assert run.ledger[["rows", "in_tables", "used", "left_out"]].to_numpy().tolist() == [[10, 3, 7, 0]]

@@ -106,8 +106,8 @@ def test_samples_with_the_same_outer_frames_are_one_call(tmp_path: Path) -> None
     ids=lambda value: value[:60],
 )
 def test_names_are_short(tmp_path: Path, file: str, short: str) -> None:
-    table = read(stored(tmp_path, **recorded([(file, 5, "f", "__main__")], [[0]])), Notes())
-    assert table["name"].tolist() == [f"{short}(5): f"]
+    table = read(stored(tmp_path, **recorded([USER[0], (file, 5, "f", "__main__")], [[0, 1]])), Notes())
+    assert table["name"].tolist()[1:] == [f"{short}(5): f"]
     assert Frame(short, 5, "f").is_users == Frame(file, 5, "f").is_users
 
 

@@ -180,7 +180,7 @@ def test_a_time_written_as_a_number_keeps_all_its_digits_where_it_is_asked_to(
 
 def test_a_damaged_event_does_not_cost_the_digits_of_the_others(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
-    path.write_text('[{"ph": "X", "name": "a"b", "ts": 1.0}, {"ph": "X", "ts": 1736408883674584.732}]')
+    path.write_text('[{"ph": "X", "name": "a", "ts" 1.0}, {"ph": "X", "ts": 1736408883674584.732}]')
     read = [event for batch in read_events(path, Notes(), exact=True) for event in batch]
     assert [event.ts for event in read] == ["1736408883674584.732"]
 
