@@ -1,4 +1,4 @@
-"""Types of NumPy arrays by dtype."""
+"""Types of NumPy arrays by dtype, and the lookup of rows by key."""
 
 from __future__ import annotations
 
@@ -20,3 +20,22 @@ def taken(records: Records, rows: Int64 | Bools) -> Records:
     """Return the records at rows, or of a mask: as whole records, which NumPy copies far faster than their fields."""
     selected_records: Records = records.view(f"V{records.dtype.itemsize}")[rows].view(records.dtype)
     return selected_records
+
+
+_NO_KEY = np.iinfo(np.int64).min
+
+
+def first_rows(keys: Records, wanted: Records) -> Int64:
+    """Return the first row of `keys` with each wanted key; -1 if there is none.
+
+    Both are integers of one dtype, in any order. The least int64, which stands for an absent number in decoded records,
+    matches nothing.
+    """
+    if not len(keys):
+        return np.full(len(wanted), -1, np.int64)
+    is_sorted = bool(np.all(keys[1:] >= keys[:-1]))
+    order = np.arange(len(keys)) if is_sorted else np.argsort(keys, kind="stable")
+    in_order = keys if is_sorted else keys[order]
+    at = np.minimum(np.searchsorted(in_order, wanted), len(keys) - 1)
+    rows: Int64 = np.where((in_order[at] == wanted) & (wanted != _NO_KEY), order[at], -1)
+    return rows

@@ -138,10 +138,14 @@ def categorical(codes: npt.NDArray[np.integer[Any]], names: list[str]) -> pd.Cat
     return pd.Categorical.from_codes(codes, categories=pd.Index(names, dtype="object"))
 
 
-def matching(names: pd.Series[Any], wanted: Callable[[str], bool]) -> npt.NDArray[np.bool_]:
-    """Return a mask of the rows of a ``name`` column that satisfy `wanted`, which is called once per distinct name."""
-    chosen = np.array([*(wanted(str(name)) for name in names.cat.categories), False], bool)
-    rows: npt.NDArray[np.bool_] = chosen[names.cat.codes.to_numpy()]
+def matching(names: pd.Series[Any] | pd.Categorical, wanted: Callable[[str], bool]) -> npt.NDArray[np.bool_]:
+    """Return a mask of the rows of a ``name`` column that satisfy `wanted`; an absent name does not.
+
+    `wanted` is called once per distinct name.
+    """
+    column = names.array if isinstance(names, pd.Series) else names
+    chosen = np.array([*(wanted(str(name)) for name in column.categories), False], np.bool_)
+    rows: npt.NDArray[np.bool_] = chosen[column.codes]  # code -1, absent, selects the last entry
     return rows
 
 

@@ -13,7 +13,7 @@ from npuprof import tables as schema
 from npuprof.analysis.accounting import copies
 from npuprof.analysis.correlation import whole_links
 from npuprof.analysis.intervals import covering, within
-from npuprof.arrays import Bools, Int64
+from npuprof.arrays import Bools, Int64, first_rows
 
 KINDS = ("kernel", "communication", "copy", "event")
 """Kinds of tasks; ``event`` tasks record an event or wait for one."""
@@ -118,10 +118,7 @@ def _kernel_of_task(tasks: pd.DataFrame, kernels: pd.DataFrame) -> Int64:
     codes, distinct = pd.factorize(lanes)
     keys = (moments - moments.min()) * len(distinct) + codes
     of_kernels, of_tasks = keys[: len(kernels)], keys[len(kernels) :]
-    order = np.argsort(of_kernels, kind="stable")
-    at = np.minimum(np.searchsorted(of_kernels[order], of_tasks), len(of_kernels) - 1)
-    kernel: Int64 = np.where(of_kernels[order][at] == of_tasks, order[at], -1)
-    return kernel
+    return first_rows(of_kernels, of_tasks)
 
 
 def _stream(frame: pd.DataFrame) -> Int64:

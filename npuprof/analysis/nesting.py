@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from npuprof.arrays import Bools, Int64
+from npuprof.arrays import Bools, Int64, first_rows
 
 Integers: TypeAlias = npt.NDArray[np.integer[Any]]
 
@@ -214,8 +214,7 @@ def _codes_of(labels: Integers, groups: Integers) -> Int64:
         for code, label in enumerate(labels):
             codes[groups == label] = code
         return codes
-    position = np.minimum(np.searchsorted(labels, groups), len(labels) - 1)
-    return np.where(labels[position] == groups, position, -1)
+    return first_rows(labels, groups)
 
 
 def _narrow(codes: Int64, count: int) -> Integers:

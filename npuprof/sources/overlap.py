@@ -17,7 +17,6 @@ import pandas as pd
 from npuprof import tables
 from npuprof.analysis.intervals import Spans, breakdown
 from npuprof.arrays import Bools, Int64
-from npuprof.sources.columns.builders import named
 
 _KINDS = ["computing", "communication", "communication_not_overlapped", "free"]
 SPAN = ["start_ns", "duration_ns", "device_id"]
@@ -68,12 +67,14 @@ def overlap_table(kernels: pd.DataFrame, communication: pd.DataFrame, others: pd
 
 def are_compute(kernels: pd.DataFrame) -> Bools:
     """Return a mask of the kernels that compute; the rest carry out communication operators."""
-    return ~named(kernels["name"], lambda name: name.endswith(COMMUNICATION_KERNELS))
+    return ~tables.matching(kernels["name"], lambda name: name.endswith(COMMUNICATION_KERNELS))
 
 
 def of_span(tasks: pd.DataFrame) -> pd.DataFrame:
     """Return device and times of the tasks that widen the range of their device."""
-    narrow = named(tasks["task_type"], WITHOUT_SPAN.__contains__) | named(tasks["name"], WITHOUT_SPAN.__contains__)
+    narrow = tables.matching(tasks["task_type"], WITHOUT_SPAN.__contains__) | tables.matching(
+        tasks["name"], WITHOUT_SPAN.__contains__
+    )
     wide_rows: pd.DataFrame = tasks[SPAN][~narrow]
     return wide_rows
 

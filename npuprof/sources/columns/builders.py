@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from npuprof import tables
-from npuprof.arrays import Bools, Int32, Int64, Records
+from npuprof.arrays import Int32, Int64, Records
 
 ABSENT = int(np.iinfo(np.int64).min)
 """Stands for "no value" in arrays of whole numbers while a file is read; tables get <NA> instead."""
@@ -45,13 +45,6 @@ def recoded(codes: npt.NDArray[np.integer[Any]], names: list[str | None]) -> pd.
     number = {name: code for code, name in enumerate(distinct)}
     table = np.array([*(number.get(name or "", -1) for name in names), -1], np.int32)
     return tables.categorical(table[codes], distinct)  # code -1 selects the last entry
-
-
-def named(names: pd.Series[Any], what: Callable[[str], bool]) -> Bools:
-    """Return a mask of the rows whose name satisfies a predicate; called once per name, False for absent names."""
-    table = np.array([*(what(str(name)) for name in names.cat.categories), False], np.bool_)
-    rows: Bools = table[names.cat.codes]
-    return rows
 
 
 def optional(values: Records, absent: tuple[int, ...] = ()) -> Any:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from npuprof.arrays import Int64
+from npuprof.arrays import Int64, first_rows
 from npuprof.notes import Notes
 from npuprof.sources.columns.builders import missing
 
@@ -104,11 +104,10 @@ def launch_times(tables: Mapping[str, pd.DataFrame], frame: pd.DataFrame) -> Int
     if api is None or api.empty:
         return times
     ids = api["connection_id"].to_numpy(dtype=np.int64, na_value=-1)
-    distinct, first = np.unique(ids, return_index=True)
-    wanted_rows = frame["connection_id"].to_numpy(dtype=np.int64, na_value=-1)
-    place = np.minimum(np.searchsorted(distinct, wanted_rows), len(distinct) - 1)
-    is_matched = (distinct[place] == wanted_rows) & (wanted_rows >= 0)
-    times[is_matched] = _call_times(tables, api)[first[place[is_matched]]]
+    wanted = frame["connection_id"].to_numpy(dtype=np.int64, na_value=-1)
+    call = first_rows(ids, wanted)
+    is_matched = (call >= 0) & (wanted >= 0)
+    times[is_matched] = _call_times(tables, api)[call[is_matched]]
     return times
 
 

@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
-from npuprof.arrays import Int64, Records
+from npuprof.arrays import Int64, Records, first_rows
 from npuprof.sources.columns.builders import ABSENT, SENTINELS, optional
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.device import Tasks
-from npuprof.sources.database.intervals import first_of, in_order, span, take
+from npuprof.sources.database.intervals import in_order, span, take
 from npuprof.sources.database.names import Names
 from npuprof.sources.trace.communication import operator_type
 
@@ -56,7 +56,7 @@ _BYTES_PER_GB = 1e9
 def read_communication(database: Database, strings: Names, tasks: Tasks) -> dict[str, pd.DataFrame]:
     """Read `communication` (without steps) and `communication_tasks`, where the file has them."""
     steps = database.rows(_INFO, _TASK, ["bandwidth"])
-    steps |= {"task": first_of(tasks.rows["globalTaskId"], steps["globalTaskId"])}
+    steps |= {"task": first_rows(tasks.rows["globalTaskId"], steps["globalTaskId"])}
     lost_count = int((steps["task"] < 0).sum())
     database.accounts.leave_out(_INFO, "a step has no task, so no time", lost_count, affects="communication_tasks")
     order = np.argsort(steps["task"], kind="stable")
@@ -76,7 +76,7 @@ def read_communication(database: Database, strings: Names, tasks: Tasks) -> dict
 def _devices(operators: dict[str, Records], steps: dict[str, Records], tasks: Tasks) -> Int64:
     """Return the device of each operator: from the file, else of its first step, else the only device with tasks."""
     device = operators["deviceId"]
-    step = first_of(steps["opId"], operators["opId"])
+    step = first_rows(steps["opId"], operators["opId"])
     on = tasks.rows["deviceId"]
     of_step = on[steps["task"][step]] if len(steps["task"]) else np.zeros(len(step), np.int64)
     only = int(on[0]) if len(on) and (on == on[0]).all() else 0
@@ -117,7 +117,7 @@ def _tasks(
     database: Database, strings: Names, steps: dict[str, Records], operators: dict[str, Records], tasks: Tasks
 ) -> pd.DataFrame:
     on = take(tasks.rows, steps["task"])
-    operator = first_of(operators["opId"], steps["opId"])
+    operator = first_rows(operators["opId"], steps["opId"])
     size = np.where(np.isin(steps["size"], _NONE), ABSENT, steps["size"])
     columns: dict[str, Any] = {
         **span(on),

@@ -17,13 +17,13 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
-from npuprof.arrays import Int64, Records
+from npuprof.arrays import Int64, Records, first_rows
 from npuprof.schema import SCHEMA, Column
 from npuprof.sources.columns.builders import ABSENT, SENTINELS, optional, whole
 from npuprof.sources.columns.shares import as_fractions
 from npuprof.sources.columns.steps import waits
 from npuprof.sources.database.connection import Database
-from npuprof.sources.database.intervals import first_of, in_order, span, take
+from npuprof.sources.database.intervals import in_order, span, take
 from npuprof.sources.database.names import Names
 from npuprof.sources.text.kernel_details import column_name, operand_text
 
@@ -49,7 +49,7 @@ def read_pmu(database: Database, strings: Names, kernels: Int64, cores: Int64) -
     for a kernel that was not measured.
     """
     rows = database.rows(_TABLE, ["globalTaskId", "name"], ["value"])
-    kernel = first_of(kernels, rows["globalTaskId"])
+    kernel = first_rows(kernels, rows["globalTaskId"])
     database.accounts.use(_TABLE, int((kernel >= 0).sum()))
     database.accounts.leave_out(
         _TABLE, "a counter refers to no kernel", int((kernel < 0).sum()), affects="the counters of kernels"
@@ -162,7 +162,7 @@ def kernels_table(database: Database, strings: Names, tasks: Tasks, collectives:
     """
     headers = {name: database.either(_INFO, *names) for name, names in _DESCRIBED.items()}
     info = database.rows(_INFO, ["globalTaskId", *headers.values()])
-    row = first_of(tasks.rows["globalTaskId"], info["globalTaskId"])
+    row = first_rows(tasks.rows["globalTaskId"], info["globalTaskId"])
     database.accounts.leave_out(_INFO, "a kernel has no task, so no time", int((row < 0).sum()), affects="kernels")
     row, repeated = _drop_duplicates(row)
     database.accounts.leave_out(_INFO, "a kernel is described again, its task is the same", repeated, severity="info")
@@ -216,7 +216,7 @@ def _name_numbers(database: Database, rows: dict[str, Records]) -> Int64:
     names: Int64 = np.where(rows["name"] != ABSENT, rows["name"], rows["taskType"])
     for table in (_SCHEDULED, _INFO):
         info = database.rows(table, ["globalTaskId", "name"])
-        row = first_of(info["globalTaskId"], rows["globalTaskId"])
+        row = first_rows(info["globalTaskId"], rows["globalTaskId"])
         if table == _SCHEDULED:
             database.accounts.use(table, len(info["name"]))
         names[row >= 0] = info["name"][row[row >= 0]]
@@ -226,8 +226,8 @@ def _name_numbers(database: Database, rows: dict[str, Records]) -> Int64:
 def _copies(database: Database, tasks: Int64) -> dict[str, Any]:
     """Return the size and direction of copies, where the file has them."""
     copies = database.rows("MEMCPY_INFO", ["globalTaskId", "size", "memcpyOperation"])
-    row = first_of(copies["globalTaskId"], tasks)
-    without_task = first_of(tasks, copies["globalTaskId"]) < 0
+    row = first_rows(copies["globalTaskId"], tasks)
+    without_task = first_rows(tasks, copies["globalTaskId"]) < 0
     database.accounts.use("MEMCPY_INFO", int((~without_task).sum()))
     database.accounts.leave_out(
         "MEMCPY_INFO", "the size of a copy belongs to no task", int(without_task.sum()), affects="copied bytes"

@@ -15,11 +15,11 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.analysis.nesting import Nesting
-from npuprof.arrays import Int64, Records
+from npuprof.arrays import Int64, Records, first_rows
 from npuprof.sources.columns.builders import ABSENT, SENTINELS, missing, optional, recoded
 from npuprof.sources.columns.steps import step_numbers, step_of
 from npuprof.sources.database.connection import Database
-from npuprof.sources.database.intervals import first_of, in_order, pairs_of, span, steps_table, take, thread_ids
+from npuprof.sources.database.intervals import in_order, pairs_of, span, steps_table, take, thread_ids
 from npuprof.sources.database.names import Names
 
 _MAX_TEXT = 64 << 10
@@ -34,7 +34,7 @@ def stack_names(database: Database, chains: Records, strings: Names) -> pd.Categ
     ids, frames = rows["id"][order], rows["stack"][order]
     starts = np.flatnonzero(np.diff(ids, prepend=ids[:1] - 1)) if len(ids) else np.empty(0, np.intp)
     texts, kinds = _distinct_stacks(frames, starts, strings)
-    row = first_of(ids[starts], chains)
+    row = first_rows(ids[starts], chains)
     codes = np.where(row >= 0, kinds[row], -1) if len(starts) else np.full(len(chains), -1)
     return recoded(codes.astype(np.int32), texts)
 

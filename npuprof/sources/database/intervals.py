@@ -80,16 +80,6 @@ def take(rows: dict[str, Records], selected_records: Records) -> dict[str, Recor
     return {name: values[selected_records] for name, values in rows.items()}
 
 
-def first_of(keys: Records, wanted_records: Records) -> Int64:
-    """Return the first row with each wanted key; -1 if there is none."""
-    if not len(keys):
-        return np.full(len(wanted_records), -1, np.int64)
-    order = np.argsort(keys, kind="stable")
-    at = np.minimum(np.searchsorted(keys[order], wanted_records), len(order) - 1)
-    rows: Int64 = np.where(keys[order][at] == wanted_records, order[at], -1)
-    return rows
-
-
 def pairs_of(keys: Records, wanted_records: Records, notes: Notes) -> tuple[Int64, Int64]:
     """Return all pairs of a wanted key and a row with it: positions in `wanted_records`, and rows.
 

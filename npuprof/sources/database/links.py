@@ -18,11 +18,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from npuprof import tables
-from npuprof.arrays import Int64
+from npuprof.arrays import Int64, first_rows
 from npuprof.notes import Notes
 from npuprof.sources.columns.builders import ABSENT
 from npuprof.sources.database.host import HostCalls
-from npuprof.sources.database.intervals import first_of, pairs_of
+from npuprof.sources.database.intervals import pairs_of
 
 _FIRST_OF_TORCH = 5 << 28
 _TABLES = ["operators", "api", "tasks", "communication", "marks"]
@@ -104,7 +104,7 @@ def _operator_links(
     forward, backward, torch = _forward_backward(operators, rows[plain], connection[plain], notes)
     links.add("forward_backward", ("operators", forward), ("operators", backward))
     remainder = plain[~torch]
-    call = first_of(effects["api"], connection[remainder])
+    call = first_rows(effects["api"], connection[remainder])
     links.add("operator_api", ("operators", rows[remainder[call >= 0]]), ("api", call[call >= 0]))
     remainder = remainder[call < 0]  # the file lacks this call: the operator is linked to the task directly
     for name in ("tasks", "communication"):
@@ -133,7 +133,7 @@ def _forward_backward(
 
 def _pair(causes: Int64, effects: Int64) -> tuple[Int64, Int64]:
     """Return pairs of rows that share a connection ID: each effect with its first cause."""
-    cause = first_of(causes, effects)
+    cause = first_rows(causes, effects)
     row = np.flatnonzero((cause >= 0) & (effects != ABSENT))
     return cause[row], row
 

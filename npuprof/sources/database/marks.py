@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
-from npuprof.arrays import Int64
+from npuprof.arrays import Int64, first_rows
 from npuprof.sources.columns.builders import ABSENT, FIRST_MARK_CONNECTION, PYTHON_GC, SENTINELS, optional, recoded
 from npuprof.sources.columns.concatenation import stacked
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.device import Tasks
-from npuprof.sources.database.intervals import first_of, in_order, span, thread_ids
+from npuprof.sources.database.intervals import in_order, span, thread_ids
 from npuprof.sources.database.names import Names
 
 _COLUMNS = ["startNs", "endNs", "eventType", "rangeId", "category", "message", "globalTid", "domainId", "connectionId"]
@@ -60,7 +60,7 @@ def _marks(database: Database, strings: Names, tasks: Tasks) -> tuple[pd.DataFra
     connection = np.where(np.isin(rows["connectionId"], SENTINELS), ABSENT, rows["connectionId"])
     if not len(connection):
         return None, connection
-    task = first_of(tasks.rows["connectionId"], connection)
+    task = first_rows(tasks.rows["connectionId"], connection)
     is_seen = (task >= 0) & (connection != ABSENT)
     device = {
         name: np.where(is_seen, tasks.rows[name][task], ABSENT) if len(tasks.rows[name]) else np.full(len(task), ABSENT)

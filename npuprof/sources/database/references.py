@@ -11,7 +11,7 @@ import numpy as np
 
 from npuprof import tables
 from npuprof.sources.base import Decoded
-from npuprof.sources.columns.builders import ABSENT, FIRST_MARK_CONNECTION, SENTINELS, missing, named
+from npuprof.sources.columns.builders import ABSENT, FIRST_MARK_CONNECTION, SENTINELS, missing
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.device import Tasks
 
@@ -55,7 +55,9 @@ def kernels_of_tasks(database: Database, decoded: Decoded) -> None:
     tasks = decoded.tables.get("tasks")
     if tasks is None or not _is_empty(database, _INFO):
         return
-    selected_rows = tasks[named(tasks["task_type"], lambda name: name.startswith(_KERNELS))].reset_index(drop=True)
+    selected_rows = tasks[tables.matching(tasks["task_type"], lambda name: name.startswith(_KERNELS))].reset_index(
+        drop=True
+    )
     if not len(selected_rows):
         return
     columns: dict[str, Any] = {name: selected_rows[name].array for name in selected_rows.columns}
@@ -81,7 +83,7 @@ def note_undescribed(database: Database, tasks: Tasks) -> None:
     launched_rows = tasks.rows["connectionId"]
     operators = database.rows("COMMUNICATION_OP", ["connectionId"])["connectionId"]
     known = np.setdiff1d(np.concatenate([launched_rows[described], operators]), _NONE)
-    computes = named(tasks.table["task_type"], lambda name: name.startswith(_KERNELS))
+    computes = tables.matching(tasks.table["task_type"], lambda name: name.startswith(_KERNELS))
     explained = np.isin(launched_rows, known) | np.isin(tasks.rows["globalTaskId"], np.concatenate([*elsewhere]))
     if count := int(np.count_nonzero(computes & ~described & ~explained)):
         message = (
@@ -105,7 +107,7 @@ def note_unlaunched(database: Database, tasks: Tasks) -> None:
     unlaunched = (
         np.isin(tasks.rows["modelId"], _NONE) & ~np.isin(launched_rows, _NONE) & (launched_rows < FIRST_MARK_CONNECTION)
     )
-    kernels = unlaunched & named(tasks.table["task_type"], lambda name: name.startswith(_KERNELS))
+    kernels = unlaunched & tables.matching(tasks.table["task_type"], lambda name: name.startswith(_KERNELS))
     unknown = kernels & ~np.isin(launched_rows, calls)
     of_operators = database.rows("CONNECTION_IDS", ["connectionId"])["connectionId"]
     early = int(np.count_nonzero(unknown & (launched_rows < calls[0]) & ~np.isin(launched_rows, of_operators)))

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
-from npuprof.arrays import Int64
+from npuprof.arrays import Int64, first_rows
 from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.notes import Notes
@@ -23,7 +23,6 @@ from npuprof.sources.database.communication import read_communication
 from npuprof.sources.database.connection import Database, open_database
 from npuprof.sources.database.device import Tasks, kernels_table, read_tasks
 from npuprof.sources.database.host import HostCalls, api_table, read_framework
-from npuprof.sources.database.intervals import first_of
 from npuprof.sources.database.layout import Layout, add_facts, describe_directory, kind_of
 from npuprof.sources.database.links import links_table
 from npuprof.sources.database.marks import marks_table
@@ -243,7 +242,7 @@ def _name_items(by_name: MutableMapping[str, pd.DataFrame]) -> None:
     names = np.full(len(api), None, object)
     for name in ("communication", "kernels"):
         if (frame := by_name.get(name)) is not None and len(frame):
-            row = first_of(frame["connection_id"].to_numpy(np.int64, na_value=ABSENT), calls)
+            row = first_rows(frame["connection_id"].to_numpy(np.int64, na_value=ABSENT), calls)
             is_known = (row >= 0) & (calls != ABSENT)
             names[is_known] = frame["name"].astype(object).to_numpy()[row[is_known]]
     api["item"] = pd.Categorical(names)

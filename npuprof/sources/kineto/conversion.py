@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
-from npuprof.arrays import Int64, Records
+from npuprof.arrays import Int64, Records, first_rows
 from npuprof.notes import Notes
 from npuprof.sources.columns.builders import ABSENT, Columns, missing, optional
 from npuprof.sources.columns.steps import step_of
@@ -21,7 +21,7 @@ from npuprof.sources.python_frames import role_of_call, shown_frames
 from npuprof.sources.trace.columns import Trace
 from npuprof.sources.trace.counters import counters_table
 from npuprof.sources.trace.maker import TableMaker, TraceTables, names, span
-from npuprof.sources.trace.nesting import call_depth, innermost, row_of
+from npuprof.sources.trace.nesting import call_depth, innermost
 from npuprof.sources.trace.torch_categories import KERNEL, task_type
 
 _USED = ("device_annotation", "span", "overhead")  # the device side of marks, and slices of the profiler itself
@@ -88,7 +88,7 @@ class _Maker(TableMaker):
         if not len(device):
             return missing(len(external_id)), missing(len(external_id))
         order = np.argsort(device["start_ns"], kind="stable")
-        row = row_of(device["external_id"][order], external_id)
+        row = first_rows(device["external_id"][order], external_id)
         first = order[np.maximum(row, 0)]
         start, duration = (np.where(row >= 0, device[name][first], ABSENT) for name in ("start_ns", "duration_ns"))
         return optional(start), optional(duration)
@@ -98,7 +98,7 @@ class _Maker(TableMaker):
         super().python(slices)
         every = self.built.tables["python"]
         roles = np.array([*map(role_of_call, every["name"].cat.categories), -1], np.int8)
-        parents = row_of(every["id"].to_numpy(np.int64), _ids(every, "parent_id"))
+        parents = first_rows(every["id"].to_numpy(np.int64), _ids(every, "parent_id"))
         is_shown, above = shown_frames(parents, roles[every["name"].cat.codes.to_numpy()])
         calls = every[is_shown].reset_index(drop=True)
         calls["name"] = calls["name"].cat.remove_unused_categories()
@@ -198,8 +198,8 @@ class _Maker(TableMaker):
         A task names its operator by an id, or else it is the innermost operator around the call that launched it.
         """
         operators, calls = (self.built.tables.get(name, tables.empty(name)) for name in ("operators", "api"))
-        row = row_of(_ids(operators, "external_id"), _ids(tasks, "external_id"))
-        call = row_of(_ids(calls, "connection_id"), _ids(tasks, "connection_id"))
+        row = first_rows(_ids(operators, "external_id"), _ids(tasks, "external_id"))
+        call = first_rows(_ids(calls, "connection_id"), _ids(tasks, "connection_id"))
         called = np.flatnonzero(call >= 0)
         begun = np.append(calls["start_ns"].to_numpy(np.int64), 0)[call]
         if len(operators) and len(called):

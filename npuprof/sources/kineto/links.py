@@ -10,13 +10,12 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
-from npuprof.arrays import Int64
+from npuprof.arrays import Int64, first_rows
 from npuprof.notes import Notes
 from npuprof.sources.columns.builders import ABSENT
 from npuprof.sources.trace import links as trace_links
 from npuprof.sources.trace.columns import Trace
 from npuprof.sources.trace.maker import TraceTables
-from npuprof.sources.trace.nesting import row_of
 
 _NAMES = ("kind", "source_table", "target_table")
 
@@ -41,7 +40,7 @@ def _join(frames: dict[str, pd.DataFrame], kind: str, source: str, target: str, 
     if source not in frames or target not in frames:
         return tables.empty("links")
     causes, effects = _keys(frames[source], key), _keys(frames[target], key)
-    cause = row_of(causes, effects)
+    cause = first_rows(causes, effects)
     rows = np.flatnonzero(cause >= 0)
     same = np.zeros(len(rows), np.int8)
     return tables.build(

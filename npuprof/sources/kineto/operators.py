@@ -9,12 +9,12 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from npuprof.arrays import Records
+from npuprof.arrays import Records, first_rows
 from npuprof.frames import Frame
 from npuprof.notes import Notes
 from npuprof.sources.columns.builders import ABSENT, optional, recoded
 from npuprof.sources.trace.maker import TraceTables
-from npuprof.sources.trace.nesting import innermost, row_of
+from npuprof.sources.trace.nesting import innermost
 
 
 def add_stacks(built: TraceTables) -> None:
@@ -38,7 +38,7 @@ def add_stacks(built: TraceTables) -> None:
 
 def _stacks(calls: pd.DataFrame, around: Records) -> tuple[Records, list[str]]:
     """Return the stack code of each call in `around`, and the distinct stacks as text."""
-    up = row_of(calls["id"].to_numpy(), calls["parent_id"].to_numpy(dtype=np.int64, na_value=ABSENT))
+    up = first_rows(calls["id"].to_numpy(), calls["parent_id"].to_numpy(dtype=np.int64, na_value=ABSENT))
     names = [str(name) for name in calls["name"].cat.categories]
     is_frame = [Frame.parse(name) is not None for name in names]
     name_of = calls["name"].cat.codes.to_numpy()
@@ -99,7 +99,7 @@ def add_flops(operators: pd.DataFrame, path: Path, notes: Notes) -> pd.DataFrame
         notes.warning(path.name, "ids and flops of operators differ in number, and are left out")
         return operators
     wanted_rows = operators["external_id"].to_numpy(dtype=np.int64, na_value=ABSENT)
-    row = row_of(ids, wanted_rows)
+    row = first_rows(ids, wanted_rows)
     known = np.concatenate((flops, [ABSENT]))[row]  # row -1 selects the last entry
     result: pd.DataFrame = operators.assign(flops=optional(known))
     return result

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -30,7 +30,6 @@ from npuprof.arrays import Bools, Int64
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
 from npuprof.schema import SCHEMA
-from npuprof.sources.columns.builders import named
 from npuprof.sources.columns.decimals import US_TO_NS
 from npuprof.sources.columns.shares import as_fractions
 from npuprof.sources.overlap import COMMUNICATION_KERNELS
@@ -141,20 +140,13 @@ def _communication_rows(columns: dict[str, Any]) -> Bools:
 
     Communication kernels have the same core and stay kernels: their operators have separate rows.
     """
-    kernels = _where(columns["name"], lambda name: name.endswith(COMMUNICATION_KERNELS))
-    prefixed = _where(columns["name"], lambda name: name.startswith(_COMMUNICATION_NAME))
+    kernels = tables.matching(columns["name"], lambda name: name.endswith(COMMUNICATION_KERNELS))
+    prefixed = tables.matching(columns["name"], lambda name: name.startswith(_COMMUNICATION_NAME))
     if "core" not in columns:
         return prefixed & ~kernels
     core: pd.Categorical = columns["core"]
-    by_core = _where(core, lambda name: name in COMMUNICATION_CORES)
+    by_core = tables.matching(core, lambda name: name in COMMUNICATION_CORES)
     return (by_core | (prefixed & np.asarray(core.codes < 0))) & ~kernels
-
-
-def _where(names: pd.Categorical, predicate: Callable[[str], bool]) -> Bools:
-    """Return a mask of the rows whose name satisfies the predicate; it is called once per category."""
-    table = np.array([*map(predicate, names.categories), False], np.bool_)
-    rows: Bools = table[names.codes]  # code -1, absent, selects the last entry
-    return rows
 
 
 def _identity(table: CsvTable, headers: dict[str, str], default_device: int) -> dict[str, Any]:
@@ -295,9 +287,9 @@ def compute_kernels(device_tasks: pd.DataFrame, step: Any) -> dict[str, Any]:
     A task computes if its type is a core type. Older tools write ``Other``: then it computes unless its name is a task
     type such as ``MEMCPY_ASYNC``.
     """
-    compute = named(device_tasks["task_type"], lambda name: _COMPUTE_TYPE.fullmatch(name) is not None)
-    unknown = named(device_tasks["task_type"], lambda name: name == _UNKNOWN_TYPE)
-    compute |= unknown & named(device_tasks["name"], _names_operator)
+    compute = tables.matching(device_tasks["task_type"], lambda name: _COMPUTE_TYPE.fullmatch(name) is not None)
+    unknown = tables.matching(device_tasks["task_type"], lambda name: name == _UNKNOWN_TYPE)
+    compute |= unknown & tables.matching(device_tasks["name"], _names_operator)
     selected_rows = device_tasks[compute]
     columns: dict[str, Any] = {name: selected_rows[name].array for name in selected_rows.columns}
     columns["op_name"] = selected_rows["name"].array
@@ -307,7 +299,7 @@ def compute_kernels(device_tasks: pd.DataFrame, step: Any) -> dict[str, Any]:
 
 def damaged_types(device_tasks: pd.DataFrame) -> Bools:
     """Return a mask of the tasks with a type that resembles a core type, as one with a damaged letter does."""
-    return named(device_tasks["task_type"], _is_damaged)
+    return tables.matching(device_tasks["task_type"], _is_damaged)
 
 
 def _is_damaged(name: str) -> bool:

@@ -17,7 +17,7 @@ from npuprof import tables
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
 from npuprof.sources.base import Decoded
-from npuprof.sources.columns.builders import ABSENT, named, optional, recoded, whole_numbers
+from npuprof.sources.columns.builders import ABSENT, optional, recoded, whole_numbers
 from npuprof.sources.columns.decimals import MS_TO_NS, US_TO_NS, scaled
 from npuprof.sources.overlap import COMMUNICATION_KERNELS
 from npuprof.sources.text.csv_table import CsvTable
@@ -201,7 +201,7 @@ def _computing(kernels: pd.DataFrame | None, summed: int) -> int:
     """Return the number of kernels, without communication kernels if the vendor's sum excludes them."""
     if kernels is None:
         return 0
-    communication = int(named(kernels["name"], lambda name: name.endswith(COMMUNICATION_KERNELS)).sum())
+    communication = int(tables.matching(kernels["name"], lambda name: name.endswith(COMMUNICATION_KERNELS)).sum())
     without = len(kernels) - communication
     return without if without == summed else len(kernels)
 

@@ -11,7 +11,7 @@ from itertools import chain, islice, pairwise
 import msgspec
 import numpy as np
 
-from npuprof.arrays import Bools, Int64
+from npuprof.arrays import Bools, Int64, first_rows
 from npuprof.notes import Notes
 
 
@@ -94,8 +94,7 @@ class Documents:
     def _are_earlier(self, keys: Int64) -> Bools:
         result = np.zeros(len(keys), np.bool_)
         for earlier in self._earlier:
-            place = np.minimum(np.searchsorted(earlier, keys), max(len(earlier) - 1, 0))
-            result |= earlier[place] == keys if len(earlier) else False
+            result |= first_rows(earlier, keys) >= 0
         return result
 
 

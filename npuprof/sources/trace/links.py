@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
-from npuprof.arrays import Bools, Int64
+from npuprof.arrays import Bools, Int64, first_rows
 from npuprof.notes import Notes
 from npuprof.sources.trace.columns import Trace
 from npuprof.sources.trace.maker import TraceTables
@@ -174,13 +174,10 @@ def _launcher_of(effects: Ends, launches: Ends, launched: Ends) -> Int64:
     """Return the row of the CANN call that launched each effect; -1 if unknown."""
     good = (launches.row >= 0) & (launched.row >= 0)
     keys = launched.row[good] * len(_DEVICE) + launched.table[good]
-    order = np.argsort(keys, kind="stable")
-    if not len(order):
-        return np.full(len(effects.row), -1)
-    wanted = effects.row * len(_DEVICE) + effects.table
-    position = np.minimum(np.searchsorted(keys[order], wanted), len(order) - 1)
-    match = (keys[order][position] == wanted) & (effects.row >= 0)
-    return np.where(match, launches.row[good][order][position], -1)
+    launch = first_rows(keys, effects.row * len(_DEVICE) + effects.table)
+    if not len(keys):
+        return launch
+    return np.where((launch >= 0) & (effects.row >= 0), launches.row[good][launch], -1)
 
 
 def _only(ends: Ends, is_selected: Bools) -> Ends:

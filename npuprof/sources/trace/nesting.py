@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from npuprof.arrays import Int64, Records
+from npuprof.arrays import Int64, Records, first_rows
 from npuprof.notes import Notes
 from npuprof.sources.columns.builders import ABSENT, optional
 
@@ -89,16 +89,5 @@ def starting_at(lanes: Records, starts: Int64, at_lanes: Records, at: Int64) -> 
         return np.full(len(at), -1)
     width = len(moments)
     keys = lanes[rows].astype(np.int64) * width + place[rows]
-    order = np.argsort(keys, kind="stable")
-    wanted = at_lanes.astype(np.int64) * width + np.searchsorted(moments, at)
-    position = np.minimum(np.searchsorted(keys[order], wanted), len(rows) - 1)
-    return np.where(keys[order][position] == wanted, rows[order][position], -1)
-
-
-def row_of(ids: Int64, wanted_records: Int64) -> Records:
-    """Return the first row with each wanted id; -1 if there is none or the wanted id is absent."""
-    if not len(ids):
-        return np.full(len(wanted_records), -1)
-    order = np.argsort(ids, kind="stable")
-    rows = order[np.minimum(np.searchsorted(ids[order], wanted_records), len(ids) - 1)]
-    return np.where((ids[rows] == wanted_records) & (wanted_records != ABSENT), rows, -1)
+    row = first_rows(keys, at_lanes.astype(np.int64) * width + np.searchsorted(moments, at))
+    return np.where(row >= 0, rows[row], -1)

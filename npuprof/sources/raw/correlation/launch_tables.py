@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
-from npuprof.arrays import Bools, Int64
+from npuprof.arrays import Bools, Int64, first_rows
 from npuprof.sources.columns.builders import recoded, whole
 from npuprof.sources.columns.steps import waits
 from npuprof.sources.raw.correlation.collectives import Collectives
@@ -229,10 +229,5 @@ def _mark_links(run: DecodedLaunches, marks: pd.DataFrame) -> tuple[Int64, Int64
     rows = np.flatnonzero(run.launches.mark >= 0)
     ids = marks["id"].to_numpy(np.int64, na_value=-1)
     seen_rows = np.flatnonzero(marks["device_start_ns"].notna().to_numpy())
-    order = seen_rows[np.argsort(ids[seen_rows], kind="stable")]
-    if not len(order) or not len(rows):
-        return rows[:0], rows[:0]
-    wanted = run.launches.mark[rows]
-    at = np.minimum(np.searchsorted(ids[order], wanted), len(order) - 1)
-    is_matched = ids[order][at] == wanted
-    return order[at][is_matched], rows[is_matched]
+    seen = first_rows(ids[seen_rows], run.launches.mark[rows])
+    return seen_rows[seen[seen >= 0]], rows[seen >= 0]

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof.analysis.nesting import time_order
-from npuprof.arrays import Bools, Int64
+from npuprof.arrays import Bools, Int64, first_rows
 from npuprof.sources.raw.correlation.marks import DeviceMarks
 from npuprof.sources.raw.device.tasks import DeviceTasks
 from npuprof.sources.raw.host.captures import CapturedOperators, CaptureStreams
@@ -150,11 +150,10 @@ def _messages(device_marks: DeviceMarks, marks: pd.DataFrame) -> Names:
     message = marks["message"].array
     ids = marks["id"].to_numpy(np.int64, na_value=-1)
     rows = np.flatnonzero(marks["device_start_ns"].notna().to_numpy())
-    rows = rows[np.argsort(ids[rows], kind="stable")]
     if not len(rows):
         return Names.absent(len(device_marks.id))
-    at = np.minimum(np.searchsorted(ids[rows], device_marks.id), len(rows) - 1)
-    row = np.where(ids[rows][at] == device_marks.id, rows[at], -1)
+    seen = first_rows(ids[rows], device_marks.id)
+    row = np.where(seen >= 0, rows[seen], -1)
     return Names(message.codes.astype(np.int32), list(message.categories)).take(row)
 
 

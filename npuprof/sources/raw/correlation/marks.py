@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
-from npuprof.arrays import Bools, Int64, Records
+from npuprof.arrays import Bools, Int64, Records, first_rows
 from npuprof.sources.raw.device.reader import Device
 from npuprof.sources.raw.device.tasks import Track
 from npuprof.sources.raw.host.reader import Host
@@ -100,8 +100,8 @@ def marks_table(host: Host, device_marks: DeviceMarks) -> pd.DataFrame:
     start_ns = host.clock.to_ns(records["start"])
     is_ex = records["info_type"] == _EX
     ids = records["mark_id"].astype(np.int64)
-    at = np.minimum(np.searchsorted(device_marks.id, ids), max(len(device_marks.id) - 1, 0))
-    seen = is_ex & (device_marks.id[at] == ids) if len(device_marks.id) else np.zeros(len(ids), bool)
+    at = first_rows(device_marks.id, ids)
+    seen = is_ex & (at >= 0)
     at = np.where(seen, at, 0)
     domain = host.names.names_of(records["domain"]).where(records["domain"] != 0)
     columns = {

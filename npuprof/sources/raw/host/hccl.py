@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from npuprof.arrays import Bools, Int64, Records
+from npuprof.arrays import Bools, Int64, Records, first_rows
 from npuprof.sources.raw.host.calls import Api
 from npuprof.sources.raw.host.operators import take
 from npuprof.sources.raw.host.reader import Host
@@ -68,8 +68,7 @@ class Hccl:
         at = np.searchsorted(self.ranges, keys, side="right") - 1
         inside = (at >= 0) & (self.last_of_range[at] >= keys)
         calls = self.ranges >> _CONTEXT_BITS
-        is_named: Bools = calls[np.minimum(np.searchsorted(calls, call), len(calls) - 1)] == call
-        return inside | ~is_named | (context < 0)
+        return inside | (first_rows(calls, call) < 0) | (context < 0)
 
     def operators_of(self, call: Int64) -> Int64:
         """Return the row in `operators` of calls (positions in the tree of calls), or -1."""
@@ -153,10 +152,7 @@ def _key(call: Int64, context: Int64) -> Int64:
 
 def _lookup(keys: Int64, values: Int64, wanted: Int64) -> Int64:
     """Return the values of keys, which are sorted and distinct; -1 for unknown keys."""
-    if not len(keys):
-        return np.full(len(wanted), -1, np.int64)
-    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where(keys[at] == wanted, values[at], -1)
+    return take(values, first_rows(keys, wanted))
 
 
 def _last_of_each(keys: Int64, values: Int64) -> tuple[Int64, Int64]:

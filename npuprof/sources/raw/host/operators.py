@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from npuprof.arrays import Bools, Int64, Records
+from npuprof.arrays import Bools, Int64, Records, first_rows
 from npuprof.sources.raw.host.calls import Api
 from npuprof.sources.raw.host.captures import CapturedOperators
 from npuprof.sources.raw.host.reader import Host
@@ -63,9 +63,8 @@ class Operators:
         operator = take(self.of_call, calls)
         if len(self.contexts):
             keys = calls << 32 | contexts
-            at = np.minimum(np.searchsorted(self.contexts, keys), len(self.contexts) - 1)
-            is_named = (calls >= 0) & (contexts >= 0) & (self.contexts[at] == keys)
-            operator = np.where(is_named, self.of_context[at], operator)
+            at = first_rows(self.contexts, keys)
+            operator = np.where((calls >= 0) & (contexts >= 0) & (at >= 0), self.of_context[at], operator)
         return operator
 
 
@@ -153,10 +152,7 @@ class _Finder:
     def _search(self, calls: Int64, names: npt.NDArray[Any]) -> Int64:
         distinct, codes = np.unique(np.concatenate((self._names, names)), return_inverse=True)
         keys_of_nodes = self._calls * len(distinct) + codes[: len(self._names)]
-        order = np.argsort(keys_of_nodes, kind="stable")
-        keys = calls * len(distinct) + codes[len(self._names) :]
-        at = np.minimum(np.searchsorted(keys_of_nodes[order], keys), len(keys_of_nodes) - 1)
-        return np.where(keys_of_nodes[order][at] == keys, order[at], -1)
+        return first_rows(keys_of_nodes, calls * len(distinct) + codes[len(self._names) :])
 
 
 def _attributes(host: Host, api: Api, launch_of: Int64, finder: _Finder, count: int) -> Names:
