@@ -147,6 +147,30 @@ def write(path: Path, content: bytes) -> None:
         out.write(content)
 
 
+def overwrite(path: Path, content: bytes) -> bool:
+    """Write a file over its old contents, padded with spaces to their length, which a full disk may still take.
+
+    Return whether it did; if not, or if the old contents are shorter, the file is as it was.
+    """
+    try:
+        number = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        before = os.pread(number, os.fstat(number).st_size, 0)
+        padded = content.ljust(len(before))
+        if len(padded) == len(before) and os.pwrite(number, padded, 0) == len(padded):
+            os.fsync(number)
+            return True
+        os.pwrite(number, before, 0)
+    except OSError:
+        with suppress(OSError):
+            os.pwrite(number, before, 0)
+    finally:
+        os.close(number)
+    return False
+
+
 def reason(
     error: OSError,
     place: Path,

@@ -38,6 +38,11 @@ def count(number: int | None) -> str:
     return ABSENT if number is None else f"{number:,}"
 
 
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """Return a number of things as text, such as ``1 line`` and ``62,847 lines``; `plural` if it has no ``s``."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
 def share(part: int | None, whole: int | None) -> str:
     """Return `part` of `whole` as a percentage; a dash if either is None or the whole is 0."""
     if part is None or not whole:

@@ -12,13 +12,14 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from copy import copy
+from dataclasses import asdict, dataclass, field, fields
 from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
 from npuprof import atomic
-from npuprof.errors import CollectorError, OptionsError, SourceError
+from npuprof.errors import CollectorError, NpuprofError, OptionsError, SourceError
 from npuprof.texts import encodable, repaired
 
 FILE_NAME = "recording.json"
@@ -38,6 +39,7 @@ _MAX_METADATA_BYTES = 1 << 20
 _MAX_MESSAGE_BYTES = 126  # length at which pyACL cuts a marker's message
 _INSTEAD = "load the PROF_* directory next to it instead"
 _MAX_BYTES = 64 << 20  # options, metadata, the list of files, and a million steps; a larger file is not from npuprof
+_ROOM_BYTES = 1 << 16  # for about a thousand steps
 _MANY_STEPS = 1_000  # with more steps, the file is not indented
 _MAX_FILES = 50_000
 _REWRITTEN = frozenset({FILE_NAME, JOURNAL_FILE_NAME, STACKS_JOURNAL_FILE_NAME, METADATA_FILE_NAME})
@@ -124,23 +126,41 @@ class Recording:
                 "unlisted file will not be noticed"
             )
 
-    def write(self) -> None:
-        """Write ``recording.json`` atomically.
+    def write(self, *, is_begun: bool = False) -> None:
+        """Write ``recording.json`` atomically, or over itself where the disk is full.
+
+        Parameters
+        ----------
+        is_begun
+            Whether the end of the run is to follow: the file is then padded, so that the end has room in its place.
 
         Raises
         ------
         NpuprofError
             If the file cannot be written.
         """
-        plain = {"format": _FORMAT, "version": 1, **asdict(self)}
+        path = self.directory / FILE_NAME
+        content = self._encoded(indent=1 if len(self.steps) < _MANY_STEPS else None)
+        try:
+            atomic.write(path, content.ljust(_ROOM_BYTES) if is_begun else content)
+        except NpuprofError:
+            if is_begun or not (atomic.overwrite(path, content) or atomic.overwrite(path, self._encoded(files={}))):
+                raise
+
+    def _encoded(self, indent: int | None = None, **changes: Any) -> bytes:
+        plain = {"format": _FORMAT, "version": 1, **asdict(self), **changes}
         del plain["directory"]  # a recording may be moved
-        layout = 1 if len(self.steps) < _MANY_STEPS else None
-        atomic.write(self.directory / FILE_NAME, json.dumps(plain, indent=layout).encode())
+        return json.dumps(plain, indent=indent).encode()
 
     def write_metadata(self) -> None:
         """Write the metadata as ``profiler_metadata.json``, where the frameworks' tools expect it."""
         if self.metadata:
             atomic.write(self.directory / METADATA_FILE_NAME, json.dumps(self.metadata, indent=1).encode())
+
+    def copy(self) -> Recording:
+        """Return a copy whose lists and dictionaries a reader may change."""
+        values: dict[str, Any] = {item.name: copy(getattr(self, item.name)) for item in fields(self)}
+        return Recording(**values)
 
     @classmethod
     def read(cls, directory: Path) -> Recording:
@@ -262,6 +282,9 @@ def explain_write_errors(directory: Path) -> Iterator[None]:
         if lacking := atomic.lacking(directory, elsewhere=_ELSEWHERE):
             raise CollectorError(f"nothing can be written to {directory}: {lacking} ({error})") from error
         raise
-    except OSError as error:
-        reason = atomic.reason(error, directory, elsewhere=_ELSEWHERE)
+    except (OSError, NpuprofError) as error:
+        cause = error if isinstance(error, OSError) else error.__cause__
+        if not isinstance(cause, OSError):
+            raise
+        reason = atomic.reason(cause, directory, elsewhere=_ELSEWHERE)
         raise CollectorError(f"nothing can be written to {directory}: {reason}") from error

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,3 +40,26 @@ def small_files(size_bytes: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@contextmanager
+def refusing(place: Path, number: int) -> Iterator[None]:
+    """Let every write below a directory fail with an error of the system in the block; what is there can be read."""
+
+    def refuse(call: Callable[..., Any], writes: Callable[..., bool]) -> Callable[..., Any]:
+        def refused(*given: Any, **named: Any) -> Any:
+            target = given[0] if not isinstance(given[0], int) else Path(f"/proc/self/fd/{given[0]}").readlink()
+            if writes(*given) and Path(os.fsdecode(target)).is_relative_to(place.resolve()):
+                raise OSError(number, os.strerror(number))
+            return call(*given, **named)
+
+        return refused
+
+    def opens_to_write(_path: Any, flags: int = 0, *_rest: Any) -> bool:
+        return bool(flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "open", refuse(os.open, opens_to_write))
+        for name in ("write", "pwrite", "mkdir", "rename", "replace", "unlink", "fsync"):
+            patch.setattr(os, name, refuse(getattr(os, name), lambda *_given: True))
+        yield

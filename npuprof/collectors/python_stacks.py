@@ -80,7 +80,7 @@ class PythonStacks:
             raise ValueError(f"interval_s must be positive, not {interval_s}")
         self._interval_s = interval_s
         self._clock = SystemClock() if clock is None else clock
-        self._journal = Journal("Python stacks")
+        self._journal = Journal()
         self._journal_path = journal
         self._owner = threading.Lock()  # start and stop; never held by the sampling thread
         self._sampler: _Sampler | None = None
@@ -91,6 +91,11 @@ class PythonStacks:
     def sample_count(self) -> int:
         """The number of samples since the last start."""
         return 0 if self._sampler is None else self._sampler.count
+
+    @property
+    def outage(self) -> str:
+        """Why the disk took no samples for a part of the run; empty if it took all at once."""
+        return self._journal.outage
 
     def start(self) -> None:
         """Start sampling.
@@ -146,10 +151,20 @@ class PythonStacks:
         NpuprofError
             If the file cannot be written.
         """
+        _write_parquet(self.columns(), path)
+        self._journal.remove()
+
+    def columns(self) -> Columns:
+        """Return the columns of the file that :meth:`write` writes.
+
+        Raises
+        ------
+        SessionError
+            If sampling is running, or was never started.
+        """
         if self._running or self._sampler is None:
             raise SessionError("there are no Python stacks to write: start() and stop() the sampling first")
-        _write_parquet(self._sampler.columns(), path)
-        self._journal.remove()
+        return self._sampler.columns()
 
 
 class _Sampler:
@@ -195,8 +210,6 @@ class _Sampler:
             problems.append(f"the Python stack sampler did not end within {_JOIN_S:g} s; its last samples are missing")
         if self._ended_early:
             problems.append(self._ended_early)
-        if self._journal.problem:
-            problems.append(self._journal.problem)
         if self._too_deep:
             problems.append(f"Python stacks deeper than {_MAX_DEPTH} frames were cut there")
         if self._threads.unknown:

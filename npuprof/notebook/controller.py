@@ -62,9 +62,11 @@ def kept_when_interrupted(place: Callable[[], object]) -> Iterator[None]:
 
 def _compare(recording: Recording, repeat_ns: int | None) -> None:
     """Record the duration of an unprofiled repeat."""
+    from npuprof.session.history import attempt
+
     if repeat_ns is not None:
         recording.overhead["repeat_ns"] = repeat_ns
-        recording.write()
+        attempt(recording.write, recording)
 
 
 def _make_session(options: Options, title: str) -> Session:

@@ -10,16 +10,16 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from npuprof import atomic
+from npuprof import atomic, unwritten
 from npuprof.clock import Clock, EmulatingClock, step_ns
 from npuprof.collectors.base import Collector, TakesFacts
 from npuprof.collectors.interrupts import flush, keep_sigint_handler
-from npuprof.errors import NpuprofError, SessionBusyError, describe_failure
+from npuprof.errors import NpuprofError, SessionBusyError
 from npuprof.journal import Journal
 from npuprof.machine import environment
 from npuprof.options import Options
@@ -32,7 +32,7 @@ from npuprof.recording import (
     make_directory,
 )
 from npuprof.session import history
-from npuprof.session.history import RecordedRun
+from npuprof.session.history import RecordedRun, attempt
 from npuprof.session.marking import Marking
 from npuprof.texts import repaired
 
@@ -43,7 +43,6 @@ _process_lock = threading.RLock()
 _current: ActiveRun | None = None
 _newest: RecordedRun | None = None
 _reserved = ""  # message for a start that is refused while the profiler is reserved without a run
-_ends_for_others: Callable[[str], None] | None = None  # ends the run that the program did not ask for
 
 _SAMPLED_ONLY = "python stacks"  # the collector of a run without a native front end
 
@@ -101,7 +100,8 @@ class ActiveRun(RecordedRun):
                 reason=reason,
             )
         )
-        self._journal = Journal("steps and markers")
+        self._journal = Journal()
+        self._needs_journal = False  # the front end may have lost markers
         self.marking = Marking(collector, options, self.recording, self._journal, self._now_ns)
 
     def describe(self) -> str:
@@ -127,7 +127,7 @@ class ActiveRun(RecordedRun):
                 if self.native:
                     with explain_write_errors(self.recording.directory), keep_sigint_handler():
                         self.collector.warmup(self._options, self.recording.directory)
-                    undo.callback(_attempt, self.collector.stop, self.recording)
+                    undo.callback(attempt, self.collector.stop, self.recording)
                     self.recording.versions.update(self.collector.versions())
                 self._undo = undo.pop_all()
             _current, self.warm = self, True
@@ -146,6 +146,8 @@ class ActiveRun(RecordedRun):
                 if not self.warm:
                     self._prepare(undo)
                 self._begin(undo)
+                undo.callback(unwritten.remove, self.recording.directory)
+                unwritten.add(self)
                 _current, self.warm, self.collecting = self, False, True
                 undo.pop_all()
             # The profiled code begins only after the front end has started, which may take a while.
@@ -160,6 +162,7 @@ class ActiveRun(RecordedRun):
             raise SessionBusyError(f"{_current.describe()}: stop it first")
         if _reserved and self.native:
             raise SessionBusyError(_reserved)
+        unwritten.save_all()
         self.collector.check(self._options)
         directory = self.recording.directory = make_directory(self._options.output, self._options.name, undo)
         undo.callback(shutil.rmtree, directory, ignore_errors=True)
@@ -167,7 +170,7 @@ class ActiveRun(RecordedRun):
         self.recording.raw_clock_epoch_ns = self._clock.realtime_ns() - self._clock.monotonic_raw_ns()
         self.recording.started_ns = self._now_ns()
         with explain_write_errors(directory):
-            self.recording.write()  # at once: the run can then be loaded even if its kernel is killed
+            self.recording.write(is_begun=True)  # at once: the run can then be loaded even if its kernel is killed
         if "cpu" in self._options.activities and not self.collector.records_stacks(self._options):
             from npuprof.collectors.python_stacks import PythonStacks
 
@@ -181,7 +184,7 @@ class ActiveRun(RecordedRun):
                     self.collector.step(self._step)
                 with keep_sigint_handler():
                     self.collector.start(self._options, directory)
-                undo.callback(_attempt, self.collector.stop, self.recording)
+                undo.callback(attempt, self.collector.stop, self.recording)
                 if not self.warm:
                     self.recording.versions.update(self.collector.versions())
             self._journal.open(directory / JOURNAL_FILE_NAME)
@@ -260,12 +263,12 @@ class ActiveRun(RecordedRun):
                 self._pass_facts,
                 self._stop_native,
                 self._stop_collector,  # again: an interrupt may have come before the first call had an effect
-                self._write_stacks,
-                self.recording.write_metadata,
-                self._write_recording,
+                self._note_outage,
+                self._save_first,
+                self.save,  # again, for the same reason
             ):
                 try:
-                    _attempt(part, self.recording)
+                    attempt(part, self.recording)
                 except BaseException as error:  # noqa: BLE001 - raised when the other parts have run
                     raised.append(error)
             note_end(self)
@@ -278,8 +281,6 @@ class ActiveRun(RecordedRun):
         run = self.recording
         run.emulated_ns = max(0, self._left_out_ns() - run.emulated_ns)
         run.clock_step_ns = step_ns(self._clock, run.raw_clock_epoch_ns, run.stopped_ns - run.started_ns)
-        if self._journal.problem:
-            self.recording.problems.append(self._journal.problem)
         if self._stacks is not None:
             self.recording.stack_problems += self._stacks.stop()
 
@@ -315,18 +316,64 @@ class ActiveRun(RecordedRun):
             "has finished, or restart the process"
         )
 
+    def _note_outage(self) -> None:
+        """Note that the front end may have lost data because the disk was full, even if it says nothing."""
+        directory, failed = self.recording.directory, bool(self.recording.problems)
+        outage = self._journal.outage or (self._stacks.outage if self._stacks is not None else "")
+        if not outage and failed:
+            outage = atomic.lacking(directory)
+        self._needs_journal = self.native and bool(outage or failed)
+        if self.native and outage:
+            self.recording.problems.append(
+                f"{directory} took no data for a part of the run: what {self.recording.collector} had to write then "
+                f"may be missing; steps, markers and Python stacks were kept in memory meanwhile. {outage}"
+            )
+
+    def _save_first(self) -> None:
+        self._to_write = {
+            "stacks": self._write_stacks,
+            "metadata": self.recording.write_metadata,
+            "journal": self._write_journal,
+            "recording": self._write_recording,
+        }
+        self.save()
+
     def _write_stacks(self) -> None:
         if self._stacks is not None:
             self._stacks.write(self.recording.directory / STACKS_FILE_NAME)
             self._stacks = None
 
+    def _write_journal(self) -> None:
+        if self._needs_journal:
+            try:
+                self._journal.flush()
+            except OSError as error:
+                directory = self.recording.directory
+                reason = atomic.reason(error, directory)
+                raise NpuprofError(
+                    f"{directory / JOURNAL_FILE_NAME} lacks the last steps and markers: {reason}"
+                ) from error
+            self._journal.close()
+
     def _write_recording(self) -> None:
         if not self._flushing:
             self.recording.list_files()
             self.recording.overhead["written_bytes"] = sum(self.recording.files.values())
-        self._count_overhead("stop_ns")
+        if "stop_ns" not in self.recording.overhead:
+            self._count_overhead("stop_ns")
         self.recording.write()
-        self._journal.remove()
+        if not self._needs_journal:
+            self._journal.remove()
+
+    @property
+    def journal_lines(self) -> bytes:
+        """The end of the journal, which its file lacks."""
+        return self._journal.waiting
+
+    @property
+    def stack_columns(self) -> Mapping[str, Sequence[Any]] | None:
+        """The sampled Python stacks of a run that has ended, unless their file has them."""
+        return None if self._stacks is None or self.unended else self._stacks.columns()
 
     def _count_overhead(self, part: str) -> None:
         """Note how long a part of the run took on this computer's clock, even if the NPU's clock differs."""
@@ -381,37 +428,6 @@ def _release() -> None:
         _reserved = ""
 
 
-def end_for_others(end: Callable[[str], None]) -> None:
-    """Register a run that the program did not ask for: it ends when the program starts one of its own.
-
-    Parameters
-    ----------
-    end
-        Ends the run; called once, with the title of the session that the program starts.
-    """
-    global _ends_for_others
-    _ends_for_others = end
-
-
-def make_way(title: str, check: Callable[[], None] | None = None) -> None:
-    """End the run that :func:`end_for_others` registered, if any, for a session.
-
-    Parameters
-    ----------
-    title
-        The title of the session.
-    check
-        Raises if the session would be refused anyway; the run then goes on.
-    """
-    global _ends_for_others
-    if _ends_for_others is not None and check is not None:
-        check()
-    with _process_lock:
-        end, _ends_for_others = _ends_for_others, None
-    if end is not None:
-        end(title)
-
-
 def current() -> ActiveRun | None:
     """Return the run that is collecting in this process, or None."""
     run = _current  # read once: another thread may end the run meanwhile
@@ -426,16 +442,3 @@ def newest() -> RecordedRun | None:
 def front_end_of(collector: Collector, options: Options) -> str:
     """Return the name of the collecting front end; ``python stacks`` if the options need no front end."""
     return collector.name if collector.drives(options) else _SAMPLED_ONLY
-
-
-def _attempt(part: Callable[[], None], recording: Recording) -> None:
-    """Run one part of the stop; note a failure, so that the other parts run too."""
-    try:
-        part()
-    except NpuprofError as error:
-        recording.problems.append(str(error))
-    except OSError as error:
-        reason = atomic.reason(error, recording.directory)
-        recording.problems.append(f"the recording could not be written completely: {reason}")
-    except Exception as error:  # noqa: BLE001 - the other parts must run
-        recording.problems.append(f"{part.__name__.strip('_')} failed: {describe_failure(error)}")

@@ -20,7 +20,7 @@ from npuprof.machine import cann, environment
 from npuprof.options import Options
 from npuprof.recording import Recording, make_directory
 from npuprof.session.active import note_end
-from npuprof.session.history import RecordedRun
+from npuprof.session.history import RecordedRun, attempt
 
 _COLLECTORS = ("auto", "msprof")
 _NO_STACKS = "npuprof: Python stacks are sampled in the profiling process only; a program that msprof runs has none\n"
@@ -72,9 +72,9 @@ def run_application(
         msprof = MsprofProcess([*flags, f"--output={directory}", *ran], echo)
         undo.pop_all()
     _judge(recording, _wait(recording, msprof, timeout_s, clock, epoch_ns), msprof, timeout_s)
-    recording.list_files()
-    recording.write()
-    note_end(RecordedRun(recording))
+    run = RecordedRun(recording)
+    run.end()
+    note_end(run)
     return recording
 
 
@@ -92,7 +92,11 @@ def _wait(
         recording.clock_step_ns = step_ns(clock, epoch_ns, recording.stopped_ns - recording.started_ns)
         return status
     finally:
-        atomic.write(recording.directory / LOG_NAME, msprof.output.encode(errors="backslashreplace"))
+
+        def write_log() -> None:
+            atomic.write(recording.directory / LOG_NAME, msprof.output.encode(errors="backslashreplace"))
+
+        attempt(write_log, recording)
 
 
 def _recording(directory: Path, program: Sequence[str], options: Options, started_ns: int) -> Recording:
@@ -106,7 +110,7 @@ def _recording(directory: Path, program: Sequence[str], options: Options, starte
         versions=environment.versions() | {"cann": cann.toolkit_version()},
         environment=environment.describe(),
     )
-    recording.write()
+    recording.write(is_begun=True)
     return recording
 
 

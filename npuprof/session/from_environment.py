@@ -155,7 +155,7 @@ def _start(asked: Options, name: str) -> Session | None:
     global _session
     try:
         from npuprof.options import lenient
-        from npuprof.session.active import end_for_others
+        from npuprof.session.precedence import end_for_others
         from npuprof.session.session import Session
 
         if name == _OF_MINDSPORE:  # options that the front end lacks are logged and ignored

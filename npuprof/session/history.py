@@ -5,14 +5,17 @@ The list keeps only small facts of a run; the tables belong to the holder of its
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from npuprof import atomic, unwritten
+from npuprof.errors import NpuprofError, describe_failure
 from npuprof.recording import Recording
 
 if TYPE_CHECKING:
@@ -26,6 +29,53 @@ class RecordedRun:
         self.recording = recording
         self._lock = threading.RLock()
         self._result: Profile | None = None
+        self._pid = os.getpid()
+        self._to_write: dict[str, Callable[[], None]] = {}
+        self._unwritten: dict[str, str] = {}  # problems, by what could not be written
+
+    def end(self) -> None:
+        """Write the recording of a run that has ended, as :meth:`save` does."""
+        self._to_write["recording"] = self._write_recording
+        self.save()
+
+    def save(self) -> None:
+        """Write what is not on disk yet.
+
+        What cannot be written stays in memory, for readers and for the next call, with the reason among the problems of
+        the recording. Each call may be the first after an interrupt.
+        """
+        with self._lock:
+            if not self._to_write or os.getpid() != self._pid:
+                return
+            self._to_write.setdefault("recording", self._write_recording)  # it tells what else could not be written
+            for part in list(self._to_write):
+                self._save_part(part)
+            if not self._to_write:
+                unwritten.remove(self.recording.directory)
+
+    def _write_recording(self) -> None:
+        self.recording.list_files()
+        self.recording.write()
+
+    def _save_part(self, part: str) -> None:
+        problems = self.recording.problems
+        if (before := self._unwritten.pop(part, "")) in problems:
+            problems.remove(before)
+        if problem := attempt(self._to_write[part], self.recording):
+            self._unwritten[part] = problems[-1] = f"{problem}; the disk lacks it until this process can write it"
+            unwritten.add(self)
+        else:
+            del self._to_write[part]
+
+    @property
+    def journal_lines(self) -> bytes:
+        """The end of the journal, which its file lacks."""
+        return b""
+
+    @property
+    def stack_columns(self) -> Mapping[str, Sequence[Any]] | None:
+        """The sampled Python stacks of a run that has ended, unless their file has them."""
+        return None
 
     def result(self) -> Profile:
         """Decode the recording, once.
@@ -39,6 +89,7 @@ class RecordedRun:
             if self._result is None:
                 from npuprof.loading import load
 
+                self.save()
                 self._result = load(self.recording.directory)
             return self._result
 
@@ -46,6 +97,22 @@ class RecordedRun:
     def decoded(self) -> Profile | None:
         """The decoded profile, or None before :meth:`result` was called."""
         return self._result
+
+
+def attempt(part: Callable[[], None], recording: Recording) -> str:
+    """Run one part of the stop, so that the others run too; return its failure, which is noted, or an empty text."""
+    try:
+        part()
+    except NpuprofError as error:
+        problem = str(error)
+    except OSError as error:
+        problem = f"the recording could not be written completely: {atomic.reason(error, recording.directory)}"
+    except Exception as error:  # noqa: BLE001 - the other parts must run
+        problem = f"{part.__name__.strip('_')} failed: {describe_failure(error)}"
+    else:
+        return ""
+    recording.problems.append(problem)
+    return problem
 
 
 _MOST_RUNS = 1000

@@ -24,8 +24,9 @@ from npuprof.collectors.registry import Choice, choose
 from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError, SessionError, describe_failure
 from npuprof.options import Options, OptionValues, shows_options
 from npuprof.recording import Recording
-from npuprof.session.active import ActiveRun, make_way
+from npuprof.session.active import ActiveRun
 from npuprof.session.mixins import EndedRuns, HasMetadata
+from npuprof.session.precedence import make_way
 from npuprof.session.schedule import ProfilerAction, Schedule, ScheduleFunction, TraceReady, missing_steps, steps_needed
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import npuprof
 from npuprof.journal import Journal
 from npuprof.options import Options
 from npuprof.profiles import Profile
-from npuprof.recording import FILE_NAME, JOURNAL_FILE_NAME, STACKS_JOURNAL_FILE_NAME, Recording
+from npuprof.recording import JOURNAL_FILE_NAME, STACKS_JOURNAL_FILE_NAME, Recording
 from npuprof.session.session import Session
 from tests import pace
 from tests.conftest import FakeClock
@@ -116,43 +116,38 @@ def test_a_run_that_stops_in_order_leaves_no_journal(tmp_path: Path) -> None:
     assert not list(directory.glob("*.jsonl"))
 
 
-def test_where_the_recording_cannot_be_written_the_journal_stays(tmp_path: Path, clock: FakeClock) -> None:
-    session = _session(tmp_path, clock).start()
-    npuprof.mark("tick", "mine")
-    clock.advance(10)
-    session.step()
-    with small_files(200):
-        (problem,) = session.stop().problems
-    assert f"{FILE_NAME} cannot be written" in problem
-    run = npuprof.load(session.recording.directory)
-    assert run.steps["duration_ns"].tolist() == [10]
-    assert run.marks["message"].tolist() == ["tick"]
-
-
-def test_a_disk_that_is_full_ends_the_journal_and_is_reported(tmp_path: Path, clock: FakeClock) -> None:
-    session = _session(tmp_path, clock).start()
-    with small_files(60):
-        for _ in range(3):
-            session.step()
-    recording = session.stop()
-    assert len(recording.steps) == 3
-    assert (
-        "no longer saved during the run, and are lost if the process is killed: File too large" in recording.problems[0]
-    )
-
-
-def test_a_journal_has_a_limit_which_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_journal_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("npuprof.journal._MAX_BYTES", 20)
-    journal = Journal("entries")
+    journal = Journal()
     journal.open(tmp_path / "journal")
     for number in range(10):
         journal.write(["entry", number])
     assert (tmp_path / "journal").read_text() == '["entry",0]\n'
-    assert journal.problem.startswith("entries are no longer saved during the run")
+    assert journal.waiting == b""
+
+
+def test_what_a_full_disk_does_not_take_waits_and_follows_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("npuprof.journal._AGAIN_S", 0.0)
+    journal = Journal()
+    journal.open(tmp_path / "journal")
+    with small_files(20):  # in the middle of the second entry
+        for number in range(4):
+            journal.write(["entry", number])
+        assert (tmp_path / "journal").read_text() + journal.waiting.decode() == "".join(
+            f'["entry",{number}]\n' for number in range(4)
+        )
+        with pytest.raises(OSError, match="File too large"):
+            journal.flush()
+    assert journal.outage.startswith("File too large")
+    journal.write(["entry", 4])
+    assert journal.waiting == b""
+    assert (tmp_path / "journal").read_text() == "".join(f'["entry",{number}]\n' for number in range(5))
 
 
 def test_a_forked_child_adds_nothing(tmp_path: Path) -> None:
-    journal = Journal("entries")
+    journal = Journal()
     journal.open(tmp_path / "journal")
     child = os.fork()
     if not child:
@@ -174,7 +169,7 @@ def test_a_damaged_line_of_the_journal_is_left_out_and_reported(tmp_path: Path, 
     run = npuprof.load(tmp_path)
     assert run.steps["step"].tolist() == [0]
     assert run.marks["message"].tolist() == ["tick"]
-    assert run.notes["message"].str.contains("has 1 damaged lines").any()
+    assert run.notes["message"].str.contains("has 1 damaged line: left out").any()
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]\n", '{"time_ns":[1]}\n', json.dumps({"time_ns": [1 << 70]})])

@@ -172,7 +172,7 @@ def test_an_interrupt_after_the_collector_started_stops_it(
 def test_a_full_disk_at_the_start_is_one_clear_error(
     make_session: MakeSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(recording: Recording) -> None:
+    def full(recording: Recording, **_how: bool) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
@@ -187,7 +187,7 @@ def test_a_full_disk_at_the_stop_is_reported_and_nothing_raises(
 ) -> None:
     session = make_session().start()
 
-    def full(recording: Recording) -> None:
+    def full(recording: Recording, **_how: bool) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(Recording, "write", full)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from npuprof import atomic, quantities
+from npuprof import atomic, quantities, unwritten
 from npuprof.errors import NpuprofError, SourceError
 from npuprof.notebook.grid.widget import Action, Heading, Page
 from npuprof.options import values as option_values
@@ -143,7 +143,8 @@ def rename(run: EndedRun, name: str) -> None:
         If the name is invalid, or the recording cannot be written.
     """
     name = option_values.name("name", name)
-    recording = Recording.read(run.directory)
+    held = unwritten.find(run.directory)
+    recording = Recording.read(run.directory) if held is None else held.recording
     recording.name = name
     recording.write()
     profile = run.profile
@@ -178,6 +179,7 @@ def delete(run: EndedRun) -> str:
             directory.rmdir()
     except OSError as error:
         raise NpuprofError(f"{directory} could not be deleted completely ({error.strerror or error})") from error
+    unwritten.remove(directory)
     run_history.forget(directory)
     kept = f"{directory} is kept, with files that npuprof did not record: {', '.join(left_names[:5])}"
     return encodable(kept) if left_names else ""

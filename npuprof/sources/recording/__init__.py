@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from npuprof import tables
+from npuprof import tables, unwritten
 from npuprof.errors import SourceError
 from npuprof.info import Info
-from npuprof.quantities import duration
+from npuprof.notes import Notes
+from npuprof.quantities import counted, duration
 from npuprof.recording import FILE_NAME, JOURNAL_FILE_NAME, STACKS_FILE_NAME, STACKS_JOURNAL_FILE_NAME, Recording
 from npuprof.sources.base import Decoded, Source
 from npuprof.sources.recording import files, journal, python_stacks
@@ -21,7 +25,7 @@ from npuprof.sources.selection import Part, Selection
 
 def recognises(path: Path) -> bool:
     """Return whether `path` is a directory that npuprof recorded into."""
-    return (path / FILE_NAME).is_file()
+    return (path / FILE_NAME).is_file() or unwritten.find(path) is not None
 
 
 def lacks_its_own_file(path: Path) -> bool:
@@ -53,27 +57,49 @@ def read_part(path: Path, selection: Selection) -> Decoded:
 
 
 def _read(path: Path, selection: Selection | None) -> Decoded:
-    recording = Recording.read(path)
-    recovered = _recover(path, recording)
-    decoded = _native(path, recording, selection, recovered)
+    run = unwritten.find(path)
+    recording = Recording.read(path) if run is None else run.recording.copy()
+    recovered = _recover(path, recording, b"" if run is None else run.journal_lines)
+    stacks = None if run is None else run.stack_columns
+    decoded = _native(path, recording, selection, has_more=bool(recovered or stacks))
     note_changes(path, recording.files, decoded.notes)
-    for name, read_stacks in (
-        (STACKS_FILE_NAME, python_stacks.read),
-        (STACKS_JOURNAL_FILE_NAME, python_stacks.read_journal),
-    ):
-        if (path / name).is_file():
-            try:
-                decoded.tables["python"] = _within_run(read_stacks(path / name, decoded.notes), recording)
-                break
-            except SourceError as error:
-                decoded.notes.error(name, str(error))
+    _add_stacks(decoded, path, recording, stacks)
     if recovered is not None:
         journal.complete(decoded, recovered.marks)
     take_steps(decoded.tables, _steps(recording), recording.collector, decoded.notes)
     if recording.domains and "marks" in decoded.tables:
         decoded.tables["marks"] = files.assign(decoded.tables["marks"], recording.domains, decoded.notes)
     _describe(decoded, recording, path)
+    if not recording.stopped_ns:
+        decoded.notes.warning("recording", _NO_END.format(recording.collector) if run is None else _NO_END_YET)
     return decoded
+
+
+_LOST = (
+    "What had been written by then is shown; lost are what {} had not written yet, the step and the ranges that had "
+    "not ended, and the Python stacks of the last tenth of a second"
+)
+_NO_END = f"the recording has no end: its process was killed, could write nothing more, or is still recording. {_LOST}"
+_NO_END_YET = "the run has not stopped: what has been written by now is shown"
+
+
+def _add_stacks(
+    decoded: Decoded, path: Path, recording: Recording, columns: Mapping[str, Sequence[Any]] | None
+) -> None:
+    """Add the sampled Python stacks: from memory if they are not on disk, else from their file or its journal."""
+    readers: list[tuple[str, Callable[[Path, Notes], pd.DataFrame]]] = [
+        (STACKS_FILE_NAME, python_stacks.read),
+        (STACKS_JOURNAL_FILE_NAME, python_stacks.read_journal),
+    ]
+    readers = [reader for reader in readers if (path / reader[0]).is_file()]
+    if columns is not None:
+        readers = [(STACKS_FILE_NAME, partial(python_stacks.read_columns, columns))]
+    for name, read_stacks in readers:
+        try:
+            decoded.tables["python"] = _within_run(read_stacks(path / name, decoded.notes), recording)
+            break
+        except SourceError as error:
+            decoded.notes.error(name, str(error))
 
 
 def _within_run(calls: pd.DataFrame, recording: Recording) -> pd.DataFrame:
@@ -86,17 +112,18 @@ def _within_run(calls: pd.DataFrame, recording: Recording) -> pd.DataFrame:
     return within
 
 
-def _recover(path: Path, recording: Recording) -> journal.Recovered | None:
-    """Read the journal of a run whose process was killed, and add its facts to the recording."""
-    if not (path / JOURNAL_FILE_NAME).is_file():
+def _recover(path: Path, recording: Recording, lines: bytes) -> journal.Recovered | None:
+    """Read the journal, and the lines of it that are in memory only, and add its facts to the recording."""
+    if not (path / JOURNAL_FILE_NAME).is_file() and not lines:
         return None
     try:
-        recovered = journal.read(path / JOURNAL_FILE_NAME)
+        recovered = journal.read(path / JOURNAL_FILE_NAME, lines)
     except OSError as error:
         recording.problems.append(f"{JOURNAL_FILE_NAME} cannot be read ({error.strerror or error})")
         return None
     if recovered.damaged:
-        recording.problems.append(f"{JOURNAL_FILE_NAME} has {recovered.damaged} damaged lines, which are left out")
+        left_out = counted(recovered.damaged, "damaged line")
+        recording.problems.append(f"{JOURNAL_FILE_NAME} has {left_out}: left out")
     recording.started_ns = recovered.started_ns or recording.started_ns
     if len(recovered.steps) > len(recording.steps):
         recording.steps = [(step.number, step.start_ns, step.end_ns) for step in recovered.steps]
@@ -104,13 +131,12 @@ def _recover(path: Path, recording: Recording) -> journal.Recovered | None:
     return recovered
 
 
-def _native(
-    path: Path, recording: Recording, selection: Selection | None, recovered: journal.Recovered | None
-) -> Decoded:
+def _native(path: Path, recording: Recording, selection: Selection | None, *, has_more: bool) -> Decoded:
+    """Read what the front end wrote; an error is only noted if there is more than that."""
     try:
         return read_native(path, recording, _part(recording, selection))
     except SourceError as error:
-        if recovered is None or not (recovered.steps or recovered.marks):
+        if not has_more:
             raise
         decoded = Decoded()
         decoded.notes.error(recording.collector, str(error))
@@ -156,13 +182,6 @@ def _describe(decoded: Decoded, recording: Recording, path: Path) -> None:
         step = f"{'forward' if recording.clock_step_ns > 0 else 'back'} by {duration(abs(recording.clock_step_ns))}"
         decoded.notes.warning(
             "clock", f"the system's clock was set {step} during the run: times are shown as if it had not been"
-        )
-    if not recording.stopped_ns:
-        decoded.notes.warning(
-            "recording",
-            "the run was interrupted: its process ended before the run was stopped. What had ended by then is shown; "
-            f"lost are what {recording.collector} had not written yet, the step and the ranges that had not ended, and "
-            "the Python stacks of the last tenth of a second",
         )
 
 

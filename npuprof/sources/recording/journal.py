@@ -62,8 +62,8 @@ class Recovered:
     damaged: int = 0
 
 
-def read(path: Path) -> Recovered:
-    """Read a journal up to 128 MiB, which is more than npuprof writes.
+def read(path: Path, more: bytes = b"") -> Recovered:
+    """Read a journal up to 128 MiB, which is more than npuprof writes, and `more` of its end, which the file lacks.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def read(path: Path) -> Recovered:
     recovered = Recovered()
     decode = msgspec.json.Decoder(Start | Step | Mark | Fact).decode
     with path.open("rb") as file:
-        content = file.read(_MAX_BYTES)
+        content = file.read(_MAX_BYTES) + more
     for line in content.splitlines():
         try:
             entry = decode(line)

@@ -7,6 +7,7 @@ and the profiler's frames, are left out; so are threads without other frames.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -94,6 +95,17 @@ def read(path: Path, notes: Notes) -> pd.DataFrame:
     return _calls(_columns(path), path, notes)
 
 
+def read_columns(columns: Mapping[str, Sequence[Any]], path: Path, notes: Notes) -> pd.DataFrame:
+    """Return the table of columns that the file at `path` would hold; see :func:`read`.
+
+    Raises
+    ------
+    SourceError
+        If the columns are not consistent.
+    """
+    return _calls(_arrays(columns, path), path, notes)
+
+
 def read_journal(path: Path, notes: Notes) -> pd.DataFrame:
     """Read the samples written before the process was killed; see :func:`read`.
 
@@ -174,10 +186,14 @@ def _journal_columns(path: Path, notes: Notes) -> dict[str, Any]:
         name: list(chain.from_iterable(getattr(part, name) for part in parts)) for name in _COLUMNS
     }
     joined["stopped_ns"] = joined["stopped_ns"][-1:] or [0]
+    return _arrays(joined, path)
+
+
+def _arrays(columns: Mapping[str, Sequence[Any]], path: Path) -> dict[str, Any]:
     try:
         return {
             name: values if _COLUMNS[name] == "string" else np.array(values, np.int64)
-            for name, values in joined.items()
+            for name, values in columns.items()
         }
     except OverflowError as error:
         raise _damage_error(path, "has numbers of more than 64 bits") from error

@@ -98,7 +98,7 @@ def test_an_interrupted_recording_opens_and_says_so(tmp_path: Path) -> None:
     recording.write()
     run = npuprof.load(directory)
     assert len(run.kernels) == 6
-    assert "interrupted" in run.notes["message"].to_list()[-1]
+    assert "has no end: its process was killed" in run.notes["message"].to_list()[-1]
 
 
 def test_a_recording_without_data_says_what_failed(tmp_path: Path) -> None:
