@@ -119,6 +119,12 @@ _LANES = (
 TABLES = (*(lane.table for lane in _LANES), "memory", "counters")
 """The tables whose rows become events."""
 
+EFFECT_FIRST = " (effect first)"
+"""Ends the name of an arrow that leads from an effect to its cause, since a flow may not end before it begins.
+
+A kernel starts before its launch where the clock of its device is off; ``otherData`` counts these arrows.
+"""
+
 _NAMES = {"steps": "step", "marks": "message", "overlap": "kind"}
 
 
@@ -151,7 +157,7 @@ def write(
         "collector": info.collector,
         "simulated": info.simulated,
         "name": info.name,
-        "flows_backwards": int((~placed.forward).sum()),  # links that are not written
+        "flows_backwards": int((~placed.forward).sum()),  # see EFFECT_FIRST
     }
     out.write('{"otherData": ' + json.dumps(other_data) + ', "displayTimeUnit": "ns", "traceEvents": [')
     separator = ",\n" if pretty else ","
@@ -247,7 +253,7 @@ class _Placed:
 
     @property
     def forward(self) -> Bools:
-        """Whether each link ends no earlier than it begins, so that viewers can draw it as an arrow."""
+        """Whether each link ends no earlier than it begins."""
         begins, ends = (self._starts_of(end) for end in _LINK_ENDS)
         unknown = (begins < 0) | (ends < 0)
         forward: Bools = unknown | (begins <= ends)
@@ -377,22 +383,24 @@ def _sample(placed: _Placed, pid: int, time_ns: int, name: object, values: Mappi
 
 
 def _flows(placed: _Placed) -> Iterator[str]:
-    """Yield an arrow for each link between two slices."""
+    """Yield an arrow for each link between two slices, from the one that starts first."""
     ends = {
         name: (placed.pids[name].tolist(), placed.tids[name].tolist(), placed.tables[name]["start_ns"].tolist())
         for name in placed.pids
     }
-    links = placed.tables["links"][placed.forward]
+    links = placed.tables["links"]
     names = ("kind", "source_table", "source_row", "target_table", "target_row")
-    rows = zip(*(links[name].astype(object).tolist() for name in names), strict=True)
-    for number, (kind, source, source_row, target, target_row) in enumerate(rows):
+    rows = zip(*(links[name].astype(object).tolist() for name in names), placed.forward.tolist(), strict=True)
+    for number, (kind, source, source_row, target, target_row, is_forward) in enumerate(rows):
         if source not in ends or target not in ends:
             continue
-        for phase, table, row in (("s", source, source_row), ("f", target, target_row)):
+        first, last = ((source, source_row), (target, target_row))[:: 1 if is_forward else -1]
+        name = kind if is_forward else f"{kind}{EFFECT_FIRST}"
+        for phase, (table, row) in (("s", first), ("f", last)):
             pids, tids, starts = ends[table]
             bound = ',"bp":"e"' if phase == "f" else ""
             yield (
-                f'{{"ph":"{phase}","cat":{json.dumps(kind)},"id":{number},"name":{json.dumps(kind)},'
+                f'{{"ph":"{phase}","cat":{json.dumps(kind)},"id":{number},"name":{json.dumps(name)},'
                 f'"pid":{pids[row]},"tid":{tids[row]},"ts":{placed.us(starts[row])}{bound}}}'
             )
 

@@ -123,6 +123,23 @@ def test_kernels_that_have_no_task_are_written_too() -> None:
     assert written == [written[0]] * 3
 
 
+def test_arrows_of_kernels_that_start_before_their_launch_lead_to_it() -> None:
+    run = factories.profile(launches=6)
+    early = run["tasks"].assign(start_ns=run["tasks"]["start_ns"] - 20_000 * (np.arange(6) < 2))
+    links = run["links"].assign(target_table=factories.names(["tasks"], np.zeros(6, np.int64)))
+    out = io.StringIO()
+    chrome_trace.write(out, {**run, "kernels": early, "tasks": early, "links": links}, factories.info())
+    trace = json.loads(out.getvalue(), parse_float=Decimal)
+    assert not _broken_rules(trace["traceEvents"])
+    arrows = [event for event in trace["traceEvents"] if event["ph"] in "sf"]
+    assert len(arrows) == 2 * len(run["links"])
+    backwards = [event for event in arrows if event["name"] == f"api_task{chrome_trace.EFFECT_FIRST}"]
+    assert len(backwards) == 4
+    assert trace["otherData"]["flows_backwards"] == 2
+    begins = [trace["otherData"]["base_ns"], [int(event["ts"] * 1000) for event in backwards if event["ph"] == "s"]]
+    assert [int(begins[0]) + at for at in begins[1]] == early["start_ns"].tolist()[:2]
+
+
 _HTA = """
 import sys
 from hta.trace_analysis import TraceAnalysis
