@@ -46,6 +46,7 @@ def compare(frames: Mapping[str, pd.DataFrame], notes: Notes) -> None:
     _compare_overlap(every, notes)
     _compare_steps(every, notes)
     _compare_lengths(every, notes)
+    _compare_marks(every["steps"], notes)
 
 
 def _compare_overlap(frames: Mapping[str, pd.DataFrame], notes: Notes) -> None:
@@ -99,6 +100,23 @@ def _compare_lengths(frames: Mapping[str, pd.DataFrame], notes: Notes) -> None:
             f"{len(parts)} steps take {_ms(theirs)} by the vendor's breakdown, and {_ms(ours)} from their first to "
             "their last kernel, as everywhere else in the report: idle time before and after is not counted; load the "
             "result with its trace_view.json, which marks the steps",
+        )
+
+
+def _compare_marks(steps: pd.DataFrame, notes: Notes) -> None:
+    """Note steps that overlap: their parts do not add up to their marks."""
+    overlapping, marked, covered = 0, 0, 0
+    ordered = tables.sort_by_time(steps)
+    for _, rows in ordered.groupby("device_id", dropna=False) if "device_id" in ordered else [(None, ordered)]:
+        starts = rows["start_ns"].to_numpy(np.int64)
+        ends = starts + rows["duration_ns"].to_numpy(np.int64)
+        overlapping += int((starts[1:] < np.maximum.accumulate(ends)[:-1]).sum())
+        marked, covered = marked + int((ends - starts).sum()), covered + total(union(starts, ends))
+    if marked - covered > _QUARTER_NS * overlapping:  # marks that touch may each be rounded
+        notes.warning(
+            "steps",
+            f"{overlapping:,} of {len(steps):,} steps start before an earlier one ends: their marks take {_ms(marked)} "
+            f"in all and cover {_ms(covered)}; time that several share counts for the one that began last",
         )
 
 

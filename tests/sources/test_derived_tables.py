@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from npuprof import tables
+from npuprof.analysis.accounting import account
 from npuprof.analysis.summary import summarise
 from npuprof.exports.text import key_figures
 from npuprof.info import Info
@@ -138,3 +139,27 @@ def test_an_analysis_of_all_ranks_has_a_row_for_each() -> None:
     )
     devices = summarise(factories.all_tables(step_times=times), Info()).devices
     assert [(one.label, one.computing_ns, one.span_ns) for one in devices] == [("rank 0", 11, 17), ("rank 1", 7, 10)]
+
+
+def test_steps_that_overlap_are_noted_and_their_parts_add_up_to_what_they_cover() -> None:
+    spans = [(0, 60_000), (60_000, 100_000), (40_000, 90_000)]
+    steps = rows("steps", spans, step=[1, 2, 3])
+    decoded = run(kernels=rows("kernels", [(10_000, 20_000)]), steps=steps.drop(columns="device_id"))
+    (message,) = messages(decoded)[-1:]
+    assert message == (
+        "2 of 3 steps start before an earlier one ends: their marks take 0.150 ms in all and cover 0.100 ms; "
+        "time that several share counts for the one that began last"
+    )
+    parts = account(decoded.tables)
+    assert parts.breakdown()["duration_ns"].sum() == parts.steps["duration_ns"].sum() == 100_000
+    # Steps that touch, and steps of several devices at a time, do not overlap.
+    apart = rows("steps", [(0, 50_000), (50_000, 90_000), (0, 90_000)], step=[1, 2, 1], device_id=[0, 0, 1])
+    assert not messages(run(kernels=rows("kernels", [(1, 2), (1, 3)], device_id=np.array([0, 1])), steps=apart))
+    both = account(
+        {**decoded.tables, "kernels": rows("kernels", [(1, 2), (1, 3)], device_id=np.array([0, 1])), "steps": apart}
+    )
+    assert both.steps[["device_id", "step", "duration_ns"]].to_numpy().tolist() == [
+        [0, 1, 50_000],
+        [0, 2, 40_000],
+        [1, 1, 90_000],
+    ]
