@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, MutableMapping
+from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -26,8 +26,11 @@ _BARS = 10
 class Compared(Protocol):
     """What a comparison reads from a profile."""
 
-    tables: MutableMapping[str, pd.DataFrame]
     info: Info
+
+    @property
+    def aligned(self) -> Mapping[str, pd.DataFrame]:
+        """The tables of the profile, on the clock of the breakdown."""
 
     @property
     def accounting(self) -> Accounting:
@@ -50,7 +53,7 @@ class Comparison(Difference):
         NpuprofError
             If a side has no kernels, no NPU tasks and no step times.
         """
-        runs = [[ComparedRun(run.tables, run.info, run.accounting) for run in side] for side in (a, b)]
+        runs = [[ComparedRun(run.aligned, run.info, run.accounting) for run in side] for side in (a, b)]
         return cls(*sides(runs[0], runs[1]), names)
 
     def plot_waterfall(self, *, bars: int = _BARS) -> go.Figure:

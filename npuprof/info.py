@@ -17,6 +17,47 @@ class Selected(TypedDict, total=False):
     end_ns: int
 
 
+@dataclass(frozen=True)
+class DeviceClock:
+    """The clock of a device beside that of its host, as causality shows it.
+
+    Attributes
+    ----------
+    device_id
+        The device.
+    launches, early, earliest_ns
+        Tasks compared with the calls that launched them; how many of them start before the call, as recorded, and by
+        how much at most.
+    waits, late, latest_ns
+        Calls compared with the tasks that they waited for; how many of them return before the end of these tasks, as
+        recorded, and by how much at most.
+    left_out
+        Early tasks that say nothing of the clock, since their links are wrong.
+    shift_ns, drift_ppb, since_ns
+        What analysis adds to the recorded times of the device: `shift_ns` at the epoch time `since_ns`, and `drift_ppb`
+        nanoseconds more each second; 0 if the times are right as recorded.
+    least_ns, most_ns
+        The least and the most that could be added at `since_ns`; None if nothing bounds it.
+    joined
+        Whether times of device and host can be compared at all.
+    """
+
+    device_id: int
+    launches: int = 0
+    early: int = 0
+    earliest_ns: int = 0
+    waits: int = 0
+    late: int = 0
+    latest_ns: int = 0
+    left_out: int = 0
+    shift_ns: int = 0
+    drift_ppb: int = 0
+    since_ns: int = 0
+    least_ns: int | None = None
+    most_ns: int | None = None
+    joined: bool = True
+
+
 @dataclass
 class Info:
     """Facts about one run.
@@ -58,6 +99,8 @@ class Info:
     selection
         The selected part of the run; empty for the whole run: ``steps``, or ``start_ns`` and ``end_ns`` in UTC epoch
         nanoseconds. The other facts describe the whole run.
+    clocks
+        The clock of each device that has launches to compare; complete when notes are.
     failed
         The exception of the profiled code, as ``Type: message``; empty if the code ended normally.
     """
@@ -81,6 +124,7 @@ class Info:
     reason: str = ""
     emulated_ns: int = 0
     overhead: dict[str, int] = field(default_factory=dict)
+    clocks: list[DeviceClock] = field(default_factory=list)
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, encodable(value) if isinstance(value, str) else value)

@@ -236,11 +236,6 @@ class ProfileFigures(Figures):
     def _merged_info(self) -> Info:
         return self.info
 
-    def _step_parts(self) -> pd.DataFrame:
-        from npuprof.analysis.accounting import account
-
-        return account(self.tables, self.info.rank, self.info.selection).by_part()
-
     def _traffic(self) -> pd.DataFrame:
         from npuprof.analysis.traffic import rank_traffic
 

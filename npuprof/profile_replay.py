@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, MutableMapping
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -23,11 +24,16 @@ class ProfileReplay:
     tables: MutableMapping[str, pd.DataFrame]
     info: Info
 
+    @property
+    @abstractmethod
+    def aligned(self) -> Mapping[str, pd.DataFrame]:
+        """The tables on the host's clock."""
+
     @cached_property
     def _replay(self) -> Replay:
         from npuprof.analysis.what_if import replay_of
 
-        return replay_of(self.tables, self.info)
+        return replay_of(self.aligned, self.info)
 
     def what_if(
         self,

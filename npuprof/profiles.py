@@ -13,7 +13,7 @@ import pandas as pd
 from npuprof import atomic, interactive
 from npuprof import tables as schema
 from npuprof.errors import NpuprofError
-from npuprof.info import Info
+from npuprof.info import DeviceClock, Info
 from npuprof.notes import Notes
 from npuprof.parameters import checked
 from npuprof.profile_exports import Exports
@@ -94,24 +94,48 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
         """How each input's rows were used: input, rows, in_tables, used (for other rows), left_out (in notes)."""
         return self._notes.ledger.to_frame()
 
+    @property
+    def _clocks(self) -> list[DeviceClock]:
+        """The clocks of the devices, which lazy tables have not told yet where no notes were shown."""
+        if not self.info.clocks:
+            from npuprof.analysis.device_clocks import device_clocks
+
+            self.info.clocks = device_clocks(self.tables)
+        return self.info.clocks
+
+    @cached_property
+    def aligned(self) -> Mapping[str, pd.DataFrame]:
+        """The tables with the times of devices on the host's clock, as every analysis takes them that joins both.
+
+        They are :attr:`tables` where no clock needs a correction; see :mod:`npuprof.analysis.device_clocks`.
+        """
+        from npuprof.analysis.device_clocks import on_host_clock
+
+        return on_host_clock(self.tables, self._clocks)
+
     @cached_property
     def summary(self) -> Summary:
         """The key figures of the run."""
         from npuprof.analysis.summary import summarise
 
-        return summarise(self.tables, self.info)
+        return summarise(self.tables, self.info, self.accounting)
 
     @cached_property
     def accounting(self) -> Accounting:
         """Each nanosecond of each step by part and cause; see :mod:`npuprof.analysis.accounting`."""
         from npuprof.analysis.accounting import account
+        from npuprof.analysis.device_clocks import apart
 
-        return account(self.tables, self.info.rank, self.info.selection)
+        return account(self.aligned, self.info.rank, self.info.selection, apart(self._clocks))
+
+    def _step_parts(self) -> pd.DataFrame:
+        return self.accounting.by_part()
 
     def breakdown(self) -> pd.DataFrame:
         """Return the time of each step by part and cause: rank, device_id, step, part, cause and duration_ns.
 
-        The rows of a step add up exactly to its duration; see :data:`npuprof.analysis.accounting.PARTS`.
+        The rows of a step add up exactly to its duration: the time of its mark that no later step covers, and the
+        work of the device between it and the next consecutive step. See :data:`npuprof.analysis.accounting.PARTS`.
         """
         return self.accounting.breakdown()
 
@@ -127,7 +151,7 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
         from npuprof.advice.findings import advise
         from npuprof.exports.html import advice_html
 
-        return advise(self.tables, self.info, self.accounting, self.explore, advice_html)
+        return advise(self.tables, self.info, self.accounting, self.explore, advice_html, aligned=self.aligned)
 
     @cached_property
     def launches(self) -> pd.DataFrame:
@@ -137,7 +161,7 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
         """
         from npuprof.analysis.launches import launches
 
-        return launches(self.tables)
+        return launches(self.tables, self._clocks)
 
     def step_statistics(self) -> pd.DataFrame:
         """Compare the steps: median, 95th percentile and outliers, for the step and each of its parts.

@@ -74,7 +74,9 @@ def same_accounting(run: Profile) -> None:
     placed = run.accounting.intervals[run.accounting.intervals["start_ns"].notna().to_numpy(bool)]
     if len(placed):
         ends = placed["start_ns"] + placed["duration_ns"]
-        explored = Timeline(run.tables, run.info).summary(int(placed["start_ns"].min()), int(ends.max())).parts
+        explored = (
+            Timeline(run.tables, run.info, run.aligned).summary(int(placed["start_ns"].min()), int(ends.max())).parts
+        )
         sums = placed.groupby(["part", "cause"], observed=True)["duration_ns"].sum()
         assert {(one.part, one.cause): one.duration_ns for one in explored} == sums[sums > 0].to_dict()
     if (run.accounting.steps["basis"] != "run").any():

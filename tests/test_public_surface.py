@@ -39,6 +39,7 @@ _OPEN = {"edit", "Profile.by", "ProfileSet.by"}
 # What only a single run has, and where a set has it instead.
 _OF_ONE_RUN = {
     "accounting": "breakdown(), by rank",
+    "aligned": "of one host: runs[rank].aligned; clocks() has the offsets between ranks",
     "ledger": "of one result's files: runs[rank].ledger",
     "plot_kernel": "of one kernel: runs[rank].plot_kernel(row)",
     "summary": "overview()",

@@ -42,6 +42,8 @@ def _about(facts: Facts, finding: Finding, step: Int64) -> Spans:
     rows = finding.rows
     if not {"start_ns", "duration_ns"} <= set(rows):
         return facts.spans((), steps=step)
+    if (table := facts.tables.get(finding.table)) is not None and rows.index.isin(table.index).all():
+        rows = table.loc[rows.index]  # the evidence has recorded times, which may be on another clock
     if "device_id" in rows:
         rows = rows[(rows["device_id"] == facts.accounting.steps["device_id"].iloc[step[0]]).to_numpy(bool)]
     of_rows = covering(*(rows[name].to_numpy(np.int64) for name in ("start_ns", "duration_ns")))

@@ -16,6 +16,7 @@ from npuprof import tables as schema
 from npuprof.analysis.accounting import IDLE, Accounting
 from npuprof.analysis.chip_limits import ChipLimits, measured_limits
 from npuprof.analysis.correlation import Causes
+from npuprof.analysis.device_clocks import apart, to_device
 from npuprof.analysis.efficiency import efficiency
 from npuprof.analysis.idle_causes import UNKNOWN
 from npuprof.analysis.intervals import Spans, covering, union, within
@@ -76,7 +77,7 @@ class Facts:
     Attributes
     ----------
     tables
-        Every table of the schema by name.
+        Every table of the schema by name, with times of devices on the host's clock, as in the accounting.
     info
         The metadata of the run.
     accounting
@@ -107,10 +108,16 @@ class Facts:
         """Whether Python calls were recorded, which makes the host slower."""
         return bool(len(self.tables["python"]))
 
+    @cached_property
+    def joined(self) -> bool:
+        """Whether the times of any device can be compared with those of the host."""
+        without = apart(self.info.clocks)
+        return not without or not self.accounting.steps["device_id"].dropna().isin(without).all()
+
     @property
     def host_known(self) -> bool:
         """Whether the host was recorded, so that causes of idle time can be known."""
-        return any(len(self.tables[name]) for name in ("operators", "api"))
+        return self.joined and any(len(self.tables[name]) for name in ("operators", "api"))
 
     @cached_property
     def captured(self) -> bool:
@@ -319,12 +326,16 @@ class Facts:
         return factors
 
     def savings(self, saves: Iterable[Saves]) -> Savings:
-        """Return when time would be saved in all steps, on the recorded clock of the run."""
+        """Return when time would be saved in all steps, on the clock of the first device, as it was recorded."""
         every, saves = np.arange(len(self.accounting.steps)), list(saves)
         spans = [self.spans(IDLE, each.cause, every) for each in saves if each.cause]
         spans += [self.spans(each.part, steps=every) for each in saves if each.part]
         whole = [Savings(starts, ends, np.ones(len(starts))) for starts, ends in spans]
-        return together([of_kernels(self.tables["kernels"], self.kernel_factors(saves)), *whole])
+        saved = together([of_kernels(self.tables["kernels"], self.kernel_factors(saves)), *whole])
+        clock = next(iter(self.info.clocks), None)
+        if clock is None:
+            return saved
+        return saved._replace(starts=to_device(clock, saved.starts), ends=to_device(clock, saved.ends))
 
     @cached_property
     def _replay(self) -> Replay | None:

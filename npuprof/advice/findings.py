@@ -298,23 +298,38 @@ def advise(
     accounting: Accounting,
     explore: Callable[[Finding], Widget] | None = None,
     html: Callable[[Advice], str] | None = None,
+    *,
+    aligned: Mapping[str, pd.DataFrame] | None = None,
 ) -> Advice:
     """Run every rule on a run.
 
     Parameters
     ----------
     tables, info
-        The run.
+        The run, as recorded.
     accounting
         The parts of its steps, as :func:`npuprof.analysis.accounting.account` returns it.
     explore
         Opens the explorer of the run at a finding's evidence.
     html
         Writes the findings as HTML for a notebook.
+    aligned
+        The tables on the clock of the accounting; evidence has the recorded times.
     """
-    facts = Facts(tables, info, accounting)
-    findings = [_check(rule, facts) for rule in rules()] if facts.step_ns else []
+    facts = Facts(tables if aligned is None else aligned, info, accounting)
+    findings = [_as_recorded(_check(rule, facts), tables) for rule in rules()] if facts.step_ns else []
     return Advice(facts, findings, explore, html=html)
+
+
+def _as_recorded(finding: Finding, tables: Mapping[str, pd.DataFrame]) -> Finding:
+    """Return a finding whose evidence has the times of the recorded rows."""
+    rows, table = finding.rows, tables.get(finding.table)
+    if table is None or not len(rows) or not rows.index.isin(table.index).all():
+        return finding
+    times = {
+        name: table[name].loc[rows.index] for name in ("start_ns", "duration_ns") if name in rows and name in table
+    }
+    return replace(finding, rows=rows.assign(**times))
 
 
 def _check(rule: Rule, facts: Facts) -> Finding:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -46,7 +46,9 @@ class Accounting:
     steps
         A row for each step and device: ``rank``, ``device_id``, ``step`` (<NA> for a run without steps),
         ``duration_ns``, ``basis`` (:data:`npuprof.analysis.step_windows.Basis`) and ``head_known`` (whether the device
-        was idle before the first task of the step, and not busy with an earlier step that is not in the profile).
+        was idle before the first task of the step, and not busy with an earlier step that is not in the profile). The
+        duration is the time of the step's mark that no step covers which began later, and the work of the device
+        between this step and the next consecutive one: no moment belongs to two steps of a device.
     intervals
         A row for each interval: ``row`` (of `steps`), ``part``, ``cause``, ``start_ns``, ``duration_ns``. The vendor's
         step times have no position: their start is <NA>.
@@ -65,7 +67,8 @@ class Accounting:
         -------
         pandas.DataFrame
             ``rank``, ``device_id``, ``step``, ``part``, ``cause`` and ``duration_ns``. The rows of a step add up to its
-            duration exactly.
+            duration in :attr:`steps` exactly; to that of its mark only if no other step overlaps it, and no work of
+            the device follows it.
         """
         rows = self.intervals
         sums = rows.groupby(["row", "part", "cause"], observed=True, sort=True)["duration_ns"].sum().reset_index()
@@ -91,27 +94,36 @@ class Accounting:
 
 
 def account(
-    tables: Mapping[str, pd.DataFrame], rank: int | None = None, selection: Selected | None = None
+    tables: Mapping[str, pd.DataFrame],
+    rank: int | None = None,
+    selection: Selected | None = None,
+    apart: Collection[int] = (),
 ) -> Accounting:
     """Attribute each nanosecond of each step of each device to one part and one cause.
+
+    Work of a device between a step and the next consecutive one is part of the former.
 
     Parameters
     ----------
     tables
-        Every table of the schema by name.
+        Every table of the schema by name, on one clock: :func:`npuprof.analysis.device_clocks.on_host_clock`.
     rank
         The rank of the run, for the ``rank`` column.
     selection
         The selected part of the run: steps are cut at its bounds.
+    apart
+        The devices whose times cannot be compared with those of the host: causes of their idle time are unknown.
     """
-    windows = {device: step_windows(tables, device).timed() for device in devices_of(tables)}
+    windows = {
+        device: step_windows(tables, device, joined=device not in apart).timed() for device in devices_of(tables)
+    }
     bounds = (selection or {}).get("start_ns"), (selection or {}).get("end_ns")
     if bounds != (None, None):
         windows = {device: window.clipped(*bounds) for device, window in windows.items()}
     times = _vendor_rows(tables["step_times"])
     known = times["device_id"].fillna(next(iter(windows), -1))  # a run of one device may lack its number
     devices = [device for device, window in windows.items() if window.basis != "run" or not (known == device).any()]
-    accounted = [_device(tables, device, windows[device]) for device in devices]
+    accounted = [_device(tables, device, windows[device], joined=device not in apart) for device in devices]
     accounted.append(_vendor(times[~known.isin(devices).to_numpy(bool)] if "rank" not in times else times))
     steps: pd.DataFrame = pd.concat([device.steps for device in accounted], ignore_index=True)
     if rank is not None:
@@ -172,8 +184,9 @@ def devices_of(tables: Mapping[str, pd.DataFrame]) -> list[int]:
     return sorted(devices)
 
 
-def _device(tables: Mapping[str, pd.DataFrame], device_id: int, windows: StepWindows) -> _Accounted:
+def _device(tables: Mapping[str, pd.DataFrame], device_id: int, marked: StepWindows, *, joined: bool) -> _Accounted:
     parts, busy = device_parts(tables, device_id)
+    windows = marked.with_work(busy)
     stretches = []
 
     def add(part: str, cause: str, starts: Int64, ends: Int64, row: Int64) -> None:
@@ -183,9 +196,9 @@ def _device(tables: Mapping[str, pd.DataFrame], device_id: int, windows: StepWin
         starts, ends, window = pieces(spans, windows.spans)
         add(part, cause, starts, ends, windows.owner[window])
     first, last = _busy_bounds(busy, windows)
-    head_known = _head_known(tables["api"], windows, last)
+    head_known = _head_known(tables["api"], marked, last)
     idle = subtract(union(*windows.spans), busy)
-    for cause, spans in idle_causes(tables, idle):
+    for cause, spans in idle_causes(tables, idle) if joined else [(UNKNOWN, idle)]:
         starts, ends, window = pieces(spans, windows.spans)
         row = windows.owner[window]
         head = ends <= first[row]

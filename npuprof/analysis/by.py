@@ -26,7 +26,6 @@ _OF_KERNELS: Mapping[str, str] = {
     "shapes": "input_shapes",
     "dtypes": "input_dtypes",
     "core": "core",
-    "step": "step",
     "stream": "stream_id",
     "device": "device_id",
 }
@@ -77,21 +76,15 @@ def kernel_rows(
     for key in keys:
         if key == "line":
             made[key] = lines(launches)
-        elif key == "module":
-            made[key] = launches["module"].array
-        elif key == "op":
-            made[key] = launches["op"].array
+        elif key in ("module", "op", "step"):
+            made[key] = launches[key].array
         elif key == "rank":
             made[key] = pd.array([rank], "Int64").repeat(len(kernels))
         else:
             made[key] = kernels[_OF_KERNELS[key]].array
-    is_launched = launches["launch_ns"].isna().to_numpy()
-    begun = launches["launch_ns"].to_numpy(np.int64, na_value=0)
     made["duration_ns"] = kernels["duration_ns"].to_numpy(np.int64)
     made["host_ns"] = _host_ns(tables, launches)
-    made["launch_delay_ns"] = pd.arrays.IntegerArray(
-        np.where(is_launched, 0, kernels["start_ns"].to_numpy(np.int64) - begun), is_launched
-    )
+    made["launch_delay_ns"] = launches["launch_delay_ns"].array
     rows: pd.DataFrame = pd.DataFrame(made)
     return rows
 

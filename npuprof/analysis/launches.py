@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,43 +10,51 @@ import pandas as pd
 
 from npuprof import tables as schema
 from npuprof.analysis.correlation import LAYERS, Causes, causes, nearest
+from npuprof.analysis.device_clocks import apart, on_host_clock
 from npuprof.analysis.places import Places
+from npuprof.analysis.step_windows import steps_of_kernels
 from npuprof.arrays import Bools, Int64
+from npuprof.info import DeviceClock
 
-_OF_KERNEL = ("device_id", "stream_id", "start_ns", "duration_ns", "name", "op_type", "step")
+_OF_KERNEL = ("device_id", "stream_id", "start_ns", "duration_ns", "name", "op_type")
 
 
-def launches(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def launches(tables: Mapping[str, pd.DataFrame], clocks: Collection[DeviceClock] = ()) -> pd.DataFrame:
     """Join each kernel with the operator and CANN call that launched it, and with the line of Python.
 
     Parameters
     ----------
     tables
-        Every table of the schema by name; ``python``, ``operators``, ``api``, ``kernels``, ``tasks`` and ``links``
-        are read.
+        Every table of the schema by name, as recorded.
+    clocks
+        Of :func:`npuprof.analysis.device_clocks.device_clocks`; devices without one have the clock of the host.
 
     Returns
     -------
     pandas.DataFrame
         A row per row of ``kernels``, in the same order:
 
-        * ``device_id``, ``stream_id``, ``start_ns``, ``duration_ns``, ``name``, ``op_type`` and ``step`` of the kernel;
+        * ``device_id``, ``stream_id``, ``start_ns`` and ``duration_ns`` (as recorded), ``name`` and ``op_type`` of the
+          kernel, and ``step``: the one in which it started, as :func:`npuprof.analysis.accounting.account` counts it;
         * ``operator`` and ``operator_row``: the innermost operator that launched the kernel, if recorded, and its
           row in ``operators``; ``outer_operator``: the outermost operator; ``op`` and ``op_row``: the innermost
           operator of the framework's library, such as ``aten::mul`` where ``operator`` is ``aclnnMuls``;
         * ``api``, ``api_row``, ``thread_id`` and ``launch_ns``: the CANN call, its thread and its start (of the
-          launching operator, for a kernel without a call);
+          launching operator, for a kernel without a call), and ``launch_delay_ns``: the time from then to the start of
+          the kernel on the host's clock;
         * ``file``, ``line``, ``function`` and ``module`` of the user's code that launched it, and ``entered``: whether
           the line is only the start of the function; see :class:`npuprof.analysis.places.Places`. A kernel of the
           backward pass has the line and the module of its forward pass.
     """
-    links = causes(tables)
+    links, aligned, without = causes(tables), on_host_clock(tables, clocks), apart(clocks)
     operator, outer, named = _operators_of(tables, links)
     api = np.maximum(links.launchers - links.first_row["api"], -1)
+    launch_ns = _host_rows(tables, links.launchers, "start_ns")
     joined_rows: pd.DataFrame = (
         tables["kernels"][list(_OF_KERNEL)]
         .reset_index(drop=True)
         .assign(
+            step=steps_of_kernels(aligned, without),
             operator=_take(tables["operators"]["name"], operator),
             operator_row=_optional(operator, operator < 0),
             outer_operator=_take(tables["operators"]["name"], outer),
@@ -55,11 +63,19 @@ def launches(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
             api=_take(tables["api"]["name"], api),
             api_row=_optional(api, api < 0),
             thread_id=_host_rows(tables, links.launchers, "thread_id"),
-            launch_ns=_host_rows(tables, links.launchers, "start_ns"),
+            launch_ns=launch_ns,
+            launch_delay_ns=_delays(aligned["kernels"], launch_ns, without),
             **{str(name): column.array for name, column in Places(tables, links).at(links.launchers).items()},
         )
     )
     return joined_rows
+
+
+def _delays(kernels: pd.DataFrame, launch_ns: Any, apart: Collection[int]) -> Any:
+    """Return the time from the launch to the start of each kernel; absent where host and device cannot be joined."""
+    unknown = launch_ns.isna() | kernels["device_id"].isin(apart).to_numpy(bool)
+    delays = kernels["start_ns"].to_numpy(np.int64) - launch_ns.to_numpy(np.int64, na_value=0)
+    return _optional(delays, unknown)
 
 
 def framework_operators(tables: Mapping[str, pd.DataFrame], links: Causes) -> pd.Categorical:

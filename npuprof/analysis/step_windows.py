@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
 
-from npuprof.analysis.intervals import Spans
+from npuprof.analysis.correlation import launch_moments
+from npuprof.analysis.intervals import Spans, pieces
 from npuprof.arrays import Int64
 
 Basis: TypeAlias = Literal["steps", "kernels", "step_times", "run"]
@@ -33,6 +34,8 @@ class StepWindows:
         The position in `steps` of each interval's step.
     basis
         The origin of the windows.
+    overlapping
+        Whether the steps overlapped or nested before they were cut.
     """
 
     steps: Any
@@ -40,6 +43,7 @@ class StepWindows:
     ends: Int64
     owner: Int64
     basis: Basis
+    overlapping: bool = False
 
     @property
     def spans(self) -> Spans:
@@ -53,7 +57,9 @@ class StepWindows:
         starts, ends = np.clip(self.starts, low, high), np.clip(self.ends, low, high)
         is_kept = ends > starts
         steps, owner = np.unique(self.owner[is_kept], return_inverse=True)
-        return StepWindows(self.steps[steps], starts[is_kept], ends[is_kept], owner.astype(np.int64), self.basis)
+        return replace(
+            self, steps=self.steps[steps], starts=starts[is_kept], ends=ends[is_kept], owner=owner.astype(np.int64)
+        )
 
     def timed(self) -> StepWindows:
         """Return the steps that have any time of their own, or all if none has.
@@ -63,6 +69,41 @@ class StepWindows:
         timed = self.clipped(None, None)
         return timed if len(timed.steps) else self
 
+    @property
+    def gaps(self) -> tuple[Spans, Int64]:
+        """The time between a step and the next consecutive one, with the position of the step before it in `steps`.
+
+        There is none around steps that are not numbered one after the other, or that overlap or nest.
+        """
+        gaps = max(len(self.steps) - 1, 0) if self.basis == "steps" and not self.overlapping else 0
+        numbers, first = pd.array(self.steps, "Int64"), np.arange(gaps)
+        first = first[(numbers[first + 1] == numbers[first] + 1).to_numpy(bool, na_value=False)]
+        return (self.ends[first], self.starts[first + 1]), self.owner[first]
+
+    def with_work(self, busy: Spans) -> StepWindows:
+        """Return the windows with the device's work between a step and the next consecutive one, in the step before.
+
+        Asynchronous work runs past the mark of its step.
+        """
+        between, owner = self.gaps
+        starts, ends, gap = pieces(busy, between)
+        if not len(starts):
+            return self
+        starts, ends = np.concatenate((self.starts, starts)), np.concatenate((self.ends, ends))
+        order = np.argsort(starts, kind="stable")
+        owners = np.concatenate((self.owner, owner[gap]))
+        return replace(self, starts=starts[order], ends=ends[order], owner=owners[order])
+
+    def at(self, moments: Int64) -> Any:
+        """Return the number of the step to which each moment belongs, as in :meth:`with_work`; <NA> outside all."""
+        step = np.full(len(moments), -1, np.int64)
+        between, owner = self.gaps
+        for (starts, ends), owners in (((self.starts, self.ends), self.owner), (between, owner)):
+            place = np.searchsorted(starts, moments, side="right") - 1
+            inside = np.flatnonzero((place >= 0) & (moments < np.append(ends, 0)[place]))
+            step[inside] = owners[place[inside]]
+        return pd.array(self.steps, "Int64").take(step, allow_fill=True)
+
     def durations(self) -> Int64:
         """Return the duration of each step in nanoseconds."""
         lengths = np.zeros(len(self.steps), np.int64)
@@ -70,7 +111,7 @@ class StepWindows:
         return lengths
 
 
-def step_windows(tables: Mapping[str, pd.DataFrame], device_id: int) -> StepWindows:
+def step_windows(tables: Mapping[str, pd.DataFrame], device_id: int, *, joined: bool = True) -> StepWindows:
     """Return the windows of the steps of a device.
 
     They are the rows of ``steps``; without any, for each value of ``kernels.step`` the time from the first start to
@@ -80,11 +121,20 @@ def step_windows(tables: Mapping[str, pd.DataFrame], device_id: int) -> StepWind
     Parameters
     ----------
     tables
-        Every table of the schema by name.
+        Every table of the schema by name, on one clock: :func:`npuprof.analysis.device_clocks.on_host_clock`.
     device_id
-        The device; steps marked on the host apply to all devices.
+        The device; steps marked on the host apply to all devices, those that a device recorded to itself.
+    joined
+        Whether the times of the device can be compared with those of the host. If not, only work that is linked with
+        its launch tells steps, by the step of the launch, and the run is that of the device.
     """
     steps = tables["steps"]
+    if "device_id" in steps:
+        steps = steps[steps["device_id"].isin([device_id, pd.NA]).to_numpy(bool)]
+    elif not joined:
+        steps = steps.iloc[:0]
+    if not joined:
+        tables = _of_device_alone(tables, device_id)
     if len(steps):
         starts = steps["start_ns"].to_numpy(np.int64)
         return _innermost(steps["step"].array, starts, starts + steps["duration_ns"].to_numpy(np.int64), "steps")
@@ -105,6 +155,40 @@ def step_windows(tables: Mapping[str, pd.DataFrame], device_id: int) -> StepWind
     whole = run_window(tables)
     edges = np.array([] if whole is None else whole, np.int64).reshape(-1, 2)
     return _innermost(pd.array([pd.NA] * len(edges), dtype="Int64"), edges[:, 0], edges[:, 1], "run")
+
+
+def _of_device_alone(tables: Mapping[str, pd.DataFrame], device_id: int) -> dict[str, pd.DataFrame]:
+    """Return the tables with the rows of a device alone, and without the steps of work that has no launch."""
+    alone = {name: tables[name] if name == "links" else tables[name].iloc[:0] for name in tables}
+    targets = tables["links"]["target_table"]
+    for name in ("tasks", "kernels", "communication"):
+        frame = tables[name]
+        linked = np.isin(np.arange(len(frame)), tables["links"]["target_row"][(targets == name).to_numpy(bool)])
+        if name == "kernels":
+            linked |= launch_moments(tables).notna().to_numpy(bool)
+        if "step" in frame:
+            frame = frame.assign(step=frame["step"].where(linked))
+        alone[name] = frame[(frame["device_id"] == device_id).to_numpy(bool)]
+    return alone
+
+
+def steps_of_kernels(tables: Mapping[str, pd.DataFrame], apart: Collection[int] = ()) -> Any:
+    """Return the step of each kernel by the windows of its device, as the breakdown counts it; <NA> outside all steps.
+
+    Parameters
+    ----------
+    tables
+        Every table of the schema by name, on one clock.
+    apart
+        The devices whose times cannot be compared with those of the host.
+    """
+    kernels = tables["kernels"]
+    starts, devices = (kernels[name].to_numpy(np.int64) for name in ("start_ns", "device_id"))
+    steps = pd.array([pd.NA], "Int64").repeat(len(kernels))
+    for device in np.unique(devices).tolist():
+        rows = devices == device
+        steps[rows] = step_windows(tables, device, joined=device not in apart).timed().at(starts[rows])
+    return steps
 
 
 def run_window(tables: Mapping[str, pd.DataFrame]) -> tuple[int, int] | None:
@@ -142,4 +226,4 @@ def _innermost(steps: Any, starts: Int64, ends: Int64, basis: Basis) -> StepWind
     last = np.append(is_joined[1:], True)
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
-    return StepWindows(steps[order], begins[is_joined], stops[last], place[owners[is_joined]], basis)
+    return StepWindows(steps[order], begins[is_joined], stops[last], place[owners[is_joined]], basis, overlapping=True)

@@ -128,7 +128,9 @@ class Summary:
     host: HostTimes
 
 
-def summarise(tables: Mapping[str, pd.DataFrame], info: Info, *, top: int = 5) -> Summary:
+def summarise(
+    tables: Mapping[str, pd.DataFrame], info: Info, accounting: Accounting | None = None, *, top: int = 5
+) -> Summary:
     """Compute the key figures of a run.
 
     Parameters
@@ -137,13 +139,16 @@ def summarise(tables: Mapping[str, pd.DataFrame], info: Info, *, top: int = 5) -
         Every table of the schema by name.
     info
         The metadata of the run.
+    accounting
+        The parts of its steps; by default those of the tables as they are.
     top
         Maximum number of operators, kernels and calls to list.
     """
     counted_names = ("kernels", "tasks", "api", "operators", "communication", "steps")
+    parts = account(tables, selection=info.selection) if accounting is None else accounting
     return Summary(
         wall_ns=_wall_ns(tables, info),
-        devices=device_times(account(tables, selection=info.selection), by_rank="rank" in tables["step_times"]),
+        devices=device_times(parts, by_rank="rank" in tables["step_times"]),
         communication_ns=_communication_ns(tables["communication"]),
         counts={name: len(tables[name]) or None for name in counted_names},
         top_ops=top_ops(tables["kernels"], top),

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof.analysis.accounting import moves_data
+from npuprof.analysis.device_clocks import apart
 from npuprof.analysis.device_lanes import COMMUNICATION, COPY, KERNEL, DeviceLanes
 from npuprof.analysis.idle_causes import CAUSES, UNEXPLAINED, unmeasured_causes
 from npuprof.analysis.intervals import covering, within
@@ -29,11 +30,23 @@ TASK_PARTS = ("computing", "waiting", "moving", "communication", "copy")
 def replay_of(tables: Mapping[str, pd.DataFrame], info: Info) -> Replay:
     """Prepare the replay of a run, on all its devices, with the steps of the first device.
 
+    Parameters
+    ----------
+    tables
+        Every table of the schema by name, on one clock: :func:`npuprof.analysis.device_clocks.on_host_clock`.
+    info
+        The facts of the run.
+
     Raises
     ------
     NpuprofError
-        If the replay of the unchanged run is off by more than 1 % of the recorded time.
+        If the replay of the unchanged run is off by more than 1 % of the recorded time, or the times of device and
+        host cannot be joined.
     """
+    if apart(info.clocks):
+        raise NpuprofError(
+            "device and host times cannot be joined, see run.notes: nothing can be predicted from the run"
+        )
     devices = pd.concat([tables["kernels"]["device_id"], tables["tasks"]["device_id"]])
     if not len(devices):
         raise NpuprofError("there is nothing to replay: the run has no kernels")

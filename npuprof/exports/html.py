@@ -18,6 +18,7 @@ from npuprof.exports.text import (
     PART_LABELS,
     SIMULATED,
     Grid,
+    clock_lines,
     error_lines,
     grids,
     key_figures,
@@ -30,6 +31,7 @@ from npuprof.figures.colours import PARTS
 from npuprof.figures.embed import element, library, saved_bytes
 from npuprof.flame.figure import Weight, flamegraph
 from npuprof.info import Info
+from npuprof.notes import Severity
 from npuprof.quantities import duration, printable, share
 from npuprof.texts import AS_TEXT
 from npuprof.timeline.figure import timeline
@@ -166,7 +168,7 @@ def _overview(summary: Summary, info: Info, notes: pd.DataFrame, advice: Advice)
     bars = "".join(map(_device_bar, summary.devices[:_MOST_BARS]))
     return (
         head_html(info)
-        + "".join(_error(line) for line in error_lines(notes))
+        + "".join(_marked(line, "error") for line in error_lines(notes))
         + _verdict(advice)
         + (bars if several else "")
         + findings_html(advice)
@@ -237,7 +239,7 @@ def text(content: str, longest: int) -> str:
 
 
 def head_html(info: Info) -> str:
-    """Return the name, the origin, the cost of profiling and the exception of the profiled code."""
+    """Return name, origin, cost of profiling, exception of the profiled code and corrections of clocks."""
     badge = (
         '<span style="background:#e69f00;color:#111;font-weight:700;padding:1px 8px;border-radius:3px;'
         f'white-space:nowrap">{SIMULATED}</span>'
@@ -251,18 +253,20 @@ def head_html(info: Info) -> str:
         if (said := overhead_text(info))
         else ""
     )
-    failed = _error(f"The profiled code raised {info.failed}") if info.failed else ""
+    failed = _marked(f"The profiled code raised {info.failed}", "error") if info.failed else ""
+    clocks = "".join(_marked(line, "warning") for line in clock_lines(info))
     return (
         '<div style="display:flex;flex-wrap:wrap;gap:2px 10px;align-items:baseline;margin-top:4px">'
         f'<strong style="font-size:15px">npuprof</strong> {name} {badge}</div>'
-        f'<div style="color:{FAINT_TEXT};overflow-wrap:anywhere">{known}</div>{cost}{failed}'
+        f'<div style="color:{FAINT_TEXT};overflow-wrap:anywhere">{known}</div>{cost}{failed}{clocks}'
     )
 
 
-def _error(line: str) -> str:
-    """Return a line on what failed or is missing, to show below the title."""
-    style = f"border-left:3px solid {_SEVERITY['error']};padding-left:8px;margin-top:4px;overflow-wrap:anywhere"
-    return f'<div role="alert" style="{style}">{text(line, _LONGEST_SENTENCE)}</div>'
+def _marked(line: str, severity: Severity) -> str:
+    """Return a line on what failed, is missing or was corrected, to show below the title."""
+    style = f"border-left:3px solid {_SEVERITY[severity]};padding-left:8px;margin-top:4px;overflow-wrap:anywhere"
+    role = ' role="alert"' if severity == "error" else ""
+    return f'<div{role} style="{style}">{text(line, _LONGEST_SENTENCE)}</div>'
 
 
 def _figures(summary: Summary) -> str:

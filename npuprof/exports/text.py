@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof.advice.findings import Advice
+from npuprof.analysis.device_clocks import clock_text
 from npuprof.analysis.summary import PIPES, DeviceTimes, Summary
 from npuprof.info import Info
 from npuprof.quantities import ABSENT, count, duration, printable, share, size
@@ -75,6 +76,16 @@ def overhead_text(info: Info) -> str:
         f"{sentence} The cell ran twice: {duration(code_ns)} profiled, then {duration(repeat_ns)} unprofiled, {more}; "
         "what only a first run does, such as imports and compilation, is in the former alone."
     )
+
+
+def clock_lines(info: Info) -> list[str]:
+    """Return what analyses correct of the clocks of devices, as lines to show below a report's title.
+
+    A clock that cannot be corrected is an error, which :func:`error_lines` returns.
+    """
+    lines = [text for clock in info.clocks if clock.joined and (text := clock_text(clock))]
+    more = len(lines) - MOST_ERRORS
+    return [*lines[:MOST_ERRORS], f"{count(more)} more in the notes below"] if more > 0 else lines
 
 
 def key_figures(summary: Summary) -> list[tuple[str, str]]:
@@ -275,7 +286,7 @@ def summary_text(summary: Summary, info: Info, notes: pd.DataFrame, advice: Advi
         lines.append(printable(cost, _LONGEST_SENTENCE))
     if info.failed:
         lines.append(printable(f"The profiled code raised {info.failed}", _LONGEST_LINE))
-    lines += [printable(line, _LONGEST_SENTENCE) for line in error_lines(notes)]
+    lines += [printable(line, _LONGEST_SENTENCE) for line in [*clock_lines(info), *error_lines(notes)]]
     if advice.step_ns:
         lines += ["", *(printable(line, _LONGEST_LINE) for line in advice.lines(MOST_FINDINGS))]
     lines += ["", *_align([(f"{name}:", value) for name, value in key_figures(summary)], 1)]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from npuprof import progress
+from npuprof.analysis.device_clocks import clock_text, device_clocks
 from npuprof.errors import SourceError
 from npuprof.quantities import duration
 from npuprof.sources import database, folder_of_files, forms, saved, torch_npu
@@ -17,7 +18,7 @@ from npuprof.sources.cluster.analysis import CLUSTER_ANALYSIS
 from npuprof.sources.columns.builders import of_one_kind
 from npuprof.sources.derived_tables import compare, complete, devices_of
 from npuprof.sources.detect import DetectedResult
-from npuprof.sources.lazy_tables import LazyTables
+from npuprof.sources.lazy_tables import LazyTables, completed
 from npuprof.sources.lost_files import note_lost_results
 from npuprof.sources.repeated_rows import note_repeated_rows
 from npuprof.sources.selection import Selection
@@ -104,6 +105,10 @@ def _check(decoded: Decoded, frames: Mapping[str, pd.DataFrame], run: DetectedRe
         return
     compare(frames, decoded.notes)
     decoded.info.devices = devices_of(frames)
+    decoded.info.clocks = device_clocks(completed(dict(frames)))
+    for clock in decoded.info.clocks:
+        if text := clock_text(clock):
+            (decoded.notes.warning if clock.joined else decoded.notes.error)("clock", text)
 
 
 def called_as_given(decoded: Decoded, run: DetectedResult) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from npuprof.analysis.accounting import account
+from npuprof.analysis.accounting import Accounting
 from npuprof.arrays import Int64
 from npuprof.timeline.layers import Group
 from npuprof.timeline.slices import NAME_COLUMNS
@@ -83,15 +83,27 @@ class RangeSummary:
     code: str
 
 
-def summary(tables: Mapping[str, pd.DataFrame], groups: Sequence[Group], start_ns: int, end_ns: int) -> RangeSummary:
-    """Return the summary of a range."""
+def summary(
+    tables: Mapping[str, pd.DataFrame], groups: Sequence[Group], start_ns: int, end_ns: int, parts: Accounting
+) -> RangeSummary:
+    """Return the summary of a range.
+
+    Parameters
+    ----------
+    tables, groups
+        The run, and the groups of its lanes.
+    start_ns, end_ns
+        The range, epoch nanoseconds.
+    parts
+        The steps of the run, cut at the range.
+    """
     names = sorted(_by_name(tables, start_ns, end_ns), key=lambda row: (_ORDER.index(row.where), -row.sum_ns))
     return RangeSummary(
         start_ns,
         end_ns,
         tuple(names[:_MOST_NAMES]),
         tuple(_by_lane(groups, start_ns, end_ns)),
-        tuple(_parts(tables, start_ns, end_ns)),
+        tuple(_parts(parts)),
         max(len(names) - _MOST_NAMES, 0),
         frame_code(start_ns, end_ns, next((table for table in _ORDER if len(tables[table])), "kernels")),
     )
@@ -138,8 +150,8 @@ def _by_lane(groups: Sequence[Group], start_ns: int, end_ns: int) -> Iterator[Su
                 yield Sums(group.title, some.track_title(keys[code], whole_keys) or layer.title, *sums)
 
 
-def _parts(tables: Mapping[str, pd.DataFrame], start_ns: int, end_ns: int) -> list[Part]:
-    rows = account(tables, selection={"start_ns": start_ns, "end_ns": end_ns}).intervals
+def _parts(accounting: Accounting) -> list[Part]:
+    rows = accounting.intervals
     rows = rows[rows["start_ns"].notna().to_numpy(bool)]
     sums = rows.groupby(["part", "cause"], observed=True, sort=True)["duration_ns"].sum()
     return [Part(str(part), str(cause), int(time)) for (part, cause), time in sums.items() if time]

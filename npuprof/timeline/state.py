@@ -9,6 +9,8 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
+from npuprof.analysis.accounting import account
+from npuprof.analysis.device_clocks import apart
 from npuprof.arrays import Int64
 from npuprof.info import Info
 from npuprof.observable import Observable
@@ -89,10 +91,16 @@ class Timeline(Observable):
         A moment that the user pointed at, if any.
     """
 
-    def __init__(self, tables: Mapping[str, pd.DataFrame], info: Info) -> None:
+    def __init__(
+        self,
+        tables: Mapping[str, pd.DataFrame],
+        info: Info,
+        aligned: Mapping[str, pd.DataFrame] | None = None,
+    ) -> None:
         super().__init__()
         self.info = info
         self.tables = tables
+        self._aligned = tables if aligned is None else aligned  # causes of idle time need the host's clock
         self.slices = Slices(tables)
         self.labels = Labels(self.slices)
         self.groups: list[Group] = groups(self.slices)
@@ -151,7 +159,8 @@ class Timeline(Observable):
 
     def summary(self, start_ns: int, end_ns: int) -> RangeSummary:
         """Return the summary of a range: slices by name and by lane, and device activity."""
-        return summary(self.tables, self.groups, start_ns, end_ns)
+        parts = account(self._aligned, None, {"start_ns": start_ns, "end_ns": end_ns}, apart(self.info.clocks))
+        return summary(self.tables, self.groups, start_ns, end_ns, parts)
 
     def arrows(self) -> Arrows:
         """Return the causes and effects of the selected slice."""

@@ -114,7 +114,7 @@ def test_time_of_a_host_whose_stacks_were_recorded_is_an_upper_limit() -> None:
 def test_gains_of_a_run_that_cannot_be_played_again_are_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     run = run_of("ai_cpu")
     collective = table("communication", [(0, 10)])
-    early = run.tables["kernels"].assign(start_ns=run.tables["kernels"]["start_ns"] - 10**9)
+    early = run.tables["kernels"].assign(start_ns=run.tables["kernels"]["start_ns"] - 2 * 10**9)
     unlinked = with_tables(run_of("host_bound"), links=tables.empty("links"))
     for other, rule in (
         (with_tables(run, communication=collective), "ai_cpu"),  # its other ranks decide how long it takes

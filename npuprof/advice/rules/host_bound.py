@@ -101,7 +101,9 @@ def _to_see_more(facts: Facts) -> str:
 
 
 def needs(facts: Facts) -> str:
-    """Return how to collect the host side of a run."""
+    """Return how to collect the host side of a run, or why it cannot be compared with the device."""
+    if not facts.joined:
+        return "device and host times cannot be joined, see run.notes"
     return facts.needs("--activities cpu,npu", level="calls of the host")
 
 
@@ -148,7 +150,7 @@ def after_waits(facts: Facts) -> tuple[int, str]:
     ends = (api["start_ns"] + api["duration_ns"]).to_numpy(np.int64)[rows]
     order = np.argsort(ends, kind="stable")
     rows, ends, (starts, stops) = rows[order], ends[order], facts.spans(IDLE)
-    if not len(rows) or not len(starts):
+    if not len(rows) or not len(starts) or not facts.joined:
         return 0, ""
     number = np.searchsorted(starts, ends, side="right") - 1
     first = (number >= 0) & (ends < stops[number]) & (np.diff(number, prepend=-1) != 0)

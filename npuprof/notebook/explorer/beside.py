@@ -22,7 +22,7 @@ _LONGEST_NAME = 80
 def above_each_other(explorer: Explorer, other: Profile) -> widgets.Widget:
     """Return the timelines of the explorer's run and another one, with a shared window and cursor."""
     runs = (explorer.run, other)
-    timelines = (explorer.timeline, Timeline(other.tables, other.info))
+    timelines = (explorer.timeline, Timeline(other.tables, other.info, other.aligned))
     reason = align(*timelines)
     start = min(timeline.whole[0] - timeline.origin for timeline in timelines)
     end = max(timeline.whole[1] - timeline.origin for timeline in timelines)

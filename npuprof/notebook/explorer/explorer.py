@@ -81,7 +81,7 @@ class Explorer:
     @cached_property
     def timeline(self) -> Timeline:
         """The state of the timeline, built on first use."""
-        return Timeline(self.run.tables, self.run.info)
+        return Timeline(self.run.tables, self.run.info, self.run.aligned)
 
     @property
     def titles(self) -> list[str]:
