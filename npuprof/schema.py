@@ -251,7 +251,7 @@ bubble_ns                        int?  waiting for other stages of a pipeline
 preparing_ns                     int?  before the first kernel or collective of the step""",
     """\
 memory: an allocator or device memory sample
-time_ns          int   when it was sampled | db timestamp
+time_ns          int?  when it was sampled; absent in memory snapshots of older torch | db timestamp
 device_id        int?  the device | db deviceId
 component        name  the allocator (PTA, GE ...), APP, Device, or a module of the driver | db component
 allocated_bytes  int?  what the component had handed out at that time | db totalAllocated

@@ -152,7 +152,7 @@ def matching(names: pd.Series[Any] | pd.Categorical, wanted: Callable[[str], boo
 def sort_by_time(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the rows sorted by start, longer first at equal starts, so that callers precede their callees."""
     key = "start_ns" if "start_ns" in frame else "time_ns"
-    starts = frame[key].to_numpy()
+    starts = frame[key].to_numpy(np.int64)
     ends = -frame["duration_ns"].to_numpy() if "duration_ns" in frame else np.zeros(len(frame), np.int64)
     before, after = slice(None, -1), slice(1, None)
     in_order = (starts[before] < starts[after]) | ((starts[before] == starts[after]) & (ends[before] <= ends[after]))

@@ -16,7 +16,7 @@ def alive_at(allocations: pd.DataFrame, time_ns: int, device_id: int | None) -> 
         The table ``allocations``. A block without an allocation time existed before the run, a block without a release
         time after it.
     time_ns
-        Epoch nanoseconds.
+        Epoch nanoseconds or, of blocks in the history of an allocator, the number of its entry.
     device_id
         The device, or None for any.
 
@@ -25,8 +25,9 @@ def alive_at(allocations: pd.DataFrame, time_ns: int, device_id: int | None) -> 
     pandas.DataFrame
         ``name, blocks, size_bytes``, largest size first; blocks without a name form a group with an absent name.
     """
-    alive = _before(allocations["allocated_ns"], time_ns, absent=True)
-    alive &= ~_before(allocations["released_ns"], time_ns, absent=False)
+    unit = "sequence" if "allocated_sequence" in allocations else "ns"
+    alive = _before(allocations[f"allocated_{unit}"], time_ns, absent=True)
+    alive &= ~_before(allocations[f"released_{unit}"], time_ns, absent=False)
     if device_id is not None:
         on_device = allocations["device_id"].isin([device_id]).to_numpy(dtype=bool)
         alive &= on_device | allocations["device_id"].isna().to_numpy()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import pandas as pd
@@ -40,17 +40,17 @@ def memory_peak(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``device_id``, ``time_ns`` of the peak, ``category`` (see :data:`Category`), ``line`` and ``module`` of the
-        user's code, ``op`` (the outermost operator there, or else the name of the allocation), ``blocks``,
-        ``size_bytes`` and ``share`` of the peak; largest first. The sizes of a device add up to its peak in
-        ``memory``: memory without an allocation in the run was allocated before. If more is in use than
-        ``memory`` says, or ``memory`` is empty, the peak is the sum of the blocks in use.
+        ``device_id``, ``time_ns`` of the peak (absent in a history without times), ``category`` (see
+        :data:`Category`), ``line`` and ``module`` of the user's code, ``op`` (the outermost operator there, or else the
+        name of the allocation), ``blocks``, ``size_bytes`` and ``share`` of the peak; largest first. The sizes of a
+        device add up to its peak in ``memory``: memory without an allocation in the run was allocated before. If more
+        is in use than ``memory`` says, or ``memory`` is empty, the peak is the sum of the blocks in use.
     """
     allocations = tables["allocations"]
     host = tables if len(allocations) else {name: frame.iloc[:0] for name, frame in tables.items()}
     sites = call_sites(host)  # slow for a long run, and empty without allocations
     parts = [_owners(device, *_peak(tables, device), allocations, sites) for device in _devices(tables)]
-    empty = _owners(0, 0, 0, allocations.iloc[:0], sites.iloc[:0])
+    empty = _owners(0, 0, 0, 0, allocations.iloc[:0], sites.iloc[:0])
     owners: pd.DataFrame = pd.concat(parts, ignore_index=True) if parts else empty.iloc[:0]
     return owners
 
@@ -88,34 +88,42 @@ def _devices(tables: Mapping[str, pd.DataFrame]) -> list[int]:
     return sorted(set(known.tolist())) or ([0] if len(tables["allocations"]) else [])
 
 
-def _peak(tables: Mapping[str, pd.DataFrame], device: int) -> tuple[int, int]:
-    """Return time and size of a device's highest allocation; computed from the blocks if there are no samples."""
+def _peak(tables: Mapping[str, pd.DataFrame], device: int) -> tuple[int, Any, int]:
+    """Return place, time and size of a device's highest allocation; computed from the blocks if there are no samples.
+
+    The place is the time or, in a history of an allocator, the number of its entry.
+    """
     memory, allocations = tables["memory"], tables["allocations"]
     on_device = memory[(memory["device_id"].isin([device]) & memory["allocated_bytes"].notna()).to_numpy(bool)]
     for component in _COMPONENTS:
         samples = on_device[(on_device["component"] == component).to_numpy(bool)]
         if len(samples):
             highest = samples.iloc[int(np.argmax(samples["allocated_bytes"].to_numpy(np.int64)))]
-            return int(highest["time_ns"]), int(highest["allocated_bytes"])
+            place = highest["sequence" if "sequence" in samples else "time_ns"]
+            return int(place), highest["time_ns"], int(highest["allocated_bytes"])
     begun, ended, size = _lifetimes(allocations, device)
     times = np.concatenate((begun, ended[ended < _NEVER]))
     change = np.concatenate((size, -size[ended < _NEVER]))
     order = np.lexsort((change, times))  # at equal times, releases come first
     alive = np.cumsum(change[order])
-    return (int(times[order][np.argmax(alive)]), int(alive.max())) if len(alive) else (0, 0)
+    moment = int(times[order][np.argmax(alive)]) if len(alive) else 0
+    return moment, moment, int(alive.max(initial=0))
 
 
 def _lifetimes(allocations: pd.DataFrame, device: int) -> tuple[Int64, Int64, Int64]:
     """Return start, end and size of a device's blocks; blocks of other devices have size 0."""
     on_device = allocations["device_id"].isin([device]).to_numpy(bool) | allocations["device_id"].isna().to_numpy()
     size = np.where(on_device, np.maximum(allocations["size_bytes"].to_numpy(np.int64), 0), 0)
-    started_rows = allocations["allocated_ns"].to_numpy(np.int64, na_value=np.iinfo(np.int64).min)
-    return started_rows, allocations["released_ns"].to_numpy(np.int64, na_value=_NEVER), size
+    unit = "sequence" if "allocated_sequence" in allocations else "ns"
+    begun = allocations[f"allocated_{unit}"].to_numpy(np.int64, na_value=np.iinfo(np.int64).min)
+    return begun, allocations[f"released_{unit}"].to_numpy(np.int64, na_value=_NEVER), size
 
 
-def _owners(device: int, time_ns: int, peak: int, allocations: pd.DataFrame, sites: pd.DataFrame) -> pd.DataFrame:
+def _owners(
+    device: int, place: int, time_ns: Any, peak: int, allocations: pd.DataFrame, sites: pd.DataFrame
+) -> pd.DataFrame:
     begun, ended, size = _lifetimes(allocations, device)
-    alive = (begun <= time_ns) & (ended > time_ns) & (size > 0)
+    alive = (begun <= place) & (ended > place) & (size > 0)
     keys = ["category", "line", "module", "op"]
     chosen = sites[alive].assign(size_bytes=size[alive])
     chosen.loc[(begun == np.iinfo(np.int64).min)[alive], "category"] = CATEGORIES[_BEFORE]
@@ -129,7 +137,7 @@ def _owners(device: int, time_ns: int, peak: int, allocations: pd.DataFrame, sit
     owners["category"] = pd.Categorical(owners["category"], list(CATEGORIES))
     owners["share"] = owners["size_bytes"] / max(int(owners["size_bytes"].sum()), 1)
     owners.insert(0, "device_id", np.int64(device))
-    owners.insert(1, "time_ns", np.int64(time_ns))
+    owners.insert(1, "time_ns", pd.array([time_ns] * len(owners), "Int64"))
     order = np.argsort(-owners["size_bytes"].to_numpy(np.int64), kind="stable")
     ordered: pd.DataFrame = owners.iloc[order].reset_index(drop=True)
     return ordered

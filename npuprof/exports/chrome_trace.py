@@ -158,6 +158,7 @@ def write(
         "simulated": info.simulated,
         "name": info.name,
         "flows_backwards": int((~placed.forward).sum()),  # see EFFECT_FIRST
+        "samples_without_time": int(placed.tables["memory"]["time_ns"].isna().sum()),  # which are not written
     }
     out.write('{"otherData": ' + json.dumps(other_data) + ', "displayTimeUnit": "ns", "traceEvents": [')
     separator = ",\n" if pretty else ","
@@ -227,7 +228,7 @@ class _Placed:
     def of(cls, tables: Mapping[str, pd.DataFrame]) -> _Placed:
         """Place the slices of all tables."""
         starts = [frame["start_ns"].min() for lane in _LANES if len(frame := tables[lane.table])]
-        samples = [tables[name]["time_ns"].min() for name in ("counters", "memory") if len(tables[name])]
+        samples = [moments.min() for name in ("counters", "memory") if len(moments := tables[name]["time_ns"].dropna())]
         placed = cls(tables, min(map(int, [*starts, *samples]), default=0))
         for lane in _LANES:
             if len(tables[lane.table]):
@@ -370,6 +371,8 @@ def _memory(placed: _Placed) -> Iterator[str]:
     columns = (frame[name].astype(object).tolist() for name in ("time_ns", "device_id", "component", *sizes))
     pids = _sample_pids(frame, _MEMORY).tolist()
     for pid, time_ns, device, component, *values in zip(pids, *columns, strict=True):
+        if not _present(time_ns):  # otherData counts them
+            continue
         where = f"device {device}" if _present(device) else "host"
         name = f"{component if _present(component) else 'memory'} of {where}"
         yield from _sample(placed, pid, time_ns, name, dict(zip(sizes, values, strict=True)))

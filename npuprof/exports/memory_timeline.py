@@ -41,7 +41,8 @@ def select(memory: pd.DataFrame, device: str | None) -> pd.DataFrame:
 def content(name: str, memory: pd.DataFrame, device: str | None = None) -> str:
     """Return the samples of one device, or all, as JSON: for each component the times in ns and the sizes in bytes.
 
-    A size that was not sampled is ``null``. The key of a component has its device, and its rank if there are several.
+    A size that was not sampled is ``null``, as is the time of a history without times. The key of a component has its
+    device, and its rank if there are several.
 
     Raises
     ------
@@ -60,5 +61,8 @@ def _series(memory: pd.DataFrame) -> dict[str, dict[str, list[int | None]]]:
     for (rank, device, component), rows in groups:
         parts = ["" if pd.isna(rank) else f"rank {rank}", "" if pd.isna(device) else f"npu:{device}", str(component)]
         sizes = {name: [None if pd.isna(value) else int(value) for value in rows[name]] for name in _SIZES}
-        series[" ".join(filter(None, parts))] = {"time_ns": rows["time_ns"].tolist(), **sizes}
+        series[" ".join(filter(None, parts))] = {
+            "time_ns": [None if pd.isna(time) else int(time) for time in rows["time_ns"]],
+            **sizes,
+        }
     return series

@@ -77,14 +77,15 @@ def plot_memory(tables: Mapping[str, pd.DataFrame], info: Info, *, max_points: i
     -------
     plotly.graph_objects.Figure
         Above, a line for each device, component and sampled size, in MiB over the timeline's time; a star marks the
-        highest allocation, with the operators of its blocks. If memory leaks, another line is the sum of the blocks
+        highest allocation, with the operators of its blocks. A history without times is drawn over the numbers of its
+        entries. If memory leaks, another line is the sum of the blocks
         that stay allocated (:func:`npuprof.analysis.memory_peak.memory_leaks`). Below, fragmentation: reserved memory
         that is not allocated. Beyond 12 components the largest are drawn. Totals of driver modules, the program and the
         device are hidden until clicked in the legend: allocators would look flat next to them.
     """
     from plotly.subplots import make_subplots
 
-    memory = tables["memory"]
+    memory = _placed(tables["memory"])
     if not len(memory):
         reason = "this run has no memory samples<br>collect with memory=True (%%npuprof --memory) to have them"
         return nothing(_TITLE, info, reason)
@@ -115,9 +116,16 @@ def plot_memory(tables: Mapping[str, pd.DataFrame], info: Info, *, max_points: i
 
 
 def memory_axis(tables: Mapping[str, pd.DataFrame]) -> TimeAxis:
-    """Return the time axis of :func:`plot_memory`."""
+    """Return the axis of :func:`plot_memory`: time, or in a history without times the number of its entry."""
+    if (memory := tables["memory"])["time_ns"].isna().any():
+        return TimeAxis(0, int(memory["sequence"].max()), 1, "entries")
     allocated = leaked_blocks(tables)["allocated_ns"].to_numpy(np.int64)
     return time_axis(tables, np.concatenate([tables["memory"]["time_ns"].to_numpy(np.int64), allocated]))
+
+
+def _placed(memory: pd.DataFrame) -> pd.DataFrame:
+    """Return samples with their place on the axis in ``time_ns``."""
+    return memory.assign(time_ns=memory["sequence"]) if memory["time_ns"].isna().any() else memory
 
 
 def _series_to_draw(every: list[_Series]) -> list[_Series]:
@@ -199,7 +207,7 @@ def _peak(series: _Series, allocations: pd.DataFrame, axis: TimeAxis) -> Iterato
     top = int(sizes.argmax())
     lines = [
         f"<b>{series.title}: peak {size(int(sizes[top]))}</b>",
-        *_live_blocks(allocations, int(times[top]), series),
+        *_live_blocks(allocations, int(sampled["sequence" if "sequence" in sampled else "time_ns"].iloc[top]), series),
     ]
     yield go.Scatter(
         name=f"{series.title}, peak",

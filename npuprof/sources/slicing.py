@@ -114,7 +114,7 @@ def _keep(frames: Frames, name: str, windows: Windows, steps: tuple[int, ...] | 
     if name == "allocations":
         return windows.touch(_fill(frame["allocated_ns"], _LIMITS.min), _fill(frame["released_ns"], _LIMITS.max))
     if "time_ns" in frame:
-        moments = frame["time_ns"].to_numpy(np.int64)
+        moments = frame["time_ns"].to_numpy(np.int64, na_value=_LIMITS.min)  # without a time: in no part
         return windows.touch(moments, moments)
     starts = frame["start_ns"].to_numpy(np.int64)
     if steps is not None and name == "tasks" and "device_id" not in frames.get("steps", ()):

@@ -80,7 +80,8 @@ def lines(counters: pd.DataFrame) -> list[Line]:
 
 def memory_lines(memory: pd.DataFrame) -> list[Line]:
     """Return the allocated memory of the largest components, reserved memory if only that is known; no modules."""
-    rows = memory[~memory["component"].astype(str).str.endswith(MODULE).to_numpy(bool)]
+    is_drawn = ~memory["component"].astype(str).str.endswith(MODULE) & memory["time_ns"].notna()
+    rows = memory[is_drawn.to_numpy(bool)]
     keys = [*owner(rows), "device_id", "component"]
     lines = []
     for key, some in rows.groupby(keys, observed=True, dropna=False, sort=True):

@@ -70,7 +70,7 @@ def _describe(path: Path, history: History, notes: Notes) -> Info:
     info = Info(name=path.name, collector="torch", source="memory snapshot", recording=path)
     info.devices = history.devices
     info.started_ns, info.stopped_ns = history.started_ns, history.stopped_ns
-    if history.started_ns is None:
+    if not history.has_history:
         notes.warning(
             path.name,
             "the snapshot has no history: it lists the blocks without their times; record one with "

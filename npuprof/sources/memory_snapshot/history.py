@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -42,25 +42,36 @@ class History:
     devices: list[int]
     started_ns: int | None
     stopped_ns: int | None
+    has_history: bool
+
+
+class _Moment(NamedTuple):
+    """A place in a device's history: the number of the entry, and its time; None if absent."""
+
+    sequence: int | None = None
+    time_ns: int | None = None
+
+
+_UNKNOWN = _Moment()
 
 
 @dataclass
 class _Blocks:
-    """Blocks as columns; a None time is absent."""
+    """Blocks as columns."""
 
     name: list[str] = field(default_factory=list)
     stack: list[str | None] = field(default_factory=list)
     size: list[int] = field(default_factory=list)
-    allocated_ns: list[int | None] = field(default_factory=list)
-    released_ns: list[int | None] = field(default_factory=list)
+    allocated: list[_Moment] = field(default_factory=list)
+    released: list[_Moment] = field(default_factory=list)
     device: list[int] = field(default_factory=list)
 
-    def add(self, size: int, stack: str, device: int, allocated: int | None, released: int | None) -> int:
+    def add(self, size: int, stack: str, device: int, allocated: _Moment, released: _Moment) -> int:
         self.name.append(_name(stack))
         self.stack.append(stack or None)
         self.size.append(size)
-        self.allocated_ns.append(allocated)
-        self.released_ns.append(released)
+        self.allocated.append(allocated)
+        self.released.append(released)
         self.device.append(device)
         return len(self.size) - 1
 
@@ -81,32 +92,34 @@ class _Stacks:
 
 
 class _Samples:
-    """The memory change of each history entry, in order of time."""
+    """The memory change of each history entry, in the order of the history."""
 
     def __init__(self) -> None:
-        self.rows: dict[int, list[tuple[int, int, int, int]]] = {}  # per device: time, allocated, reserved, active
+        self.moments: dict[int, list[_Moment]] = {}
+        self.rows: dict[int, list[tuple[int, int, int]]] = {}  # per device: allocated, reserved, active
 
-    def add(self, device: int, time_ns: int, allocated: int = 0, reserved: int = 0, active: int = 0) -> None:
-        self.rows.setdefault(device, []).append((time_ns, allocated, reserved, active))
+    def add(self, device: int, moment: _Moment, allocated: int = 0, reserved: int = 0, active: int = 0) -> None:
+        self.moments.setdefault(device, []).append(moment)
+        self.rows.setdefault(device, []).append((allocated, reserved, active))
 
     def table(self, ends: dict[int, tuple[int, int, int]]) -> pd.DataFrame:
         """Build the table ``memory``: the sizes at the end, minus the changes after each entry."""
         names = ("allocated_bytes", "reserved_bytes", "active_bytes")
-        columns: dict[str, list[np.ndarray[Any, Any]]] = {name: [] for name in ("time_ns", "device_id", *names)}
+        columns: dict[str, list[np.ndarray[Any, Any]]] = {name: [] for name in ("device_id", *names)}
         for device, rows in self.rows.items():
             samples = np.array(rows, np.int64)
-            levels = (
-                np.array(ends.get(device, (0, 0, 0))) - samples[:, 1:].sum(axis=0) + np.cumsum(samples[:, 1:], axis=0)
-            )
-            columns["time_ns"].append(samples[:, 0])
+            levels = np.array(ends.get(device, (0, 0, 0))) - samples.sum(axis=0) + np.cumsum(samples, axis=0)
             columns["device_id"].append(np.full(len(samples), device))
             for place, name in enumerate(names):
                 columns[name].append(np.maximum(levels[:, place], 0))
         if not self.rows:
             return schema.empty("memory")
         joined = {name: np.concatenate(parts) for name, parts in columns.items()}
-        component = schema.categorical(np.zeros(len(joined["time_ns"]), np.int8), [_COMPONENT])
-        return schema.sort_by_time(schema.build("memory", {**joined, "component": component}))
+        component = schema.categorical(np.zeros(len(joined["device_id"]), np.int8), [_COMPONENT])
+        moments = [moment for device in self.rows for moment in self.moments[device]]
+        times, numbers = (pd.array([moment[at] for moment in moments], "Int64") for at in (1, 0))
+        frame = schema.build("memory", {"time_ns": times, **joined, "component": component, "sequence": numbers})
+        return frame if frame["time_ns"].isna().any() else schema.sort_by_time(frame)
 
 
 class _History:
@@ -117,7 +130,7 @@ class _History:
         self.blocks, self.samples, self.stacks = _Blocks(), _Samples(), _Stacks()
         self.alive: dict[tuple[int, int], int] = {}
         self.awaited: set[tuple[int, int]] = set()
-        self.rows = 0
+        self.rows = self.timeless = 0
 
     def take(self, given: Any) -> list[Any]:
         """Return the elements of a list up to the limit of rows, and register them."""
@@ -129,34 +142,38 @@ class _History:
         self.notes.leave_out(self.source, f"an element is beyond the {_MAX_ROWS:,} that are read", more)
         return taken
 
-    def read_entry(self, device: int, entry: Any) -> str:
-        """Read a history entry; return its outcome: ``kept``, ``used``, or the reason why it is left out."""
+    def read_entry(self, device: int, number: int, entry: Any) -> str:
+        """Read a history entry; return its outcome: ``kept``, ``used``, or the reason why it is left out.
+
+        Entries are in the order in which they happened, so that one without a time still has its place.
+        """
         if not isinstance(entry, dict) or not isinstance(action := entry.get("action"), str):
             return "an entry is no action of the allocator"
         size, address, time_us = _size(entry.get("size")), _whole(entry.get("addr")), _whole(entry.get("time_us"))
         if action in _NO_SIZE:
             return "used"
-        if size is None or address is None or time_us is None or time_us > _LATEST_US:
-            return "an entry has no readable size, address or time"
-        time_ns, key = time_us * 1000, (device, address)
+        if size is None or address is None:
+            return "an entry has no readable size or address"
+        self.timeless += (timeless := time_us is None or time_us > _LATEST_US)
+        moment, key = _Moment(number, None if timeless or time_us is None else time_us * 1000), (device, address)
         if action in _GROWS:
-            self.samples.add(device, time_ns, reserved=_GROWS[action] * size)
+            self.samples.add(device, moment, reserved=_GROWS[action] * size)
         elif action == _ALLOCATED:
             stack = self.stacks.text(entry.get("frames"))
-            self.alive[key] = self.blocks.add(size, stack, device, time_ns, None)
-            self.samples.add(device, time_ns, allocated=size, active=size)
+            self.alive[key] = self.blocks.add(size, stack, device, moment, _UNKNOWN)
+            self.samples.add(device, moment, allocated=size, active=size)
             return "kept"
         elif action == _FREE and key in self.awaited:
             self.awaited.discard(key)
-            self.samples.add(device, time_ns, active=-size)
+            self.samples.add(device, moment, active=-size)
         elif action in (_FREED, _FREE):
-            self.samples.add(device, time_ns, allocated=-size, active=-size * (action == _FREE))
+            self.samples.add(device, moment, allocated=-size, active=-size * (action == _FREE))
             if action == _FREED:
                 self.awaited.add(key)
             if key not in self.alive:
-                self.blocks.add(size, "", device, None, time_ns)
+                self.blocks.add(size, "", device, _UNKNOWN, moment)
                 return "kept"
-            self.blocks.released_ns[self.alive.pop(key)] = time_ns
+            self.blocks.released[self.alive.pop(key)] = moment
         else:
             return f"an entry has the unknown action {action[:40]!r}"
         return "used"
@@ -177,7 +194,7 @@ class _History:
             if block.get("state") not in _ACTIVE or key in self.alive:
                 outcomes["used"] += 1
                 continue
-            self.blocks.add(size, self.stacks.text(_frames_of(block)), device, None, None)
+            self.blocks.add(size, self.stacks.text(_frames_of(block)), device, _UNKNOWN, _UNKNOWN)
             outcomes["kept"] += 1
         self.account(outcomes)
 
@@ -192,7 +209,9 @@ class _History:
 def read_history(segments: list[Any], traces: list[Any], notes: Notes, source: str) -> History:
     """Build the tables of a snapshot.
 
-    A block whose allocation is not in the history is older: it has no ``allocated_ns``.
+    A block whose allocation is not in the history is older: it has neither ``allocated_ns`` nor
+    ``allocated_sequence``, the number of its entry in the history of its device. Entries of older versions of torch
+    have no times; ``sequence`` orders all.
     Column ``stack`` of ``allocations`` is its Python stack, the innermost frame first.
 
     Parameters
@@ -206,18 +225,27 @@ def read_history(segments: list[Any], traces: list[Any], notes: Notes, source: s
     """
     read = _History(notes, source)
     for device, trace in enumerate(traces[:_MAX_DEVICES]):
-        read.account(Counter(read.read_entry(device, entry) for entry in read.take(trace)))
+        entries = enumerate(read.take(trace))
+        read.account(Counter(read.read_entry(device, number, entry) for number, entry in entries))
     for segment in segments[:_MAX_ROWS]:
         read.read_segment(segment)
     memory = read.samples.table(_sizes(segments[:_MAX_ROWS]))
     notes.ledger.make(source, "memory", len(memory))
-    times = memory["time_ns"].to_numpy(np.int64)
+    if read.timeless:
+        notes.warning(
+            source,
+            "an entry of the history has no time, as in older versions of torch: its place in the history is kept in "
+            "the column sequence, over which memory is drawn",
+            read.timeless,
+        )
+    times = memory["time_ns"].dropna()
     devices = {*read.blocks.device, *memory["device_id"].dropna().tolist()}
     return History(
         {"allocations": _allocations(read.blocks), "memory": memory},
         sorted(int(device) for device in devices),
         int(times.min()) if len(times) else None,
         int(times.max()) if len(times) else None,
+        has_history=bool(len(memory)),
     )
 
 
@@ -237,10 +265,12 @@ def _allocations(blocks: _Blocks) -> pd.DataFrame:
     columns = {
         "name": blocks.name,
         "size_bytes": np.array(blocks.size, np.int64),
-        "allocated_ns": pd.array(blocks.allocated_ns, "Int64"),
-        "released_ns": pd.array(blocks.released_ns, "Int64"),
+        "allocated_ns": pd.array([moment.time_ns for moment in blocks.allocated], "Int64"),
+        "released_ns": pd.array([moment.time_ns for moment in blocks.released], "Int64"),
         "device_id": np.array(blocks.device, np.int64),
         "stack": pd.Categorical(blocks.stack),
+        "allocated_sequence": pd.array([moment.sequence for moment in blocks.allocated], "Int64"),
+        "released_sequence": pd.array([moment.sequence for moment in blocks.released], "Int64"),
     }
     return schema.build("allocations", columns)
 

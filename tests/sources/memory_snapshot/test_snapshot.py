@@ -6,6 +6,7 @@ import os
 import pickle
 import struct
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,44 @@ def saved(folder: Path, value: object, protocol: int = 4) -> Path:
     path = folder / "snapshot.pickle"
     path.write_bytes(value if isinstance(value, bytes) else pickle.dumps(value, protocol))
     return path
+
+
+@pytest.mark.parametrize("timed", [(), (0,), (2, 3), range(6)])
+def test_a_history_without_times_keeps_its_order_and_its_peak(tmp_path: Path, timed: Sequence[int]) -> None:
+    """Older torch writes no times: what is known then is the order, whatever times some of the entries have."""
+    untimed = snapshot()
+    for number, one in enumerate(untimed["device_traces"][0]):
+        if number not in timed:
+            del one["time_us"]
+    run = npuprof.load(saved(tmp_path, untimed))
+    memory, blocks = run.memory, run.allocations
+    known = [number in timed for number in range(5)]
+    assert memory["time_ns"].notna().tolist() == known
+    assert memory["time_ns"].dropna().tolist() == [10_000 * (1 + number) for number in range(5) if number in timed]
+    assert memory["sequence"].tolist() == [0, 1, 2, 3, 4]
+    assert memory["allocated_bytes"].tolist() == [512, 2560, 3584, 1536, 1536]
+    assert memory["reserved_bytes"].tolist() == [4096] * 5
+    assert blocks["size_bytes"].tolist() == [2048, 1024, 512]
+    assert blocks["allocated_sequence"].fillna(-1).tolist() == [1, 2, -1]
+    assert blocks["released_sequence"].fillna(-1).tolist() == [3, -1, -1]
+    peak = run.memory_peak()  # the block that was given back, the one that stays, the one from before
+    assert peak["size_bytes"].tolist() == [3072, 512]
+    assert peak["time_ns"].isna().tolist() == [not known[2]] * 2
+    warnings = run.notes.query("severity == 'warning'")
+    assert warnings["count"].tolist() == [5 - sum(known)] * (not all(known))
+    assert all("the column sequence" in message for message in warnings["message"])
+    assert run.ledger["left_out"].sum() == 0
+    figure = run.plot_memory()
+    line = next(trace for trace in figure.data if "allocated" in trace.name)
+    assert list(line.y) == [size / 2**20 for size in (512, 2560, 3584, 1536, 1536)]
+    assert all(known) or list(line.x) == [0, 1, 2, 3, 4]
+    star = next(trace for trace in figure.data if "peak" in trace.name)
+    assert "blocks of this run in use then: 3.50 KiB" in star.hovertext[0]
+    again = npuprof.load(run.save(tmp_path / "kept"))
+    assert again.memory.fillna(-1).values.tolist() == memory.fillna(-1).values.tolist()
+    shown = [repr(run), run._repr_html_(), run.to_chrome_trace(tmp_path / "t.json").read_text(), str(run.timeline())]
+    shown += [memory.to_string(), blocks.to_string(), run.to_memory_timeline(tmp_path / "m.json").read_text()]
+    assert not any("9223372036854775" in text for text in shown)
 
 
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
