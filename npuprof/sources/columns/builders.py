@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from npuprof import tables
-from npuprof.arrays import Int32, Int64, Records
+from npuprof.arrays import Bools, Int32, Int64, Records
 
 ABSENT = int(np.iinfo(np.int64).min)
 """Stands for "no value" in arrays of whole numbers while a file is read; tables get <NA> instead."""
@@ -150,6 +150,15 @@ class Columns:
         if len(parts) > 1:
             parts[:] = [np.concatenate(parts)]
         return parts[0] if self._parts["start_ns"] else np.empty(0, np.int32)  # for an empty table
+
+    def at(self, rows: Int64) -> dict[str, Records]:
+        """Return every column of some rows."""
+        return {name: self[name][rows] for name in list(self._parts)}
+
+    def keep(self, rows: Bools) -> None:
+        """Drop the rows that are not in a mask."""
+        for name in self._parts:
+            self._parts[name] = [self[name][rows]]
 
     def __len__(self) -> int:
         return sum(map(len, self._parts["start_ns"])) if self._parts else 0

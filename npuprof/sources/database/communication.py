@@ -15,7 +15,7 @@ from npuprof.arrays import Int64, Records, first_rows
 from npuprof.sources.columns.builders import ABSENT, SENTINELS, optional
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.device import Tasks
-from npuprof.sources.database.intervals import in_order, span, take
+from npuprof.sources.database.intervals import drop_repeated, in_order, span, take
 from npuprof.sources.database.names import Names
 from npuprof.sources.trace.communication import operator_type
 
@@ -55,8 +55,8 @@ _BYTES_PER_GB = 1e9
 
 def read_communication(database: Database, strings: Names, tasks: Tasks) -> dict[str, pd.DataFrame]:
     """Read `communication` (without steps) and `communication_tasks`, where the file has them."""
-    steps = database.rows(_INFO, _TASK, ["bandwidth"])
-    steps |= {"task": first_rows(tasks.rows["globalTaskId"], steps["globalTaskId"])}
+    steps = drop_repeated(database, _INFO, database.rows(_INFO, _TASK, ["bandwidth"]), "globalTaskId")
+    steps |= {"task": tasks.rows_of(steps["globalTaskId"])}
     lost_count = int((steps["task"] < 0).sum())
     database.accounts.leave_out(_INFO, "a step has no task, so no time", lost_count, affects="communication_tasks")
     order = np.argsort(steps["task"], kind="stable")

@@ -20,6 +20,7 @@ from npuprof import tables
 from npuprof.arrays import Int64, Records, first_rows
 from npuprof.schema import SCHEMA, Column
 from npuprof.sources.columns.builders import ABSENT, SENTINELS, optional, whole
+from npuprof.sources.columns.repetitions import REPEATED, originals
 from npuprof.sources.columns.shares import as_fractions
 from npuprof.sources.columns.steps import waits
 from npuprof.sources.database.connection import Database
@@ -35,13 +36,13 @@ _ELSEWHERE = re.compile(r"aic_vec_.*|aiv_(mac|mte1|fixpipe)_.*")
 """Metrics of units that only the other kind of core has; they are written as 0."""
 
 
-def read_pmu(database: Database, strings: Names, kernels: Int64, cores: Int64) -> dict[str, Any]:
+def read_pmu(database: Database, strings: Names, tasks: Tasks, kernels: Int64, cores: Int64) -> dict[str, Any]:
     """Read the counters of kernels.
 
     Parameters
     ----------
-    kernels, cores
-        ``globalTaskId`` and ``taskType`` of each kernel.
+    tasks, kernels, cores
+        The device tasks, and ``globalTaskId`` and ``taskType`` of each kernel.
 
     Returns
     -------
@@ -49,7 +50,7 @@ def read_pmu(database: Database, strings: Names, kernels: Int64, cores: Int64) -
     for a kernel that was not measured.
     """
     rows = database.rows(_TABLE, ["globalTaskId", "name"], ["value"])
-    kernel = first_rows(kernels, rows["globalTaskId"])
+    kernel = first_rows(kernels, tasks.kept(rows["globalTaskId"]))
     database.accounts.use(_TABLE, int((kernel >= 0).sum()))
     database.accounts.leave_out(
         _TABLE, "a counter refers to no kernel", int((kernel < 0).sum()), affects="the counters of kernels"
@@ -122,6 +123,15 @@ class Tasks:
 
     rows: dict[str, Records]
     table: pd.DataFrame
+    repeated: tuple[Int64, Int64]  # numbers of tasks that are left out, and of the equal ones that are kept
+
+    def kept(self, numbers: Records) -> Records:
+        """Return each ``globalTaskId``, for a task that is left out that of the equal one."""
+        return _kept(numbers, self.repeated)
+
+    def rows_of(self, numbers: Records) -> Int64:
+        """Return the row of each ``globalTaskId``; -1 if there is none."""
+        return first_rows(self.rows["globalTaskId"], self.kept(numbers))
 
     @property
     def end_ns(self) -> Int64:
@@ -135,7 +145,8 @@ def read_tasks(database: Database, strings: Names) -> Tasks:
 
     A task is named after its operator, or after its type if the operator is unknown.
     """
-    rows = in_order(database, "TASK", database.rows("TASK", _TASK), "tasks and kernels")
+    rows, repeated = _without_repeated(database, database.rows("TASK", _TASK))
+    rows = in_order(database, "TASK", rows, "tasks and kernels")
     database.accounts.keep("TASK", "tasks", len(rows["startNs"]))
     rows["deviceId"] = np.maximum(rows["deviceId"], 0)
     columns: dict[str, Any] = {
@@ -147,9 +158,25 @@ def read_tasks(database: Database, strings: Names) -> Tasks:
         "task_type": strings.column(rows["taskType"]),
         "name": strings.column(_name_numbers(database, rows)),
         "connection_id": optional(rows["connectionId"], SENTINELS),
-        **_copies(database, rows["globalTaskId"]),
+        **_copies(database, rows["globalTaskId"], repeated),
     }
-    return Tasks(rows, tables.build("tasks", columns))
+    return Tasks(rows, tables.build("tasks", columns), repeated)
+
+
+def _kept(numbers: Records, repeated: tuple[Int64, Int64]) -> Records:
+    place = first_rows(repeated[0], numbers)
+    return np.where(place >= 0, repeated[1][place], numbers) if len(repeated[0]) else numbers
+
+
+def _without_repeated(database: Database, rows: dict[str, Records]) -> tuple[dict[str, Records], tuple[Int64, Int64]]:
+    """Return the tasks without those that equal an earlier one but for their ``globalTaskId``, and these numbers."""
+    numbers = rows["globalTaskId"]
+    others = {name: values for name, values in rows.items() if name != "globalTaskId"}
+    first = originals(rows["startNs"], lambda places: take(others, places), rows["endNs"] > rows["startNs"])
+    is_kept = first == np.arange(len(first))
+    database.accounts.leave_out("TASK", REPEATED, int(np.count_nonzero(~is_kept)))
+    is_other = ~is_kept & (numbers != numbers[first])
+    return take(rows, is_kept), (numbers[is_other], numbers[first[is_other]])
 
 
 def kernels_table(database: Database, strings: Names, tasks: Tasks, collectives: pd.DataFrame | None) -> pd.DataFrame:
@@ -162,7 +189,7 @@ def kernels_table(database: Database, strings: Names, tasks: Tasks, collectives:
     """
     headers = {name: database.either(_INFO, *names) for name, names in _DESCRIBED.items()}
     info = database.rows(_INFO, ["globalTaskId", *headers.values()])
-    row = first_rows(tasks.rows["globalTaskId"], info["globalTaskId"])
+    row = tasks.rows_of(info["globalTaskId"])
     database.accounts.leave_out(_INFO, "a kernel has no task, so no time", int((row < 0).sum()), affects="kernels")
     row, repeated = _drop_duplicates(row)
     database.accounts.leave_out(_INFO, "a kernel is described again, its task is the same", repeated, severity="info")
@@ -182,7 +209,7 @@ def kernels_table(database: Database, strings: Names, tasks: Tasks, collectives:
     columns |= {
         "wait_ns": _waits(selected_rows, collectives),
         "model_id": optional(tasks.rows["modelId"][row], SENTINELS),
-        **read_pmu(database, strings, info["globalTaskId"], info["taskType"]),
+        **read_pmu(database, strings, tasks, tasks.kept(info["globalTaskId"]), info["taskType"]),
     }
     return tables.build("kernels", columns)
 
@@ -223,11 +250,11 @@ def _name_numbers(database: Database, rows: dict[str, Records]) -> Int64:
     return names
 
 
-def _copies(database: Database, tasks: Int64) -> dict[str, Any]:
+def _copies(database: Database, tasks: Int64, repeated: tuple[Int64, Int64]) -> dict[str, Any]:
     """Return the size and direction of copies, where the file has them."""
     copies = database.rows("MEMCPY_INFO", ["globalTaskId", "size", "memcpyOperation"])
     row = first_rows(copies["globalTaskId"], tasks)
-    without_task = first_rows(tasks, copies["globalTaskId"]) < 0
+    without_task = first_rows(tasks, _kept(copies["globalTaskId"], repeated)) < 0
     database.accounts.use("MEMCPY_INFO", int((~without_task).sum()))
     database.accounts.leave_out(
         "MEMCPY_INFO", "the size of a copy belongs to no task", int(without_task.sum()), affects="copied bytes"

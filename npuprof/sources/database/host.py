@@ -19,7 +19,15 @@ from npuprof.arrays import Int64, Records, first_rows
 from npuprof.sources.columns.builders import ABSENT, SENTINELS, missing, optional, recoded
 from npuprof.sources.columns.steps import step_numbers, step_of
 from npuprof.sources.database.connection import Database
-from npuprof.sources.database.intervals import in_order, pairs_of, span, steps_table, take, thread_ids
+from npuprof.sources.database.intervals import (
+    drop_repeated,
+    in_order,
+    pairs_of,
+    span,
+    steps_table,
+    take,
+    thread_ids,
+)
 from npuprof.sources.database.names import Names
 
 _MAX_TEXT = 64 << 10
@@ -29,6 +37,7 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 def stack_names(database: Database, chains: Records, strings: Names) -> pd.Categorical:
     """Return the stack of each chain number: innermost frame first, one frame per line."""
     rows = database.rows("PYTORCH_CALLCHAINS", ["id", "stack", "stackDepth"])
+    rows = drop_repeated(database, "PYTORCH_CALLCHAINS", rows, "id")
     database.accounts.use("PYTORCH_CALLCHAINS", len(rows["id"]))
     order = np.lexsort((rows["stackDepth"], rows["id"]))
     ids, frames = rows["id"][order], rows["stack"][order]

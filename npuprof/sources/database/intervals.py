@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
-from npuprof.arrays import Int64, Records
+from npuprof.arrays import Bools, Int64, Records
 from npuprof.notes import Notes
 from npuprof.sources.columns.builders import optional
 from npuprof.sources.columns.decimals import MAX_TIME_NS
+from npuprof.sources.columns.repetitions import REPEATED, repetitions
 from npuprof.sources.database.connection import Database
 
 _CENTURY_S = (10**9, 4 * 10**9)  # from 2001
@@ -46,10 +47,24 @@ def in_order(database: Database, table: str, rows: dict[str, Records], affects: 
     if not whole[timed].all():
         bad = int((timed & ~whole).sum())
         database.notes.warning(database.path.name, f"{table}: a row has no valid end; its duration is taken as 0", bad)
-    duration = np.where(whole, end - np.where(timed, start, 0), 0)
-    order = np.lexsort((-duration, start))
-    order = order[timed[order]]
-    return {name: values[order] for name, values in {**rows, "duration": duration}.items()}
+    rows = take({**rows, "duration": np.where(whole, end - np.where(timed, start, 0), 0)}, timed)
+    if affects != "marks":  # which may be there several times
+        rows = drop_repeated(database, table, rows, "startNs", rows["duration"] > 0)
+    return take(rows, np.lexsort((-rows["duration"], rows["startNs"])))
+
+
+def drop_repeated(
+    database: Database, table: str, rows: dict[str, Records], time: str, lasting: Bools | None = None
+) -> dict[str, Records]:
+    """Return the rows without those that equal an earlier row in every column that was read; a note counts them.
+
+    See :func:`npuprof.sources.columns.repetitions.repetitions` for the column of times and the lasting rows.
+    """
+    repeated = repetitions(rows[time], lambda places: take(rows, places), lasting)
+    if not repeated.any():
+        return rows
+    database.accounts.leave_out(table, REPEATED, int(np.count_nonzero(repeated)))
+    return take(rows, ~repeated)
 
 
 def sampled(

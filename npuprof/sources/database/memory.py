@@ -16,7 +16,7 @@ from npuprof.sources.columns.builders import ABSENT, missing, module_component, 
 from npuprof.sources.columns.concatenation import stacked
 from npuprof.sources.columns.decimals import MAX_TIME_NS
 from npuprof.sources.database.connection import Database
-from npuprof.sources.database.intervals import sampled, take
+from npuprof.sources.database.intervals import drop_repeated, sampled, take
 from npuprof.sources.database.names import Names, memory_names
 
 _RECORD = ["component", "timestamp", "totalAllocated", "totalReserved", "totalActive", "streamPtr", "deviceId"]
@@ -77,7 +77,7 @@ def allocations_table(database: Database, strings: Names) -> pd.DataFrame | None
         database.accounts.leave_out(
             "OP_MEMORY", "a block has no readable size", int((~sized).sum()), affects="allocations"
         )
-        rows = take(rows, sized)
+        rows = drop_repeated(database, "OP_MEMORY", take(rows, sized), "allocationTime")
         database.accounts.keep("OP_MEMORY", "allocations", len(rows["size"]))
         _account_repeated(database, rows)
     else:

@@ -50,9 +50,11 @@ def read_task_time(path: Path, notes: Notes, default_device: int = 0) -> pd.Data
     duration = table.durations("task_time(us)")
     usable = table.time_ns("task_start(us)")[1] & ~np.asarray(duration.isna())
     table.drop(~usable, "a row has no start or duration", "tasks")
+    start_ns, duration_ns = table.time_ns("task_start(us)")[0], duration[usable].to_numpy(np.int64)
+    kept_rows = table.drop_repeated(start_ns, duration_ns > 0)
     columns: dict[str, Any] = {
-        "start_ns": table.time_ns("task_start(us)")[0],
-        "duration_ns": duration[usable].to_numpy(np.int64),
+        "start_ns": start_ns[kept_rows],
+        "duration_ns": duration_ns[kept_rows],
         "device_id": _devices(table, default_device),
     }
     for name, header in (("stream_id", "stream_id"), ("task_id", "task_id")):

@@ -29,6 +29,7 @@ from npuprof.notes import Notes
 from npuprof.progress import report_progress
 from npuprof.sources.columns.builders import recoded
 from npuprof.sources.columns.decimals import MAX_DURATION_US, MAX_TIME_NS, US_TO_NS, characters, scaled_column
+from npuprof.sources.columns.repetitions import REPEATED, repetitions
 from npuprof.sources.files.gzip_file import is_plain, read_head, read_whole
 from npuprof.sources.files.memory_limit import read_without_holes, refuse_too_large
 from npuprof.sources.text.appended_exports import each_once
@@ -167,13 +168,24 @@ class CsvTable:
         """Account for rows of the file as rows of a table, all of them by default."""
         self._notes.ledger.keep(self.source, table, len(self) if rows is None else rows)
 
-    def drop(self, dropped: Bools, reason: str, affects: str) -> None:
+    def drop(self, dropped: Bools, reason: str, affects: str = "") -> None:
         """Drop rows with a note; see :meth:`npuprof.notes.Notes.leave_out`."""
         count = int(np.count_nonzero(dropped))
         if not count:
             return
         self._notes.leave_out(self.source, reason, count, affects=affects)
         self.restrict(~dropped)
+
+    def drop_repeated(self, times: Int64, lasting: Bools | None = None) -> Bools:
+        """Drop the rows that equal an earlier row in every cell, and return a mask of the rows that are left.
+
+        See :func:`npuprof.sources.columns.repetitions.repetitions` for the times and the lasting rows.
+        """
+        kept_rows: Bools = ~repetitions(
+            times, lambda rows: self._cells.take(pa.array(rows)).to_pandas(split_blocks=True), lasting
+        )
+        self.drop(~kept_rows, REPEATED)
+        return kept_rows
 
     def restrict(self, rows: Bools) -> None:
         """Restrict the columns to the rows of a mask; the other rows are of no interest, and not lost."""

@@ -125,14 +125,16 @@ def _table(path: Path, notes: Notes) -> tuple[CsvTable, dict[str, str]]:
 
 
 def _times(table: CsvTable, headers: dict[str, str]) -> dict[str, Any]:
-    """Return starts and durations; rows without either are dropped from the table."""
+    """Return starts and durations; rows without either are dropped from the table, and repeated ones."""
     start, timed = table.time_ns(headers["start_ns"])
     duration = table.durations(headers["duration_ns"])
     usable = timed & ~np.asarray(duration.isna())
     if not usable.all():
         table.drop(~usable, "a row has no start or duration", "kernels and communication")
         start, duration = start[usable], duration[usable]
-    return {"start_ns": start, "duration_ns": duration.to_numpy(np.int64)}
+    duration_ns = duration.to_numpy(np.int64)
+    kept_rows = table.drop_repeated(start, duration_ns > 0)
+    return {"start_ns": start[kept_rows], "duration_ns": duration_ns[kept_rows]}
 
 
 def _communication_rows(columns: dict[str, Any]) -> Bools:

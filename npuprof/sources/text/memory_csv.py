@@ -114,6 +114,8 @@ def read_operator_memory(path: Path, notes: Notes) -> pd.DataFrame:
     if sizes.isna().any():
         table.drop(np.asarray(sizes.isna()), "a row has no readable size", "allocations")
         sizes = table.scaled(*size)
+    if (moment := table.find("Allocation Time(us)", "Release Time(us)")) is not None:
+        sizes = sizes[table.drop_repeated(*table.time_ns(moment))]
     columns: dict[str, Any] = {
         "name": table.categories("Name"),
         "size_bytes": sizes.to_numpy("int64"),

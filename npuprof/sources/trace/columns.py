@@ -22,6 +22,7 @@ from npuprof.arrays import Bools, Int32, Int64, Records
 from npuprof.notes import Notes
 from npuprof.sources.columns.builders import MAX_NAME, Codebook, Columns, floats, whole_numbers
 from npuprof.sources.columns.decimals import MAX_DURATION_US, MAX_TIME_NS, US_TO_NS, column_ns, scaled
+from npuprof.sources.columns.repetitions import REPEATED, repetitions
 from npuprof.sources.trace.event import Event
 from npuprof.sources.trace.events import UNREADABLE, readable
 from npuprof.sources.trace.layouts import VENDOR, Layout, Layouts, lost_arguments
@@ -209,7 +210,13 @@ class _Gatherer:
             self._notes.leave_out(self._source, f"an event of phase {phase[:8]!r} is of an unknown kind", len(rows))
 
     def finish(self) -> None:
-        """Add notes on the times and lanes that were read."""
+        """Leave out repeated slices, and add notes on the times and lanes that were read."""
+        for name, slices in self._trace.slices.items():
+            if len(slices) and name not in _MAY_REPEAT:
+                repeated = repetitions(slices["start_ns"], slices.at, slices["duration_ns"] > 0)
+                if repeated.any():
+                    slices.keep(~repeated)
+                    self._notes.leave_out(self._source, REPEATED, int(np.count_nonzero(repeated)))
         if self._float_times:
             self._notes.warning(self._source, "times are floats: they are exact only to 250 ns", self._float_times)
         if self._relative:
@@ -376,6 +383,7 @@ class _Gatherer:
         return duration_ns
 
 
+_MAY_REPEAT = ("mark", "iteration")  # the files of a model's iterations repeat them
 _SLICE_PHASES = ("X", "i")  # an instant of MindSpore is an operator of duration 0
 _FLOW_PHASES = {"s": 1, "t": 0, "f": -1}
 _METADATA = {

@@ -23,8 +23,8 @@ class Intact:
         self.figures: dict[str, Figure] = figures(run)
         self.warnings = warnings(run)
 
-    def silent_changes(self, path: Path) -> list[str]:
-        """Return the figures of a damaged copy that changed without a note that concerns them."""
+    def silent_changes(self, path: Path, file: Path) -> list[str]:
+        """Return the figures of a copy that changed, when a file was damaged, without a note that concerns them."""
         try:
             run = load(path, self.preferred)
         except NpuprofError:
@@ -35,7 +35,8 @@ class Intact:
         return [
             f"{name}: {share:+.1%}"
             for name, share in changed.items()
-            if share > LIMIT and not any(concerns(note, (self.figures.get(name) or now[name]).tables) for note in told)
+            if share > LIMIT
+            and not any(concerns(note, (self.figures.get(name) or now[name]).tables, file) for note in told)
         ]
 
 

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -25,8 +26,8 @@ _PARTS = {
     "copy": ("tasks", *_STEPS),
 }
 _LAUNCHED = {"line": (*_HOST, "stack"), "module": (*_HOST, "stack"), "op": _HOST, "step": _STEPS}
-_SUMS = ("duration_ns", "size_bytes", "value", "copied_bytes", "device_duration_ns", "wait_ns")
-_NOT_SUMMED = {"memory", "links"}
+_SUMS = ("duration_ns", "size_bytes", "copied_bytes", "device_duration_ns", "wait_ns")
+_SAMPLES = {"memory": "component", "counters": "counter"}
 
 
 @dataclass(frozen=True)
@@ -43,12 +44,14 @@ def figures(run: Profile) -> dict[str, Figure]:
 
 
 def _each(run: Profile) -> Iterator[tuple[str, dict[str, float], tuple[str, ...]]]:
-    for name in schema.NAMES:
+    for name in [name for name in schema.NAMES if name not in _SAMPLES]:
         frame = run.tables[name]
         yield f"rows of {name}", {"": len(frame)}, (name,)
         for column in _SUMS:
-            if column in frame and name not in _NOT_SUMMED:
+            if column in frame:
                 yield f"sum of {name}.{column}", {"": float(frame[column].sum())}, (name,)
+    for name, column in _SAMPLES.items():  # a sample more or less changes no figure
+        yield f"kinds of {name}", dict.fromkeys(map(str, run.tables[name][column].unique()), 1.0), (name,)
     yield "links by kind", _sizes(run.links, ["kind", "source_table", "target_table"]), ("links",)
     peaks = run.memory.groupby("component", observed=True)[["allocated_bytes", "reserved_bytes"]].max()
     for bytes_of in ("allocated_bytes", "reserved_bytes"):
@@ -119,22 +122,20 @@ _WORDS = {
     "steps": r"\bsteps?\b",
     "step_times": r"\bsteps?\b|step_trace_time",
     "overlap": r"overlap|kernel|communication|collective",
-    "memory": r"memory|allocator|MEMORY_RECORD|NPU_MEM",
+    "memory": r"memory|allocator|NPU_MEM|module_mem",
     "allocations": r"allocations?\b|blocks?\b|operator_memory|OP_MEMORY",
     "counters": r"counters?\b|sampled?s?\b|counted",
     "marks": r"marks?\b|markers?\b",
     "stack": r"stacks?\b|CALLCHAINS",
     "statistics": r"statistic|sums|missing",
 }
-_OF_A_FILE = re.compile(r"cut|incomplete|damaged|cannot be read|is empty|bytes|is missing|are missing|gone|repeat|lost")
 
 
-def concerns(note: tuple[str, str], tables: tuple[str, ...]) -> bool:
-    """Return whether a note (source and message) concerns one of the tables, or all of its file."""
+def concerns(note: tuple[str, str], tables: tuple[str, ...], path: Path) -> bool:
+    """Return whether a note (source and message) names one of the tables, or the damaged file."""
     text = " ".join(note)
-    if any(re.search(_WORDS[name], text, re.IGNORECASE) for name in tables):
-        return True
-    return "." in note[0] and _OF_A_FILE.search(note[1]) is not None
+    stem = re.split(r"\.data|\.slice_|\.json|\.csv|\.db", path.name)[0].rpartition(".")[2]
+    return stem in text or any(re.search(_WORDS[name], text, re.IGNORECASE) for name in tables)
 
 
 def warnings(run: Profile) -> Counter[tuple[str, str]]:

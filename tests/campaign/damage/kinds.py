@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -14,6 +15,8 @@ _HEAD_BYTES = 4096
 _DELETED = (10, 2)  # of how many rows one is deleted
 _REPEATED = (100, 10, 2)  # of how many rows one is repeated
 _MARKS = ("level", "Task Type", "task type", "Python id", "correlation_id")  # arguments that tell kinds of slices apart
+
+_RECORD_BYTES = {"api_event": 40, "compact": 64, "additional": 256, "stars_soc": 64, "ffts_profile": 128, "hwts": 64}
 
 
 class Damage(NamedTuple):
@@ -42,6 +45,8 @@ def of_file(path: Path) -> Iterator[Damage]:
         yield from of_database(path)
     elif path.suffix == ".csv":
         yield from of_rows()
+    elif ".slice_" in path.name and not path.name.endswith(".done"):
+        yield from of_records(path)
     elif path.suffix == ".json" and b'"ph"' in path.read_bytes()[:100_000]:
         yield from of_trace(path)
 
@@ -86,6 +91,26 @@ def of_rows() -> Iterator[Damage]:
 def _rows(share: int, times: int, path: Path) -> None:
     head, *rows = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(head + b"".join(row * (1 if number % share else times) for number, row in enumerate(rows, 1)))
+
+
+def of_records(path: Path) -> Iterator[Damage]:
+    """Yield records deleted from and repeated in a slice of raw data whose records have one size."""
+    size = next((size for words, size in _RECORD_BYTES.items() if words in path.name), 0)
+    if not size or "_dic." in path.name:
+        return
+    for share in _DELETED:
+        yield Damage(f"1 of {share} records deleted", partial(_records, size, share, 0))
+    for share in _REPEATED:
+        yield Damage(f"1 of {share} records repeated", partial(_records, size, share, 2))
+
+
+def _records(size: int, share: int, times: int, path: Path) -> None:
+    content = path.read_bytes()
+    parts = (content[at : at + size] for at in range(0, len(content), size))
+    path.write_bytes(b"".join(part * (1 if number % share else times) for number, part in enumerate(parts, 1)))
+    done = path.with_name(f"{path.name}.done")
+    if done.exists():
+        done.write_text(re.sub(r"filesize:\d+", f"filesize:{path.stat().st_size}", done.read_text()))
 
 
 def of_trace(path: Path) -> Iterator[Damage]:

@@ -195,8 +195,9 @@ def test_arguments_of_a_device_event_that_cannot_be_read_cost_only_themselves(tm
 
 def test_numbers_too_large_for_a_column_are_absent_and_counted(tmp_path: Path) -> None:
     maker = TraceMaker()
-    for number in (3, 1 << 63, -(1 << 80), str(1 << 70), "9" * 400, (1 << 64) - 1, "N/A", None):
-        maker.slice(HOST, 1, "op", 0, 1, "cpu_op", **{"Sequence number": number, "Fwd thread id": 5})
+    numbers = (3, 1 << 63, -(1 << 80), str(1 << 70), "9" * 400, (1 << 64) - 1, "N/A", None)
+    for place, number in enumerate(numbers):
+        maker.slice(HOST, 1, "op", place, 1, "cpu_op", **{"Sequence number": number, "Fwd thread id": 5})
     found, notes = load(maker, tmp_path)
     assert found["operators"]["sequence_number"].tolist() == [3] + [pd.NA] * 7
     assert found["operators"]["forward_thread_id"].tolist() == [5] * 8
