@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis.strategies import none
 
+from tests.samples import FOLDER
+from tests.samples.partial import PartialFolder
+
 pytest_plugins = ["pytester", "tests.lanes", "tests.terminal"]
 
 # Beside torch there may be a torch_npu that cannot be imported without CANN: torch must not load it by itself.
 os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
 
 _BROWSER = "tests/browser/"
-
-SAMPLES = Path(os.environ.get("NPUPROF_SAMPLES", Path(__file__).parents[2] / "shared" / "samples"))
-"""The folder of real results and raw directories, which there may be none of; tests take the fixture `samples`."""
 
 
 def pytest_configure() -> None:
@@ -71,10 +71,10 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def samples() -> Path:
-    """The folder of real results and raw directories; the test is skipped where there is none."""
-    if not SAMPLES.is_dir():
-        pytest.skip(f"no samples in {SAMPLES}: set NPUPROF_SAMPLES to their folder")
-    return SAMPLES
+    """The folder of real results and raw directories; the test is skipped where there is none, or not the part."""
+    if not FOLDER.is_dir():
+        pytest.skip(f"no samples in {FOLDER}: set NPUPROF_SAMPLES to their folder")
+    return PartialFolder(FOLDER)
 
 
 class FakeClock:

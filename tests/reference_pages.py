@@ -14,6 +14,7 @@ from npuprof.options.mindspore import SWITCHES
 from npuprof.options.specification import FRONT_ENDS
 from npuprof.schema import SCHEMA, Column
 from tests import vendor_settings
+from tests.samples.page import evidence_page
 
 FOLDER = Path(__file__).parents[1] / "notebooks" / "reference"
 
@@ -115,7 +116,12 @@ def _codes(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-PAGES = {"tables.md": tables_page, "errors.md": errors_page, "vendors.md": vendors_page}
+PAGES = {
+    "tables.md": tables_page,
+    "errors.md": errors_page,
+    "vendors.md": vendors_page,
+    "evidence.md": evidence_page,
+}
 
 if __name__ == "__main__":
     for name, page in PAGES.items():

@@ -22,7 +22,7 @@ from npuprof.notes import Notes
 from npuprof.profiles import Profile
 from npuprof.sources.base import Decoded
 from tests import factories
-from tests.conftest import SAMPLES
+from tests.samples import FOLDER as SAMPLES
 
 _KERNELS = 1_000_000
 _RESULTS = ("torch_npu/text/level1/rank0_ascend_pt", "torch_npu/db/level1/rank0_ascend_pt", "torch_npu/llm_4ranks")

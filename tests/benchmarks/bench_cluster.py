@@ -25,6 +25,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from npuprof.simulator.jobs import SIZES, Faults, simulate, text
+from tests import samples
 
 _RANKS = (8, 64, 512, 1000)
 _NO_TIMES = ("peak_mb", "cores", "operators")
@@ -169,7 +170,7 @@ def main() -> None:
                 _print_growth(before, ranks, looks)
             before = ranks, looks
         _vendor(parent / f"job{min(sizes)}")
-    sample = Path(os.environ.get("NPUPROF_SAMPLES", "")) / "torch_npu/llm_4ranks"
+    sample = samples.FOLDER / "torch_npu/llm_4ranks"
     if sample.is_dir():
         _copies(sample)
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 import sqlite3
 import tempfile
 from contextlib import closing
 from pathlib import Path
 
+from tests import samples
 from tests.benchmarks.apart import compare, measured
 
 _SAMPLE = "torch_npu/db/level1/rank1_ascend_pt/ASCEND_PROFILER_OUTPUT/ascend_pytorch_profiler_1.db"
@@ -101,10 +101,9 @@ def main() -> None:
     if options.read:
         print(json.dumps(measured(lambda: _READERS[options.read](options.path))))
         return
-    samples = Path(os.environ.get("NPUPROF_SAMPLES", Path(__file__).parents[3] / "shared" / "samples"))
     with tempfile.TemporaryDirectory(prefix="npuprof-bench-") as folder:
         big = Path(folder) / "ascend_pytorch_profiler.db"
-        count = write_big(options.path or samples / _SAMPLE, big, options.rows)
+        count = write_big(options.path or samples.FOLDER / _SAMPLE, big, options.rows)
         print(f"{count:,} rows, {big.stat().st_size / 1e6:.0f} MB; fastest of {options.runs}")
         compare("tests.benchmarks.bench_database", list(_READERS), big, options.runs)
 

@@ -21,6 +21,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tests import samples
 from tests.benchmarks.bench_trace_json import write_big
 
 _SAMPLE = "torch_npu/text/level1/rank0_ascend_pt"
@@ -92,9 +93,8 @@ def main() -> None:
     if options.read:
         print(json.dumps(read_once(options.read, options.processes)))
         return
-    samples = Path(os.environ.get("NPUPROF_SAMPLES", Path(__file__).parents[3] / "shared" / "samples"))
     with tempfile.TemporaryDirectory(prefix="npuprof-bench-") as folder:
-        size = write_ranks(samples / _SAMPLE, Path(folder), options.ranks, options.megabytes)
+        size = write_ranks(samples.FOLDER / _SAMPLE, Path(folder), options.ranks, options.megabytes)
         print(f"{options.ranks} ranks, {size / 1e6:.0f} MB of timelines; fastest of {options.runs}")
         rounds = [[_apart(Path(folder), how) for how in (1, options.processes)] for _ in range(options.runs)]
     best = [min(results, key=lambda one: one["seconds"]) for results in zip(*rounds, strict=True)]

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
 from importlib import import_module
 from pathlib import Path
 
+from tests import samples
 from tests.benchmarks.apart import compare, measured
 from tests.benchmarks.bench_trace_json import SAMPLE, read_tables, write_big
 
@@ -46,10 +46,9 @@ def main() -> None:
             import_module("npuprof.loading")  # what is measured is the opening, not the libraries
         print(json.dumps(measured(lambda: _READERS[options.read](options.path))))
         return
-    samples = Path(os.environ.get("NPUPROF_SAMPLES", Path(__file__).parents[3] / "shared" / "samples"))
     with tempfile.TemporaryDirectory(prefix="npuprof-bench-") as folder:
         big = Path(folder) / "trace_view.json"
-        count = write_big(options.path or samples / SAMPLE, big, options.megabytes)
+        count = write_big(options.path or samples.FOLDER / SAMPLE, big, options.megabytes)
         saved = big.with_name(_SAVED)
         # In a process of its own: a child's peak memory begins with that of its parent.
         subprocess.run([sys.executable, "-c", _SAVE, big, saved], check=True)

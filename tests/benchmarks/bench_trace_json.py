@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tests import samples
 from tests.benchmarks import trace_readers
 from tests.benchmarks.apart import compare, measured
 from tests.benchmarks.trace_readers import exact_ns
@@ -104,10 +104,9 @@ def main() -> None:
         except ImportError as error:
             print(json.dumps({"absent": f"{error}: name a Python that has it, with --hta"}))
         return
-    samples = Path(os.environ.get("NPUPROF_SAMPLES", Path(__file__).parents[3] / "shared" / "samples"))
     with tempfile.TemporaryDirectory(prefix="npuprof-bench-") as folder:
         big = Path(folder) / "trace_view.json"
-        count = write_big(options.path or samples / SAMPLE, big, options.megabytes, kineto=True)
+        count = write_big(options.path or samples.FOLDER / SAMPLE, big, options.megabytes, kineto=True)
         print(f"{count:,} events, {big.stat().st_size / 1e6:.0f} MB; fastest of {options.runs}")
         compare("tests.benchmarks.bench_trace_json", list(_READERS), big, options.runs, {"HTA": options.hta})
 

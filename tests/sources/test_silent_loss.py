@@ -22,7 +22,7 @@ from npuprof.sources.base import Preference
 from npuprof.sources.database import versions
 from npuprof.sources.database.connection import open_database
 from npuprof.sources.detect import detect
-from tests.conftest import SAMPLES
+from tests.samples import FOLDER as SAMPLES
 from tests.sources.database.maker import framework_database
 from tests.sources.kineto.traces import KinetoTrace
 from tests.sources.mindspore import maker as mindspore

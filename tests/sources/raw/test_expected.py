@@ -6,21 +6,18 @@ fails: so does a check that leaves rows out.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from tests.samples import FOLDER
 from tests.sources.raw import test_vendor, vendor_csv, vendor_database, vendor_timeline
 from tests.sources.raw.communication import test_communication
 from tests.sources.raw.host import test_allocations
 
 from .vendor import NAMES, Check, Sample
-
-_DEFAULT_SAMPLES = Path(__file__).parents[4] / "shared" / "samples"
-_ROOT = Path(os.environ.get("NPUPROF_SAMPLES", _DEFAULT_SAMPLES))
 
 _CHECKS: Mapping[str, Check] = {
     **{f"csv {name}": check for name, check in vendor_csv.CHECKS.items()},
@@ -49,13 +46,11 @@ _LEFT_OUT = {
 
 @cache
 def _sample(name: str) -> Sample:
-    return Sample(_ROOT / "raw" / name)
+    return Sample(FOLDER / "raw" / name)
 
 
 def _items() -> list[tuple[str, str]]:
-    if not _ROOT.is_dir():
-        return []
-    return [(name, item) for name in NAMES for item in _sample(name).items]
+    return [(name, item) for name in NAMES if (FOLDER / "raw" / name).is_dir() for item in _sample(name).items]
 
 
 @pytest.mark.slow
