@@ -193,8 +193,10 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
             A row per combination, greatest total first: the keys, ``count``, ``total_ns``, ``mean_ns``, ``std_ns``,
             ``min_ns``, ``median_ns``, ``p95_ns`` and ``max_ns`` on the device, ``share`` of all kernel time (0..1),
             ``host_ns`` (host time of the operators that launched the kernels) and ``launch_delay_ns`` (median time from
-            the call to the start). Kernels without a value for a key are summed under ``<NA>``, so that nothing is left
-            out.
+            the call to the start, on the host's clock). Kernels without a value for a key are summed under ``<NA>``, so
+            that nothing is left out. ``step`` is that of :meth:`breakdown`. Means and medians are rounded down,
+            ``std_ns`` is of the population (divided by the count), and ``p95_ns`` a value that occurred (nearest rank).
+            ``count`` and ``rank`` are methods of a DataFrame: write ``run.by("op")["count"]``.
 
         Raises
         ------

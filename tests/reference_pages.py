@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import get_args
+
+import pandas as pd
 
 from npuprof import errors
+from npuprof.analysis.by import Key
 from npuprof.cli import main
 from npuprof.dynamic import keys
 from npuprof.options import SPECIFICATION, has_value
@@ -38,6 +43,54 @@ but the warning derive from `NpuprofError`. This page is written by `python -m t
 """
 
 
+_STATISTICS = """## How tables summarise
+
+In `run.by(...)` and the tables of a report, `mean_ns` and `median_ns` (of an even count, between the middle two) are
+rounded down to whole nanoseconds. `std_ns` is the deviation of the population, divided by the count and not by one
+less, rounded. `p95_ns` is a value that occurred: of `n` sorted values the one before the last `n // 20`. In a set of
+many ranks, quantiles of over 256 values are estimated. `run.step_statistics()` has the same quantiles.
+"""
+
+
+def hidden_columns() -> dict[str, list[str]]:
+    """Return by table the columns that are no attributes of a DataFrame, which has one of that name.
+
+    The table ``by`` stands for ``run.by(...)``.
+    """
+    sums = [
+        *get_args(Key),
+        "count",
+        "total_ns",
+        "mean_ns",
+        "std_ns",
+        "min_ns",
+        "median_ns",
+        "p95_ns",
+        "max_ns",
+        "share",
+    ]
+    columns = {table.name: [column.name for column in table.columns] for table in SCHEMA.values()}
+    hidden = {
+        name: [column for column in of if hasattr(pd.DataFrame, column)]
+        for name, of in (columns | {"by": sums}).items()
+    }
+    return {name: of for name, of in hidden.items() if of}
+
+
+def _brackets() -> str:
+    """Return the way to columns that a DataFrame hides."""
+    ways = []
+    for name, hidden in hidden_columns().items():
+        for column in hidden:
+            frame = f"run.{name}" if name != "by" else f'run.by("{column if column in get_args(Key) else "op"}")'
+            ways.append(f'`{frame}["{column}"]`')
+    text = (
+        "A column is an attribute too, `run.kernels.duration_ns`, but not where a DataFrame has one of that name. "
+        f'There only brackets give the column: {", ".join(ways)}, and `["rank"]` of every table of a set.'
+    )
+    return "\n".join(textwrap.wrap(text, 120, break_on_hyphens=False)) + "\n\n"
+
+
 def tables_page() -> str:
     """Return the reference of tables and columns in Markdown."""
     parts = []
@@ -46,7 +99,7 @@ def tables_page() -> str:
         parts.append(
             f"## {table.name}\n\nA row is {table.row}.\n\n| column | unit | values | |\n|---|---|---|---|\n{rows}"
         )
-    return _TABLES + "\n".join(parts)
+    return _TABLES + _brackets() + "\n".join([*parts, _STATISTICS])
 
 
 def _row(column: Column) -> str:

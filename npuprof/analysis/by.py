@@ -105,6 +105,8 @@ def sums(rows: pd.DataFrame, keys: Sequence[Key]) -> pd.DataFrame:
         The keys, ``count``, ``total_ns``, ``mean_ns``, ``std_ns``, ``min_ns``, ``median_ns``, ``p95_ns`` and ``max_ns``
         of device time, ``share`` of all kernel time (0..1), ``host_ns`` and ``launch_delay_ns``; the greatest total
         first. Kernels without a value for a key are in a row with an absent key, so that no kernel is left out.
+        ``mean_ns`` and medians are rounded down, ``std_ns`` is the standard deviation of the population, rounded, and
+        ``p95_ns`` the value before the last 5 % (nearest rank).
     """
     number, groups = group_sums(rows, keys)
     durations = rows["duration_ns"].to_numpy(np.int64)

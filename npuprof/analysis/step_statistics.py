@@ -32,7 +32,7 @@ def step_statistics(accounting: Accounting) -> pd.DataFrame:
         ``rank``, ``device_id``, ``part`` (:data:`WHOLE`, or a part of :data:`npuprof.analysis.accounting.PARTS` that
         occurs), ``steps``, ``median_ns``, ``p95_ns``, ``max_ns``, and ``outliers``: the numbers of the steps that took
         unusually long or short, given at least five steps, the furthest first. A run without steps is one step without
-        a number.
+        a number. The median is rounded down, and the 95th percentile is a time that occurred (nearest rank).
     """
     wide_rows = accounting.by_part()
     rows = []

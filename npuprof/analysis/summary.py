@@ -99,8 +99,8 @@ class Summary:
         Number of rows by table (``kernels``, ``tasks``, ``api``, ``operators``, ``communication``, ``steps``);
         None if the run does not have the table.
     top_ops
-        The ops with the most device time: ``name, op_type, count, total_ns, mean_ns, max_ns, share``
-        (of all kernel time, 0..1).
+        The ops with the most device time: ``name, op_type, count, total_ns, mean_ns`` (rounded down), ``max_ns,
+        share`` (of all kernel time, 0..1).
     longest_kernels
         The longest kernel of each name and input shapes: ``name, op_type, start_ns, duration_ns, device_id,
         stream_id, input_shapes, row, count, total_ns, bound`` (the busiest pipe, or another counter).

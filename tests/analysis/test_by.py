@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from pathlib import Path
 from typing import get_args
 
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import npuprof
-from npuprof.analysis.by import KEYS, Key
+from npuprof.analysis.by import KEYS, Key, sums
 from npuprof.errors import OptionsError
 from npuprof.notes import Notes
 from npuprof.profiles import Profile
@@ -94,3 +95,14 @@ def test_ranks_of_a_set_are_a_key(samples: Path) -> None:
     sums = table.groupby("rank")["total_ns"].sum()
     assert sums.to_dict() == {rank: int(runs[rank].kernels["duration_ns"].sum()) for rank in (0, 2)}
     assert int(runs.by("kernel")["count"].sum()) == len(runs.kernels)
+
+
+def test_sums_are_rounded_as_the_page_of_tables_says() -> None:
+    """Means and medians are rounded down, the deviation is of the population, and the 95th percentile occurred."""
+    times = [*range(1, 40), 1_000]
+    rows = pd.DataFrame({"op_type": ["Add"] * 40, "duration_ns": times, "host_ns": pd.array([1] * 40, "Int64")})
+    (row,) = sums(rows.assign(launch_delay_ns=pd.array([2] * 40, "Int64")), ["op_type"]).to_dict("records")
+    assert row["mean_ns"] == sum(times) // 40 == 44
+    assert row["std_ns"] == round(statistics.pstdev(times))
+    assert row["std_ns"] != round(statistics.stdev(times))
+    assert (row["median_ns"], row["p95_ns"]) == (20, 38)
