@@ -17,6 +17,7 @@ from npuprof.analysis.accounting import IDLE, Accounting
 from npuprof.analysis.chip_limits import ChipLimits, measured_limits
 from npuprof.analysis.correlation import Causes
 from npuprof.analysis.device_clocks import apart, to_device
+from npuprof.analysis.device_words import NPU, DeviceName, device_of, runtime_of
 from npuprof.analysis.efficiency import efficiency
 from npuprof.analysis.idle_causes import UNKNOWN
 from npuprof.analysis.intervals import Spans, covering, union, within
@@ -33,6 +34,11 @@ Confidence: TypeAlias = Literal["measured", "bounded", "guess"]
 
 _GRAPH = re.compile(r"aclmdl(RI)?Execute|ModelExecute|GraphLaunch")
 _MOSTLY = 0.5  # of the kernels
+_OF_TORCH = {  # options of npuprof, for its front end of torch's profiler, and that profiler's own arguments
+    "--activities cpu,npu": ("--activities cpu,gpu", "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"),
+    "--memory": ("--memory", "profile_memory=True"),
+    "--shapes": ("--shapes", "record_shapes=True"),
+}
 _MOST_TASKS = 200_000  # above this, a replay per finding takes longer than everything else
 
 
@@ -103,6 +109,16 @@ class Facts:
         """Median duration of the counted steps."""
         return _median(self.accounting.steps["duration_ns"].to_numpy(np.int64)[self.counted])
 
+    @cached_property
+    def device(self) -> DeviceName:
+        """What the run's devices are called; empty without a device."""
+        return device_of(self.info, self.tables)
+
+    @cached_property
+    def runtime(self) -> str:
+        """The runtime that the host calls: ``CANN``, ``CUDA`` ..."""
+        return runtime_of(self.tables["api"]["name"].cat.categories)
+
     @property
     def stacks(self) -> bool:
         """Whether Python calls were recorded, which makes the host slower."""
@@ -138,12 +154,26 @@ class Facts:
         instead
             An alternative to collecting again.
         """
+        if self.device != NPU:  # whose traces have no levels
+            return self._needs_of_torch(options) or instead or f"load a trace that has {level}"
         whole = bool(level) and str(self.info.options.get("level")) in ("1", "2")
         lacking = [option for option in options if not (whole and self._is_recorded(option))]
         wanted = " ".join(["--level 1"] * bool(level and not whole) + lacking)
         if not wanted:
             return instead or f"load the whole result, this one has no {level}"
         return f"collect with {wanted}{f', or {instead}' if instead else ''}"
+
+    def _needs_of_torch(self, options: Sequence[str]) -> str:
+        """Return the advice for a trace of torch's profiler: its arguments, or the options of npuprof's recording."""
+        recorded = {
+            "--shapes": self.info.options.get("shapes"),
+            "--memory": self.info.options.get("memory"),
+            "--activities cpu,npu": len(self.tables["operators"]) and len(self.tables["tasks"]),
+        }
+        lacking = [option for option in options if option in _OF_TORCH and not recorded[option]]
+        if self.info.source.startswith("recording"):
+            return f"collect with {' '.join(_OF_TORCH[option][0] for option in lacking)}" if lacking else ""
+        return f"collect with {', '.join(_OF_TORCH[option][1] for option in lacking)}" if lacking else ""
 
     def _is_recorded(self, option: str) -> bool:
         """Return whether the run was recorded with an option of the command line that has a value."""

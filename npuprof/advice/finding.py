@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof.advice.facts import Confidence, Facts, Saves
+from npuprof.analysis.device_words import GPU, NONE, NPU, DeviceName
 from npuprof.arrays import Int64
 from npuprof.errors import NpuprofError
 
@@ -123,8 +124,11 @@ class Rule:
         The problem that the rule detects, in a few words.
     check
         Returns the finding of a run, whose ``rule`` is the name of this rule.
+    devices
+        The devices whose runs it can judge, by name; empty for runs of the host alone.
     """
 
     name: str
     looks_for: str
     check: Callable[[Facts], Finding]
+    devices: frozenset[DeviceName] = frozenset((NPU, GPU, NONE))

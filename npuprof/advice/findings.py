@@ -18,6 +18,7 @@ from npuprof.advice.facts import Confidence, Facts
 from npuprof.advice.finding import Finding, Rule, State
 from npuprof.advice.rules import RULES
 from npuprof.analysis.accounting import IDLE, Accounting
+from npuprof.analysis.device_words import NPU
 from npuprof.errors import NpuprofError
 from npuprof.info import Info
 from npuprof.quantities import duration, printable, share
@@ -185,6 +186,7 @@ class Advice:
         """Return the duration of a step and the number of steps as text."""
         if not self.step_ns:
             needed = "load the whole result, or collect with --activities cpu,npu"
+            needed = needed if self.facts.device == NPU else "record the operators of the host, or a GPU"
             return f"No step or device time: nothing can be concluded ({needed})"
         steps = self.facts.accounting.steps
         if (steps["basis"] == "run").all():
@@ -317,7 +319,8 @@ def advise(
         The tables on the clock of the accounting; evidence has the recorded times.
     """
     facts = Facts(tables if aligned is None else aligned, info, accounting)
-    findings = [_as_recorded(_check(rule, facts), tables) for rule in rules()] if facts.step_ns else []
+    judging = [rule for rule in rules() if facts.device in rule.devices]
+    findings = [_as_recorded(_check(rule, facts), tables) for rule in judging] if facts.step_ns else []
     return Advice(facts, findings, explore, html=html)
 
 

@@ -13,6 +13,7 @@ from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding
 from npuprof.advice.findings import Advice
 from npuprof.analysis.accounting import Accounting
+from npuprof.analysis.device_words import GPU, NONE, NPU, DeviceName
 from npuprof.analysis.prediction import TOLERANCE
 from npuprof.analysis.rank_hosts import LateHost, latest_host
 from npuprof.analysis.rank_kernels import saved_ns
@@ -93,12 +94,19 @@ class JobFacts(Facts):
         played: Job | None = None,
     ) -> None:
         tables = {name: next(iter(members)).tables[name].iloc[:0] for name in next(iter(members)).tables}
-        super().__init__(tables, Info(simulated=simulated), _join([member.accounting for member in members]))
+        info = Info(simulated=simulated, collector=members[0].advice.facts.info.collector)
+        super().__init__(tables, info, _join([member.accounting for member in members]))
         self.members = {member.rank: member for member in members}
         self.absent = list(absent)
         self.communication = communication
         self.matrix = matrix
         self._played = played
+
+    @cached_property
+    def device(self) -> DeviceName:
+        """What the devices of the ranks are called; empty if no rank has one."""
+        names = [member.advice.facts.device for member in self.members.values()]
+        return next(filter(None, names), NONE)
 
     @property
     def stacks(self) -> bool:
@@ -247,6 +255,7 @@ class JobRule:
     looks_for: str
     check: Callable[[JobFacts], Finding]
     without: Callable[[JobFacts, Times], Times]
+    devices: frozenset[DeviceName] = frozenset((NPU, GPU, NONE))
 
 
 def _components(ranks: pd.Series[int], groups: Sequence[set[int]]) -> dict[int, int]:

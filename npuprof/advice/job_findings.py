@@ -46,7 +46,7 @@ def advise_job(
     """
     if not facts.step_ns:
         return Advice(facts, [], explore, scope=scope, html=html)
-    together = {rule.name: _check(rule.name, facts) for rule in JOB_RULES}
+    together = {rule.name: _check(rule.name, facts) for rule in JOB_RULES if facts.device in rule.devices}
     alone: dict[str, list[Finding]] = {}
     spokesmen = _spokesmen(facts)
     for rank, member in facts.members.items():

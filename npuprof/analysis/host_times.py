@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from npuprof.analysis.device_words import OF_DEVICE
 from npuprof.analysis.intervals import total, union
-
-_OF_DEVICE = ("tasks", "kernels", "communication", "communication_tasks", "overlap", "step_times")
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ def host_times(tables: Mapping[str, pd.DataFrame], top: int) -> HostTimes:
         Maximum number of operators and functions to list.
     """
     operators, python = tables["operators"], tables["python"]
-    alone = bool(len(operators) or len(python)) and not any(len(tables[name]) for name in _OF_DEVICE)
+    alone = bool(len(operators) or len(python)) and not any(len(tables[name]) for name in OF_DEVICE)
     if not alone:
         operators, python = operators[:0], python[:0]
     calls = operators[(operators["kind"] == "op").to_numpy()]

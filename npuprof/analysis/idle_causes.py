@@ -102,7 +102,7 @@ def unmeasured_causes(tables: Mapping[str, pd.DataFrame]) -> dict[str, str]:
         missing |= dict.fromkeys(("op_compile", "sync_call", "alloc"), "level=1")
     if not len(tables["operators"]):
         names = ("dataloader", "copy_call", "optimizer", "backward_dispatch", "other_operators")
-        missing |= dict.fromkeys(names, "a framework's front end (torch_npu or mindspore)")
+        missing |= dict.fromkeys(names, "a framework's front end")
     if not len(tables["python"]):
         missing["python"] = "stacks=True"
     if not schema.matching(tables["marks"]["message"], lambda name: name == "GC").any():

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof.analysis.accounting import IDLE, PARTS, Accounting, account
+from npuprof.analysis.device_words import runtime_of
 from npuprof.analysis.host_times import HostTimes, host_times
 from npuprof.analysis.intervals import total, union
 from npuprof.analysis.step_windows import Basis, run_window
@@ -114,6 +115,8 @@ class Summary:
         ``step, duration_ns`` in order of time.
     host
         Host times, for a run without a device.
+    runtime
+        The runtime that the host calls: ``CANN``, ``CUDA`` ...
     """
 
     wall_ns: int | None
@@ -126,6 +129,7 @@ class Summary:
     memory_peaks: pd.DataFrame
     steps: pd.DataFrame
     host: HostTimes
+    runtime: str
 
 
 def summarise(
@@ -157,6 +161,7 @@ def summarise(
         memory_peaks=memory_peaks(tables["memory"]),
         steps=tables["steps"].sort_values("start_ns", kind="stable")[["step", "duration_ns"]].reset_index(drop=True),
         host=host_times(tables, top),
+        runtime=runtime_of(tables["api"]["name"].cat.categories),
     )
 
 

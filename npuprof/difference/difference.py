@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from npuprof.analysis.device_words import device_of
 from npuprof.arrays import Bools, Int64
 from npuprof.difference import noise
 from npuprof.difference.exact import depths, per_step
@@ -36,7 +37,7 @@ _WORDS = {
     "moving": "moving data between ranks",
     "communication": "communication",
     "copy": "copies",
-    "idle": "an idle NPU",
+    "idle": "an idle {}",
 }
 
 
@@ -71,7 +72,7 @@ class Difference:
         for side, name in zip((a, b), names, strict=True):
             if not len(side.steps):
                 raise NpuprofError(
-                    f"{name} has no kernels, no tasks of an NPU and no step times, so there is nothing to compare: "
+                    f"{name} has no kernels, no tasks of a device and no step times, so there is nothing to compare: "
                     "load a result with the tables of its device"
                 )
         self.a, self.b, self.names = a, b, names
@@ -177,7 +178,8 @@ class Difference:
             return f"{first}, which may be noise: no part of it differs by more than the steps of either side vary."
         is_same = top[(np.sign(top["delta_ns"]) == np.sign(total)).to_numpy(bool)]
         most = is_same.loc[is_same["delta_ns"].abs().idxmax()]
-        part, amount = _WORDS[str(most["part"])], duration(abs(int(most["delta_ns"])))
+        device = device_of(self.a.runs[0].info, self.a.runs[0].tables)
+        part, amount = _WORDS[str(most["part"])].format(device), duration(abs(int(most["delta_ns"])))
         caveat = ", not your kernels" if most["part"] in ("waiting", "idle") else ""
         caveat += ", which may be noise" if is_noise_known and not sure[top.index.get_loc(most.name)] else ""
         if abs(most["delta_ns"]) > abs(total):

@@ -106,7 +106,7 @@ def _text(value: object) -> str:
 
 
 _FACTS: tuple[tuple[str, Callable[[ComparedRun], str], str], ...] = (
-    ("the kind of NPU", lambda run: "simulated" if run.info.simulated else "real", ""),
+    ("the kind of device", lambda run: "simulated" if run.info.simulated else "real", ""),
     ("the chip", lambda run: run.info.chip, ""),
     ("the level", lambda run: _text(run.info.options.get("level")), ": a higher one makes the host slower"),
     ("the number of ranks", _world_size, ""),

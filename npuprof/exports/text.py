@@ -102,7 +102,10 @@ def key_figures(summary: Summary) -> list[tuple[str, str]]:
             ),
             ("device idle", _with_share(device, None if device is None else device.idle_ns)),
         ]
-    figures += [("kernels", count(summary.counts["kernels"])), ("CANN calls", count(summary.counts["api"]))]
+    figures += [
+        ("kernels", count(summary.counts["kernels"])),
+        (f"{summary.runtime} calls", count(summary.counts["api"])),
+    ]
     if peak is not None:
         figures.append(("memory peak", size(int(peak))))
     if len(summary.steps):
@@ -123,7 +126,7 @@ def _host_figures(summary: Summary, figures: Sequence[tuple[str, str]]) -> list[
 
 
 def grids(summary: Summary) -> list[Grid]:
-    """Return the tables of a report: devices, operators, kernels, CANN calls, and Python functions without a device."""
+    """Return the tables of a report: devices, operators, kernels, runtime calls; without a device, Python functions."""
     some = [_devices(summary.devices), _top_ops(summary), _longest_kernels(summary)]
     some += [
         _of_callers(summary.host.top_operators, "operator"),
@@ -246,7 +249,7 @@ def _top_api(summary: Summary) -> Grid:
         )
         for row in summary.top_api.rename(columns={"count": "calls"}).itertuples(index=False)
     ]
-    title = f"{_count_text(len(rows), 'CANN call')} with the most time"
+    title = f"{_count_text(len(rows), f'{summary.runtime} call')} with the most time"
     return Grid(title, ("call", "level", "count", "total", "mean"), rows, 3)
 
 

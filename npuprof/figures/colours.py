@@ -54,6 +54,12 @@ FAMILIES: Mapping[str, Family] = {
 }
 """The families by key, in legend order."""
 
+
+def family_label(family: str, runtime: str) -> str:
+    """Return the legend entry of a family, in a run whose host calls a runtime such as ``CUDA``."""
+    return f"{runtime} API" if family == "api" else FAMILIES[family].label
+
+
 PARTS: Mapping[str, str] = {
     "computing": FAMILIES["computing"].colour,
     "waiting": "#e69f00",

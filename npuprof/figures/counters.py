@@ -133,7 +133,7 @@ def _panel(title: str, unit: str, rows: pd.DataFrame) -> _Panel:
 def _name(key: tuple[Any, ...], *, several: bool) -> str:
     rank, device, counter, instance = key
     of_rank = "" if pd.isna(rank) else f"rank {rank} "
-    place = f"NPU {device} " if several and not pd.isna(device) else ""
+    place = f"device {device} " if several and not pd.isna(device) else ""
     return label(f"{of_rank}{place}{counter}{f' {instance}' if isinstance(instance, str) else ''}", _LONGEST_NAME)
 
 

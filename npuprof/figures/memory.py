@@ -57,7 +57,7 @@ class _Series:
     @property
     def title(self) -> str:
         rank = "" if self.rank is None else f"rank {self.rank} "
-        place = "" if self.device is None else f"NPU {self.device} "
+        place = "" if self.device is None else f"device {self.device} "
         return label(f"{rank}{place}{self.component}".strip(), _LONGEST_NAME)
 
     @property

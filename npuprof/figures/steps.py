@@ -102,7 +102,7 @@ def _rows_to_draw(parts: pd.DataFrame, max_bars: int) -> pd.DataFrame:
 def _places(visible_rows: pd.DataFrame) -> dict[str, Any]:
     steps = ["no step" if pd.isna(step) else f"step {step}" for step in visible_rows["step"]]
     places = [
-        f"rank {rank}" if not pd.isna(rank) else "" if pd.isna(device) else f"NPU {device}"
+        f"rank {rank}" if not pd.isna(rank) else "" if pd.isna(device) else f"device {device}"
         for rank, device in zip(visible_rows["rank"], visible_rows["device_id"], strict=True)
     ]
     hover = [f"{step}, {who}" if who else step for step, who in zip(steps, places, strict=True)]

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from npuprof.analysis.correlation import LAYERS, Causes, causes, nearest, without_cycles
+from npuprof.analysis.device_words import runtime_of
 from npuprof.analysis.idle_causes import MODULE
 from npuprof.arrays import Bools, Int64
 from npuprof.tables import matching
@@ -110,6 +111,11 @@ class MergedCalls:
     def names(self) -> npt.NDArray[np.object_]:
         """The names of `labels`."""
         return self.labels["name"].to_numpy(object)
+
+    @cached_property
+    def runtime(self) -> str:
+        """The runtime that the host calls: ``CANN``, ``CUDA`` ..."""
+        return runtime_of(self.names[self.layers == "api"])
 
     @cached_property
     def layers(self) -> npt.NDArray[np.object_]:

@@ -34,7 +34,7 @@ _LAYER_FAMILIES: Mapping[str, str] = {"python": "python", "operators": "operator
 _LAYER_WORDS: Mapping[str, tuple[str, str]] = {
     "python": ("Python", "call"),
     "operators": ("operator", "call"),
-    "api": ("CANN API", "call"),
+    "api": ("{} API", "call"),  # of the runtime
     "kernels": ("kernel", "launch"),
 }
 
@@ -90,7 +90,7 @@ class Picture:
             ]
             count = self.sums["count"]
             called = int(count.exclusive[path])
-            kind, word = _LAYER_WORDS[layer]
+            kind, word = _LAYER_WORDS[layer][0].format(self.calls.runtime), _LAYER_WORDS[layer][1]
             many = ("es" if word == "launch" else "s") if called != 1 else ""
             below = f", {count_text(int(count.total[path]))} including all callees" if self.weight == "count" else ""
             where = "" if called else f" in {scope_text(self.scope)}"

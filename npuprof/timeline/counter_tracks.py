@@ -135,7 +135,7 @@ def _total(kind: str, unit: str, lines: Sequence[Line]) -> Line:
 
 
 def _whose(facts: Mapping[str, object]) -> list[str]:
-    words = {"rank": "rank", "run": "run", "device_id": "NPU"}
+    words = {"rank": "rank", "run": "run", "device_id": "device"}
     return [f"{words[key]} {facts[key]}" for key in words if key in facts and not pd.isna(facts[key])]  # type: ignore[call-overload]
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from npuprof.errors import OptionsError
 from npuprof.figures.chart import label, moment
-from npuprof.figures.colours import FAINT, FAMILIES, FOREGROUND, MODEBAR, Family
+from npuprof.figures.colours import FAINT, FAMILIES, FOREGROUND, MODEBAR, Family, family_label
 from npuprof.figures.time_axis import unit_of
 from npuprof.info import Info
 from npuprof.quantities import count as count_text
@@ -89,7 +89,7 @@ def _figure(go: Any, picture: Picture, info: Info, longest_name: int) -> go.Figu
     for family, look in FAMILIES.items():
         is_selected = frame[frame["family"] == family]
         if len(is_selected):
-            figure.add_trace(_trace(go, look, is_selected))
+            figure.add_trace(_trace(go, look, family_label(family, picture.slices.runtime), is_selected))
     for at in range(len(picture.tracks)):
         figure.add_trace(_track(go, picture, at, unit_ns))
     figure.update_layout(
@@ -127,9 +127,9 @@ def _lane_axis(picture: Picture) -> dict[str, Any]:
     }
 
 
-def _trace(go: Any, look: Family, rows: pd.DataFrame) -> Any:
+def _trace(go: Any, look: Family, name: str, rows: pd.DataFrame) -> Any:
     return go.Bar(
-        name=look.label,
+        name=name,
         orientation="h",
         y=rows["place"].to_numpy(),
         base=rows["base"].to_numpy(),

@@ -112,7 +112,7 @@ def layers(slices: Slices) -> list[Layer]:
         layer("marks", "step", "marks", most_lanes=3),
         layer("Python", "python", "python", thread, most_tracks=3, most_lanes=10),
         layer("operators", "operator", "operators", thread, most_tracks=3, most_lanes=4),
-        layer("CANN", "api", "api", thread, most_tracks=3, most_lanes=4),
+        layer(slices.runtime, "api", "api", thread, most_tracks=3, most_lanes=4),
         Layer("stream", "device", streams, numbers, (*device, "stream_id"), most_tracks=12, most_lanes=3),
         layer("collectives", "communication", "communication", device, most_tracks=8, most_lanes=2),
         overlap.rows(_busy(slices.tables["overlap"]), "busy"),
@@ -163,13 +163,13 @@ _QUEUES = ("enqueue", "dequeue")
 
 @dataclass(frozen=True)
 class Group:
-    """Layers that are shown or hidden together, such as all CANN levels."""
+    """Layers that are shown or hidden together, such as all levels of CANN's calls."""
 
     title: str
     layers: tuple[Layer, ...]
 
 
-_ORDER = ("Steps", "Marks", "Device", "Overlap", "Communication", "Python", "Operators", "Queues", "CANN")
+_ORDER = ("Steps", "Marks", "Device", "Overlap", "Communication", "Python", "Operators", "Queues")  # then the runtime
 
 
 def groups(slices: Slices) -> list[Group]:
@@ -179,7 +179,7 @@ def groups(slices: Slices) -> list[Group]:
         "marks": ("Marks", _whole),
         "Python": ("Python", _python),
         "operators": ("Operators", _operators),
-        "CANN": ("CANN", _levels),
+        slices.runtime: (slices.runtime, _levels),
         "stream": ("Device", _whole),
         "collectives": ("Communication", _communication),
         "busy": ("Overlap", _whole),
@@ -192,7 +192,7 @@ def groups(slices: Slices) -> list[Group]:
             groups_of_run.append(Group("Queues", queues))
         if other_layers := tuple(part for part in parts if part.title != "queue"):
             groups_of_run.append(Group(title, other_layers))
-    return sorted(groups_of_run, key=lambda group: _ORDER.index(group.title))
+    return sorted(groups_of_run, key=lambda group: [*_ORDER, slices.runtime].index(group.title))
 
 
 def _whole(layer: Layer, _: Slices) -> list[Layer]:
@@ -209,11 +209,11 @@ def _operators(layer: Layer, _: Slices) -> list[Layer]:
     return [layer.rows(~queued, "operators"), layer.rows(queued, "queue")]
 
 
-def _levels(layer: Layer, _: Slices) -> list[Layer]:
+def _levels(layer: Layer, slices: Slices) -> list[Layer]:
     (frame,) = layer.frames
     level = frame["level"]
-    parts = [layer.rows((level == name).to_numpy(), f"CANN {name}") for name in _LEVELS]
-    return [*parts, layer.rows(~level.isin(_LEVELS).to_numpy(), "CANN")]
+    parts = [layer.rows((level == name).to_numpy(), f"{slices.runtime} {name}") for name in _LEVELS]
+    return [*parts, layer.rows(~level.isin(_LEVELS).to_numpy(), slices.runtime)]
 
 
 def _communication(layer: Layer, slices: Slices) -> list[Layer]:

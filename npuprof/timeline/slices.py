@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from npuprof.analysis.device_words import runtime_of
 from npuprof.analysis.patterns import contains_pattern
 from npuprof.arrays import Int64
 from npuprof.figures.chart import moment
@@ -57,6 +58,7 @@ class Slices:
         self.tables = tables
         self._bounds = np.cumsum([0, *(len(tables[name]) for name in TABLES)])
         self.first: dict[str, int] = dict(zip(TABLES, self._bounds.tolist(), strict=False))
+        self.runtime = runtime_of(tables["api"]["name"].cat.categories)
 
     @property
     def count(self) -> int:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from npuprof.figures.chart import label, moment
-from npuprof.figures.colours import FAMILIES, FOREGROUND
+from npuprof.figures.colours import FAMILIES, FOREGROUND, family_label
 from npuprof.figures.time_axis import unit_of
 from npuprof.info import Info
 from npuprof.timeline.slices import TABLES
@@ -112,7 +112,8 @@ def _body(picture: Picture, legend: int, longest_name: int, *, hover: bool) -> I
         yield _bar(scale, *row)
     for at, line in enumerate(picture.tracks):
         yield _track(scale, picture, at, label(line.title, _LONGEST_TITLE))
-    yield from _legend(list(dict.fromkeys(looks.families)), legend)
+    names = {key: family_label(key, picture.slices.runtime) for key in FAMILIES if key in looks.families}
+    yield from _legend(names, legend)
 
 
 def _bar(
@@ -169,10 +170,9 @@ def _axis(scale: _Scale, bottom: int) -> Iterator[str]:
         yield f'<text x="{x:.1f}" y="{_TOP - 10}" text-anchor="middle">{number * step:,.{decimals}f} {unit}</text>'
 
 
-def _legend(families: list[str], y: int) -> Iterator[str]:
+def _legend(names: Mapping[str, str], y: int) -> Iterator[str]:
     x = float(_LEFT)
-    for key in (key for key in FAMILIES if key in families):
-        name = FAMILIES[key].label
+    for key, name in names.items():
         if x + 30 + _CHARACTER * len(name) > _WIDTH:
             x, y = float(_LEFT), y + 16
         yield f'<rect x="{x:.0f}" y="{y}" width="9" height="9" fill="{FAMILIES[key].colour}"/>'

@@ -36,6 +36,11 @@ def test_every_part_cause_and_rule_is_listed_in_order() -> None:
     assert re.findall(r"^\| `(\w+)`", section("Ranks"), re.MULTILINE) == [rule.name for rule in JOB_RULES]
 
 
+def test_the_rules_that_judge_gpus_are_listed() -> None:
+    listed = section("Rules").partition("these rules judge:")[2].partition(";")[0]
+    assert re.findall(r"`(\w+)`", listed) == [rule.name for rule in RULES if "GPU" in rule.devices]
+
+
 def test_the_keys_of_the_data_are_listed() -> None:
     run = factories.all_tables(steps=table("steps", [(0, 100)]), kernels=table("kernels", [(0, 90)]))
     plain = advise(run, Info(), account(run)).to_dict()

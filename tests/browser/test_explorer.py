@@ -229,7 +229,7 @@ def test_every_tab_opens(open_explorer: Open, tmp_path: Path) -> None:
     page.mouse.move(peak["x"] + peak["width"] / 2, peak["y"] + peak["height"] / 2, steps=3)
     page.mouse.down()
     page.mouse.up()
-    page.locator(".said[aria-live]", has_text="PTA allocated NPU 0 49 MiB").wait_for()
+    page.locator(".said[aria-live]", has_text="PTA allocated device 0 49 MiB").wait_for()
     page.screenshot(path=tmp_path / "peak.png")
 
 

@@ -245,11 +245,11 @@ def test_counters_overlay_or_sum_and_tell_their_values_where_the_cursor_is(open_
     page.mouse.click(box["x"] + box["width"] * 250.3 / samples, y)  # beside the peak
     shown.settle()
     told = page.locator(".said").inner_text()
-    assert "HBM read NPU 0 900 GB/s, HBM read NPU 1 900 GB/s" in told
+    assert "HBM read device 0 900 GB/s, HBM read device 1 900 GB/s" in told
     step = (timeline.whole[1] - timeline.whole[0]) // samples
     assert timeline.cursor == timeline.origin + 250 * step
     shown.press("t")
-    assert page.locator(".visible tr", has_text="HBM read NPU 1").locator("td").all_inner_texts()[1:] == [
+    assert page.locator(".visible tr", has_text="HBM read device 1").locator("td").all_inner_texts()[1:] == [
         *("GB/s", "350", "900", "900")
     ]
     page.get_by_text("Lanes", exact=True).click()

@@ -197,7 +197,7 @@ def test_without_a_step_or_device_time_there_is_nothing_to_compare() -> None:
         run([[("A", "1", 10)]]) - profile({})
     step = table("steps", [(0, 100)])
     for name, other in (("operators", "host only"), ("communication", "no tasks")):
-        with pytest.raises(NpuprofError, match=f"^{other} has no kernels, no tasks of an NPU and no step times"):
+        with pytest.raises(NpuprofError, match=f"^{other} has no kernels, no tasks of a device and no step times"):
             npuprof.compare(
                 profile({"steps": step, name: table(name, [(10, 50)])}), run([[("A", "1", 10)]]), names=(other, "b")
             )
@@ -230,12 +230,12 @@ def test_what_else_differs_heads_the_result() -> None:
     b = run([[("A", "2", 10)]], chip="Ascend910B4", options={"level": 0})
     difference = a - b
     assert [guard.partition(" differs")[0] for guard in difference.guards[:3]] == [
-        "the kind of NPU",
+        "the kind of device",
         "the chip",
         "the level",
     ]
     assert "different shapes" in difference.guards[3]
-    assert repr(difference).startswith("! the kind of NPU")
+    assert repr(difference).startswith("! the kind of device")
     assert all(guard in difference._repr_html_() for guard in difference.guards)
 
 

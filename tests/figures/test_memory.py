@@ -37,7 +37,7 @@ def drawn(figure: Any) -> dict[str, Any]:
 def test_each_device_component_and_sampled_size_is_a_line() -> None:
     samples = memory([(5, 0, "PTA", 0, None), (1_000_000_005, 0, "PTA", 3 << 20, None)])
     figure = plot_memory(factories.all_tables(memory=samples), Info(simulated=True))
-    assert [name for name in drawn(figure) if "peak" not in name] == ["NPU 0 PTA, allocated"]
+    assert [name for name in drawn(figure) if "peak" not in name] == ["device 0 PTA, allocated"]
     assert list(figure.data[0].x) == [0, 1_000]
     assert list(figure.data[0].y) == [0, 3]
     assert figure.layout.xaxis.ticksuffix == figure.layout.xaxis2.ticksuffix == " ms"
@@ -47,7 +47,7 @@ def test_each_device_component_and_sampled_size_is_a_line() -> None:
 @pytest.mark.slow
 def test_fragmentation_is_what_was_reserved_and_not_allocated() -> None:
     samples = memory([(0, 0, "PTA", 1 << 20, 4 << 20), (9, 0, "PTA", None, 4 << 20), (10, 0, "PTA", 3 << 20, 4 << 20)])
-    line = drawn(plot_memory(factories.all_tables(memory=samples), Info()))["NPU 0 PTA, reserved − allocated"]
+    line = drawn(plot_memory(factories.all_tables(memory=samples), Info()))["device 0 PTA, reserved − allocated"]
     assert list(line.y) == [3, 1]
 
 
@@ -64,7 +64,7 @@ def test_the_peak_names_the_operators_that_were_alive() -> None:
         },
     )
     figure = plot_memory(factories.all_tables(memory=samples, allocations=blocks), Info())
-    (told,) = drawn(figure)["NPU 0 PTA, peak"].hovertext
+    (told,) = drawn(figure)["device 0 PTA, peak"].hovertext
     assert "peak 5.00 MiB" in told
     assert "aten::&lt;big&gt;: 4.00 MiB in 2" in told
     assert "before" not in told
@@ -93,7 +93,7 @@ def test_memory_that_grows_from_step_to_step_is_a_line() -> None:
 @pytest.mark.slow
 def test_a_peak_without_allocations_says_that_they_are_not_known() -> None:
     figure = plot_memory(factories.profile(20), factories.info())
-    assert "not known" in drawn(figure)["NPU 0 PTA, peak"].hovertext[0]
+    assert "not known" in drawn(figure)["device 0 PTA, peak"].hovertext[0]
 
 
 @pytest.mark.slow
@@ -104,9 +104,9 @@ def test_many_components_and_samples_stay_small() -> None:
     figure = plot_memory(factories.all_tables(memory=memory(rows)), Info())
     assert saved_bytes(figure) < 300_000
     assert "the 6 largest of 202 components" in figure.layout.title.text
-    assert drawn(figure)["NPU 0 PTA, allocated"].visible is None
+    assert drawn(figure)["device 0 PTA, allocated"].visible is None
     assert {line.visible for line in figure.data if "module" in line.name} == {"legendonly"}
-    assert max(drawn(figure)["NPU 0 GE, allocated"].y) == 976 / 2**20
+    assert max(drawn(figure)["device 0 GE, allocated"].y) == 976 / 2**20
 
 
 def test_a_run_without_samples_says_what_to_collect() -> None:
@@ -123,7 +123,7 @@ def test_what_the_device_holds_as_a_whole_does_not_flatten_the_allocators() -> N
         (0, 0, "GE", 1 << 20, 2 << 20),
     ]
     both = drawn(plot_memory(factories.all_tables(memory=memory(rows)), Info()))
-    assert both["NPU 0 Device, reserved"].visible == "legendonly"
-    assert both["NPU 0 GE, allocated"].visible is None
+    assert both["device 0 Device, reserved"].visible == "legendonly"
+    assert both["device 0 GE, allocated"].visible is None
     alone = drawn(plot_memory(factories.all_tables(memory=memory(rows[:2])), Info()))
-    assert alone["NPU 0 Device, reserved"].visible is None
+    assert alone["device 0 Device, reserved"].visible is None

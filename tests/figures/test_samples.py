@@ -47,7 +47,7 @@ def test_the_star_is_at_the_highest_allocation(samples: Path) -> None:
     run = load(samples / _TEXT)
     stars = {trace.name: trace.y[0] for trace in run.plot_memory().data if trace.name.endswith(", peak")}
     peaks = run.summary.memory_peaks.set_index("component")["allocated_bytes"]
-    assert stars["NPU 0 PTA, peak"] == peaks["PTA"] / 2**20
+    assert stars["device 0 PTA, peak"] == peaks["PTA"] / 2**20
 
 
 @pytest.mark.slow
@@ -65,8 +65,8 @@ def test_memory_shows_reserved_but_unused_bytes_and_calls_gradients_of_one_step_
     assert not [name for name in lines if "leak" in name or "released" in name]
     own = run.memory[run.memory["component"] == "PTA"]
     idle = (own["reserved_bytes"] - own["allocated_bytes"]).max()
-    assert max(lines["NPU 0 PTA, reserved − allocated"].y) == idle / 2**20
-    (told,) = lines["NPU 0 PTA, peak"].hovertext
+    assert max(lines["device 0 PTA, reserved − allocated"].y) == idle / 2**20
+    (told,) = lines["device 0 PTA, peak"].hovertext
     assert "blocks of this run in use then: " in told
     assert "aten::" in told
 

@@ -102,13 +102,13 @@ def test_runs_without_a_rank_have_lanes_and_lines_of_their_own(tmp_path: Path) -
     for number in range(2):
         assert any(f"run {number}, stream 2" in title for title in titles)
         assert f"collectives · run {number}" in titles
-        assert f"launched, not started run {number} NPU 0" in titles
+        assert f"launched, not started run {number} device 0" in titles
 
 
 def test_counters_of_devices_with_the_same_number_are_lines_of_each_rank() -> None:
     merged = together([Part(rank(number), None) for number in range(_COUNT)])
     drawn = lines(merged["counters"])
-    assert [line.title for line in drawn] == [f"HBM read rank {number} NPU 0" for number in range(_COUNT)]
+    assert [line.title for line in drawn] == [f"HBM read rank {number} device 0" for number in range(_COUNT)]
     assert [line.value.tolist() for line in drawn] == [[*range(number, number + 5)] for number in range(_COUNT)]
 
 

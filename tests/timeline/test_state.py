@@ -332,7 +332,7 @@ def test_counters_and_memory_are_on_the_axis_of_the_slices() -> None:
     timeline = Timeline(run, factories.info())
 
     titles = [line.title for line in timeline.lines]
-    assert titles == ["launched, not started", "PTA allocated NPU 0", "AI Core frequency NPU 0"]
+    assert titles == ["launched, not started", "PTA allocated device 0", "AI Core frequency device 0"]
     assert timeline.origin == first  # as in all figures, however early the samples begin
     assert timeline.whole[0] == first - 1_000_000
     time_ns, value = timeline.lines[2].within(*timeline.whole)

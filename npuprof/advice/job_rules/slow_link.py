@@ -8,6 +8,7 @@ import pandas as pd
 from npuprof.advice.finding import Finding
 from npuprof.advice.job import JobFacts, JobRule, Times
 from npuprof.advice.rules.slow_link import ACTION, LEAST_LINKS, NAME, SMALLEST
+from npuprof.analysis.device_words import NPU
 from npuprof.analysis.links import SLOW, beside_peers
 from npuprof.analysis.traffic import VARIANTS
 from npuprof.quantities import duration
@@ -18,7 +19,7 @@ _COLUMNS = {*_NAMES, "name", "group", "src_global_rank", "dst_global_rank"}
 
 def check(facts: JobFacts) -> Finding:
     """Fire if two ranks reach at most 0.7 of the rate of links of the same kind, for transfers of the same size."""
-    if facts.job is None or facts.absent or facts.matrix is None or not _has_times(facts.matrix):
+    if facts.job is None or facts.absent or facts.matrix is None or not set(facts.matrix.columns) >= _COLUMNS:
         return Finding(NAME, "cannot tell", collect="collect with --level 1 on all ranks")
     links = compared(facts.matrix)
     slow = links[links["rate"] < SLOW * links["usual"]]
@@ -47,11 +48,6 @@ def check(facts: JobFacts) -> Finding:
         rows=facts.members[low].tables["communication"] if low in facts.members else pd.DataFrame(),
         rank=int(low) if low in facts.members else None,
     )
-
-
-def _has_times(matrix: pd.DataFrame) -> bool:
-    """Return whether transfers have times; those in traces of GPUs have sizes only."""
-    return set(matrix.columns) >= _COLUMNS and bool(matrix["Transit Time(ms)"].notna().any())
 
 
 def compared(matrix: pd.DataFrame) -> pd.DataFrame:
@@ -98,4 +94,4 @@ def _faster(facts: JobFacts, slow: pd.DataFrame, times: Times) -> Times:
     return Times(times.own_ns, changed)
 
 
-RULE = JobRule(NAME, "links between ranks that are slower than others of their kind", check, without)
+RULE = JobRule(NAME, "links between ranks that are slower than others of their kind", check, without, frozenset({NPU}))

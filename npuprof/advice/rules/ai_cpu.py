@@ -8,6 +8,7 @@ from npuprof import tables as schema
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
 from npuprof.advice.wording import most_time
+from npuprof.analysis.device_words import NPU
 
 NAME = "ai_cpu"
 _THRESHOLD = 0.005  # of the step
@@ -37,4 +38,4 @@ def check(facts: Facts) -> Finding:
     )
 
 
-RULE = Rule(NAME, "kernels on the AI CPU", check)
+RULE = Rule(NAME, "kernels on the AI CPU", check, frozenset({NPU}))

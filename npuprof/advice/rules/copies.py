@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
+from npuprof.analysis.device_words import GPU, NPU
 
 NAME = "copies"
 _THRESHOLD = 0.01  # of the step
@@ -33,4 +34,4 @@ def check(facts: Facts) -> Finding:
     )
 
 
-RULE = Rule(NAME, "copies while nothing else runs", check)
+RULE = Rule(NAME, "copies while nothing else runs", check, frozenset({GPU, NPU}))

@@ -8,6 +8,7 @@ from npuprof import tables as schema
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
 from npuprof.advice.wording import most_time
+from npuprof.analysis.device_words import NPU
 from npuprof.analysis.kernel_flops import is_of_cube
 
 NAME = "cube_efficiency"
@@ -57,4 +58,4 @@ def check(facts: Facts) -> Finding:
     )
 
 
-RULE = Rule(NAME, "matrix products far below the run's best", check)
+RULE = Rule(NAME, "matrix products far below the run's best", check, frozenset({NPU}))

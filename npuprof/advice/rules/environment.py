@@ -6,6 +6,7 @@ from npuprof.advice.facts import Facts, Gain
 from npuprof.advice.finding import Finding, Rule
 from npuprof.advice.rules import host_bound, memory_peak
 from npuprof.analysis.accounting import IDLE
+from npuprof.analysis.device_words import NPU
 from npuprof.analysis.what_if import HOST_CAUSES
 
 NAME = "environment"
@@ -56,4 +57,4 @@ def check(facts: Facts) -> Finding:
     )
 
 
-RULE = Rule(NAME, "environment variables behind another finding", check)
+RULE = Rule(NAME, "environment variables behind another finding", check, frozenset({NPU}))

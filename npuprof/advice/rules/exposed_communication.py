@@ -5,6 +5,7 @@ from __future__ import annotations
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
 from npuprof.advice.wording import shares_of
+from npuprof.analysis.device_words import GPU, NPU
 from npuprof.quantities import duration
 
 NAME = "exposed_communication"
@@ -37,4 +38,4 @@ def check(facts: Facts) -> Finding:
     )
 
 
-RULE = Rule(NAME, "data moving between ranks while no kernel runs", check)
+RULE = Rule(NAME, "data moving between ranks while no kernel runs", check, frozenset({GPU, NPU}))

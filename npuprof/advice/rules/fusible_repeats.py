@@ -13,6 +13,7 @@ from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
 from npuprof.advice.wording import most_lines
 from npuprof.analysis.accounting import IDLE
+from npuprof.analysis.device_words import NPU
 from npuprof.analysis.kernel_flops import is_of_cube, operand_bytes
 from npuprof.analysis.repeats import repeats
 from npuprof.arrays import Bools, Int64
@@ -153,4 +154,4 @@ def _fused_name(names: list[str]) -> str:
     return next(known, "one operator of torch_npu for the sequence, else a kernel in Triton or Ascend C")
 
 
-RULE = Rule(NAME, "sequences of vector kernels that one kernel could replace", check)
+RULE = Rule(NAME, "sequences of vector kernels that one kernel could replace", check, frozenset({NPU}))

@@ -8,10 +8,12 @@ from typing import Literal
 import numpy as np
 
 from npuprof import tables as schema
+from npuprof.advice.actions import action_for
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
 from npuprof.advice.wording import most_lines
 from npuprof.analysis.accounting import IDLE
+from npuprof.analysis.device_words import GPU, NPU
 from npuprof.analysis.what_if import HOST_CAUSES
 from npuprof.arrays import Int64
 from npuprof.quantities import duration
@@ -20,21 +22,22 @@ NAME = "host_bound"
 _THRESHOLD = 0.1  # of the step
 _NAMED = 0.01  # of the step: causes below it are not named
 
-_DISPATCH = "TASK_QUEUE_ENABLE=2, larger batches, graph mode"
+_OF_DEVICE = ""  # what helps depends on the device
 # The most specific first: advice about one call comes before advice about all calls.
 _ACTIONS = {
-    "op_compile": "torch_npu.npu.set_compile_mode(jit_compile=False), static shapes",
+    "op_compile": _OF_DEVICE,
     "sync_call": "keep values on the device: .item() and blocking copies only every n steps",
     "dataloader": "more DataLoader workers, prefetch_factor, pin_memory=True",
     "python_gc": "gc.disable(), and gc.collect() at the same step on all ranks",
-    "alloc": "PYTORCH_NPU_ALLOC_CONF=expandable_segments:True, no empty_cache() in the step",
+    "alloc": _OF_DEVICE,
     "copy_call": "non_blocking copies from pinned memory",
-    "optimizer": "a fused optimizer (torch_npu.optim.NpuFusedAdamW)",
-    "backward_dispatch": _DISPATCH,
-    "forward_dispatch": _DISPATCH,
+    "optimizer": _OF_DEVICE,
+    "backward_dispatch": _OF_DEVICE,
+    "forward_dispatch": _OF_DEVICE,
     "other_operators": "fewer, larger operators",
     "python": "less Python between operators",
 }
+_DISPATCH = dict.fromkeys(("backward_dispatch", "forward_dispatch"), "dispatch")
 _CALLS: Mapping[str, tuple[Literal["operators", "api"], str]] = {
     "op_compile": ("api", "ompile"),
     "sync_call": ("api", "Synchronize"),
@@ -72,23 +75,24 @@ def check(facts: Facts) -> Finding:
         for cause, time in causes.items()
         if time >= _NAMED * facts.step_ns
     ]
-    best = [action for cause, action in _ACTIONS.items() if causes.get(cause, 0) >= _NAMED * facts.step_ns]
+    named = [cause for cause in _ACTIONS if causes.get(cause, 0) >= _NAMED * facts.step_ns]
+    best = [_ACTIONS[cause] or action_for(_DISPATCH.get(cause, cause), facts) for cause in named]
     drained, where = after_waits(facts)
     if drained >= _NAMED * facts.step_ns:
-        parts.append(f"{duration(drained)} of it since the host waited for the NPU{where}")
+        parts.append(f"{duration(drained)} of it since the host waited for the {facts.device}{where}")
         best = list(dict.fromkeys([_ACTIONS["sync_call"], *best]))
     host = "operators" if len(facts.tables["operators"]) else "api"
     overlap = facts.overlapping(host, facts.spans(IDLE))
     unknown = [_LABELS[cause] for cause in ("op_compile", "sync_call") if cause in facts.accounting.unmeasured]
-    parts += [f"{' and '.join(unknown)} not recorded (--level 1)"] if unknown else []
+    parts += [f"{' and '.join(unknown)} not recorded (--level 1)"] if unknown and facts.device == NPU else []
     return Finding(
         NAME,
         "fires",
-        title="The host starves the NPU",
+        title=f"The host starves the {facts.device}",
         cost_ns=cost,
         **facts.gain(cost, cause=HOST_CAUSES),
         detail=", ".join(parts) + ("; an upper bound, since Python stacks were recorded" if facts.stacks else ""),
-        action="; ".join(dict.fromkeys(best[:3])) or _to_see_more(facts),
+        action="; ".join(dict.fromkeys(filter(None, best[:3]))) or _to_see_more(facts),
         table=host,
         rows=facts.tables[host].assign(idle_ns=overlap)[overlap > 0],
         parts=IDLE,
@@ -118,7 +122,7 @@ def _graph_finding(facts: Facts, cost: int) -> Finding:
     return Finding(
         NAME,
         "fires",
-        title="The NPU is idle, and the profile does not say why",
+        title=f"The {facts.device} is idle, and the profile does not say why",
         cost_ns=cost,
         gain_hi_ns=cost,
         detail=f"{int(without.sum()):,} of {len(without):,} kernels have no call of their own, since "
@@ -166,4 +170,4 @@ def _calls_text(facts: Facts, table: Literal["operators", "api"], rows: Int64, i
     return f" ({'; '.join([calls, *([', '.join(lines)] if lines else [])])})"
 
 
-RULE = Rule(NAME, "idle time of the device while the host works on something else", check)
+RULE = Rule(NAME, "idle time of the device while the host works on something else", check, frozenset({GPU, NPU}))

@@ -11,6 +11,7 @@ from npuprof import tables as schema
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
 from npuprof.advice.wording import most_time
+from npuprof.analysis.device_words import NPU
 from npuprof.quantities import share
 
 NAME = "layout_and_casts"
@@ -60,4 +61,4 @@ def _first_tensor(tensors: pd.Series[str]) -> pd.Series[str]:
     return tensors.astype("object").str.partition(";")[0]
 
 
-RULE = Rule(NAME, "casts, transposes and layout copies", check)
+RULE = Rule(NAME, "casts, transposes and layout copies", check, frozenset({NPU}))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from npuprof.advice.actions import action_for
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
+from npuprof.analysis.device_words import GPU, NPU
 from npuprof.analysis.memory_peak import memory_peak
 from npuprof.quantities import share, size
 
@@ -16,7 +18,7 @@ _HALF = 0.5  # of the device's memory: with less in use, there is no risk
 _SMALLEST = 22 << 30  # the memory of the smallest chip, for runs that do not name their chip
 _FRAGMENTED = 0.2  # of the memory reserved by the allocator
 _LEAST_BYTES = 1 << 28  # less fragmented memory is not worth a line
-_ALLOCATORS = ("PTA+GE", "PTA", "GE")
+_ALLOCATORS = ("PTA+GE", "PTA", "GE", "CUDA")
 _MOST = 3
 
 
@@ -39,7 +41,7 @@ def check(facts: Facts) -> Finding:
     table = "allocations" if len(facts.tables["allocations"]) else "memory"
     owners = memory_peak(facts.tables)[:_MOST] if table == "allocations" else pd.DataFrame()
     parts += [f"most by {_owners(owners)}"] if len(owners) else []
-    fix = "PYTORCH_NPU_ALLOC_CONF=expandable_segments:True" if fragmented else "recompute activations, or offload them"
+    fix = action_for("fragmented_memory", facts) if fragmented else "recompute activations, or offload them"
     return Finding(
         NAME,
         "fires",
@@ -67,4 +69,4 @@ def _owners(owners: pd.DataFrame) -> str:
     return ", ".join(f"{name} {size(int(held))}" for name, held in zip(called, owners["size_bytes"], strict=True))
 
 
-RULE = Rule(NAME, "memory that is nearly full or fragmented", check)
+RULE = Rule(NAME, "memory that is nearly full or fragmented", check, frozenset({GPU, NPU}))

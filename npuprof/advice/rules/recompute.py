@@ -12,6 +12,7 @@ from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
 from npuprof.advice.wording import most_time
 from npuprof.analysis.correlation import nearest
+from npuprof.analysis.device_words import GPU, NPU
 from npuprof.arrays import Bools, Int64
 from npuprof.quantities import share
 
@@ -86,4 +87,4 @@ def _paths(codes: Int64) -> Int64:
     return number
 
 
-RULE = Rule(NAME, "forward operators that run again in the backward pass", check)
+RULE = Rule(NAME, "forward operators that run again in the backward pass", check, frozenset({GPU, NPU}))

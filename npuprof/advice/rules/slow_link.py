@@ -8,6 +8,7 @@ import pandas as pd
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
 from npuprof.analysis.accounting import moves_data
+from npuprof.analysis.device_words import NPU
 from npuprof.analysis.links import SLOW
 from npuprof.quantities import duration
 
@@ -89,4 +90,4 @@ def _end_kind(facts: Facts) -> str:
     return "rank" if numbers == {facts.info.rank} else "member"
 
 
-RULE = Rule(NAME, "links that move data slower than others of their kind", check)
+RULE = Rule(NAME, "links that move data slower than others of their kind", check, frozenset({NPU}))

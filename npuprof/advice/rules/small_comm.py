@@ -9,6 +9,7 @@ from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
 from npuprof.advice.wording import shares_of
 from npuprof.analysis.accounting import moves_data
+from npuprof.analysis.device_words import NPU
 from npuprof.quantities import duration
 
 NAME = "small_comm"
@@ -89,4 +90,4 @@ def _rates(moves: pd.DataFrame, full: dict[str, int]) -> dict[str, float]:
     return {transport: float(rates.get(transport, usual)) for transport, (_, usual) in _FULL.items()}
 
 
-RULE = Rule(NAME, "collectives too small for the rate of their links", check)
+RULE = Rule(NAME, "collectives too small for the rate of their links", check, frozenset({NPU}))

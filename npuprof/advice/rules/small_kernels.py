@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from npuprof.advice.actions import action_for
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
 from npuprof.advice.rules import host_bound
 from npuprof.advice.wording import most_lines
 from npuprof.analysis.accounting import IDLE
+from npuprof.analysis.device_words import GPU, NPU
 from npuprof.quantities import duration, share
 
 NAME = "small_kernels"
@@ -40,8 +42,9 @@ def check(facts: Facts) -> Finding:
         cost_ns=dispatch,
         **facts.gain(dispatch, cause=_DISPATCH),
         detail=f"{count:,} of {len(kernels):,} kernels ({share(count, len(kernels))}) take less than "
-        f"{duration(_SHORT_NS)} each{where}; dispatching operators leaves the NPU idle {duration(dispatch)} a step",
-        action="fused operators (torch_npu.npu_rms_norm, npu_rotary_mul ...), foreach optimizers, graph mode",
+        f"{duration(_SHORT_NS)} each{where}; dispatching operators leaves the {facts.device} idle {duration(dispatch)} "
+        "a step",
+        action=action_for(NAME, facts),
         place=lines[0] if lines else "",
         table="kernels",
         rows=kernels[short],
@@ -49,4 +52,4 @@ def check(facts: Facts) -> Finding:
     )
 
 
-RULE = Rule(NAME, "kernels shorter than their launch", check)
+RULE = Rule(NAME, "kernels shorter than their launch", check, frozenset({GPU, NPU}))

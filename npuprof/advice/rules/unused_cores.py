@@ -7,6 +7,7 @@ import numpy as np
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
 from npuprof.advice.wording import most_time
+from npuprof.analysis.device_words import NPU
 from npuprof.arrays import Float64
 from npuprof.quantities import duration, share
 
@@ -59,4 +60,4 @@ def _unused_share(facts: Facts, blocks: Float64) -> Float64:
     return unused
 
 
-RULE = Rule(NAME, "kernels of fewer blocks than the chip has cores", check)
+RULE = Rule(NAME, "kernels of fewer blocks than the chip has cores", check, frozenset({NPU}))

@@ -8,6 +8,7 @@ import pandas as pd
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
 from npuprof.analysis.accounting import SPLIT_UNKNOWN
+from npuprof.analysis.device_words import GPU, NPU
 from npuprof.quantities import duration
 
 NAME = "waiting"
@@ -118,4 +119,4 @@ def _op(communication: pd.DataFrame, row: int) -> str:
     return f"collective {row + 1}{'' if pd.isna(name) else ', ' + str(name).strip('_')}"
 
 
-RULE = Rule(NAME, "time in collectives until the last rank arrives", check)
+RULE = Rule(NAME, "time in collectives until the last rank arrives", check, frozenset({GPU, NPU}))

@@ -11,7 +11,7 @@ import ipywidgets as widgets
 import numpy as np
 
 from npuprof.errors import OptionsError
-from npuprof.figures.colours import FAMILIES
+from npuprof.figures.colours import FAMILIES, family_label
 from npuprof.flame.figure import nothing
 from npuprof.flame.scope import Scope
 from npuprof.flame.state import FlameGraph, press
@@ -137,8 +137,9 @@ class FlameGraphView:
         self._update_texts()
 
     def _box(self) -> widgets.Widget:
+        legend = _legend(self._flame.calls.runtime)
         rows = [side_by_side(self._view_controls()), side_by_side(self._search_controls())]
-        box = widgets.VBox([widgets.HTML(_STYLE), *rows, self._path, self.figure.place, self._frame, _legend()])
+        box = widgets.VBox([widgets.HTML(_STYLE), *rows, self._path, self.figure.place, self._frame, legend])
         box.layout.width = "100%"
         box.add_class(FLAME_CLASS)
         return box
@@ -217,11 +218,12 @@ class FlameGraphView:
         )
 
 
-def _legend() -> widgets.Widget:
+def _legend(runtime: str) -> widgets.Widget:
     """Return the legend of the colours."""
     swatches = " ".join(
-        f'<span><span class="swatch" style="background:{look.colour}"></span>{escape(look.label)}</span>'
-        for look in (FAMILIES[family] for family in _FAMILIES)
+        f'<span><span class="swatch" style="background:{FAMILIES[family].colour}"></span>'
+        f"{escape(family_label(family, runtime))}</span>"
+        for family in _FAMILIES
     )
     return widgets.HTML(f'<div class="swatches">{swatches}</div>')
 

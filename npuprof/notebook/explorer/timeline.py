@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from npuprof.errors import OptionsError
 from npuprof.figures.chart import moment
-from npuprof.figures.colours import FAMILIES, PARTS, shades
+from npuprof.figures.colours import FAMILIES, PARTS, family_label, shades
 from npuprof.notebook.explorer import view_export
 from npuprof.notebook.explorer.canvas import CanvasPlace, CanvasWidget, Message, as_bytes
 from npuprof.notebook.explorer.kernel import KernelView
@@ -134,7 +134,8 @@ class TimelineView:
             "end": end - timeline.origin,
             "window": [moment_ns - timeline.origin for moment_ns in timeline.window],
             "families": [
-                {"label": look.label, "ink": look.ink, "shades": shades(key)} for key, look in FAMILIES.items()
+                {"label": family_label(key, timeline.slices.runtime), "ink": look.ink, "shades": shades(key)}
+                for key, look in FAMILIES.items()
             ],
             "groups": [
                 {
