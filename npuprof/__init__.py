@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ipywidgets import Widget
 
     from npuprof.advice.finding import Finding
+    from npuprof.analysis.chip_limits import chip
     from npuprof.collectors.capabilities import (
         supported_activities,
         supported_ai_core_metrics,
@@ -49,6 +50,7 @@ __all__ = [
     "ProfileSet",
     "ProfilerAction",
     "Session",
+    "chip",
     "compare",
     "explain",
     "last",
@@ -81,6 +83,7 @@ _HOMES = {
     "ProfileSet": "npuprof.ranks.profile_set",
     "ProfilerAction": "npuprof.session.schedule",
     "Session": "npuprof.session.session",
+    "chip": "npuprof.analysis.chip_limits",
     "compare": "npuprof.loading",
     "explain": "npuprof.schema",
     "last": "npuprof.session.mixins",

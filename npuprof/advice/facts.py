@@ -184,7 +184,7 @@ class Facts:
     @cached_property
     def limits(self) -> ChipLimits | None:
         """The limits of the chip, from the kernels' counters and its name."""
-        return measured_limits(self.tables["kernels"], self.info.chip)[0]
+        return measured_limits(self.tables["kernels"], self.info.chip, self.tables["counters"])[0]
 
     @cached_property
     def efficiency(self) -> pd.DataFrame:

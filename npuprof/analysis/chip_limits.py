@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof.arrays import Bools, Float64
+from npuprof.errors import OptionsError
 
 _CUBE_FLOPS = 2 * 16**3  # per cycle of a cube core at half precision: 16 x 16 x 16 multiply-adds
 _VECTOR_FLOPS = 128  # per cycle of a vector core at half precision: 64 lanes, each a multiply and an add
@@ -145,12 +146,29 @@ def limits_of(chip: str) -> ChipLimits | None:
     return LIMITS.get(_spelt(chip))
 
 
-def measured_limits(kernels: pd.DataFrame, chip: str) -> tuple[ChipLimits | None, str]:
-    """Return the limits of the chip that ran the kernels, and what contradicts its known limits; empty if nothing does.
+def chip(name: str) -> ChipLimits:
+    """Return the limits of a chip to pass as ``limits=``: ``run.efficiency(limits=npuprof.chip("910B3"))``.
 
-    Clock and number of cores come from the kernels' counters, if they have any: the clock is cycles over time times
-    blocks, or that divided by n for kernels whose blocks needed n rounds on the cores. The known values of the named
-    chip serve as a check, unless the name is that of a family; without counters they are used as they are.
+    Raises
+    ------
+    OptionsError
+        If no chip of this name is known; the message has all names.
+    """
+    known = limits_of(name) or limits_of(f"Ascend {name}")
+    if known is None:
+        names = ", ".join(each.name.removeprefix("Ascend ") for each in _CHIPS)
+        raise OptionsError(f"there is no chip {name!r}: known are {names}; for others pass limits=ChipLimits(...)")
+    return known
+
+
+def measured_limits(
+    kernels: pd.DataFrame, chip: str, counters: pd.DataFrame | None = None
+) -> tuple[ChipLimits | None, str]:
+    """Return the limits of the chip that ran the kernels, and what is doubtful about them; empty if nothing is.
+
+    The counters of a kernel give the clock, divided by the rounds that its blocks needed on the cores. Cores and clock
+    are taken from them where they fit only one number of cores and one clock of all known chips; else nothing can be
+    told. The values of a chip that the recording names are used unless the counters contradict them.
 
     Parameters
     ----------
@@ -158,39 +176,114 @@ def measured_limits(kernels: pd.DataFrame, chip: str) -> tuple[ChipLimits | None
         The table ``kernels``.
     chip
         The chip's name in the recording; may be empty.
+    counters
+        The table ``counters``, for samples of the clock.
     """
     named = limits_of(chip)
-    mhz = measured_mhz(kernels)
-    if not mhz:
+    evidence: dict[str, tuple[Float64, Float64]] = {core: _rates(kernels, core) for core in _KINDS}
+    count = sum(len(blocks) for blocks, _ in evidence.values())
+    clock = _sampled_mhz(counters)
+    if not count or (named is not None and _explains(named, named.mhz, evidence, clock)):
         return named, ""
-    cube, vector = (measured_cores(kernels, core, mhz) for core in _KINDS)
-    if named is not None and _fits(named, cube, vector, mhz):
-        return named, ""
-    if not cube[0] and not vector[0]:
-        return named, ""
-    if _spelt(chip) in _ALSO:
-        named = None  # another variant of the family contradicts nothing
-    alike = next((chip for chip in _CHIPS if _fits(chip, cube, vector, mhz)), None)
-    if alike is not None and named is None:
-        source = f"cores and clock: counters of the kernels; memory: {_memory(alike)}"
-        return replace(alike, name=f"like {alike.name}, by cores and clock", source=source), ""
-    near = [chip for chip in _CHIPS if _is_within(chip.cube_cores, cube) and _is_within(chip.vector_cores, vector)]
-    basis = alike or next(iter(near), None)
-    counted = (basis.cube_cores, basis.vector_cores) if basis else (cube[0], vector[0])
-    limits = ChipLimits(
-        name=f"{counted[0]} cube and {counted[1]} vector cores at {mhz:.0f} MHz",
-        cube_flops_per_s=counted[0] * _CUBE_FLOPS * mhz * 1e6 if counted[0] else math.nan,
-        vector_flops_per_s=counted[1] * _VECTOR_FLOPS * mhz * 1e6 if counted[1] else math.nan,
-        memory_bytes_per_s=basis.memory_bytes_per_s if basis else math.nan,
-        source="cores and clock: counters of the kernels; memory: "
-        + (f"as {basis.name}, {_memory(basis)}" if basis else "not known"),
-        cube_cores=counted[0],
-        vector_cores=counted[1],
-        mhz=mhz,
-        l2_bytes=basis.l2_bytes if basis else 0,
-    )
+    fitting = _fitting(evidence, clock or measured_mhz(kernels), clock)
+    if named is not None and _spelt(chip) not in _ALSO and not fitting:
+        return named, f"the counters of {count:,} kernels do not fit {named.name} ({_limits_text(named)})"
+    kinds = {(each.cube_cores, each.vector_cores, round(mhz)) for each, mhz in fitting}
+    if len(kinds) != 1 or count < _LEAST:
+        names = (
+            ", ".join(dict.fromkeys(each.name.removeprefix("Ascend ") for each, _ in fitting)) or "none of those known"
+        )
+        return None, f"cannot tell the chip: the counters of {count:,} kernels fit {names}; {_TO_SET}"
+    mhz = fitting[0][1]
+    nominal = [each for each, _ in fitting if abs(each.mhz / mhz - 1) < _SAME]
+    family = [each for each in nominal if _spelt(each.name).startswith(_spelt(chip) or "ascend")] or nominal
+    if family and (named is None or _spelt(chip) in _ALSO):
+        return _alike(family), ""
+    limits = _with_clock([each for each, _ in fitting], mhz)
     differs = "" if named is None else f"the counters show {limits.name}, but {named.name} has {_limits_text(named)}"
     return limits, differs
+
+
+_LEAST = 3  # kernels with counters, below which a fit may be chance
+_MOSTLY = 0.95  # of the kernels have to fit
+_MANY = 100  # kernels, of which some use all cores
+_TO_SET = 'pass the chip, as limits=npuprof.chip("910B3")'
+
+
+def _sampled_mhz(counters: pd.DataFrame | None) -> float:
+    """Return the highest sample of the cores' clock, which is lower while they are idle; 0 without samples."""
+    if counters is None:
+        return 0.0
+    of_clock = (counters["counter"] == "AI Core Freq").to_numpy(dtype=bool, na_value=False)
+    return float(counters["value"].to_numpy(np.float64)[of_clock].max(initial=0.0))
+
+
+def _explains(
+    chip: ChipLimits, mhz: float, evidence: Mapping[str, tuple[Float64, Float64]], sampled_mhz: float
+) -> bool:
+    """Return whether the counters of nearly all kernels are those of a chip at a clock."""
+    if sampled_mhz and abs(mhz / sampled_mhz - 1) >= _SAME:
+        return False
+    fits = []
+    for core, (blocks, rates) in evidence.items():
+        cores = chip.cube_cores if core == "aic" else chip.vector_cores
+        if _full(blocks[np.abs(rates / mhz - 1) < _SAME]) not in (0, cores):
+            return False
+        expected = mhz / np.ceil(blocks / cores) if cores else np.zeros(len(blocks))
+        fits.append(np.abs(rates - expected) < _SAME * expected)
+    return float(np.concatenate(fits).mean()) >= _MOSTLY
+
+
+def _full(blocks: Float64) -> int:
+    """Return the blocks that many kernels of one round have and none exceeds: those of all cores; 0 for few."""
+    if len(blocks) < _MANY:
+        return 0
+    return int(blocks.max()) if (blocks == blocks.max()).mean() > _OFTEN else 0
+
+
+def _fitting(
+    evidence: Mapping[str, tuple[Float64, Float64]], measured: float, sampled_mhz: float
+) -> list[tuple[ChipLimits, float]]:
+    """Return the known chips that explain the counters, each with its clock: their own, or else the measured one."""
+    fitting = [(each, each.mhz) for each in _CHIPS if _explains(each, each.mhz, evidence, sampled_mhz)]
+    if fitting or not measured:
+        return fitting
+    return [(each, measured) for each in _CHIPS if _explains(each, measured, evidence, sampled_mhz)]
+
+
+def _alike(chips: list[ChipLimits]) -> ChipLimits:
+    """Return the limits of chips with the same cores and clock; memory and cache only where all have the same."""
+    first, several = chips[0], _agree(chips)
+    names = [each.name for each in chips if replace(each, name="", source="") != replace(first, name="", source="")]
+    label = " or ".join([first.name, *(name.removeprefix("Ascend ") for name in names)])
+    return replace(several, name=f"like {label}, by cores and clock")
+
+
+def _with_clock(chips: list[ChipLimits], mhz: float) -> ChipLimits:
+    """Return the limits of chips with the same cores at a clock that is not their own."""
+    agreed = _agree(chips)
+    scale = mhz / agreed.mhz
+    return replace(
+        agreed,
+        name=f"{agreed.cube_cores} cube and {agreed.vector_cores} vector cores at {mhz:.0f} MHz",
+        cube_flops_per_s=agreed.cube_cores * _CUBE_FLOPS * mhz * 1e6,
+        vector_flops_per_s=agreed.vector_flops_per_s * scale,
+        mhz=mhz,
+    )
+
+
+def _agree(chips: list[ChipLimits]) -> ChipLimits:
+    """Return the first of some chips, without what the others have differently: memory, cache."""
+    first = chips[0]
+    memory = first.memory_bytes_per_s if len({each.memory_bytes_per_s for each in chips}) == 1 else math.nan
+    text = _memory(first) if not math.isnan(memory) else "not known"
+    return replace(
+        first,
+        memory_bytes_per_s=memory,
+        source=f"cores and clock: counters of the kernels; memory: {text}",
+        l2_bytes=first.l2_bytes if len({each.l2_bytes for each in chips}) == 1 else 0,
+        hbm_bytes=first.hbm_bytes if len({each.hbm_bytes for each in chips}) == 1 else 0,
+    )
 
 
 def _memory(chip: ChipLimits) -> str:
@@ -199,16 +292,6 @@ def _memory(chip: ChipLimits) -> str:
 
 def _limits_text(chip: ChipLimits) -> str:
     return f"{chip.cube_cores} and {chip.vector_cores} at {chip.mhz:.0f} MHz"
-
-
-def _fits(chip: ChipLimits, cube: tuple[int, float], vector: tuple[int, float], mhz: float) -> bool:
-    return (
-        abs(chip.mhz / mhz - 1) < _SAME and _is_within(chip.cube_cores, cube) and _is_within(chip.vector_cores, vector)
-    )
-
-
-def _is_within(cores: int, bounds: tuple[int, float]) -> bool:
-    return bounds[0] <= cores < bounds[1]
 
 
 _KINDS: Mapping[Literal["aic", "aiv"], tuple[str, ...]] = {

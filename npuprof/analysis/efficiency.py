@@ -70,7 +70,7 @@ def efficiency(
         raise OptionsError(f"each is {each!r}, but must be 'shapes' or 'kernel'")
     kernels = tables["kernels"]
     work, codes = work_of_run(tables)
-    known, differs = (limits, "") if limits is not None else measured_limits(kernels, chip)
+    known, differs = (limits, "") if limits is not None else measured_limits(kernels, chip, tables["counters"])
     rows = work if each == "shapes" else _each_share(kernels, work, codes)
     whole = int(kernels["duration_ns"].sum())
     columns = [*(_ALIKE if each == "shapes" else _EACH), "launches", "total_ns", "mean_ns"]
@@ -177,7 +177,9 @@ def _attributes(work: pd.DataFrame, whole: int, limits: ChipLimits | None, diffe
     known = {name: int(work["total_ns"].to_numpy()[work[name].notna().to_numpy()].sum()) for name in ("flops", "bytes")}
     notes = [differs] if differs else []
     if limits is None:
-        notes.append("the chip is unknown: collect with aic_metrics=PipeUtilization, or pass limits=")
+        notes.append(
+            'the chip is unknown: pass it, as limits=npuprof.chip("910B3"), or collect with aic_metrics=PipeUtilization'
+        )
     return {
         "chip": limits.name if limits else "",
         "source": limits.source if limits else "",

@@ -68,7 +68,7 @@ def plot_kernel(
     if not shares:
         why = "no counters of this kernel<br>collect with aic_metrics=PipeUtilization at level 1 or higher to have them"
         return nothing(_TITLE, info, f"{_facts(kernel)}<br>{why}")
-    known = limits if limits is not None else measured_limits(kernels, info.chip)[0]
+    known = limits if limits is not None else measured_limits(kernels, info.chip, tables["counters"])[0]
     work = roofline.placeable(kernel_work(kernels.iloc[[row]], 1))
     points = roofline.placed(work, int(kernels["duration_ns"].sum()), known) if len(work) else []
     figure = _frame(kernel, info, len({pipe for _, pipe in shares}), with_point=bool(points))

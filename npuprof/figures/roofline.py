@@ -65,7 +65,7 @@ def plot_roofline(
     points = placeable(work_of_run(tables, 4 * max_points)[0]).head(max_points)
     if not len(points):
         return nothing(_TITLE, info, _WHY)
-    known = limits if limits is not None else measured_limits(tables["kernels"], info.chip)[0]
+    known = limits if limits is not None else measured_limits(tables["kernels"], info.chip, tables["counters"])[0]
     whole = int(tables["kernels"]["duration_ns"].sum())
     figure = chart(_TITLE, info, subtitle=_subtitle(points, whole, known, info), height=560)
     for trace in placed(points, whole, known):
@@ -203,7 +203,7 @@ def _subtitle(points: pd.DataFrame, whole: int, limits: ChipLimits | None, info:
     parts = [f"{count(len(points))} kinds of kernels with {drawn} of the time of all kernels"]
     if limits is None:
         chip = label(info.chip, 30) if info.chip else "the unnamed chip"
-        parts.append(f"the limits of {chip} are not known: limits=… draws them")
+        parts.append(f"the limits of {chip} cannot be told: limits=npuprof.chip(...) draws them")
     else:
         parts.append(f"limits: {label(limits.name, 60)}")
     if ((points["flops_from"] != COUNTED) | (points["bytes_from"] != COUNTED)).any():

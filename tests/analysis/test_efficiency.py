@@ -106,7 +106,7 @@ def test_a_recording_that_names_the_family_gets_the_limits_of_the_variant_that_r
     kernels = pd.concat([counted("aic", 20, 1500, [20] * 4), counted("aiv", 40, 1500, [40] * 4)], ignore_index=True)
     limits, differs = measured_limits(kernels, "Ascend 910B")
     assert limits is not None
-    assert (limits.name, differs) == ("like Ascend 910B4, by cores and clock", "")
+    assert (limits.name, differs) == ("like Ascend 910B4 or 910B4-1, by cores and clock", "")
     assert limits.memory_bytes_per_s == LIMITS["ascend910b4"].memory_bytes_per_s
 
 
