@@ -227,8 +227,6 @@ def _explains(
     fits = []
     for core, (blocks, rates) in evidence.items():
         cores = chip.cube_cores if core == "aic" else chip.vector_cores
-        if _full(blocks[np.abs(rates / mhz - 1) < _SAME]) not in (0, cores):
-            return False
         expected = mhz / np.ceil(blocks / cores) if cores else np.zeros(len(blocks))
         fits.append(np.abs(rates - expected) < _SAME * expected)
     return float(np.concatenate(fits).mean()) >= _MOSTLY
@@ -244,11 +242,17 @@ def _full(blocks: Float64) -> int:
 def _fitting(
     evidence: Mapping[str, tuple[Float64, Float64]], measured: float, sampled_mhz: float
 ) -> list[tuple[ChipLimits, float]]:
-    """Return the known chips that explain the counters, each with its clock: their own, or else the measured one."""
+    """Return the known chips that explain the counters, each with its clock: their own, or else the measured one.
+
+    Where several do, those remain that have as many cores of both kinds as many kernels have blocks, and none more.
+    """
     fitting = [(each, each.mhz) for each in _CHIPS if _explains(each, each.mhz, evidence, sampled_mhz)]
-    if fitting or not measured:
+    if not measured or len({(each.cube_cores, each.vector_cores, mhz) for each, mhz in fitting}) == 1:
         return fitting
-    return [(each, measured) for each in _CHIPS if _explains(each, measured, evidence, sampled_mhz)]
+    others = [(each, measured) for each in _CHIPS if _explains(each, measured, evidence, sampled_mhz)]
+    full = [_full(blocks[np.abs(rates / measured - 1) < _SAME]) for blocks, rates in evidence.values()]
+    same = [(each, mhz) for each, mhz in fitting or others if full == [each.cube_cores, each.vector_cores]]
+    return same or [pair for pair in others if full == [pair[0].cube_cores, pair[0].vector_cores]] or fitting or others
 
 
 def _alike(chips: list[ChipLimits]) -> ChipLimits:

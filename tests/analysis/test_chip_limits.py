@@ -100,3 +100,14 @@ def test_a_chip_is_set_by_its_name_and_an_unknown_one_is_refused() -> None:
     assert npuprof.chip("Ascend910_9391") is LIMITS["ascend9109391"]
     with pytest.raises(OptionsError, match=r"no chip '910Z': known are 910B2, 910B1, .*950DT_9581"):
         npuprof.chip("910Z")
+
+
+def test_many_kernels_of_few_blocks_contradict_no_name_and_tell_no_chip() -> None:
+    kernels = with_counters(LIMITS["ascend910b2"], [8] * 300, [16] * 300)
+    assert measured_limits(kernels, "Ascend 910B1")[0] is not LIMITS["ascend910b2"]
+    assert measured_limits(kernels, "Ascend 910B2") == (LIMITS["ascend910b2"], "")
+    assert measured_limits(kernels, "Ascend 910B") == (LIMITS["ascend910b2"], "")
+    limits, doubt = measured_limits(kernels, "")
+    assert limits is None
+    assert "910B2" in doubt
+    assert "910B3" in doubt
