@@ -18,12 +18,17 @@ from npuprof.profile_figures import Figures
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
+    from npuprof.exports.chrome_trace import TracedRun
     from npuprof.exports.stacks import Metric
 
 
 @checked
 class Exports(Figures):
     """The exports that a profile and a set of ranks have in common."""
+
+    @abstractmethod
+    def _runs_to_write(self) -> list[TracedRun]:
+        """Return the run, or every run of the set with the lead of its clock."""
 
     @abstractmethod
     def _page(self, figures: Mapping[str, go.Figure], picture: str = "") -> str:
@@ -39,12 +44,16 @@ class Exports(Figures):
     ) -> Path:
         """Write the timeline of all ranks as a Chrome trace, for Perfetto and other viewers; return its path.
 
+        ``npuprof.load`` reads it back with every table, the facts, the notes and the vendor's sums; a trace of a set
+        becomes a set. The files that the run was read from are not in it.
+
         Parameters
         ----------
         path
             The file; compressed if its name ends in ``.gz``.
         start_ns, end_ns
-            Window in epoch nanoseconds; slices that overlap it are written whole.
+            Window in epoch nanoseconds, as for :func:`npuprof.load`: slices that overlap it are written whole, with the
+            calls that launched them.
         pretty
             Whether to write each event on its own line.
         """
@@ -52,8 +61,7 @@ class Exports(Figures):
 
         target = Path(path)
         with atomic.replacing(target, like_before=True) as file, atomic.text(file, target) as out:
-            tables, info = self._merged_tables(), self._merged_info()
-            chrome_trace.write(out, tables, info, start_ns=start_ns, end_ns=end_ns, pretty=pretty)
+            chrome_trace.write(out, self._runs_to_write(), start_ns=start_ns, end_ns=end_ns, pretty=pretty)
         return target
 
     def to_speedscope(self, path: str | PathLike[str]) -> Path:
@@ -82,7 +90,7 @@ class Exports(Figures):
 
         target = Path(path)
         with atomic.replacing(target, like_before=True) as file, atomic.binary(file, target) as out:
-            perfetto_trace.write(out, self._merged_tables(), self._merged_info())
+            perfetto_trace.write(out, self._runs_to_write(), self._merged_info())
         return target
 
     def to_folded_stacks(self, path: str | PathLike[str], metric: Metric = "self_cpu_time_total") -> Path:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from npuprof.analysis.chip_limits import ChipLimits
     from npuprof.analysis.summary import Summary
     from npuprof.comparison import Comparison
+    from npuprof.exports.chrome_trace import TracedRun
 
 _OF_RUN = ("info", "statistics")
 _PAGE_FIGURES_BYTES = 20 << 20  # a page has room for all the details that its figures can show
@@ -335,8 +336,16 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
             If the directory exists and is not empty.
         """
         directory = atomic.empty_directory(path)
-        saved.write(directory, Decoded(dict(self.tables), self.info, self._notes, self.statistics))
+        saved.write(directory, self._whole())
         return directory
+
+    def _whole(self) -> Decoded:
+        return Decoded(dict(self.tables), self.info, self._notes, self.statistics)
+
+    def _runs_to_write(self) -> list[TracedRun]:
+        from npuprof.exports.chrome_trace import TracedRun
+
+        return [TracedRun(self._whole())]
 
     save = to_parquet
 

@@ -5,6 +5,10 @@ ranks, process names include the rank. Times are microseconds with three decimal
 small that a float64 keeps every nanosecond. Slices of a thread nest, as viewers require; slices that overlap without
 nesting, such as concurrent tasks of a stream, move to additional threads of that name: ``Stream 4 (2)``.
 
+``npuprof.load`` reads such a trace back with every table, the facts, the notes and the vendor's sums; a trace of a set
+becomes a set. It does not hold the files that the run was read from: raw data, and what no table has of it. See
+:mod:`npuprof.sources.exported_trace.layout`.
+
 Source: the Trace Event Format, and Perfetto's page on external formats (its importer drops slices that overlap without
 nesting; a flow ends no earlier than it begins; ids stay below 2**53 for JavaScript).
 """
@@ -12,22 +16,39 @@ nesting; a flow ends no earlier than it begins; ids stay below 2**53 for JavaScr
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, TextIO
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 import pandas as pd
 
 from npuprof.arrays import Bools, Int64
-from npuprof.exports.device_tasks import with_every_kernel
+from npuprof.exports.device_tasks import every_task, task_of_kernels
 from npuprof.exports.nesting import nested_tracks
-from npuprof.info import Info
+from npuprof.exports.trace_arguments import (
+    encoded,
+    kernel_arguments,
+    metadata,
+    row_arguments,
+    rows_events,
+    run_event,
+)
+from npuprof.exports.trace_samples import are_drawn, sample_events
+from npuprof.info import Selected
+from npuprof.sources.base import Decoded
+from npuprof.sources.exported_trace.layout import CATEGORIES, KERNEL_CATEGORY, NAMES, SAMPLES
+from npuprof.sources.slicing import within
 
 _DEVICE_PIDS = 1_000  # process ids of a device's lanes
-_RUN_PIDS = 1_000_000  # process ids of a run's lanes, in merged tables of several runs
-_COUNTERS, _MEMORY = 9, 10
+_RUN_PIDS, _RUN_FLOWS = 1_000_000, 1 << 32  # ids of a run's processes and arrows, where a file has several
+
+
+class TracedRun(NamedTuple):
+    """A run to write, with every table, and the lead of its clock, by which it is drawn earlier."""
+
+    run: Decoded
+    ahead_ns: int = 0
 
 
 @dataclass(frozen=True)
@@ -41,10 +62,6 @@ class _Lane:
     thread, label
         The column that holds the thread (a number or a name; empty for a single thread), and the thread's name, with
         ``{}`` for the value of the column.
-    arguments
-        Column names by argument name.
-    category
-        The category of the slices.
     """
 
     table: str
@@ -52,72 +69,27 @@ class _Lane:
     order: int
     thread: str
     label: str
-    arguments: Mapping[str, str]
-    category: str
 
     @property
     def on_device(self) -> bool:
         """Whether each device has its own process; a host table has one process, even if it has a device column."""
-        return self.table in ("tasks", "communication", "overlap")
+        return self.table in ("tasks", "communication", "communication_tasks", "overlap")
 
 
 _LANES = (
-    _Lane("steps", "Steps", 1, "", "Steps", {"step": "step"}, "step"),
-    _Lane(
-        "python",
-        "Python",
-        2,
-        "thread_id",
-        "Thread {}",
-        {"Python id": "id", "Python parent id": "parent_id"},
-        "python_function",
-    ),
-    _Lane(
-        "operators",
-        "Framework operators",
-        3,
-        "thread_id",
-        "Thread {}",
-        {
-            "Sequence number": "sequence_number",
-            "Input Dims": "input_shapes",
-            "Input type": "input_dtypes",
-            "Call stack": "stack",
-        },
-        "cpu_op",
-    ),
-    _Lane("api", "CANN", 4, "thread_id", "Thread {}", {"level": "level", "connection_id": "connection_id"}, "cann"),
-    _Lane("marks", "Markers", 5, "thread_id", "Thread {}", {"domain": "domain"}, "mark"),
-    _Lane(
-        "tasks",
-        "Ascend Hardware",
-        6,
-        "stream_id",
-        "Stream {}",
-        {
-            "Model Id": "model_id",
-            "Task Type": "task_type",
-            "Stream Id": "stream_id",
-            "Task Id": "task_id",
-            "Batch Id": "batch_id",
-            "Subtask Id": "context_id",
-            "connection_id": "connection_id",
-        },
-        "task",
-    ),
-    _Lane(
-        "communication",
-        "Communication",
-        7,
-        "group",
-        "Group {} Communication",
-        {"op_type": "op_type", "group": "group", "count": "count"},
-        "collective",
-    ),
-    _Lane("overlap", "Overlap Analysis", 8, "kind", "{}", {"kind": "kind"}, "overlap"),
+    _Lane("steps", "Steps", 1, "", "Steps"),
+    _Lane("python", "Python", 2, "thread_id", "Thread {}"),
+    _Lane("operators", "Framework operators", 3, "thread_id", "Thread {}"),
+    _Lane("api", "CANN", 4, "thread_id", "Thread {}"),
+    _Lane("marks", "Markers", 5, "thread_id", "Thread {}"),
+    _Lane("tasks", "Ascend Hardware", 6, "stream_id", "Stream {}"),
+    _Lane("communication", "Communication", 7, "group", "Group {} Communication"),
+    _Lane("overlap", "Overlap Analysis", 8, "kind", "{}"),
+    _Lane("communication_tasks", "Communication planes", 11, "plane", "{}"),
 )
+_COUNTERS, _MEMORY = 9, 10  # orders of the processes of samples
 TABLES = (*(lane.table for lane in _LANES), "memory", "counters")
-"""The tables whose rows become events."""
+"""The tables whose rows become events that viewers draw."""
 
 EFFECT_FIRST = " (effect first)"
 """Ends the name of an arrow that leads from an effect to its cause, since a flow may not end before it begins.
@@ -125,119 +97,147 @@ EFFECT_FIRST = " (effect first)"
 A kernel starts before its launch where the clock of its device is off; ``otherData`` counts these arrows.
 """
 
-_NAMES = {"steps": "step", "marks": "message", "overlap": "kind"}
+_LINK_ENDS = ("source", "target")
 
 
 def write(
     out: TextIO,
-    tables: Mapping[str, pd.DataFrame],
-    info: Info,
+    runs: Sequence[TracedRun],
     *,
     start_ns: int | None = None,
     end_ns: int | None = None,
     pretty: bool = False,
 ) -> int:
-    """Write a run, or the merged tables of several ranks, as a Chrome trace; return the number of events.
+    """Write a run, or several ranks, as a Chrome trace; return the number of events.
 
     Parameters
     ----------
     out
         Receives the JSON.
-    tables, info
-        Tables by name, and facts for ``otherData``.
+    runs
+        One run, or the ranks of a set.
     start_ns, end_ns
         Window in epoch nanoseconds; slices that overlap it are written whole. By default the whole run.
     pretty
         Whether each event is on a line of its own.
     """
-    placed = _Placed.of(within(with_every_kernel(tables), start_ns, end_ns))
+    placed = _placed([traced._replace(run=_cut(traced, start_ns, end_ns)) for traced in runs])
+    first = placed[0]
     other_data = {
         "producer": "npuprof",
-        "base_ns": str(placed.base_ns),  # as text: many readers of JSON round large numbers
-        "collector": info.collector,
-        "simulated": info.simulated,
-        "name": info.name,
-        "flows_backwards": int((~placed.forward).sum()),  # see EFFECT_FIRST
-        "samples_without_time": int(placed.tables["memory"]["time_ns"].isna().sum()),  # which are not written
+        "base_ns": str(first.base_ns - runs[0].ahead_ns),
+        "collector": first.run.info.collector,
+        "simulated": any(traced.run.info.simulated for traced in runs),
+        "name": first.run.info.name,
+        "flows_backwards": sum(int(run.arrows()[1].sum()) for run in placed),  # see EFFECT_FIRST
+        "samples_without_time": sum(_without_time(run.run) for run in placed),  # which are not drawn
     }
     out.write('{"otherData": ' + json.dumps(other_data) + ', "displayTimeUnit": "ns", "traceEvents": [')
     separator = ",\n" if pretty else ","
     count = 0
-    for event in _events(placed):
+    for event in _all_events(placed):
         out.write(separator * bool(count) + event)
         count += 1
     out.write("]}")
     return count
 
 
-def events(tables: Mapping[str, pd.DataFrame]) -> tuple[int, Iterator[str]]:
-    """Return the base time in epoch nanoseconds, and the trace events as JSON with microseconds relative to it."""
-    placed = _Placed.of(with_every_kernel(tables))
-    return placed.base_ns, _events(placed)
+def events(runs: Sequence[TracedRun]) -> tuple[int, Iterator[str]]:
+    """Return the base time in epoch nanoseconds, and what viewers draw as JSON with microseconds relative to it."""
+    placed = _placed(runs)
+    return placed[0].base_ns - runs[0].ahead_ns, (event for run in placed for event in _drawn_events(run))
 
 
-_LINK_ENDS = ("source", "target")
-
-
-def within(tables: Mapping[str, pd.DataFrame], start_ns: int | None, end_ns: int | None) -> dict[str, pd.DataFrame]:
-    """Return the rows of a window, and the links with both ends in it."""
+def _cut(traced: TracedRun, start_ns: int | None, end_ns: int | None) -> Decoded:
+    run = traced.run
     if start_ns is None and end_ns is None:
-        return dict(tables)
-    limits = np.iinfo(np.int64)
-    low, high = (limits.min if start_ns is None else start_ns), (limits.max if end_ns is None else end_ns)
-    cut, moved = {}, {}
-    for name, frame in tables.items():
-        if "start_ns" in frame or "time_ns" in frame:
-            start = frame["start_ns" if "start_ns" in frame else "time_ns"].to_numpy(np.int64)
-            end = start + (frame["duration_ns"].to_numpy(np.int64) if "duration_ns" in frame else 0)
-            is_kept = (start <= high) & (end >= low)
-            cut[name] = frame[is_kept]
-            moved[name] = np.where(is_kept, np.cumsum(is_kept) - 1, -1)
-    links = tables["links"].copy(deep=False)
-    for end_of in _LINK_ENDS:
-        names, rows = links[f"{end_of}_table"].astype(object), links[f"{end_of}_row"].to_numpy(np.int64, copy=True)
-        for name in names.unique():
-            of_table = (names == name).to_numpy()
-            rows[of_table] = moved[name][rows[of_table]] if name in moved else -1
-        links[f"{end_of}_row"] = rows
-    both = (links[[f"{end_of}_row" for end_of in _LINK_ENDS]] >= 0).all(axis=1)
-    return {**tables, **cut, "links": links[both]}
+        return run
+    bounds: Selected = {}
+    if start_ns is not None:
+        bounds["start_ns"] = start_ns + traced.ahead_ns
+    if end_ns is not None:
+        bounds["end_ns"] = end_ns + traced.ahead_ns
+    info = replace(run.info, selection={**run.info.selection, **bounds})
+    return replace(run, tables=within(run.tables, bounds.get("start_ns"), bounds.get("end_ns")), info=info)
+
+
+def _placed(runs: Sequence[TracedRun]) -> list[_Placed]:
+    base_ns = min((time - ahead_ns for run, ahead_ns in runs for time in _first_times(run.tables)), default=0)
+    return [
+        _Placed.of(run, number if len(runs) > 1 else None, base_ns + ahead_ns)
+        for number, (run, ahead_ns) in enumerate(runs)
+    ]
+
+
+def _without_time(run: Decoded) -> int:
+    return int(run.tables["memory"]["time_ns"].isna().sum())
+
+
+def _first_times(tables: Mapping[str, pd.DataFrame]) -> Iterator[int]:
+    for name in (*TABLES, "kernels"):
+        if len(times := tables[name]["time_ns" if name in SAMPLES else "start_ns"].dropna()):
+            yield int(times.min())
 
 
 @dataclass(frozen=True)
 class _Placed:
-    """Tables with the process and thread of each slice.
+    """A run with the process and thread of each slice.
 
     Attributes
     ----------
+    run
+        The run.
+    number
+        Its number among several; None if it is alone.
     base_ns
-        The origin of times: the earliest of all tables.
+        The origin of times on the clock of the run: the earliest of all runs.
+    slices
+        The rows of each lane's slices: those of its table, and kernels without a task in the lane ``tasks``.
+    slice_of_kernel
+        The slice of each kernel in the lane ``tasks``; -1 for a kernel that has none of its own.
     pids, tids
-        By table, ``int64`` for each row.
+        By table, ``int64`` for each slice.
     threads
         The name of each thread by ``(pid, tid)``, in display order.
     """
 
-    tables: Mapping[str, pd.DataFrame]
+    run: Decoded
+    number: int | None
     base_ns: int
+    slices: dict[str, pd.DataFrame]
+    slice_of_kernel: Int64
     pids: dict[str, Int64] = field(default_factory=dict)
     tids: dict[str, Int64] = field(default_factory=dict)
     threads: dict[str, dict[tuple[int, int], str]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, tables: Mapping[str, pd.DataFrame]) -> _Placed:
+    def of(cls, run: Decoded, number: int | None, base_ns: int) -> _Placed:
         """Place the slices of all tables."""
-        starts = [frame["start_ns"].min() for lane in _LANES if len(frame := tables[lane.table])]
-        samples = [moments.min() for name in ("counters", "memory") if len(moments := tables[name]["time_ns"].dropna())]
-        placed = cls(tables, min(map(int, [*starts, *samples]), default=0))
+        slices = {lane.table: run.tables[lane.table] for lane in _LANES}
+        slices["tasks"] = every_task(run.tables)
+        slices["communication_tasks"] = _with_planes(run.tables)
+        placed = cls(run, number, base_ns, slices, task_of_kernels(run.tables["kernels"], slices["tasks"]))
         for lane in _LANES:
-            if len(tables[lane.table]):
+            if len(slices[lane.table]):
                 placed._place(lane)
         return placed
 
+    @property
+    def first_pid(self) -> int:
+        """The process id that those of the run are added to."""
+        return _RUN_PIDS * (self.number or 0)
+
+    @property
+    def suffix(self) -> str:
+        """What the names of processes end in, if there are several runs."""
+        if self.number is None:
+            return ""
+        rank = self.run.info.rank
+        return f" (run {self.number})" if rank is None else f" (rank {rank})"
+
     def _place(self, lane: _Lane) -> None:
-        frame = self.tables[lane.table]
-        pids, (tids, names) = _pids(lane, frame), _threads(lane, frame)
+        frame = self.slices[lane.table]
+        pids, (tids, names) = self._pids(lane, frame), _threads(lane, frame)
         starts = frame["start_ns"].to_numpy(np.int64)
         process, _ = pd.factorize(pids)
         group = process * (int(tids.max()) - int(tids.min()) + 1) + tids - int(tids.min())
@@ -252,73 +252,117 @@ class _Placed:
             threads[int(pid), int(placed[rows[0]])] = names[int(tid)] + f" ({number + 1})" * bool(number)
         self.pids[lane.table], self.tids[lane.table], self.threads[lane.table] = pids, placed, threads
 
-    @property
-    def forward(self) -> Bools:
-        """Whether each link ends no earlier than it begins."""
-        begins, ends = (self._starts_of(end) for end in _LINK_ENDS)
-        unknown = (begins < 0) | (ends < 0)
-        forward: Bools = unknown | (begins <= ends)
-        return forward
+    def _pids(self, lane: _Lane, frame: pd.DataFrame) -> Int64:
+        """Return the process of each slice."""
+        pids = np.full(len(frame), self.first_pid + lane.order, np.int64)
+        if lane.on_device:
+            pids += _DEVICE_PIDS * (1 + frame["device_id"].fillna(0).to_numpy(np.int64))
+        return pids
 
-    def _starts_of(self, end: str) -> Int64:
-        links = self.tables["links"]
-        starts = np.full(len(links), -1, np.int64)
-        for name in self.pids:
-            rows = np.flatnonzero((links[f"{end}_table"] == name).to_numpy(bool))
-            starts[rows] = self.tables[name]["start_ns"].to_numpy(np.int64)[
-                links[f"{end}_row"].to_numpy(np.int64)[rows]
-            ]
-        return starts
+    def end_of_links(self, end: str) -> tuple[pd.Series[Any], Int64]:
+        """Return the lane and the slice at an end of each link; -1 for a row without a slice."""
+        links = self.run.tables["links"]
+        names, rows = links[f"{end}_table"].astype(object), links[f"{end}_row"].to_numpy(np.int64)
+        slices = np.full(len(links), -1, np.int64)
+        for name in (*self.pids, "kernels"):
+            at = np.flatnonzero((names == name).to_numpy() & (rows >= 0) & (rows < len(self.run.tables[name])))
+            slices[at] = self.slice_of_kernel[rows[at]] if name == "kernels" else rows[at]
+        return names.replace("kernels", "tasks"), slices
+
+    def arrows(self) -> tuple[Bools, Bools]:
+        """Return masks of the links between two slices, which viewers draw, and of those that lead back in time."""
+        starts, between = [], np.ones(len(self.run.tables["links"]), np.bool_)
+        for end in _LINK_ENDS:
+            lanes, slices = self.end_of_links(end)
+            moments = np.zeros(len(slices), np.int64)
+            for name in self.pids:
+                at = np.flatnonzero((lanes == name).to_numpy() & (slices >= 0))
+                moments[at] = self.slices[name]["start_ns"].to_numpy(np.int64)[slices[at]]
+            starts.append(moments)
+            between &= slices >= 0
+        return between, between & (starts[0] > starts[1])
 
     def us(self, time_ns: int) -> str:
         """Return a time as a JSON number."""
         return _us(time_ns - self.base_ns)
 
 
-def _events(placed: _Placed) -> Iterator[str]:
+def _with_planes(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return the tasks of collectives with the name of their thread: the plane, and the group if it is known."""
+    tasks, groups = tables["communication_tasks"], tables["communication"]["group"]
+    operator = tasks["op_id"].to_numpy(np.int64, na_value=-1)
+    group = np.array([*groups.astype(object), None], object)[np.where(operator < len(groups), operator, -1)]
+    plane = tasks["plane_id"].astype(object).tolist()
+    names = [
+        f"Plane {'?' if pd.isna(number) else number}{'' if pd.isna(of) else f' of {of}'}"
+        for number, of in zip(plane, group.tolist(), strict=True)
+    ]
+    named: pd.DataFrame = tasks.assign(plane=pd.Categorical(names))
+    return named
+
+
+def _all_events(placed: Sequence[_Placed]) -> Iterator[str]:
+    for number, run in enumerate(placed):
+        yield run_event(number, run.run, run.base_ns)
+    for number, run in enumerate(placed):
+        yield from _drawn_events(run)
+        yield from _undrawn_rows(number, run)
+
+
+def _drawn_events(placed: _Placed) -> Iterator[str]:
     for lane in _LANES:
-        if len(placed.tables[lane.table]):
+        if len(placed.slices[lane.table]):
             yield from _slices(lane, placed)
-    yield from _counters(placed)
-    yield from _memory(placed)
+    for table, process, order in (("counters", "Counters", _COUNTERS), ("memory", "Memory", _MEMORY)):
+        frame = placed.run.tables[table]
+        yield from sample_events(
+            table, frame, placed.number or 0, process + placed.suffix, placed.first_pid + order, placed.us
+        )
     yield from _flows(placed)
 
 
+def _undrawn_rows(number: int, placed: _Placed) -> Iterator[str]:
+    """Yield the rows that no drawn event holds."""
+    tables = placed.run.tables
+    yield from rows_events(number, {"table": "kernels"}, tables["kernels"], np.flatnonzero(placed.slice_of_kernel < 0))
+    yield from rows_events(number, {"table": "links"}, tables["links"], np.flatnonzero(~placed.arrows()[0]))
+    for name in ("step_times", "allocations"):
+        yield from rows_events(number, {"table": name}, tables[name])
+    for name in SAMPLES:
+        yield from rows_events(number, {"table": name}, tables[name], np.flatnonzero(~are_drawn(name, tables[name])))
+    for name, frame in placed.run.statistics.items():
+        yield from rows_events(number, {"statistic": name}, frame)
+
+
 def _slices(lane: _Lane, placed: _Placed) -> Iterator[str]:
-    frame, pids, tids = placed.tables[lane.table], placed.pids[lane.table], placed.tids[lane.table]
-    ranks = _ranks(frame)
+    frame, pids, tids = placed.slices[lane.table], placed.pids[lane.table], placed.tids[lane.table]
     for pid in np.unique(pids).tolist():
         device = f" {pid % _RUN_PIDS // _DEVICE_PIDS - 1}" if pid % _RUN_PIDS >= _DEVICE_PIDS else ""
-        name = lane.process + device * (lane.table != "overlap") + ranks.get(pid // _RUN_PIDS, "")
-        yield _meta("process_name", pid, 0, {"name": name})
-        yield _meta("process_sort_index", pid, 0, {"sort_index": pid})
-    for place, ((pid, tid), name) in enumerate(placed.threads[lane.table].items()):
-        yield _meta("thread_name", pid, tid, {"name": name})
-        yield _meta("thread_sort_index", pid, tid, {"sort_index": place})
-    known = {shown: column for shown, column in lane.arguments.items() if column in frame}
-    columns = [frame[column].astype(object).tolist() for column in known.values()]
-    names = frame[_NAMES.get(lane.table, "name")].astype(object).tolist()
-    times = frame["start_ns"].tolist(), frame["duration_ns"].tolist()
-    rows = enumerate(zip(names, *times, pids.tolist(), tids.tolist(), strict=True))
-    for row, (name, start, duration, pid, tid) in rows:
-        arguments = {
-            shown: value for shown, values in zip(known, columns, strict=True) if _present(value := values[row])
-        }
-        shown_name = f"Step {name}" if lane.table == "steps" else (str(name) if _present(name) else "")
-        yield (
-            f'{{"ph":"X","cat":"{lane.category}","name":{json.dumps(shown_name)},"pid":{pid},"tid":{tid},"ts":{placed.us(start)},'
-            f'"dur":{_us(duration)},"args":{json.dumps(arguments, default=str)}}}'
+        yield metadata(
+            "process_name", pid, 0, {"name": lane.process + device * (lane.table != "overlap") + placed.suffix}
         )
-
-
-def _pids(lane: _Lane, frame: pd.DataFrame) -> Int64:
-    """Return the process of each row."""
-    pids = np.full(len(frame), lane.order, np.int64)
-    if lane.on_device:
-        pids += _DEVICE_PIDS * (1 + frame["device_id"].fillna(0).to_numpy(np.int64))
-    if "run" in frame:
-        pids += _RUN_PIDS * frame["run"].to_numpy(np.int64)
-    return pids
+        yield metadata("process_sort_index", pid, 0, {"sort_index": pid})
+    for place, ((pid, tid), name) in enumerate(placed.threads[lane.table].items()):
+        yield metadata("thread_name", pid, tid, {"name": name})
+        yield metadata("thread_sort_index", pid, tid, {"sort_index": place})
+    rows = len(placed.run.tables[lane.table])
+    columns = row_arguments(lane.table, frame.drop(columns="plane", errors="ignore"), placed.number)
+    categories = [CATEGORIES[lane.table]] * rows + [KERNEL_CATEGORY] * (len(frame) - rows)
+    if lane.table == "tasks":
+        columns[0][rows:] = [""] * (len(frame) - rows)  # the rows are kernels
+        columns.append(kernel_arguments(placed.run.tables["kernels"], frame, placed.slice_of_kernel))
+    if lane.table == "steps":
+        names = [f'"Step {number}"' if number else '"Step"' for number in encoded(frame["step"])]
+    else:
+        names = [text or '""' for text in encoded(frame[NAMES[lane.table]])]
+    times = frame["start_ns"].tolist(), frame["duration_ns"].tolist()
+    for category, name, start, duration, pid, tid, values in zip(
+        categories, names, *times, pids.tolist(), tids.tolist(), zip(*columns, strict=True), strict=True
+    ):
+        yield (
+            f'{{"ph":"X","cat":"{category}","name":{name},"pid":{pid},"tid":{tid},"ts":{placed.us(start)},'
+            f'"dur":{_us(duration)},"args":{{{",".join(filter(None, values))}}}}}'
+        )
 
 
 def _threads(lane: _Lane, frame: pd.DataFrame) -> tuple[Int64, dict[int, str]]:
@@ -334,88 +378,31 @@ def _threads(lane: _Lane, frame: pd.DataFrame) -> tuple[Int64, dict[int, str]]:
     return tids, {tid: lane.label.format(tid) for tid in np.unique(tids).tolist()}
 
 
-def _ranks(frame: pd.DataFrame) -> dict[int, str]:
-    """Return the suffix of process names by run; empty for the tables of a single run."""
-    if "run" not in frame:
-        return {}
-    rows = frame[["run", "rank"]].drop_duplicates().itertuples(index=False)
-    return {int(row.run): f" (run {row.run})" if pd.isna(row.rank) else f" (rank {row.rank})" for row in rows}
-
-
-def _samples(placed: _Placed, table: str, process: str, order: int) -> Iterator[str]:
-    """Name the processes of a table of samples."""
-    ranks = _ranks(placed.tables[table])
-    for pid in np.unique(_sample_pids(placed.tables[table], order)).tolist():
-        yield _meta("process_name", pid, 0, {"name": f"{process}{ranks.get(pid // _RUN_PIDS, '')}"})
-
-
-def _sample_pids(frame: pd.DataFrame, order: int) -> Int64:
-    runs = frame["run"].to_numpy(np.int64) if "run" in frame else np.zeros(len(frame), np.int64)
-    return _RUN_PIDS * runs + order
-
-
-def _counters(placed: _Placed) -> Iterator[str]:
-    frame = placed.tables["counters"]
-    yield from _samples(placed, "counters", "Counters", _COUNTERS)
-    columns = (frame[name].astype(object).tolist() for name in ("time_ns", "counter", "instance", "value", "unit"))
-    pids = _sample_pids(frame, _COUNTERS).tolist()
-    for pid, time_ns, counter, instance, value, unit in zip(pids, *columns, strict=True):
-        name = f"{counter} {instance}" if _present(instance) else counter
-        yield from _sample(placed, pid, time_ns, name, {str(unit) if _present(unit) else "value": value})
-
-
-def _memory(placed: _Placed) -> Iterator[str]:
-    frame = placed.tables["memory"]
-    yield from _samples(placed, "memory", "Memory", _MEMORY)
-    sizes = ("allocated_bytes", "reserved_bytes", "active_bytes")
-    columns = (frame[name].astype(object).tolist() for name in ("time_ns", "device_id", "component", *sizes))
-    pids = _sample_pids(frame, _MEMORY).tolist()
-    for pid, time_ns, device, component, *values in zip(pids, *columns, strict=True):
-        if not _present(time_ns):  # otherData counts them
-            continue
-        where = f"device {device}" if _present(device) else "host"
-        name = f"{component if _present(component) else 'memory'} of {where}"
-        yield from _sample(placed, pid, time_ns, name, dict(zip(sizes, values, strict=True)))
-
-
-def _sample(placed: _Placed, pid: int, time_ns: int, name: object, values: Mapping[str, Any]) -> Iterator[str]:
-    finite = {key: value for key, value in values.items() if _present(value) and math.isfinite(value)}
-    if finite:
-        shown = json.dumps(finite)
-        yield f'{{"ph":"C","name":{json.dumps(name)},"pid":{pid},"tid":0,"ts":{placed.us(time_ns)},"args":{shown}}}'
-
-
 def _flows(placed: _Placed) -> Iterator[str]:
     """Yield an arrow for each link between two slices, from the one that starts first."""
-    ends = {
-        name: (placed.pids[name].tolist(), placed.tids[name].tolist(), placed.tables[name]["start_ns"].tolist())
-        for name in placed.pids
+    links = placed.run.tables["links"]
+    between, backwards = placed.arrows()
+    kinds = links["kind"].astype(object).where(links["kind"].notna(), "").tolist()
+    arguments = list(zip(*row_arguments("links", links, placed.number), strict=True))
+    lanes = {
+        name: (pids.tolist(), placed.tids[name].tolist(), placed.slices[name]["start_ns"].tolist())
+        for name, pids in placed.pids.items()
     }
-    links = placed.tables["links"]
-    names = ("kind", "source_table", "source_row", "target_table", "target_row")
-    rows = zip(*(links[name].astype(object).tolist() for name in names), placed.forward.tolist(), strict=True)
-    for number, (kind, source, source_row, target, target_row, is_forward) in enumerate(rows):
-        if source not in ends or target not in ends:
-            continue
-        first, last = ((source, source_row), (target, target_row))[:: 1 if is_forward else -1]
-        name = kind if is_forward else f"{kind}{EFFECT_FIRST}"
-        for phase, (table, row) in (("s", first), ("f", last)):
-            pids, tids, starts = ends[table]
-            bound = ',"bp":"e"' if phase == "f" else ""
+    ends = [(names.tolist(), slices.tolist()) for names, slices in map(placed.end_of_links, _LINK_ENDS)]
+    first = _RUN_FLOWS * (placed.number or 0)
+    for number in np.flatnonzero(between).tolist():
+        is_backwards = bool(backwards[number])
+        kind, name = json.dumps(kinds[number]), json.dumps(kinds[number] + EFFECT_FIRST * is_backwards)
+        details = f'"args":{{{",".join(filter(None, arguments[number]))}}}', '"bp":"e"'
+        for phase, detail, (names, slices) in zip("sf", details, ends[:: -1 if is_backwards else 1], strict=True):
+            pids, tids, starts = lanes[names[number]]
+            row = slices[number]
             yield (
-                f'{{"ph":"{phase}","cat":{json.dumps(kind)},"id":{number},"name":{json.dumps(name)},'
-                f'"pid":{pids[row]},"tid":{tids[row]},"ts":{placed.us(starts[row])}{bound}}}'
+                f'{{"ph":"{phase}","cat":{kind},"id":{first + number},"name":{name},"pid":{pids[row]},'
+                f'"tid":{tids[row]},"ts":{placed.us(starts[row])},{detail}}}'
             )
-
-
-def _meta(kind: str, pid: int, tid: int, arguments: Mapping[str, object]) -> str:
-    return json.dumps({"ph": "M", "name": kind, "pid": pid, "tid": tid, "args": arguments})
 
 
 def _us(nanoseconds: int) -> str:
     sign, remainder = ("-", -nanoseconds) if nanoseconds < 0 else ("", nanoseconds)
     return f"{sign}{remainder // 1_000}.{remainder % 1_000:03d}"
-
-
-def _present(value: object) -> bool:
-    return value is not None and value is not pd.NA and value == value  # NaN differs from itself

@@ -10,31 +10,30 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, BinaryIO, TypeAlias
-
-import pandas as pd
 
 from npuprof.errors import NpuprofError
 from npuprof.exports import chrome_trace
 from npuprof.exports.nesting import begins_and_ends
 from npuprof.info import Info
+from npuprof.sources.exported_trace.layout import KERNEL, ROW, SERIES
 
 _Track: TypeAlias = tuple[int, int | str]
 _ROOT = 1
 _SEQUENCE = 1
 
 
-def write(out: BinaryIO, tables: Mapping[str, pd.DataFrame], info: Info) -> int:
-    """Write a run, or the merged tables of several ranks; return the number of packets.
+def write(out: BinaryIO, runs: Sequence[chrome_trace.TracedRun], info: Info) -> int:
+    """Write a run, or several ranks; return the number of packets.
 
     Parameters
     ----------
     out
         Receives the bytes.
-    tables, info
-        Tables by name, and facts for the name of the outermost track.
+    runs, info
+        The runs, and facts for the name of the outermost track.
 
     Raises
     ------
@@ -43,7 +42,7 @@ def write(out: BinaryIO, tables: Mapping[str, pd.DataFrame], info: Info) -> int:
     """
     if importlib.util.find_spec("perfetto") is None:
         raise NpuprofError("Perfetto's library is needed for its own format: pip install 'npuprof[perfetto]'")
-    base_ns, events = chrome_trace.events(tables)
+    base_ns, events = chrome_trace.events(runs)
     packets = _Packets(out, base_ns, f"{info.name or 'npuprof'}{' (simulated NPU)' * info.simulated}")
     for text in events:
         packets.add(json.loads(text, parse_float=Decimal))
@@ -72,6 +71,8 @@ class _Packets:
         """Add an event; counter samples are written immediately."""
         kind, pid, tid = event["ph"], event["pid"], event["tid"]
         if kind == "M":
+            if event["name"] == SERIES:
+                return
             track = (pid, "") if event["name"].startswith("process") else (pid, tid)
             is_name = event["name"].endswith("_name")
             target: dict[_Track, Any] = self._names if is_name else self._orders
@@ -104,7 +105,9 @@ class _Packets:
         begun.categories.append(event["cat"])
         begun.flow_ids.extend(self._arrows["s"].pop((track, time_ns), ()))  # the outermost slice that begins now
         begun.terminating_flow_ids.extend(self._arrows["f"].pop((track, time_ns), ()))
-        for name, value in event["args"].items():
+        arguments = {name: value for name, value in event["args"].items() if name not in (ROW, KERNEL)}
+        kernel = {f"{KERNEL}.{name}": value for name, value in event["args"].get(KERNEL, {}).items() if name != ROW}
+        for name, value in {**arguments, **kernel}.items():
             annotation = begun.debug_annotations.add(name=name)
             if isinstance(value, bool):
                 annotation.bool_value = value

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof.arrays import Int64
-from npuprof.exports.device_tasks import with_every_kernel
+from npuprof.exports.device_tasks import every_task
 from npuprof.exports.nesting import begins_and_ends, nested_tracks
 from npuprof.frames import Frame
 from npuprof.info import Info
@@ -56,7 +56,7 @@ def write(out: TextIO, tables: Mapping[str, pd.DataFrame], info: Info) -> int:
     tables, info
         Tables by name, and facts for the file's name and exporter.
     """
-    tables = with_every_kernel(tables)
+    tables = {**tables, "tasks": every_task(tables)}
     starts = [tables[name]["start_ns"].min() for names, *_ in _GROUPS for name in names if len(tables[name])]
     base_ns = int(min(starts, default=0))
     frames, count, separator = _Frames(), 0, ""

@@ -20,6 +20,7 @@ from npuprof.analysis.correlation import LAYERS
 from npuprof.analysis.rank_clocks import Lead, clocks
 from npuprof.analysis.rank_waits import collectives
 from npuprof.errors import NoSuchRankError, NpuprofError, NpuprofWarning, OptionsError
+from npuprof.exports.chrome_trace import TracedRun
 from npuprof.notes import Notes
 from npuprof.parameters import checked
 from npuprof.profile_exports import Exports
@@ -51,7 +52,7 @@ from npuprof.ranks.rank_discovery import (
 )
 from npuprof.ranks.scan import Scan, Wanted, by_run, scan
 from npuprof.ranks.tasks import NoProcessesError
-from npuprof.ranks.together import Part, labelled, nothing, together
+from npuprof.ranks.together import Part, labelled, nothing, on_one_clock, together
 from npuprof.sources.base import Decoded, PartName
 from npuprof.sources.columns.builders import recoded
 from npuprof.sources.columns.concatenation import stacked
@@ -481,6 +482,10 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
     def _merged_tables(self, *, apart: bool = False) -> dict[str, pd.DataFrame]:
         ahead = self._clock_leads()
         return together([Part(run, ahead.get(row)) for row, run in self._read_runs()], apart=apart)
+
+    def _runs_to_write(self) -> list[TracedRun]:
+        ahead = self._clock_leads()
+        return [on_one_clock(Part(run, ahead.get(row))) for row, run in self._read_runs()]
 
     def to_parquet(self, path: str | PathLike[str]) -> Path:
         """Save every run below a directory, as :meth:`Profile.to_parquet` does; ``load_set`` opens it again.

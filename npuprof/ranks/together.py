@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -11,14 +12,21 @@ import pandas as pd
 from npuprof import tables
 from npuprof.analysis.correlation import LAYERS, whole_links
 from npuprof.analysis.rank_clocks import Lead
+from npuprof.exports.chrome_trace import TracedRun
+from npuprof.info import Info
+from npuprof.notes import Notes
+from npuprof.quantities import duration
+from npuprof.schema import SCHEMA
+from npuprof.sources.base import Decoded
 from npuprof.sources.columns.builders import recoded
 from npuprof.sources.columns.concatenation import merged
+from npuprof.sources.slicing import kept_rows
 
 if TYPE_CHECKING:
     from npuprof.profiles import Profile
 
 
-_TIMES = ("start_ns", "time_ns", "allocated_ns", "released_ns", "device_start_ns")
+_TIMES = ("start_ns", "time_ns", "allocated_ns", "released_ns", "active_released_ns", "device_start_ns")
 
 
 def labelled(
@@ -35,9 +43,7 @@ def labelled(
     `device_id` is absent for a run with several devices; the lead of the run's clock is subtracted from times.
     """
     count = len(frame)
-    columns: dict[str, Any] = {
-        time: ahead.taken_off(frame[time]) for time in _TIMES if ahead is not None and time in frame
-    }
+    columns: dict[str, Any] = _on_one_clock(frame, ahead)
     if "device_id" not in frame:
         device = devices[0] if len(devices) == 1 else pd.NA
         columns["device_id"] = pd.array([device] * count, dtype="Int64")
@@ -48,6 +54,24 @@ def labelled(
     return added
 
 
+def _on_one_clock(frame: pd.DataFrame, ahead: Lead | None) -> dict[str, pd.Series[Any]]:
+    """Return the columns of times without the lead of their clock; empty if it is unknown."""
+    return {} if ahead is None else {time: ahead.taken_off(frame[time]) for time in _TIMES if time in frame}
+
+
+def on_one_clock(part: Part) -> TracedRun:
+    """Return a run to write with others; a clock that drifts is made even, which a note says."""
+    run, ahead = part
+    decoded = Decoded(dict(run.tables), run.info, Notes(), run.statistics)
+    decoded.notes.extend(run._notes)
+    if ahead is None or not ahead.rate:
+        return TracedRun(decoded, 0 if ahead is None else ahead.offset_ns)
+    decoded.tables = {name: frame.assign(**_on_one_clock(frame, ahead)) for name, frame in run.tables.items()}
+    moved = f"the clock of this rank led by {duration(ahead.offset_ns)} and drifted"
+    decoded.notes.info("clock", f"{moved}, which was taken off all times when the ranks were written on one clock")
+    return TracedRun(decoded)
+
+
 def every_table(some: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     """Return every table: the given ones, and empty ones for the rest."""
     return {name: some[name] if name in some else tables.empty(name) for name in tables.NAMES}
@@ -56,6 +80,26 @@ def every_table(some: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
 def nothing(name: str) -> pd.DataFrame:
     """Return an empty stacked table."""
     return labelled(tables.empty(name), run=0, rank=None, host=None, devices=())
+
+
+def separated(merged_tables: Mapping[str, pd.DataFrame], info: Info) -> list[TracedRun]:
+    """Return the runs of merged tables, with the facts of all; one run if the tables are of one."""
+    if "run" not in merged_tables["kernels"]:
+        return [TracedRun(Decoded(dict(merged_tables), info))]
+    numbers = {name: frame["run"].to_numpy(np.int64) for name, frame in merged_tables.items() if name != "links"}
+    runs = []
+    for number in sorted(set(np.concatenate(list(numbers.values())).tolist())):
+        frames = kept_rows(merged_tables, {name: runs_of == number for name, runs_of in numbers.items()})
+        ranks = {rank for frame in frames.values() for rank in frame["rank"].dropna().unique().tolist()}
+        for name, frame in frames.items():
+            columns = {column.name for column in SCHEMA[name].columns}
+            frames[name] = frame.drop(columns=[added for added in _ADDED if added in frame and added not in columns])
+        facts = replace(info, rank=ranks.pop() if len(ranks) == 1 else None)
+        runs.append(TracedRun(Decoded(frames, facts)))
+    return runs
+
+
+_ADDED = ("run", "rank", "host", "device_id")
 
 
 class Part(NamedTuple):

@@ -190,6 +190,8 @@ class Source:
     read_lazily
         As `read`, but tables may be :class:`npuprof.sources.lazy_tables.LazyTables`. None for a format that is always
         read whole.
+    is_complete
+        Whether what is derived from other tables was stored with them, after every check.
     tables_alone
         Return how to read each table alone that has files, or tables of a database, of its own: exactly as the whole
         run has it. None for a format that is always read whole.
@@ -206,6 +208,7 @@ class Source:
     is_result_of_raw: bool = False
     of_many_runs: bool = False
     only_given: bool = False
+    is_complete: bool = False
     alone: Callable[[Path], Mapping[PartName, Alone]] | None = None
     read_lazily: Callable[[Path], Decoded] | None = None
     tables_alone: Callable[[Path], Mapping[str, MakeSome]] | None = None

@@ -12,7 +12,7 @@ from npuprof import progress
 from npuprof.analysis.device_clocks import clock_text, device_clocks
 from npuprof.errors import SourceError
 from npuprof.quantities import duration
-from npuprof.sources import database, folder_of_files, forms, saved, torch_npu
+from npuprof.sources import database, folder_of_files, forms, torch_npu
 from npuprof.sources.base import Decoded
 from npuprof.sources.cluster.analysis import CLUSTER_ANALYSIS
 from npuprof.sources.columns.builders import of_one_kind
@@ -48,7 +48,7 @@ def decode_run(run: DetectedResult, selection: Selection | None = None, *, lazil
             decoded = _read(run, selection, lazily=lazily and run.unpacked is None)
         decoded.statistics = {encodable(name): of_one_kind(frame) for name, frame in decoded.statistics.items()}
         frames = decoded.tables
-        if run.source is not saved.SOURCE:  # which has what was derived
+        if not run.source.is_complete:
             complete(decoded)
         if isinstance(frames, LazyTables):
             frames.within(lambda: refusing_too_large(run.path))
@@ -96,7 +96,7 @@ def _read(run: DetectedResult, selection: Selection | None, *, lazily: bool) -> 
 def _check(decoded: Decoded, frames: Mapping[str, pd.DataFrame], run: DetectedResult) -> None:
     """Note what is doubtful about all tables of a run, before they are cut."""
     decoded.settle(frames)
-    if run.source is saved.SOURCE:
+    if run.source.is_complete:
         return
     note_repeated_rows(frames, decoded.notes)
     if run.source in _RESULTS:

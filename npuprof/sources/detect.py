@@ -7,15 +7,23 @@ import re
 import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
 from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.recording import FILE_NAME
-from npuprof.sources import database, folder_of_files, kineto, recording, single_file
+from npuprof.sources import database, exported_trace, folder_of_files, kineto, recording, single_file
 from npuprof.sources.base import Preference, Source
-from npuprof.sources.files.archives import Unpacked, is_archive, packed_in, refuse_other_archive, unpack
+from npuprof.sources.files.archives import (
+    Unpacked,
+    is_archive,
+    packed_in,
+    refuse_other_archive,
+    unpack,
+    unpack_runs,
+)
 from npuprof.sources.files.walk import Walk, walk
 from npuprof.sources.raw_or_parsed import raw_problem
 from npuprof.sources.registry import sources_for
@@ -113,6 +121,8 @@ def detect(path: Path, preferred: Preference = None) -> Walk[DetectedResult]:
     _check_readable(path)
     if is_archive(path):
         return _detect_unpacked(unpack(path), preferred)
+    if path.is_file() and len(exported_trace.heads_of(path)) > 1:
+        return _detect_unpacked(unpack_runs(path, partial(exported_trace.save_runs, path)), preferred)
     return _detect(path, preferred)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from npuprof.sources import (
     cluster,
     database,
+    exported_trace,
     folder_of_files,
     forms,
     kineto,
@@ -29,6 +30,7 @@ SOURCES = (
     cluster.SOURCE,
     *forms.SOURCES,
     database.SOURCE,
+    exported_trace.SOURCE,
     kineto.SOURCE,
     memory_snapshot.SOURCE,
     single_file.SOURCE,

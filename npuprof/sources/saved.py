@@ -282,4 +282,6 @@ def _as_table(name: str, stored: pd.DataFrame) -> pd.DataFrame:
     return frame
 
 
-SOURCE = Source("saved", (None, "parsed"), recognises, read, describe=describe, read_lazily=read_lazily)
+SOURCE = Source(
+    "saved", (None, "parsed"), recognises, read, describe=describe, is_complete=True, read_lazily=read_lazily
+)

@@ -17,6 +17,7 @@ from npuprof.info import Info
 from npuprof.notes import Notes
 from npuprof.sources import torch_npu
 from npuprof.sources.base import Decoded, Source
+from npuprof.sources.exported_trace.layout import FORMAT
 from npuprof.sources.files.gzip_file import read_head
 from npuprof.sources.framework import mindspore
 from npuprof.sources.msprof.csv_files import read_marks, read_step_trace, read_steps, read_task_time
@@ -206,7 +207,7 @@ def _timeline(path: Path) -> Decoded:
     """Read a timeline; only timelines of a framework hold operators or Python calls."""
     decoded = torch_npu.read(path)
     of_framework = any(len(decoded.tables.get(name, ())) for name in ("operators", "python"))
-    if not of_framework and decoded.info.source != torch_npu.EXPORTED:
+    if not of_framework and decoded.info.source != FORMAT:
         decoded.info.collector, decoded.info.source = "", "single file, timeline"
     return decoded
 

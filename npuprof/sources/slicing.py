@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
+from npuprof.analysis.correlation import whole_links
 from npuprof.arrays import Bools, Int64
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.steps import launch_times
@@ -89,20 +90,46 @@ def _cut_tables(frames: Frames, windows: Windows, steps: tuple[int, ...] | None)
     kept = {name: _keep(frames, name, windows, steps) for name in frames if name not in ("links", "overlap")}
     if "communication_tasks" in kept:
         _keep_whole_collectives(frames, kept, by_step=steps is not None)
-    links = frames["links"] if "links" in frames else tables.empty("links")
-    _keep_causes(links, kept)
-    result = {name: _rows(frames[name], rows) for name, rows in kept.items()}
-    moved = {name: np.cumsum(rows) - 1 for name, rows in kept.items()}
-    if "communication_tasks" in result and "communication" in kept:
+    _keep_causes(_links(frames), kept)
+    result = kept_rows(frames, kept)
+    if "overlap" in frames:
+        result["overlap"] = _clip(frames["overlap"], windows)
+    return result
+
+
+def within(frames: Frames, start_ns: int | None, end_ns: int | None) -> dict[str, pd.DataFrame]:
+    """Return the tables of an interval, as :func:`cut` leaves them; None is unbounded."""
+    if start_ns is None and end_ns is None:
+        return dict(frames)
+    return _cut_tables({**frames, "links": whole_links(frames)}, Windows.between(start_ns, end_ns), None)
+
+
+def kept_rows(frames: Frames, is_kept: Mapping[str, Bools]) -> dict[str, pd.DataFrame]:
+    """Return the chosen rows of tables, and the links between them; row numbers follow.
+
+    Parameters
+    ----------
+    frames
+        The tables of a run.
+    is_kept
+        A mask of the rows of each table but ``links``; tables without one are left out.
+    """
+    result = {name: _rows(frames[name], rows) for name, rows in is_kept.items()}
+    moved = {name: np.cumsum(rows) - 1 for name, rows in is_kept.items()}
+    if "communication_tasks" in result and "communication" in is_kept:
         numbers = result["communication_tasks"]["op_id"]
         is_known = numbers.notna().to_numpy()
         rows = np.zeros(len(numbers), np.int64)
         rows[is_known] = moved["communication"][numbers[is_known].to_numpy(np.int64)]
-        result["communication_tasks"]["op_id"] = pd.arrays.IntegerArray(rows, ~is_known)
-    result["links"] = _cut_links(links, kept, moved)
-    if "overlap" in frames:
-        result["overlap"] = _clip(frames["overlap"], windows)
+        result["communication_tasks"] = result["communication_tasks"].assign(
+            op_id=pd.arrays.IntegerArray(rows, ~is_known)
+        )
+    result["links"] = _cut_links(_links(frames), is_kept, moved)
     return result
+
+
+def _links(frames: Frames) -> pd.DataFrame:
+    return frames["links"] if "links" in frames else tables.empty("links")
 
 
 def _keep(frames: Frames, name: str, windows: Windows, steps: tuple[int, ...] | None) -> Bools:

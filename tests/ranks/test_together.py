@@ -17,13 +17,14 @@ from npuprof.errors import NpuprofError, NpuprofWarning
 from npuprof.flame.tree import call_tree
 from npuprof.notes import Notes
 from npuprof.profiles import Profile
-from npuprof.ranks.together import Part, together
+from npuprof.ranks.together import Part, separated, together
 from npuprof.sources.base import Decoded
 from npuprof.sources.cluster.analysis import CLUSTER_ANALYSIS
 from npuprof.timeline.counter_tracks import lines
 from npuprof.timeline.layers import layers
 from npuprof.timeline.slices import Slices
 from tests import factories
+from tests.same_runs import assert_same_frames
 
 _COUNT = 3
 
@@ -216,3 +217,15 @@ def test_a_lane_names_the_rank_where_only_one_has_slices() -> None:
     streams = next(layer for layer in layers(Slices(merged)) if layer.title == "stream")
     _, keys = streams.tracks()
     assert [streams.track_title(key, keys) for key in keys] == ["rank 0, stream 2", "rank 0, stream 3"]
+
+
+def test_merged_tables_are_separated_into_the_runs_that_they_are_of() -> None:
+    runs = [Profile(Decoded(factories.profile(20 + rank), factories.info(rank=rank))) for rank in (0, 3)]
+    for run in runs:
+        run.tables["overlap"] = tables.sort_by_time(run.overlap)  # as merged tables are
+    traced_runs = separated(together([Part(run, None) for run in runs]), factories.info())
+    assert [traced.run.info.rank for traced in traced_runs] == [0, 3]
+    for run, traced in zip(runs, traced_runs, strict=True):
+        assert_same_frames(run.tables, traced.run.tables)
+    (alone,) = separated(runs[0].tables, runs[0].info)
+    assert_same_frames(runs[0].tables, alone.run.tables)

@@ -16,6 +16,8 @@ from npuprof.errors import OptionsError
 from npuprof.exports import chrome_trace
 from npuprof.notebook.explorer.canvas import CanvasWidget, as_bytes, script
 from npuprof.quantities import count
+from npuprof.ranks.together import separated
+from npuprof.sources.slicing import within
 from npuprof.timeline.state import Timeline
 
 PAGE_BARS = 100_000
@@ -55,7 +57,7 @@ def trace(timeline: Timeline) -> str:
     OptionsError
         If the window has too many rows for a browser.
     """
-    tables = chrome_trace.within(timeline.tables, *timeline.window)
+    tables = within(timeline.tables, *timeline.window)
     rows = sum(len(tables[name]) for name in chrome_trace.TABLES)
     if rows > _MOST_ROWS:
         raise OptionsError(
@@ -63,7 +65,7 @@ def trace(timeline: Timeline) -> str:
             f"zoom in, or write the whole run with {subject(timeline)}.to_chrome_trace(path)"
         )
     out = io.StringIO()
-    chrome_trace.write(out, tables, timeline.info)
+    chrome_trace.write(out, separated(tables, timeline.info))
     return out.getvalue()
 
 

@@ -20,7 +20,7 @@ import weakref
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -156,6 +156,31 @@ def unpack(path: Path, limits: Limits | None = None) -> Unpacked:
     SourceError
         If it is damaged, encrypted, empty, or holds more than the limits allow: the folder is then removed.
     """
+    with _new_folder(path) as unpacked:
+        copier = Copier(path, unpacked.folder, limits or Limits.of(path, unpacked.folder), problems=unpacked.problems)
+        _copy(path, copier)
+        if not copier.files:
+            reason = "; ".join(copier.problems)
+            raise SourceError(f"{path} holds no file that can be read{': ' * bool(reason)}{reason}")
+    return unpacked
+
+
+def unpack_runs(path: Path, write: Callable[[Path], None]) -> Unpacked:
+    """Return a private folder with the runs of a file, which `write` puts into it.
+
+    Raises
+    ------
+    SourceError
+        If there is no space, or `write` raises it: the folder is then removed.
+    """
+    with _new_folder(path) as unpacked:
+        write(unpacked.folder)
+    return unpacked
+
+
+@contextmanager
+def _new_folder(path: Path) -> Iterator[Unpacked]:
+    """Make a private folder for the content of a file; it is removed after an error."""
     top = _temporary(path) / f"npuprof-{secrets.token_hex(8)}"
     unpacked = Unpacked(path, top / (plain_line(_stem(path.name)) or "archive"))
     unpacked.remove = weakref.finalize(unpacked, _remove, top, os.getpid())
@@ -163,11 +188,7 @@ def unpack(path: Path, limits: Limits | None = None) -> Unpacked:
         for folder in (top, unpacked.folder):
             folder.mkdir(mode=0o700)
             folder.chmod(0o700)  # a umask may have removed the user's own permission
-        copier = Copier(path, unpacked.folder, limits or Limits.of(path, unpacked.folder), problems=unpacked.problems)
-        _copy(path, copier)
-        if not copier.files:
-            reason = "; ".join(copier.problems)
-            raise SourceError(f"{path} holds no file that can be read{': ' * bool(reason)}{reason}")
+        yield unpacked
     except OSError as error:
         unpacked.remove()
         raise SourceError(
@@ -177,7 +198,6 @@ def unpack(path: Path, limits: Limits | None = None) -> Unpacked:
     except BaseException:
         unpacked.remove()
         raise
-    return unpacked
 
 
 def _temporary(path: Path) -> Path:

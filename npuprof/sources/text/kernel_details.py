@@ -15,7 +15,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,7 +32,6 @@ from npuprof.schema import SCHEMA
 from npuprof.sources.columns.decimals import US_TO_NS
 from npuprof.sources.columns.shares import as_fractions
 from npuprof.sources.overlap import COMMUNICATION_KERNELS
-from npuprof.sources.raw.records import enums
 from npuprof.sources.text.csv_table import CsvTable, without_quotes
 from npuprof.sources.trace.nesting import starting_at
 
@@ -229,18 +227,6 @@ def _rows(columns: dict[str, Any], is_selected: Bools) -> dict[str, Any]:
     }
 
 
-_COMPUTE_TYPE = re.compile(
-    r"(?:KERNEL_)?(?:AI_CORE|AI_CUBE|AICORE|AIC|AIV|AIVEC|AI_VECTOR_CORE|MIX_AI[CV]|AI_CPU|AICPU|DSA_SQE)",
-    re.IGNORECASE,
-)
-_COMPUTE_TYPES = ("AI_CORE", "AI_CUBE", "AI_CPU", "AICORE", "AI_VECTOR_CORE", "MIX_AIC", "MIX_AIV")
-_ALIKE = 0.8  # of two names, one of which has at most a damaged letter
-_UNKNOWN_TYPE = "Other"  # written by older tools: a task that no operator describes, or a kernel
-_TYPES = frozenset(
-    name
-    for names in (enums.TRACK_TASK_TYPES, enums.SQE_TYPES, enums.HWTS_TYPES, enums.V6_SQE_TYPES, enums.SUB_TASK_TYPES)
-    for name in names.values()
-)
 _OFFSETS_NS = (0, -1, 1)  # the two files round independently
 _FLOAT_NS = 250  # the step of today's microseconds in a float64, as in timelines of 2023
 _TASK_COLUMNS = ("start_ns", "stream_id", "task_id", "batch_id", "context_id", "connection_id", "task_type")
@@ -281,36 +267,6 @@ def is_timed(listed: pd.DataFrame, timeline: pd.DataFrame) -> Bools:
     """Return a mask of the rows that start within 1 ns of a row of the timeline; names may differ between the files."""
     present: Bools = np.any([np.isin(starts, known) for starts, known in _comparable(listed, timeline)], axis=0)
     return present
-
-
-def compute_kernels(device_tasks: pd.DataFrame, step: Any) -> dict[str, Any]:
-    """Build the columns of ``kernels`` from the device tasks that compute, for a result without a table of kernels.
-
-    A task computes if its type is a core type. Older tools write ``Other``: then it computes unless its name is a task
-    type such as ``MEMCPY_ASYNC``.
-    """
-    compute = tables.matching(device_tasks["task_type"], lambda name: _COMPUTE_TYPE.fullmatch(name) is not None)
-    unknown = tables.matching(device_tasks["task_type"], lambda name: name == _UNKNOWN_TYPE)
-    compute |= unknown & tables.matching(device_tasks["name"], _names_operator)
-    selected_rows = device_tasks[compute]
-    columns: dict[str, Any] = {name: selected_rows[name].array for name in selected_rows.columns}
-    columns["op_name"] = selected_rows["name"].array
-    columns["step"] = step[compute]
-    return columns
-
-
-def damaged_types(device_tasks: pd.DataFrame) -> Bools:
-    """Return a mask of the tasks with a type that resembles a core type, as one with a damaged letter does."""
-    return tables.matching(device_tasks["task_type"], _is_damaged)
-
-
-def _is_damaged(name: str) -> bool:
-    is_known = _COMPUTE_TYPE.fullmatch(name) is not None or name in _TYPES
-    return not is_known and bool(get_close_matches(name.upper(), _COMPUTE_TYPES, 1, _ALIKE))
-
-
-def _names_operator(name: str) -> bool:
-    return _COMPUTE_TYPE.fullmatch(name) is not None or name not in (_UNKNOWN_TYPE, "N/A", *_TYPES)
 
 
 def _matching_rows(frame: pd.DataFrame, other: pd.DataFrame) -> npt.NDArray[np.int64]:

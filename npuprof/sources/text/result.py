@@ -11,14 +11,8 @@ import pandas as pd
 from npuprof import tables
 from npuprof.sources.base import ResultReading
 from npuprof.sources.columns.concatenation import stacked
-from npuprof.sources.text.kernel_details import (
-    KernelDetails,
-    compute_kernels,
-    damaged_types,
-    is_timed,
-    take_steps,
-    take_task_numbers,
-)
+from npuprof.sources.text.kernel_details import KernelDetails, is_timed, take_steps, take_task_numbers
+from npuprof.sources.text.kernels_of_tasks import compute_kernels, damaged_types
 
 Frames: TypeAlias = MutableMapping[str, pd.DataFrame]
 
@@ -49,7 +43,7 @@ class TextReading(ResultReading):
 
     def add_kernels_of_tasks(self, frames: Frames, step: Any, source: str) -> None:
         """Build `kernels` from the device tasks that compute, for a result without a table of kernels."""
-        frames["kernels"] = tables.build("kernels", compute_kernels(frames["tasks"], step))
+        frames["kernels"] = tables.build("kernels", compute_kernels(frames, step))
         self.notes.ledger.make("tasks", "kernels", len(frames["kernels"]))
         if damaged := int(np.count_nonzero(damaged_types(frames["tasks"]))):
             message = (

@@ -18,9 +18,9 @@ from npuprof.sources.base import Decoded, Source, describe_by_name, size_of_file
 from npuprof.sources.result_folder.description import describe
 from npuprof.sources.result_folder.layout import OUTPUT, Layout, find
 from npuprof.sources.torch_npu.raw_files import read_layout
-from npuprof.sources.torch_npu.result import EXPORTED, Reading, alone, tables_alone
+from npuprof.sources.torch_npu.result import Reading, alone, tables_alone
 
-__all__ = ["EXPORTED", "SOURCE", "read", "read_parsed", "recognises"]
+__all__ = ["SOURCE", "read", "read_parsed", "recognises"]
 
 
 def recognises(path: Path) -> bool:

@@ -21,6 +21,7 @@ from npuprof.sources.base import Alone, Decoded, MakeSome, PartName
 from npuprof.sources.columns.builders import recoded
 from npuprof.sources.columns.concatenation import stacked
 from npuprof.sources.columns.steps import step_of
+from npuprof.sources.exported_trace.layout import FORMAT
 from npuprof.sources.framework.mindspore import COLLECTOR as MINDSPORE
 from npuprof.sources.result_folder.layout import Layout, of_directory
 from npuprof.sources.text.communication_json import read_communication, read_communication_matrix
@@ -66,9 +67,6 @@ _ANALYSE = {
     "torch_npu": "from torch_npu.profiler.profiler import analyse; analyse(path)",
 }
 _Value = TypeVar("_Value")
-
-
-EXPORTED = "Chrome trace of npuprof"
 
 
 class Reading(TextReading):
@@ -137,7 +135,7 @@ class Reading(TextReading):
     def _slices(self, path: Path) -> Trace:
         facts, info = exported_trace(path), self.decoded.info
         if facts is not None:
-            info.collector, info.source, info.simulated = facts.collector, EXPORTED, info.simulated or facts.simulated
+            info.collector, info.source, info.simulated = facts.collector, FORMAT, info.simulated or facts.simulated
         base_ns = 0 if facts is None else facts.base_ns
         return gather(read_events(path, self.notes), self.notes, path.name, base_ns=base_ns)
 

@@ -10,7 +10,7 @@ import pytest
 import npuprof
 from npuprof import tables
 from npuprof.schema import SCHEMA
-from npuprof.sources.text.kernel_details import damaged_types
+from npuprof.sources.text.kernels_of_tasks import damaged_types
 from tests.sources.msprof.results import csv
 from tests.sources.trace.maker import at, ns
 
@@ -193,6 +193,14 @@ def test_every_line_of_names_gives_the_same_kernel(tmp_path: Path, generation: s
         assert kernel[["model_name", "infer_id"]].iloc[0].tolist() == ["net", 1]
 
 
+def _cells(headers: list[str]) -> list[str]:
+    """Return a value for each counter; ratios are fractions."""
+    return [
+        f"{number % 8 / 8 if header.endswith(('_ratio', '_rate')) else number + 0.125}"
+        for number, header in enumerate(headers)
+    ]
+
+
 def _check_counters(kernels: pd.DataFrame, headers: list[str], cells: list[str]) -> None:
     for header, cell in zip(headers, cells, strict=True):
         name = _ours(header)
@@ -215,7 +223,7 @@ def _check_counters(kernels: pd.DataFrame, headers: list[str], cells: list[str])
 def test_counters_of_chips_with_two_kinds_of_cores(tmp_path: Path, metrics: str, generation: str, absent: bool) -> None:
     headers = [f"{core}_{name}" for core, names in BOTH_CORES[metrics].items() for name in names]
     totals = ["aicore_time(us)", "aic_total_cycles", "aiv_time(us)", "aiv_total_cycles"]
-    cells = ["N/A" if absent else f"{number}.125" for number in range(len(headers))]
+    cells = ["N/A"] * len(headers) if absent else _cells(headers)
     heads = "|".join([HEADS[generation], *totals, *headers])
     kernels = _kernels(tmp_path, heads, ["982.7", "367200", "0.0", "0", *cells])
     _check_counters(kernels, headers, cells)
@@ -227,7 +235,7 @@ def test_counters_of_chips_with_two_kinds_of_cores(tmp_path: Path, metrics: str,
 @pytest.mark.parametrize("metrics", ONE_CORE)
 def test_counters_of_chips_with_one_kind_of_core(tmp_path: Path, metrics: str) -> None:
     headers = ["aicore_time(us)", "total_cycles", *ONE_CORE[metrics]]
-    cells = ["9.5", "100", *(f"{number}.125" for number in range(len(ONE_CORE[metrics])))]
+    cells = ["9.5", "100", *_cells(ONE_CORE[metrics])]
     kernels = _kernels(tmp_path, "|".join([HEADS["msprof 910A"], *headers]), cells)
     _check_counters(kernels, headers, cells)
 
