@@ -93,7 +93,7 @@ def same_accounting(run: Profile) -> None:
         assert verdict == {part: expected[part] for part in PARTS if part not in IDLE}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_device_times_are_those_of_the_kernels_and_operators(samples: Path, folder: str) -> None:
     compared = 0

@@ -27,8 +27,8 @@ def _shown(cell: Any, kind: str) -> str:
     return "\n".join(text if isinstance(text, str) else json.dumps(text) for text in found)
 
 
+@pytest.mark.long
 @pytest.mark.kernel
-@pytest.mark.slow
 def test_the_demo_runs_the_quickstart_and_writes_one_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["demo", "--output", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
@@ -51,7 +51,7 @@ def test_a_notebook_that_fails_is_reported_and_kept(tmp_path: Path, monkeypatch:
     assert (tmp_path / "out" / "quickstart.ipynb").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_findings_of_the_quickstart_name_its_faults_and_predict_what_mending_them_gains(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,8 +39,8 @@ def kinds_of(notebook: Any) -> dict[str, list[list[str]]]:
     }
 
 
+@pytest.mark.long
 @pytest.mark.kernel
-@pytest.mark.slow
 @pytest.mark.parametrize("name", _NAMES)
 def test_it_runs_from_top_to_bottom(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     notebook = read(name)

@@ -183,7 +183,7 @@ def python_of(guide: str) -> str:
     return _GIVEN.get(guide, "") + re.sub("^%", "# %", "".join(cells), flags=re.MULTILINE)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_lines_of_the_guides_are_well_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check = pytest.importorskip("mypy.api").run
     monkeypatch.chdir(_ROOT)  # where the types of the package are cached

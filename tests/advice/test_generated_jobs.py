@@ -28,6 +28,7 @@ def test_a_healthy_job_has_no_finding(ranks: int, seed: int) -> None:
     assert not fired(simulate(plan_of(ranks), seed=seed))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rule", list(_FAULTS))
 @pytest.mark.parametrize("ranks", [8, 64])
 def test_a_fault_is_named_alone_with_what_the_same_job_takes_without_it(ranks: int, rule: str) -> None:

@@ -30,6 +30,7 @@ _PLOTS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("title", _PLOTS)
 @pytest.mark.parametrize("shown", _SHOWN)
 def test_d_d_after_the_first_click_deletes_no_cell(

@@ -20,6 +20,7 @@ _COUNT_OVERFLOWING = """() =>
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("width", [1400, 900])
 def test_the_report_appears_under_the_cell(open_notebook: OpenNotebook, tmp_path: Path, width: int) -> None:
     notebook = saved_notebooks.read(notebook_path())
@@ -38,6 +39,7 @@ def test_the_report_appears_under_the_cell(open_notebook: OpenNotebook, tmp_path
     assert page.evaluate(_COUNT_OVERFLOWING) == 0
 
 
+@pytest.mark.long
 def test_the_saved_notebook_shows_its_reports_without_running(open_notebook: OpenNotebook, tmp_path: Path) -> None:
     page = open_notebook(saved_notebooks.read(notebook_path()), height=4500).page
     page.wait_for_function("() => document.querySelectorAll('.js-plotly-plot .main-svg').length >= 2")

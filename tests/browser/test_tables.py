@@ -86,6 +86,7 @@ def test_single_rows_are_sorted_filtered_and_turned(
     assert grid.evaluate(overflow) <= 1
 
 
+@pytest.mark.long
 def test_the_table_works_by_keyboard_and_shows_hostile_names_as_text(table: Callable[..., NotebookPage]) -> None:
     notebook = table("print(lit)")
     grid, page = _grid(notebook), notebook.page

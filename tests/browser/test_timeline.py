@@ -71,6 +71,7 @@ def _pixels(shown: CanvasPage) -> str:
     return found
 
 
+@pytest.mark.long
 def test_every_key_after_a_click_in_the_plot(open_timeline: Open) -> None:
     shown = open_timeline()
     page, timeline = shown.page, shown.view._timeline

@@ -244,7 +244,7 @@ def _model(kernels: int = 60) -> list[tuple[str, str, int]]:
     return [(f"Op{number % 20}", f"{number // 20 + 1},8", time) for number, time in enumerate(times)]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_copies_with_noise_do_not_differ() -> None:
     random = np.random.default_rng(5)
     model = _model()
@@ -252,7 +252,7 @@ def test_copies_with_noise_do_not_differ() -> None:
     assert sum(found) <= 5
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_operator_of_a_twentieth_of_the_step_that_got_slower_by_a_twentieth_is_found() -> None:
     random = np.random.default_rng(6)
     model = [*_model(), ("Planted", "8,8", STEP_NS // 20)]

@@ -73,7 +73,7 @@ def _compared(copies: _Copies, random: np.random.Generator, of_each: int, slower
     return Comparison.of(slow, [copies.one(random) for _ in range(of_each)])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", [_ALEXNET, _LLM])
 def test_four_copies_of_a_real_run_with_noise_do_not_differ(samples: Path, name: str) -> None:
     copies, random = _copies(samples, name), np.random.default_rng(41)

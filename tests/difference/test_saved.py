@@ -22,7 +22,7 @@ def outputs(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return shown
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("a", "b"),
     [

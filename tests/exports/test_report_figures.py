@@ -24,7 +24,7 @@ def hostile_run() -> dict[str, pd.DataFrame]:
     return run
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_report_of_a_million_hostile_slices_is_below_one_megabyte(hostile_run: dict[str, pd.DataFrame]) -> None:
     info = factories.info(name="<" * 1_000_000, failed="E" * 1_000_000)
     notes = Notes()

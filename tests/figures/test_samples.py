@@ -25,7 +25,7 @@ def run(request: pytest.FixtureRequest, samples: Path) -> Profile:
     return load(samples / request.param)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("method", _METHODS)
 def test_every_figure_can_be_drawn_and_is_of_bounded_size(run: Profile, method: str) -> None:
     figure = getattr(run, method)()

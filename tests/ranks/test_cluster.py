@@ -75,6 +75,7 @@ def test_workers_read_what_is_read_here(job: Path, local: Any, monkeypatch: pyte
     pd.testing.assert_frame_equal(given.astype(object), here.astype(object))
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("no_copies")
 def test_workers_sum_kernels_and_return_no_rows(job: Path, local: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     received: list[KernelSums] = []
@@ -95,6 +96,7 @@ def test_workers_sum_kernels_and_return_no_rows(job: Path, local: Any, monkeypat
     assert int(table["total_ns"].sum()) == int(kernels["duration_ns"].sum())
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("no_copies")
 def test_a_killed_worker_loses_nothing(job: Path, local: Any) -> None:
     pids = local.run(os.getpid)
@@ -110,12 +112,14 @@ def _end_at_13(items: Sequence[int]) -> list[int]:
     return [2 * item for item in items]
 
 
+@pytest.mark.long
 def test_an_item_that_kills_each_worker_is_lost_alone(local: Any) -> None:
     work: Work[int, int] = Work(_end_at_13, lambda item, fate: -item, "numbers")
     found = dict(spread(work, range(20), [1] * 20, local))
     assert found == {item: -13 if item == 13 else 2 * item for item in range(20)}
 
 
+@pytest.mark.long
 def test_a_cluster_that_is_left_without_workers_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(executors, "WITHOUT_WORKERS_S", 0.5)
     work: Work[int, int] = Work(_end_at_13, lambda item, fate: -item, "numbers")

@@ -23,7 +23,7 @@ def _double(items: Sequence[int]) -> list[int]:
     return [2 * item for item in items]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_item_that_kills_its_process_is_lost_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(executors, "processes_for", lambda sizes: 2)
     fates: list[str] = []

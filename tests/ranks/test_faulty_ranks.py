@@ -94,10 +94,12 @@ def _check(runs: ProfileSet) -> None:
     assert (waits["wait_ns"] >= 0).all()
 
 
+@pytest.mark.long
 def test_each_fault_loses_what_it_concerns(faulty: Path, client: Any) -> None:
     _check(load_set(faulty, client=client))
 
 
+@pytest.mark.long
 def test_files_that_appear_while_others_are_read_are_no_rows_of_this_look(
     faulty: Path, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,6 +122,7 @@ def _slowly(items: Sequence[int]) -> list[int]:
     return [2 * item for item in items]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dies", ["a worker", "the scheduler"])
 def test_what_dies_in_the_middle_of_the_work_loses_nothing(dies: str) -> None:
     distributed = pytest.importorskip("distributed", reason='pip install "npuprof[cluster]"')

@@ -59,7 +59,7 @@ def _read_apart(runs: ProfileSet) -> object:
     return runs.read(processes=2).table("kernels")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("read", [_read_here, _read_apart])
 def test_after_an_interrupt_at_any_line_every_row_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: Callable[[ProfileSet], object]

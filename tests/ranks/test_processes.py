@@ -67,7 +67,7 @@ def _answer_or_die(task: Task) -> Decoded | Failure:
     return decode_run(DetectedResult(single_file.SOURCE, task.path))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_process_that_dies_loses_its_run_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "outcome_of", _answer_or_die)
     tasks = [_file(tmp_path / f"{name}.csv") for name in ("a", "bad", "b", "c")]

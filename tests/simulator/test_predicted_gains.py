@@ -62,7 +62,7 @@ _FAULTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("fault", _FAULTS)
 def test_the_gain_without_a_planted_fault_is_predicted(tmp_path: Path, fault: str) -> None:
     planted, change = _FAULTS[fault]

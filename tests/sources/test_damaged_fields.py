@@ -197,7 +197,7 @@ def _damages(plain: Any) -> Iterator[tuple[tuple[Any, ...], str, str]]:
             yield place, words, value
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "file"), _FILES)
 def test_a_damaged_field_is_reported_or_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, file: str

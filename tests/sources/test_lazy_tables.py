@@ -195,7 +195,7 @@ def test_too_little_memory_for_a_table_is_told_as_when_loading(tmp_path: Path, m
     assert len(run.links)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["minimal", "everything", "model_step", "sliced_2k"])
 def test_raw_samples_are_the_same_in_any_order_and_so_they_are_saved(samples: Path, tmp_path: Path, name: str) -> None:
     run = _run(next((samples / "raw" / name).glob("PROF_*")))

@@ -86,7 +86,7 @@ def test_a_selected_part_of_every_sample_balances(samples: Path) -> None:
     assert cut >= 5
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_file_of_the_samples_balances_by_itself(samples: Path) -> None:
     gaps: dict[str, list[str]] = {}
     for path in _distinct_files(samples):

@@ -47,7 +47,7 @@ _SMALL = (
 )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_whole_result_loses_nothing_in_silence(tmp_path: Path) -> None:
     root = whole_result(tmp_path / "whole")
     common = {"activities": ["ProfilerActivity.NPU"], "profile_memory": True}
@@ -56,7 +56,7 @@ def test_a_whole_result_loses_nothing_in_silence(tmp_path: Path) -> None:
     assert not silent_losses(root, tmp_path, names="" if _HEAVY else "(?!trace_view)")  # which is tried by itself
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_result_of_mindspore_loses_nothing_in_silence(tmp_path: Path) -> None:
     assert not silent_losses(mindspore.result(tmp_path / "whole" / "ms"), tmp_path, names=_OF_MINDSPORE)
 
@@ -116,7 +116,7 @@ def _is_required(table: str, column: str) -> bool:
     return any(column in names.split("|") for names in required)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_database_loses_nothing_in_silence(tmp_path: Path) -> None:
     (tmp_path / "whole").mkdir()
     path = framework_database(tmp_path / "whole" / "ascend_pytorch_profiler_3.db")
@@ -126,7 +126,7 @@ def test_a_database_loses_nothing_in_silence(tmp_path: Path) -> None:
     assert not lost
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_by_itself_loses_nothing_in_silence(tmp_path: Path, name: str) -> None:
     path = tmp_path / "whole" / name
@@ -135,7 +135,7 @@ def test_a_file_by_itself_loses_nothing_in_silence(tmp_path: Path, name: str) ->
     assert not silent_losses(path, tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("sample", _SMALL)
 def test_a_sample_loses_nothing_in_silence(samples: Path, tmp_path: Path, sample: str) -> None:
     for run in detect(samples / sample).results:

@@ -96,7 +96,7 @@ def test_a_large_result_is_not_read_by_load(samples: Path) -> None:
     assert _is_read(run)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("place", ["torch_npu/text/level0/rank0_ascend_pt", "torch_npu/db/level0/rank0_ascend_pt"])
 def test_damaged_files_are_the_same_whether_read_alone_or_not(
     samples: Path, tmp_path: Path, unread: Callable[[DetectedResult], Profile], place: str
@@ -193,7 +193,7 @@ def _all(touches: list[Callable[[], object]]) -> None:
         touch()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_interrupt_at_any_line_loses_nothing(tmp_path: Path, unread: Callable[[DetectedResult], Profile]) -> None:
     run = _run(_database(tmp_path))
     expected = Profile(decode_run(run))

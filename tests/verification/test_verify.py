@@ -60,7 +60,7 @@ for row in npuprof.load(directory).kernels.itertuples():
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("exporter", "passed", "told"),
     [

@@ -39,7 +39,7 @@ from tests.sources.files.packing import (
 from tests.sources.trace.maker import small_trace
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.parametrize("prefix", ["", "PROF_1/", "a/b/rank_3_ascend_pt/"])
 @pytest.mark.parametrize("kind", RUNS)

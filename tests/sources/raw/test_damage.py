@@ -72,14 +72,14 @@ def _repeat(content: bytearray, data: st.DataObject) -> None:
     content *= data.draw(st.integers(2, 5))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", _SAMPLE_NAMES)
 def test_damaged_bytes_give_tables_or_an_error(name: str, samples: Path, tmp_path: Path) -> None:
     folder = writable_copy(raw_sample(samples, name), tmp_path / "PROF_x")
     _damage_and_read(folder, _files(folder))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_damaged_records_of_communication_and_memory_give_tables_or_an_error(tmp_path: Path) -> None:
     directory = CommunicationDirectory(tmp_path / "PROF_x")
     directory.write_one_of_each()
@@ -121,7 +121,7 @@ def _replace_a_word(content: bytearray, data: st.DataObject) -> None:
     content[:] = b" ".join(words)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["task-based", "sample-based"])
 @pytest.mark.parametrize("version", ["1.0", "2.0", "3.0"])
 def test_damaged_samples_give_rows_that_keep_their_schema(
@@ -164,7 +164,7 @@ def test_damaged_samples_give_rows_that_keep_their_schema(
     damage_and_read()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", _SAMPLE_NAMES)
 def test_any_file_may_be_missing(name: str, samples: Path, tmp_path: Path) -> None:
     whole = writable_copy(raw_sample(samples, name), tmp_path / "PROF_x")
@@ -175,7 +175,7 @@ def test_any_file_may_be_missing(name: str, samples: Path, tmp_path: Path) -> No
         file.write_bytes(content)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_any_file_may_be_empty_or_garbage(samples: Path, tmp_path: Path) -> None:
     whole = writable_copy(raw_sample(samples, "everything"), tmp_path / "PROF_x")
     for file in _files(whole):

@@ -69,7 +69,7 @@ def _damage(folder: Path, files: list[Path]) -> None:
     damage_and_open()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_damaged_sample_is_a_profile_or_an_error(samples: Path, tmp_path: Path) -> None:
     folder = writable_copy(raw_sample(samples, "everything"), tmp_path / "PROF_000001_20251120005320000_ABCDEFGH")
     _damage(folder, _files(folder))
@@ -98,7 +98,7 @@ def _of_the_runtime(path: Path) -> Path:
     return directory.finish()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("write", [_collectives, _of_the_runtime])
 def test_damaged_records_of_rare_kinds_are_a_profile_or_an_error(write: Callable[[Path], Path], tmp_path: Path) -> None:
     folder = write(tmp_path / "PROF_000001_20251120005320000_ABCDEFGH")

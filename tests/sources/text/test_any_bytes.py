@@ -64,7 +64,7 @@ def broken_files(draw: st.DrawFn) -> tuple[str, bytes]:
     return name, bytes(content[: draw(st.integers(0, len(content)))] if draw(st.booleans()) else content)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(broken=broken_files())
 def test_any_bytes_are_tables_or_a_clear_error(tmp_path: Path, broken: tuple[str, bytes]) -> None:

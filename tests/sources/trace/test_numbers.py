@@ -81,7 +81,7 @@ def test_a_number_of_any_size_is_read_or_reported(
         npuprof.load(path)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("form", _PLAIN)
 def test_a_number_that_no_field_can_hold_is_reported(tmp_path: Path, form: str) -> None:
     values = cycle([1 << 63, -(1 << 63), 10**400])

@@ -15,7 +15,7 @@ _OF_HWTS = ("hwts", "aicore", "aiVectorCore", "training_trace", "ts_track", "tas
 _OF_V6 = ("stars_soc", "stars_block", "ffts_profile", "ts_track", "task_track", "info.json", "sample.json")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("maker", "wanted"), [(HwtsDirectory, _OF_HWTS), (V6Directory, _OF_V6)])
 def test_damaged_records_give_tables_or_an_error(
     maker: type[HwtsDirectory | V6Directory], wanted: tuple[str, ...], tmp_path: Path

@@ -72,7 +72,7 @@ def same(part: Decoded, whole: Decoded) -> None:
         )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(8))
 def test_a_part_is_the_same_as_that_part_of_the_whole(path: Path, seed: int) -> None:
     random = np.random.default_rng(seed)

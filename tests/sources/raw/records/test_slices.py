@@ -59,7 +59,7 @@ def test_slices_of_a_simulated_run_may_be_cut_anywhere(tmp_path: Path) -> None:
     _check(synthesise(tmp_path, launches=300))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["sliced_2k", "model_step"])
 def test_slices_of_a_sample_may_be_cut_anywhere(name: str, samples: Path, tmp_path: Path) -> None:
     _check(writable_copy(raw_sample(samples, name), tmp_path / "PROF_x"))
