@@ -108,5 +108,5 @@ def test_a_query_that_takes_too_long_is_ended(run: npuprof.Profile) -> None:
         run.sql(endless, timeout_s=0.2)
     assert run.sql("select 1 one", timeout_s=1e12)["one"].tolist() == [1]
     for wrong in (0, -1, float("nan")):
-        with pytest.raises(OptionsError, match="timeout_s must be more than 0"):
+        with pytest.raises(OptionsError, match=r"timeout_s (must be more than 0|of sql\(\) must be a number)"):
             run.sql("select 1", timeout_s=wrong)
