@@ -25,6 +25,7 @@ LEAK_STEPS = 3
 
 _BEFORE, _TEMPORARY, _OPTIMIZER, _BACKWARD, _FORWARD, _UNKNOWN = range(len(CATEGORIES))
 _COMPONENTS = ("PTA+GE", "PTA", "GE")  # the allocators that record blocks; first the sum of both
+_TOTALS = ("allocation_total_allocated_bytes", "release_total_allocated_bytes")
 _OF_RUNTIME = "aclrtMalloc"
 _NEVER = np.iinfo(np.int64).max
 
@@ -88,26 +89,43 @@ def _devices(tables: Mapping[str, pd.DataFrame]) -> list[int]:
     return sorted(set(known.tolist())) or ([0] if len(tables["allocations"]) else [])
 
 
-def _peak(tables: Mapping[str, pd.DataFrame], device: int) -> tuple[int, Any, int]:
-    """Return place, time and size of a device's highest allocation; computed from the blocks if there are no samples.
+BLOCKS = "blocks of operators"
+"""The component of a peak that only blocks show, since the allocator's samples are missing or incomplete."""
 
-    The place is the time or, in a history of an allocator, the number of its entry.
+
+def peak_of_blocks(allocations: pd.DataFrame, device: int) -> tuple[int, Any, int]:
+    """Return place, time and size of the most memory that blocks show to be in use on a device; 0 without blocks.
+
+    It is the highest total that the allocator had at a block's allocation or release or, if more, the greatest sum of
+    blocks in use. The place is the time or, in a history of an allocator, the number of its entry.
     """
-    memory, allocations = tables["memory"], tables["allocations"]
-    on_device = memory[(memory["device_id"].isin([device]) & memory["allocated_bytes"].notna()).to_numpy(bool)]
-    for component in _COMPONENTS:
-        samples = on_device[(on_device["component"] == component).to_numpy(bool)]
-        if len(samples):
-            highest = samples.iloc[int(np.argmax(samples["allocated_bytes"].to_numpy(np.int64)))]
-            place = highest["sequence" if "sequence" in samples else "time_ns"]
-            return int(place), highest["time_ns"], int(highest["allocated_bytes"])
     begun, ended, size = _lifetimes(allocations, device)
     times = np.concatenate((begun, ended[ended < _NEVER]))
     change = np.concatenate((size, -size[ended < _NEVER]))
     order = np.lexsort((change, times))  # at equal times, releases come first
     alive = np.cumsum(change[order])
-    moment = int(times[order][np.argmax(alive)]) if len(alive) else 0
-    return moment, moment, int(alive.max(initial=0))
+    moment, most = (int(times[order][np.argmax(alive)]), int(alive.max())) if len(alive) else (0, 0)
+    on_device = allocations[(size != 0) | (allocations["device_id"] == device).fillna(value=False).to_numpy(bool)]
+    for when, total in (("allocated_ns", _TOTALS[0]), ("released_ns", _TOTALS[1])):
+        if total in on_device and (held := on_device[on_device[[total, when]].notna().all(axis=1)])[total].max() > most:
+            highest = held.iloc[int(np.argmax(held[total].to_numpy(np.int64)))]
+            moment, most = int(highest[when]), int(highest[total])
+    return moment, moment, most
+
+
+def _peak(tables: Mapping[str, pd.DataFrame], device: int) -> tuple[int, Any, int]:
+    """Return place, time and size of a device's highest allocation: of its samples, or of blocks that show more."""
+    memory, of_blocks = tables["memory"], peak_of_blocks(tables["allocations"], device)
+    on_device = memory[(memory["device_id"].isin([device]) & memory["allocated_bytes"].notna()).to_numpy(bool)]
+    for component in _COMPONENTS:
+        samples = on_device[(on_device["component"] == component).to_numpy(bool)]
+        if len(samples):
+            highest = samples.iloc[int(np.argmax(samples["allocated_bytes"].to_numpy(np.int64)))]
+            if int(highest["allocated_bytes"]) >= of_blocks[2]:
+                place = highest["sequence" if "sequence" in samples else "time_ns"]
+                return int(place), highest["time_ns"], int(highest["allocated_bytes"])
+            break
+    return of_blocks
 
 
 def _lifetimes(allocations: pd.DataFrame, device: int) -> tuple[Int64, Int64, Int64]:

@@ -14,9 +14,12 @@ from npuprof.analysis.accounting import IDLE, PARTS, Accounting, account
 from npuprof.analysis.device_words import runtime_of
 from npuprof.analysis.host_times import HostTimes, host_times
 from npuprof.analysis.intervals import total, union
+from npuprof.analysis.memory_peak import BLOCKS, peak_of_blocks
 from npuprof.analysis.step_windows import Basis, run_window
 from npuprof.info import Info
 from npuprof.quantities import size
+
+_PEAK_TYPES = {"device_id": "Int64", "time_ns": "Int64", "allocated_bytes": "Int64"}
 
 
 @dataclass(frozen=True)
@@ -158,7 +161,7 @@ def summarise(
         top_ops=top_ops(tables["kernels"], top),
         longest_kernels=longest_kernels(tables["kernels"], top),
         top_api=_totals(tables["api"], ["name", "level"]).head(top),
-        memory_peaks=memory_peaks(tables["memory"]),
+        memory_peaks=memory_peaks(tables["memory"], tables["allocations"]),
         steps=tables["steps"].sort_values("start_ns", kind="stable")[["step", "duration_ns"]].reset_index(drop=True),
         host=host_times(tables, top),
         runtime=runtime_of(tables["api"]["name"].cat.categories),
@@ -267,12 +270,18 @@ def bound_by(kernel: pd.Series[Any]) -> str:
     return ""
 
 
-def memory_peaks(memory: pd.DataFrame) -> pd.DataFrame:
-    """Return the sample with the highest allocation for each device and component."""
+def memory_peaks(memory: pd.DataFrame, allocations: pd.DataFrame) -> pd.DataFrame:
+    """Return the sample with the highest allocation for each device and component, and what blocks show beyond it."""
     columns = ["device_id", "component", "time_ns", "allocated_bytes", "reserved_bytes"]
     known_rows = memory[memory["allocated_bytes"].notna()]
     ordered = known_rows.sort_values(["allocated_bytes", "time_ns"], ascending=[False, True], kind="stable")
     peaks: pd.DataFrame = ordered.drop_duplicates(["device_id", "component"])[columns].reset_index(drop=True)
+    for device in sorted(allocations["device_id"].dropna().unique().tolist()):
+        _, time_ns, most = peak_of_blocks(allocations, device)
+        of_samples = peaks.loc[(peaks["device_id"] == device).fillna(value=False), "allocated_bytes"].max()
+        if most and (pd.isna(of_samples) or most > of_samples):
+            row = {"device_id": device, "component": BLOCKS, "time_ns": time_ns, "allocated_bytes": most}
+            peaks = pd.concat([pd.DataFrame([row]).astype(_PEAK_TYPES), peaks], ignore_index=True)[columns]
     return peaks
 
 

@@ -12,6 +12,7 @@ import pandas as pd
 
 from npuprof.advice.findings import Advice
 from npuprof.analysis.device_clocks import clock_text
+from npuprof.analysis.memory_peak import BLOCKS
 from npuprof.analysis.summary import PIPES, DeviceTimes, Summary
 from npuprof.info import Info
 from npuprof.quantities import ABSENT, count, duration, printable, share, size
@@ -91,7 +92,8 @@ def clock_lines(info: Info) -> list[str]:
 def key_figures(summary: Summary) -> list[tuple[str, str]]:
     """Return the figures of the run by name; unknown figures are dashes."""
     device = summary.devices[0] if len(summary.devices) == 1 else None
-    peak = summary.memory_peaks["allocated_bytes"].max() if len(summary.memory_peaks) else None
+    peaks = summary.memory_peaks.sort_values("allocated_bytes", ascending=False, kind="stable")
+    peak, of = peaks[["allocated_bytes", "component"]].iloc[0] if len(peaks) else (None, "")
     figures = [("wall time", duration(summary.wall_ns))]
     if len(summary.devices) < 2:
         figures += [
@@ -107,7 +109,7 @@ def key_figures(summary: Summary) -> list[tuple[str, str]]:
         (f"{summary.runtime} calls", count(summary.counts["api"])),
     ]
     if peak is not None:
-        figures.append(("memory peak", size(int(peak))))
+        figures.append(("memory peak" + f" of {BLOCKS}" * (of == BLOCKS), size(int(peak))))
     if len(summary.steps):
         figures.append(("mean step", duration(int(summary.steps["duration_ns"].sum()) // len(summary.steps))))
     return _host_figures(summary, figures) if summary.host.alone else figures

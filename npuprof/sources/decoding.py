@@ -12,7 +12,7 @@ from npuprof import progress
 from npuprof.analysis.device_clocks import clock_text, device_clocks
 from npuprof.errors import SourceError
 from npuprof.quantities import duration
-from npuprof.sources import database, folder_of_files, forms, torch_npu
+from npuprof.sources import database, folder_of_files, forms, kineto, torch_npu
 from npuprof.sources.base import Decoded
 from npuprof.sources.cluster.analysis import CLUSTER_ANALYSIS
 from npuprof.sources.columns.builders import of_one_kind
@@ -20,6 +20,7 @@ from npuprof.sources.derived_tables import compare, complete, devices_of
 from npuprof.sources.detect import DetectedResult
 from npuprof.sources.lazy_tables import LazyTables, completed
 from npuprof.sources.lost_files import note_lost_results
+from npuprof.sources.references import note_dangling
 from npuprof.sources.repeated_rows import note_repeated_rows
 from npuprof.sources.selection import Selection
 from npuprof.sources.slicing import cut
@@ -99,6 +100,8 @@ def _check(decoded: Decoded, frames: Mapping[str, pd.DataFrame], run: DetectedRe
     if run.source.is_complete:
         return
     note_repeated_rows(frames, decoded.notes)
+    if run.source is not kineto.SOURCE:  # of a GPU, a window begins and ends while launched work runs
+        note_dangling(frames, decoded.notes)
     if run.source in _RESULTS:
         note_lost_results(run.path, decoded, frames)
     if decoded.info.source == CLUSTER_ANALYSIS:

@@ -173,6 +173,18 @@ class Database:
         counts = list(chain.from_iterable(self._batches(table, query)))
         return int(counts[0][0]) if counts else 0
 
+    def deleted_rows(self, table: str) -> int:
+        """Return how many row numbers up to the largest are unused; 0 for a table with a key of its own."""
+        keys = self._connection.execute(f"PRAGMA table_info({_quote(table)})").fetchmany(_MAX_COLUMNS)
+        if any(key for *_, key in keys):
+            return 0
+        query = f"SELECT max(rowid), count(*) FROM {_quote(table)} NOT INDEXED"  # noqa: S608 - as above
+        try:
+            last, count = self._connection.execute(query).fetchone()
+        except _DAMAGE:  # the table has no such numbers, or reading it reports the damage
+            return 0
+        return int(last) - int(count) if isinstance(last, int) else 0
+
     def bounds(self, table: str, column: str) -> tuple[int, int] | None:
         """Return the minimum and maximum positive integer of a column; None if there is none."""
         if not self.has(table, column):

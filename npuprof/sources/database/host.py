@@ -29,6 +29,7 @@ from npuprof.sources.database.intervals import (
     thread_ids,
 )
 from npuprof.sources.database.names import Names
+from npuprof.sources.database.references import note_lost_calls
 
 _MAX_TEXT = 64 << 10
 _ODD = np.uint64(0x9E3779B97F4A7C15)
@@ -116,6 +117,7 @@ def read_framework(database: Database, strings: Names) -> HostCalls:
     """Read the framework's steps, operators and Python calls, where the file has them."""
     calls = HostCalls()
     rows = in_order(database, _API, database.rows(_API, _COLUMNS), "operators and python")
+    note_lost_calls(database, rows)
     kinds = _kinds(database, rows["type"])
     marked, numbers = _step_marks(rows["name"], strings, database)
     marked &= kinds == ""

@@ -5,11 +5,14 @@ Source: sources/RESULTS.md sections 5.1 and 5.2.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 
 from npuprof import tables
+from npuprof.arrays import Records
+from npuprof.quantities import share
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.builders import ABSENT, FIRST_MARK_CONNECTION, SENTINELS, missing
 from npuprof.sources.database.connection import Database
@@ -117,6 +120,95 @@ def note_unlaunched(database: Database, tasks: Tasks) -> None:
     if later := int(np.count_nonzero(unknown)) - early:
         message = "CANN_API lacks the call that launched a kernel: counts and times of calls are too low"
         database.notes.warning(database.path.name, f"{message}; export the result again", later)
+
+
+_API = "PYTORCH_API"
+_NAMED_BY_API = (  # a column of PYTORCH_API, the table whose ids it holds, and what is lost with a row of that
+    ("connectionId", "CONNECTION_IDS", "links between operators, calls and tasks"),
+    ("callchainId", "PYTORCH_CALLCHAINS", "stacks, and the lines of operators and kernels"),
+)
+_MOST_GAPS = 10  # times as many numbers as rows: then the writer does not number rows one by one
+
+
+def note_lost_calls(database: Database, calls: dict[str, Records]) -> None:
+    """Warn of rows of ``PYTORCH_API`` and of what it refers to whose counterpart is missing, row by row.
+
+    `calls` are the rows of the table, with `duration`. Without any row of the other table, :func:`note_lacking` warns.
+    """
+    for column, table, lost in _NAMED_BY_API:
+        listed = database.rows(table, ["id"])["id"]
+        if not len(listed):
+            continue
+        lacking = ~np.isin(calls[column], _NONE) & ~np.isin(calls[column], listed)
+        if count := int(np.count_nonzero(lacking)):
+            of = share(int(calls["duration"][lacking].sum()), int(calls["duration"].sum()))
+            message = f"{table} lacks the row that a row of {_API} refers to ({of} of its time): {lost} are missing"
+            database.notes.warning(database.path.name, message, count)
+        if count := len(np.setdiff1d(listed, calls[column])):
+            message = (
+                f"{_API} lacks the row that a number of {table} belongs to: operators and Python calls are missing"
+            )
+            database.notes.warning(database.path.name, f"{message}; counts, sums and {lost} are incomplete", count)
+    _note_lone_connections(database)
+    _note_cut_chains(database)
+
+
+def _note_lone_connections(database: Database) -> None:
+    """Warn of connections that lead nowhere: each is that of a call or task, or of two operators."""
+    numbers = database.rows("CONNECTION_IDS", ["connectionId"])["connectionId"]
+    effects = ("CANN_API", "TASK", "COMMUNICATION_OP")
+    known = np.concatenate([database.rows(table, ["connectionId"])["connectionId"] for table in effects])
+    if not len(known):
+        return
+    distinct, times = np.unique(numbers[~np.isin(numbers, _NONE)], return_counts=True)
+    if count := int(np.count_nonzero((times == 1) & ~np.isin(distinct, known))):
+        message = "CONNECTION_IDS has a connection with one end: a row of CONNECTION_IDS, CANN_API or TASK is missing"
+        database.notes.warning(database.path.name, f"{message}, and links", count)
+
+
+def _note_cut_chains(database: Database) -> None:
+    rows = database.rows("PYTORCH_CALLCHAINS", ["id", "stackDepth"])
+    ids, number = np.unique(rows["id"], return_inverse=True)
+    deepest = np.zeros(len(ids), np.int64)
+    np.maximum.at(deepest, number, rows["stackDepth"])
+    if count := int(np.count_nonzero(deepest + 1 > np.bincount(number, minlength=len(ids)))):
+        message = (
+            "PYTORCH_CALLCHAINS lacks frames of a stack: stacks, and the lines of operators and kernels, are others"
+        )
+        database.notes.warning(database.path.name, message, count)
+
+
+def note_gaps(database: Database, tables: Collection[str]) -> None:
+    """Warn of numbers that a table skips: rows were lost after they were numbered.
+
+    SQLite numbers the rows of a table one by one as they are written; the vendor's tools number the tasks so.
+    """
+    tasks = database.rows("TASK", ["globalTaskId"])["globalTaskId"]
+    tasks = np.unique(tasks[tasks >= 0])
+    gaps = {"TASK": int(tasks[-1] - tasks[0]) + 1 - len(tasks)} if len(tasks) else {}
+    for table in sorted(database.tables.keys() & tables):
+        missing = gaps.get(table, 0) or database.deleted_rows(table)
+        if 0 < missing <= _MOST_GAPS * max(database.count(table), 1):
+            effect = f"{_MADE_OF.get(table, 'what is made of it is')} incomplete; export the result again"
+            database.notes.warning(
+                database.path.name, f"{table} lacks rows, by the numbers of others: {effect}", missing
+            )
+
+
+_MADE_OF = {
+    "TASK": "tasks, kernels, communication_tasks and their links are",
+    "PYTORCH_API": "operators, python and their links are",
+    "COMMUNICATION_TASK_INFO": "communication_tasks, waiting and moving are",
+    "CONNECTION_IDS": "links are",
+    "PYTORCH_CALLCHAINS": "stacks are",
+    "MEMORY_RECORD": "samples of the allocator in memory are",
+    "OP_MEMORY": "blocks in allocations are",
+    "NPU_MEM": "samples in memory and counters are",
+    "NPU_MODULE_MEM": "samples in memory are",
+    "MSTX_EVENTS": "marks are",
+    "STEP_TIME": "steps are",
+    "StepTraceTime": "steps in step_times are",
+}
 
 
 def _is_empty(database: Database, table: str) -> bool:

@@ -30,7 +30,13 @@ from npuprof.sources.database.memory import allocations_table, memory_table
 from npuprof.sources.database.names import Names
 from npuprof.sources.database.overlap import overlap_of
 from npuprof.sources.database.passthrough import rest_of
-from npuprof.sources.database.references import kernels_of_tasks, note_lacking, note_undescribed, note_unlaunched
+from npuprof.sources.database.references import (
+    kernels_of_tasks,
+    note_gaps,
+    note_lacking,
+    note_undescribed,
+    note_unlaunched,
+)
 from npuprof.sources.database.versions import ReportDatabase, is_report, note_shape
 from npuprof.sources.text.vendor_sums import add_listed_operators
 
@@ -154,6 +160,7 @@ class Reading(ResultReading):
         self._fill(database, strings)
         self.decoded.statistics.update(rest_of(database, strings, KNOWN))
         self._sums(database)
+        note_gaps(database, KNOWN)
         database.note_unread(KNOWN)
 
     def _fill(self, database: Database, strings: Names) -> None:
@@ -199,6 +206,7 @@ class Reading(ResultReading):
 
     def _analysis(self, database: Database) -> None:
         note_shape(database)
+        note_gaps(database, KNOWN)
         self._sums(database)
 
     def _sums(self, database: Database) -> None:

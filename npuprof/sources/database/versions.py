@@ -217,6 +217,10 @@ class ReportDatabase(Database):
         """Return the number of rows of a table; see :meth:`Database.count`."""
         return self._database.count(self._old(table))
 
+    def deleted_rows(self, table: str) -> int:
+        """Return how many numbers of rows are unused; see :meth:`Database.deleted_rows`."""
+        return self._database.deleted_rows(self._old(table))
+
     def _old(self, table: str) -> str:
         return self._names.get(table, table)
 
