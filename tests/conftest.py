@@ -86,6 +86,15 @@ def samples() -> Path:
     return PartialFolder(FOLDER)
 
 
+@pytest.fixture
+def shell() -> Iterator[Any]:
+    """An IPython shell in this process, for this test alone: where there is one, a script is taken for a notebook."""
+    from IPython.core.interactiveshell import InteractiveShell
+
+    yield InteractiveShell.instance()
+    InteractiveShell.clear_instance()
+
+
 class FakeClock:
     """A clock that stands still until it is moved."""
 

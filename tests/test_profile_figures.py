@@ -10,7 +10,6 @@ from typing import Any
 
 import plotly.graph_objects as go
 import pytest
-from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
 from npuprof.analysis.chip_limits import ChipLimits
@@ -54,17 +53,14 @@ def profile(launches: int) -> Profile:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("shell")
 @pytest.mark.parametrize("launches", [0, 50, 5_000])
 @pytest.mark.parametrize("name", _FIGURES)
 def test_each_is_a_figure_that_shows_nothing_by_itself_and_is_small(name: str, launches: int) -> None:
     if name == "plot_kernel" and not launches:
         pytest.skip("a run without kernels has none to show")
-    InteractiveShell.instance()
-    try:
-        with capture_output() as captured:
-            figure = getattr(profile(launches), name)(**_FIGURES[name])
-    finally:
-        InteractiveShell.clear_instance()
+    with capture_output() as captured:
+        figure = getattr(profile(launches), name)(**_FIGURES[name])
     assert isinstance(figure, go.Figure)
     assert (captured.stdout, captured.stderr, captured.outputs) == ("", "", [])
     assert saved_bytes(figure) < 1_000_000

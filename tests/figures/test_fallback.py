@@ -3,7 +3,6 @@ from __future__ import annotations
 import copy
 import json
 import pickle
-from collections.abc import Iterator
 from typing import Any
 
 import plotly.graph_objects as go
@@ -16,12 +15,6 @@ from npuprof.figures.embed import MIMETYPE
 from npuprof.figures.fallback import FigureWithFallback
 
 _SVG = '<svg xmlns="http://www.w3.org/2000/svg"/>'
-
-
-@pytest.fixture
-def shell() -> Iterator[InteractiveShell]:
-    yield InteractiveShell.instance()
-    InteractiveShell.clear_instance()
 
 
 @pytest.fixture(params=["plotly_mimetype", "plotly_mimetype+notebook"])

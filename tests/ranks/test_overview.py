@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
 from npuprof.analysis.rank_groups import pipelines, rank_groups
@@ -222,8 +221,8 @@ def test_the_page_has_the_verdict_first_and_figures_of_all_ranks(runs: ProfileSe
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("shell")
 def test_shown_below_a_cell_it_is_an_overview_of_less_than_a_megabyte(runs: ProfileSet, tmp_path: Path) -> None:
-    InteractiveShell.instance()
     with capture_output() as captured:
         runs._ipython_display_()
     head, *figures = [output.data for output in captured.outputs]
@@ -240,11 +239,11 @@ def test_shown_below_a_cell_it_is_an_overview_of_less_than_a_megabyte(runs: Prof
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("shell")
 def test_ranks_without_small_files_are_listed_and_not_read(tmp_path: Path) -> None:
     for rank in range(2):
         Profile(Decoded(factories.profile(30), factories.info(rank=rank), Notes())).save(tmp_path / f"rank{rank}")
     runs = load_set(tmp_path)
-    InteractiveShell.instance()
     with capture_output() as captured:
         runs._ipython_display_()
     (listed,) = [output.data for output in captured.outputs]
