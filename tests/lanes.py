@@ -3,10 +3,12 @@
 There are three. The fast lane, ``-m "not slow"``, takes about a minute. The usual lane is what pytest runs without
 options: all tests but those marked ``long``. ``--all`` runs everything, and ``-m long`` what the usual lane leaves out.
 Tests of a file that is named on the command line run in any case, as do those that ``--last-failed`` selects.
+``--shuffle SEED`` runs what is selected in a random order, which finds tests that need or disturb others.
 """
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Generator
 from pathlib import Path
@@ -25,8 +27,10 @@ _LEFT_OUT = pytest.StashKey[int]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that selects every test."""
-    parser.getgroup("general").addoption("--all", action="store_true", help="run the tests marked 'long' too")
+    """Add the options that select every test and that shuffle them."""
+    group = parser.getgroup("general")
+    group.addoption("--all", action="store_true", help="run the tests marked 'long' too")
+    group.addoption("--shuffle", type=int, metavar="SEED", help="run the tests in a random order, the same for a seed")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -48,6 +52,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=left_out)
         unwanted = set(left_out)
         items[:] = [item for item in items if item not in unwanted]
+    seed = config.getoption("--shuffle")
+    if seed is not None:
+        random.Random(seed).shuffle(items)
 
 
 def _selects_long(config: pytest.Config) -> bool:

@@ -136,6 +136,17 @@ def test_a_long_test_that_failed_is_run_again(folder: Path, pytester: pytest.Pyt
     assert _run(pytester, "--last-failed").parseoutcomes()["failed"] == 1
 
 
+def test_an_order_is_random_and_that_of_its_seed(folder: Path, pytester: pytest.Pytester) -> None:
+    def order(*arguments: str) -> list[str]:
+        lines = _run(pytester, "--collect-only", *arguments).stdout.lines
+        return [line for line in lines if "::" in line]
+
+    plain, first, again, second = order(), order("--shuffle=1"), order("--shuffle=1"), order("--shuffle=2")
+    assert plain != first != second != plain
+    assert first == again
+    assert sorted(plain) == sorted(first) == sorted(second)
+
+
 def _assert_skips_are_told(lines: list[str]) -> None:
     skipped = [re.fullmatch(r"skipped +(\d+): (.*)", line) for line in lines if line.startswith("skipped")]
     told = [(int(match[1]), match[2]) for match in skipped if match]
