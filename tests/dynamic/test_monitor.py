@@ -31,6 +31,7 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCollector]:
     chosen = lambda name, code="": SimpleNamespace(collector=fake, reason="a test")  # noqa: E731
     monkeypatch.setattr("npuprof.dynamic.monitor.choose", chosen)
     monkeypatch.setattr("npuprof.session.session.choose", chosen)
+    monkeypatch.setattr("npuprof.dynamic.monitor._CHEAP_NS", 1 << 62)  # a busy machine makes looks slow, and so seldom
     for variable in ("RANK", "RANK_ID"):
         monkeypatch.delenv(variable, raising=False)
     yield fake
@@ -40,7 +41,6 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCollector]:
 @pytest.fixture
 def file(tmp_path: Path, collector: FakeCollector, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("npuprof.dynamic.monitor._CHEAP_NS", 1 << 62)  # a busy machine makes looks slow, and so seldom
     return dynamic.init(tmp_path / "config", keys="torch_npu")
 
 
