@@ -21,7 +21,7 @@ from tests import pace
 _ROOT = Path(__file__).parents[1]
 _MOST_BYTES = 2_000_000
 _EXTRAS = "lab,xlsx,sql,perfetto,cluster"  # what a user installs
-_SUPPORTED = ("3.10", "3.11", "3.12", "3.13", "3.14")
+SUPPORTED = ("3.10", "3.11", "3.12", "3.13", "3.14")
 _SMOKE = """
 import npuprof, tempfile
 from npuprof import simulator
@@ -44,7 +44,7 @@ pytestmark = [
 def _interpreters() -> Iterator[Path]:
     """Yield the supported versions of Python that this machine has, on its PATH or of pyenv."""
     pyenv = glob.escape(os.environ.get("PYENV_ROOT") or os.path.expanduser("~/.pyenv"))  # noqa: PTH111 - homeless users
-    for version in _SUPPORTED:
+    for version in SUPPORTED:
         # Unlike Path.glob, this finds nothing in a folder that is closed to the user.
         of_pyenv = glob.glob(f"{pyenv}/versions/{version}.*/bin/python")  # noqa: PTH207
         found = [path for path in (shutil.which(f"python{version}"), *of_pyenv) if path]
@@ -77,7 +77,7 @@ def test_it_is_small_and_has_what_the_package_needs_and_no_more(wheel: Path) -> 
     assert not [name for name in names if name.endswith((".md", ".pyc")) or name.startswith("tests/")]
 
 
-@pytest.mark.parametrize("version", _SUPPORTED)
+@pytest.mark.parametrize("version", SUPPORTED)
 def test_every_dependency_resolves_to_a_wheel(wheel: Path, tmp_path: Path, version: str) -> None:
     """Also for versions of Python that this machine does not have."""
     resolved = _run(
