@@ -39,9 +39,11 @@ def kinds_of(notebook: Any) -> dict[str, list[list[str]]]:
     }
 
 
-@pytest.mark.long
 @pytest.mark.kernel
-@pytest.mark.parametrize("name", _NAMES)
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name == "explorer_tour" else [pytest.mark.long]) for name in _NAMES]
+)
 def test_it_runs_from_top_to_bottom(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     notebook = read(name)
     before = kinds_of(notebook)

@@ -31,7 +31,7 @@ _JOB = simulate(replace(SIZES[64], steps=1, microbatches=1, layers=1), seed=7)
 _OUTPUT = "ASCEND_PROFILER_OUTPUT"
 
 
-@pytest.fixture(params=["processes of this machine", "a cluster"])
+@pytest.fixture(params=["processes of this machine", pytest.param("a cluster", marks=pytest.mark.long)])
 def client(request: pytest.FixtureRequest) -> Iterator[Any]:
     """A Dask client with two workers, or None."""
     if request.param == "a cluster":
@@ -94,12 +94,12 @@ def _check(runs: ProfileSet) -> None:
     assert (waits["wait_ns"] >= 0).all()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_each_fault_loses_what_it_concerns(faulty: Path, client: Any) -> None:
     _check(load_set(faulty, client=client))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_files_that_appear_while_others_are_read_are_no_rows_of_this_look(
     faulty: Path, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -59,8 +59,8 @@ def _read_apart(runs: ProfileSet) -> object:
     return runs.read(processes=2).table("kernels")
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("read", [_read_here, _read_apart])
+@pytest.mark.slow
+@pytest.mark.parametrize("read", [_read_here, pytest.param(_read_apart, marks=pytest.mark.long)])
 def test_after_an_interrupt_at_any_line_every_row_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: Callable[[ProfileSet], object]
 ) -> None:

@@ -38,7 +38,7 @@ from tests.sources.files.packing import (
 _LEAVING = ["../out.txt", "a/../../out.txt", "/tmp/out.txt", "..\\out.txt", "\\out.txt", "C:/out.txt", "C:\\out.txt"]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("name", _LEAVING)
 def test_paths_that_leave_the_archive_are_left_out(tmp_path: Path, place: Path, name: str) -> None:
     for archive in (
@@ -313,7 +313,7 @@ def test_the_list_of_a_zip_is_bounded_before_it_is_read(tmp_path: Path, monkeypa
             unpack(one)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @settings(max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), suffix=st.sampled_from([".zip", ".tar", ".tgz"]))
 def test_any_damage_ends_in_an_error_of_ours_or_in_a_run(
