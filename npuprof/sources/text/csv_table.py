@@ -30,6 +30,7 @@ from npuprof.progress import report_progress
 from npuprof.sources.columns.builders import recoded
 from npuprof.sources.columns.decimals import MAX_DURATION_US, MAX_TIME_NS, US_TO_NS, characters, scaled_column
 from npuprof.sources.columns.repetitions import REPEATED, repetitions
+from npuprof.sources.files.encodings import NOT_UTF_8, UTF_8, as_text
 from npuprof.sources.files.gzip_file import is_plain, read_head, read_whole
 from npuprof.sources.files.memory_limit import read_without_holes, refuse_too_large
 from npuprof.sources.text.appended_exports import each_once
@@ -56,7 +57,7 @@ class CsvTable:
     Parameters
     ----------
     path
-        The file: comma separated with a header, CRLF or LF, in UTF-8 or UTF-16.
+        The file: comma separated with a header, CRLF or LF, in UTF-8, UTF-16 or GB18030.
     notes
         Receives the number of rows of the wrong length, and of blank and invalid cells.
     may_be_blank
@@ -119,7 +120,7 @@ class CsvTable:
         return written
 
     def _read_damaged(self, path: Path, content: bytes) -> Any:
-        """Read a file with malformed rows; Arrow passes these as text, so the file must be UTF-8."""
+        """Read a file with malformed rows or in GBK; Arrow passes rows as text, so they must be UTF-8."""
         bad_rows = 0
 
         def skip(_row: Any) -> str:
@@ -127,8 +128,12 @@ class CsvTable:
             bad_rows += 1
             return "skip"
 
+        text, encoding, lost_count = as_text(content)
+        if encoding != UTF_8:
+            self._notes.info(self.source, NOT_UTF_8)
+        self.warn("a character cannot be decoded: it is shown as \N{REPLACEMENT CHARACTER}", lost_count)
         try:
-            cells = _parse(pa.BufferReader(content.decode("utf-8", "replace").encode()), len(self.names), skip)
+            cells = _parse(pa.BufferReader(text.encode()), len(self.names), skip)
         except pa.ArrowInvalid as error:
             raise SourceError(f"{path} cannot be read as CSV: {error}; export the result again") from error
         self._notes.ledger.read(self.source, bad_rows)
@@ -406,7 +411,7 @@ def column_names(path: Path) -> list[str]:
         raise SourceError(f"{path} cannot be read: {error.strerror or error}; check the file and its rights") from error
     if head.startswith(b"version https://git-lfs"):
         raise SourceError(f"{path} is a git-LFS pointer, not the data; run `git lfs pull` in its folder")
-    text = head.decode("utf-8-sig", "replace")
+    text = as_text(head)[0].removeprefix("\ufeff")
     if not text.strip():
         raise SourceError(f"{path} is empty: the export was stopped or the disk was full; export it again")
     line = _LINE_END.split(text, maxsplit=1)[0]

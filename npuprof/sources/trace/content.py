@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Any, cast
 
 from npuprof.sources.files.converted import HEAD_BYTES, Converted, utf8_stream, wide_encoding
+from npuprof.sources.files.encodings import ToUtf8
 
 KEY = rb'"(?:ph|name|pid|tid|ts|dur|cat|id|args|bp)"\s*:'
 """A key at the beginning of an event."""
@@ -25,16 +26,16 @@ _END = re.compile(rb"\}[\s,]*\Z")
 _JSON = json.JSONDecoder()
 
 
-def content_of(file: io.BufferedReader) -> io.BufferedIOBase:
-    """Return a timeline (gzipped, in UTF-16, or an event a line) as JSON text in UTF-8; other files unchanged.
+def content_of(file: io.BufferedReader, to_utf8: ToUtf8 | None = None) -> io.BufferedIOBase:
+    """Return a timeline (gzipped, in UTF-16 or GB18030, or an event a line) as JSON text in UTF-8.
 
-    Reading it raises EOFError, zlib.error or gzip.BadGzipFile for a damaged archive.
+    Reading it raises EOFError, zlib.error or gzip.BadGzipFile for a damaged archive; `to_utf8` then knows the encoding.
     """
-    stream = _decode(file)
-    head = _head(stream)
+    convert = to_utf8 or ToUtf8()
+    head = _head(_decode(file, ToUtf8()))
     if not _is_of_lines(head.removeprefix(b"\xef\xbb\xbf")):
-        return _decode(file)
-    return io.BufferedReader(Converted(_decode(file), _Lines()))
+        return _decode(file, convert)
+    return io.BufferedReader(Converted(_decode(file, convert), _Lines()))
 
 
 def is_archive(file: io.BufferedReader) -> bool:
@@ -45,12 +46,14 @@ def is_archive(file: io.BufferedReader) -> bool:
     return head == _GZIP
 
 
-def _decode(file: io.BufferedReader) -> io.BufferedIOBase:
+def _decode(file: io.BufferedReader, to_utf8: ToUtf8) -> io.BufferedIOBase:
     def unpacked() -> io.BufferedIOBase:
         return cast("io.BufferedIOBase", gzip.GzipFile(fileobj=file)) if is_archive(file) else file
 
     encoding = wide_encoding(_head(unpacked(), HEAD_BYTES))
-    return utf8_stream(unpacked(), encoding) if encoding else unpacked()
+    if encoding:
+        return utf8_stream(unpacked(), encoding)
+    return io.BufferedReader(Converted(unpacked(), to_utf8))
 
 
 def _head(stream: io.BufferedIOBase, size: int = _HEAD_BYTES) -> bytes:

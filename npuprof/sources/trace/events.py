@@ -25,6 +25,7 @@ import msgspec
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
 from npuprof.progress import report_progress
+from npuprof.sources.files.encodings import NOT_UTF_8, UTF_8, ToUtf8
 from npuprof.sources.trace.content import KEY, content_of, is_archive
 from npuprof.sources.trace.event import Documents, Event
 from npuprof.texts import repaired_json
@@ -149,7 +150,8 @@ class _Reader:
         self._decoders = decoders
         self._path, self._file, self._notes, self._chunk_bytes = path, file, notes, chunk_bytes
         self._is_archive = is_archive(file)
-        self._stream = content_of(file)
+        self._to_utf8 = ToUtf8()
+        self._stream = content_of(file, self._to_utf8)
         self._size = path.stat().st_size
         self._lost = 0  # parts of text between intact events
         self._failures = 0  # starts of events that could not be decoded
@@ -287,6 +289,8 @@ class _Reader:
 
     def _note_losses(self) -> None:
         name = self._path.name
+        if self._to_utf8.encoding != UTF_8:
+            self._notes.info(name, NOT_UTF_8)
         if self._damaged:
             self._notes.warning(name, "the JSON is damaged; it was read event by event")
         if self._quoted:
