@@ -22,6 +22,15 @@ pytest_plugins = ["pytester", "tests.lanes", "tests.terminal"]
 os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
 
 _BROWSER = "tests/browser/"
+# IPython warns where it cannot write, and Jupyter, Chromium and the cache of many ranks have files in the home as well.
+_FOLDERS_OF_HOME = (
+    "IPYTHONDIR",
+    "JUPYTER_CONFIG_DIR",
+    "JUPYTER_DATA_DIR",
+    "JUPYTER_RUNTIME_DIR",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+)
 
 
 def pytest_configure() -> None:
@@ -71,10 +80,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep what tests read of many ranks out of the user's cache, and the user's out of tests."""
+def _own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep tests out of the user's home, which may be read-only, and its settings, kernels and cache out of tests."""
+    home = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        for name in _FOLDERS_OF_HOME:
+            patch.setenv(name, str(home / name.lower()))
         yield
 
 
