@@ -50,6 +50,7 @@ def test_a_view_asks_for_the_manager_before_it_is_shown(
 
 @pytest.mark.slow
 def test_a_figure_is_left_to_plotlys_renderer(shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pio.renderers, "_default_name", "plotly_mimetype")  # as plotly sets it in a kernel
     figure = FigureWithFallback(name="figure", picture=lambda: "<svg/>")
     assert "image/svg+xml" in _shown(figure)[0]
     monkeypatch.setattr(pio.renderers, "default", "colab")  # as plotly sets it where COLAB_NOTEBOOK_ID is set
