@@ -6,17 +6,20 @@ Source: DuckDB's guide "Securing DuckDB" (enable_external_access, lock_configura
 from __future__ import annotations
 
 import importlib.util
+import re
 import warnings
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
-from threading import TIMEOUT_MAX, Event, Timer
+from collections.abc import Callable, Collection
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import ExitStack
+from threading import TIMEOUT_MAX, Thread
 from typing import TYPE_CHECKING
 
 import pandas as pd
 import pyarrow as pa
 
 from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError
-from npuprof.texts import plain_lines
+from npuprof.texts import encodable, plain_lines
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -32,6 +35,8 @@ _SETTINGS = (  # in this order: the last setting locks the others
     "enable_external_access=false",
     "lock_configuration=true",
 )
+_LISTS_TABLES = re.compile(r"\b(?:show|describe|information_schema|duckdb_\w+|pg_\w+|sqlite_\w+)\b", re.IGNORECASE)
+_ENDING_S = 10.0  # that a query may take to end; few functions do not notice that they should
 _INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 
 
@@ -75,7 +80,7 @@ def select(
         raise OptionsError(f"most_rows must be at least 1, not {most_rows}")
     if not timeout_s > 0:
         raise OptionsError(f"timeout_s must be more than 0 seconds, not {timeout_s}")
-    answer = _answer(query, names, table, most_rows + 1, timeout_s)
+    answer = _answer(encodable(query), names, table, most_rows + 1, timeout_s)
     if len(answer) > most_rows:
         warnings.warn(
             f"the query has more than {most_rows:,} rows, and these are the first: add a LIMIT, aggregate, or give "
@@ -91,48 +96,55 @@ def _answer(
 ) -> pa.Table:
     import duckdb
 
-    late = Event()
-    with duckdb.connect() as connection:
-        for setting in _SETTINGS:
-            connection.execute(f"SET {setting}")
-        try:
-            _check_reads(connection, query)
-            wanted_names = {name.lower() for name in connection.get_table_names(query)}
-            for name in names:
-                if name.lower() in wanted_names:
-                    connection.register(name, _arrow(table(name)))
-            with _limit_time(connection, timeout_s, late):
-                return connection.sql(query).limit(most_rows).to_arrow_table()
-        except duckdb.InterruptException:
-            if not late.is_set():
-                raise KeyboardInterrupt from None
-            raise OptionsError(
-                f"the query took more than {timeout_s:g} s: select less, or raise the limit: timeout_s=600"
-            ) from None
-        except duckdb.OutOfMemoryException:
-            raise OptionsError("the query needs more than 2 GB of memory: select less, or aggregate earlier") from None
-        except duckdb.Error as error:
-            raise OptionsError(
-                f"the query cannot be answered: {plain_lines(str(error))}\nThe tables are {', '.join(names)}."
-            ) from None
-
-
-@contextmanager
-def _limit_time(connection: DuckDBPyConnection, timeout_s: float, late: Event) -> Iterator[None]:
-    """Interrupt the connection's query in the block after a timeout, and set `late`."""
-
-    def interrupt() -> None:
-        late.set()
-        connection.interrupt()
-
-    timer = Timer(min(timeout_s, TIMEOUT_MAX), interrupt)
-    timer.daemon = True
-    timer.start()
     try:
-        yield
+        with ExitStack() as on_failure:
+            connection = on_failure.enter_context(duckdb.connect())
+            for setting in _SETTINGS:
+                connection.execute(f"SET {setting}")
+            _check_reads(connection, query)
+            every = bool(_LISTS_TABLES.search(query))  # DuckDB finds no names in it
+            wanted_names = set() if every else {name.lower() for name in connection.get_table_names(query)}
+            for name in names:
+                if every or name.lower() in wanted_names:
+                    frame = table(name)
+                    if len(frame.columns) or not every:
+                        connection.register(name, _arrow(frame))
+            on_failure.pop_all()
+        return _run(connection, query, most_rows, timeout_s)
+    except duckdb.OutOfMemoryException:
+        raise OptionsError("the query needs more than 2 GB of memory: select less, or aggregate earlier") from None
+    except duckdb.Error as error:
+        raise OptionsError(
+            f"the query cannot be answered: {plain_lines(str(error))}\nThe tables are {', '.join(names)}."
+        ) from None
+
+
+def _run(connection: DuckDBPyConnection, query: str, most_rows: int, timeout_s: float) -> pa.Table:
+    """Run a query, and close its connection; a KeyboardInterrupt or a timeout ends it.
+
+    It runs on another thread, since DuckDB itself notices an interrupt late, and raises a RuntimeError for it.
+    """
+    answer: Future[pa.Table] = Future()
+
+    def work() -> None:
+        try:
+            with connection:
+                answer.set_result(connection.sql(query).limit(most_rows).to_arrow_table())
+        except BaseException as error:  # noqa: BLE001 - raised where the answer is waited for
+            answer.set_exception(error)
+
+    thread = Thread(target=work, name="npuprof-sql", daemon=True)
+    thread.start()
+    try:
+        return answer.result(min(timeout_s, TIMEOUT_MAX))
+    except FutureTimeoutError:
+        raise OptionsError(
+            f"the query took more than {timeout_s:g} s: select less, or raise the limit: sql(query, timeout_s=600)"
+        ) from None
     finally:
-        timer.cancel()
-        timer.join()  # else it might interrupt a closed connection
+        if not answer.done():
+            connection.interrupt()
+        thread.join(_ENDING_S)
 
 
 def _check_reads(connection: DuckDBPyConnection, query: str) -> None:

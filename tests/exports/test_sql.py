@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +16,7 @@ import npuprof
 from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError
 from npuprof.notes import Notes
 from npuprof.sources.base import Decoded
-from tests import factories
+from tests import factories, pace
 
 pytestmark = pytest.mark.slow  # duckdb takes half a second to import
 
@@ -102,10 +105,40 @@ def test_without_duckdb_the_next_step_is_told(monkeypatch: pytest.MonkeyPatch) -
         npuprof.Profile(Decoded()).sql("select 1")
 
 
-def test_a_query_that_takes_too_long_is_ended(run: npuprof.Profile) -> None:
-    endless = "select count(*) from range(1000000000) a, range(1000000) b where a.range * b.range % 7 = 3"
+def test_the_tables_are_listed_and_described(run: npuprof.Profile) -> None:
+    names = set(run.sql("show tables")["name"])
+    assert names == {*run.tables, "launches", "notes"}  # the vendor's sums have no columns here
+    assert set(run.sql("select table_name from information_schema.tables")["table_name"]) == names
+    for query in ("describe kernels", "show kernels"):
+        assert run.sql(query)["column_name"].tolist() == run.kernels.columns.tolist()
+    assert len(run.sql("show all tables")) == len(names)
+
+
+def test_a_text_that_is_no_unicode_is_that_of_the_tables(run: npuprof.Profile) -> None:
+    assert run.sql("select '\ud800' as a -- \udcff")["a"].tolist() == ["\\ud800"]
+
+
+_ENDLESS = {
+    "rows": "select count(*) from range(1000000000) a, range(1000000) b where a.range * b.range % 7 = 3",
+    "recursion": "with recursive t(n) as (select 1 union all select n + 1 from t) select count(*) from t",
+}
+
+
+@pytest.mark.parametrize("name", _ENDLESS)
+def test_a_query_is_interrupted_at_once(run: npuprof.Profile, name: str, interruptible: None) -> None:
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        run.sql(_ENDLESS[name], timeout_s=pace.seconds(120))
+    timer.join()
+    assert run.sql("select 1 one")["one"].tolist() == [1]
+    assert "npuprof-sql" not in {thread.name for thread in threading.enumerate()}
+
+
+@pytest.mark.parametrize("name", _ENDLESS)
+def test_a_query_that_takes_too_long_is_ended(run: npuprof.Profile, name: str) -> None:
     with pytest.raises(OptionsError, match=r"^the query took more than 0.2 s: select less, or raise the limit"):
-        run.sql(endless, timeout_s=0.2)
+        run.sql(_ENDLESS[name], timeout_s=0.2)
     assert run.sql("select 1 one", timeout_s=1e12)["one"].tolist() == [1]
     for wrong in (0, -1, float("nan")):
         with pytest.raises(OptionsError, match=r"timeout_s (must be more than 0|of sql\(\) must be a number)"):
