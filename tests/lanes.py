@@ -21,7 +21,6 @@ from tests import budget, pace
 
 _ALWAYS_SLOW = ("browser", "heavy", "long", "torch")
 _FAST_TEST_S, _USUAL_TEST_S = 2.0, 15.0  # a test of the fast and of the usual lane takes no longer on an idle machine
-_USUAL_LANE_S = 300.0
 _MOST_NAMED = 10
 _LEFT_OUT = pytest.StashKey[int]()
 
