@@ -108,7 +108,7 @@ class Picture:
         """Return the number of matches and their share; it contains no text from the recording."""
         if not matches.frames:
             return "no match"
-        number = counted(matches.frames, "frame")
+        number = f"{count_text(matches.frames)} frame{'s' if matches.frames != 1 else ''}"
         subject = _SHARED[self.weight]
         if self.root == Root():
             return f"{number}, {share_text(matches.total, self.whole)} of {subject}"
