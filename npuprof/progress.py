@@ -220,10 +220,7 @@ def _display() -> Display | None:
         display: Display | None = interactive.cell_display()
         if display is not None:
             return display
-    try:
-        return TerminalBar(sys.stderr) if sys.stderr.isatty() else None
-    except (AttributeError, ValueError):  # there is none, or it is closed
-        return None
+    return TerminalBar(sys.stderr) if sys.stderr is not None and sys.stderr.isatty() else None
 
 
 def _amount(value: int, unit: str) -> str:

@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from npuprof.errors import SessionError, describe_failure
-from npuprof.notebook.preloading import preload
+from npuprof.errors import SessionError
 from npuprof.options import Options
 
 if TYPE_CHECKING:
@@ -49,19 +48,16 @@ class _Held:
 
 @contextmanager
 def kept_when_interrupted(place: Callable[[], object]) -> Iterator[None]:
-    """Convert an interrupt or a failure in the block into a one-line SessionError that says where the run is kept.
+    """Convert an interrupt in the block into a one-line SessionError that says where the run is kept.
 
     `place` returns the directory or file of the run, or None.
     """
     try:
         yield
-    except SessionError:
-        raise
-    except (Exception, KeyboardInterrupt) as error:
-        reason = "interrupted" if isinstance(error, KeyboardInterrupt) else describe_failure(error)
+    except KeyboardInterrupt:
         kept = place()
         shows = f": the run is kept, and npuprof.load({str(kept)!r}) shows it" if kept is not None else ""
-        raise SessionError(f"{reason}{shows}") from error
+        raise SessionError(f"interrupted{shows}") from None
 
 
 def _compare(recording: Recording, repeat_ns: int | None) -> None:
@@ -145,7 +141,8 @@ class Controller:
         SessionBusyError, OptionsError, CollectorError
             As :meth:`npuprof.session.session.Session.start`; an earlier run continues.
         """
-        preload(report=report)
+        import npuprof.markers  # noqa: F401 - npuprof.range is imported on first use, which would be within the run
+
         with self._lock:
             session = self._make_session(options, title)
             session.code = cell.text if cell is not None else ""
@@ -177,7 +174,7 @@ class Controller:
         Raises
         ------
         SessionError
-            If interrupted, or if anything fails, while the run stops or the report is drawn.
+            If interrupted while the run stops or the report is drawn.
         """
         held = self._held
         if held is None:
@@ -194,9 +191,7 @@ class Controller:
                 if held.report:
                     self._shown = held.session
                     (show or self._show)(held.session)
-            finally:
-                try:
-                    held.session.stop(failed)  # again, after an interrupt
-                finally:
-                    self._held, self._shown = None if self._held is held else self._held, None
+            finally:  # also after an interrupt
+                held.session.stop(failed)
+                self._held = self._shown = None
         return True

@@ -12,7 +12,7 @@ from npuprof.analysis.rank_groups import RankGroup, groups_by_kind, pipelines, r
 from npuprof.analysis.rank_steps import ranks_by_step
 from npuprof.errors import NpuprofError
 from npuprof.info import Info
-from npuprof.quantities import count, counted, duration, formatted_ranks, printable, share
+from npuprof.quantities import count, duration, formatted_ranks, printable, share
 from npuprof.ranks.job import job_facts, recorded_groups, waits_caused
 from npuprof.ranks.members import Members
 from npuprof.sources.files.memory_limit import give_back
@@ -160,7 +160,7 @@ def _verdict(runs: Members, facts: JobFacts | None, advice: Advice | None, steps
 
 
 def _ranks(number: int) -> str:
-    return counted(number, "rank")
+    return "1 rank" if number == 1 else f"{number} ranks"
 
 
 def _shares(steps: pd.DataFrame) -> list[str]:
