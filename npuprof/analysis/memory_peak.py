@@ -107,7 +107,10 @@ def peak_of_blocks(allocations: pd.DataFrame, device: int) -> tuple[int, Any, in
     moment, most = (int(times[order][np.argmax(alive)]), int(alive.max())) if len(alive) else (0, 0)
     on_device = allocations[(size != 0) | (allocations["device_id"] == device).fillna(value=False).to_numpy(bool)]
     for when, total in (("allocated_ns", _TOTALS[0]), ("released_ns", _TOTALS[1])):
-        if total in on_device and (held := on_device[on_device[[total, when]].notna().all(axis=1)])[total].max() > most:
+        if total not in on_device:
+            continue
+        held = on_device[on_device[[total, when]].notna().all(axis=1)]
+        if len(held) and int(held[total].max()) > most:
             highest = held.iloc[int(np.argmax(held[total].to_numpy(np.int64)))]
             moment, most = int(highest[when]), int(highest[total])
     return moment, moment, most

@@ -53,9 +53,9 @@ def decode_run(run: DetectedResult, selection: Selection | None = None, *, lazil
             complete(decoded)
         if isinstance(frames, LazyTables):
             frames.within(lambda: refusing_too_large(run.path))
-            frames.at_last(lambda made: _check(decoded, made, run))
+            frames.at_last(lambda made: _check(decoded, made, run, is_part=False))
         else:
-            _check(decoded, frames, run)
+            _check(decoded, frames, run, is_part=selection is not None and run.source.read_part is not None)
         if selection is not None:
             cut(decoded, selection)
     started_ns, stopped_ns = decoded.info.started_ns, decoded.info.stopped_ns
@@ -94,13 +94,16 @@ def _read(run: DetectedResult, selection: Selection | None, *, lazily: bool) -> 
     return source.read(run.path)
 
 
-def _check(decoded: Decoded, frames: Mapping[str, pd.DataFrame], run: DetectedResult) -> None:
-    """Note what is doubtful about all tables of a run, before they are cut."""
+def _check(decoded: Decoded, frames: Mapping[str, pd.DataFrame], run: DetectedResult, *, is_part: bool) -> None:
+    """Note what is doubtful about all tables of a run, before they are cut.
+
+    At the edges of a part that was read alone, and of a GPU's window, launched work lies outside.
+    """
     decoded.settle(frames)
     if run.source.is_complete:
         return
     note_repeated_rows(frames, decoded.notes)
-    if run.source is not kineto.SOURCE:  # of a GPU, a window begins and ends while launched work runs
+    if run.source is not kineto.SOURCE and not is_part:
         note_dangling(frames, decoded.notes)
     if run.source in _RESULTS:
         note_lost_results(run.path, decoded, frames)

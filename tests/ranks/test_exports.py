@@ -58,7 +58,7 @@ def test_the_memory_of_a_set_is_by_rank(runs: ProfileSet, tmp_path: Path) -> Non
     for key, sizes in alone.items():
         assert series[f"rank 0 {key}"] == sizes
     page = runs.to_memory_timeline(tmp_path / "memory.html").read_text()
-    assert "rank 5 NPU" in page
+    assert "rank 5 device" in page
     with pytest.raises(OptionsError, match="no memory samples of npu:7"):
         runs.to_memory_timeline(tmp_path / "none.json", "npu:7")
 

@@ -164,7 +164,7 @@ def test_every_kind_of_run_can_be_in_a_set(tmp_path: Path) -> None:
 def test_one_run_below_is_that_run_and_the_choice_is_checked(tmp_path: Path) -> None:
     result(tmp_path / "deep" / "PROF_1")
     assert isinstance(open_path(tmp_path), Profile)
-    with pytest.raises(OptionsError, match="must be 'text', 'db', 'raw', 'parsed' or None"):
+    with pytest.raises(OptionsError, match=r"source of load\(\) must be one of text, db, raw, parsed or None"):
         npuprof.load(tmp_path, source="both")  # type: ignore[arg-type]  # what a user may write
     with pytest.raises(SourceError, match="holds no raw data"):
         npuprof.load(tmp_path, source="raw")

@@ -54,7 +54,7 @@ def test_the_matrix_has_what_was_sent_to_each_rank(runs: ProfileSet) -> None:
             sent = 4 * part if target == (source + 1) % 4 else 0
             assert traffic[str(source), str(target)] == part + sent
     assert "4 ranks" not in str(runs.plot_communication_matrix().layout.title.text)
-    assert runs.advice()["slow_link"].state == "cannot tell"  # when data moved is not recorded
+    assert "slow_link" not in {finding.rule for finding in runs.advice()}  # it is about links between NPUs
 
 
 @pytest.mark.slow
