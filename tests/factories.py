@@ -37,7 +37,7 @@ def info(**given: Any) -> Info:
         "name": "training step",
         "collector": "simulator",
         "simulated": True,
-        "chip": "Ascend 910B",
+        "chip": "Ascend 910B2",
         "devices": [0],
         "options": {"level": 1},
         "started_ns": START_NS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
@@ -103,7 +103,7 @@ _910B_MEMORY = _DISPUTED.format("1500 to 1800 GB/s")
 _910C_MEMORY = "the vendor's paper, for each die"
 _910A_MEMORY = "the vendor, 1148 GB/s were measured"
 _CHIPS = (
-    _chip("910B2", "24/48", 1800, 192, 64, 1600, _910B_MEMORY),  # first: the variant that a plain 910B stands for
+    _chip("910B2", "24/48", 1800, 192, 64, 1600, _910B_MEMORY),
     _chip("910B1", "24/48", 1850, 192, 64, 1600, _910B_MEMORY),
     _chip("910B2C", "24/48", 1800, 192, 64, 1600, _910B_MEMORY),
     _chip("910B3", "20/40", 1800, 192, 64, 1600, _DISPUTED.format("400 to 1600 GB/s")),
@@ -124,26 +124,31 @@ _CHIPS = (
     _chip("950PR_9579", "28/56", 1650, 128, 128, 1600, "the vendor's announcement"),
     _chip("950DT_9581", "32/64", 1650, 128, 144, 4000, "the vendor's announcement"),
 )
-_ALSO = {"ascend910b": "Ascend 910B2", "ascend910": "Ascend 910A"}
+_FAMILIES = {"ascend910b": ("ascend910b", "ascend9109"), "ascend910": ("ascend910a", "ascend910p")}
+"""How the names of a family's chips begin, where recordings name the family alone: dies of the 910C record as 910B."""
 
 
 def _spelt(name: str) -> str:
     return re.sub(r"[\s_-]", "", name.lower())
 
 
-LIMITS: Mapping[str, ChipLimits] = MappingProxyType(
-    {_spelt(chip.name): chip for chip in _CHIPS}
-    | {other: chip for other, name in _ALSO.items() for chip in _CHIPS if chip.name == name}
-)
+LIMITS: Mapping[str, ChipLimits] = MappingProxyType({_spelt(chip.name): chip for chip in _CHIPS})
 """Limits by the chip's name in lower case, without spaces, hyphens and underscores."""
 
 
 def limits_of(chip: str) -> ChipLimits | None:
-    """Return the limits of a chip by its name, such as ``Ascend 910B``; None if they are unknown.
-
-    Recordings of the 910B do not name the variant: they get the limits of the 910B2.
-    """
+    """Return the limits of a chip by its name, such as ``Ascend 910B3``; None for a family, and an unknown chip."""
     return LIMITS.get(_spelt(chip))
+
+
+def _family_of(chip: str) -> list[ChipLimits]:
+    """Return the known chips of a family that a recording names in place of one; none for any other name."""
+    begins = _FAMILIES.get(_spelt(chip), (_spelt(chip) or "?",))
+    return [each for each in _CHIPS if _spelt(each.name).startswith(begins)]
+
+
+def _listed(chips: Iterable[ChipLimits]) -> str:
+    return ", ".join(dict.fromkeys(each.name.removeprefix("Ascend ") for each in chips))
 
 
 def chip(name: str) -> ChipLimits:
@@ -156,8 +161,9 @@ def chip(name: str) -> ChipLimits:
     """
     known = limits_of(name) or limits_of(f"Ascend {name}")
     if known is None:
-        names = ", ".join(each.name.removeprefix("Ascend ") for each in _CHIPS)
-        raise OptionsError(f"there is no chip {name!r}: known are {names}; for others pass limits=ChipLimits(...)")
+        family = _family_of(name) or _family_of(f"Ascend {name}")
+        lacking = f"{name!r} is a family of chips: name one of" if family else f"there is no chip {name!r}: known are"
+        raise OptionsError(f"{lacking} {_listed(family or _CHIPS)}; for others pass limits=ChipLimits(...)")
     return known
 
 
@@ -167,47 +173,50 @@ def measured_limits(
     """Return the limits of the chip that ran the kernels, and what is doubtful about them; empty if nothing is.
 
     The counters of a kernel give the clock, divided by the rounds that its blocks needed on the cores. Cores and clock
-    are taken from them where they fit only one number of cores and one clock of all known chips; else nothing can be
-    told. The values of a chip that the recording names are used unless the counters contradict them.
+    are taken from them where they fit only one number of cores and one clock of all known chips, or of all chips of the
+    family that the recording names; else nothing can be told. The values of a chip that the recording names are used
+    unless the counters contradict them.
 
     Parameters
     ----------
     kernels
         The table ``kernels``.
     chip
-        The chip's name in the recording; may be empty.
+        The name of the chip, or of its family, in the recording; may be empty.
     counters
         The table ``counters``, for samples of the clock.
     """
-    named = limits_of(chip)
+    named, family = limits_of(chip), _family_of(chip)
     evidence: dict[str, tuple[Float64, Float64]] = {core: _rates(kernels, core) for core in _KINDS}
     count = sum(len(blocks) for blocks, _ in evidence.values())
     clock = _sampled_mhz(counters)
-    if not count or (named is not None and _explains(named, named.mhz, evidence, clock)):
+    if named is not None and (not count or _explains(named, named.mhz, evidence, clock)):
         return named, ""
-    fitting = _fitting(evidence, clock or measured_mhz(kernels), clock)
-    if named is not None and _spelt(chip) not in _ALSO and not fitting:
+    if not count:
+        only = f"the recording names only {chip}, which may be {_listed(family)}: {_TO_SET}, or collect with {_METRICS}"
+        return None, only if family else ""
+    measured = clock or measured_mhz(kernels)
+    of_family = _fitting(family, evidence, measured, clock) if named is None else []
+    fitting = of_family or _fitting(_CHIPS, evidence, measured, clock)
+    if named is not None and not fitting:
         return named, f"the counters of {count:,} kernels do not fit {named.name} ({_limits_text(named)})"
     kinds = {(each.cube_cores, each.vector_cores, round(mhz)) for each, mhz in fitting}
     if len(kinds) != 1 or count < _LEAST:
-        names = (
-            ", ".join(dict.fromkeys(each.name.removeprefix("Ascend ") for each, _ in fitting)) or "none of those known"
-        )
+        names = _listed(each for each, _ in fitting) or "none of those known"
         return None, f"cannot tell the chip: the counters of {count:,} kernels fit {names}; {_TO_SET}"
     mhz = fitting[0][1]
     nominal = [each for each, _ in fitting if abs(each.mhz / mhz - 1) < _SAME]
-    family = [each for each in nominal if _spelt(each.name).startswith(_spelt(chip) or "ascend")] or nominal
-    if family and (named is None or _spelt(chip) in _ALSO):
-        return _alike(family), ""
-    limits = _with_clock([each for each, _ in fitting], mhz)
-    differs = "" if named is None else f"the counters show {limits.name}, but {named.name} has {_limits_text(named)}"
-    return limits, differs
+    shown = _alike(nominal) if nominal and named is None else _with_clock([each for each, _ in fitting], mhz)
+    if named is not None:
+        return shown, f"the counters show {shown.name}, but {named.name} has {_limits_text(named)}"
+    return shown, f"the counters show a chip {shown.name}, which is no {chip}" if family and not of_family else ""
 
 
 _LEAST = 3  # kernels with counters, below which a fit may be chance
 _MOSTLY = 0.95  # of the kernels have to fit
 _MANY = 100  # kernels, of which some use all cores
 _TO_SET = 'pass the chip, as limits=npuprof.chip("910B3")'
+_METRICS = "aic_metrics=PipeUtilization"
 
 
 def _sampled_mhz(counters: pd.DataFrame | None) -> float:
@@ -240,16 +249,19 @@ def _full(blocks: Float64) -> int:
 
 
 def _fitting(
-    evidence: Mapping[str, tuple[Float64, Float64]], measured: float, sampled_mhz: float
+    chips: Sequence[ChipLimits],
+    evidence: Mapping[str, tuple[Float64, Float64]],
+    measured: float,
+    sampled_mhz: float,
 ) -> list[tuple[ChipLimits, float]]:
-    """Return the known chips that explain the counters, each with its clock: their own, or else the measured one.
+    """Return the chips that explain the counters, each with its clock: their own, or else the measured one.
 
     Where several do, those remain that have as many cores of both kinds as many kernels have blocks, and none more.
     """
-    fitting = [(each, each.mhz) for each in _CHIPS if _explains(each, each.mhz, evidence, sampled_mhz)]
+    fitting = [(each, each.mhz) for each in chips if _explains(each, each.mhz, evidence, sampled_mhz)]
     if not measured or len({(each.cube_cores, each.vector_cores, mhz) for each, mhz in fitting}) == 1:
         return fitting
-    others = [(each, measured) for each in _CHIPS if _explains(each, measured, evidence, sampled_mhz)]
+    others = [(each, measured) for each in chips if _explains(each, measured, evidence, sampled_mhz)]
     full = [_full(blocks[np.abs(rates / measured - 1) < _SAME]) for blocks, rates in evidence.values()]
     same = [(each, mhz) for each, mhz in fitting or others if full == [each.cube_cores, each.vector_cores]]
     return same or [pair for pair in others if full == [pair[0].cube_cores, pair[0].vector_cores]] or fitting or others

@@ -176,7 +176,7 @@ def _notes(ratio: Float64, table: pd.DataFrame, bound: Int64, limits: ChipLimits
 def _attributes(work: pd.DataFrame, whole: int, limits: ChipLimits | None, differs: str) -> dict[str, Any]:
     known = {name: int(work["total_ns"].to_numpy()[work[name].notna().to_numpy()].sum()) for name in ("flops", "bytes")}
     notes = [differs] if differs else []
-    if limits is None:
+    if limits is None and not differs:
         notes.append(
             'the chip is unknown: pass it, as limits=npuprof.chip("910B3"), or collect with aic_metrics=PipeUtilization'
         )

@@ -71,7 +71,7 @@ class Chip:
 # Modelled, not published: 25 GB/s for copies (a PCIe 4.0 x16 link carries 31.5 at most), the three launch
 # costs (what traces of such machines commonly show), the idle frequency and the memory of the system.
 _ASCEND_910B = Chip(
-    name="Ascend 910B",
+    name="Ascend 910B2",
     soc_name="Ascend910B2",
     platform_version=5,
     ai_core_count=24,

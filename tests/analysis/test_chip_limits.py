@@ -19,12 +19,12 @@ from npuprof.sources.base import Decoded
 from tests import factories
 
 
-@pytest.mark.parametrize("name", ["Ascend 910B", "Ascend910B", "ascend910B2"])
+@pytest.mark.parametrize("name", ["Ascend 910B2", "Ascend910_9391", "ascend910B2"])
 def test_a_chip_is_found_however_its_name_is_spelt(name: str) -> None:
     assert limits_of(name) is not None
 
 
-@pytest.mark.parametrize("name", ["", "Ascend 310P", "Ascend (platform version 99)"])
+@pytest.mark.parametrize("name", ["", "Ascend 910B", "Ascend 310P", "Ascend (platform version 99)"])
 def test_a_chip_whose_figures_are_not_known_has_none(name: str) -> None:
     assert limits_of(name) is None
 
@@ -34,7 +34,8 @@ def test_every_figure_has_a_source() -> None:
 
 
 def test_they_are_those_that_the_simulator_keeps_to() -> None:
-    chip, limits = CHIPS["910B"], limits_of("Ascend 910B")
+    chip = CHIPS["910B"]
+    limits = limits_of(chip.soc_name)
     assert limits is not None
     hz = chip.core_mhz * 1e6
     assert limits.cube_flops_per_s == chip.ai_core_count * chip.cube_fp16_flops_per_cycle * hz
@@ -106,8 +107,47 @@ def test_many_kernels_of_few_blocks_contradict_no_name_and_tell_no_chip() -> Non
     kernels = with_counters(LIMITS["ascend910b2"], [8] * 300, [16] * 300)
     assert measured_limits(kernels, "Ascend 910B1")[0] is not LIMITS["ascend910b2"]
     assert measured_limits(kernels, "Ascend 910B2") == (LIMITS["ascend910b2"], "")
-    assert measured_limits(kernels, "Ascend 910B") == (LIMITS["ascend910b2"], "")
-    limits, doubt = measured_limits(kernels, "")
-    assert limits is None
-    assert "910B2" in doubt
-    assert "910B3" in doubt
+    for name in ("", "Ascend 910B"):
+        limits, doubt = measured_limits(kernels, name)
+        assert limits is None
+        assert "910B2, 910B2C, 910B3" in doubt
+
+
+@pytest.mark.parametrize("family", ["Ascend 910B", "Ascend910B", "Ascend 910", "Ascend 310P", "Ascend 950"])
+def test_a_family_is_no_chip(family: str) -> None:
+    run = Profile(Decoded(factories.profile(20), factories.info(chip=family)))
+    table = run.efficiency()
+    assert table["efficiency"].isna().all()
+    (note,) = table.attrs["notes"]
+    assert f"names only {family}" in note
+    assert 'npuprof.chip("910B3")' in note
+
+
+@given(st.sampled_from(list(LIMITS.values())), _blocks, _blocks, st.sampled_from(["Ascend 910B", "Ascend 910"]))
+@example(LIMITS["ascend910b3"], [4, 4, 4], [], "Ascend 910B")
+@example(LIMITS["ascend9109362"], [20] * 4, [256, 40, 40], "Ascend 910B")
+def test_with_a_family_counters_never_tell_a_wrong_chip(
+    ran: ChipLimits, cube: list[int], vector: list[int], family: str
+) -> None:
+    limits, doubt = measured_limits(with_counters(ran, cube, vector if ran.vector_cores else []), family)
+    of_family = ran.name.startswith(("Ascend 910A", "Ascend 910P") if family == "Ascend 910" else "Ascend 910B")
+    of_family |= family == "Ascend 910B" and ran.name.startswith("Ascend 910_")  # dies of the 910C record as 910B
+    if limits is None:
+        assert 'npuprof.chip("910B3")' in doubt
+    elif of_family:
+        assert (limits.cube_cores, limits.vector_cores, limits.mhz) == (ran.cube_cores, ran.vector_cores, ran.mhz)
+        assert math.isnan(limits.memory_bytes_per_s) or limits.memory_bytes_per_s == ran.memory_bytes_per_s
+    # That a recording names the family of a chip which it did not run on cannot always be told.
+
+
+def test_of_a_family_that_counters_exclude_nothing_is_taken() -> None:
+    kernels = with_counters(LIMITS["ascend910a"], list(range(1, 200)), [])
+    limits, doubt = measured_limits(kernels, "Ascend 910B")
+    assert limits is not None
+    assert (limits.cube_cores, limits.mhz) == (32, 1000)
+    assert doubt == "the counters show a chip like Ascend 910A, by cores and clock, which is no Ascend 910B"
+
+
+def test_the_name_of_a_family_is_refused_with_its_chips() -> None:
+    with pytest.raises(OptionsError, match=r"'910B' is a family of chips: name one of 910B2, .*910B4-1, 910_9391"):
+        npuprof.chip("910B")

@@ -25,7 +25,7 @@ def test_the_first_lines_name_the_run_and_its_device() -> None:
     first, second, *_ = written().splitlines()
 
     assert first == "npuprof · training step · SIMULATED NPU"
-    assert second == "Ascend 910B · device 0 · level 1 · collector simulator · started 2025-11-20 00:53:20 UTC"
+    assert second == "Ascend 910B2 · device 0 · level 1 · collector simulator · started 2025-11-20 00:53:20 UTC"
 
 
 @pytest.mark.slow

@@ -48,8 +48,8 @@ def test_a_point_is_operations_a_second_over_operations_a_byte() -> None:
 
 
 def test_the_roof_is_that_of_the_chip_with_its_source() -> None:
-    figure = plot_roofline(run(), factories.info(chip="Ascend 910B"))
-    limits = limits_of("Ascend 910B")
+    figure = plot_roofline(run(), factories.info(chip="Ascend 910B2"))
+    limits = limits_of("Ascend 910B2")
     assert limits is not None
     cube, vector = (trace for trace in figure.data if trace.mode == "lines")
     assert (cube.y[-1], vector.y[-1]) == (limits.cube_flops_per_s, limits.vector_flops_per_s)
@@ -58,7 +58,7 @@ def test_the_roof_is_that_of_the_chip_with_its_source() -> None:
     assert "limits: Ascend 910B2" in figure.layout.title.text
 
 
-@pytest.mark.parametrize("chip", ["", "Ascend <new>"])
+@pytest.mark.parametrize("chip", ["", "Ascend <new>", "Ascend 910B"])
 def test_an_unknown_chip_is_said_and_has_no_roof(chip: str) -> None:
     figure = plot_roofline(run(), factories.info(chip=chip))
     assert all(trace.mode == "markers" for trace in figure.data)

@@ -110,7 +110,7 @@ def test_the_roofline_of_a_set_has_the_kernels_of_all_ranks(tmp_path: Path) -> N
             "output_dtypes": ["DT_BF16"],
         }
         run = factories.all_tables(kernels=tables.build("kernels", product))
-        info = factories.info(rank=rank, chip="Ascend 910B")
+        info = factories.info(rank=rank, chip="Ascend 910B2")
         Profile(Decoded(run, info, Notes())).save(tmp_path / f"rank{rank}")
     runs = open_path(tmp_path)
     assert isinstance(runs, ProfileSet)

@@ -23,7 +23,7 @@ _DECIMAL = re.compile(r"-?\d{1,19}")
 
 CHIPS: Mapping[str, str] = {
     "0": "Ascend 310",
-    "1": "Ascend 910A",
+    "1": "Ascend 910",
     "2": "Ascend 610",
     "4": "Ascend 310P",
     "5": "Ascend 910B",
@@ -32,7 +32,10 @@ CHIPS: Mapping[str, str] = {
     "9": "Ascend nano",
     "15": "Ascend 950",
 }
-"""Chip names by ``platform_version``; A2 and A3 cards are both 5. Source: raw/FORMAT.md section 1."""
+"""Names of chips, or of families, by ``platform_version``; A2 and A3 cards are both 5.
+
+Source: raw/FORMAT.md section 1.
+"""
 
 
 @dataclass(frozen=True)
@@ -207,7 +210,7 @@ def read_info(path: Path, sides: Sequence[Side], utc_ns: int) -> Info:
         collector="msprof" if any(side.sample.get("app") for side in sides) else "",
         source="raw",
         simulated=any(side.info.get("simulated") is True for side in sides),
-        chip=chip_name(merged.get("platform_version")),
+        chip=next(filter(None, map(_simulated_chip, sides)), chip_name(merged.get("platform_version"))),
         rank=rank if rank is not None and rank >= 0 else None,
         devices=[side.device_id for side in sides if side.device_id is not None],
         started_ns=_moment(sides, "start", "collectionTimeBegin", utc_ns),
@@ -223,6 +226,12 @@ def chip_name(platform_version: object) -> str:
     """Return the chip name for a ``platform_version``; empty if unknown."""
     version = "" if platform_version is None else str(platform_version)
     return CHIPS.get(version) or (f"Ascend (platform version {version})" if version else "")
+
+
+def _simulated_chip(side: Side) -> str:
+    """Return the name of a simulated chip, such as ``Ascend 910B2``; the vendor's collector names only the family."""
+    match = re.fullmatch(r"Ascend ?(\w+) \(simulated\)", str(side.device_fact("soc_name")))
+    return f"Ascend {match[1]}" if match and side.info.get("simulated") is True else ""
 
 
 def _moment(sides: Sequence[Side], attribute: str, key: str, utc_ns: int) -> int | None:

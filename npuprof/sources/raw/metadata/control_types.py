@@ -43,6 +43,7 @@ class DeviceFacts(msgspec.Struct):
     aiv_num: _Whole = None
     aic_frequency: _Megahertz = None
     hwts_frequency: _Megahertz = None
+    soc_name: _Fact = None
 
 
 class CpuFacts(msgspec.Struct):
