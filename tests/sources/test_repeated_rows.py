@@ -13,7 +13,9 @@ import pytest
 
 import npuprof
 from npuprof.profiles import Profile
+from npuprof.simulator import synthesise
 from npuprof.sources.columns.repetitions import REPEATED
+from npuprof.sources.raw.records.repeated_records import REPEATED as REPEATED_RECORDS
 from tests.sources.database.maker import Maker, at, thread
 from tests.sources.msprof.results import STAMP, SUMMARY_HEAD, csv, kernel
 from tests.sources.trace.maker import HOST, NPU, TraceMaker
@@ -137,3 +139,26 @@ def test_samples_that_are_there_twice_are_reported(tmp_path: Path) -> None:
     run = npuprof.load(csv(tmp_path / f"memory_record_{STAMP}.csv", head, [*rows, *rows]))
     told = run.notes[run.notes["message"].str.contains("a file was merged with itself")]
     assert told["count"].tolist() == [30]
+
+
+_SIZES = {"api_event": 40, "compact": 64, "additional": 256, "stars_soc": 64, "ffts_profile": 128}
+
+
+@pytest.mark.parametrize("share", _SHARES)
+def test_raw_records_that_are_there_again_change_no_table_and_are_counted(tmp_path: Path, share: int) -> None:
+    path = synthesise(tmp_path, launches=_ROWS, streams=2)
+    whole, times = npuprof.load(path), 0
+    for file in sorted(path.rglob("*.slice_0")):
+        size = next((size for words, size in _SIZES.items() if words in file.name), 0)
+        if size and "_dic." not in file.name:
+            content = file.read_bytes()
+            records = [content[at : at + size] for at in range(0, len(content), size)]
+            more = [record for row, record in enumerate(records) if row % 100 < share]
+            file.write_bytes(b"".join(records + more))
+            times += len(more)
+    run = npuprof.load(path)
+    for name, frame in whole.tables.items():
+        pd.testing.assert_frame_equal(run.tables[name], frame, obj=name)
+    repeated = run.notes[run.notes["message"].str.contains(REPEATED_RECORDS)]
+    assert repeated["count"].sum() == times > 0
+    assert whole.notes.empty

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from npuprof.arrays import Records
+from npuprof.arrays import Records, taken
 from npuprof.sources.raw.device.reader import Device
 from npuprof.sources.raw.records import chip_layouts, layouts
 from npuprof.sources.raw.records.framing import frame
@@ -33,7 +33,7 @@ def read_training_trace(device: Device) -> Records:
         steps = device.streams.read(name, layouts.TS_TRACK)
         tagged = steps["function"] == _STEP
         device.skip(STREAM, "records of other functions are not decoded", int((~tagged).sum()), info=True)
-        steps = device.keep_sound(steps[tagged], STREAM)
+        steps = device.keep_sound(taken(steps, tagged), STREAM)
         device.use(STREAM, len(steps))
         return steps[np.argsort(steps["counter"], kind="stable")]
     records = device.read(STREAM, chip_layouts.TRACE_2020)

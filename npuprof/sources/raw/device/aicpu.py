@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from npuprof.arrays import Bools, Float64, Int64, Records
+from npuprof.arrays import Bools, Float64, Int64, Records, taken
 from npuprof.ledger import STATISTICS
 from npuprof.sources.columns.builders import ABSENT, optional
 from npuprof.sources.raw.device.reader import Device
@@ -186,7 +186,7 @@ def _by_type(device: Device) -> dict[int, Records]:
     """Read the records of a device by type, without the types that other readers read."""
     records = device.streams.read(f"aicpu.data.{device.id}", layouts.AICPU)
     undated = records["type"] == _STEPS  # the steps of these records have timestamps, the records do not
-    dated = device.keep_sound(records[~undated], "aicpu", "stamp")
+    dated = device.keep_sound(taken(records, ~undated), "aicpu", "stamp")
     records = np.concatenate((dated, records[undated])) if bool(undated.any()) else dated
     types = records["type"]
     known = {kind: dtype for kind, dtype in _LAYOUTS.items() if bool((types == kind).any())}

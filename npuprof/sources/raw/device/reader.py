@@ -17,6 +17,7 @@ from npuprof.notes import Notes
 from npuprof.sources.raw.metadata.chip_families import Family, family_of
 from npuprof.sources.raw.metadata.clocks import DeviceClock
 from npuprof.sources.raw.metadata.control_files import Side
+from npuprof.sources.raw.records.repeated_records import REPEATED, repeated_records
 from npuprof.sources.raw.records.slices import Streams
 
 _Rows = TypeVar("_Rows", bound=Sized)
@@ -71,17 +72,18 @@ class Device:
         return (1 << (_EXPANDED_BITS if self.expanded else STREAM_BITS)) - 1
 
     def keep_sound(self, records: Records, stream: str, stamp: str = "counter") -> Records:
-        """Return the records with a plausible timestamp; a note counts the rest."""
+        """Return the records with a plausible timestamp, each once; notes count the rest."""
         sound = self.clock.counter.reaches(records[stamp])
-        records = self._keep(records, sound, stream, "with an impossible time stamp")
+        records = self._keep(records, sound, stream, "records with an impossible time stamp skipped")
         late = self.clock.counter.to_ns(records[stamp]) >= self.started_ns
-        return self._keep(records, late, stream, "from before the collection began")
+        records = self._keep(records, late, stream, "records from before the collection began skipped")
+        return self._keep(records, ~repeated_records(records, stamp), stream, REPEATED)
 
     def _keep(self, records: Records, is_kept: npt.NDArray[np.bool_], stream: str, subject: str) -> Records:
         count = len(records) - int(np.count_nonzero(is_kept))
         if not count:
             return records
-        self.skip(stream, f"records {subject} skipped", count)
+        self.skip(stream, subject, count)
         return taken(records, is_kept)
 
     def skip(self, stream: str, subject: str, count: int, *, info: bool = False) -> None:

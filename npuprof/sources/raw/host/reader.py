@@ -15,6 +15,7 @@ from npuprof.arrays import Records, taken
 from npuprof.notes import Notes
 from npuprof.sources.raw.metadata.clocks import Clock
 from npuprof.sources.raw.metadata.dictionaries import Dictionaries
+from npuprof.sources.raw.records.repeated_records import REPEATED, repeated_records
 from npuprof.sources.raw.records.slices import Streams
 from npuprof.sources.selection import Windows
 
@@ -70,12 +71,16 @@ class Host:
 
         Returns
         -------
-        The valid records in file order, and the mask of the aging part.
+        The valid records in file order, each once, and the mask of the aging part.
         """
         parts = [self.streams.read(f"{age}.{stream}", record) for age in ("unaging", "aging")]
         aging = np.repeat([False, True], [len(part) for part in parts])
-        records = np.concatenate(parts) if len(parts[0]) else parts[1]
+        whole = [part.view(f"V{record.itemsize}") for part in parts]  # with the bytes between their fields
+        records = np.concatenate(whole).view(record) if len(parts[0]) else parts[1]
         sound = self.are_sound(stream, records, stamp)
+        repeated = sound & repeated_records(records, stamp)
+        self._note(stream, REPEATED, repeated)
+        sound &= ~repeated
         if used and len(records):
             self.notes.ledger.use(self.streams.account(stream), int(np.count_nonzero(sound)))
         if self.within is not None and stream in JOINED:
