@@ -15,9 +15,11 @@ from npuprof.errors import NoSuchRankError, NpuprofError
 from npuprof.info import Info
 from npuprof.quantities import formatted_ranks
 from npuprof.ranks.entries import Entry, read_or_none
-from npuprof.ranks.members import Members
+from npuprof.ranks.kept import keep, known, state_of
 from npuprof.ranks.pieces import PieceTask, read_pieces
+from npuprof.ranks.rank_tables import RankTables
 from npuprof.ranks.together import every_table
+from npuprof.ranks.transfers import absent_ranks, matrix
 from npuprof.sources.columns.concatenation import stacked
 from npuprof.sources.global_ranks import global_ranks_of
 from npuprof.sources.raw.metadata.dictionaries import hash_of
@@ -44,13 +46,13 @@ def recorded_groups(infos: Iterable[Info]) -> dict[str, tuple[str, tuple[int, ..
     return groups_by_key
 
 
-def job_facts(runs: Members, whole: Collection[int] = ()) -> JobFacts:
+def job_facts(ranks: RankTables, whole: Collection[int] = ()) -> JobFacts:
     """Return the facts for rules about all ranks.
 
     Parameters
     ----------
-    runs
-        The set.
+    ranks
+        The tables of the set.
     whole
         Ranks to read completely; for other unread ranks, only small files are read.
 
@@ -61,11 +63,11 @@ def job_facts(runs: Members, whole: Collection[int] = ()) -> JobFacts:
     """
     from npuprof.advice.job import JobFacts
 
-    played = runs._job()
-    communication = tables.empty("communication") if played is not None else runs._communication()
-    steps = runs._pieces("step_times")
-    entries = {rank: (row, runs._entries[row]) for rank, row in runs._newest().items()}
-    hosts = runs._hosts_of_ranks()
+    played = ranks.job()
+    communication = tables.empty("communication") if played is not None else ranks.operators()
+    steps = ranks.scans.rows_of("step_times")
+    entries = {rank: (row, ranks.runs.entries[row]) for rank, row in ranks.runs.newest.items()}
+    hosts = ranks.runs.hosts_of_ranks
     small = {rank: steps[row] for rank, (row, entry) in entries.items() if row in steps and entry.profile is None}
     parts = _parts_of({rank: frame for rank, frame in small.items() if rank not in whole})
     nothing = every_table({})
@@ -77,7 +79,9 @@ def job_facts(runs: Members, whole: Collection[int] = ()) -> JobFacts:
     if not members:
         raise NpuprofError("no run here has a rank, so they are no job: give the path of one run, or take runs.at(row)")
     simulated = any(entry.known.simulated for _, entry in entries.values())
-    return JobFacts(members, communication, runs.absent, simulated=simulated, matrix=runs._matrix(), played=played)
+    return JobFacts(
+        members, communication, absent_ranks(ranks), simulated=simulated, matrix=matrix(ranks), played=played
+    )
 
 
 def _parts_of(steps: Mapping[int, pd.DataFrame]) -> dict[int, tuple[pd.DataFrame, Accounting]]:
@@ -178,26 +182,100 @@ def step_window(rows: pd.DataFrame, step: int | None) -> tuple[pd.DataFrame, tup
         raise NpuprofError(f"there is no step {step!r}: there are {', '.join(map(str, spans.index[:20]))}")
     else:
         label = f"step {step}"
-    is_selected = rows[(rows["step"] == step).fillna(value=False).to_numpy(bool)]
-    return is_selected, (int(spans["start"][step]), int(spans["end"][step])), label
+    of_step = rows[(rows["step"] == step).fillna(value=False).to_numpy(bool)]
+    return of_step, (int(spans["start"][step]), int(spans["end"][step])), label
 
 
-def compared(runs: Members, ranks: list[int]) -> pd.DataFrame:
-    """Return times of ranks side by side; see :meth:`npuprof.ranks.answers.SetAnswers.compare`."""
+def step_parts(ranks: RankTables, *, newest: bool = False) -> pd.DataFrame:
+    """Return the steps of every rank; for a rank without steps, the rows of the vendor's analysis of all ranks.
+
+    An unread rank has the vendor's breakdown, if there is one. If that does not separate waiting from moving, the
+    starts of collectives on all ranks do. With `newest`, older sessions of a rank are left out.
+    """
+    from npuprof.analysis.rank_steps import with_waiting
+
+    runs = ranks.runs
+    any_unread = runs.any_unread
+    ranks.scans.read_ahead()
+    small = ranks.scans.of("step_times") if any_unread else None
+    latest = runs.newest
+    done = {
+        row
+        for row, entry in enumerate(runs.entries)
+        if newest and entry.info.rank is not None and latest[entry.info.rank] != row
+    }
+    parts = []
+    if small is not None and len(small.frame):
+        times = ranks.labelled_scan(small, {})
+        rows = {row for row in times["run"].unique().tolist() if runs.entries[row].profile is None}
+        of_unread = times[times["run"].isin(rows - done).to_numpy(bool)].reset_index(drop=True)
+        parts.append(account(every_table({"step_times": of_unread})).by_part())
+        done |= rows
+    for row, entry in enumerate(runs.entries):
+        if row not in done and not entry.is_cluster and (run := read_or_none(entry)) is not None:
+            parts.append(run.accounting.by_part())
+    parts = [steps[steps["basis"] != "run"] for steps in parts]
+    if (cluster := runs.cluster) is not None:
+        with_steps = {rank for steps in parts for rank in steps["rank"].dropna()}
+        of_cluster = cluster.accounting.by_part()
+        parts.append(of_cluster[~of_cluster["rank"].isin(with_steps).to_numpy(bool)])
+    steps: pd.DataFrame = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+    if not len(steps) or not steps["communication"].any():
+        return steps
+    waits = ranks.waits()
+    # The arrival of absent members is unknown: time that looks like moving may be waiting for them.
+    if absent_ranks(ranks) or len(latest) < 2 or not set(latest) <= set(waits["rank"].tolist()):
+        return steps
+    return with_waiting(steps, waits)
+
+
+def pipeline(ranks: RankTables, number: int, step: int | None) -> tuple[pd.DataFrame, str]:
+    """Return the work of the stages of a pipeline in a step, and a name of both."""
+    from npuprof.analysis.rank_groups import pipelines, rank_groups
+    from npuprof.analysis.rank_pipeline import pipeline_work
+
+    rows = ranks.waits()
+    groups = rank_groups(rows, recorded_groups(entry.known for entry in ranks.runs.entries))
+    stages = pipelines(groups, sorted(set(rows["rank"].tolist())))
+    if not stages:
+        return pipeline_work(rows, (), (), (0, 0)), ""
+    if not 0 <= number < len(stages):
+        raise NpuprofError(f"there is no pipeline {number}: there are {len(stages)}, from 0 on")
+    visible_rows, window, label = step_window(rows, step)
+    inside = [group.key for group in groups if group.kind == "tp" or len(group.ranks) == 1]
+    words = f"pipeline {number} of {len(stages)} (ranks {formatted_ranks(stages[number])})"
+    return pipeline_work(visible_rows, stages[number], inside, window), " · ".join(filter(None, (words, label)))
+
+
+def blamed_ranks(ranks: RankTables) -> pd.DataFrame:
+    """Return the ranks that cause the waits of all ranks, from the cache if no file has changed."""
+    from npuprof.analysis.rank_blame import blame, blame_of
+
+    state = state_of(ranks)
+    if (kept := known(ranks, "blame", state, ("roots",))) is not None:
+        return kept[0][0]
+    played = ranks.job()
+    roots = blame(ranks.operators()) if played is None else blame_of(played)
+    keep(ranks, "blame", state, {"roots": roots}, {})
+    return roots
+
+
+def compared(ranks: RankTables, chosen: list[int]) -> pd.DataFrame:
+    """Return times of ranks side by side; see :meth:`npuprof.ranks.profile_set.ProfileSet.compare`."""
     from npuprof.analysis.rank_steps import ranks_by_step
 
-    newest = runs._newest()
-    for rank in ranks:
+    newest = ranks.runs.newest
+    for rank in chosen:
         if rank not in newest:
-            raise NoSuchRankError(f"rank {rank} has no run here: the ranks are {formatted_ranks(runs.ranks)}")
-    steps = ranks_by_step(runs._step_parts(newest=True)).set_index("rank").drop(columns="step")
-    means = steps.groupby(level=0).mean().reindex(ranks).dropna(how="all")
+            raise NoSuchRankError(f"rank {rank} has no run here: the ranks are {formatted_ranks(ranks.runs.ranks)}")
+    steps = ranks_by_step(step_parts(ranks, newest=True)).set_index("rank").drop(columns="step")
+    means = steps.groupby(level=0).mean().reindex(chosen).dropna(how="all")
     rows = [(_CALLED.get(name, name.removesuffix("_ns")), "", means[name]) for name in means if means[name].any()]
-    facts = job_facts(runs)
+    facts = job_facts(ranks)
     for part, sums in (("outside collectives", facts.own_ns()), ("waits it causes", waits_caused(facts))):
         if len(sums):
-            rows.append((part, "", sums.reindex(ranks).fillna(0)))
-    times = {rank: kernel_times(runs, newest[rank], facts.steps) for rank in ranks}
+            rows.append((part, "", sums.reindex(chosen).fillna(0)))
+    times = {rank: kernel_times(ranks.runs.entries[newest[rank]], facts.steps) for rank in chosen}
     wide = pd.DataFrame({rank: of_rank for rank, of_rank in times.items() if len(of_rank)}).fillna(0)
     order = wide.max(axis=1).sort_values(ascending=False, kind="stable").index
     rows += [("kernels", str(kind), wide.loc[kind]) for kind in order]
@@ -211,9 +289,8 @@ def compared(runs: Members, ranks: list[int]) -> pd.DataFrame:
     return differences
 
 
-def kernel_times(runs: Members, row: int, steps: int) -> pd.Series[float]:
+def kernel_times(entry: Entry, steps: int) -> pd.Series[float]:
     """Return the time of a run's kernels per step, by type; an unread run's is read from its kernel file."""
-    entry = runs._entries[row]
     if entry.profile is not None:
         kernels = entry.profile.kernels
     else:
@@ -223,18 +300,21 @@ def kernel_times(runs: Members, row: int, steps: int) -> pd.Series[float]:
     return sums
 
 
-def kernels_beside(runs: Members, rank: int) -> pd.DataFrame:
-    """Return the kernels of a rank and a peer side by side; see :meth:`npuprof.ranks.answers.SetAnswers.blame`."""
-    run_of_rank, facts = runs[rank], job_facts(runs)
+def kernels_beside(ranks: RankTables, rank: int) -> pd.DataFrame:
+    """Return the kernels of a rank and a peer side by side; see :meth:`npuprof.ranks.profile_set.ProfileSet.blame`."""
+    run_of_rank, facts = ranks.runs.of_rank(rank), job_facts(ranks)
     if facts.job is None:
         raise NpuprofError("no two ranks have collectives in common: load the ranks of one job, collected at level 1")
     alike = next((list(peers) for peers in facts.peers if rank in peers), [])
     others = [other for other in [*alike, *facts.members] if other != rank]
-    peer = next((other for other in dict.fromkeys(others) if len(runs[other].kernels)), None)
+    peer = next((other for other in dict.fromkeys(others) if len(ranks.runs.of_rank(other).kernels)), None)
     if peer is None or not len(run_of_rank.kernels):
         raise NpuprofError(f"rank {rank}, or every other rank, has no kernels: collect them on two ranks at least")
     keys = ["op_type", "line"]
-    sides = [run.by("op_type", "line").set_index(keys)["total_ns"] // facts.steps for run in (run_of_rank, runs[peer])]
+    sides = [
+        run.by("op_type", "line").set_index(keys)["total_ns"] // facts.steps
+        for run in (run_of_rank, ranks.runs.of_rank(peer))
+    ]
     beside = pd.concat(sides, axis=1, keys=["time_ns", "peer_ns"]).fillna(0).astype("int64").reset_index()
     beside = beside.assign(delta_ns=beside["time_ns"] - beside["peer_ns"])
     beside.insert(0, "root_rank", rank)

@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from npuprof import cache
-from npuprof.ranks.members import Members
+from npuprof.ranks.rank_tables import RankTables
 from npuprof.ranks.scan import Scan, keys_of, note_row
 from npuprof.sources.base import PartName
 
@@ -23,16 +23,16 @@ _PARTS: tuple[PartName, ...] = ("communication", "step_times", "communication_ma
 _ROW = "row of the table"
 
 
-def state_of(runs: Members) -> str:
+def state_of(ranks: RankTables) -> str:
     """Return a key that changes with the files of all ranks and with npuprof; empty if answers are not kept."""
-    entries = runs._entries
+    entries = ranks.runs.entries
     if any(entry.outcome is not None or entry.selection is not None or entry.run.unpacked for entry in entries):
         return ""
     described = [(str(entry.run.path), entry.run.source.name, repr(entry.info)) for entry in entries]
     keys = [sorted(of_part.items()) for of_part in keys_of(entries, _PARTS).values()]
     if not any(keys):
         return ""
-    plain = json.dumps([_made_by(), described, runs._boots(), keys], default=repr)
+    plain = json.dumps([_made_by(), described, ranks.runs.boots, keys], default=repr)
     return sha256(plain.encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -44,13 +44,13 @@ def _made_by() -> tuple[str, ...]:
 
 
 def known(
-    runs: Members, subject: str, state: str, names: tuple[str, ...] = ()
+    ranks: RankTables, subject: str, state: str, names: tuple[str, ...] = ()
 ) -> tuple[list[pd.DataFrame], Any] | None:
     """Return the cached tables and facts of an answer for the same files, or None; restore the notes of their reading.
 
     Parameters
     ----------
-    runs, what
+    ranks, subject
         The set, and the name of the answer.
     state
         The state of the files, from :func:`state_of`.
@@ -61,34 +61,38 @@ def known(
         return None
     frames, facts = [], None
     for name in ("", *names):
-        kept = cache.load(_cache_name(runs, subject, name))
+        kept = cache.load(_cache_name(ranks, subject, name))
         if kept is None or kept[1].get("state") != state:
             return None
         frames.append(kept[0])
         facts = facts or kept[1]
     try:
         for part, (rows, notes) in (facts or {})["notes"].items():
-            runs._seen[part] = Scan(pd.DataFrame(), rows, {int(row): list(map(note_row, some)) for row, some in notes})
+            ranks.scans.noted[part] = Scan(
+                pd.DataFrame(), rows, {int(row): list(map(note_row, some)) for row, some in notes}
+            )
     except (KeyError, TypeError, ValueError):  # not in our format
         return None
     return [_rows_again(frame) for frame in frames[1:]], (facts or {})["facts"]
 
 
-def keep(runs: Members, subject: str, state: str, frames: Mapping[str, pd.DataFrame], facts: Mapping[str, Any]) -> None:
+def keep(
+    ranks: RankTables, subject: str, state: str, frames: Mapping[str, pd.DataFrame], facts: Mapping[str, Any]
+) -> None:
     """Keep an answer, unless a file has changed since `state`, or one of them is read anew each time."""
-    if not state or state_of(runs) != state:
+    if not state or state_of(ranks) != state:
         return
-    scans = {part: scanned for part, scanned in {**runs._seen, **runs._scans}.items() if scanned is not None}
-    notes = {part: (scanned.rows, list(scanned.notes.items())) for part, scanned in scans.items()}
+    noted = ranks.scans.noted.items()
+    notes = {part: (scanned.rows, list(scanned.notes.items())) for part, scanned in noted}
     for name, frame in frames.items():
-        cache.save(_cache_name(runs, subject, name), frame.rename_axis(_ROW).reset_index(), {"state": state})
+        cache.save(_cache_name(ranks, subject, name), frame.rename_axis(_ROW).reset_index(), {"state": state})
     cache.save(
-        _cache_name(runs, subject, ""), pd.DataFrame({_ROW: []}), {"state": state, "notes": notes, "facts": facts}
+        _cache_name(ranks, subject, ""), pd.DataFrame({_ROW: []}), {"state": state, "notes": notes, "facts": facts}
     )
 
 
-def _cache_name(runs: Members, subject: str, name: str) -> str:
-    return " ".join(filter(None, (name, subject, "of", str(runs.root.absolute()))))
+def _cache_name(ranks: RankTables, subject: str, name: str) -> str:
+    return " ".join(filter(None, (name, subject, "of", str(ranks.runs.root.absolute()))))
 
 
 def _rows_again(frame: pd.DataFrame) -> pd.DataFrame:

@@ -15,8 +15,8 @@ from npuprof.analysis.accounting import Accounting
 from npuprof.analysis.rank_groups import RankGroup
 from npuprof.ranks import overview as look
 from npuprof.ranks.kept import keep, known, state_of
-from npuprof.ranks.members import Members
 from npuprof.ranks.overview import Overview
+from npuprof.ranks.rank_tables import RankTables
 from npuprof.ranks.together import every_table
 
 _WHAT = "overview"
@@ -24,17 +24,17 @@ _FRAMES = ("steps", "communication", "caused", "accounted", "intervals")
 _NOT_PLAIN = ("rows", "explore", "parts", "saves")
 
 
-def overview(runs: Members) -> Overview:
+def overview(ranks: RankTables) -> Overview:
     """Return the overview of all ranks of a set, from the cache if their files have not changed."""
-    state = state_of(runs)
-    if (kept := _read(runs, state)) is not None:
+    state = state_of(ranks)
+    if (kept := _read(ranks, state)) is not None:
         return kept
-    made = look.overview(runs)
-    _keep(runs, made, state)
+    made = look.overview(ranks)
+    _keep(ranks, made, state)
     return made
 
 
-def _keep(runs: Members, made: Overview, state: str) -> None:
+def _keep(ranks: RankTables, made: Overview, state: str) -> None:
     if made.advice is None or not state:
         return
     accounting = made.advice.facts.accounting
@@ -61,15 +61,15 @@ def _keep(runs: Members, made: Overview, state: str) -> None:
         "together_ns": made.advice.together_ns,
         "unmeasured": dict(accounting.unmeasured),
     }
-    keep(runs, _WHAT, state, dict(zip(_FRAMES, tables, strict=True)) | evidence, facts)
+    keep(ranks, _WHAT, state, dict(zip(_FRAMES, tables, strict=True)) | evidence, facts)
 
 
-def _read(runs: Members, state: str) -> Overview | None:
-    kept = known(runs, _WHAT, state, _FRAMES)
+def _read(ranks: RankTables, state: str) -> Overview | None:
+    kept = known(ranks, _WHAT, state, _FRAMES)
     if kept is None:
         return None
     (steps, communication, caused, accounted, intervals), facts = kept
-    shown = known(runs, _WHAT, state, tuple(facts["evidence"]))
+    shown = known(ranks, _WHAT, state, tuple(facts["evidence"]))
     if shown is None:
         return None
     rows = dict(zip(facts["evidence"], shown[0], strict=True))
@@ -77,7 +77,7 @@ def _read(runs: Members, state: str) -> Overview | None:
         Finding(**fields_of, rows=rows.get(f"evidence {number}", pd.DataFrame()))
         for number, fields_of in enumerate(facts["findings"])
     ]
-    info = runs._merged_info()
+    info = ranks.runs.merged_info
     accounting = Accounting(accounted, intervals, facts["unmeasured"])
     about = Facts(every_table({}), info, accounting)
     groups = [
@@ -90,7 +90,7 @@ def _read(runs: Members, state: str) -> Overview | None:
         groups,
         communication,
         caused["wait_ns"],
-        runs.ranks,
+        ranks.runs.ranks,
         facts["absent"],
         facts["warnings"],
         info,

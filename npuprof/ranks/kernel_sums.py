@@ -18,7 +18,7 @@ from npuprof.arrays import Int64
 from npuprof.profiles import Profile
 from npuprof.ranks.entries import Entry, read_or_none
 from npuprof.ranks.executors import Work, spread
-from npuprof.ranks.members import Members
+from npuprof.ranks.run_list import RunList
 from npuprof.ranks.tasks import Failure, Task, outcome_of
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.concatenation import stacked
@@ -140,18 +140,18 @@ def _sums_of(run: Profile, keys: Sequence[Key], rank: int | None) -> KernelSums:
     return KernelSums.of(kernel_rows(run.tables, run.launches, keys, rank), keys)
 
 
-def kernel_sums(runs: Members, keys: tuple[Key, ...], client: Client | None) -> KernelSums:
+def kernel_sums(runs: RunList, keys: tuple[Key, ...]) -> KernelSums:
     """Return the sums of the kernels of all ranks, from the cache if no file has changed.
 
     Each unread rank is read and summed in another process or on another host, and stays unread; what cannot be read is
     a failure of its run.
     """
-    entries = [entry for entry in runs._entries if not entry.is_cluster]
+    entries = [entry for entry in runs.entries if not entry.is_cluster]
     state = _state(entries)
     name = f"kernels by {' '.join(keys)} of {runs.root.absolute()}"
     if state and (kept := _kept(name, state)) is not None:
         return kept
-    parts = _merged_in_order(_outcomes(entries, keys, client), len(entries), keys)
+    parts = _merged_in_order(_outcomes(entries, keys, runs.client), len(entries), keys)
     nothing = Profile(Decoded())
     total = KernelSums.merged(parts or [_sums_of(nothing, keys, None)], keys)
     if state and not any(entry.problem for entry in entries) and _state(entries) == state:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,10 @@ from npuprof.analysis.rank_steps import ranks_by_step
 from npuprof.errors import NpuprofError
 from npuprof.info import Info
 from npuprof.quantities import count, duration, formatted_ranks, printable, share
-from npuprof.ranks.job import job_facts, recorded_groups, waits_caused
-from npuprof.ranks.members import Members
+from npuprof.ranks.job import job_facts, recorded_groups, step_parts, waits_caused
+from npuprof.ranks.rank_tables import RankTables
+from npuprof.ranks.set_notes import notes_of
+from npuprof.ranks.transfers import absent_ranks
 from npuprof.sources.files.memory_limit import give_back
 
 if TYPE_CHECKING:
@@ -107,55 +110,50 @@ class Overview:
         return overview_html(self.verdict, self.advice, self.kinds(), absent, self.info, warned=warned)
 
 
-def overview(runs: Members) -> Overview:
+def overview(ranks: RankTables) -> Overview:
     """Return the overview of all ranks of a set."""
-    runs._read_small_files()
-    info = runs._merged_info()
-    steps = ranks_by_step(runs._step_parts(newest=True))
+    from npuprof.advice.job_findings import advise_job
+
+    ranks.scans.read_ahead()
+    info = ranks.runs.merged_info
+    steps = ranks_by_step(step_parts(ranks, newest=True))
     try:
-        facts: JobFacts | None = job_facts(runs)
+        facts: JobFacts | None = job_facts(ranks)
     except NpuprofError:
         facts = None
     give_back()
-    advice = None if facts is None else _about_ranks(facts)
+    advice = None if facts is None else advise_job(facts, scope="ranks")
     if facts is None or facts.job is None:
-        groups, communication = [], groups_by_kind([], _no_waits(), 1)
+        no_waits = pd.DataFrame(columns=["group", "rank", "wait_ns", "moving_ns"])
+        groups, communication = [], groups_by_kind([], no_waits, 1)
     else:
-        groups = rank_groups(facts.job.rows, recorded_groups(entry.known for entry in runs._entries))
+        groups = rank_groups(facts.job.rows, recorded_groups(entry.known for entry in ranks.runs.entries))
         communication = groups_by_kind(groups, facts.job.rows, facts.steps)
     caused = pd.Series(dtype="int64") if facts is None else waits_caused(facts)
-    verdict = _verdict(runs, facts, advice, steps)
-    warnings = int((runs.notes["severity"] != "info").sum())
-    return Overview(verdict, advice, steps, groups, communication, caused, runs.ranks, runs.absent, warnings, info)
+    absent = absent_ranks(ranks)
+    verdict = _verdict(ranks, facts, advice, steps, absent)
+    warnings = int((notes_of(ranks)["severity"] != "info").sum())
+    return Overview(verdict, advice, steps, groups, communication, caused, ranks.runs.ranks, absent, warnings, info)
 
 
-def _no_waits() -> pd.DataFrame:
-    nothing: pd.DataFrame = pd.DataFrame(columns=["group", "rank", "wait_ns", "moving_ns"])
-    return nothing
-
-
-def _about_ranks(facts: JobFacts) -> Advice:
-    from npuprof.advice.job_findings import advise_job
-
-    return advise_job(facts, scope="ranks")
-
-
-def _verdict(runs: Members, facts: JobFacts | None, advice: Advice | None, steps: pd.DataFrame) -> str:
+def _verdict(
+    ranks: RankTables, facts: JobFacts | None, advice: Advice | None, steps: pd.DataFrame, absent: Sequence[int]
+) -> str:
     """Return one line on the job: what stands out, that nothing stands out, or why that is unknown."""
     if advice is None or facts is None:
-        return f"{len(runs)} runs, none with a known rank: nothing can be said about them together"
+        return f"{len(ranks.runs.entries)} runs, none with a known rank: nothing can be said about them together"
     said = " · ".join([advice.headline(), *_shares(steps)])
     if not advice.step_ns:
-        return f"{_ranks(len(runs.ranks))} without steps or device time: nothing can be said about the job"
-    if len(runs.ranks) == 1:
+        return f"{_ranks(len(ranks.runs.ranks))} without steps or device time: nothing can be said about the job"
+    if len(ranks.runs.ranks) == 1:
         return f"One rank alone: {said}"
     if facts.job is None:
         return f"No two ranks have collectives in common: who waits for whom is not known. {said}"
     if advice.fired:
         return f"{advice.fired[0].title}. {said}"
-    if runs.absent:
-        are = "is" if len(runs.absent) == 1 else "are"
-        return f"{_ranks(len(runs.absent))} {are} absent: who makes the others wait is not known. {said}"
+    if absent:
+        are = "is" if len(absent) == 1 else "are"
+        return f"{_ranks(len(absent))} {are} absent: who makes the others wait is not known. {said}"
     return f"No rank, stage or wait stands out. {said}"
 
 

@@ -3,63 +3,38 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import partial
 from numbers import Integral
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
-import numpy as np
 import pandas as pd
 
 from npuprof import atomic, interactive, tables
+from npuprof.analysis.by import Key, checked_keys, kernel_rows, sums
 from npuprof.analysis.correlation import LAYERS
-from npuprof.analysis.rank_clocks import Lead, clocks
-from npuprof.analysis.rank_waits import collectives
-from npuprof.errors import NoSuchRankError, NpuprofError, NpuprofWarning, OptionsError
+from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError
 from npuprof.exports.chrome_trace import TracedRun
-from npuprof.notes import Notes
+from npuprof.info import Info
 from npuprof.parameters import checked
 from npuprof.profile_exports import Exports
+from npuprof.profile_figures import with_fallback
 from npuprof.profiles import Profile
 from npuprof.quantities import formatted_ranks
-from npuprof.ranks.answers import SetAnswers
-from npuprof.ranks.clocks import Boot, RunClock, boot_of, clock_table, run_clocks, same_clocks
-from npuprof.ranks.entries import (
-    Entry,
-    describe,
-    note_other_steps,
-    note_other_units,
-    note_sessions,
-    read,
-    read_apart,
-    read_or_none,
-)
-from npuprof.ranks.executors import active_client
-from npuprof.ranks.figures import SetFigures
-from npuprof.ranks.job import FEW
-from npuprof.ranks.one_job import refuse_several_jobs
-from npuprof.ranks.parallelism import processes_for
-from npuprof.ranks.rank_discovery import (
-    communicating_ranks,
-    host_of,
-    places_of_ranks,
-    ranks_of_groups,
-    referenced_ranks,
-)
-from npuprof.ranks.scan import Scan, Wanted, by_run, scan
-from npuprof.ranks.tasks import NoProcessesError
-from npuprof.ranks.together import Part, labelled, nothing, on_one_clock, together
-from npuprof.sources.base import Decoded, PartName
-from npuprof.sources.columns.builders import recoded
+from npuprof.ranks import job, transfers
+from npuprof.ranks.clocks import clock_table
+from npuprof.ranks.entries import read
+from npuprof.ranks.rank_tables import RankTables
+from npuprof.ranks.run_list import RunList
+from npuprof.ranks.set_notes import MAX_SHOWN, notes_of
+from npuprof.ranks.together import stacked_by_rank
+from npuprof.sources.base import Decoded
 from npuprof.sources.columns.concatenation import stacked
 from npuprof.sources.detect import DetectedResult
-from npuprof.sources.global_ranks import MATRIX, Groups, groups_of, with_global_ranks
 from npuprof.sources.selection import Selection
-from npuprof.sources.vendor_matrix import vendor_matrix
 from npuprof.texts import encodable, plain_lines
 
 if TYPE_CHECKING:
@@ -68,14 +43,14 @@ if TYPE_CHECKING:
     from ipywidgets import Widget
 
     from npuprof.advice.finding import Finding
-    from npuprof.analysis.rank_replay import Job
-_MAX_SHOWN = 40
-_JOINED = ("start_ns", "duration_ns", "op_type", "group", "count", "step")
-_SMALL: tuple[PartName, ...] = ("communication", "step_times")  # tables of which a rank has a small file
+    from npuprof.advice.findings import Advice
+    from npuprof.analysis.prediction import Prediction
+    from npuprof.comparison import Comparison
+    from npuprof.ranks.overview import Overview
 
 
 @checked
-class ProfileSet(SetFigures, SetAnswers, Exports):
+class ProfileSet(Exports):
     """The runs below a directory.
 
     ``runs[rank]`` is the :class:`~npuprof.profiles.Profile` of a rank, ``runs.at(row)`` the profile of a row of
@@ -115,15 +90,8 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
         client: Client | None = None,
     ) -> None:
         self.root = root
-        self._problems = list(problems)
-        self._client = client
-        self._scans: dict[PartName, Scan | None] = {}
-        self._played: tuple[int, Job | None] | None = None
-        self._seen: dict[PartName, Scan] = {}  # what was noted while some columns were read
-        self._columns_read: Scan | None = None  # until the job is made of them
-        self._sums: tuple[list[int], pd.DataFrame] | None = None  # the matrix, and the runs that were read for it
-        self._entries = sorted((describe(run, selection) for run in runs), key=_place)
-        refuse_several_jobs(root, self._entries)
+        self._runs = RunList(root, runs, problems, selection, client)
+        self._ranks = RankTables(self._runs)
 
     @property
     def info(self) -> pd.DataFrame:
@@ -131,40 +99,22 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
 
         `state` is ``found`` before a run is read, then ``loaded`` or ``failed``; `path` is relative to the directory.
         """
-        started = [entry.info.started_ns for entry in self._entries]
-        frame: pd.DataFrame = pd.DataFrame(
-            {
-                "rank": pd.array([entry.info.rank for entry in self._entries], dtype="Int64"),
-                "path": [_below(entry.run, self.root) for entry in self._entries],
-                "front_end": [entry.info.collector or entry.run.source.name for entry in self._entries],
-                "source": [entry.info.source or entry.run.source.name for entry in self._entries],
-                "host": self._hosts(),
-                "started": pd.to_datetime(pd.array(started, dtype="Int64"), unit="ns", utc=True),
-                "state": [entry.state for entry in self._entries],
-                "problem": [entry.problem for entry in self._entries],
-            }
-        )
-        return frame
+        return self._runs.table()
 
     @property
     def ranks(self) -> list[int]:
         """The ranks that have a run, ascending."""
-        return sorted({entry.info.rank for entry in self._entries if entry.info.rank is not None})
+        return self._runs.ranks
 
     @property
     def failed(self) -> dict[int | str, str]:
         """The reason of each failure, by rank, or by path if the rank is unknown; unread runs are not included."""
-        return {
-            _below(entry.run, self.root) if entry.info.rank is None else entry.info.rank: entry.problem
-            for entry in self._entries
-            if entry.problem
-        }
+        return self._runs.failed
 
     @property
     def cluster(self) -> Profile | None:
         """The vendor's analysis of all ranks, if it can be read; the first by path if there are several."""
-        profiles = (read_or_none(entry) for entry in self._entries if entry.is_cluster)
-        return next((profile for profile in profiles if profile is not None), None)
+        return self._runs.cluster
 
     @property
     def absent(self) -> list[int]:
@@ -173,142 +123,33 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
         Sources are the world size, groups, higher ranks, the vendor's communication matrix, and transfers of runs that
         were read.
         """
-        referenced = set().union(*(referenced_ranks(entry.info) for entry in self._entries))
-        return sorted((referenced | self._summed_ranks | communicating_ranks(self._runs_read())) - set(self.ranks))
-
-    @cached_property
-    def _summed_ranks(self) -> set[int]:
-        """The ranks in the vendor's communication matrices, which are read alone."""
-        return ranks_of_groups(self._matrix_groups)
-
-    @cached_property
-    def _matrix_groups(self) -> Groups:
-        """The groups in the vendor's communication matrices of runs with a rank."""
-        return groups_of(run for run in self._with_matrix() if run.info.rank is not None)
-
-    def _with_matrix(self) -> Iterator[Decoded | Profile]:
-        """Yield each run with the vendor's communication matrix and its facts; the whole run if it was read."""
-        parts = self._pieces("communication_matrix")
-        for row, entry in enumerate(self._entries):
-            if entry.profile is not None and not entry.is_cluster:
-                yield entry.profile
-            elif not entry.is_cluster:
-                statistics = {MATRIX: parts[row]} if row in parts else vendor_matrix(entry.run.path)
-                yield Decoded(info=entry.info, statistics=statistics)
-
-    def _matrix(self) -> pd.DataFrame:
-        """Return the vendor's sums of transfers of all ranks, with global ranks; computed once."""
-        read = [row for row, entry in enumerate(self._entries) if entry.profile is not None]
-        if self._sums is None or self._sums[0] != read:
-            runs = list(self._with_matrix())
-            alike = not read and all(run.info.rank is not None for run in runs)
-            self._sums = read, _matrix_of(runs, self._matrix_groups if alike else groups_of(runs))
-        return self._sums[1]
-
-    def _operators(self) -> pd.DataFrame:
-        """Return the columns of ``communication`` that answers about all ranks need, in rows of :meth:`table`.
-
-        For unread ranks they come from small files, without operator names, which take the most memory.
-        """
-        unread = any(entry.profile is None for entry in self._entries if not entry.is_cluster)
-        if not unread or self._runs_read() or self._scans.get("communication") is not None:
-            return self.table("communication")
-        scanned = self._columns_read or self._scan_parts({"communication": _JOINED})["communication"]
-        self._columns_read = None
-        if scanned is None:
-            return self.table("communication")
-        self._seen["communication"] = replace(
-            scanned, frame=scanned.frame.iloc[:0].copy()
-        )  # a view would keep all rows
-        return self._labelled_scan(scanned, {})
-
-    def _hosts_of_ranks(self) -> dict[int, int | str]:
-        """Return the host of each rank: its name, or else the number of its clock."""
-        names, boots = self._hosts(), self._boots()
-        clocks = same_clocks(names[: len(boots)], boots)
-        known = {rank: names[row] or clocks[row] for rank, row in self._newest().items()}
-        return {rank: host for rank, host in known.items() if host is not None}
-
-    def _boots(self) -> list[Boot | None]:
-        return [boot_of(entry.run.path) for entry in self._entries if not entry.is_cluster]
-
-    def _scan(self, part: PartName) -> Scan | None:
-        """Return one part of all runs, read once from their small files; None if no run's small files have it."""
-        if part not in self._scans:
-            self._scans |= self._scan_parts({part: ()})
-        return self._scans[part]
-
-    def _scan_parts(self, wanted: Wanted) -> dict[PartName, Scan | None]:
-        return scan(self.root, self._entries, wanted, self._client or active_client())
-
-    def _read_small_files(self) -> None:
-        """Read what answers about all ranks need of ranks that were not read, all at once."""
-        if self._runs_read() or self._scans or self._played is not None:
-            return
-        scans = self._scan_parts({"communication": _JOINED, "step_times": (), "communication_matrix": ()})
-        self._columns_read = scans.pop("communication")
-        self._scans |= scans
-
-    def _pieces(self, part: PartName) -> dict[int, pd.DataFrame]:
-        """Return the rows of one part by row of :attr:`info`, for the runs whose small files have it."""
-        pieces = self._scan(part)
-        return {} if pieces is None else by_run(pieces)
-
-    def _runs_read(self) -> list[Profile]:
-        return [entry.profile for entry in self._entries if entry.profile is not None and not entry.is_cluster]
+        return transfers.absent_ranks(self._ranks)
 
     @property
     def notes(self) -> pd.DataFrame:
         """Problems of the search, absent ranks, failures and repeated runs: severity, source, message, count."""
-        notes = Notes()
-        for problem in self._problems:
-            notes.warning(self.root.name, problem)
-        absent = self.absent
-        for rank in absent[:_MAX_SHOWN]:
-            notes.warning(f"rank {rank}", "there is no run of this rank")
-        if absent[_MAX_SHOWN:]:
-            notes.warning("ranks", f"there are no runs of these ranks either: {formatted_ranks(absent[_MAX_SHOWN:])}")
-        clocks = {host for host in self._hosts() if host is not None}
-        if len(clocks) > 1:
-            notes.info(
-                "clocks",
-                f"the runs are of {len(clocks)} hosts, whose clocks may differ; clocks() estimates by how much, and "
-                "table(name, align=True) takes it off",
-            )
-        for part, pieces in {**self._seen, **self._scans}.items():
-            if pieces is None:
-                continue
-            lacking = [
-                row for row, entry in enumerate(self._entries) if row not in {*pieces.rows} and not entry.is_cluster
-            ]
-            for row in lacking[:_MAX_SHOWN]:
-                where = _below(self._entries[row].run, self.root)
-                notes.warning(
-                    where, f"there is no file of {part}, which other ranks have; at({row}) reads what there is"
-                )
-            for row, records in pieces.notes.items():
-                where = _below(self._entries[row].run, self.root)
-                for severity, source, message, count in records:
-                    add = {"info": notes.info, "warning": notes.warning}.get(severity, notes.error)
-                    add(where, f"{source}: {message}", count)
-        for which, problem in self.failed.items():
-            notes.error(f"rank {which}" if isinstance(which, int) else which, problem)
-        note_sessions(self._entries, notes)
-        note_other_steps(self._known_steps(), notes)
-        note_other_units(self._entries, notes)
-        return notes.to_frame()
+        return notes_of(self._ranks)
 
-    def _known_steps(self) -> dict[int, frozenset[int]]:
-        """Return the step numbers of ranks whose steps were read."""
-        scanned = self._scans.get("step_times")
-        pieces = {} if scanned is None else by_run(scanned)
-        known = {}
-        for rank, row in self._newest().items():
-            profile = self._entries[row].profile
-            steps = pieces.get(row) if profile is None else profile.accounting.steps
-            if steps is not None and len(numbers := steps["step"].dropna()):
-                known[rank] = frozenset(numbers.astype("int64").tolist())
-        return known
+    def __len__(self) -> int:
+        return len(self._runs.entries)
+
+    def __iter__(self) -> Iterator[Profile]:
+        return iter(self._runs)
+
+    def __contains__(self, rank: object) -> bool:
+        return rank in self.ranks
+
+    def __getitem__(self, rank: int) -> Profile:
+        """Read the newest session of a rank.
+
+        Raises
+        ------
+        NoSuchRankError
+            If the rank has no run; a KeyError.
+        SourceError
+            If the run of the rank cannot be read.
+        """
+        return self._runs.of_rank(rank)
 
     def at(self, row: int) -> Profile:
         """Read the run of a row of :attr:`info`.
@@ -322,7 +163,7 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
         """
         if not _is_whole(row) or not -len(self) <= row < len(self):
             raise OptionsError(f"row {row!r} is not one of the {len(self)} runs: give a row of info, from 0 on")
-        return read(self._entries[row])
+        return read(self._runs.entries[row])
 
     def read(self, processes: int | None = None) -> ProfileSet:
         """Read all unread runs and return the set; failures are in :attr:`failed`. An interrupted call can be repeated.
@@ -340,16 +181,7 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
         """
         if processes is not None and (not _is_whole(processes) or processes < 1):
             raise OptionsError(f"processes must be a whole number of at least 1, or None, not {processes!r}")
-        waiting = [entry for entry in self._entries if entry.outcome is None]
-        sizes = {id(entry): entry.run.source.size_bytes(entry.run.path) for entry in waiting}
-        count = processes_for(list(sizes.values())) if processes is None else min(processes, len(waiting))
-        if count > 1:
-            waiting.sort(key=lambda entry: -sizes[id(entry)])  # the longest first, to balance the processes
-            with suppress(NoProcessesError):  # the remaining runs are then read here
-                read_apart(waiting, count)
-        for entry in waiting:
-            if entry.outcome is None:
-                read_or_none(entry)
+        self._runs.read(processes)
         return self
 
     def clocks(self) -> pd.DataFrame:
@@ -367,22 +199,9 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
             clock`` for a run without collectives on the host of one that has them; ``unknown``), and for an estimate
             the number of `collectives` and their `spread_ns`; see :mod:`npuprof.ranks.clocks` for its accuracy.
         """
-        clocks = self._clocks()
-        return clock_table(
-            [entry.info.rank for entry in self._entries[: len(clocks)]], self._hosts()[: len(clocks)], clocks
-        )
-
-    def _clocks(self) -> list[RunClock]:
-        """Return the clock of each row of :attr:`info`, without analyses of all ranks, which come last."""
-        boots = self._boots()
-        played = self._job()
-        estimated = clocks(collectives(self._communication())) if played is None else played.clocks
-        return run_clocks(self._hosts()[: len(boots)], boots, estimated, self._newest())
-
-    def _newest(self) -> dict[int, int]:
-        """Return the row of the newest run of each rank."""
-        rows = enumerate(self._entries)
-        return {entry.info.rank: row for row, entry in rows if entry.info.rank is not None and not entry.is_cluster}
+        clocks = self._ranks.clocks()
+        ranks = [entry.info.rank for entry in self._runs.entries[: len(clocks)]]
+        return clock_table(ranks, self._runs.hosts[: len(clocks)], clocks)
 
     def table(self, name: str, *, align: bool = False) -> pd.DataFrame:
         """Stack a table of all readable runs, with the columns `rank`, `run`, `host` and `device_id`.
@@ -408,62 +227,7 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
         """
         if name not in tables.NAMES:
             raise NpuprofError(f"there is no table {name!r}; the tables are {', '.join(tables.NAMES)}")
-        unread = any(entry.profile is None for entry in self._entries if not entry.is_cluster)
-        if name not in _SMALL or not unread or (pieces := self._scan(name)) is None:
-            return self._whole_table(name, align=align)
-        ahead = self._clock_leads() if align else {}
-        remaining = [row for row, entry in enumerate(self._entries) if row not in set(pieces.rows) and entry.profile]
-        of_read = self._labelled_runs(name, remaining, ahead)
-        frames = [frame for frame in (self._labelled_scan(pieces, ahead), *of_read) if len(frame)]
-        return stacked(frames).sort_values("run", kind="stable", ignore_index=True) if frames else nothing(name)
-
-    def _clock_leads(self) -> dict[int, Lead]:
-        """Return the lead of the clock of each run, by row of :attr:`info`, if known."""
-        return {row: clock.lead for row, clock in enumerate(self._clocks()) if clock.lead is not None}
-
-    def _labelled_scan(self, scanned: Scan, ahead: Mapping[int, Lead]) -> pd.DataFrame:
-        """Add rank and host to the rows from small files, for all runs at once."""
-        runs = scanned.frame["run"].to_numpy(np.int64)
-        ranks = pd.array([entry.info.rank for entry in self._entries], "Int64")
-        columns: dict[str, Any] = {"rank": ranks[runs], "host": recoded(runs.astype(np.int32), self._hosts())}
-        if ahead and "start_ns" in scanned.frame:
-            late, rate, middle = (np.zeros(len(self._entries), kind) for kind in (np.int64, np.float64, np.int64))
-            for row, lead in ahead.items():
-                late[row], rate[row], middle[row] = lead.offset_ns, lead.rate, lead.middle_ns
-            start = scanned.frame["start_ns"].to_numpy(np.int64)
-            columns["start_ns"] = start - late[runs] - np.rint((start - middle[runs]) * rate[runs]).astype(np.int64)
-        frame: pd.DataFrame = scanned.frame.assign(**columns)
-        return frame
-
-    def _whole_table(self, name: str, *, align: bool) -> pd.DataFrame:
-        """Stack a table of runs that are read in full."""
-        self.read()
-        ahead = self._clock_leads() if align else {}
-        frames = self._labelled_runs(name, range(len(self)), ahead)
-        return stacked(frames) if frames else nothing(name)
-
-    def _labelled_runs(self, name: str, rows: Sequence[int], ahead: Mapping[int, Lead]) -> list[pd.DataFrame]:
-        """Return a table for each of the given runs that were read, if it has rows."""
-        groups, hosts = groups_of(self._runs_read()), self._hosts()
-        return [
-            labelled(
-                with_global_ranks(entry.profile.tables, {}, groups)[0][name],
-                run=row,
-                rank=entry.info.rank,
-                host=hosts[row],
-                devices=entry.profile.info.devices,
-                ahead=ahead.get(row),
-            )
-            for row, entry in ((row, self._entries[row]) for row in rows)
-            if entry.profile is not None and not entry.is_cluster and len(entry.profile.tables[name])
-        ]
-
-    @property
-    def _table_names(self) -> Sequence[str]:
-        return [*tables.NAMES, "info", "launches", "notes"]
-
-    def _table(self, name: str) -> pd.DataFrame:
-        return getattr(self, name) if name in ("info", "launches", "notes") else self.table(name)
+        return self._ranks.table(name, align=align)
 
     if not TYPE_CHECKING:  # a type checker knows the tables, and no other name
 
@@ -473,19 +237,340 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
                 return self.table(name)
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    def _read_runs(self) -> Iterator[tuple[int, Profile]]:
-        """Yield the row and the profile of every readable run, without the vendor's analysis of all ranks."""
-        for row, entry in enumerate(self.read()._entries):
-            if entry.profile is not None and not entry.is_cluster:
-                yield row, entry.profile
+    def __sub__(self, other: ProfileSet | Profile) -> Comparison:
+        """Return the difference of a step of these ranks and a step of `other`; ranks count as repetitions."""
+        return _compare(self, other)
 
-    def _merged_tables(self, *, apart: bool = False) -> dict[str, pd.DataFrame]:
-        ahead = self._clock_leads()
-        return together([Part(run, ahead.get(row)) for row, run in self._read_runs()], apart=apart)
+    def __rsub__(self, other: Profile) -> Comparison:
+        return _compare(other, self)
 
-    def _runs_to_write(self) -> list[TracedRun]:
-        ahead = self._clock_leads()
-        return [on_one_clock(Part(run, ahead.get(row))) for row, run in self._read_runs()]
+    @property
+    def launches(self) -> pd.DataFrame:
+        """The launches of every run with `rank` and `run`; see :attr:`Profile.launches`."""
+        frames = [
+            run.launches.assign(rank=pd.array([run.info.rank] * len(run.launches), "Int64"), run=row)
+            for row, run in self._runs.read_all().items()
+        ]
+        return stacked(frames) if frames else Profile(Decoded()).launches.assign(rank=pd.array([], "Int64"), run=0)
+
+    def by(self, *keys: Key) -> pd.DataFrame:
+        """Sum the kernels of all runs, as :meth:`Profile.by` does; ``"rank"`` may be one of the keys.
+
+        If more than 8 ranks were not read, each is summed in another process or on a worker of the cluster, and stays
+        unread. Counts and sums are exact; quantiles of more than 256 kernels are those of a t-digest: 95 % is
+        between 94 and 96 %.
+
+        Raises
+        ------
+        OptionsError
+            If a key is unknown or repeated, or no key is given.
+        """
+        from npuprof.ranks.kernel_sums import kernel_sums
+
+        chosen = checked_keys(keys)
+        if sum(entry.outcome is None for entry in self._runs.entries if not entry.is_cluster) > job.FEW:
+            return kernel_sums(self._runs, chosen).table()
+        empty = Profile(Decoded())
+        runs = self._runs.read_all().values()
+        rows = [kernel_rows(run.tables, run.launches, chosen, run.info.rank) for run in runs]
+        return sums(stacked(rows or [kernel_rows(empty.tables, empty.launches, chosen)]), chosen)
+
+    def breakdown(self) -> pd.DataFrame:
+        """Return the time of each step of each rank by part; see :meth:`npuprof.profiles.Profile.breakdown`."""
+        frames = [frame for run in self._runs if len(frame := run.breakdown())]
+        joined_rows: pd.DataFrame = (
+            pd.concat(frames, ignore_index=True)
+            if frames
+            else pd.DataFrame(columns=["rank", "device_id", "step", "part", "cause", "duration_ns"])
+        )
+        return joined_rows
+
+    def advice(self) -> Advice:
+        """Return the findings of the job, about all ranks together and about single ranks, greatest gain first.
+
+        See :meth:`npuprof.profiles.Profile.advice`; a finding with a ``rank`` has rows of that rank's table. In jobs of
+        more than 8 ranks, only the ranks with the most time outside collectives in their pipeline stage are read
+        completely; for the others, small files are read.
+
+        Raises
+        ------
+        NpuprofError
+            If no run with a rank can be read.
+        """
+        return self._ranks.memo.once("advice", self._advice)
+
+    def _advice(self) -> Advice:
+        from npuprof.advice.job_findings import advise_job
+        from npuprof.exports.html import advice_html
+
+        facts = job.job_facts(self._ranks, job.explaining(job.job_facts(self._ranks)))
+        return advise_job(facts, self.explore, html=advice_html)
+
+    def step_statistics(self) -> pd.DataFrame:
+        """Compare the steps of each rank; see :meth:`npuprof.profiles.Profile.step_statistics`."""
+        return stacked_by_rank(self._runs.read_all().values(), lambda run: run.step_statistics())
+
+    def efficiency(self, each: Literal["shapes", "kernel"] = "shapes") -> pd.DataFrame:
+        """Compare kernels of each rank with the limits of its chip; see :meth:`npuprof.profiles.Profile.efficiency`.
+
+        Raises
+        ------
+        OptionsError
+            If `each` is neither ``"shapes"`` nor ``"kernel"``.
+        """
+        return stacked_by_rank(self._runs.read_all().values(), lambda run: run.efficiency(each))
+
+    def memory_peak(self) -> pd.DataFrame:
+        """Return the owners of each rank's memory at its peak; see :meth:`npuprof.profiles.Profile.memory_peak`."""
+        return stacked_by_rank(self._runs.read_all().values(), lambda run: run.memory_peak())
+
+    def memory_leaks(self) -> pd.DataFrame:
+        """Return the call sites of each rank whose memory grew; see :meth:`npuprof.profiles.Profile.memory_leaks`.
+
+        ``attrs["state"]`` is ``fires`` if it is for any rank, else ``cannot tell`` if it is for any rank.
+        """
+        return stacked_by_rank(self._runs.read_all().values(), lambda run: run.memory_leaks())
+
+    def waits(self) -> pd.DataFrame:
+        """Return how long each rank waited in each collective, and for which rank.
+
+        See :func:`npuprof.analysis.rank_waits.waits`.
+        """
+        return self._ranks.waits()
+
+    def blame(self, root_rank: int | None = None) -> pd.DataFrame:
+        """Return the ranks whose own time causes the waits of all ranks, traced through ranks that waited in between.
+
+        See :func:`npuprof.analysis.rank_blame.blame`.
+
+        Parameters
+        ----------
+        root_rank
+            A rank to explain: the result then compares the activities in its own time with those of a peer.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Without `root_rank`: ``rank``, ``cause``, ``root_rank`` and ``wait_ns``. With it: the kernels of that rank
+            and of a peer, by ``op_type`` and source ``line`` (absent if not recorded): ``root_rank``,
+            ``peer``, ``time_ns``, ``peer_ns`` and ``delta_ns`` per step, greatest difference first. The peer runs
+            the same collectives, or those of another pipeline stage if no such rank has kernels.
+
+        Raises
+        ------
+        KeyError
+            If `root_rank` has no run.
+        NpuprofError
+            If no other rank has kernels, or no two ranks have collectives in common.
+        """
+        return job.blamed_ranks(self._ranks) if root_rank is None else job.kernels_beside(self._ranks, root_rank)
+
+    def bandwidths(self) -> pd.DataFrame:
+        """Return the bandwidth of each link between ranks, compared with links of the same kind.
+
+        For ranks that were not read, the vendor's communication matrix is used. See
+        :func:`npuprof.analysis.links.links`; ``links`` itself is the table of causes and effects, as in a single run.
+        """
+        from npuprof.analysis.links import links
+        from npuprof.analysis.traffic import link_transfers
+
+        parts = [link_transfers(*of_rank) for of_rank in transfers.transfers(self._ranks)]
+        return links(stacked([part for part in parts if len(part)] or parts[:1] or [link_transfers({}, {})]))
+
+    def compare(self, ranks: Collection[int] | None = None) -> pd.DataFrame:
+        """Return the parts of a step on several ranks, side by side.
+
+        Parameters
+        ----------
+        ranks
+            The ranks; by default all. For ranks that were not read, only small files and kernels are read.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``part`` (``step``, ``computing``, ``waiting``, ``moving``, ``communication``, ``copy``, ``idle``,
+            ``outside collectives``, ``waits it causes``, ``kernels``), ``name`` (the type of kernels), ``rank``,
+            ``time_ns`` (mean per step), ``median_ns`` (of these ranks) and ``delta_ns``.
+
+        Raises
+        ------
+        KeyError
+            If a rank has no run.
+        """
+        return job.compared(self._ranks, sorted(set(self.ranks if ranks is None else ranks)))
+
+    def pipeline(self, number: int = 0, *, step: int | None = None) -> pd.DataFrame:
+        """Return the work of pipeline stages in a step; see :func:`npuprof.analysis.rank_pipeline.pipeline_work`.
+
+        Parameters
+        ----------
+        number
+            The number of the pipeline, in the order of ranks, if replicas have several.
+        step
+            The step; by default the longest.
+
+        Raises
+        ------
+        NpuprofError
+            If no ranks send to each other, or the pipeline or step does not exist.
+        """
+        return job.pipeline(self._ranks, number, step)[0]
+
+    def overview(self) -> Overview:
+        """Return the job at a glance: verdict, findings about ranks, groups, and the parts of each step of each rank.
+
+        Ranks that were not read stay unread if small files suffice; otherwise all ranks are read.
+        """
+        from npuprof.ranks.kept_overview import overview
+
+        return overview(self._ranks)
+
+    @with_fallback("steps of all ranks")
+    def plot_overview(self) -> go.Figure:
+        """Draw the parts of each step of each rank as heat maps, and the waits that each rank causes.
+
+        See :func:`npuprof.figures.rank_steps.plot_rank_steps`.
+        """
+        return self.overview().plot()
+
+    def what_if(
+        self,
+        *,
+        transfer: float = 1.0,
+        kernel: Mapping[str, float] | None = None,
+        rank: Mapping[int, float] | None = None,
+        balance: Literal["stages"] | None = None,
+    ) -> Prediction:
+        """Predict the time of the job if parts were faster or slower, by replaying its collectives.
+
+        Parameters
+        ----------
+        transfer
+            Factor on the time in which data moves: 0 for infinitely fast links, 0.8 for links 25 % faster.
+        kernel
+            Factors by name or type of kernel, on their exposed time: ``{"Cast": 0, "MatMulV3": 0.8}``. A rank
+            without kernels is reduced as much as a rank with the same collectives.
+        rank
+            Factors on the time of ranks outside collectives: ``{17: 0.92}``.
+        balance
+            ``stages`` gives every rank the mean of the times outside collectives.
+
+        Returns
+        -------
+        Prediction
+            See :meth:`npuprof.profiles.Profile.what_if`; ``recorded_ns`` is the time from the
+            first start of a collective to the last end.
+
+        Raises
+        ------
+        OptionsError
+            If a name or rank is unknown, or a factor is negative.
+        NpuprofError
+            If the replay of the unchanged job differs from the recording by more than 1 %.
+        """
+        from npuprof.analysis.rank_kernels import of_ranks, saved_ns
+        from npuprof.analysis.rank_replay import what_if
+        from npuprof.analysis.what_if import kernel_changes, kernel_factors
+
+        communication = self._ranks.operators()
+        if not kernel:
+            return what_if(communication, transfer=transfer, rank=rank, balance=balance)
+        kernels = self._ranks.table("kernels")
+        savings = of_ranks(kernels, kernel_factors(kernels, kernel))
+        saved = partial(saved_ns, savings)
+        predicted = what_if(communication, transfer=transfer, rank=rank, balance=balance, saved_ns=saved)
+        return replace(predicted, changes=(*kernel_changes(kernels, kernel), *predicted.changes))
+
+    def critical_path(self) -> pd.DataFrame:
+        """Return the critical path of the job; durations add up exactly to its time.
+
+        See :func:`npuprof.analysis.rank_replay.critical_path`.
+        """
+        from npuprof.analysis.rank_replay import critical_path
+
+        return critical_path(self._ranks.operators())
+
+    @with_fallback("flame graph")
+    def flamegraph(
+        self,
+        *,
+        weight: Literal["host", "device", "count"] = "host",
+        root: str | Sequence[str] = (),
+        orientation: Literal["icicle", "flame"] = "icicle",
+        search: str = "",
+        regex: bool = False,
+        max_nodes: int = 2000,
+        longest_name: int = 60,
+    ) -> go.Figure:
+        """Draw one flame graph of all ranks: equal call paths are one frame, and their times add up over ranks.
+
+        Parameters
+        ----------
+        weight, root, orientation, search, regex, max_nodes, longest_name
+            See :func:`npuprof.flame.figure.flamegraph`.
+        """
+        from npuprof.flame.figure import flamegraph
+
+        return flamegraph(
+            self._ranks.merged(apart=True),
+            self._runs.merged_info,
+            weight=weight,
+            root=root,
+            orientation=orientation,
+            search=search,
+            regex=regex,
+            max_nodes=max_nodes,
+            longest_name=longest_name,
+        )
+
+    @with_fallback("all ranks on one clock")
+    def plot_ranks(self, *, step: int | None = None) -> go.Figure:
+        """Draw what each rank did over time, on a common clock, with the collectives in which ranks waited longest.
+
+        Small files of ranks are enough; kernels are drawn for ranks that were read. See
+        :func:`npuprof.figures.rank_timeline.plot_rank_timeline`.
+
+        Parameters
+        ----------
+        step
+            The step; by default the longest.
+
+        Raises
+        ------
+        NpuprofError
+            If the step does not exist.
+        """
+        from npuprof.figures.rank_timeline import plot_rank_timeline
+
+        rows = self._ranks.waits()
+        if not rows["op"].duplicated().any():
+            return plot_rank_timeline(rows.iloc[:0], self._runs.merged_info, window=(0, 0))
+        visible_rows, window, label = job.step_window(rows, step)
+        kernels = self._ranks.kernel_spans()
+        return plot_rank_timeline(visible_rows, self._runs.merged_info, window=window, kernels=kernels, subtitle=label)
+
+    @with_fallback("pipeline")
+    def plot_pipeline(self, number: int = 0, *, step: int | None = None) -> go.Figure:
+        """Draw the stages of a pipeline over a step, with the microbatch that each stage works on.
+
+        See :func:`npuprof.figures.pipeline.plot_stages`; without a pipeline, the figure says so.
+
+        Parameters
+        ----------
+        number
+            The number of the pipeline, in the order of ranks, if replicas have several.
+        step
+            The step; by default the longest.
+
+        Raises
+        ------
+        NpuprofError
+            If the pipeline or step does not exist.
+        """
+        from npuprof.figures.pipeline import plot_stages
+
+        work, label = job.pipeline(self._ranks, number, step)
+        return plot_stages(work, self._runs.merged_info, subtitle=label)
 
     def to_parquet(self, path: str | PathLike[str]) -> Path:
         """Save every run below a directory, as :meth:`Profile.to_parquet` does; ``load_set`` opens it again.
@@ -498,15 +583,16 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
             If the directory exists and is not empty, or no run can be read.
         """
         directory = atomic.empty_directory(path)
-        if all(entry.profile is None for entry in self.read()._entries):
-            reasons = "; ".join(f"{_below(entry.run, self.root)}: {entry.problem}" for entry in self._entries[:3])
+        if all(entry.profile is None for entry in self.read()._runs.entries):
+            some = enumerate(self._runs.entries[:3])
+            reasons = "; ".join(f"{self._runs.where(row)}: {entry.problem}" for row, entry in some)
             raise NpuprofError(f"nothing was saved in {directory}, because no run can be read ({reasons})")
-        for row, entry in enumerate(self._entries):
+        for row, entry in enumerate(self._runs.entries):
             rank = "cluster" if entry.is_cluster else f"rank{entry.info.rank}" if entry.info.rank is not None else "run"
             if entry.profile is not None:
                 entry.profile.to_parquet(directory / f"{row:04}_{rank}")
             else:
-                where = _below(entry.run, self.root)
+                where = self._runs.where(row)
                 warnings.warn(f"{where} is not saved: {entry.problem}", NpuprofWarning, stacklevel=2)
         return directory
 
@@ -522,7 +608,7 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
         return atomic.write_text(path, self._page(self._all_figures(), head=head))
 
     def _all_figures(self) -> dict[str, go.Figure]:
-        if len(self._entries) <= FEW:
+        if len(self._runs.entries) <= job.FEW:
             self.read()
         figures = {
             "Steps of all ranks": self.plot_overview(),
@@ -531,9 +617,9 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
             "Communication matrix": self.plot_communication_matrix(),
             "Steps": self.plot_steps(),
         }
-        if any(entry.outcome is None for entry in self._entries):
+        if any(entry.outcome is None for entry in self._runs.entries):
             return figures
-        on_host = any(len(run.tables[name]) for _, run in self._read_runs() for name in LAYERS)
+        on_host = any(len(run.tables[name]) for run in self._runs.read_all().values() for name in LAYERS)
         figures["Timeline"] = self.timeline()
         figures["Flame graph"] = self.flamegraph(weight="host" if on_host else "device")
         return figures
@@ -546,8 +632,8 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
 
     def _is_seen_at_once(self) -> bool:
         """Return whether small files and runs that were read suffice for an overview."""
-        unread = [entry for entry in self._entries if entry.outcome is None and not entry.is_cluster]
-        return not unread or bool(self._pieces("step_times") or self._pieces("communication"))
+        unread = [entry for entry in self._runs.entries if entry.outcome is None and not entry.is_cluster]
+        return not unread or bool(self._ranks.scans.rows_of("step_times") or self._ranks.scans.rows_of("communication"))
 
     def _ipython_display_(self) -> None:
         interactive.show_set(self)
@@ -564,39 +650,34 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
         """
         return interactive.explorer(self, finding, window)
 
-    def __len__(self) -> int:
-        return len(self._entries)
+    def _merged_tables(self, *, apart: bool = False) -> dict[str, pd.DataFrame]:
+        return self._ranks.merged(apart=apart)
 
-    def __iter__(self) -> Iterator[Profile]:
-        for entry in self.read()._entries:
-            if entry.profile is not None:
-                yield entry.profile
+    def _merged_info(self) -> Info:
+        return self._runs.merged_info
 
-    def __contains__(self, rank: object) -> bool:
-        return rank in self.ranks
+    def _step_parts(self) -> pd.DataFrame:
+        return job.step_parts(self._ranks)
 
-    def __getitem__(self, rank: int) -> Profile:
-        """Read the newest session of a rank.
+    def _traffic(self) -> pd.DataFrame:
+        return transfers.traffic(self._ranks)
 
-        Raises
-        ------
-        NoSuchRankError
-            If the rank has no run; a KeyError.
-        SourceError
-            If the run of the rank cannot be read.
-        """
-        of_rank = [entry for entry in self._entries if entry.info.rank == rank]
-        if not of_rank:
-            ranks = formatted_ranks(self.ranks)
-            raise NoSuchRankError(
-                f"rank {rank} has no run here: "
-                + (f"the ranks are {ranks}" if ranks else "no rank is known; at(row) returns the run of a row of info")
-            )
-        return read(of_rank[-1])
+    def _collectives(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        return transfers.times_and_packets(self._ranks)
+
+    def _runs_to_write(self) -> list[TracedRun]:
+        return self._ranks.traced_runs()
+
+    @property
+    def _table_names(self) -> Sequence[str]:
+        return [*tables.NAMES, "info", "launches", "notes"]
+
+    def _table(self, name: str) -> pd.DataFrame:
+        return getattr(self, name) if name in ("info", "launches", "notes") else self.table(name)
 
     def __repr__(self) -> str:
-        shown = self.info.head(_MAX_SHOWN).to_string()
-        more = f"\n... and {len(self) - _MAX_SHOWN} more" if len(self) > _MAX_SHOWN else ""
+        shown = self.info.head(MAX_SHOWN).to_string()
+        more = f"\n... and {len(self) - MAX_SHOWN} more" if len(self) > MAX_SHOWN else ""
         absent = f"\nabsent ranks: {formatted_ranks(self.absent)}" if self.absent else ""
         return plain_lines(f"{len(self)} runs below {self.root}\n{shown}{more}{absent}")
 
@@ -604,43 +685,22 @@ class ProfileSet(SetFigures, SetAnswers, Exports):
         from npuprof.exports.html import framed, grid_html
         from npuprof.exports.text import Grid
 
-        shown = self.info.head(_MAX_SHOWN)
+        shown = self.info.head(MAX_SHOWN)
         columns = ["path", "rank", "front_end", "source", "host", "started", "state", "problem"]
         shown = shown.assign(started=shown["started"].dt.strftime("%Y-%m-%d %H:%M:%S UTC"))[columns]
         rows = [["" if pd.isna(cell) else str(cell) for cell in row] for row in shown.itertuples(index=False)]
         title = f"{len(self)} runs below {encodable(str(self.root))}"
-        more = f"<p>... and {len(self) - _MAX_SHOWN} more</p>" if len(self) > _MAX_SHOWN else ""
+        more = f"<p>... and {len(self) - MAX_SHOWN} more</p>" if len(self) > MAX_SHOWN else ""
         absent = f"<p>absent ranks: {formatted_ranks(self.absent)}</p>" if self.absent else ""
         return framed(grid_html(Grid(title, columns, rows, 0)) + more + absent)
-
-    def _hosts(self) -> list[str | None]:
-        """Return the host of each row of `info`, from its files or from an analysis of all ranks."""
-        places = places_of_ranks(entry.info for entry in self._entries if entry.is_cluster)
-        names = (host_of(entry.known) or places.get(entry.info.rank, {}).get("host") for entry in self._entries)
-        return [
-            None if entry.is_cluster or not host else str(host)
-            for entry, host in zip(self._entries, names, strict=True)
-        ]
-
-
-def _place(entry: Entry) -> tuple[bool, bool, int, int, str]:
-    rank = entry.info.rank
-    return entry.is_cluster, rank is None, rank or 0, entry.info.started_ns or 0, str(entry.run.path)
 
 
 def _is_whole(value: object) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-def _below(run: DetectedResult, root: Path) -> str:
-    path, root = run.path, root if run.unpacked is None else run.unpacked.folder
-    try:
-        return encodable(str(path.relative_to(root)))
-    except ValueError:  # reached by a link
-        return encodable(str(path))
+def _compare(a: ProfileSet | Profile, b: ProfileSet | Profile) -> Comparison:
+    from npuprof.comparison import Comparison
 
-
-def _matrix_of(runs: Sequence[Decoded | Profile], groups: Groups) -> pd.DataFrame:
-    frames = [run.statistics.get(MATRIX, pd.DataFrame()) for run in runs]
-    some = [frame for frame in frames if len(frame)]
-    return with_global_ranks({}, {MATRIX: stacked(some)}, groups)[1][MATRIX] if some else pd.DataFrame()
+    first, second = ([side] if isinstance(side, Profile) else side for side in (a, b))
+    return Comparison.of(first, second)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -15,6 +16,7 @@ import pandas as pd
 from npuprof import cache, progress, tables
 from npuprof.ranks.entries import Entry
 from npuprof.ranks.executors import Work, spread
+from npuprof.ranks.memo import Memo
 from npuprof.ranks.pieces import (
     MATRIX,
     NoteRow,
@@ -25,6 +27,7 @@ from npuprof.ranks.pieces import (
     lost_pieces,
     read_pieces,
 )
+from npuprof.ranks.run_list import RunList
 from npuprof.sources.base import PartName
 from npuprof.sources.columns.concatenation import stacked
 from npuprof.sources.detect import DetectedResult
@@ -37,12 +40,70 @@ _ROW = "run"
 _OPENING_BYTES = 1 << 20
 FEW = 8
 """Maximum number of runs without small files to read and cache completely, instead of the requested part."""
+_OF_OPERATORS = ("start_ns", "duration_ns", "op_type", "group", "count", "step")
 _WORDS: Mapping[PartName, str] = {
     "step_times": "steps",
     "communication": "communication",
     "communication_matrix": "transfers",
     "kernels": "kernels",
 }
+
+
+class Scans:
+    """Parts of all runs of a set, each scanned once.
+
+    Attributes
+    ----------
+    noted
+        The rows and notes of all scans, without frames.
+    """
+
+    def __init__(self, runs: RunList, memo: Memo) -> None:
+        self._runs = runs
+        self._memo = memo
+        self._operators: Scan | None = None  # scanned ahead; whoever asks takes them
+        self._is_begun = False
+        self.noted: dict[PartName, Scan] = {}
+
+    def of(self, part: PartName) -> Scan | None:
+        """Return one part of all runs; None if no run's small files have it."""
+        return self._memo.once(f"scan of {part}", lambda: self._scan({part: ()})[part])
+
+    def known(self, part: PartName) -> Scan | None:
+        """Return one part of all runs if it was scanned."""
+        scanned: Scan | None = self._memo.known(f"scan of {part}")
+        return scanned
+
+    def rows_of(self, part: PartName) -> dict[int, pd.DataFrame]:
+        """Return the rows of one part by row of the set, for the runs whose small files have it."""
+        scanned = self.of(part)
+        return {} if scanned is None else by_run(scanned)
+
+    def operators(self) -> Scan | None:
+        """Return the columns of ``communication`` that answers about all ranks need; they are not kept.
+
+        Names are not among them: they take the most memory.
+        """
+        scanned = self._operators or self._scan({"communication": _OF_OPERATORS})["communication"]
+        self._operators = None
+        return scanned
+
+    def read_ahead(self) -> None:
+        """Read what answers about all ranks need of ranks that were not read, all at once."""
+        if self._runs.profiles or self._is_begun:
+            return
+        scans = self._scan({"communication": _OF_OPERATORS, "step_times": (), "communication_matrix": ()})
+        self._operators = scans.pop("communication")
+        for part, scanned in scans.items():
+            self._memo.once(f"scan of {part}", partial(lambda known: known, scanned))
+
+    def _scan(self, wanted: Wanted) -> dict[PartName, Scan | None]:
+        self._is_begun = True
+        scans = scan(self._runs.root, self._runs.entries, wanted, self._runs.client)
+        for part, scanned in scans.items():
+            if scanned is not None:  # a view would keep all rows
+                self.noted[part] = replace(scanned, frame=scanned.frame.iloc[:0].copy())
+        return scans
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -70,6 +70,25 @@ def on_one_clock(part: Part) -> TracedRun:
     moved = f"the clock of this rank led by {duration(ahead.offset_ns)} and drifted"
     decoded.notes.info("clock", f"{moved}, which was taken off all times when the ranks were written on one clock")
     return TracedRun(decoded)
+
+
+def stacked_by_rank(runs: Iterable[Profile], table: Callable[[Profile], pd.DataFrame]) -> pd.DataFrame:
+    """Stack a result of every rank with its rank as the first column; ``attrs["ranks"]`` has those of each."""
+    frames, attrs = [], {}
+    for run in runs:
+        frame = table(run)
+        attrs[run.info.rank] = dict(frame.attrs)
+        labelled = frame.drop(columns="rank", errors="ignore").reset_index(drop=True)
+        labelled.attrs = {}
+        labelled.insert(0, "rank", pd.array([run.info.rank] * len(labelled), "Int64"))
+        frames.append(labelled)
+    some = [frame for frame in frames if len(frame)] or frames[:1]
+    stacked: pd.DataFrame = pd.concat(some, ignore_index=True) if some else pd.DataFrame()
+    stacked.attrs["ranks"] = attrs
+    states = {state["state"] for state in attrs.values() if "state" in state}
+    if states:
+        stacked.attrs["state"] = next(state for state in ("fires", "cannot tell", "clean") if state in states)
+    return stacked
 
 
 def every_table(some: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:

@@ -50,7 +50,7 @@ def read_once(parent: Path, processes: int | None) -> dict[str, Any]:
     runs = open_path(parent)
     assert isinstance(runs, ProfileSet)
     chosen = processes or parallelism.processes_for(
-        [entry.run.source.size_bytes(entry.run.path) for entry in runs._entries]
+        [entry.run.source.size_bytes(entry.run.path) for entry in runs._runs.entries]
     )
     began, spent = time.perf_counter(), _cores_s()
     runs.read(chosen)

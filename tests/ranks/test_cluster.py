@@ -68,7 +68,7 @@ def test_workers_read_what_is_read_here(job: Path, local: Any, monkeypatch: pyte
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another"))
     given = load_set(job, client=local).table("communication")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "third"))
-    monkeypatch.setattr("npuprof.ranks.profile_set.active_client", lambda: None)
+    monkeypatch.setattr("npuprof.ranks.run_list.active_client", lambda: None)
     here = load_set(job).table("communication")
     assert seen == [local, local, None]
     pd.testing.assert_frame_equal(there.astype(object), here.astype(object))

@@ -20,7 +20,7 @@ from tests import factories
 from tests.interrupts import interrupted
 
 _RANKS = 2
-_MODULES = {f"npuprof.ranks.{name}" for name in ("profile_set", "entries", "processes")}
+_MODULES = {f"npuprof.ranks.{name}" for name in ("run_list", "entries", "processes")}
 _MOST_LINES = 1000
 
 
@@ -74,7 +74,7 @@ def test_after_an_interrupt_at_any_line_every_row_is_there(
         runs = ProfileSet(tmp_path, found)
         came = interrupted(lambda runs=runs: read(runs), _MODULES, line)  # type: ignore[misc]  # a default is no type
         assert _Pool.running == 0, line
-        assert {entry.state for entry in runs._entries} <= {"found", "loaded"}, line
+        assert {entry.state for entry in runs._runs.entries} <= {"found", "loaded"}, line
         assert not runs.failed, line
         assert runs.table("kernels").equals(expected), line
         if not came:

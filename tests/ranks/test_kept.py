@@ -11,7 +11,7 @@ import pytest
 
 from npuprof.advice.job import costliest
 from npuprof.loading import load_set
-from npuprof.ranks import answers, kept, overview
+from npuprof.ranks import kept, overview, rank_tables
 from npuprof.ranks.profile_set import ProfileSet
 from npuprof.simulator.jobs import SIZES, Faults, simulate, text
 
@@ -39,7 +39,7 @@ def test_the_second_answer_is_the_first_one_without_a_look_at_collectives(
 ) -> None:
     runs = load_set(folder)
     first, roots = _look(runs)
-    monkeypatch.setattr(answers.SetAnswers, "_job", None)
+    monkeypatch.setattr(rank_tables.RankTables, "job", None)
     later = load_set(folder)
     again, same_roots = _look(later)
     assert repr(again) == repr(first)
@@ -75,7 +75,7 @@ def test_a_change_makes_answers_anew(folder: Path, change: str, monkeypatch: pyt
     made = Mock(wraps=overview.overview)
     monkeypatch.setattr(overview, "overview", made)
     again = runs.overview()
-    made.assert_called_once_with(runs)
+    made.assert_called_once_with(runs._ranks)
     if change == "a file":
         assert len(again.steps) == len(first.steps) + 1
 
@@ -83,8 +83,8 @@ def test_a_change_makes_answers_anew(folder: Path, change: str, monkeypatch: pyt
 def test_files_that_change_meanwhile_are_not_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = overview.overview
 
-    def changed(runs: ProfileSet) -> overview.Overview:
-        made = whole(runs)
+    def changed(ranks: rank_tables.RankTables) -> overview.Overview:
+        made = whole(ranks)
         matrix = folder / "rank3_ascend_pt" / _OUTPUT / "communication_matrix.json"
         matrix.write_text(matrix.read_text() + " ")
         return made
@@ -92,7 +92,8 @@ def test_files_that_change_meanwhile_are_not_kept(folder: Path, monkeypatch: pyt
     monkeypatch.setattr(overview, "overview", changed)
     runs = load_set(folder)
     runs.overview()
-    assert kept.known(runs, "overview", kept.state_of(runs)) is None
+    ranks = runs._ranks
+    assert kept.known(ranks, "overview", kept.state_of(ranks)) is None
 
 
 def test_evidence_of_millions_of_rows_is_the_costliest() -> None:

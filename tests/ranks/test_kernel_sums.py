@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import npuprof
-from npuprof.ranks import answers, kernel_sums
+from npuprof.ranks import job, kernel_sums
 
 pytestmark = pytest.mark.slow
 _EXACT = ["op_type", "count", "total_ns", "mean_ns", "min_ns", "max_ns", "share", "host_ns"]
@@ -19,7 +19,7 @@ _EXACT = ["op_type", "count", "total_ns", "mean_ns", "min_ns", "max_ns", "share"
 def llm(samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Four ranks that count as many, with an empty cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(answers, "FEW", 0)
+    monkeypatch.setattr(job, "FEW", 0)
     return samples / "torch_npu" / "llm_4ranks"
 
 
@@ -34,7 +34,7 @@ def test_sums_of_real_ranks_are_exact_and_quantiles_within_one_percent(
     runs = npuprof.load_set(llm)
     table = runs.by("op_type")
     assert set(runs.info["state"]) == {"found"}
-    monkeypatch.setattr(answers, "FEW", 8)
+    monkeypatch.setattr(job, "FEW", 8)
     exact = runs.by("op_type")
     assert set(runs.info["state"]) == {"loaded"}
     pd.testing.assert_frame_equal(table[_EXACT].astype(object), exact[_EXACT].astype(object))

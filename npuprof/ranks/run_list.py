@@ -1,0 +1,216 @@
+"""The runs of a set by rank and start: what is known of each, and how they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from npuprof.errors import NoSuchRankError
+from npuprof.info import Info
+from npuprof.profiles import Profile
+from npuprof.quantities import formatted_ranks
+from npuprof.ranks.clocks import Boot, boot_of, same_clocks
+from npuprof.ranks.entries import Entry, describe, read, read_apart, read_or_none
+from npuprof.ranks.executors import active_client
+from npuprof.ranks.one_job import refuse_several_jobs
+from npuprof.ranks.parallelism import processes_for
+from npuprof.ranks.rank_discovery import host_of, places_of_ranks
+from npuprof.ranks.tasks import NoProcessesError
+from npuprof.sources.detect import DetectedResult
+from npuprof.sources.selection import Selection
+from npuprof.texts import encodable
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+
+class RunList:
+    """The runs of a set; a row of it is a row of :attr:`npuprof.ranks.profile_set.ProfileSet.info`.
+
+    Attributes
+    ----------
+    root
+        The directory.
+    entries
+        The runs by rank and start; the vendor's analyses of all ranks come last.
+    problems
+        Messages of the search for runs.
+
+    Raises
+    ------
+    SourceError
+        If traces of torch's profiler are of several jobs.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        runs: Sequence[DetectedResult],
+        problems: Sequence[str],
+        selection: Selection | None,
+        client: Client | None,
+    ) -> None:
+        self.root = root
+        self.problems = list(problems)
+        self._client = client
+        self.entries = sorted((describe(run, selection) for run in runs), key=_place)
+        refuse_several_jobs(root, self.entries)
+
+    @property
+    def client(self) -> Client | None:
+        """The Dask client whose workers read parts of runs; None for this machine."""
+        return self._client or active_client()
+
+    @property
+    def ranks(self) -> list[int]:
+        """The ranks that have a run, ascending."""
+        return sorted({entry.info.rank for entry in self.entries if entry.info.rank is not None})
+
+    @property
+    def newest(self) -> dict[int, int]:
+        """The row of the newest run of each rank."""
+        rows = enumerate(self.entries)
+        return {entry.info.rank: row for row, entry in rows if entry.info.rank is not None and not entry.is_cluster}
+
+    @property
+    def hosts(self) -> list[str | None]:
+        """The host of each row, from its files or from an analysis of all ranks."""
+        places = places_of_ranks(entry.info for entry in self.entries if entry.is_cluster)
+        names = (host_of(entry.known) or places.get(entry.info.rank, {}).get("host") for entry in self.entries)
+        return [
+            None if entry.is_cluster or not host else str(host) for entry, host in zip(self.entries, names, strict=True)
+        ]
+
+    @property
+    def boots(self) -> list[Boot | None]:
+        """The boot time of each row's host, without analyses of all ranks."""
+        return [boot_of(entry.run.path) for entry in self.entries if not entry.is_cluster]
+
+    @property
+    def hosts_of_ranks(self) -> dict[int, int | str]:
+        """The host of each rank: its name, or else the number of its clock."""
+        names, boots = self.hosts, self.boots
+        clocks = same_clocks(names[: len(boots)], boots)
+        known = {rank: names[row] or clocks[row] for rank, row in self.newest.items()}
+        return {rank: host for rank, host in known.items() if host is not None}
+
+    @property
+    def failed(self) -> dict[int | str, str]:
+        """The reason of each failure, by rank, or by path if the rank is unknown."""
+        return {
+            self.where(row) if entry.info.rank is None else entry.info.rank: entry.problem
+            for row, entry in enumerate(self.entries)
+            if entry.problem
+        }
+
+    @property
+    def merged_info(self) -> Info:
+        """The metadata that the runs have in common."""
+        facts = [entry.known for entry in self.entries]
+        chips = {info.chip for info in facts}
+        return Info(
+            name=self.root.name,
+            chip=chips.pop() if len(chips) == 1 else "",
+            simulated=any(info.simulated for info in facts),
+        )
+
+    @property
+    def any_unread(self) -> bool:
+        """Whether a run has no profile, analyses of all ranks aside."""
+        return any(entry.profile is None for entry in self.entries if not entry.is_cluster)
+
+    @property
+    def rows_read(self) -> tuple[int, ...]:
+        """The rows of runs that were read."""
+        return tuple(row for row, entry in enumerate(self.entries) if entry.profile is not None)
+
+    @property
+    def profiles(self) -> dict[int, Profile]:
+        """The runs that were read, by row, without analyses of all ranks."""
+        rows = enumerate(self.entries)
+        return {row: entry.profile for row, entry in rows if entry.profile is not None and not entry.is_cluster}
+
+    @property
+    def cluster(self) -> Profile | None:
+        """The vendor's analysis of all ranks, if it can be read; the first by path if there are several."""
+        profiles = (read_or_none(entry) for entry in self.entries if entry.is_cluster)
+        return next((profile for profile in profiles if profile is not None), None)
+
+    def where(self, row: int) -> str:
+        """Return the path of a row below the directory, or below the folder that its archive was unpacked to."""
+        run = self.entries[row].run
+        root = self.root if run.unpacked is None else run.unpacked.folder
+        try:
+            return encodable(str(run.path.relative_to(root)))
+        except ValueError:  # reached by a link
+            return encodable(str(run.path))
+
+    def table(self) -> pd.DataFrame:
+        """Return the rows of :attr:`npuprof.ranks.profile_set.ProfileSet.info`."""
+        started = [entry.info.started_ns for entry in self.entries]
+        frame: pd.DataFrame = pd.DataFrame(
+            {
+                "rank": pd.array([entry.info.rank for entry in self.entries], dtype="Int64"),
+                "path": [self.where(row) for row in range(len(self.entries))],
+                "front_end": [entry.info.collector or entry.run.source.name for entry in self.entries],
+                "source": [entry.info.source or entry.run.source.name for entry in self.entries],
+                "host": self.hosts,
+                "started": pd.to_datetime(pd.array(started, dtype="Int64"), unit="ns", utc=True),
+                "state": [entry.state for entry in self.entries],
+                "problem": [entry.problem for entry in self.entries],
+            }
+        )
+        return frame
+
+    def of_rank(self, rank: int) -> Profile:
+        """Read the newest session of a rank.
+
+        Raises
+        ------
+        NoSuchRankError
+            If the rank has no run.
+        SourceError
+            If the run of the rank cannot be read.
+        """
+        of_rank = [entry for entry in self.entries if entry.info.rank == rank]
+        if not of_rank:
+            ranks = formatted_ranks(self.ranks)
+            raise NoSuchRankError(
+                f"rank {rank} has no run here: "
+                + (f"the ranks are {ranks}" if ranks else "no rank is known; at(row) returns the run of a row of info")
+            )
+        return read(of_rank[-1])
+
+    def read(self, processes: int | None = None) -> None:
+        """Read all unread runs; see :meth:`npuprof.ranks.profile_set.ProfileSet.read`."""
+        waiting = [entry for entry in self.entries if entry.outcome is None]
+        sizes = {id(entry): entry.run.source.size_bytes(entry.run.path) for entry in waiting}
+        count = processes_for(list(sizes.values())) if processes is None else min(processes, len(waiting))
+        if count > 1:
+            waiting.sort(key=lambda entry: -sizes[id(entry)])  # the longest first, to balance the processes
+            with suppress(NoProcessesError):  # the remaining runs are then read here
+                read_apart(waiting, count)
+        for entry in waiting:
+            if entry.outcome is None:
+                read_or_none(entry)
+
+    def read_all(self) -> dict[int, Profile]:
+        """Read all unread runs and return the readable ones by row, without analyses of all ranks."""
+        self.read()
+        return self.profiles
+
+    def __iter__(self) -> Iterator[Profile]:
+        """Read all runs and yield the readable ones, analyses of all ranks among them."""
+        self.read()
+        for entry in self.entries:
+            if entry.profile is not None:
+                yield entry.profile
+
+
+def _place(entry: Entry) -> tuple[bool, bool, int, int, str]:
+    rank = entry.info.rank
+    return entry.is_cluster, rank is None, rank or 0, entry.info.started_ns or 0, str(entry.run.path)
