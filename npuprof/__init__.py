@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from npuprof import interactive
+from npuprof.shadowed import standard_library_first
 
 if TYPE_CHECKING:
     from ipywidgets import Widget
@@ -116,12 +117,12 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("npuprof")
-    if name in _MODULES:
-        return import_module(f"npuprof.{name}")
-    if name in _HOMES:
-        value = getattr(import_module(_HOMES[name]), name)
-        globals()[name] = value
-        return value
+    if name in _MODULES or name in _HOMES:
+        with standard_library_first():
+            module = import_module(_HOMES.get(name, f"npuprof.{name}"))
+        if name in _HOMES:
+            globals()[name] = getattr(module, name)
+        return globals()[name]
     raise AttributeError(f"module 'npuprof' has no attribute {name!r}")
 
 

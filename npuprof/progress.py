@@ -17,6 +17,7 @@ from multiprocessing import parent_process
 from typing import Protocol, TextIO, TypeAlias
 
 from npuprof import interactive
+from npuprof.quantities import counted
 from npuprof.texts import plain_line
 
 _DELAY_S = 1.0
@@ -220,7 +221,10 @@ def _display() -> Display | None:
         display: Display | None = interactive.cell_display()
         if display is not None:
             return display
-    return TerminalBar(sys.stderr) if sys.stderr is not None and sys.stderr.isatty() else None
+    try:
+        return TerminalBar(sys.stderr) if sys.stderr.isatty() else None
+    except (AttributeError, ValueError):  # there is none, or it is closed
+        return None
 
 
 def _amount(value: int, unit: str) -> str:
@@ -228,4 +232,4 @@ def _amount(value: int, unit: str) -> str:
         for size, name in _UNITS:
             if value >= size:
                 return f"{value / size:.1f} {name}"
-    return f"{value:,} {unit}"
+    return f"{value:,} s" if unit == "s" else counted(value, unit.removesuffix("s"))

@@ -255,17 +255,24 @@ def make_directory(output: Path, name: str, undo: ExitStack) -> Path:
     """
     stamp = time.strftime("%Y%m%d_%H%M%S", time.localtime())
     label = re.sub(r"[^\w.-]+", "_", name) or "run"
+    try:
+        output = output.absolute()
+    except FileNotFoundError as error:
+        raise CollectorError(
+            f"no recording can be made in {output}: the working directory was deleted; change to another, or choose a "
+            "whole path with --output"
+        ) from error
     undo.callback(atomic.remove_empty, atomic.absent(output))
     try:
         output.mkdir(mode=0o700, parents=True, exist_ok=True)
         for number in islice(_NUMBERS, 1000):
-            directory = output.absolute() / f"{label}_{stamp}_{os.getpid()}_{number:03d}"
+            directory = output / f"{label}_{stamp}_{os.getpid()}_{number:03d}"
             undo.callback(atomic.remove_empty, [directory])
             with suppress(FileExistsError):
                 directory.mkdir(mode=0o700)
                 return directory
     except OSError as error:
-        reason = atomic.reason(error, output.absolute(), elsewhere=_ELSEWHERE)
+        reason = atomic.reason(error, output, elsewhere=_ELSEWHERE)
         raise CollectorError(f"no recording can be made in {output}: {reason}") from error
     raise CollectorError(f"{output} already holds a thousand recordings made in this second: choose another --output")
 

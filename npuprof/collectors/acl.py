@@ -24,6 +24,7 @@ from npuprof.collectors import acl_codes as codes
 from npuprof.collectors import capabilities
 from npuprof.errors import CollectorError, FrontEndAbsentError, OptionsError
 from npuprof.options import Options
+from npuprof.shadowed import standard_library_first
 
 _MAX_MESSAGE_BYTES = 126  # a stamp's message field has 127 bytes with the terminating zero
 
@@ -308,13 +309,15 @@ class SimulatorCollector(AclCollector):
 
     def load(self) -> ModuleType:
         """Return the simulated ``acl``."""
-        from npuprof.simulator import acl
+        with standard_library_first():
+            from npuprof.simulator import acl
 
         return acl
 
     @property
     def clock(self) -> Clock:
         """The clock of the simulated host, without emulation time."""
+        self.load()
         from npuprof import simulator
 
         return simulator.current().clock

@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import NamedTuple
 
 from npuprof.collectors.base import Collector
+from npuprof.shadowed import standard_library_first
 
 # Module and class of each front end, imported when chosen.
 _HOMES = {
@@ -48,7 +49,8 @@ class Choice(NamedTuple):
 def make(name: str) -> Collector:
     """Return a new collector by name, without importing its front end."""
     module, kind = _HOMES[name]
-    factory: Callable[[], Collector] = getattr(import_module(module), kind)
+    with standard_library_first():
+        factory: Callable[[], Collector] = getattr(import_module(module), kind)
     return factory()
 
 

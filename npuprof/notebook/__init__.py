@@ -5,18 +5,21 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from npuprof.shadowed import standard_library_first
+
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """Add ``%%npuprof`` and ``%npuprof`` to a shell, once; in a kernel, import what a view needs."""
-    from npuprof.notebook.magics import NpuprofMagics
+    with standard_library_first():
+        from npuprof.notebook.magics import NpuprofMagics
 
+        if hasattr(shell, "kernel"):  # otherwise the first picture of an explorer would wait for the widgets' packages
+            from npuprof.notebook.explorer import tabs, timeline  # noqa: F401 - the import is the effect
     if NpuprofMagics.installed_in(shell) is None:
         NpuprofMagics(shell).install()
-    if hasattr(shell, "kernel"):  # otherwise the first picture of an explorer would wait for the widgets' packages
-        from npuprof.notebook.explorer import tabs, timeline  # noqa: F401 - the import is the effect
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from npuprof.errors import SessionError
+from npuprof.errors import SessionError, describe_failure
+from npuprof.notebook.preloading import preload
 from npuprof.options import Options
 
 if TYPE_CHECKING:
@@ -48,16 +49,19 @@ class _Held:
 
 @contextmanager
 def kept_when_interrupted(place: Callable[[], object]) -> Iterator[None]:
-    """Convert an interrupt in the block into a one-line SessionError that says where the run is kept.
+    """Convert an interrupt or a failure in the block into a one-line SessionError that says where the run is kept.
 
     `place` returns the directory or file of the run, or None.
     """
     try:
         yield
-    except KeyboardInterrupt:
+    except SessionError:
+        raise
+    except (Exception, KeyboardInterrupt) as error:
+        reason = "interrupted" if isinstance(error, KeyboardInterrupt) else describe_failure(error)
         kept = place()
         shows = f": the run is kept, and npuprof.load({str(kept)!r}) shows it" if kept is not None else ""
-        raise SessionError(f"interrupted{shows}") from None
+        raise SessionError(f"{reason}{shows}") from error
 
 
 def _compare(recording: Recording, repeat_ns: int | None) -> None:
@@ -141,8 +145,7 @@ class Controller:
         SessionBusyError, OptionsError, CollectorError
             As :meth:`npuprof.session.session.Session.start`; an earlier run continues.
         """
-        import npuprof.markers  # noqa: F401 - npuprof.range is imported on first use, which would be within the run
-
+        preload(report=report)
         with self._lock:
             session = self._make_session(options, title)
             session.code = cell.text if cell is not None else ""
@@ -174,7 +177,7 @@ class Controller:
         Raises
         ------
         SessionError
-            If interrupted while the run stops or the report is drawn.
+            If interrupted, or if anything fails, while the run stops or the report is drawn.
         """
         held = self._held
         if held is None:
@@ -191,7 +194,9 @@ class Controller:
                 if held.report:
                     self._shown = held.session
                     (show or self._show)(held.session)
-            finally:  # also after an interrupt
-                held.session.stop(failed)
-                self._held = self._shown = None
+            finally:
+                try:
+                    held.session.stop(failed)  # again, after an interrupt
+                finally:
+                    self._held, self._shown = None if self._held is held else self._held, None
         return True

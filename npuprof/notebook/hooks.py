@@ -8,13 +8,13 @@ with unchanged line numbers. Event hooks stop the run however the cell ends, nes
 from __future__ import annotations
 
 import re
-import sys
 from typing import TYPE_CHECKING
 
 from IPython.core.inputtransformer2 import cell_magic, classic_prompt, ipython_prompt, leading_indent
 
-from npuprof.errors import SessionError
+from npuprof.errors import SessionError, describe_failure
 from npuprof.notebook.controller import Cell, Controller
+from npuprof.notebook.messages import tell
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
@@ -73,8 +73,8 @@ class CellHooks:
     def _end(self, result: ExecutionResult | None) -> None:
         try:
             self._controller.end(_failure(result))
-        except SessionError as error:  # the cell has already ended with its own error or value
-            print(f"npuprof: {error}", file=sys.stderr)  # noqa: T201 - to the user
+        except Exception as error:  # noqa: BLE001 - the cell has already ended with its own error or value
+            tell(str(error) if isinstance(error, SessionError) else describe_failure(error))
 
 
 def failure_of(result: ExecutionResult) -> BaseException | None:
@@ -99,8 +99,6 @@ def _is_silent(result: ExecutionResult) -> bool:
 
 
 def _failure(result: ExecutionResult | None) -> str:
-    from npuprof.errors import describe_failure
-
     if result is None:
         return "Cancelled: the cell was aborted before it ended"
     return describe_failure(failure_of(result))

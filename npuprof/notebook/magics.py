@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments
 
 from npuprof import quantities
-from npuprof.errors import CollectorError, OptionsError, SessionBusyError, SessionError
+from npuprof.errors import NpuprofError, OptionsError, SessionError, describe_failure
 from npuprof.notebook.arguments import Arguments, interpret, parse, profiling_arguments
 from npuprof.notebook.controller import Cell, Controller, kept_when_interrupted
 from npuprof.notebook.hooks import (
@@ -24,7 +23,9 @@ from npuprof.notebook.hooks import (
     prepared,
     start_line,
 )
+from npuprof.notebook.messages import tell
 from npuprof.notebook.repeats import run_again
+from npuprof.notebook.report import show_run, show_session
 from npuprof.texts import plain_lines
 
 if TYPE_CHECKING:
@@ -34,16 +35,10 @@ if TYPE_CHECKING:
     from npuprof.profiles import Profile
     from npuprof.ranks.profile_set import ProfileSet
     from npuprof.session.history import RecordedRun
-    from npuprof.session.session import Session
 
 _NAME = "npuprof"
+_LONGEST_REASON = 400
 _COMMANDS = ("start", "stop", "status", "last", "assert", "load", "run", "sql", "panel")
-
-
-def _show(session: Session) -> None:
-    from npuprof.notebook.report import show_session
-
-    show_session(session)
 
 
 @magics_class
@@ -54,7 +49,7 @@ class NpuprofMagics(Magics):
 
     def __init__(self, shell: InteractiveShell, controller: Controller | None = None) -> None:
         super().__init__(shell)
-        self.controller = controller if controller is not None else Controller(_show)
+        self.controller = controller if controller is not None else Controller(show_session)
         self._hooks = CellHooks(shell, self.controller)
         self._transformer = CellTransformer()
         # What `load` opened last, and the newest run at that time.
@@ -159,10 +154,11 @@ class NpuprofMagics(Magics):
             self.controller.begin(arguments.options, title, cell=cell, report=arguments.report, repeat=repeat)
         except OptionsError as error:
             raise UsageError(str(error)) from None
-        except (CollectorError, SessionBusyError) as error:
-            if not arguments.run_anyway:
+        except Exception as error:
+            if isinstance(error, NpuprofError) and not arguments.run_anyway:
                 raise
-            print(f"npuprof: the code runs unprofiled: {error}", file=sys.stderr)  # noqa: T201 - to the user
+            reason = str(error) if isinstance(error, NpuprofError) else describe_failure(error)
+            tell(f"the code runs unprofiled: {quantities.printable(reason, _LONGEST_REASON)}")
 
     def _stop(self) -> None:
         if not self.controller.end():
@@ -243,8 +239,6 @@ def _without_repeat(arguments: Arguments) -> Arguments:
 
 
 def _report(run: Profile) -> None:
-    from npuprof.notebook.report import show_run
-
     recording = run.info.recording  # a result that cannot be read is an error of the line, not of a part of the report
     with kept_when_interrupted(lambda: recording):
         show_run(run)

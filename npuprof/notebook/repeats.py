@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,7 @@ from IPython.utils.capture import capture_output
 
 from npuprof.errors import describe_failure
 from npuprof.notebook.hooks import without_first_line
-from npuprof.texts import plain_lines
+from npuprof.notebook.messages import tell
 
 if TYPE_CHECKING:
     from types import CodeType
@@ -38,7 +37,7 @@ def run_again(shell: InteractiveShell, text: str) -> int | None:
     try:
         code = _compile(shell, without_first_line(text))
     except SyntaxError as error:  # although the cell ran: it has an `await`, which needs the event loop
-        _explain(f"the cell cannot run a second time ({error.msg}): {_UNKNOWN}")
+        tell(f"the cell cannot run a second time ({error.msg}): {_UNKNOWN}")
         return None
     with capture_output():
         began_ns = time.perf_counter_ns()
@@ -50,7 +49,7 @@ def run_again(shell: InteractiveShell, text: str) -> int | None:
             failure = describe_failure(error)
         else:
             return time.perf_counter_ns() - began_ns
-    _explain(f"the cell ran twice, and the second, unprofiled run raised {failure}: {_UNKNOWN}")
+    tell(f"the cell ran twice, and the second, unprofiled run raised {failure}: {_UNKNOWN}")
     return None
 
 
@@ -58,7 +57,3 @@ def _compile(shell: InteractiveShell, text: str) -> CodeType:
     tree = shell.transform_ast(shell.compile.ast_parse(shell.transform_cell(text)))
     code: CodeType = shell.compile(tree, "<unprofiled repeat>", "exec")
     return code
-
-
-def _explain(reason: str) -> None:
-    print(plain_lines(f"npuprof: {reason}"), file=sys.stderr)  # noqa: T201 - to the user

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
+from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from IPython.display import display
+
+from npuprof.errors import describe_failure
+from npuprof.notebook.messages import tell
 
 if TYPE_CHECKING:
     from npuprof.comparison import Comparison
@@ -35,15 +40,13 @@ def show_session(session: Session) -> None:
     try:
         run = session.result
     except Exception as error:  # noqa: BLE001 - shown; a report must not fail the user's cell
-        display(
-            _failure("The recording could not be decoded", error, recording.directory, recording.problems), raw=True
-        )
+        _is_displayed([_failure("The recording could not be decoded", error, recording.directory, recording.problems)])
         return
     show_run(run)
     # On a full disk, even the recording's list of problems may be missing on disk: show it here.
     shown = set(run.notes["message"])
     if missing := [problem for problem in recording.problems if problem not in shown]:
-        display(_text("\n".join(f"npuprof: {problem}" for problem in missing)), raw=True)
+        _is_displayed([_text("\n".join(f"npuprof: {problem}" for problem in missing))])
 
 
 def show_run(run: Profile) -> None:
@@ -51,13 +54,7 @@ def show_run(run: Profile) -> None:
 
     A failure is shown instead of the part; only an interrupt is raised.
     """
-    for subject, part in (("summary", _summary), ("figures", _figures)):
-        try:
-            bundles = part(run)
-        except Exception as error:  # noqa: BLE001 - shown; the other part is still shown
-            bundles = [_failure(f"The {subject} could not be made", error, run.info.recording)]
-        for bundle in bundles:
-            display(bundle, raw=True)
+    _show({"summary": partial(_summary, run), "figures": partial(_figures, run)}, run.info.recording)
 
 
 def show_comparison(comparison: Comparison) -> None:
@@ -65,13 +62,7 @@ def show_comparison(comparison: Comparison) -> None:
 
     A failure is shown instead of the part; only an interrupt is raised.
     """
-    for subject, part in (("comparison", _comparison), ("figures", _comparison_figures)):
-        try:
-            bundles = part(comparison)
-        except Exception as error:  # noqa: BLE001 - shown; the other part is still shown
-            bundles = [_failure(f"The {subject} could not be made", error, None)]
-        for bundle in bundles:
-            display(bundle, raw=True)
+    _show({"comparison": partial(_comparison, comparison), "figures": partial(_comparison_figures, comparison)}, None)
 
 
 def show_set(runs: ProfileSet) -> None:
@@ -80,13 +71,31 @@ def show_set(runs: ProfileSet) -> None:
     If this would need every rank to be read completely, a table of the runs is shown with the call that reads them. A
     failure is shown instead of the part; only an interrupt is raised.
     """
-    for subject, part in (("overview", _set_overview), ("figures", _set_figures)):
+    _show({"overview": partial(_set_overview, runs), "figures": partial(_set_figures, runs)}, None)
+
+
+def _show(parts: Mapping[str, Callable[[], list[_Bundle]]], recording: object) -> None:
+    for subject, part in parts.items():
         try:
-            bundles = part(runs)
+            bundles = part()
         except Exception as error:  # noqa: BLE001 - shown; the other part is still shown
-            bundles = [_failure(f"The {subject} could not be made", error, None)]
+            bundles = [_failure(f"The {subject} could not be made", error, recording)]
+        if not _is_displayed(bundles):
+            return
+
+
+def _is_displayed(bundles: list[_Bundle]) -> bool:
+    """Display outputs, and return whether that was possible: a cell may have closed the stream that they go to."""
+    try:
         for bundle in bundles:
-            display(bundle, raw=True)
+            try:
+                display(bundle, raw=True)
+            except UnicodeEncodeError:  # a terminal that shows ASCII alone
+                display({"text/plain": bundle["text/plain"].encode("ascii", "replace").decode()}, raw=True)
+    except Exception as error:  # noqa: BLE001 - said instead; a report must not fail the user's cell
+        tell(f"the report cannot be displayed ({describe_failure(error)}): npuprof.last() has the run")
+        return False
+    return True
 
 
 def _set_overview(runs: ProfileSet) -> list[_Bundle]:
@@ -156,8 +165,6 @@ def _figures(run: Profile) -> list[_Bundle]:
 
 def _failure(subject: str, error: BaseException, recording: object, problems: list[str] | None = None) -> _Bundle:
     """Return the output for a failure, with the call that loads the recording again."""
-    from npuprof.errors import describe_failure
-
     lines = [
         f"npuprof: {subject}: {describe_failure(error)}",
         *(f"Before that: {problem}" for problem in problems or ()),

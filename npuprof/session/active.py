@@ -11,7 +11,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from npuprof import atomic, unwritten
 from npuprof.clock import Clock, EmulatingClock, step_ns
 from npuprof.collectors.base import Collector, TakesFacts
 from npuprof.collectors.interrupts import flush, keep_sigint_handler
-from npuprof.errors import NpuprofError, SessionBusyError
+from npuprof.errors import NpuprofError, SessionBusyError, SessionError
 from npuprof.journal import Journal
 from npuprof.machine import environment
 from npuprof.options import Options
@@ -256,9 +256,9 @@ class ActiveRun(RecordedRun):
                 return
             self._ending, self.collecting = True, False
             self.recording.failed = failed
-            self._count_overhead("code_ns")
             raised: list[BaseException] = []
             for part in (
+                self._end_code,
                 self._stop_sampling,
                 self._pass_facts,
                 self._stop_native,
@@ -275,6 +275,9 @@ class ActiveRun(RecordedRun):
             self._ending = False  # an interrupt before this leaves a run that can be stopped again
             if raised:
                 raise raised[0]
+
+    def _end_code(self) -> None:
+        self._count_overhead("code_ns")
 
     def _stop_sampling(self) -> None:
         self.recording.stopped_ns = self._now_ns()
@@ -373,7 +376,10 @@ class ActiveRun(RecordedRun):
     @property
     def stack_columns(self) -> Mapping[str, Sequence[Any]] | None:
         """The sampled Python stacks of a run that has ended, unless their file has them."""
-        return None if self._stacks is None or self.unended else self._stacks.columns()
+        if self._stacks is not None and not self.unended:
+            with suppress(SessionError):  # the sampling could not be stopped
+                return self._stacks.columns()
+        return None
 
     def _count_overhead(self, part: str) -> None:
         """Note how long a part of the run took on this computer's clock, even if the NPU's clock differs."""

@@ -14,6 +14,7 @@ import pytest
 from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
 from traitlets.config import Config
 
+from npuprof.errors import CollectorError
 from npuprof.notebook.controller import Controller
 from npuprof.notebook.magics import NpuprofMagics
 from npuprof.options import Options
@@ -169,6 +170,36 @@ def test_nothing_of_a_cell_is_kept(harness: Harness, monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(sys, name, None, raising=False)
     gc.collect()
     assert [each() for each in gone] == [None, None, None]
+
+
+def test_a_report_that_fails_is_one_message_that_says_where_the_run_is(
+    harness: Harness, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_session: Session) -> None:
+        raise RuntimeError("no room to draw")
+
+    harness.controller._show = fail
+    assert harness.run("%%npuprof\n42").result == 42
+    printed = capsys.readouterr()
+    assert printed.err.startswith("npuprof: RuntimeError: no room to draw: the run is kept, and npuprof.load(")
+    assert printed.err.count("\n") == 1
+    assert "Error in callback" not in printed.out
+    assert not harness.controller.collecting
+    harness.run("%%npuprof --no-report\n1")
+    assert harness.collector.calls.count("stop") == 2
+
+
+def test_a_start_that_fails_for_no_reason_of_the_users_is_said_and_the_cell_runs(
+    harness: Harness, capsys: pytest.CaptureFixture[str]
+) -> None:
+    harness.collector.fail["start"] = AttributeError("no such symbol")
+    assert harness.run("%%npuprof\n42").result == 42
+    assert capsys.readouterr().err == "npuprof: the code runs unprofiled: AttributeError: no such symbol\n"
+    harness.collector.fail["start"] = CollectorError("the device is lost")
+    refused = harness.run("%%npuprof\n42")
+    assert (refused.result, type(refused.error_in_exec)) == (None, CollectorError)
+    assert not harness.controller.collecting
+    assert harness.ended == []
 
 
 def test_uninstalling_leaves_the_shell_as_it_was(harness: Harness) -> None:

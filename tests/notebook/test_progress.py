@@ -54,7 +54,7 @@ def test_names_of_files_are_text(monkeypatch: pytest.MonkeyPatch) -> None:
     CellBar().show(Progress("<script>.json", 1, 0))
     assert put == [
         {
-            "text/plain": "<script>.json: 1 bytes read",
-            "text/html": "<progress></progress> &lt;script&gt;.json: 1 bytes read",
+            "text/plain": "<script>.json: 1 byte read",
+            "text/html": "<progress></progress> &lt;script&gt;.json: 1 byte read",
         }
     ]

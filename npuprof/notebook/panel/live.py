@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 from npuprof.notebook.controller import Cell, Controller
+from npuprof.notebook.messages import tell
 from npuprof.notebook.panel.background import Ticker
 from npuprof.notebook.panel.controller import PanelController
 from npuprof.notebook.panel.view import PanelView
@@ -37,7 +37,7 @@ class PanelCells:
         # The result of the cell has the same object, by which its end is recognised.
         cell = Cell(id(info), info.raw_cell, self._title(numbered=bool(info.store_history)))
         if reason := self._panel.cell_begins(cell):
-            print(f"npuprof: the cell runs unprofiled: {reason}", file=sys.stderr)  # noqa: T201 - to the user
+            tell(f"the cell runs unprofiled: {reason}")
 
     def post_run_cell(self, _: Any) -> None:
         """Update the panel."""
