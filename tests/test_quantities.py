@@ -57,3 +57,9 @@ def test_ranks_are_written_as_stretches() -> None:
     assert quantities.formatted_ranks([3, 2, 8]) == "2, 3, 8"
     assert quantities.formatted_ranks(range(0, 200, 2), limit=3) == "0, 2, 4, ..."
     assert quantities.formatted_ranks(range(10_000)) == "0-9999"
+
+
+def test_a_number_of_things_has_its_plural() -> None:
+    texts = [quantities.counted(number, "damaged line") for number in (0, 1, 2, 62_847)]
+    assert texts == ["0 damaged lines", "1 damaged line", "2 damaged lines", "62,847 damaged lines"]
+    assert [quantities.counted(number, "copy", "copies") for number in (1, 2)] == ["1 copy", "2 copies"]

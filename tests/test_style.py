@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -98,3 +99,9 @@ def test_names_are_nouns_of_the_field() -> None:
             if name.strip("_").lower() in _NO_NAMES:
                 wrong.add(f"{path}: {name}")
     assert wrong == set()
+
+
+def test_one_function_makes_plurals() -> None:
+    by_hand = re.compile(r"""["']e?s["'] (?:\* \(|if )|else ["']s["']""")
+    found_in = {path for path, text in _modules().items() if by_hand.search(text) and not path.startswith("simulator/")}
+    assert found_in == {"advice/wording.py"}  # no number is before "rank 3" and "ranks 3, 4"

@@ -13,6 +13,7 @@ from npuprof.advice.facts import Confidence, Facts, Saves
 from npuprof.analysis.device_words import GPU, NONE, NPU, DeviceName
 from npuprof.arrays import Int64
 from npuprof.errors import NpuprofError
+from npuprof.quantities import counted
 
 if TYPE_CHECKING:
     from ipywidgets import Widget
@@ -88,7 +89,7 @@ class Finding:
             return ""
         of = "runs.waits()" if self.table == "waits" else f"run.{self.table}"
         of = of.replace("run.", f"runs[{self.rank}].") if self.rank is not None else of
-        return f"{len(self.rows):,} row{'s' * (len(self.rows) != 1)} of {of}"
+        return f"{counted(len(self.rows), 'row')} of {of}"
 
     def costs(self) -> Int64:
         """Return the cost of each row of the evidence in nanoseconds: as counted by the rule, or else its duration."""

@@ -14,6 +14,7 @@ from npuprof.analysis.memory_life import unreleased
 from npuprof.analysis.nesting import Nesting
 from npuprof.analysis.places import Places, lines, places_of_stacks
 from npuprof.arrays import Bools, Int64
+from npuprof.quantities import counted
 
 Category: TypeAlias = Literal["allocated before this run", "temporary", "optimizer", "backward", "forward", "unknown"]
 """The purpose of memory, as far as the recording shows."""
@@ -242,7 +243,7 @@ def memory_leaks(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     columns = ["device_id", "line", "op", "steps", "growth_bytes", "bytes_per_step"]
     if len(ends) < LEAK_STEPS or not len(allocations):
         nothing: pd.DataFrame = pd.DataFrame(columns=columns)
-        reason = f"the run has {len(ends)} step{'s' * (len(ends) != 1)}; leaks need at least {LEAK_STEPS}"
+        reason = f"the run has {counted(len(ends), 'step')}; leaks need at least {LEAK_STEPS}"
         nothing.attrs.update(state="cannot tell", why=reason if len(allocations) else "the run has no allocations")
         return nothing
     sites = call_sites(tables)[["line", "op"]]

@@ -17,7 +17,7 @@ from npuprof.analysis.prediction import TOLERANCE
 from npuprof.analysis.step_windows import StepWindows
 from npuprof.arrays import Int64
 from npuprof.errors import NpuprofError
-from npuprof.quantities import duration
+from npuprof.quantities import counted, duration
 
 _SKEWED_NS = 100_000  # a task that starts this long before its launch call has a wrong link or clock
 _NEVER = -(1 << 62)  # the wait of a thread that need not wait
@@ -327,6 +327,6 @@ def _check_clocks(tables: Mapping[str, pd.DataFrame], device: DeviceLanes) -> No
         linked += int(is_called.sum())
     if early > TOLERANCE * linked:
         raise NpuprofError(
-            f"{early:,} of {linked:,} tasks begin before the calls that launched them: the clocks of host and device "
-            "disagree, and nothing can be predicted from the run"
+            f"{early:,} of {counted(linked, 'task')} begin before the calls that launched them: the clocks of host and "
+            "device disagree, and nothing can be predicted from the run"
         )

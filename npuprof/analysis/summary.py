@@ -17,7 +17,7 @@ from npuprof.analysis.intervals import total, union
 from npuprof.analysis.memory_peak import BLOCKS, peak_of_blocks
 from npuprof.analysis.step_windows import Basis, run_window
 from npuprof.info import Info
-from npuprof.quantities import size
+from npuprof.quantities import counted, size
 
 _PEAK_TYPES = {"device_id": "Int64", "time_ns": "Int64", "allocated_bytes": "Int64"}
 
@@ -83,7 +83,7 @@ class DeviceTimes:
         """What the times cover: ``3 steps``, or ``the run, which has no steps``."""
         if self.basis == "run":
             return "the run, which has no steps"
-        return f"{len(self.steps):,} step{'' if len(self.steps) == 1 else 's'}"
+        return counted(len(self.steps), "step")
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from npuprof.analysis.step_windows import step_windows
 from npuprof.arrays import Bools, Float64, Int64
 from npuprof.errors import NpuprofError, OptionsError
 from npuprof.info import Info
+from npuprof.quantities import counted
 
 _UNLINKED = 0.5  # of all kernels
 
@@ -100,13 +101,13 @@ def predicted(replay: Replay, change: Change, changes: list[str]) -> Prediction:
     kernels = replay.device.caller[replay.device.kind == KERNEL]
     if any(factor != 1 for factor in change.host.values()) and (kernels < 0).sum() > _UNLINKED * len(kernels):
         raise NpuprofError(
-            f"the launches of {(kernels < 0).sum():,} of {len(kernels):,} kernels are not recorded, so the host "
-            "cannot be replayed: collect with level=1, without captured graphs"
+            f"the launches of {(kernels < 0).sum():,} of {counted(len(kernels), 'kernel')} are not recorded, so the "
+            "host cannot be replayed: collect with level=1, without captured graphs"
         )
     after = replay.step_times(change)
-    counted = slice(1 if len(after) > 1 else 0, None)
+    compared = slice(1 if len(after) > 1 else 0, None)
     times = (replay.recorded_ns, replay.replayed_ns, after)
-    recorded, unchanged, changed = (int(step_ns[counted].sum()) // max(1, len(step_ns[counted])) for step_ns in times)
+    recorded, unchanged, changed = (int(step_ns[compared].sum()) // max(1, len(step_ns[compared])) for step_ns in times)
     names = ("recorded_ns", "replayed_ns", "predicted_ns")
     steps: pd.DataFrame = pd.DataFrame({"step": replay.windows.steps, **dict(zip(names, times, strict=True))})
     return Prediction(recorded, unchanged, changed, tuple(changes), steps.assign(gain_ns=replay.replayed_ns - after))
@@ -143,7 +144,9 @@ def kernel_factors(kernels: pd.DataFrame, words: Mapping[str, float]) -> Float64
 def kernel_changes(kernels: pd.DataFrame, words: Mapping[str, float]) -> list[str]:
     """Return texts that describe factors on kernels."""
     by_word = kernel_rows(kernels, words)
-    return [f"kernel {word!r} x {words[word]:g}: {int(rows.sum()):,} kernels" for word, rows in by_word.items()]
+    return [
+        f"kernel {word!r} x {words[word]:g}: {counted(int(rows.sum()), 'kernel')}" for word, rows in by_word.items()
+    ]
 
 
 def task_durations(

@@ -39,6 +39,7 @@ from npuprof.collectors import await_chains
 from npuprof.collectors.stack_tree import NOTHING, Columns, StackTree, Step
 from npuprof.errors import CollectorError, SessionError
 from npuprof.journal import Journal
+from npuprof.quantities import counted
 
 DEFAULT_INTERVAL_S = 0.005
 
@@ -214,8 +215,8 @@ class _Sampler:
             problems.append(f"Python stacks deeper than {_MAX_DEPTH} frames were cut there")
         if self._threads.unknown:
             problems.append(
-                f"{self._threads.unknown} threads were not started by Python's threading: "
-                "their thread_id is Python's, not the system's"
+                f"{counted(self._threads.unknown, 'thread')} not started by Python's threading: thread_id is Python's "
+                "there, not the system's"
             )
         mean_s = (self._last_ns - self._started_ns) / 1e9 / max(self.count, 1)
         if self.count > 1 and mean_s > _STRETCHED * max(self._interval_s, sys.getswitchinterval()):

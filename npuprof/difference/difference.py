@@ -24,7 +24,7 @@ from npuprof.difference.side import Side
 from npuprof.difference.tree import nodes
 from npuprof.errors import NpuprofError
 from npuprof.parameters import checked
-from npuprof.quantities import duration, printable
+from npuprof.quantities import counted, duration, printable
 
 LEVELS = (0.01, 0.04)
 """The false discovery rate of significant rows: at the top, and at all lower depths together."""
@@ -353,7 +353,7 @@ def _steps(side: Side) -> str:
     """Return the number of steps of a side as text: ``4 steps on each of 2 devices``."""
     counts = side.steps.groupby(["run", "rank", "device_id"], dropna=False).size()
     few, largest = int(counts.min()), int(counts.max())
-    steps = f"{few} to {largest} steps" if few < largest else f"{largest} step{'s' if largest > 1 else ''}"
+    steps = f"{few} to {largest} steps" if few < largest else counted(largest, "step")
     return f"{steps} on each of {len(counts)} devices" if len(counts) > 1 else steps
 
 

@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof.errors import NpuprofError, NpuprofWarning
+from npuprof.quantities import counted
 from npuprof.texts import plain_lines
 
 _MOST_ROWS = (1 << 20) - 1  # of a sheet, below its headings
@@ -89,7 +90,8 @@ def write_xlsx(out: BinaryIO, frames: Mapping[str, pd.DataFrame]) -> None:
         if parts > 1:
             _warn(f"{name} has {len(named_rows):,} rows, more than a sheet holds: they are in {parts} sheets")
         if cut:
-            _warn(f"texts in {cut:,} rows of {name} are cut to {_MOST_CHARACTERS:,} characters: use to_csv for all")
+            cut_rows = counted(cut, "row")
+            _warn(f"texts in {cut_rows} of {name} are cut to {_MOST_CHARACTERS:,} characters: use to_csv for all")
     with ZipFile(out, "w", ZIP_DEFLATED) as archive:  # book.save leaves its own open where a disk is full
         ExcelWriter(book, archive).save()
 

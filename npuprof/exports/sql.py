@@ -19,6 +19,7 @@ import pandas as pd
 import pyarrow as pa
 
 from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError
+from npuprof.quantities import counted
 from npuprof.texts import encodable, plain_lines
 
 if TYPE_CHECKING:
@@ -83,8 +84,8 @@ def select(
     answer = _answer(encodable(query), names, table, most_rows + 1, timeout_s)
     if len(answer) > most_rows:
         warnings.warn(
-            f"the query has more than {most_rows:,} rows, and these are the first: add a LIMIT, aggregate, or give "
-            "most_rows",
+            f"the query has more than {counted(most_rows, 'row')}, and these are the first: add a LIMIT, aggregate, "
+            "or give most_rows",
             NpuprofWarning,
             stacklevel=3,
         )

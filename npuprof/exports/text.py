@@ -15,7 +15,7 @@ from npuprof.analysis.device_clocks import clock_text
 from npuprof.analysis.memory_peak import BLOCKS
 from npuprof.analysis.summary import PIPES, DeviceTimes, Summary
 from npuprof.info import Info
-from npuprof.quantities import ABSENT, count, duration, printable, share, size
+from npuprof.quantities import ABSENT, count, counted, duration, printable, share, size
 
 SIMULATED = "SIMULATED NPU"
 """Mark of a simulated run in every report."""
@@ -143,7 +143,7 @@ def error_lines(notes: pd.DataFrame) -> list[str]:
     errors = note_rows(notes[(notes["severity"] == "error").to_numpy(bool)], MOST_ERRORS)
     more = int((notes["severity"] == "error").sum()) - len(errors)
     lines = [f"Error: {source}: {message}" for _, source, message in errors]
-    return [*lines, f"{count(more)} more error{'' if more == 1 else 's'} in the notes below"] if more else lines
+    return [*lines, f"{counted(more, 'more error')} in the notes below"] if more else lines
 
 
 def note_rows(notes: pd.DataFrame, limit: int) -> list[tuple[str, str, str]]:
@@ -210,7 +210,7 @@ def _top_ops(summary: Summary) -> Grid:
         )
         for row in summary.top_ops.rename(columns={"count": "calls"}).itertuples(index=False)
     ]
-    title = f"{_count_text(len(rows), 'kernel')} with the most time in all"
+    title = f"{counted(len(rows), 'kernel')} with the most time in all"
     return Grid(title, ("kernel", "type", "count", "total", "mean", "of kernel time"), rows, 4)
 
 
@@ -251,7 +251,7 @@ def _top_api(summary: Summary) -> Grid:
         )
         for row in summary.top_api.rename(columns={"count": "calls"}).itertuples(index=False)
     ]
-    title = f"{_count_text(len(rows), f'{summary.runtime} call')} with the most time"
+    title = f"{counted(len(rows), f'{summary.runtime} call')} with the most time"
     return Grid(title, ("call", "level", "count", "total", "mean"), rows, 3)
 
 
@@ -260,11 +260,7 @@ def _of_callers(top: pd.DataFrame, subject: str) -> Grid:
         (_name(row.name), count(int(row.calls)), duration(int(row.total_ns)))
         for row in top.rename(columns={"count": "calls"}).itertuples(index=False)
     ]
-    return Grid(f"{_count_text(len(rows), subject)} with the most time", (subject, "count", "total"), rows, 2)
-
-
-def _count_text(number: int, subject: str) -> str:
-    return f"{number} {subject}{'' if number == 1 else 's'}"
+    return Grid(f"{counted(len(rows), subject)} with the most time", (subject, "count", "total"), rows, 2)
 
 
 def _name(value: object) -> str:

@@ -13,7 +13,7 @@ from npuprof.flame.scope import Scope
 from npuprof.flame.tree import Weight, merged_calls
 from npuprof.flame.view import TITLES
 from npuprof.flame.view import Picture as FlamePicture
-from npuprof.quantities import count, duration, printable, share
+from npuprof.quantities import count, counted, duration, printable, share
 from npuprof.timeline.view import Picture, Pictures
 
 _COLUMNS = 60
@@ -60,7 +60,7 @@ def _tracks(drawn: Picture, span: int) -> Iterator[str]:
         longest = rows[int(np.argmax(bars.longest_ns[rows]))]
         most = f"{printable(names[longest], _NAME)} {duration(int(bars.longest_ns[longest]))}"
         slices = int(bars.count[rows].sum())
-        yield _line(title, busy, f"{count(slices)} slice{'s' * (slices != 1)}, longest {most}")
+        yield _line(title, busy, f"{counted(slices, 'slice')}, longest {most}")
 
 
 def _counters(drawn: Picture, span: int) -> Iterator[str]:

@@ -13,7 +13,7 @@ from npuprof.figures.chart import AXIS, chart, label, nothing, spread
 from npuprof.figures.colours import FAINT, FAMILIES
 from npuprof.figures.time_axis import thinned, unit_of
 from npuprof.info import Info
-from npuprof.quantities import count, duration, share, size
+from npuprof.quantities import counted, duration, share, size
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -138,7 +138,7 @@ def _cells(traffic: pd.DataFrame, ranks: list[str], value: Value) -> tuple[list[
             f"{size(round(moved))} in {duration(round(time))}",
             "" if speed is None else f"{speed:,.2f} GB/s",
             label(links, 60),
-            f"{count(tasks)} transfers" if tasks else "",
+            counted(tasks, "transfer") if tasks else "",
         ]
         hover[down][across] = "<br>".join(filter(None, lines))
     return cells, hover
@@ -216,8 +216,8 @@ def _bars(bars: pd.DataFrame, unit_ns: int) -> list[Any]:
         rows = bars[[column, "total_ns", "count"]].itertuples(index=False)
         hover = [
             f"<b>{title}</b><br>{name}: {duration(int(part))}"
-            f"{f' ({share(int(part), int(whole))} of its time)' if is_split else ''}<br>{count(int(number))} "
-            f"operators, {duration(int(whole))} in all"
+            f"{f' ({share(int(part), int(whole))} of its time)' if is_split else ''}<br>"
+            f"{counted(int(number), 'operator')}, {duration(int(whole))} in all"
             for title, (part, whole, number) in zip(names, rows, strict=True)
         ]
         traces.append(
@@ -267,7 +267,7 @@ def _points(packets: pd.DataFrame, max_points: int) -> list[Any]:
                     "line": {"width": 0.5, "color": FAINT},
                 },
                 hovertext=[
-                    f"{size(round(packet))}: {speed:,.2f} GB/s, {count(round(times))} times"
+                    f"{size(round(packet))}: {speed:,.2f} GB/s, {counted(round(times), 'time')}"
                     for packet, speed, times in values
                 ],
                 hovertemplate="%{hovertext}<extra>%{fullData.name}</extra>",
@@ -285,7 +285,7 @@ def _packets_title(packets: pd.DataFrame) -> str:
 
 
 def _subtitle(times: pd.DataFrame, packets: pd.DataFrame) -> str:
-    parts = [f"{count(int(times['count'].sum()))} operators"]
+    parts = [counted(int(times["count"].sum()), "operator")]
     if len(times) and not times["known"].all():
         parts.append("waiting is not known: collect at level 1 or higher")
     links = packets["link"].nunique()

@@ -13,7 +13,7 @@ from npuprof.figures.chart import AXIS, chart, label, nothing
 from npuprof.figures.colours import FAMILIES
 from npuprof.figures.time_axis import TimeAxis, thinned, time_axis
 from npuprof.info import Info
-from npuprof.quantities import count
+from npuprof.quantities import counted
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -181,7 +181,7 @@ def _line(name: str, rows: pd.DataFrame, unit: str, number: int, axis: TimeAxis,
 
 
 def _subtitle(samples: pd.DataFrame, panels: list[_Panel], asked: Sequence[str] | None) -> str:
-    parts = [f"{count(len(samples))} samples"]
+    parts = [counted(len(samples), "sample")]
     if len(panels) > _MOST_PANELS:
         parts.append(f"the first {_MOST_PANELS} of {len(panels)} panels")
     if asked is None:

@@ -12,7 +12,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from npuprof.arrays import Float64
-from npuprof.quantities import printable
+from npuprof.quantities import counted, printable
 
 _MOST_LINES = 40
 _MOST_BARS, _MOST_FRAMES = 8, 20  # the largest of a trace
@@ -54,7 +54,7 @@ def _trace(figure: go.Figure, trace: Any, number: int) -> Iterator[str]:
     elif trace.type in ("scatter", "scattergl"):
         heights = _numbers(trace.y)
         if len(known := heights[np.isfinite(heights)]):
-            yield f"{title}: {len(known)} points, {_range(known)}{_unit(figure, trace, 'yaxis')}"
+            yield f"{title}: {counted(len(known), 'point')}, {_range(known)}{_unit(figure, trace, 'yaxis')}"
 
 
 def _largest(title: str, names: list[str], values: Float64, unit: str, limit: int = _MOST_BARS) -> Iterator[str]:

@@ -15,7 +15,7 @@ from npuprof.figures import roofline
 from npuprof.figures.chart import AXIS, chart, label, nothing
 from npuprof.figures.colours import FAMILIES
 from npuprof.info import Info
-from npuprof.quantities import duration
+from npuprof.quantities import counted, duration
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -62,7 +62,7 @@ def plot_kernel(
     """
     kernels = tables["kernels"]
     if not 0 <= row < len(kernels):
-        raise NpuprofError(f"there is no kernel {row}: run.kernels has {len(kernels)} rows, counted from 0")
+        raise NpuprofError(f"there is no kernel {row}: run.kernels has {counted(len(kernels), 'row')}, counted from 0")
     kernel = kernels.iloc[row]
     shares = _shares(kernel)
     if not shares:
@@ -174,7 +174,7 @@ def _facts(kernel: pd.Series) -> str:
         label(kernel["name"], 48),
         label(kernel["op_type"], 30) if isinstance(kernel["op_type"], str) else "",
         duration(int(kernel["duration_ns"])),
-        "" if blocks is None or pd.isna(blocks) else f"{int(blocks)} blocks",
+        "" if blocks is None or pd.isna(blocks) else counted(int(blocks), "block"),
         label(kernel["input_shapes"], 48) if isinstance(kernel["input_shapes"], str) else "",
     ]
     return " · ".join(filter(None, parts))

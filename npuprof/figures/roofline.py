@@ -14,7 +14,7 @@ from npuprof.errors import OptionsError
 from npuprof.figures.chart import chart, label, nothing
 from npuprof.figures.colours import FAINT, FAMILIES, FOREGROUND, device_family, shade
 from npuprof.info import Info
-from npuprof.quantities import count, duration, share, size
+from npuprof.quantities import counted, duration, share, size
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -177,7 +177,7 @@ def _hover(
     rows: Any = zip(*(points[name].tolist() for name in [*columns, "bytes_from"]), intensity, speed, strict=True)
     texts = []
     for op_type, core, shapes, launches, total, mean, flops, flops_from, moved, moved_from, each, fast in rows:
-        time = f"{count(launches)} times {duration(round(mean))}, {share(total, whole)} of the time of all kernels"
+        time = f"{counted(launches, 'time')} {duration(round(mean))}, {share(total, whole)} of the time of all kernels"
         lines = [
             f"<b>{label(op_type, _LONGEST_NAME)}</b> on {label(core, 20)}",
             label(shapes, _LONGEST_SHAPES),
@@ -200,7 +200,7 @@ def _on_cube(core: object) -> bool:
 
 def _subtitle(points: pd.DataFrame, whole: int, limits: ChipLimits | None, info: Info) -> str:
     drawn = share(int(points["total_ns"].sum()), whole)
-    parts = [f"{count(len(points))} kinds of kernels with {drawn} of the time of all kernels"]
+    parts = [f"{counted(len(points), 'kind')} of kernels with {drawn} of the time of all kernels"]
     if limits is None:
         chip = label(info.chip, 30) if info.chip else "the unnamed chip"
         parts.append(f"the limits of {chip} cannot be told: limits=npuprof.chip(...) draws them")

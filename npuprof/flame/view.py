@@ -17,8 +17,8 @@ from npuprof.flame.scope import Scope
 from npuprof.flame.search import FrameMatches
 from npuprof.flame.tree import MergedCalls, Sums, Weight
 from npuprof.quantities import count as count_text
+from npuprof.quantities import counted, printable
 from npuprof.quantities import duration as duration_text
-from npuprof.quantities import printable
 from npuprof.quantities import share as share_text
 
 TITLES: Mapping[Weight, str] = {
@@ -91,10 +91,9 @@ class Picture:
             count = self.sums["count"]
             called = int(count.exclusive[path])
             kind, word = _LAYER_WORDS[layer][0].format(self.calls.runtime), _LAYER_WORDS[layer][1]
-            many = ("es" if word == "launch" else "s") if called != 1 else ""
             below = f", {count_text(int(count.total[path]))} including all callees" if self.weight == "count" else ""
             where = "" if called else f" in {scope_text(self.scope)}"
-            lines.insert(0, f"{kind}, {count_text(called)} {word}{many}{where}{below}")
+            lines.insert(0, f"{kind}, {counted(called, word, 'launches' if word == 'launch' else '')}{where}{below}")
         total = int(frames.total[frame])
         share = f"{share_text(total, self.whole)} of {_SHARED[self.weight]}"
         if self.root != Root():
@@ -109,7 +108,7 @@ class Picture:
         """Return the number of matches and their share; it contains no text from the recording."""
         if not matches.frames:
             return "no match"
-        number = f"{count_text(matches.frames)} frame{'s' if matches.frames != 1 else ''}"
+        number = counted(matches.frames, "frame")
         subject = _SHARED[self.weight]
         if self.root == Root():
             return f"{number}, {share_text(matches.total, self.whole)} of {subject}"

@@ -7,6 +7,7 @@ from itertools import combinations
 from pathlib import Path
 
 from npuprof.errors import SourceError
+from npuprof.quantities import counted
 from npuprof.ranks.entries import Entry
 from npuprof.sources.global_ranks import world_size
 from npuprof.sources.kineto.facts import COLLECTOR, worker_of_name
@@ -29,7 +30,7 @@ def refuse_several_jobs(root: Path, entries: Sequence[Entry]) -> None:
         if size := world_size(entry.info):
             sizes.setdefault(size, []).append(entry.run.path.name)
     if len(sizes) > 1:
-        jobs = "; ".join(f"{size} rank{'s' * (size > 1)}: {_named(names)}" for size, names in sorted(sizes.items()))
+        jobs = "; ".join(f"{counted(size, 'rank')}: {_named(names)}" for size, names in sorted(sizes.items()))
         raise SourceError(f"{root} holds traces of jobs with different numbers of ranks ({jobs}): {_ADVICE}")
     by_rank: dict[int, dict[str, list[tuple[int, int]]]] = {}
     for entry in traces:

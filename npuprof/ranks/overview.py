@@ -13,7 +13,7 @@ from npuprof.analysis.rank_groups import RankGroup, groups_by_kind, pipelines, r
 from npuprof.analysis.rank_steps import ranks_by_step
 from npuprof.errors import NpuprofError
 from npuprof.info import Info
-from npuprof.quantities import count, duration, formatted_ranks, printable, share
+from npuprof.quantities import count, counted, duration, formatted_ranks, printable, share
 from npuprof.ranks.job import job_facts, recorded_groups, step_parts, waits_caused
 from npuprof.ranks.rank_tables import RankTables
 from npuprof.ranks.set_notes import notes_of
@@ -158,7 +158,7 @@ def _verdict(
 
 
 def _ranks(number: int) -> str:
-    return "1 rank" if number == 1 else f"{number} ranks"
+    return counted(number, "rank")
 
 
 def _shares(steps: pd.DataFrame) -> list[str]:

@@ -11,6 +11,7 @@ from enum import IntEnum
 from typing import Any, TypeAlias
 
 from npuprof.errors import OptionsError
+from npuprof.quantities import counted
 
 
 class ProfilerAction(IntEnum):
@@ -133,7 +134,7 @@ def missing_steps(schedule: ScheduleFunction | None, steps: int, action: Profile
     is_last = action == ProfilerAction.RECORD_AND_SAVE and steps == schedule.needed_steps - 1
     if steps >= schedule.needed_steps or is_last:  # a loop may stop the session instead of calling step() a last time
         return ""
-    return f"stopped after {steps} steps{steps_needed(schedule)}"
+    return f"stopped after {counted(steps, 'step')}{steps_needed(schedule)}"
 
 
 def steps_needed(schedule: ScheduleFunction | None) -> str:

@@ -20,6 +20,7 @@ from npuprof.collectors import acl_codes as codes
 from npuprof.collectors.base import Collector
 from npuprof.collectors.interrupts import keep_sigint_handler
 from npuprof.errors import CollectorError, NpuprofWarning, SessionError
+from npuprof.quantities import counted
 from npuprof.session import active as running
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class OperatorStream:
     def problems(self) -> list[str]:
         """Problems that did not end the stream."""
         dropped = self._native.dropped
-        lost_names = [f"{dropped} rows were dropped, because they were not read in time"] if dropped else []
+        lost_names = [f"{counted(dropped, 'row')} dropped, because not read in time"] if dropped else []
         return [*self._native.problems, *lost_names]
 
     def __iter__(self) -> Iterator[pd.DataFrame]:

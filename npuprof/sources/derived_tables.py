@@ -10,6 +10,7 @@ import pandas as pd
 from npuprof import tables
 from npuprof.analysis.intervals import total, union
 from npuprof.notes import Notes
+from npuprof.quantities import counted
 from npuprof.sources.base import Decoded
 from npuprof.sources.cluster.analysis import CLUSTER_ANALYSIS
 from npuprof.sources.framework.correlation import add_flops
@@ -79,8 +80,8 @@ def _compare_steps(frames: Mapping[str, pd.DataFrame], notes: Notes) -> None:
         reason = " (the time of the operators' tasks)" if by_tasks else ""
         notes.info(
             "step_times",
-            f"{kind} of {len(parts)} steps is {_ms(theirs)} by the vendor's breakdown{reason}, and {_ms(ours)} by the "
-            f"{_WHAT[kind]} of these steps, as everywhere else in the report",
+            f"{kind} of {counted(len(parts), 'step')} is {_ms(theirs)} by the vendor's breakdown{reason}, and "
+            f"{_ms(ours)} by the {_WHAT[kind]} of these steps, as everywhere else in the report",
         )
 
 
@@ -97,9 +98,9 @@ def _compare_lengths(frames: Mapping[str, pd.DataFrame], notes: Notes) -> None:
     if theirs - ours > theirs * _NEARLY_ALL:
         notes.warning(
             "step_times",
-            f"{len(parts)} steps take {_ms(theirs)} by the vendor's breakdown, and {_ms(ours)} from their first to "
-            "their last kernel, as everywhere else in the report: idle time before and after is not counted; load the "
-            "result with its trace_view.json, which marks the steps",
+            f"{counted(len(parts), 'step')} took {_ms(theirs)} by the vendor's breakdown, and {_ms(ours)} from their "
+            "first to their last kernel, as everywhere else in the report: idle time before and after is not counted; "
+            "load the result with its trace_view.json, which marks the steps",
         )
 
 

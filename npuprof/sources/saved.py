@@ -18,6 +18,7 @@ from npuprof import atomic, tables
 from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.notes import Notes
+from npuprof.quantities import counted
 from npuprof.small_files import convert, read_fields, read_json
 from npuprof.sources.base import Decoded, Source
 from npuprof.sources.files.memory_limit import refuse_too_large
@@ -258,7 +259,7 @@ def _checked(path: Path, name: PurePath, expected: _File | None) -> Iterator[Bin
         # A file of a few bytes can hold any number of equal rows.
         metadata = parquet.read_metadata(PythonFile(opened, "r"))
         if expected and metadata.num_rows != expected.rows:
-            raise ValueError(f"{name} has {metadata.num_rows} rows, not {expected.rows}")
+            raise ValueError(f"{name} has {counted(metadata.num_rows, 'row')}, not {expected.rows}")
         refuse_too_large(file, metadata.num_rows * metadata.num_columns * _CELL_BYTES)
         opened.seek(0)
         yield opened

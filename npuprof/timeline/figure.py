@@ -13,7 +13,7 @@ from npuprof.figures.chart import label, moment
 from npuprof.figures.colours import FAINT, FAMILIES, FOREGROUND, MODEBAR, Family, family_label
 from npuprof.figures.time_axis import unit_of
 from npuprof.info import Info
-from npuprof.quantities import count as count_text
+from npuprof.quantities import counted
 from npuprof.timeline.view import Picture, Pictures
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def _subtitle(picture: Picture) -> str:
     if picture.shared is None:
         return begin
     slices, bars = picture.shared
-    return f"{begin} · {count_text(slices)} slices in {count_text(bars)} bars"
+    return f"{begin} · {counted(slices, 'slice')} in {counted(bars, 'bar')}"
 
 
 def _layout(info: Info, subtitle: str, lanes: float) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from npuprof.figures.chart import label, moment
 from npuprof.figures.colours import FAMILIES, FOREGROUND, family_label
 from npuprof.figures.time_axis import unit_of
 from npuprof.info import Info
+from npuprof.quantities import counted
 from npuprof.timeline.slices import TABLES
 from npuprof.timeline.view import Picture, Pictures
 
@@ -91,7 +92,9 @@ def _empty(text: str) -> str:
 def _body(picture: Picture, legend: int, longest_name: int, *, hover: bool) -> Iterator[str]:
     scale = _Scale(picture.first_ns, max(picture.last_ns - picture.first_ns, 1))
     bars, looks = picture.bars, picture.looks()
-    shared = "" if picture.shared is None else " · {:,} slices in {:,} bars".format(*picture.shared)
+    shared = ""
+    if picture.shared is not None:
+        shared = f" · {counted(picture.shared[0], 'slice')} in {counted(picture.shared[1], 'bar')}"
     yield f'<text x="8" y="34">starts {moment(scale.first_ns)}{shared}</text>'
     yield from _axis(scale, legend - 18)
     for lane in picture.lanes:

@@ -12,7 +12,7 @@ import pandas as pd
 from npuprof.arrays import Float64, Int64
 from npuprof.figures.chart import label
 from npuprof.figures.colours import shade
-from npuprof.quantities import count as count_text
+from npuprof.quantities import counted
 from npuprof.quantities import duration as duration_text
 from npuprof.timeline.counter_tracks import Line, queue_lines
 from npuprof.timeline.lane_packing import Bars, Lane
@@ -85,7 +85,7 @@ def _text(name: str, start_ns: int, end_ns: int, count: int, busy_ns: int, longe
     if count == 1:
         return f"<b>{name}</b><br>{longest}, {start}"
     return (
-        f"<b>{count_text(count)} slices</b><br>{duration_text(busy_ns)} in {duration_text(end_ns - start_ns)}, {start}"
+        f"<b>{counted(count, 'slice')}</b><br>{duration_text(busy_ns)} in {duration_text(end_ns - start_ns)}, {start}"
         f"<br>longest: {name}, {longest}"
     )
 

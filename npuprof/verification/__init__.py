@@ -24,6 +24,7 @@ from npuprof.errors import NpuprofError
 from npuprof.machine import environment as machine
 from npuprof.machine.doctor import Finding, diagnose
 from npuprof.options import DEFAULT_OUTPUT
+from npuprof.quantities import counted
 
 # Variables that affect the profiler; no others are included.
 _TELLING = re.compile(
@@ -124,7 +125,7 @@ def verify(output: Path = DEFAULT_OUTPUT, show: Callable[[str], object] = print)
         if check["passed"] is False
     ]
     names = [answer["collector"] for answer in answers]
-    outcome = f"{len(failed)} checks failed ({', '.join(failed)})" if failed else "every check holds"
+    outcome = f"{counted(len(failed), 'check')} failed ({', '.join(failed)})" if failed else "every check holds"
     text = f"verified {', '.join(names)}: {outcome}"
     if "simulator" in names:
         text += ". No front end of an NPU is ready on this machine, so the NPU was simulated"

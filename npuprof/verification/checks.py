@@ -14,6 +14,7 @@ import pandas as pd
 from npuprof.errors import NpuprofError
 from npuprof.loading import load
 from npuprof.profiles import Profile
+from npuprof.quantities import counted
 from npuprof.recording import Recording
 from npuprof.verification.workloads import Workload
 
@@ -87,7 +88,9 @@ def _links(run: Profile) -> list[Check]:
         return []
     known = set(run.api["connection_id"].dropna())
     launched = int(run.kernels["connection_id"].isin(known).sum())
-    return [Check("launches", launched > 0, f"{launched} of {len(run.kernels)} kernels are linked to a CANN call")]
+    return [
+        Check("launches", launched > 0, f"{launched} of {counted(len(run.kernels), 'kernel')} linked to a CANN call")
+    ]
 
 
 # Columns that both sides have; connection IDs are numbered independently.
@@ -149,7 +152,9 @@ def compare(directory: Path) -> list[Check]:
 def _table(ours: Profile, theirs: Profile, name: str) -> Check:
     mine, vendor = ours.tables[name], theirs.tables[name]
     if len(mine) != len(vendor):
-        return Check(f"{name} as the vendor's", False, f"{len(mine)} rows of ours, {len(vendor)} of the vendor's")
+        return Check(
+            f"{name} as the vendor's", False, f"{counted(len(mine), 'row')} of ours, {len(vendor)} of the vendor's"
+        )
     columns = [column for column in _COMPARED[name] if column in mine and column in vendor]
     columns += [column for column in mine.columns.intersection(vendor.columns) if column.startswith(_COUNTED)]
     # A version that lacks a column does not contradict it.
@@ -162,7 +167,7 @@ def _table(ours: Profile, theirs: Profile, name: str) -> Check:
             if not _same(left, right, counted=column.startswith(_COUNTED)):
                 rows.add(row)
                 different.append(f"row {row} {column}: ours {left!r}, the vendor's {right!r}")
-    equal = f"{len(mine) - len(rows)} of {len(mine)} rows are equal in {len(columns)} columns"
+    equal = f"{len(mine) - len(rows)} of {counted(len(mine), 'row')} equal in {counted(len(columns), 'column')}"
     if absent:
         equal += f" (the export does not have {', '.join(absent)})"
     return Check(f"{name} as the vendor's", not different, "; ".join([equal, *different[:_SHOWN]]))

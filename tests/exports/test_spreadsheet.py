@@ -166,7 +166,7 @@ def test_rows_that_a_sheet_does_not_hold_are_in_another(tmp_path: Path, monkeypa
 
 
 def test_a_text_longer_than_a_cell_is_cut_and_reported() -> None:
-    with pytest.warns(NpuprofWarning, match="texts in 1 rows of names are cut"):
+    with pytest.warns(NpuprofWarning, match="texts in 1 row of names are cut"):
         book = book_of(names=pd.DataFrame({"name": ["x" * 40_000, "y"]}))
     assert len(book["names"]["A2"].value) == 32_767
 

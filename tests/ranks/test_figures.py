@@ -117,7 +117,7 @@ def test_the_roofline_of_a_set_has_the_kernels_of_all_ranks(tmp_path: Path) -> N
     figure = runs.plot_roofline()
     (kernels,) = [trace for trace in figure.data if trace.mode == "markers"]
     assert sorted(text.split("<br>")[2] for text in kernels.hovertext) == [
-        "1 times 100 µs, 33.3 % of the time of all kernels",
+        "1 time 100 µs, 33.3 % of the time of all kernels",
         "2 times 100 µs, 66.7 % of the time of all kernels",
     ]
     assert "limits: Ascend 910B2" in figure.layout.title.text  # every rank has this chip

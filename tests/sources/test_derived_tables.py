@@ -95,7 +95,7 @@ def test_steps_in_which_the_vendor_counted_the_tasks_of_operators_are_reported()
 def test_steps_that_lack_the_idle_time_around_their_kernels_are_reported(stage_ns: int, is_told: bool) -> None:
     kernels = rows("kernels", [(0, 3_000), (6_000, 8_000)], step=pd.array([1, 1], "Int64"))
     told = messages(run(kernels=kernels, step_times=step_times(stage_ns=stage_ns)))
-    assert any("1 steps take 0.020 ms" in one and "trace_view.json" in one for one in told) is is_told
+    assert any("1 step took 0.020 ms" in one and "trace_view.json" in one for one in told) is is_told
     marked = rows("steps", [(0, stage_ns)], step=pd.array([1], "Int64"))
     assert not any("take" in one for one in messages(run(kernels=kernels, steps=marked, step_times=step_times())))
 

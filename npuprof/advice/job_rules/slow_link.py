@@ -11,7 +11,7 @@ from npuprof.advice.rules.slow_link import ACTION, LEAST_LINKS, NAME, SMALLEST
 from npuprof.analysis.device_words import NPU
 from npuprof.analysis.links import SLOW, beside_peers
 from npuprof.analysis.traffic import VARIANTS
-from npuprof.quantities import duration
+from npuprof.quantities import counted, duration
 
 _NAMES = {"Transit Size(MB)": "size_mb", "Transit Time(ms)": "time_ms", "Transport Type": "transport"}
 _COLUMNS = {*_NAMES, "name", "group", "src_global_rank", "dst_global_rank"}
@@ -31,7 +31,7 @@ def check(facts: JobFacts) -> Finding:
     gain = _gain(facts, slow)
     cost = round(float(of_pair.max()) * 1e6) // facts.steps
     worst = of_link.loc[of_link["time_ms"].idxmax()]
-    others = f", and {len(of_pair) - 1} more slow links" if len(of_pair) > 1 else ""
+    others = f", and {counted(len(of_pair) - 1, 'more slow link')}" if len(of_pair) > 1 else ""
     return Finding(
         NAME,
         "fires",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
 from npuprof.analysis.device_words import GPU, NPU
+from npuprof.quantities import counted
 
 NAME = "copies"
 _THRESHOLD = 0.01  # of the step
@@ -26,7 +27,7 @@ def check(facts: Facts) -> Finding:
         title="Copies are not hidden by kernels",
         cost_ns=cost,
         **facts.gain(cost, part=["copy"]),
-        detail=f"{len(rows):,} copies run while no kernel and no collective does",
+        detail=f"{counted(len(rows), 'copy', 'copies')} while no kernel and no collective runs",
         action="non_blocking=True from pinned memory, fewer and larger copies, values kept on the device",
         table="tasks",
         rows=rows,

@@ -16,7 +16,7 @@ from npuprof.analysis.accounting import IDLE
 from npuprof.analysis.device_words import GPU, NPU
 from npuprof.analysis.what_if import HOST_CAUSES
 from npuprof.arrays import Int64
-from npuprof.quantities import duration
+from npuprof.quantities import counted, duration
 
 NAME = "host_bound"
 _THRESHOLD = 0.1  # of the step
@@ -125,7 +125,7 @@ def _graph_finding(facts: Facts, cost: int) -> Finding:
         title=f"The {facts.device} is idle, and the profile does not say why",
         cost_ns=cost,
         gain_hi_ns=cost,
-        detail=f"{int(without.sum()):,} of {len(without):,} kernels have no call of their own, since "
+        detail=f"{int(without.sum()):,} of {counted(len(without), 'kernel')} have no call of their own, since "
         "captured graphs launched them: what the host did meanwhile need not be the cause",
         action="profile a run without capturing to see the host's part; larger graphs, or more work in each",
         table="kernels",
@@ -166,7 +166,7 @@ def _calls_text(facts: Facts, table: Literal["operators", "api"], rows: Int64, i
     if not len(rows):
         return ""
     lines = most_lines(facts.lines_of(table, rows), idle)
-    calls = f"{len(rows):,} call{'s' * (len(rows) != 1)}"
+    calls = counted(len(rows), "call")
     return f" ({'; '.join([calls, *([', '.join(lines)] if lines else [])])})"
 
 

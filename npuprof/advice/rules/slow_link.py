@@ -10,7 +10,7 @@ from npuprof.advice.finding import Finding, Rule
 from npuprof.analysis.accounting import moves_data
 from npuprof.analysis.device_words import NPU
 from npuprof.analysis.links import SLOW
-from npuprof.quantities import duration
+from npuprof.quantities import counted, duration
 
 NAME = "slow_link"
 _LEAST_TASKS = 5
@@ -45,9 +45,9 @@ def check(facts: Facts) -> Finding:
         title=f"The link from {place} is slow",
         cost_ns=cost,
         gain_hi_ns=min(cost, facts.per_step(["moving"])),
-        detail=f"{len(of_link):,} transfers over {transport or 'it'} at {usual * worst:.1f} GB/s, {worst:.0%} of the "
-        f"{usual:.1f} GB/s that other links have for these sizes; {duration(cost)} a step more"
-        f"{f', and {len(slow) - 1} more slow links' if len(slow) > 1 else ''}",
+        detail=f"{counted(len(of_link), 'transfer')} over {transport or 'it'} at {usual * worst:.1f} GB/s, {worst:.0%} "
+        f"of the {usual:.1f} GB/s that other links have for these sizes; {duration(cost)} a step more"
+        f"{', and ' + counted(len(slow) - 1, 'more slow link') if len(slow) > 1 else ''}",
         action=ACTION,
         place=place,
         table="communication_tasks",

@@ -9,7 +9,7 @@ from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
 from npuprof.analysis.accounting import SPLIT_UNKNOWN
 from npuprof.analysis.device_words import GPU, NPU
-from npuprof.quantities import duration
+from npuprof.quantities import counted, duration
 
 NAME = "waiting"
 _THRESHOLD = 0.02  # of the step
@@ -50,7 +50,7 @@ def check(facts: Facts) -> Finding:
         title=f"Waiting for {name}, which is not in this profile",
         cost_ns=cost,
         gain_hi_ns=min(possible, cost),
-        detail=f"last in {len(of_peer):,} of {late['op_id'].nunique():,} collectives, late by {when}",
+        detail=f"last in {len(of_peer):,} of {counted(late['op_id'].nunique(), 'collective')}, late by {when}",
         action=f"profile {name}, and load it together with this one",
         place=name,
         table="communication",
@@ -66,7 +66,7 @@ def _for_anyone(cost: int, rows: pd.DataFrame) -> Finding:
         title="Waiting for other ranks",
         cost_ns=cost,
         gain_hi_ns=cost,
-        detail=f"{len(rows):,} collectives; the profile does not say for which rank",
+        detail=f"{counted(len(rows), 'collective')}; the profile does not say for which rank",
         action="load the profiles of all ranks together: npuprof.load of their common folder",
         table="communication",
         rows=rows,

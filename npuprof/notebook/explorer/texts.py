@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npuprof.quantities import count, duration
+from npuprof.quantities import count, counted, duration
 from npuprof.timeline.state import Timeline
 
 STYLE = """<style>
@@ -36,4 +36,4 @@ def matches_text(timeline: Timeline, place: int | None) -> str:
     if not matches:
         return "no match"
     label = f"{count(place + 1)} of " if place is not None else ""
-    return f"{label}{count(matches)} match{'es' if matches != 1 else ''}, {duration(timeline.matches.total_ns)}"
+    return f"{label}{counted(matches, 'match', 'matches')}, {duration(timeline.matches.total_ns)}"

@@ -106,8 +106,8 @@ class PanelController:
         growth = self._growth if self._growth_of == run.recording.directory else Growth()
         parts = [
             quantities.duration(elapsed_ns // 100_000_000 * 100_000_000) if elapsed_ns >= 10**8 else "0 s",
-            f"{'at least ' * growth.at_least}{growth.records:,} records",
-            *([f"{run.sample_count:,} samples of Python stacks"] if run.sample_count else []),
+            f"{'at least ' * growth.at_least}{quantities.counted(growth.records, 'record')}",
+            *([f"{quantities.counted(run.sample_count, 'sample')} of Python stacks"] if run.sample_count else []),
             f"{quantities.size(growth.size_bytes)} on disk",
         ]
         ours = self._cells.collecting

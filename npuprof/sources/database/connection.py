@@ -22,6 +22,7 @@ from npuprof.arrays import Int64, Records
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
 from npuprof.progress import report_progress
+from npuprof.quantities import counted
 from npuprof.sources.columns.builders import ABSENT
 from npuprof.sources.database.accounts import Accounts
 
@@ -250,7 +251,7 @@ class Database:
         if damage is not None:
             self.accounts.damaged.add(table)
             self.notes.error(
-                self.path.name, f"{table}: damaged after {count} rows ({damage}); the rows before are shown"
+                self.path.name, f"{table}: damaged after {counted(count, 'row')} ({damage}); the rows before are shown"
             )
         if count >= _MAX_ROWS:
             self.notes.warning(self.path.name, f"{table}: only the first {_MAX_ROWS} rows are read")
@@ -311,7 +312,9 @@ def open_database(path: Path, notes: Notes) -> Iterator[Database]:
                 path.name, f"a {path.name}{suffix} lies beside it: changes that are only in there are not seen"
             )
     if missing := _missing_bytes(path):
-        notes.error(path.name, f"the file was cut: its last {missing} bytes are missing; export the result again")
+        notes.error(
+            path.name, f"the file was cut: {counted(missing, 'byte')} missing at its end; export the result again"
+        )
     try:
         connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
     except sqlite3.Error as error:

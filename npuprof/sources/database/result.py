@@ -15,6 +15,7 @@ from npuprof.arrays import Int64, first_rows
 from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.notes import Notes
+from npuprof.quantities import counted
 from npuprof.sources.base import Decoded, MakeSome, ResultReading
 from npuprof.sources.columns.builders import ABSENT
 from npuprof.sources.columns.steps import assign_steps
@@ -231,7 +232,7 @@ def _refuse_others(database: Database) -> None:
         raise SourceError(f"{path} is a database of a cluster's analysis, not of one run; load the rank's own result")
     if not kind:
         raise SourceError(
-            f"{path} is an SQLite database without any table of a profile ({len(database.tables)} tables); "
+            f"{path} is an SQLite database without any table of a profile ({counted(len(database.tables), 'table')}); "
             "if its tables were dropped, export the result again"
         )
 

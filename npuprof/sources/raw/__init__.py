@@ -28,6 +28,7 @@ import pandas as pd
 from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.notes import Notes
+from npuprof.quantities import counted
 from npuprof.sources.base import Decoded, Source
 from npuprof.sources.lazy_tables import LazyTables
 from npuprof.sources.overlap import SPAN, of_span, overlap_table
@@ -292,7 +293,7 @@ def _open_devices(sides: list[Side], host: Host, utc_ns: int, info: Info, notes:
 def _note_missing_tasks(run: launch_tables.DecodedLaunches, devices: list[Device], notes: Notes) -> None:
     launched = len(run.tracks.stamp_ns)
     if not devices and launched:
-        notes.error("device", f"no device side could be read: the {launched} tasks that the host launched are missing")
+        notes.error("device", f"no device side could be read: {counted(launched, 'task')} of the host missing")
     elif not devices:
         notes.info("device", "there is no device data: the NPU was not used while collecting")
     elif not run.is_part:

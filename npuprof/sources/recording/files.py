@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof.notes import Notes
+from npuprof.quantities import counted
 from npuprof.recording import FILE_NAME, stored_message
 from npuprof.sources.columns.builders import missing
 from npuprof.sources.columns.steps import assign_steps, step_of
@@ -52,10 +53,10 @@ def note_changes(directory: Path, sizes: Mapping[str, int], notes: Notes) -> Non
             shorter[name] = size - status.st_size
         elif status.st_size > size:
             longer[name] = status.st_size - size
-    _note(notes, missing, "missing, with {} bytes", _LOST)
-    _note(notes, shorter, "shorter than they were recorded, by {} bytes", _LOST)
-    _note(notes, longer, "longer than they were recorded, by {} bytes", _LOST)
-    _note(notes, linked, "links now instead of the {} bytes that were recorded", "what they lead to is read")
+    _note(notes, missing, "missing, with {}", _LOST)
+    _note(notes, shorter, "shorter than they were recorded, by {}", _LOST)
+    _note(notes, longer, "longer than they were recorded, by {}", _LOST)
+    _note(notes, linked, "links now instead of the {} that were recorded", "what they lead to is read")
 
 
 def _leads_away(directory: Path) -> Callable[[str], bool]:
@@ -71,7 +72,9 @@ def _leads_away(directory: Path) -> Callable[[str], bool]:
 
 def _note(notes: Notes, changed: Mapping[str, int], subject: str, effect: str) -> None:
     if changed:
-        message = f"files are {subject.format(sum(changed.values()))} ({_name_list(changed)}): {effect}"
+        message = (
+            f"files are {subject.format(counted(sum(changed.values()), 'byte'))} ({_name_list(changed)}): {effect}"
+        )
         notes.warning(_SOURCE, message, len(changed))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from npuprof.errors import SourceError
+from npuprof.quantities import counted
 from npuprof.recording import FLOPS_FILE_NAME, STACKS_FILE_NAME, STACKS_JOURNAL_FILE_NAME, TRACE_FILE_NAME, Recording
 from npuprof.sources import kineto, raw
 from npuprof.sources.base import Decoded
@@ -103,6 +104,7 @@ def _noting(earlier: list[Path], decoded: Decoded) -> Decoded:
 def _no_data(path: Path, recording: Recording) -> str:
     why = "the process may have ended before the collector wrote anything"
     if recording.files:
-        why = f"none of the {len(recording.files)} files that were recorded can be read; copy the recording again"
+        files = counted(len(recording.files), "file")
+        why = f"none of the {files} that were recorded can be read; copy the recording again"
     reason = "; ".join(recording.problems) or why
     return f"{path} holds no data: {reason}"

@@ -20,6 +20,7 @@ import pandas as pd
 from npuprof.errors import SourceError
 from npuprof.ledger import STATISTICS
 from npuprof.notes import Notes
+from npuprof.quantities import counted
 from npuprof.sources.files.gzip_file import read_head, read_whole
 from npuprof.sources.text.csv_table import note_damage
 from npuprof.texts import repaired_json
@@ -75,7 +76,10 @@ def read_pipeline_summary(path: Path, notes: Notes) -> dict[str, pd.DataFrame]:
         values = lists.get(name, ())
         unreadable = 0 if name in _TEXTS else _count_no_numbers(values)
         if name not in columns and (values or name not in _ONLY_WITH_CPU):
-            notes.warning(path.name, f"{name!r} has {len(values)} values for {count} operators; kept as findings")
+            notes.warning(
+                path.name,
+                f"{name!r} has {counted(len(values), 'value')} for {counted(count, 'operator')}; kept as findings",
+            )
         elif unreadable:
             notes.warning(path.name, f"{name!r}: a value is no number", unreadable)
     findings = [(key, str(value)) for key, values in lists.items() if key not in columns for value in values]

@@ -127,7 +127,7 @@ def test_a_cut_file_says_by_how_much(tmp_path: Path, lost: int) -> None:
         notes = Notes()
         with open_database(path, notes) as database:
             database.rows("T", ["a"])
-        found = notes.to_frame()["message"].str.contains(f"the file was cut: its last {lost} bytes are missing")
+        found = notes.to_frame()["message"].str.contains(rf"the file was cut: {lost:,} bytes? missing at its end")
         assert found.sum() == told
 
 

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from npuprof.quantities import counted
+
 _SLICE = re.compile(r"(?P<stream>.+)\.slice_(?P<number>\d{1,9})(?P<mark>\.done)?")
 _NOT_DATA = (".done", ".complete", ".zip")
 _SIZE = re.compile(rb"filesize:(\d{1,18})")
@@ -78,7 +80,7 @@ class Folder:
         yield "slices before its first one are missing", first
         missing = max(numbers | gone.keys(), default=0) - first + 1 - len(numbers | gone.keys()) if numbers else 0
         yield "slices between its first and its last one are missing", missing
-        yield f"slices are missing, with {sum(gone.values())} bytes by their .done marks", len(gone)
+        yield f"slices are missing, with {counted(sum(gone.values()), 'byte')} by their .done marks", len(gone)
         changes = [part.size - part.written for part in slices if part.written is not None]
         yield "bytes are missing in its slices, by their .done marks", -sum(change for change in changes if change < 0)
         yield "bytes more than in the .done marks of its slices", sum(change for change in changes if change > 0)

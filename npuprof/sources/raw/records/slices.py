@@ -18,6 +18,7 @@ import numpy as np
 from npuprof.arrays import Records, Uint8
 from npuprof.notes import Notes
 from npuprof.progress import report_progress
+from npuprof.quantities import counted
 from npuprof.sources.files.memory_limit import ALWAYS_BYTES, too_large, written_parts
 from npuprof.sources.raw.records.folders import Folder, Slice, read_folder
 from npuprof.sources.raw.records.framing import Framed, frame
@@ -189,7 +190,9 @@ class Streams:
         for name in sorted(self._unread)[:_MAX_NAMED]:
             slices = self._slices[name]
             size = sum(part.size for part in slices)
-            self._notes.info(self._label, f"{name}: not decoded ({len(slices)} slices, {size} bytes)")
+            self._notes.info(
+                self._label, f"{name}: not decoded ({counted(len(slices), 'slice')}, {counted(size, 'byte')})"
+            )
         if len(self._unread) > _MAX_NAMED:
             self._notes.info(self._label, "more streams are not decoded", len(self._unread) - _MAX_NAMED)
 
