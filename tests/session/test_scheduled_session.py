@@ -178,7 +178,7 @@ def test_a_schedule_of_ones_own_may_leave_a_warm_up_unused(make_session: MakeSes
 def test_too_few_steps_are_reported_with_the_number_needed(make_session: MakeSession) -> None:
     session = make_session(schedule=schedule(wait=2, active=2, repeat=2, skip_first=1)).start()
     session.step()
-    with pytest.warns(NpuprofWarning, match=r"after 1 steps; it needs 9 \(skip_first"), pytest.raises(SessionError):
+    with pytest.warns(NpuprofWarning, match=r"after 1 step; it needs 9 \(skip_first"), pytest.raises(SessionError):
         session.stop()
     with pytest.raises(SessionError, match="no step of a test has been recorded"):
         _ = session.result

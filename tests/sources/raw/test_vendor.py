@@ -160,7 +160,7 @@ def test_info_describes_the_machine(samples: Path, decoded: dict[str, Decoded]) 
 def test_streams_that_are_not_decoded_are_named(minimal: Path, decoded: dict[str, Decoded]) -> None:
     (minimal / "device_0" / "data" / "ub.data.0.slice_0").write_bytes(bytes(288))
     notes = raw.read(minimal).notes.to_frame()
-    assert any(message.startswith("ub.data.0: not decoded (1 slices, 288 bytes)") for message in notes["message"])
+    assert any(message.startswith("ub.data.0: not decoded (1 slice, 288 bytes)") for message in notes["message"])
     assert decoded["sliced_2k"].notes.to_frame().empty
 
 

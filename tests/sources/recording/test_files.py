@@ -99,7 +99,7 @@ def _link(path: Path) -> None:
     [
         (_delete, "missing, with {whole} bytes"),
         (_delete_with_its_mark, "missing, with {both} bytes"),
-        (_cut_a_byte, "shorter than they were recorded, by 1 bytes"),
+        (_cut_a_byte, "shorter than they were recorded, by 1 byte"),
         (_halve, "shorter than they were recorded, by {half} bytes"),
         (_empty, "shorter than they were recorded, by {whole} bytes"),
         (_grow, "longer than they were recorded, by 8 bytes"),
@@ -113,7 +113,7 @@ def test_a_slice_that_is_not_as_it_was_recorded_is_named(
     whole = file.stat().st_size
     both = whole + file.with_name(f"{file.name}.done").stat().st_size
     damage(file)
-    told = told.format(whole=whole, half=whole - whole // 2, both=both)
+    told = told.format(whole=f"{whole:,}", half=f"{whole - whole // 2:,}", both=f"{both:,}")
     (message,) = [message for message in _warnings(npuprof.load(copied)) if "recorded" in message or "copy" in message]
     assert message.startswith(f"files are {told} ({file.relative_to(copied)}")
 
@@ -185,7 +185,7 @@ def test_many_changed_files_are_one_note(tmp_path: Path) -> None:
     note_changes(tmp_path, {f"host/data/{number}-CpuUsage.data.slice_0": 10 for number in range(2000)}, notes)
     ((severity, _, message, count),) = notes.to_frame().to_numpy().tolist()
     assert (severity, count) == ("warning", 2000)
-    assert "missing, with 20000 bytes" in message
+    assert "missing, with 20,000 bytes" in message
     assert "and 1995 more" in message
     assert len(message) < 400
 
