@@ -10,14 +10,22 @@ from pathlib import Path
 from types import CodeType
 from typing import NamedTuple
 
-_FRAME = re.compile(r"(.+)\((\d{1,9})\): (.+)", re.DOTALL)
+_FRAME = re.compile(r"(.+)\((\d{1,9})\): (.*)", re.DOTALL)
+FOLDERS_OF_PYTHON = frozenset(
+    [
+        *("asyncio", "collections", "concurrent", "ctypes", "email", "encodings", "http", "importlib", "json"),
+        *("logging", "multiprocessing", "re", "unittest", "urllib"),
+    ]
+)
+"""Folders of Python's library, as names without the folders of sys.path begin with them."""
+
 # Files of Python and of installed packages. Frameworks drop the folders of sys.path from their names, so that a name
 # begins with the package. What a string, an import or a built-in function ran has no file, but what was typed into
 # IPython is the user's.
 _INSTALLED = re.compile(
     r"(?:^|[/\\])(?:(?:site|dist)-packages|lib(?:64)?[/\\]python\d+\.\d+t?)[/\\]"
     r"|^(?:torch|torch_npu|torchvision|transformers|mindspore|numpy)[/\\]"
-    r"|^(?:asyncio|concurrent|importlib|multiprocessing|unittest)[/\\]"
+    rf"|^(?:{'|'.join(sorted(FOLDERS_OF_PYTHON))})[/\\]"
     r"|^<(?!ipython-input|stdin|cell)"
 )
 _PACKAGE = Path(__file__).parent
@@ -37,7 +45,7 @@ class Frame(NamedTuple):
     line
         A line of the function: where it was entered, or stood.
     function
-        Its name.
+        Its name; empty for a function that torch's tracer could not name.
     """
 
     file: str
@@ -74,7 +82,7 @@ class Frame(NamedTuple):
         if not package or not _MODULE.fullmatch(module):
             return False
         return folder.endswith(("/site-packages", "/dist-packages")) or any(
-            name == self.function and (not folder or (first <= self.line <= last and name != "<module>"))
+            self.function in (name, "") and (not folder or (first <= self.line <= last and name != "<module>"))
             for name, first, last in _functions(module)
         )
 

@@ -180,6 +180,8 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
     def by(self, *keys: Key) -> pd.DataFrame:
         """Sum kernels by what launched them and what they are: ``run.by("line")``, ``run.by("op", "shapes")``.
 
+        Of a run without a device, operators are summed, by their own time on the host: without what they called.
+
         Parameters
         ----------
         keys
@@ -204,10 +206,20 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
         OptionsError
             If a key is unknown or repeated, or no key is given.
         """
-        from npuprof.analysis.by import checked_keys, kernel_rows, sums
+        from npuprof.analysis.by import checked_keys, sums
 
         chosen = checked_keys(keys)
-        return sums(kernel_rows(self.tables, self.launches, chosen, self.info.rank), chosen)
+        return sums(self._summed_rows(chosen), chosen)
+
+    def _summed_rows(self, keys: Sequence[Key], rank: int | None = None) -> pd.DataFrame:
+        """Return the rows that :meth:`by` sums: kernels, or without a device operators; `rank` is for a run without."""
+        from npuprof.analysis.by import kernel_rows, operator_rows
+        from npuprof.analysis.host_accounting import is_of_host
+
+        rank = rank if self.info.rank is None else self.info.rank
+        if is_of_host(self.tables):
+            return operator_rows(self.tables, keys, rank)
+        return kernel_rows(self.tables, self.launches, keys, rank)
 
     def efficiency(
         self, each: Literal["shapes", "kernel"] = "shapes", *, limits: ChipLimits | None = None

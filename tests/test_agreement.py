@@ -13,6 +13,7 @@ import npuprof
 from npuprof.advice.facts import Facts
 from npuprof.advice.findings import Advice
 from npuprof.analysis.accounting import IDLE, PARTS
+from npuprof.analysis.host_accounting import HOST
 from npuprof.analysis.intervals import intersection, total, union
 from npuprof.errors import SourceError
 from npuprof.figures.steps import NAMES as BARS
@@ -70,7 +71,9 @@ def same_accounting(run: Profile) -> None:
     expected = {part: int(table.get(part, 0)) for part in PARTS}
     assert sum(expected.values()) == run.accounting.steps["duration_ns"].sum()
     devices = run.summary.devices
-    assert {part: sum(device.parts[part] for device in devices) for part in PARTS} == expected
+    of_devices = {part: sum(device.parts[part] for device in devices) for part in PARTS}
+    assert {**of_devices, HOST: sum(run.summary.host.parts.values())} == expected
+    assert of_devices[HOST] == 0
     placed = run.accounting.intervals[run.accounting.intervals["start_ns"].notna().to_numpy(bool)]
     if len(placed):
         ends = placed["start_ns"] + placed["duration_ns"]
@@ -89,8 +92,11 @@ def same_accounting(run: Profile) -> None:
         assert drawn == pytest.approx({name: grouped[name] for name in drawn})
     if len(run.accounting.steps) == 1:
         verdict = Advice(Facts(run.tables, run.info, run.accounting), []).parts()
+        if run.accounting.of_host:
+            assert sum(verdict.values()) == expected[HOST]
+            return
         assert verdict.pop("idle") == sum(expected[part] for part in IDLE)
-        assert verdict == {part: expected[part] for part in PARTS if part not in IDLE}
+        assert verdict == {part: expected[part] for part in PARTS if part not in (*IDLE, HOST)}
 
 
 @pytest.mark.long

@@ -19,6 +19,7 @@ from npuprof.analysis.correlation import Causes
 from npuprof.analysis.device_clocks import apart, to_device
 from npuprof.analysis.device_words import NPU, DeviceName, device_of, runtime_of
 from npuprof.analysis.efficiency import efficiency
+from npuprof.analysis.host_accounting import ACTIVITY_LABELS, HOST
 from npuprof.analysis.idle_causes import UNKNOWN
 from npuprof.analysis.intervals import Spans, covering, union, within
 from npuprof.analysis.places import Places, lines
@@ -252,6 +253,15 @@ class Facts:
         rows = self.accounting.intervals
         is_selected = self._of(parts) & np.isin(rows["row"].to_numpy(), self.median_steps)
         return int(rows["duration_ns"].to_numpy()[is_selected].sum()) // max(len(self.median_steps), 1)
+
+    @cached_property
+    def activities(self) -> dict[str, int]:
+        """What the host did in the step of median length, by activity, the longest first; of a run without a device."""
+        rows = self.accounting.intervals
+        inside = rows[np.isin(rows["row"].to_numpy(), self.median_steps) & (rows["part"] == HOST).to_numpy(bool)]
+        sums = inside.groupby("cause", observed=True)["duration_ns"].sum() // max(len(self.median_steps), 1)
+        times = {name: int(sums.get(name, 0)) for name in ACTIVITY_LABELS}
+        return dict(sorted(times.items(), key=lambda item: -item[1]))
 
     @cached_property
     def median_steps(self) -> Int64:

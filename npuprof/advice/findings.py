@@ -19,6 +19,7 @@ from npuprof.advice.finding import Finding, Rule, State
 from npuprof.advice.rules import RULES
 from npuprof.analysis.accounting import IDLE, Accounting
 from npuprof.analysis.device_words import NPU
+from npuprof.analysis.host_accounting import ACTIVITY_LABELS
 from npuprof.errors import NpuprofError
 from npuprof.info import Info
 from npuprof.quantities import duration, printable, share
@@ -175,8 +176,12 @@ class Advice:
         return json.dumps(self.to_dict(), indent=2)
 
     def parts(self) -> dict[str, int]:
-        """Return the nanoseconds of the step of median length by part, the three idle parts as one."""
-        return {name: self.facts.of_median_step(parts) for name, parts in _PARTS.items()}
+        """Return the nanoseconds of the step of median length by part, the three idle parts as one.
+
+        Of a run without a device these are 0, and what the host did follows.
+        """
+        parts = {name: self.facts.of_median_step(parts) for name, parts in _PARTS.items()}
+        return {**parts, **self.facts.activities} if self.facts.accounting.of_host else parts
 
     def idle_parts(self) -> dict[str, int]:
         """Return the nanoseconds of the three idle parts of the step of median length."""
@@ -197,14 +202,17 @@ class Advice:
             basis = f"median of {count} steps" if count > 1 else "1 step"
             owners = f" of {ranks} ranks" if ranks > 1 else f" of {devices} devices" if devices > 1 else ""
             label = f"{duration(self.step_ns)} a step ({basis}{owners})"
+        if self.facts.accounting.of_host:
+            label = label.replace(")", ", no device was recorded)")
         if self.facts.stacks:
             label = label.replace(")", ", Python stacks recorded)")
         return label
 
     def verdict(self) -> str:
         """Return one line: how long a step is, the shares of its parts, and whether the NPU was simulated."""
-        parts = self.parts().items()
-        shares = [f"{'copies' if name == 'copy' else name} {share(time, self.step_ns)}" for name, time in parts if time]
+        names = {"copy": "copies", **ACTIVITY_LABELS}
+        parts = {names.get(name, name): time for name, time in self.parts().items()}
+        shares = [f"{name} {share(time, self.step_ns)}" for name, time in parts.items() if time]
         simulated = ["simulated NPU"] if self.facts.info.simulated else []
         return "   ".join([self.headline(), *shares, *simulated])
 

@@ -10,19 +10,21 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables as schema
+from npuprof.analysis.host_accounting import HOST, activities, is_of_host
 from npuprof.analysis.idle_causes import UNKNOWN, idle_causes, unmeasured_causes
 from npuprof.analysis.intervals import Spans, covering, intersection, pieces, subtract, union
 from npuprof.analysis.step_windows import Basis, StepWindows, step_windows
 from npuprof.arrays import Bools, Int64
 from npuprof.info import Selected
 
-PARTS = ("computing", "waiting", "moving", "communication", "copy", "idle_head", "idle_inside", "idle_tail")
+PARTS = ("computing", "waiting", "moving", "communication", "copy", "idle_head", "idle_inside", "idle_tail", HOST)
 """Disjoint parts of a step, in this order.
 
 ``computing`` is time of kernels. Exposed communication, which no kernel overlaps, is ``moving`` while data moves and
 ``waiting`` (for other ranks) otherwise, or ``communication`` where the profile lacks the tasks of collectives that tell
 them apart. ``copy`` is time of copies outside both. The device is idle before its first task of the step
-(``idle_head``), after its last task (``idle_tail``), and between them (``idle_inside``).
+(``idle_head``), after its last task (``idle_tail``), and between them (``idle_inside``). Of a run without a device all
+time is ``host``, with what the host did as the causes.
 """
 
 IDLE = ("idle_head", "idle_inside", "idle_tail")
@@ -34,6 +36,7 @@ BUBBLE = "bubble"
 
 _MOVING = ("memcpy", "reduceinline", "inlinereduce", "rdmasend", "rdmasendpayload", "sdmacopy", "reduceasync")
 _COPY_TYPES = ("PCIE_DMA_SQE", "SDMA_SQE", "MEMCPY_ASYNC", "gpu_memcpy", "gpu_memset")
+_NO_DEVICE = -1  # in a run of the host alone
 _VENDOR_TIMES = ("computing_ns", "communication_not_overlapped_ns", "free_ns")
 
 
@@ -59,6 +62,11 @@ class Accounting:
     steps: pd.DataFrame
     intervals: pd.DataFrame
     unmeasured: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def of_host(self) -> bool:
+        """Whether the run has no device, so that the steps are divided by what the host did."""
+        return bool((self.intervals["part"] == HOST).any())
 
     def breakdown(self) -> pd.DataFrame:
         """Sum the intervals by step, part and cause.
@@ -125,6 +133,8 @@ def account(
     devices = [device for device, window in windows.items() if window.basis != "run" or not (known == device).any()]
     accounted = [_device(tables, device, windows[device], joined=device not in apart) for device in devices]
     accounted.append(_vendor(times[~known.isin(devices).to_numpy(bool)] if "rank" not in times else times))
+    if is_of_host(tables):
+        accounted = [_host(tables, step_windows(tables, _NO_DEVICE).timed().clipped(*bounds))]
     steps: pd.DataFrame = pd.concat([device.steps for device in accounted], ignore_index=True)
     if rank is not None:
         steps["rank"] = steps["rank"].fillna(rank)
@@ -213,6 +223,15 @@ def _device(tables: Mapping[str, pd.DataFrame], device_id: int, marked: StepWind
             add(part, name, starts[is_selected], ends[is_selected], row[is_selected])
     steps = _steps(windows.steps, device_id, windows.durations(), windows.basis, head_known)
     return _Accounted(steps, stretches)
+
+
+def _host(tables: Mapping[str, pd.DataFrame], windows: StepWindows) -> _Accounted:
+    stretches = []
+    for activity, spans in activities(tables, union(*windows.spans)):
+        starts, ends, window = pieces(spans, windows.spans)
+        stretches.append(_Stretches(HOST, activity, windows.owner[window], starts, ends - starts))
+    steps = _steps(windows.steps, pd.NA, windows.durations(), windows.basis, head_known=False)
+    return _Accounted(steps.astype({"device_id": "Int64"}), stretches)
 
 
 def _steps(step: object, device_id: object, durations: Int64, basis: Basis, head_known: object) -> pd.DataFrame:

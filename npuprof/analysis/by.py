@@ -8,8 +8,9 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 import numpy as np
 import pandas as pd
 
+from npuprof.analysis.correlation import Causes, causes
 from npuprof.analysis.nesting import Nesting
-from npuprof.analysis.places import lines
+from npuprof.analysis.places import Places, lines
 from npuprof.arrays import Int64
 from npuprof.errors import OptionsError
 
@@ -29,6 +30,9 @@ _OF_KERNELS: Mapping[str, str] = {
     "stream": "stream_id",
     "device": "device_id",
 }
+
+
+_OF_OPERATORS: Mapping[str, str] = {"op": "name", "shapes": "input_shapes", "dtypes": "input_dtypes", "step": "step"}
 
 
 def checked_keys(keys: Sequence[str]) -> tuple[Key, ...]:
@@ -89,13 +93,48 @@ def kernel_rows(
     return rows
 
 
+def operator_rows(
+    tables: Mapping[str, pd.DataFrame], keys: Sequence[Key], rank: int | None = None, correlation: Causes | None = None
+) -> pd.DataFrame:
+    """Return the rows that :func:`sums` adds up for a run without a device: a row per operator.
+
+    Its duration is its own time on the host, without what it called, so that no time of a thread counts twice.
+
+    Parameters
+    ----------
+    tables, keys, rank
+        As for :func:`kernel_rows`; keys that only kernels have are absent.
+    correlation
+        The callers of host rows, if the caller has them already.
+    """
+    known = causes(tables) if correlation is None else correlation
+    operators = tables["operators"]
+    rows = np.flatnonzero((operators["kind"] == "op").to_numpy(bool))
+    made: dict[str, Any] = {}
+    places = Places.build(tables, known).of("operators", rows) if {"line", "module"} & set(keys) else None
+    for key in keys:
+        if key in ("line", "module") and places is not None:
+            made[key] = lines(places) if key == "line" else places["module"].array
+        elif key == "rank":
+            made[key] = pd.array([rank], "Int64").repeat(len(rows))
+        elif key in _OF_OPERATORS:
+            made[key] = operators[_OF_OPERATORS[key]].iloc[rows].array
+        else:
+            made[key] = pd.Series(pd.NA, index=range(len(rows)), dtype="object").astype("category").array
+    own_ns = known.self_ns[known.first_row["operators"] + rows]
+    made |= {"duration_ns": own_ns, "host_ns": pd.arrays.IntegerArray(own_ns, np.zeros(len(rows), bool))}
+    made["launch_delay_ns"] = pd.arrays.IntegerArray(np.zeros(len(rows), np.int64), np.ones(len(rows), bool))
+    table: pd.DataFrame = pd.DataFrame(made)
+    return table
+
+
 def sums(rows: pd.DataFrame, keys: Sequence[Key]) -> pd.DataFrame:
-    """Sum kernels by keys.
+    """Sum kernels, or operators, by keys.
 
     Parameters
     ----------
     rows
-        The result of :func:`kernel_rows`.
+        The result of :func:`kernel_rows` or :func:`operator_rows`.
     keys
         Columns of `rows`.
 

@@ -1,70 +1,120 @@
-"""Host times: operators of the framework, and Python functions where there are no operators."""
+"""Host times of a run without a device: what the host did, and the operators, lines and functions that took it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
 
-from npuprof.analysis.device_words import OF_DEVICE
+from npuprof.analysis.accounting import Accounting
+from npuprof.analysis.by import Key, operator_rows, sums
+from npuprof.analysis.correlation import Causes, causes
+from npuprof.analysis.host_accounting import is_of_host
 from npuprof.analysis.intervals import total, union
+from npuprof.analysis.memory_peak import memory_peak
+from npuprof.frames import Frame, cell_name
+
+_ADDRESS = re.compile(r"(?: object)? at 0x[0-9a-f]+")
+_GROUPS: Mapping[str, tuple[Key, ...]] = {"line": ("line",), "module": ("module",), "operator": ("op", "shapes")}
 
 
 @dataclass(frozen=True)
 class HostTimes:
-    """Host operators and functions. Tables that the run lacks are None or an empty frame.
+    """What the host did. Tables that the run lacks are None or an empty frame.
 
     Attributes
     ----------
     alone
         Whether the run has host rows but no device rows.
+    parts
+        Time of the steps by activity (:data:`npuprof.analysis.host_accounting.ACTIVITIES`), the most first.
+    steps
+        The number of these steps; 0 for a run without steps, whose times are those of the whole run.
     operators, python
         Numbers of framework operators and of Python calls.
     operators_ns
         Time in which at least one operator ran, on any thread.
-    top_operators, top_python
-        The operators and Python functions with the most time, including callees: ``name, count, total_ns``.
+    operators_by
+        By ``line``, by ``module`` and by ``operator`` (and shapes of its inputs), the operators with the most time of
+        their own, as :func:`npuprof.analysis.by.sums` returns them.
+    functions
+        The Python functions with the most time of their own: ``name, count, own_ns, total_ns``.
+    memory
+        The owners of the most memory at its peak; see :func:`npuprof.analysis.memory_peak.memory_peak`.
     """
 
     alone: bool
-    operators: int | None
-    python: int | None
-    operators_ns: int | None
-    top_operators: pd.DataFrame
-    top_python: pd.DataFrame
+    parts: Mapping[str, int] = field(default_factory=dict)
+    steps: int = 0
+    operators: int | None = None
+    python: int | None = None
+    operators_ns: int | None = None
+    operators_by: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    functions: pd.DataFrame = field(default_factory=pd.DataFrame)
+    memory: pd.DataFrame = field(default_factory=pd.DataFrame)
+
+    @property
+    def span_ns(self) -> int:
+        """The time of the steps, or of the run."""
+        return sum(self.parts.values())
 
 
-def host_times(tables: Mapping[str, pd.DataFrame], top: int) -> HostTimes:
+def host_times(tables: Mapping[str, pd.DataFrame], accounting: Accounting, top: int) -> HostTimes:
     """Sum the host tables, only for a run without a device: the report of other runs is about the device.
 
     Parameters
     ----------
     tables
         Every table of the schema by name.
+    accounting
+        The steps of the run.
     top
-        Maximum number of operators and functions to list.
+        Maximum number of lines, operators, functions and owners to list.
     """
-    operators, python = tables["operators"], tables["python"]
-    alone = bool(len(operators) or len(python)) and not any(len(tables[name]) for name in OF_DEVICE)
-    if not alone:
-        operators, python = operators[:0], python[:0]
-    calls = operators[(operators["kind"] == "op").to_numpy()]
+    if not is_of_host(tables):
+        return HostTimes(alone=False)
+    correlation = causes(tables)
+    calls = tables["operators"][(tables["operators"]["kind"] == "op").to_numpy(bool)]
     starts = calls["start_ns"].to_numpy(np.int64)
-    ends = starts + calls["duration_ns"].to_numpy(np.int64)
+    groups = {
+        name: sums(operator_rows(tables, keys, correlation=correlation), keys).dropna(subset=list(keys[:1]))
+        for name, keys in _GROUPS.items()
+    }
+    has_steps = bool((accounting.steps["basis"] != "run").any())
     return HostTimes(
-        alone=alone,
+        alone=True,
+        parts=_parts(accounting),
+        steps=len(accounting.steps) if has_steps else 0,
         operators=len(calls) or None,
-        python=len(python) or None,
-        operators_ns=total(union(starts, ends)) if len(calls) else None,
-        top_operators=_top(calls, top),
-        top_python=_top(python, top),
+        python=len(tables["python"]) or None,
+        operators_ns=total(union(starts, starts + calls["duration_ns"].to_numpy(np.int64))) if len(calls) else None,
+        operators_by={name: table.head(top).reset_index(drop=True) for name, table in groups.items()},
+        functions=_functions(tables["python"], correlation, top),
+        memory=memory_peak(tables).head(top),
     )
 
 
-def _top(frame: pd.DataFrame, top: int) -> pd.DataFrame:
-    sums = frame.groupby("name", observed=True)["duration_ns"].agg(count="size", total_ns="sum").reset_index()
-    order = np.argsort(-sums["total_ns"].to_numpy(np.int64), kind="stable")[:top]
-    first: pd.DataFrame = sums.iloc[order].reset_index(drop=True)
+def _parts(accounting: Accounting) -> dict[str, int]:
+    rows = accounting.intervals
+    times = rows.groupby(rows["cause"].astype(str))["duration_ns"].sum().sort_values(ascending=False, kind="stable")
+    return {str(cause): int(time) for cause, time in times.items() if time}
+
+
+def _functions(python: pd.DataFrame, correlation: Causes, top: int) -> pd.DataFrame:
+    """Return the Python functions with the most time without what they called."""
+    own_ns = correlation.self_ns[correlation.first_row["python"] :][: len(python)]
+    names = python["name"].cat.categories.astype(str)
+    cells = {frame.file for name in names if (frame := Frame.parse(name)) and cell_name(frame.file)}
+    # Methods of different objects are one function, and the file of the only cell needs no name.
+    short = np.array([_ADDRESS.sub("", name) for name in names], dtype=object)
+    if len(cells) == 1:
+        (cell,) = cells
+        short = np.array([name.replace(cell, cell_name(cell), 1) for name in short], dtype=object)
+    called = python.assign(name=short[python["name"].cat.codes], own_ns=own_ns).groupby("name")
+    table = called.agg(count=("own_ns", "size"), own_ns=("own_ns", "sum"), total_ns=("duration_ns", "sum"))
+    ordered: pd.DataFrame = table.reset_index().sort_values("own_ns", ascending=False, kind="stable")
+    first: pd.DataFrame = ordered.head(top).reset_index(drop=True)
     return first

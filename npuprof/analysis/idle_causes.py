@@ -20,7 +20,10 @@ UNEXPLAINED = "unexplained"
 MODULE = "nn.Module: "
 """The prefix of Python calls of modules."""
 
-_Rows: TypeAlias = Callable[[Mapping[str, pd.DataFrame]], Mapping[str, Bools]]
+Rows: TypeAlias = Callable[[Mapping[str, pd.DataFrame]], Mapping[str, Bools]]
+"""Selects rows of host tables: masks by the name of the table."""
+
+_NAMES = {"marks": "message"}
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class IdleCause:
     """
 
     name: str
-    rows: _Rows
+    rows: Rows
 
     def spans(self, tables: Mapping[str, pd.DataFrame]) -> Spans:
         """Return the time of the activity."""
@@ -47,39 +50,40 @@ class IdleCause:
         return covering(*(np.concatenate(column) for column in zip(*edges, strict=True)))
 
 
-def _name(table: str, *parts: str, whole: bool = False) -> _Rows:
-    def wanted(name: str) -> bool:
-        return name in parts if whole else any(part in name for part in parts)
-
-    return lambda tables: {table: schema.matching(tables[table]["name"], wanted)}
+def named(table: str, wanted: Callable[[str], bool]) -> Rows:
+    """Return a function that selects the rows of a host table by their names."""
+    return lambda tables: {table: schema.matching(tables[table][_NAMES.get(table, "name")], wanted)}
 
 
-def _all_of(table: str) -> _Rows:
-    return lambda tables: {table: np.ones(len(tables[table]), bool)}
+def _with(table: str, *parts: str) -> Rows:
+    return named(table, lambda name: any(part in name for part in parts))
 
 
-def _collections(tables: Mapping[str, pd.DataFrame]) -> Mapping[str, Bools]:
-    return {"marks": schema.matching(tables["marks"]["message"], lambda name: name == "GC")}
+def collections(tables: Mapping[str, pd.DataFrame]) -> Mapping[str, Bools]:
+    """Return the runs of Python's garbage collector."""
+    return named("marks", lambda name: name == "GC")(tables)
 
 
-def _forward(tables: Mapping[str, pd.DataFrame]) -> Mapping[str, Bools]:
+def forward(tables: Mapping[str, pd.DataFrame]) -> Mapping[str, Bools]:
     """Return the rows of the forward pass: DDP's wrapper, and modules."""
-    wrapper = _name("operators", "DistributedDataParallel.forward")(tables)
-    return {**wrapper, "python": schema.matching(tables["python"]["name"], lambda name: name.startswith(MODULE))}
+    return {
+        **_with("operators", "DistributedDataParallel.forward")(tables),
+        **named("python", lambda name: name.startswith(MODULE))(tables),
+    }
 
 
 CAUSES = (
-    IdleCause("op_compile", _name("api", "ompile")),
-    IdleCause("sync_call", _name("api", "Synchronize")),
-    IdleCause("dataloader", _name("operators", "DataLoader")),
-    IdleCause("python_gc", _collections),
-    IdleCause("alloc", _name("api", "Malloc", "Free", "EmptyCache")),
-    IdleCause("copy_call", _name("operators", "aten::copy_", whole=True)),
-    IdleCause("optimizer", _name("operators", "Optimizer")),
-    IdleCause("backward_dispatch", _name("operators", "autograd::engine")),
-    IdleCause("forward_dispatch", _forward),
-    IdleCause("other_operators", _all_of("operators")),
-    IdleCause("python", _all_of("python")),
+    IdleCause("op_compile", _with("api", "ompile")),
+    IdleCause("sync_call", _with("api", "Synchronize")),
+    IdleCause("dataloader", _with("operators", "DataLoader")),
+    IdleCause("python_gc", collections),
+    IdleCause("alloc", _with("api", "Malloc", "Free", "EmptyCache")),
+    IdleCause("copy_call", named("operators", lambda name: name == "aten::copy_")),
+    IdleCause("optimizer", _with("operators", "Optimizer")),
+    IdleCause("backward_dispatch", _with("operators", "autograd::engine")),
+    IdleCause("forward_dispatch", forward),
+    IdleCause("other_operators", named("operators", lambda _: True)),
+    IdleCause("python", named("python", lambda _: True)),
 )
 """The causes in order of precedence: each takes its share of the idle time that earlier causes leave."""
 

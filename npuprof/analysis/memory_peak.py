@@ -10,6 +10,7 @@ import pandas as pd
 
 from npuprof import tables as schema
 from npuprof.analysis.correlation import Causes, causes, nearest
+from npuprof.analysis.intervals import covering
 from npuprof.analysis.memory_life import unreleased
 from npuprof.analysis.nesting import Nesting
 from npuprof.analysis.places import Places, lines, places_of_stacks
@@ -25,14 +26,14 @@ LEAK_STEPS = 3
 """Number of steps whose memory at the end must grow before memory is called leaking."""
 
 _BEFORE, _TEMPORARY, _OPTIMIZER, _BACKWARD, _FORWARD, _UNKNOWN = range(len(CATEGORIES))
-_COMPONENTS = ("PTA+GE", "PTA", "GE")  # the allocators that record blocks; first the sum of both
+_COMPONENTS = ("PTA+GE", "PTA", "GE", "CPU", "CUDA")  # the allocators that record blocks; first the sum of both
 _TOTALS = ("allocation_total_allocated_bytes", "release_total_allocated_bytes")
 _OF_RUNTIME = "aclrtMalloc"
 _NEVER = np.iinfo(np.int64).max
 
 
 def memory_peak(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return the owners of memory at the peak of each device.
+    """Return the owners of memory at the peak of each device, and of the host where its blocks were recorded.
 
     Parameters
     ----------
@@ -42,16 +43,16 @@ def memory_peak(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``device_id``, ``time_ns`` of the peak (absent in a history without times), ``category`` (see
-        :data:`Category`), ``line`` and ``module`` of the user's code, ``op`` (the outermost operator there, or else the
-        name of the allocation), ``blocks``, ``size_bytes`` and ``share`` of the peak; largest first. The sizes of a
-        device add up to its peak in ``memory``: memory without an allocation in the run was allocated before. If more
-        is in use than ``memory`` says, or ``memory`` is empty, the peak is the sum of the blocks in use.
+        ``device_id`` (absent for the host), ``time_ns`` of the peak (absent in a history without times), ``category``
+        (see :data:`Category`), ``line`` and ``module`` of the user's code, ``op`` (the outermost operator there, or
+        else the name of the allocation), ``blocks``, ``size_bytes`` and ``share`` of the peak; largest first. The sizes
+        of a device add up to its peak in ``memory``: memory without an allocation in the run was allocated before. If
+        more is in use than ``memory`` says, or ``memory`` is empty, the peak is the sum of the blocks in use.
     """
     allocations = tables["allocations"]
     host = tables if len(allocations) else {name: frame.iloc[:0] for name, frame in tables.items()}
     sites = call_sites(host)  # slow for a long run, and empty without allocations
-    parts = [_owners(device, *_peak(tables, device), allocations, sites) for device in _devices(tables)]
+    parts = [_owners(device, *_peak(tables, device), allocations, sites) for device in owning_devices(tables)]
     empty = _owners(0, 0, 0, 0, allocations.iloc[:0], sites.iloc[:0])
     owners: pd.DataFrame = pd.concat(parts, ignore_index=True) if parts else empty.iloc[:0]
     return owners
@@ -85,20 +86,34 @@ def call_sites(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return sites
 
 
-def _devices(tables: Mapping[str, pd.DataFrame]) -> list[int]:
-    known = pd.concat([tables["allocations"]["device_id"], tables["memory"]["device_id"]]).dropna()
-    return sorted(set(known.tolist())) or ([0] if len(tables["allocations"]) else [])
+def owning_devices(tables: Mapping[str, pd.DataFrame]) -> list[int | None]:
+    """Return the devices with memory, 0 for blocks that name none, and None for the host if its blocks were recorded.
+
+    Only torch's own profiler records blocks of the host, with the allocator as their ``component``.
+    """
+    allocations = tables["allocations"]
+    known = pd.concat([allocations["device_id"], tables["memory"]["device_id"]]).dropna()
+    devices: list[int | None] = sorted(set(known.tolist()))
+    if "component" in allocations:
+        return devices + [None] * bool(allocations["device_id"].isna().any())
+    return devices or [0] * bool(len(allocations))
+
+
+def _of(frame: pd.DataFrame, device: int | None) -> Bools:
+    """Return which rows are of a device, or of the host (None)."""
+    is_there = frame["device_id"].isna() if device is None else frame["device_id"].isin([device])
+    return is_there.to_numpy(bool)
 
 
 BLOCKS = "blocks of operators"
 """The component of a peak that only blocks show, since the allocator's samples are missing or incomplete."""
 
 
-def peak_of_blocks(allocations: pd.DataFrame, device: int) -> tuple[int, Any, int]:
-    """Return place, time and size of the most memory that blocks show to be in use on a device; 0 without blocks.
+def peak_of_blocks(allocations: pd.DataFrame, device: int | None) -> tuple[int, Any, int]:
+    """Return place, time and size of the most memory that blocks show to be in use on a device, or on the host (None).
 
     It is the highest total that the allocator had at a block's allocation or release or, if more, the greatest sum of
-    blocks in use. The place is the time or, in a history of an allocator, the number of its entry.
+    blocks in use; 0 without blocks. The place is the time or, in a history of an allocator, the number of its entry.
     """
     begun, ended, size = _lifetimes(allocations, device)
     times = np.concatenate((begun, ended[ended < _NEVER]))
@@ -106,7 +121,7 @@ def peak_of_blocks(allocations: pd.DataFrame, device: int) -> tuple[int, Any, in
     order = np.lexsort((change, times))  # at equal times, releases come first
     alive = np.cumsum(change[order])
     moment, most = (int(times[order][np.argmax(alive)]), int(alive.max())) if len(alive) else (0, 0)
-    on_device = allocations[(size != 0) | (allocations["device_id"] == device).fillna(value=False).to_numpy(bool)]
+    on_device = allocations[(size != 0) | _of(allocations, device)]
     for when, total in (("allocated_ns", _TOTALS[0]), ("released_ns", _TOTALS[1])):
         if total not in on_device:
             continue
@@ -117,10 +132,10 @@ def peak_of_blocks(allocations: pd.DataFrame, device: int) -> tuple[int, Any, in
     return moment, moment, most
 
 
-def _peak(tables: Mapping[str, pd.DataFrame], device: int) -> tuple[int, Any, int]:
+def _peak(tables: Mapping[str, pd.DataFrame], device: int | None) -> tuple[int, Any, int]:
     """Return place, time and size of a device's highest allocation: of its samples, or of blocks that show more."""
     memory, of_blocks = tables["memory"], peak_of_blocks(tables["allocations"], device)
-    on_device = memory[(memory["device_id"].isin([device]) & memory["allocated_bytes"].notna()).to_numpy(bool)]
+    on_device = memory[_of(memory, device) & memory["allocated_bytes"].notna().to_numpy(bool)]
     for component in _COMPONENTS:
         samples = on_device[(on_device["component"] == component).to_numpy(bool)]
         if len(samples):
@@ -132,9 +147,11 @@ def _peak(tables: Mapping[str, pd.DataFrame], device: int) -> tuple[int, Any, in
     return of_blocks
 
 
-def _lifetimes(allocations: pd.DataFrame, device: int) -> tuple[Int64, Int64, Int64]:
-    """Return start, end and size of a device's blocks; blocks of other devices have size 0."""
-    on_device = allocations["device_id"].isin([device]).to_numpy(bool) | allocations["device_id"].isna().to_numpy()
+def _lifetimes(allocations: pd.DataFrame, device: int | None) -> tuple[Int64, Int64, Int64]:
+    """Return start, end and size of the blocks of a device, or of the host (None); other blocks have size 0."""
+    on_device = _of(allocations, device)
+    if "component" not in allocations:  # the only device need not be named
+        on_device |= _of(allocations, None)
     size = np.where(on_device, np.maximum(allocations["size_bytes"].to_numpy(np.int64), 0), 0)
     unit = "sequence" if "allocated_sequence" in allocations else "ns"
     begun = allocations[f"allocated_{unit}"].to_numpy(np.int64, na_value=np.iinfo(np.int64).min)
@@ -142,7 +159,7 @@ def _lifetimes(allocations: pd.DataFrame, device: int) -> tuple[Int64, Int64, In
 
 
 def _owners(
-    device: int, place: int, time_ns: Any, peak: int, allocations: pd.DataFrame, sites: pd.DataFrame
+    device: int | None, place: int, time_ns: Any, peak: int, allocations: pd.DataFrame, sites: pd.DataFrame
 ) -> pd.DataFrame:
     begun, ended, size = _lifetimes(allocations, device)
     alive = (begun <= place) & (ended > place) & (size > 0)
@@ -158,7 +175,7 @@ def _owners(
         owners = pd.concat([owners, remainder.assign(size_bytes=before)], ignore_index=True)
     owners["category"] = pd.Categorical(owners["category"], list(CATEGORIES))
     owners["share"] = owners["size_bytes"] / max(int(owners["size_bytes"].sum()), 1)
-    owners.insert(0, "device_id", np.int64(device))
+    owners.insert(0, "device_id", pd.array([device] * len(owners), "Int64" if device is None else "int64"))
     owners.insert(1, "time_ns", pd.array([time_ns] * len(owners), "Int64"))
     order = np.argsort(-owners["size_bytes"].to_numpy(np.int64), kind="stable")
     ordered: pd.DataFrame = owners.iloc[order].reset_index(drop=True)
@@ -202,6 +219,7 @@ def _outer_operators(tables: Mapping[str, pd.DataFrame], causes: Causes, at: Int
 
 def _categories(tables: Mapping[str, pd.DataFrame], causes: Causes, at: Int64, outer: Int64) -> Int64:
     operators, python = tables["operators"], tables["python"]
+    first = causes.first_row["operators"]
     texts = operators["name"].astype(object).astype(str)
     released = tables["allocations"]["released_ns"].to_numpy(np.int64, na_value=_NEVER)
     ends = operators["start_ns"].to_numpy(np.int64) + operators["duration_ns"].to_numpy(np.int64)
@@ -214,12 +232,30 @@ def _categories(tables: Mapping[str, pd.DataFrame], causes: Causes, at: Int64, o
         (_FORWARD, r"DistributedDataParallel\.forward"),
     ):
         is_wanted = np.zeros(len(causes.callers), bool)
-        is_wanted[causes.first_row["operators"] :][: len(operators)] = texts.str.contains(pattern).to_numpy(bool)
+        is_wanted[first:][: len(operators)] = texts.str.contains(pattern).to_numpy(bool)
         if category == _FORWARD:
             is_wanted[: len(python)] |= module
-        conditions.append((category, nearest(causes.callers, at, is_wanted) >= 0))
+        is_within = nearest(causes.callers, at, is_wanted) >= 0
+        if category == _OPTIMIZER:  # torch's profiler marks its step with a range
+            is_within |= _in_ranges(tables, at - first, "Optimizer")
+        conditions.append((category, is_within))
     codes: Int64 = np.select([some for _, some in conditions], [category for category, _ in conditions], _UNKNOWN)
     return codes
+
+
+def _in_ranges(tables: Mapping[str, pd.DataFrame], rows: Int64, text: str) -> Bools:
+    """Return whether operators, below 0 for none, began in a range of their thread whose message contains a text."""
+    operators, marks = tables["operators"], tables["marks"]
+    marks = marks[schema.matching(marks["message"], lambda message: text in message)]
+    starts, threads = (
+        np.append(operators[name].to_numpy(np.int64), 0)[np.maximum(rows, -1)] for name in ("start_ns", "thread_id")
+    )
+    inside = np.zeros(len(rows), bool)
+    for thread, ranges in marks.groupby("thread_id"):
+        begun, ended = covering(*(ranges[name].to_numpy(np.int64) for name in ("start_ns", "duration_ns")))
+        place = np.searchsorted(begun, starts, side="right") - 1
+        inside |= (threads == thread) & (rows >= 0) & (place >= 0) & (starts < np.append(ended, 0)[place])
+    return inside
 
 
 def memory_leaks(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -250,14 +286,15 @@ def memory_leaks(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     site = sites.groupby(["line", "op"], observed=True, dropna=False, sort=False).ngroup().to_numpy()
     first = np.unique(site, return_index=True)[1]
     leaks = []
-    for device in _devices(tables):
+    for device in owning_devices(tables):
         floors = _floors(*_lifetimes(allocations, device), site, ends)
         grown = np.diff(floors, axis=1) > 0
         run = np.argmin(np.column_stack((grown[:, ::-1], np.zeros(len(grown), bool))), axis=1)  # growing up to the end
         rows = np.flatnonzero(run + 1 >= LEAK_STEPS)
         growth = floors[rows, -1] - floors[rows, -1 - run[rows]]
-        sites_of_rows = sites.iloc[first[rows]].reset_index(drop=True)
-        leaks.append(sites_of_rows.assign(device_id=device, steps=run[rows] + 1, growth_bytes=growth)[columns[:-1]])
+        growing = sites.iloc[first[rows]].reset_index(drop=True)
+        growing["device_id"] = pd.array([device] * len(rows), "Int64" if device is None else "int64")
+        leaks.append(growing.assign(steps=run[rows] + 1, growth_bytes=growth)[columns[:-1]])
     table: pd.DataFrame = pd.concat(leaks, ignore_index=True)
     table["bytes_per_step"] = table["growth_bytes"] // np.maximum(table["steps"] - 1, 1)
     table = table.sort_values("bytes_per_step", ascending=False, kind="stable", ignore_index=True)

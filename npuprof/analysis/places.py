@@ -15,7 +15,7 @@ import pandas as pd
 from npuprof import tables as schema
 from npuprof.analysis.correlation import Causes, causes, nearest
 from npuprof.arrays import Bools, Int64
-from npuprof.frames import Frame
+from npuprof.frames import Frame, cell_name
 
 _MODULE = "nn.Module: "
 
@@ -144,8 +144,13 @@ class Places:
         parts = []
         for read in (_user_frame, _any_frame):
             for table, column in (("operators", "stack"), ("python", "name")):
-                parts.append((self._codes(table, column, read, texts), table == "python"))
+                parts.append((self._codes(table, column, read, texts), table == "python" or self._is_entered))
         return parts, list(texts)
+
+    @property
+    def _is_entered(self) -> bool:
+        """Whether the lines in stacks of operators are where the functions were entered, as torch's own tracer says."""
+        return bool("entered" in self.tables["operators"] and self.tables["operators"]["entered"].any())
 
     def _codes(self, table: str, column: str, read: Callable[[str], str], texts: dict[str, int]) -> Int64:
         """Return for each host row the number of its text in a column, -1 for none; new texts get new numbers."""
@@ -201,13 +206,15 @@ def lines(places: pd.DataFrame) -> pd.Categorical:
 
 
 def _short_names(files: set[str]) -> dict[str, str]:
-    """Return the last part of each path, with as many folders as it takes to be distinct from other files."""
+    """Return the last part of each path, with as many folders as tell it apart; ``<cell>`` for the only cell."""
     parts = {file: re.split(r"[/\\]", file) for file in files}
     tails = Counter("/".join(path[-depth:]) for path in parts.values() for depth in range(1, len(path) + 1))
     short = {}
+    cells = Counter(map(cell_name, files))
     for file, path in parts.items():
         several = (tail for depth in range(1, len(path) + 1) if tails[tail := "/".join(path[-depth:])] == 1)
-        short[file] = next(several, file)
+        cell = cell_name(file)
+        short[file] = cell if cell and cells[cell] == 1 else next(several, file)
     return short
 
 

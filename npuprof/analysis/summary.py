@@ -14,7 +14,7 @@ from npuprof.analysis.accounting import IDLE, PARTS, Accounting, account
 from npuprof.analysis.device_words import runtime_of
 from npuprof.analysis.host_times import HostTimes, host_times
 from npuprof.analysis.intervals import total, union
-from npuprof.analysis.memory_peak import BLOCKS, peak_of_blocks
+from npuprof.analysis.memory_peak import BLOCKS, owning_devices, peak_of_blocks
 from npuprof.analysis.step_windows import Basis, run_window
 from npuprof.info import Info
 from npuprof.quantities import counted, size
@@ -155,7 +155,7 @@ def summarise(
     parts = account(tables, selection=info.selection) if accounting is None else accounting
     return Summary(
         wall_ns=_wall_ns(tables, info),
-        devices=device_times(parts, by_rank="rank" in tables["step_times"]),
+        devices=() if parts.of_host else device_times(parts, by_rank="rank" in tables["step_times"]),
         communication_ns=_communication_ns(tables["communication"]),
         counts={name: len(tables[name]) or None for name in counted_names},
         top_ops=top_ops(tables["kernels"], top),
@@ -163,7 +163,7 @@ def summarise(
         top_api=_totals(tables["api"], ["name", "level"]).head(top),
         memory_peaks=memory_peaks(tables["memory"], tables["allocations"]),
         steps=tables["steps"].sort_values("start_ns", kind="stable")[["step", "duration_ns"]].reset_index(drop=True),
-        host=host_times(tables, top),
+        host=host_times(tables, parts, top),
         runtime=runtime_of(tables["api"]["name"].cat.categories),
     )
 
@@ -276,9 +276,10 @@ def memory_peaks(memory: pd.DataFrame, allocations: pd.DataFrame) -> pd.DataFram
     known_rows = memory[memory["allocated_bytes"].notna()]
     ordered = known_rows.sort_values(["allocated_bytes", "time_ns"], ascending=[False, True], kind="stable")
     peaks: pd.DataFrame = ordered.drop_duplicates(["device_id", "component"])[columns].reset_index(drop=True)
-    for device in sorted(allocations["device_id"].dropna().unique().tolist()):
+    for device in owning_devices({"memory": memory, "allocations": allocations}):
         _, time_ns, most = peak_of_blocks(allocations, device)
-        of_samples = peaks.loc[(peaks["device_id"] == device).fillna(value=False), "allocated_bytes"].max()
+        of_device = peaks["device_id"].isna() if device is None else peaks["device_id"].isin([device])
+        of_samples = peaks.loc[of_device.to_numpy(bool), "allocated_bytes"].max()
         if most and (pd.isna(of_samples) or most > of_samples):
             row = {"device_id": device, "component": BLOCKS, "time_ns": time_ns, "allocated_bytes": most}
             peaks = pd.concat([pd.DataFrame([row]).astype(_PEAK_TYPES), peaks], ignore_index=True)[columns]

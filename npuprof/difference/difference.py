@@ -38,6 +38,7 @@ _WORDS = {
     "communication": "communication",
     "copy": "copies",
     "idle": "an idle {}",
+    "host": "the host",
 }
 
 
@@ -69,8 +70,9 @@ class Difference:
     """
 
     def __init__(self, a: Side, b: Side, names: tuple[str, str] = ("a", "b")) -> None:
-        for side, name in zip((a, b), names, strict=True):
-            if not len(side.steps):
+        of_host = [any(run.accounting.of_host for run in side.runs) for side in (a, b)]
+        for side, name, alone in zip((a, b), names, of_host, strict=True):
+            if not len(side.steps) or (alone and not all(of_host)):
                 raise NpuprofError(
                     f"{name} has no kernels, no tasks of a device and no step times, so there is nothing to compare: "
                     "load a result with the tables of its device"

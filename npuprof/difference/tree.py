@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof.analysis.accounting import PARTS
+from npuprof.analysis.host_accounting import HOST
 from npuprof.arrays import Int64
 from npuprof.difference.owners import OWNERS
 from npuprof.difference.replaced import Key, replaced
@@ -151,7 +152,8 @@ def _levels(kinds: pd.DataFrame) -> list[pd.Series[Any]]:
     copy = part == "copy"
     empty = pd.Series("", index=kinds.index, dtype=object)
     levels = [empty.copy() for _ in range(3)]
-    levels[0][idle] = kinds["cause"][idle]
+    caused = idle | (part == HOST)
+    levels[0][caused] = kinds["cause"][caused]
     levels[0][collective | copy] = kinds["type"][collective | copy]
     levels[0][part.eq("communication") & (kinds["type"] == "")] = kinds["cause"]
     levels[1][collective] = (kinds["type"] + " #" + kinds["nth"].astype(str))[collective]
@@ -199,5 +201,5 @@ def _number(kinds: pd.DataFrame, levels: Sequence[pd.Series[Any]]) -> tuple[pd.D
 
 def _part_numbers(parts: pd.Series[Any]) -> tuple[Int64, list[str]]:
     """Return the number of each part in the order of the accounting, and the names of all parts."""
-    number = {part: place for place, part in enumerate((*PARTS[: PARTS.index("copy") + 1], "idle"))}
+    number = {part: place for place, part in enumerate((*PARTS[: PARTS.index("copy") + 1], "idle", HOST))}
     return parts.map(number).to_numpy(np.int64), list(number)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from npuprof.difference.difference import Difference, signed
+from npuprof.exports.grid import Grid
 from npuprof.exports.html import framed, grid_html, text
-from npuprof.exports.text import SIMULATED, Grid
+from npuprof.exports.text import SIMULATED
 from npuprof.quantities import duration
 
 if TYPE_CHECKING:

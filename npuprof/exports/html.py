@@ -11,13 +11,15 @@ import pandas as pd
 
 from npuprof.advice.finding import Finding
 from npuprof.advice.findings import Advice, gain
+from npuprof.analysis.host_accounting import ACTIVITY_LABELS
 from npuprof.analysis.summary import DeviceTimes, Summary
+from npuprof.exports.grid import Grid
+from npuprof.exports.host_text import HOST_TIME
 from npuprof.exports.text import (
     DEVICE_TIME,
     MOST_FINDINGS,
     PART_LABELS,
     SIMULATED,
-    Grid,
     clock_lines,
     error_lines,
     grids,
@@ -27,7 +29,7 @@ from npuprof.exports.text import (
     overhead_text,
     shown_parts,
 )
-from npuprof.figures.colours import PARTS
+from npuprof.figures.colours import ACTIVITIES, PARTS
 from npuprof.figures.embed import element, library, saved_bytes
 from npuprof.flame.figure import Weight, flamegraph
 from npuprof.info import Info
@@ -164,7 +166,8 @@ def framed(content: str) -> str:
 def _overview(summary: Summary, info: Info, notes: pd.DataFrame, advice: Advice) -> str:
     # With one device, the bar of the verdict shows everything that the table would.
     several = len(summary.devices) > 1
-    shown = [grid for grid in grids(summary) if not grid.title.startswith(DEVICE_TIME) or several]
+    barred = () if several else (DEVICE_TIME, HOST_TIME)
+    shown = [grid for grid in grids(summary) if not grid.title.startswith(barred)]
     bars = "".join(map(_device_bar, summary.devices[:_MOST_BARS]))
     return (
         head_html(info)
@@ -284,9 +287,12 @@ def _device_bar(device: DeviceTimes) -> str:
 
 
 def _bar(label: str, parts: Mapping[str, int]) -> str:
-    """Return times by key of :data:`PART_LABELS` as a bar with a legend."""
+    """Return times by key of :data:`PART_LABELS`, or else :data:`ACTIVITY_LABELS`, as a bar with a legend."""
     whole = sum(parts.values())
-    shares = [(PART_LABELS[part], parts[part], PARTS[part]) for part in PART_LABELS if parts.get(part)]
+    labels, colours = PART_LABELS, PARTS
+    if not parts.keys() <= PART_LABELS.keys():  # of a host without a device
+        labels, colours = ACTIVITY_LABELS, ACTIVITIES
+    shares = [(labels[part], parts[part], colours[part]) for part in labels if parts.get(part)]
     bar = "".join(
         f'<div style="width:{100 * time / whole:.2f}%;background:{colour}"></div>' for _, time, colour in shares
     )

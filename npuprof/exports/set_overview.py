@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from npuprof.advice.findings import Advice
+from npuprof.exports.grid import Grid
 from npuprof.exports.html import findings_html, framed, grid_html, head_html, text
-from npuprof.exports.text import Grid
 from npuprof.info import Info
 
 _LONGEST = 400

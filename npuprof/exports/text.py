@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -14,6 +13,8 @@ from npuprof.advice.findings import Advice
 from npuprof.analysis.device_clocks import clock_text
 from npuprof.analysis.memory_peak import BLOCKS
 from npuprof.analysis.summary import PIPES, DeviceTimes, Summary
+from npuprof.exports.grid import Grid
+from npuprof.exports.host_text import host_grids
 from npuprof.info import Info
 from npuprof.quantities import ABSENT, count, counted, duration, printable, share, size
 
@@ -30,16 +31,6 @@ MOST_ERRORS = 3
 """Maximum number of errors below the title of a report; its notes have all of them."""
 
 _MOST_DEVICES = 64
-
-
-@dataclass(frozen=True)
-class Grid:
-    """A small table of formatted text, with `numeric` right-aligned columns at its right."""
-
-    title: str
-    headings: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    numeric: int
 
 
 def origin(info: Info) -> list[str]:
@@ -128,12 +119,9 @@ def _host_figures(summary: Summary, figures: Sequence[tuple[str, str]]) -> list[
 
 
 def grids(summary: Summary) -> list[Grid]:
-    """Return the tables of a report: devices, operators, kernels, runtime calls; without a device, Python functions."""
+    """Return the tables of a report: devices, kernels and runtime calls; without a device, those of the host."""
     some = [_devices(summary.devices), _top_ops(summary), _longest_kernels(summary)]
-    some += [
-        _of_callers(summary.host.top_operators, "operator"),
-        _of_callers(summary.host.top_python, "Python function"),
-    ]
+    some += host_grids(summary.host)
     some.append(_top_api(summary))
     return [grid for grid in some if grid.rows]
 
@@ -253,14 +241,6 @@ def _top_api(summary: Summary) -> Grid:
     ]
     title = f"{counted(len(rows), f'{summary.runtime} call')} with the most time"
     return Grid(title, ("call", "level", "count", "total", "mean"), rows, 3)
-
-
-def _of_callers(top: pd.DataFrame, subject: str) -> Grid:
-    rows = [
-        (_name(row.name), count(int(row.calls)), duration(int(row.total_ns)))
-        for row in top.rename(columns={"count": "calls"}).itertuples(index=False)
-    ]
-    return Grid(f"{counted(len(rows), subject)} with the most time", (subject, "count", "total"), rows, 2)
 
 
 def _name(value: object) -> str:

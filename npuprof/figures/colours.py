@@ -67,8 +67,22 @@ PARTS: Mapping[str, str] = {
     "communication": FAMILIES["communication"].colour,
     "copy": FAMILIES["movement"].colour,
     "idle": "rgba(128,128,128,.3)",
+    "host": FAMILIES["python"].colour,
 }
 """Colours of the parts of a step."""
+
+ACTIVITIES: Mapping[str, str] = {
+    "dataloader": FAMILIES["movement"].colour,
+    "python_gc": "#8c564b",
+    "optimizer": FAMILIES["api"].colour,
+    "backward": FAMILIES["matrix"].colour,
+    "forward": FAMILIES["computing"].colour,
+    "other_operators": FAMILIES["operator"].colour,
+    "communication": FAMILIES["communication"].colour,
+    "python": FAMILIES["python"].colour,
+    "unexplained": PARTS["idle"],
+}
+"""Colours of what the host does, in a run without a device."""
 
 SHADES = (0.0, 0.17, 0.34)
 """The shades of a family's colour, as the fraction of white mixed in."""

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof.analysis.accounting import IDLE
+from npuprof.analysis.host_accounting import HOST
 from npuprof.figures.chart import chart, nothing
 from npuprof.figures.colours import FAINT, PARTS
 from npuprof.figures.time_axis import thinned, unit_of
@@ -25,6 +26,7 @@ NAMES = {
     "communication": "communication",
     "copy": "copies",
     "idle": "idle",
+    "host": "host, without a device",
 }
 """Names of the bars by part; the three idle parts share one bar."""
 _WHY = (
@@ -61,7 +63,7 @@ def plot_step_parts(parts: pd.DataFrame, info: Info, *, max_bars: int = 240) -> 
     places = _places(visible_rows)
     for part, name in NAMES.items():
         values = visible_rows[part].to_numpy(np.int64)
-        if part not in ("computing", "idle") and not values.any():
+        if not values.any() and (part not in ("computing", "idle") or visible_rows[HOST].any()):
             continue
         rows = zip(places["hover"], values.tolist(), visible_rows["duration_ns"].tolist(), strict=True)
         figure.add_trace(
@@ -118,6 +120,8 @@ def _subtitle(parts: pd.DataFrame, visible_rows: pd.DataFrame) -> str:
     words = ["from the vendor's step trace" if vendor.any() else "computed from the device's tasks in each step"]
     if vendor.any() and not vendor.all():
         words = ["partly from the vendor's step trace, partly computed"]
+    if visible_rows[HOST].any():
+        words = ["no device was recorded: breakdown() divides the steps by what the host did"]
     if "joined" in parts and parts["joined"].any():
         words.append("waiting and moving from when the ranks came to their collectives")
     if len(visible_rows) < len(parts):

@@ -12,8 +12,9 @@ import numpy as np
 import pandas as pd
 
 from npuprof import cache, progress
-from npuprof.analysis.by import Key, described, group_sums, grouped, kernel_rows
+from npuprof.analysis.by import Key, described, group_sums, grouped
 from npuprof.analysis.digests import Digests
+from npuprof.analysis.host_accounting import is_of_host
 from npuprof.arrays import Int64
 from npuprof.profiles import Profile
 from npuprof.ranks.entries import Entry, read_or_none
@@ -33,7 +34,7 @@ _OF_CENTROIDS = ("group", "mean", "weight")
 
 @dataclass(frozen=True)
 class KernelSums:
-    """Sums of kernels by keys, which can be merged.
+    """Sums of kernels, or of operators in runs without a device, by keys, which can be merged.
 
     Attributes
     ----------
@@ -41,24 +42,28 @@ class KernelSums:
         The sums of each group; see :func:`npuprof.analysis.by.group_sums`.
     durations, delays
         The digests of durations and of known launch delays, by row of `groups`.
+    of_host
+        Whether operators were summed. They are left out where other runs have kernels.
     """
 
     groups: pd.DataFrame
     durations: Digests
     delays: Digests
+    of_host: bool = False
 
     @classmethod
-    def of(cls, rows: pd.DataFrame, keys: Sequence[Key]) -> KernelSums:
-        """Return the sums of the kernels of a run, from :func:`npuprof.analysis.by.kernel_rows`."""
+    def of(cls, rows: pd.DataFrame, keys: Sequence[Key], *, of_host: bool = False) -> KernelSums:
+        """Return the sums of the rows of a run, from :func:`npuprof.analysis.by.kernel_rows` or ``operator_rows``."""
         number, groups = group_sums(rows, keys)
         is_known = rows["launch_delay_ns"].notna().to_numpy(bool)
         delays = rows["launch_delay_ns"].to_numpy(np.int64, na_value=0)[is_known]
         durations = Digests.of(number, rows["duration_ns"].to_numpy(np.int64))
-        return cls(groups, durations, Digests.of(number[is_known], delays))
+        return cls(groups, durations, Digests.of(number[is_known], delays), of_host)
 
     @classmethod
     def merged(cls, parts: Sequence[KernelSums], keys: Sequence[Key]) -> KernelSums:
         """Return the sums of the kernels of several runs, from their sums."""
+        parts = [part for part in parts if len(part.groups) and not part.of_host] or parts
         if len(parts) == 1:
             return parts[0]
         rows = stacked([part.groups for part in parts])
@@ -86,7 +91,7 @@ class KernelSums:
         durations, delays = (
             Digests.merged([getattr(part, name) for part in parts], numbers) for name in ("durations", "delays")
         )
-        return cls(merged, durations, delays)
+        return cls(merged, durations, delays, any(part.of_host for part in parts))
 
     def table(self) -> pd.DataFrame:
         """Return the table of :func:`npuprof.analysis.by.sums`; quantiles of more than 256 values are approximate."""
@@ -136,8 +141,7 @@ def _read(task: SumTask) -> KernelSums | Failure:
 
 
 def _sums_of(run: Profile, keys: Sequence[Key], rank: int | None) -> KernelSums:
-    rank = rank if run.info.rank is None else run.info.rank
-    return KernelSums.of(kernel_rows(run.tables, run.launches, keys, rank), keys)
+    return KernelSums.of(run._summed_rows(keys, rank), keys, of_host=is_of_host(run.tables))
 
 
 def kernel_sums(runs: RunList, keys: tuple[Key, ...]) -> KernelSums:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import pandas as pd
 
 from npuprof import atomic, interactive, tables
-from npuprof.analysis.by import Key, checked_keys, kernel_rows, sums
+from npuprof.analysis.by import Key, checked_keys, sums
 from npuprof.analysis.correlation import LAYERS
 from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError
 from npuprof.exports.chrome_trace import TracedRun
@@ -256,6 +256,8 @@ class ProfileSet(Exports):
     def by(self, *keys: Key) -> pd.DataFrame:
         """Sum the kernels of all runs, as :meth:`Profile.by` does; ``"rank"`` may be one of the keys.
 
+        Operators are summed only if no run has kernels.
+
         If more than 8 ranks were not read, each is summed in another process or on a worker of the cluster, and stays
         unread. Counts and sums are exact; quantiles of more than 256 kernels are those of a t-digest: 95 % is
         between 94 and 96 %.
@@ -270,10 +272,9 @@ class ProfileSet(Exports):
         chosen = checked_keys(keys)
         if sum(entry.outcome is None for entry in self._runs.entries if not entry.is_cluster) > job.FEW:
             return kernel_sums(self._runs, chosen).table()
-        empty = Profile(Decoded())
-        runs = self._runs.read_all().values()
-        rows = [kernel_rows(run.tables, run.launches, chosen, run.info.rank) for run in runs]
-        return sums(stacked(rows or [kernel_rows(empty.tables, empty.launches, chosen)]), chosen)
+        runs = list(self._runs.read_all().values()) or [Profile(Decoded())]
+        with_kernels = [run for run in runs if len(run.kernels)]  # operators of other runs are not added to kernels
+        return sums(stacked([run._summed_rows(chosen) for run in with_kernels or runs]), chosen)
 
     def breakdown(self) -> pd.DataFrame:
         """Return the time of each step of each rank by part; see :meth:`npuprof.profiles.Profile.breakdown`."""
@@ -682,8 +683,8 @@ class ProfileSet(Exports):
         return plain_lines(f"{len(self)} runs below {self.root}\n{shown}{more}{absent}")
 
     def _repr_html_(self) -> str:
+        from npuprof.exports.grid import Grid
         from npuprof.exports.html import framed, grid_html
-        from npuprof.exports.text import Grid
 
         shown = self.info.head(MAX_SHOWN)
         columns = ["path", "rank", "front_end", "source", "host", "started", "state", "problem"]

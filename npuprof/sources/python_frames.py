@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from npuprof.arrays import Bools, Int64
-from npuprof.frames import Frame
+from npuprof.frames import FOLDERS_OF_PYTHON, Frame, cell_name
 
-USER, RUNNER, PROFILER, AFTERWARDS = range(4)
+USER, RUNNER, PROFILER, AFTERWARDS, MAGIC, STATEMENT = range(6)
 """Roles of frames: code of the user; what runs it, or is called by it, such as Python's library; the profiler's own;
-and what IPython and npuprof do before and after the profiled code."""
+what IPython and npuprof do before, beside and after the profiled code; IPython's call of a magic, which is the
+profiler's where npuprof is called; and a statement of a cell, which goes with its magic."""
 
 # Packages whose frames above the user's code only execute it.
 _MACHINERY = frozenset(
@@ -47,6 +48,13 @@ _MACHINERY = frozenset(
 )
 _LAUNCHER = "ipykernel_launcher.py"  # runs as __main__, as cells do
 
+# Threads of the kernel that never run the user's code.
+_OF_KERNEL = {
+    "ipykernel.iostream": ("_thread_main", "_watch_pipe_fd", "_event_pipe_gc"),
+    "ipykernel.heartbeat": ("run",),
+    "ipykernel.parentpoller": ("run",),
+    "IPython.core.history": ("run",),
+}
 # IPython's handling of an error in a cell, before its event for the end of the cell.
 _ON_ERROR = frozenset({"showtraceback", "_format_exception_for_storage"})
 _START_AND_STOP = "npuprof.session.active"  # calls no user code
@@ -56,9 +64,6 @@ _ABSOLUTE = re.compile(r"[/\\]|[A-Za-z]:")
 _LIBRARY = re.compile(r"[/\\]lib(?:64)?[/\\]python\d+\.\d+t?[/\\](?!(?:site|dist)-packages[/\\])")
 _FOLDERS = re.compile(
     r".*[/\\](?:(?:site|dist)-packages|lib(?:64)?[/\\]python\d+\.\d+t?)[/\\]|^<frozen |>$", re.IGNORECASE
-)
-_FOLDERS_OF_PYTHON = frozenset(
-    ["collections", "ctypes", "email", "encodings", "http", "importlib", "json", "logging", "re", "unittest", "urllib"]
 )
 _TEXT = "<string>"  # what exec runs, and methods that Python writes for classes
 
@@ -87,6 +92,8 @@ def role_of_call(name: str) -> int:
         return RUNNER if name.startswith("<") else USER  # a built-in function, or nn.Module: Linear_0
     if frame.is_npuprofs:
         return AFTERWARDS if _module_of(frame.file).endswith(_START_AND_STOP) else PROFILER
+    if frame.function == "<module>" and cell_name(frame.file):
+        return STATEMENT  # a call for each of the cell
     return _role_of_others(frame.file, frame.function, _module_of(frame.file))
 
 
@@ -94,6 +101,10 @@ def _role_of_others(file: str, function: str, module: str) -> int:
     """Return the role of a frame that is not npuprof's."""
     package = module.partition(".")[0]
     if module == "IPython.core.interactiveshell" and function in _ON_ERROR:
+        return AFTERWARDS
+    if module == "IPython.core.interactiveshell" and function == "run_line_magic":
+        return MAGIC
+    if function in _OF_KERNEL.get(module, ()):
         return AFTERWARDS
     # Displaying the value of a cell is called from the cell, but by the kernel.
     if (package in _MACHINERY and module.endswith(".displayhook")) or _OF_TORCH.match(module):
@@ -106,9 +117,9 @@ def _role_of_others(file: str, function: str, module: str) -> int:
 def _is_of_python(file: str, module: str) -> bool:
     """Return whether a file is of Python's library, whose folder frameworks drop from names: ``threading.py``."""
     if _ABSOLUTE.match(file) or file.startswith("<"):
-        return _LIBRARY.search(file) is not None
+        return file.startswith("<frozen ") or _LIBRARY.search(file) is not None
     package, folder, _ = module.partition(".")
-    return package in (_FOLDERS_OF_PYTHON if folder else sys.stdlib_module_names)
+    return package in (FOLDERS_OF_PYTHON if folder else sys.stdlib_module_names)
 
 
 def _module_of(file: str) -> str:
@@ -130,7 +141,7 @@ def shown_frames(parents: Int64, roles: npt.NDArray[np.int8]) -> tuple[Bools, In
     roles
         The role of each call.
     """
-    count = len(parents)
+    count, roles = len(parents), _settled(parents, roles)
     # The last entry stands for the caller of calls without one.
     in_user, in_own, outside, shown = (np.zeros(count + 1, bool) for _ in range(4))
     above = np.full(count + 1, -1, np.int64)
@@ -142,6 +153,21 @@ def shown_frames(parents: Int64, roles: npt.NDArray[np.int8]) -> tuple[Bools, In
         shown[rows] = in_user[rows] & ~in_own[rows] & ~outside[rows]
         above[rows] = np.where(shown[parent], np.where(parent < 0, -1, parent), above[parent])
     return shown[:count], above[:count]
+
+
+def _settled(parents: Int64, roles: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
+    """Return the roles without magics and statements, whose role is that of what they call."""
+
+    def calling(is_callee: Bools) -> Bools:
+        is_caller = np.zeros(len(roles), bool)
+        is_caller[parents[is_callee & (parents >= 0)]] = True
+        return is_caller
+
+    own_magic = (roles == MAGIC) & calling(np.isin(roles, (PROFILER, AFTERWARDS)))
+    own_statement = (roles == STATEMENT) & calling(own_magic)
+    conditions = [own_magic, own_statement, roles == MAGIC, roles == STATEMENT]
+    settled: npt.NDArray[np.int8] = np.select(conditions, [PROFILER, AFTERWARDS, RUNNER, USER], roles).astype(np.int8)
+    return settled
 
 
 def _levels(parents: Int64) -> list[Int64]:

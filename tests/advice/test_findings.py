@@ -217,8 +217,8 @@ def test_findings_are_data_too() -> None:
         found["nonsense"]
 
 
-def test_a_run_without_device_time_has_no_findings() -> None:
-    found = advice(python=table("python", [(0, 100)]))
+def test_a_run_without_a_step_a_device_or_a_host_has_no_findings() -> None:
+    found = advice(marks=table("marks", [(0, 100)], message="a", thread_id=1))
     assert (len(found), found.step_ns, found.findings) == (0, 0, [])
     assert "nothing can be concluded" in repr(found)
 

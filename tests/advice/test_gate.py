@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from npuprof.advice.findings import advise
 from npuprof.advice.gate import GateError, check, figures, require
 from npuprof.analysis.accounting import IDLE, PARTS, account
+from npuprof.analysis.host_accounting import ACTIVITY_LABELS, HOST
 from npuprof.errors import NpuprofError, OptionsError
 from npuprof.info import Info
 from tests import factories
@@ -76,10 +77,19 @@ def test_names_are_the_parts_of_a_breakdown_and_idle_for_its_three() -> None:
     )
     accounting = account(run)
     names = figures(advise(run, Info(), accounting))
-    assert {"step", "idle", *PARTS} == set(names)
+    assert {"step", "idle", *PARTS} - {HOST} == set(names)
     parts = accounting.breakdown().query("step == 1").groupby("part", observed=True)["duration_ns"].sum()
     assert {part: names[part] for part in parts.index} == parts.to_dict()
     assert names["idle"] == sum(names[part] for part in IDLE) == 70
+
+
+def test_what_the_host_did_has_names_in_a_run_without_a_device() -> None:
+    operators = table("operators", [(10, 40)], name="Optimizer.step#SGD.step")
+    run = factories.all_tables(steps=table("steps", [(0, 100)]), operators=operators)
+    names = figures(advise(run, Info(), account(run)))
+    assert {"step", "idle", *PARTS, *ACTIVITY_LABELS} - {HOST} == set(names)
+    assert {name: time for name, time in names.items() if time} == {"step": 100, "optimizer": 40, "unexplained": 60}
+    assert [one.holds for one in check("optimizer <= 40% and backward < 1ns", names)] == [True, True]
 
 
 def test_an_unknown_name_lists_those_there_are() -> None:

@@ -15,6 +15,7 @@ from npuprof.advice.findings import advise
 from npuprof.advice.job_rules import JOB_RULES
 from npuprof.advice.rules import RULES
 from npuprof.analysis.accounting import PARTS, account
+from npuprof.analysis.host_accounting import ACTIVITIES
 from npuprof.analysis.idle_causes import CAUSES
 from npuprof.info import Info
 from tests import factories
@@ -32,6 +33,8 @@ def test_every_part_cause_and_rule_is_listed_in_order() -> None:
     assert re.findall(r"`(\w+)`", text.partition("|---|---|")[2].partition("\n\n")[0]) == list(PARTS)
     causes = text.partition("Idle time is attributed to")[2].partition(";")[0]
     assert re.findall(r"`(\w+)`", causes) == [cause.name for cause in CAUSES]
+    host = text.partition("counts for the first of these activities")[2].partition(";")[0]
+    assert re.findall(r"`(\w+)`", host) == [activity.name for activity in ACTIVITIES]
     assert re.findall(r"^\| `(\w+)`", section("Rules"), re.MULTILINE) == [rule.name for rule in RULES]
     assert re.findall(r"^\| `(\w+)`", section("Ranks"), re.MULTILINE) == [rule.name for rule in JOB_RULES]
 

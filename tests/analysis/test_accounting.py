@@ -98,7 +98,8 @@ def test_each_moment_of_each_step_is_counted_once(
     result = account(run)
     told = by_step(result)
     if not computing + copies:  # collectives alone do not tell whether the device was idle
-        assert not told
+        of_host = calls and not collectives + moves
+        assert {part for _, part, _ in told} <= ({"host"} if of_host else set())
         return
     totals = result.by_part()
     assert (totals[list(PARTS)].sum(axis=1) == totals["duration_ns"]).all()
@@ -266,9 +267,11 @@ def test_a_stage_of_a_cluster_is_not_added_to_its_ranks() -> None:
     assert account(factories.all_tables(step_times=vendor)).steps["rank"].tolist() == [3]
 
 
-def test_a_run_without_a_device_has_no_account() -> None:
-    run = factories.all_tables(steps=table("steps", [(0, 50)]), python=table("python", [(0, 40)]))
+def test_a_run_without_a_device_or_a_host_has_no_account() -> None:
+    run = factories.all_tables(steps=table("steps", [(0, 50)]))
     assert not len(account(run).steps)
+    run["python"] = table("python", [(0, 40)])
+    assert by_step(account(run)) == {(0, "host", "python"): 40, (0, "host", UNEXPLAINED): 10}
     assert account(run).breakdown().columns.tolist() == ["rank", "device_id", "step", "part", "cause", "duration_ns"]
 
 

@@ -66,6 +66,26 @@ def test_kernels_without_a_line_stay_under_an_absent_one_and_host_time_is_counte
     assert table["launch_delay_ns"].tolist() == [80, 50]
 
 
+def test_without_a_device_operators_are_summed_by_their_own_time() -> None:
+    """GIVEN a linear with its product, and the backward of another thread THEN no time of a thread counts twice."""
+    run = profile({**training(), **{name: factories.all_tables()[name] for name in ("kernels", "links")}})
+    by_op = run.by("op").set_index("op")
+    assert by_op["total_ns"].to_dict() == {
+        "aten::addmm": 160,
+        "aten::mm": 80,
+        "AddmmBackward0": 100,
+        "aten::linear": 20,
+    }
+    assert by_op["total_ns"].equals(by_op["host_ns"].astype("int64"))
+    lines = run.by("line")
+    assert lines["line"].isna().tolist() == [False, True]
+    assert lines["count"].tolist() == [2, 2]
+    assert run.by("module")["module"].tolist()[:1] == ["Linear_0"]
+    assert run.by("kernel")["kernel"].isna().all()
+    assert run.by("rank")["rank"].tolist() == [3]
+    assert run.by("op")["launch_delay_ns"].isna().all()
+
+
 def test_a_wrong_key_lists_those_that_exist() -> None:
     run = profile(training())
     for keys, told in ((["lines"], "'lines'"), ([], "at least one"), (["op", "op"], "twice")):

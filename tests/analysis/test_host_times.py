@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import npuprof
 from npuprof import tables
 from npuprof.analysis.summary import summarise
 from npuprof.exports.text import grids, key_figures
+from npuprof.figures.colours import ACTIVITIES
 from npuprof.info import Info
+from npuprof.notes import Notes
+from npuprof.profiles import Profile
+from npuprof.sources.base import Decoded
 from tests import factories
+from tests.analysis.test_launches import training
+from tests.analysis.test_memory_peak import blocks
 
 
 def operators() -> dict[str, object]:
@@ -36,9 +44,49 @@ def test_operators_are_counted_and_their_time_is_reported_once_on_any_thread() -
         "operators": "3",
         "time in operators": "150 ns (25.0 % of the wall time)",
     }
-    (grid,) = grids(summary)
-    assert grid.title == "2 operators with the most time"
-    assert grid.rows == [("aten::add", "1", "100 ns"), ("aten::linear", "1", "100 ns")]
+    assert [grid.title for grid in grids(summary)] == [
+        "Host time of the run, which has no steps",
+        "Operators with the most time",
+    ]
+    did, most = grids(summary)
+    assert did.rows == [("other operators", "1.15 µs", "95.8 %"), ("unexplained", "50 ns", "4.2 %")]  # with the queue
+    assert most.rows == [("aten::add", "1", "100 ns", "50.0 %"), ("aten::mm", "1", "80 ns", "40.0 %")]
+
+
+def test_the_report_explains_host_time_by_line_module_operator_shapes_and_owners_of_memory() -> None:
+    run = training() | {name: factories.all_tables()[name] for name in ("kernels", "links")}
+    run["operators"]["input_shapes"] = pd.Categorical(["4;2", "4;2", *[None] * 4])
+    run["operators"]["name"] = run["operators"]["name"].cat.rename_categories({"AddmmBackward0": "Optimizer.step#SGD"})
+    run["allocations"] = blocks(("aten::addmm", 4_096, 100, None))
+    run["steps"] = tables.build("steps", {"step": [0, 1], "start_ns": [0, 500], "duration_ns": [500, 500]})
+    summary = summarise(run, Info(started_ns=0, stopped_ns=1_000), top=2)
+    assert dict(key_figures(summary))["mean step"] == "500 ns"
+    found = {grid.headings[0]: grid for grid in grids(summary)}
+    assert list(found) == ["what the host did", "line", "module", "operator", "Python function", "what for", "call"]
+    did = found["what the host did"]
+    assert did.title == "Host time of 2 steps"
+    assert [row[:2] for row in did.rows] == [
+        ("Python", "440 ns"),
+        ("forward", "300 ns"),
+        ("optimizer", "200 ns"),
+        ("other operators", "60 ns"),
+    ]
+    assert found["line"].rows == [("main.py: train", "2", "180 ns", "50.0 %")]
+    assert found["module"].rows == [("Linear_0", "2", "180 ns", "50.0 %")]
+    assert found["operator"].rows == [
+        ("aten::addmm", "4;2", "1", "160 ns", "44.4 %"),
+        ("Optimizer.step#SGD", "", "1", "100 ns", "27.8 %"),
+    ]
+    assert found["Python function"].rows[0] == ("/home/me/main.py(10): train", "1", "700 ns", "1.00 µs")
+    assert found["what for"].rows == [("forward", "main.py: train", "aten::linear", "1", "4.00 KiB", "100.0 %")]
+
+
+def test_a_page_has_a_bar_of_what_the_host_did_and_its_headline() -> None:
+    run = factories.all_tables(operators=tables.build("operators", operators()))
+    page = Profile(Decoded(run, Info(started_ns=0, stopped_ns=600), Notes()))._repr_html_()
+    assert "no device was recorded" in page
+    assert f"background:{ACTIVITIES['other_operators']}" in page
+    assert not re.search("NPU(?!prof)|CANN|Ascend", page)
 
 
 def test_python_is_shown_where_it_is_all_there_is() -> None:
@@ -46,7 +94,7 @@ def test_python_is_shown_where_it_is_all_there_is() -> None:
     figures = dict(key_figures(summary))
     assert list(figures) == ["wall time", "Python calls"]
     assert figures["Python calls"] == "7"
-    assert [grid.headings[0] for grid in grids(summary)] == ["Python function"]
+    assert [grid.headings[0] for grid in grids(summary)] == ["what the host did", "Python function"]
 
 
 @pytest.mark.slow

@@ -46,6 +46,26 @@ def sample(time_ns: int, allocated: int) -> pd.DataFrame:
     return tables.build("memory", {**columns, "allocated_bytes": [allocated], "reserved_bytes": [allocated]})
 
 
+def test_memory_that_an_optimizer_asks_for_in_a_range_is_its_own_and_memory_of_the_host_has_a_peak() -> None:
+    run = training()
+    run["marks"] = tables.build(
+        "marks",
+        {
+            "message": ["Optimizer.step#SGD.step"] * 2,
+            "start_ns": np.array([590, 35]),
+            "duration_ns": np.array([100, 300]),
+            "thread_id": np.array([3, 9]),  # the other is on another thread than the linear
+        },
+    )
+    run["allocations"] = blocks(("aten::addmm", 40, 100, None), ("AddmmBackward0", 30, 610, None)).assign(
+        device_id=pd.array([None, None], "Int64"), component=pd.Categorical(["CPU"] * 2)
+    )
+    owners = memory_peak(run).set_index("op", drop=False)
+    assert owners["category"].to_dict() == {"aten::linear": "forward", "AddmmBackward0": "optimizer"}
+    assert owners["device_id"].isna().all()
+    assert owners["size_bytes"].to_dict() == {"aten::linear": 40, "AddmmBackward0": 30}
+
+
 @pytest.mark.slow
 def test_owners_have_the_line_the_operator_and_what_was_there_before() -> None:
     run = training()

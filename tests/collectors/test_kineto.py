@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 import npuprof
 from npuprof import tables
+from npuprof.analysis.correlation import causes
 from npuprof.collectors.kineto import KinetoCollector
 from npuprof.errors import CollectorError, FrontEndAbsentError, OptionsError
 from npuprof.options import Options
@@ -71,7 +73,8 @@ def test_stacks_have_no_frame_of_npuprofs(torch: Any, tmp_path: Path) -> None:
             session.step()
     recorded = session.result.python["name"].astype(str)
     assert recorded.str.contains("_train").any()
-    assert not recorded.str.contains("npuprof/(?:session|markers)|threading.py|torch/profiler").any()
+    unwanted = recorded.str.contains("npuprof/(?:session|markers)|threading.py|torch/profiler")
+    assert not recorded[unwanted].tolist()
     written = session.export_stacks(tmp_path / "stacks.txt").read_text()
     assert "_train" in written
     assert "npuprof/session/session.py" not in written
@@ -109,6 +112,38 @@ def test_a_cpu_run_becomes_operators_memory_steps_and_marks(torch: Any, tmp_path
     assert started is not None
     assert stopped is not None
     assert run.operators["start_ns"].between(started, stopped).all()
+
+
+def test_a_loop_on_the_cpu_is_explained_by_what_the_host_did(torch: Any, tmp_path: Path) -> None:
+    """A real training loop has no device: its steps are divided by activity, and its time has lines and operators."""
+    model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 8))
+    optimizer = torch.optim.AdamW(model.parameters())
+    plan = npuprof.schedule(wait=0, warmup=1, active=3, repeat=1)
+    with _session(tmp_path, stacks=True, shapes=True, memory=True, modules=True, schedule=plan) as session:
+        for _ in range(4):
+            model(torch.ones(32, 64)).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            session.step()
+    (run,) = session.results
+    parts = run.breakdown()
+    assert set(parts["part"]) == {"host"}
+    assert parts.groupby("step")["duration_ns"].sum().tolist() == run.steps["duration_ns"].tolist()
+    did = parts.groupby("cause", observed=True)["duration_ns"].sum()
+    assert {"optimizer", "backward", "forward", "python"} <= set(did.index[did > 0])
+    advice = run.advice()
+    assert "no device was recorded" in advice.headline()
+    assert "optimizer" in advice.verdict()
+    assert not re.search(r"NPU|torch_npu|TASK_QUEUE", f"{advice}{run}{advice.to_json()}".replace("npuprof", ""))
+    assert run.by("op", "shapes").set_index("op").loc["aten::addmm", "count"].sum() == 6
+    assert {"Linear_0", "Linear_1"} <= set(run.by("module")["module"].dropna())
+    lines = run.by("line")
+    assert lines["line"].iloc[0].startswith("test_kineto.py: ")
+    own = causes(run.tables).self_ns[causes(run.tables).first_row["operators"] :][: len(run.operators)]
+    assert lines["total_ns"].sum() == own[(run.operators["kind"] == "op").to_numpy(bool)].sum()
+    owners = run.memory_peak()
+    assert {"optimizer", "backward"} & set(owners["category"])
+    assert len(run.flamegraph().data)
 
 
 def test_stacks_are_torchs_own_and_are_not_sampled_as_well(torch: Any, tmp_path: Path) -> None:

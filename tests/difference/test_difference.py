@@ -201,6 +201,10 @@ def test_without_a_step_or_device_time_there_is_nothing_to_compare() -> None:
             npuprof.compare(
                 profile({"steps": step, name: table(name, [(10, 50)])}), run([[("A", "1", 10)]]), names=(other, "b")
             )
+    two = [profile({"steps": step, "operators": table("operators", [(0, time)])}) for time in (50, 30)]
+    activities = (two[0] - two[1]).rows
+    assert activities["name"].tolist() == ["host", "other_operators", "unexplained"]
+    assert activities["delta_ns"].tolist() == [0, 20, -20]
     with pytest.raises(TypeError):
         run([[("A", "1", 10)]]) - 3  # type: ignore[operator]
 

@@ -55,6 +55,15 @@ def test_ranks_stand_beside_each_other() -> None:
     assert list(ranks) == ["rank 0", "rank 1"] * 3
 
 
+def test_steps_of_the_host_alone_are_not_said_to_be_of_a_device() -> None:
+    steps = tables.build("steps", {"step": [0, 1], "start_ns": [0, 500], "duration_ns": [500, 300]})
+    run = factories.all_tables(steps=steps, operators=factories.profile(10)["operators"])
+    figure = plot_step_parts(account(run).by_part(), Info())
+    assert [bar.name for bar in figure.data] == ["host, without a device"]
+    assert heights(figure) == pytest.approx([500, 300])  # the axis is in ns
+    assert "no device was recorded" in figure.layout.title.text
+
+
 def test_of_many_steps_the_longest_and_shortest_stay() -> None:
     figure = plot_step_parts(account(many(5_000)).by_part(), Info())
     shown = heights(figure) * 1_000

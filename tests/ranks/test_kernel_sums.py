@@ -10,6 +10,9 @@ import pytest
 
 import npuprof
 from npuprof.ranks import job, kernel_sums
+from tests import factories
+from tests.analysis.test_by import profile
+from tests.analysis.test_launches import training
 
 pytestmark = pytest.mark.slow
 _EXACT = ["op_type", "count", "total_ns", "mean_ns", "min_ns", "max_ns", "share", "host_ns"]
@@ -65,3 +68,23 @@ def test_a_rank_that_cannot_be_read_is_named_and_the_others_are_summed(llm: Path
     assert list(runs.failed) == [0]
     assert table["rank"].tolist() == [2]
     assert table["total_ns"].tolist() == [int(npuprof.load_set(llm)[2].kernels["duration_ns"].sum())]
+
+
+@pytest.mark.parametrize("few", [0, 8])
+def test_operators_of_a_rank_without_a_device_are_not_added_to_kernels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    """GIVEN a rank whose device was not recorded THEN only where no rank has kernels are operators summed."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(job, "FEW", few)
+    empty = factories.all_tables()
+    host = profile(training() | {name: empty[name] for name in ("kernels", "links")})
+    for name, ranks in (("mixed", (profile(training()), host)), ("alone", (host, host))):
+        for number, run in enumerate(ranks):
+            run.to_parquet(tmp_path / name / str(number))
+    mixed, alone = (npuprof.load_set(tmp_path / name).by("op") for name in ("mixed", "alone"))
+    assert (
+        mixed.set_index("op")["total_ns"].to_dict()
+        == profile(training()).by("op").set_index("op")["total_ns"].to_dict()
+    )
+    assert alone["total_ns"].tolist() == [2 * time for time in host.by("op")["total_ns"]]

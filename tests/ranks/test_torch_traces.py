@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import shutil
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -12,6 +16,7 @@ import npuprof
 from npuprof.errors import SourceError
 from npuprof.profiles import Profile
 from npuprof.ranks.profile_set import ProfileSet
+from npuprof.sources.global_ranks import world_size
 from tests.sources.kineto.jobs import TorchJob
 from tests.sources.kineto.traces import KinetoTrace
 
@@ -58,6 +63,29 @@ def test_the_matrix_has_what_was_sent_to_each_rank(runs: ProfileSet) -> None:
 
 
 @pytest.mark.slow
+def test_two_real_workers_with_the_trace_handler_are_a_set(tmp_path: Path) -> None:
+    """GIVEN two processes of torch with gloo, each profiled for two cycles THEN their folder is one job."""
+    if importlib.util.find_spec("torch") is None:
+        pytest.skip("torch is not installed for this Python")
+    worker = Path(__file__).parent / "gloo_worker.py"
+    logs, store = tmp_path / "log", tmp_path / "store"
+    environment = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "GLOO_SOCKET_IFNAME": "lo"}
+    workers = [
+        subprocess.Popen([sys.executable, str(worker), str(rank), str(store), str(logs)], env=environment)
+        for rank in range(2)
+    ]
+    assert [process.wait(timeout=300) for process in workers] == [0, 0]
+    jobs = [npuprof.load_set(logs), npuprof.load(logs)]
+    for job in jobs:
+        assert isinstance(job, ProfileSet)
+        assert job.info["rank"].tolist() == [0, 0, 1, 1]
+        assert {world_size(run.info) for run in job} == {2}
+        assert {run.info.source for run in job} == {"torch profiler trace"}
+        assert all("c10d::allreduce_" in set(run.operators["name"]) for run in job)
+        assert set(job.breakdown()["part"]) == {"host"}
+        assert "no device was recorded" in job.advice().headline()
+
+
 def test_cycles_of_a_worker_are_runs_of_its_rank(tmp_path: Path) -> None:
     runs = npuprof.load_set(TorchJob((100, 150), steps=2).write(tmp_path / "log", cycles=3))
     assert runs.info["rank"].tolist() == [0, 0, 0, 1, 1, 1]

@@ -7,7 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npuprof.sources.python_frames import AFTERWARDS, PROFILER, RUNNER, USER, role_of_call, role_of_frame, shown_frames
+from npuprof.sources.python_frames import (
+    AFTERWARDS,
+    MAGIC,
+    PROFILER,
+    RUNNER,
+    STATEMENT,
+    USER,
+    role_of_call,
+    role_of_frame,
+    shown_frames,
+)
 
 
 @pytest.mark.parametrize(
@@ -29,7 +39,13 @@ from npuprof.sources.python_frames import AFTERWARDS, PROFILER, RUNNER, USER, ro
         ("/usr/lib/python3.11/json/decoder.py(3): decode", RUNNER),
         ("logging/__init__.py(2081): getLogger", RUNNER),
         ("<frozen runpy>(198): _run_module_as_main", RUNNER),
-        ("IPython/core/history.py(1006): run", RUNNER),
+        ("<frozen importlib._bootstrap>(1207): _handle_fromlist", RUNNER),
+        ("IPython/core/history.py(1006): run", AFTERWARDS),
+        ("npuprof/markers.py(0): ", PROFILER),
+        ("ipykernel/iostream.py(168): _thread_main", AFTERWARDS),
+        ("ipykernel/iostream.py(700): write", RUNNER),
+        ("/tmp/ipykernel_3825/4160266734.py(0): <module>", STATEMENT),
+        ("IPython/core/interactiveshell.py(2583): run_line_magic", MAGIC),
         ("/venv/lib/python3.11/site-packages/ipykernel/kernelbase.py(400): dispatch_shell", RUNNER),
         ("/venv/lib/python3.11/site-packages/ipykernel_launcher.py(18): <module>", RUNNER),
         ("IPython/core/displayhook.py(6): __call__", PROFILER),
@@ -49,6 +65,15 @@ def test_the_role_of_a_call_is_in_its_name(name: str, role: int) -> None:
 def test_a_users_module_is_no_module_of_python_that_it_is_named_like() -> None:
     assert role_of_frame("/home/u/profile.py", "main", "profile") == USER
     assert role_of_frame("/usr/lib/python3.11/profile.py", "main", "profile") == RUNNER
+
+
+def test_the_statement_that_begins_profiling_is_left_out_and_other_magics_are_not() -> None:
+    """GIVEN two statements of a cell with a magic, the first npuprof's THEN that one is left out with its callees."""
+    roles = [STATEMENT, MAGIC, PROFILER, AFTERWARDS, RUNNER, STATEMENT, MAGIC, USER]
+    parents = [-1, 0, 1, 2, 3, -1, 5, 6]
+    shown, above = shown_frames(np.array(parents, np.int64), np.array(roles, np.int8))
+    assert shown.tolist() == [False] * 5 + [True] * 3
+    assert above[5:].tolist() == [-1, 5, 6]
 
 
 @st.composite

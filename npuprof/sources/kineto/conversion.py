@@ -45,7 +45,7 @@ def build_tables(trace: Trace, notes: Notes, source: str) -> TraceTables:
         if len(trace.slices[layout]):
             make(trace.slices[layout])
     add_stacks(maker.built)
-    maker.built.tables.update(read_memory(trace.slices["memory"], notes, source))
+    maker.built.tables.update(read_memory(trace.slices["memory"], maker.built, notes, source))
     if len(trace.counters):  # events that other tools add
         maker.built.tables["counters"] = counters_table(trace, {}, notes, source)
     for layout in _USED:

@@ -9,15 +9,18 @@ from npuprof import tables
 from npuprof.arrays import Int64, Records
 from npuprof.notes import Notes
 from npuprof.sources.columns.builders import ABSENT, Columns, missing, optional
+from npuprof.sources.trace.maker import TraceTables
+from npuprof.sources.trace.nesting import innermost
 
 _CPU = 0
 _COMPONENTS = {0: "CPU", 1: "CUDA"}  # by torch's device type number
 
 
-def read_memory(slices: Columns, notes: Notes, source: str) -> dict[str, pd.DataFrame]:
+def read_memory(slices: Columns, built: TraceTables, notes: Notes, source: str) -> dict[str, pd.DataFrame]:
     """Build both tables from the instants of a trace; empty without memory events.
 
-    A block allocated before the recording, or freed after it, lacks one of its two times.
+    A block allocated before the recording, or freed after it, lacks one of its two times. Its name is that of the
+    innermost operator that ran on the thread when it was allocated.
     """
     if not len(slices):
         return {}
@@ -43,7 +46,7 @@ def read_memory(slices: Columns, notes: Notes, source: str) -> dict[str, pd.Data
     if no_block.any():
         message = "a memory event has no readable address or size: it is in memory, but in no row of allocations"
         notes.warning(source, message, int(no_block.sum()))
-    allocations = _allocations(slices, rows)
+    allocations = _allocations(slices, rows, built)
     notes.ledger.keep(source, "memory", len(rows))
     notes.ledger.make(source, "allocations", len(allocations))
     return {"memory": tables.build("memory", columns), "allocations": allocations}
@@ -55,7 +58,7 @@ def _components(kind: Int64) -> pd.Categorical:
     return tables.categorical(codes, components)
 
 
-def _allocations(slices: Columns, rows: Records) -> pd.DataFrame:
+def _allocations(slices: Columns, rows: Records, built: TraceTables) -> pd.DataFrame:
     """Join the allocation of each block with its release: the next event at its address."""
     address, size, time_ns = (slices[name][rows] for name in ("address", "size_bytes", "start_ns"))
     kind, device = slices["device_type"][rows], slices["device"][rows]
@@ -76,14 +79,29 @@ def _allocations(slices: Columns, rows: Records) -> pd.DataFrame:
     end = np.where(begins[first], end, time_ns[order][first])
     chosen = order[first]
     columns = {
-        "name": tables.categorical(np.full(len(chosen), -1), []),
+        "name": _operators_at(slices["lane"][rows][chosen], start, built),
         "size_bytes": np.abs(size[chosen]),
         "allocated_ns": optional(start),
         "released_ns": optional(end),
         "device_id": optional(np.where(kind[chosen] == _CPU, ABSENT, device[chosen]), (-1,)),
         "stream": missing(len(chosen)),
+        "component": _components(kind[chosen]),
     }
     when = np.where(start == ABSENT, end, start)
     frame = tables.build("allocations", columns).iloc[np.argsort(when, kind="stable")]
     ordered: pd.DataFrame = frame.reset_index(drop=True)
     return ordered
+
+
+def _operators_at(lanes: Records, times: Int64, built: TraceTables) -> pd.Categorical:
+    """Return the names of the innermost operators that run on threads at some times; absent without one."""
+    operators = built.tables.get("operators")
+    if operators is None or not len(operators):
+        return tables.categorical(np.full(len(times), -1), [])
+    starts = operators["start_ns"].to_numpy(np.int64)
+    ends = starts + operators["duration_ns"].to_numpy(np.int64)
+    known = np.flatnonzero(times != ABSENT)
+    row = np.full(len(times), -1, np.int64)
+    row[known] = innermost(built.lanes["operators"], starts, ends, lanes[known], times[known])
+    names: pd.Categorical = operators["name"].array.take(row, allow_fill=True).remove_unused_categories()
+    return names

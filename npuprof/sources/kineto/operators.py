@@ -18,7 +18,10 @@ from npuprof.sources.trace.nesting import innermost
 
 
 def add_stacks(built: TraceTables) -> None:
-    """Fill in the stacks of `operators` from the Python calls: one line per frame, innermost first."""
+    """Fill in the stacks of `operators` from the Python calls: one line per frame, innermost first.
+
+    The column ``entered`` says that the lines are where the functions begin: torch's tracer records no others.
+    """
     operators, calls = built.tables.get("operators"), built.tables.get("python")
     if operators is None or calls is None or not len(operators) or not len(calls):
         return
@@ -34,6 +37,7 @@ def add_stacks(built: TraceTables) -> None:
     if operators["stack"].notna().any():  # the trace already has stacks
         return
     operators["stack"] = recoded(codes, list(texts))
+    operators["entered"] = operators["stack"].notna().astype("boolean")
 
 
 def _stacks(calls: pd.DataFrame, around: Records) -> tuple[Records, list[str]]:

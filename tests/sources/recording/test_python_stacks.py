@@ -98,7 +98,8 @@ def test_samples_with_the_same_outer_frames_are_one_call(tmp_path: Path) -> None
         # enough folders to tell code of packages and Python from the user's
         ("/home/me/queue.py", "me/queue.py"),
         ("/usr/lib/python3.11/queue.py", "queue.py"),
-        ("/usr/lib/python3.11/logging/config.py", "lib/python3.11/logging/config.py"),
+        ("/usr/lib/python3.11/logging/config.py", "logging/config.py"),
+        ("/usr/lib/python3.11/xml/dom/pulldom.py", "lib/python3.11/xml/dom/pulldom.py"),
         ("/v/lib/python3.11/site-packages/torch/nn/functional.py", "torch/nn/functional.py"),
         ("/v/lib/python3.11/site-packages/pandas/core/frame.py", "site-packages/pandas/core/frame.py"),
         ("/v/site-packages" + "/deep" * 100_000 + "/x.py", "/v/site-packages" + "/deep" * 100_000 + "/x.py"),
