@@ -1,4 +1,4 @@
-"""The command line: ``npuprof demo``, ``open PATH``, ``advise PATH``, ``run SCRIPT`` and ``doctor``."""
+"""The command line: ``npuprof demo``, ``open``, ``advise``, ``compare``, ``run`` and ``doctor``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,11 @@ _CLOSED = 141  # as a shell reports a program that SIGPIPE ended
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; return 0 for success, 1 for a failure with a message, 2 for wrong usage, 3 for a failed gate."""
+    """Run a command and return its exit status.
+
+    It is 0 for success, 1 for a failure with a message, 2 for wrong usage, 3 for a gate that fails, and 4 for one that
+    cannot tell.
+    """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without µ shows a question mark
@@ -76,6 +80,8 @@ def _parser() -> argparse.ArgumentParser:
     add_load_arguments(advise)
     advise.set_defaults(run=_advise)
 
+    _add_compare(commands)
+
     # Its words are read as those of the magic are; without a prefix, none of them is an option here.
     run = commands.add_parser("run", help="run a script under msprof", add_help=False, prefix_chars="\0")
     run.add_argument("words", nargs=argparse.REMAINDER, help="options, the script, and its arguments")
@@ -91,6 +97,26 @@ def _parser() -> argparse.ArgumentParser:
     )
     doctor.set_defaults(run=_doctor)
     return parser
+
+
+def _add_compare(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    compare = commands.add_parser(
+        "compare",
+        help="show what made a step of A longer than one of B, and fail if it is slower",
+        epilog="Exit status with --fail-on: 0 not slower by more, 3 slower by more, 4 it cannot tell (one step on a "
+        "side, or the interval holds the limit), 1 an error.",
+    )
+    compare.add_argument("a", type=Path, help="a recording or a result")
+    compare.add_argument("b", type=Path, help="what it is compared with, such as a baseline that was saved before")
+    compare.add_argument("--json", action="store_true", help="print the difference as JSON")
+    compare.add_argument("--html", type=Path, help="also write one self-contained page to this file")
+    compare.add_argument(
+        "--fail-on",
+        type=_percent,
+        metavar="PERCENT",
+        help="exit with 3 if a step of A is longer by more than so much of one of B, such as 3%%, beyond noise",
+    )
+    compare.set_defaults(run=_compare)
 
 
 def _demo(parsed: argparse.Namespace) -> int:
@@ -136,6 +162,26 @@ def _advise(parsed: argparse.Namespace) -> int:
     if not advice.step_ns:
         raise NpuprofError(f"{parsed.path} has no step and no device time, so --fail-on has nothing to check")
     return 3 if advice.worst_share() >= parsed.fail_on else 0
+
+
+def _compare(parsed: argparse.Namespace) -> int:
+    from npuprof.loading import compare
+
+    names = (parsed.a.name, parsed.b.name) if parsed.a.name != parsed.b.name else (str(parsed.a), str(parsed.b))
+    difference = compare(parsed.a, parsed.b, names=names)
+    _say(difference.to_json() if parsed.json else repr(difference))
+    if parsed.html is not None:
+        _say(f"\nThe whole comparison, one self-contained file: {difference.to_html(parsed.html)}", sys.stderr)
+    if parsed.fail_on is None:
+        return 0
+    slower = difference.slower_by(parsed.fail_on)
+    verdict = {
+        True: "slower by more than",
+        False: "not slower by more than",
+        None: "cannot tell whether it is slower by",
+    }
+    _say(f"npuprof: {verdict[slower]} {100 * parsed.fail_on:g} %", sys.stderr)
+    return {True: 3, False: 0, None: 4}[slower]
 
 
 def _run(parsed: argparse.Namespace) -> int:

@@ -45,15 +45,19 @@ class Comparison(Difference):
     """
 
     @classmethod
-    def of(cls, a: Iterable[Compared], b: Iterable[Compared], names: tuple[str, str] = ("a", "b")) -> Comparison:
-        """Compare runs: each side is one run, or several ranks that are repetitions of each other.
+    def of(
+        cls, a: Iterable[Iterable[Compared]], b: Iterable[Iterable[Compared]], names: tuple[str, str] = ("a", "b")
+    ) -> Comparison:
+        """Compare programs: each side is one run or several, and each run one rank or several.
 
         Raises
         ------
         NpuprofError
             If a side has no kernels, no NPU tasks and no step times.
         """
-        runs = [[ComparedRun(run.aligned, run.info, run.accounting) for run in side] for side in (a, b)]
+        runs = [
+            [[ComparedRun(rank.aligned, rank.info, rank.accounting) for rank in run] for run in side] for side in (a, b)
+        ]
         return cls(*sides(runs[0], runs[1]), names)
 
     def plot_waterfall(self, *, bars: int = _BARS) -> go.Figure:
@@ -68,7 +72,7 @@ class Comparison(Difference):
 
         rows = self.largest(bars)
         drawn = rows.assign(title=[self.title(row) for _, row in rows.iterrows()])
-        return plot_waterfall(drawn, (self.b_ns, self.a_ns), self.names, self._origin, subtitle=self.noise)
+        return plot_waterfall(drawn, (self.b_ns, self.a_ns), self.names, self._origin, subtitle=self.basis)
 
     def plot_flamegraph(self) -> go.Figure:
         """Draw what a step consists of, as wide as its time in both runs: red where `a` is slower, else blue."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -108,8 +108,8 @@ def load_set(
 
 @checked
 def compare(
-    a: Profile | ProfileSet | str | PathLike[str],
-    b: Profile | ProfileSet | str | PathLike[str],
+    a: Profile | ProfileSet | str | PathLike[str] | Sequence[Profile | ProfileSet | str | PathLike[str]],
+    b: Profile | ProfileSet | str | PathLike[str] | Sequence[Profile | ProfileSet | str | PathLike[str]],
     *,
     names: tuple[str, str] = ("a", "b"),
 ) -> Comparison:
@@ -118,7 +118,8 @@ def compare(
     Parameters
     ----------
     a, b
-        Results of :func:`load`, or paths to load. The ranks of a set count as repetitions of each other.
+        Results of :func:`load`, or paths to load. The ranks of a set that both sides have are compared one by one. A
+        list has several runs of the same program, which tell how much varies from run to run.
     names
         Names of `a` and `b` in texts and figures.
 
@@ -192,6 +193,10 @@ def _as_set(root: Path, walked: Walk[DetectedResult], selection: Selection | Non
         raise
 
 
-def _runs(side: Profile | ProfileSet | str | PathLike[str]) -> Iterable[Profile]:
-    opened = open_path(side) if isinstance(side, (str, PathLike)) else side
-    return [opened] if isinstance(opened, Profile) else opened
+def _runs(
+    side: Profile | ProfileSet | str | PathLike[str] | Sequence[Profile | ProfileSet | str | PathLike[str]],
+) -> list[Iterable[Profile]]:
+    """Return the ranks of each run of a side."""
+    runs = side if isinstance(side, Sequence) and not isinstance(side, str) else [side]
+    opened = [open_path(run) if isinstance(run, (str, PathLike)) else run for run in runs]
+    return [[run] if isinstance(run, Profile) else run for run in opened]

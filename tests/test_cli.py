@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import npuprof
@@ -17,6 +18,7 @@ from npuprof.profiles import Profile
 from npuprof.simulator import synthesise
 from npuprof.sources.base import Decoded
 from tests import factories, pace
+from tests.difference.runs import profile, run
 
 
 @pytest.mark.slow
@@ -143,3 +145,34 @@ def test_a_reader_that_has_enough_ends_a_command_quietly() -> None:
         command.stdout.close()  # as head does
         assert command.stderr.read() == b""
         assert command.wait(pace.seconds(60)) == 141
+
+
+def _saved(path: Path, microseconds: list[int]) -> str:
+    """Save a run of steps of these lengths, each filled by one kernel; return where."""
+    made = run([[("Op", "8", length * 1_000)] for length in microseconds])
+    lengths = np.array(microseconds, np.int64) * 1_000
+    return str(profile({"kernels": made.kernels, "steps": made.steps.assign(duration_ns=lengths)}).save(path))
+
+
+@pytest.mark.slow
+def test_compare_fails_where_a_run_is_slower_beyond_noise(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    steady = [900, 1000, 1001, 999, 1002, 998, 1000]  # the first step is not counted
+    base = _saved(tmp_path / "base", steady)
+    slower = _saved(tmp_path / "slower", [length + 50 for length in steady])
+    varying = _saved(tmp_path / "varying", [900, 400, 1700, 1200, 700, 1900, 500])
+    once = _saved(tmp_path / "once", [1_200])
+    for a, limit, status in (
+        (slower, "3%", 3),
+        (slower, "10%", 0),
+        (base, "3%", 0),
+        (varying, "3%", 4),
+        (once, "3%", 4),
+    ):
+        assert cli.main(["compare", a, base, "--fail-on", limit]) == status
+        shown = capsys.readouterr()
+        assert shown.out.startswith("A step of")
+        assert "slower by" in shown.err
+    assert cli.main(["compare", slower, base, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["delta_ns"] == 50_000
+    assert cli.main(["compare", slower, str(tmp_path / "none"), "--fail-on", "3%"]) == 1
+    assert "none" in capsys.readouterr().err

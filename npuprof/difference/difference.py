@@ -13,11 +13,12 @@ import pandas as pd
 
 from npuprof.analysis.device_words import device_of
 from npuprof.arrays import Bools, Int64
-from npuprof.difference import noise
+from npuprof.difference.balance import balance
 from npuprof.difference.exact import depths, per_step
 from npuprof.difference.gaps import host_rows
 from npuprof.difference.guards import guards
 from npuprof.difference.lines import places
+from npuprof.difference.noise import KIND_OF_PART, KINDS, Noise
 from npuprof.difference.owners import OWNERS
 from npuprof.difference.reasons import reasons
 from npuprof.difference.side import Side
@@ -26,11 +27,8 @@ from npuprof.errors import NpuprofError
 from npuprof.parameters import checked
 from npuprof.quantities import counted, duration, printable
 
-LEVELS = (0.01, 0.04)
-"""The false discovery rate of significant rows: at the top, and at all lower depths together."""
-_INTERVALS = 400  # number of rows with an interval: those with the greatest differences
 _SHOWN = 10
-_VERSION = 1
+_VERSION = 2
 _WORDS = {
     "computing": "computing",
     "waiting": "waiting for other ranks",
@@ -39,6 +37,11 @@ _WORDS = {
     "copy": "copies",
     "idle": "an idle {}",
     "host": "the host",
+}
+_COMMON = {
+    "kernels": ("kernels", "a lower frequency"),
+    "host": ("causes of idle time", "a busier host"),
+    "communication": ("collectives", "a busier network"),
 }
 
 
@@ -61,8 +64,12 @@ class Difference:
         * ``a_count``, ``b_count``: kernels, collectives or copies per step;
         * ``by_count_ns``, ``by_mean_ns``: the parts of the difference due to their number, and to their mean duration;
         * ``share`` of the difference of the step;
-        * ``low_ns``, ``high_ns``: the 95 % bootstrap interval; ``p_value`` of Welch's t-test over steps, and whether
-          it is ``significant``: absent with one step on a side;
+        * ``low_ns``, ``high_ns``, ``p_value``: the interval of the difference at the level that all rows together
+          leave it, which excludes 0 exactly if the row's time differs by more than noise, and the p-value;
+        * ``ratio``, ``ratio_low``, ``ratio_high``, ``ratio_p_value``: the same of the relative change beside the rows
+          of its kind, which may all be slower alike;
+        * ``significant``: whether either says so, and ``fired``: which (``difference``, ``ratio``, ``both``). All of
+          these are absent with one step on a side; see :mod:`npuprof.noise`;
         * ``why``: ``new``, ``gone``, ``count``, ``shape``, ``dtype``, ``frequency``, ``slower``, ``faster``, ``gap``,
           ``wait`` ...
     guards
@@ -122,7 +129,7 @@ class Difference:
             by_count_ns=by_count,
             by_mean_ns=delta - by_count,
             share=delta / self.delta_ns if self.delta_ns else np.full(len(nodes), np.nan),
-            **self._noise(nodes["depth"].to_numpy(), sides[0][0], sides[1][0], delta),
+            **self.noise.columns(nodes, sides[0][0], sides[1][0], delta),
         )
         frame["why"] = reasons(frame, (self.a, self.b), self._nodes[1])
         frame["place"] = places(self._nodes[0], (self.a, self.b), self._nodes[1])
@@ -138,14 +145,19 @@ class Difference:
         ]
         return ordered
 
+    @cached_property
+    def noise(self) -> Noise:
+        """How sure the difference is."""
+        return Noise(self.a, self.b, balance(self.a, self.b))
+
     @property
-    def noise(self) -> str:
-        """The number of steps and devices of each side, and whether noise is known."""
+    def basis(self) -> str:
+        """What the difference rests on, as text: the steps and devices of each side, and whether noise is known."""
         counts = len(self.a.steps), len(self.b.steps)
         steps = f"{_steps(self.a)} against {_steps(self.b)}"
-        if min(counts) < 2:
+        if not self.noise.is_known:
             return "one step each: noise unknown" if counts == (1, 1) else f"{steps}: noise unknown"
-        return f"{steps}; 95 % intervals"
+        return "; ".join([steps, "intervals of 95 % for all rows together", *self.noise.caveats()])
 
     def evidence(self, row: int) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return the rows of ``kernels``, ``communication`` or ``tasks`` that a row aggregates, on each side.
@@ -175,18 +187,41 @@ class Difference:
         first = f"A step of {names[0]} is {duration(abs(total))} {comparative} than one of {names[1]}"
         top = self.rows[self.rows["depth"] == 0]
         sure = top["significant"].fillna(False).to_numpy(bool)
-        is_noise_known = bool(top["significant"].notna().any())
-        if is_noise_known and not sure.any():
+        low, high = (round(float(bound[0])) for bound in self.noise.total.bounds()) if self.noise.is_known else (0, 0)
+        if self.noise.is_known:
+            first += f" (95 % interval {signed(low)} to {signed(high)})"
+        if self.noise.is_known and low <= 0 <= high and not sure.any():
             return f"{first}, which may be noise: no part of it differs by more than the steps of either side vary."
-        is_same = top[(np.sign(top["delta_ns"]) == np.sign(total)).to_numpy(bool)]
-        most = is_same.loc[is_same["delta_ns"].abs().idxmax()]
+        with_sign = top[(np.sign(top["delta_ns"]) == np.sign(total)).to_numpy(bool)]
+        most = with_sign.loc[with_sign["delta_ns"].abs().idxmax()]
         device = device_of(self.a.runs[0].info, self.a.runs[0].tables)
         part, amount = _WORDS[str(most["part"])].format(device), duration(abs(int(most["delta_ns"])))
         caveat = ", not your kernels" if most["part"] in ("waiting", "idle") else ""
-        caveat += ", which may be noise" if is_noise_known and not sure[top.index.get_loc(most.name)] else ""
+        caveat += ", which may be noise" if self.noise.is_known and not sure[top.index.get_loc(most.name)] else ""
         if abs(most["delta_ns"]) > abs(total):
             return f"{first}: {part} takes {amount} {'more' if total > 0 else 'less'}{caveat}."
         return f"{first}: {amount} of it is {part}{caveat}."
+
+    def slower_by(self, share: float) -> bool | None:
+        """Return whether a step of `a` is longer than one of `b` by more than a share of it.
+
+        None if noise is unknown, or if it is longer by more, but the 95 % interval holds the limit.
+        """
+        if not self.noise.is_known:
+            return None
+        limit = share * self.b_ns
+        if self.delta_ns <= limit:
+            return False
+        return True if self.noise.total.bounds()[0][0] > limit else None
+
+    def common(self) -> list[str]:
+        """Return what all rows of a kind have in common, a sentence each."""
+        self.rows  # noqa: B018 - which finds it
+        return [
+            f"All {_COMMON[common.kind][0]} are {abs(common.change):.1%} {'slower' if common.change > 0 else 'faster'} "
+            f"({common.low:+.1%} to {common.high:+.1%}): {_COMMON[common.kind][1]}?"
+            for common in self.noise.common
+        ]
 
     def largest(self, limit: int = _SHOWN) -> pd.DataFrame:
         """Return the leaf rows with the largest differences, the largest first."""
@@ -199,14 +234,15 @@ class Difference:
 
     def lines(self) -> list[str]:
         """Return the difference as lines of text: guards, the sentence, the parts and the largest rows."""
-        lines = [*(f"! {guard}" for guard in self.guards), self.sentence(), self.noise]
+        lines = [*(f"! {guard}" for guard in self.guards), self.sentence(), *self.common(), self.basis]
         rows = self.rows
         for _, row in rows[rows["depth"] == 0].iterrows():
-            lines.append(f"{signed(row['delta_ns'])}  {row['name']}{self._interval(row)}")
+            lines.append(f"{signed(row['delta_ns'])}  {row['name']}{_bracketed(self.interval(row))}")
         lines.append("")
         for _, row in self.largest().iterrows():
             place = f"  {row['place']}" if row["place"] else ""
-            lines.append(f"{signed(row['delta_ns'])}  {self.title(row)}  {row['why']}{place}{self._interval(row)}")
+            noise = _bracketed(self.interval(row))
+            lines.append(f"{signed(row['delta_ns'])}  {self.title(row)}  {row['why']}{place}{noise}")
         return [printable(line, 300) for line in lines]
 
     def title(self, row: pd.Series[Any]) -> str:
@@ -218,11 +254,15 @@ class Difference:
             names.insert(0, str(row["path"]).rpartition("/")[2])
         return ": ".join(names)
 
-    def _interval(self, row: pd.Series[Any]) -> str:
+    def interval(self, row: pd.Series[Any]) -> str:
+        """Return the interval of a row of :attr:`rows` as text, of what tells that it changed; empty without noise."""
         if pd.isna(row["low_ns"]):
             return ""
-        star = "" if row["significant"] or not row["delta_ns"] else ", may be noise"
-        return f"  ({signed(row['low_ns'])} to {signed(row['high_ns'])}{star})"
+        if row["fired"] == "ratio":
+            bounds = f"{row['ratio_low']:+.1%} to {row['ratio_high']:+.1%}"
+            return f"{row['ratio']:+.1%} beside the other {KINDS[KIND_OF_PART[row['part']]]}, {bounds}"
+        mark = "" if row["significant"] or not row["delta_ns"] else ", may be noise"
+        return f"{signed(row['low_ns'])} to {signed(row['high_ns'])}{mark}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the difference as JSON-serializable values."""
@@ -238,6 +278,8 @@ class Difference:
             "steps": [len(self.a.steps), len(self.b.steps)],
             "guards": self.guards,
             "sentence": self.sentence(),
+            "common": self.common(),
+            "interval_ns": _bounds(self.noise),
             "rows": [{str(key): _plain(value) for key, value in row.items()} for row in rows.to_dict("records")],
         }
 
@@ -251,31 +293,6 @@ class Difference:
     @cached_property
     def _nodes(self) -> tuple[pd.DataFrame, tuple[Int64, Int64]]:
         return nodes(self.a, self.b)
-
-    def _noise(self, depth: Int64, a: npt.NDArray[np.int64], b: npt.NDArray[np.int64], delta: Int64) -> dict[str, Any]:
-        count, steps = len(delta), min(a.shape[1], b.shape[1])
-        low, high = (pd.array([pd.NA] * count, dtype="Int64") for _ in range(2))
-        if steps < 2:
-            return {
-                "low_ns": low,
-                "high_ns": high,
-                "p_value": np.nan,
-                "significant": pd.array([pd.NA] * count, "boolean"),
-            }
-        x, y = a.astype(np.float64), b.astype(np.float64)
-        values, deviation = noise.p_values(x, y), noise.deviations(x, y)
-        is_selected = np.zeros(count, bool)
-        depths = np.unique(depth)
-        for number in depths:
-            rows = depth == number
-            level = LEVELS[0] if number == 0 else LEVELS[1] / max(len(depths) - 1, 1)
-            weights = (x[rows].mean(axis=1) + y[rows].mean(axis=1)) / 2
-            is_selected[rows] = noise.significant(values[rows], weights, delta[rows], deviation[rows], steps, level)
-        visible_rows = np.union1d(np.flatnonzero(depth == 0), np.argsort(-np.abs(delta), kind="stable")[:_INTERVALS])
-        low[visible_rows], high[visible_rows] = noise.intervals(
-            x[visible_rows], y[visible_rows], (_rank_of(self.a), _rank_of(self.b))
-        )
-        return {"low_ns": low, "high_ns": high, "p_value": values, "significant": pd.array(is_selected, "boolean")}
 
 
 def _mean(side: Side) -> int:
@@ -338,13 +355,6 @@ def _rows_of(side: Side, kinds: Bools) -> pd.DataFrame:
     return evidence
 
 
-def _rank_of(side: Side) -> Int64:
-    """Return a number for the rank of each step, different for each run of a side."""
-    ranks = side.steps["rank"].fillna(-1).to_numpy(np.int64)
-    both = np.stack([ranks, side.steps["run"].to_numpy(np.int64)])
-    return np.unique(both, axis=1, return_inverse=True)[1].reshape(-1)
-
-
 def signed(nanoseconds: Any) -> str:
     """Return a difference of durations as text, such as ``+4.02 ms``."""
     value = int(nanoseconds)
@@ -357,6 +367,14 @@ def _steps(side: Side) -> str:
     few, largest = int(counts.min()), int(counts.max())
     steps = f"{few} to {largest} steps" if few < largest else counted(largest, "step")
     return f"{steps} on each of {len(counts)} devices" if len(counts) > 1 else steps
+
+
+def _bracketed(text: str) -> str:
+    return f"  ({text})" if text else ""
+
+
+def _bounds(noise: Noise) -> list[int] | None:
+    return [round(float(bound[0])) for bound in noise.total.bounds()] if noise.is_known else None
 
 
 def _plain(value: Any) -> Any:

@@ -1,166 +1,152 @@
-"""How much of a difference is noise: significance tests over steps, and bootstrap intervals."""
+"""How sure the rows of a difference are: each is tested by itself, and beside the rows of its kind."""
 
 from __future__ import annotations
 
-import math
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+import pandas as pd
 
-from npuprof.arrays import Bools, Int64
+from npuprof.arrays import Int64
+from npuprof.difference.balance import Balance, Repeats
+from npuprof.difference.side import Side
+from npuprof.noise import rows as many
+from npuprof.noise.model import LEVEL, Estimate, Floats, difference
+from npuprof.noise.ratios import Ratios, ratios
+from npuprof.tables import categorical
 
-_DRAWS = 2_000
-_INTERVAL = (2.5, 97.5)  # percentiles
-_SEED = 20  # the same steps have the same interval
-_MAD_TO_DEVIATION = 1.4826  # of a normal distribution
-_TERMS = 400
-_CELLS = 4_000_000  # of a matrix of bootstrap means
+KINDS = ("kernels", "host", "communication")
+"""The kinds of rows that something may slow down alike."""
 
-Floats = npt.NDArray[np.float64]
+FIRED = ("", "difference", "ratio", "both")
+"""What tells that a row changed: its time, its ratio to the rows of its kind, or both."""
+
+KIND_OF_PART = {"computing": 0, "idle": 1, "waiting": 2, "moving": 2, "communication": 2}
+"""The kind of the rows of a part."""
+
+_EACH = LEVEL / 2  # a row has two tests
+_FEW_STEPS = 5
+_LEAST_COMMON = 0.005  # relative: less is not worth a sentence
 
 
-def p_values(a: Floats, b: Floats) -> Floats:
-    """Return the two-sided p-value of Welch's t-test for each row; NaN with one step on a side.
+@dataclass(frozen=True)
+class Common:
+    """What all rows of a kind have in common: the relative change from `b` to `a`, and its 95 % interval."""
 
-    Parameters
+    kind: str
+    change: float
+    low: float
+    high: float
+
+
+class Noise:
+    """The noise of a difference.
+
+    Attributes
     ----------
-    a, b
-        A row for each quantity, a column for each step of the side.
+    total
+        The difference of the whole steps: one value.
+    common
+        The kinds of rows that changed together.
     """
-    counts = a.shape[1], b.shape[1]
-    if min(counts) < 2:
-        return np.full(len(a), np.nan)
-    difference = a.mean(axis=1) - b.mean(axis=1)
-    squared = [side.var(axis=1, ddof=1) / count for side, count in zip((a, b), counts, strict=True)]
-    spread = squared[0] + squared[1]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        t = np.abs(difference) / np.sqrt(spread)
-        freedom = spread**2 / (squared[0] ** 2 / (counts[0] - 1) + squared[1] ** 2 / (counts[1] - 1))
-    is_known = spread > 0
-    values = np.where(difference == 0, 1.0, 0.0)  # without any variance, any difference is significant
-    values[is_known] = _tail_probability(t[is_known], freedom[is_known])
-    return values
+
+    def __init__(self, a: Side, b: Side, balanced: Balance | Repeats) -> None:
+        self._balanced = balanced
+        whole = [side.steps["duration_ns"].to_numpy(np.int64)[None] for side in (a, b)]
+        self._tables = balanced.tables(whole[0], whole[1])
+        noise = self._difference(*self._tables)
+        self.total = Estimate(whole[0].mean(axis=1) - whole[1].mean(axis=1), noise.error, noise.freedom)
+        self.common: list[Common] = []
+
+    @property
+    def is_known(self) -> bool:
+        """Whether both sides have several steps, or runs, that tell of noise."""
+        return not np.isnan(self.total.error).any()
+
+    def columns(self, nodes: pd.DataFrame, a: Int64, b: Int64, delta: Int64) -> dict[str, Any]:
+        """Return the columns of noise of the rows of a difference, and find what they have in common.
+
+        Parameters
+        ----------
+        nodes
+            The rows: ``parent`` and ``part``.
+        a, b
+            Their nanoseconds in each step of each side, rows x steps.
+        delta
+            Their differences per step.
+        """
+        if not self.is_known:
+            absent = pd.array([pd.NA] * len(delta), dtype="Int64")
+            no_float = np.full(len(delta), np.nan)
+            return {
+                "low_ns": absent, "high_ns": absent.copy(), "p_value": no_float, "ratio": no_float.copy(),
+                "ratio_low": no_float.copy(), "ratio_high": no_float.copy(), "ratio_p_value": no_float.copy(),
+                "significant": pd.array([pd.NA] * len(delta), "boolean"),
+                "fired": pd.Categorical([""] * len(delta), FIRED),
+            }  # fmt: skip
+        x, y = self._balanced.tables(a, b)
+        kinds = nodes["part"].map(KIND_OF_PART).fillna(-1).to_numpy(np.int64)
+        kinds = np.where(nodes["depth"].to_numpy() == 0, -1, kinds)  # a part is not one of its own rows
+        inner = np.isin(np.arange(len(delta)), nodes["parent"].to_numpy(np.int64))
+        alike = ratios(x, y, kinds, ~inner, paired=self._balanced.paired, in_sequence=self._balanced.in_sequence)
+        self.common = _common(alike)
+        weights, same = (x.mean(axis=(1, 2)) + y.mean(axis=(1, 2))) / 2, many.same_values(x, y)
+        by_row = self._difference(x, y)
+        of_time = Estimate(delta.astype(np.float64), by_row.error, by_row.freedom)
+        by_time, by_ratio = _Judged(of_time, weights, same), _Judged(alike.rows, weights, same)
+        low, high = by_time.whole_numbers()
+        fired = by_time.significant + 2 * by_ratio.significant
+        return {
+            "low_ns": pd.array(low, dtype="Int64"),
+            "high_ns": pd.array(high, dtype="Int64"),
+            "p_value": by_time.p_values,
+            "significant": pd.array(fired > 0, "boolean"),
+            "ratio": np.expm1(alike.rows.value),
+            "ratio_low": np.expm1(by_ratio.low),
+            "ratio_high": np.expm1(by_ratio.high),
+            "ratio_p_value": by_ratio.p_values,
+            "fired": categorical(fired, list(FIRED)),
+        }
+
+    def caveats(self) -> list[str]:
+        """Return what limits the statement about noise, a phrase each."""
+        counts = [table.shape[2] for table in self._tables]
+        what = "steps" if self._balanced.in_sequence else "runs"
+        phrases = []
+        if any(left_out := self._balanced.left_out):
+            phrases.append(f"noise without {left_out[0]} and {left_out[1]} ranks, which lack steps or a counterpart")
+        if self.is_known and min(counts) < _FEW_STEPS:
+            unequal = ", and unequal numbers tell less" if counts[0] != counts[1] else ""
+            phrases.append(f"{min(counts)} {what} tell little of noise{unequal}")
+        return phrases
+
+    def _difference(self, a: Floats, b: Floats) -> Estimate:
+        return difference(a, b, paired=self._balanced.paired, in_sequence=self._balanced.in_sequence)
 
 
-def adjusted(values: Floats, weights: Floats | None = None) -> Floats:
-    """Return p-values adjusted for their number after Benjamini and Hochberg.
+class _Judged:
+    """The rows of a report under one test: p-values, which are significant, and the intervals that say so."""
 
-    Parameters
-    ----------
-    values
-        The p-values.
-    weights
-        The weight of each, independent of its p-value, since rows that take longer are more likely to matter. Weights
-        preserve the false discovery rate (Genovese, Roeder and Wasserman, 2006).
-    """
-    count = len(values)
-    if weights is not None and weights.sum() > 0:
-        values = np.minimum(values / np.maximum(weights / weights.mean(), 1e-12), 1.0)
-    order = np.argsort(values)[::-1]
-    scaled = np.minimum.accumulate(values[order] * count / np.arange(count, 0, -1))
-    result = np.empty(count)
-    result[order] = np.minimum(scaled, 1.0)
-    return result
+    def __init__(self, estimate: Estimate, weights: Floats, same: Int64) -> None:
+        self.p_values = estimate.p_values()
+        levels = many.levels(self.p_values, weights, same, _EACH)
+        self.significant = many.significant(self.p_values, levels)
+        self.low, self.high = estimate.bounds(levels)
+
+    def whole_numbers(self) -> tuple[Int64, Int64]:
+        """Return the bounds as integers, which exclude 0 exactly if the row is significant."""
+        low, high = (np.rint(bound).astype(np.int64) for bound in (self.low, self.high))
+        upwards = self.low + self.high > 0
+        low[upwards] = np.where(self.significant, np.maximum(low, 1), np.minimum(low, 0))[upwards]
+        high[~upwards] = np.where(self.significant, np.minimum(high, -1), np.maximum(high, 0))[~upwards]
+        return low, high
 
 
-def deviations(a: Floats, b: Floats) -> Floats:
-    """Return a robust standard deviation of the steps of a side, from the median absolute deviation."""
-    around = np.hstack([side - np.median(side, axis=1, keepdims=True) for side in (a, b)])
-    return _MAD_TO_DEVIATION * np.median(np.abs(around), axis=1)
-
-
-def intervals(a: Floats, b: Floats, ranks: tuple[Int64, Int64]) -> tuple[Int64, Int64]:
-    """Return the bounds of the 95 % bootstrap intervals of differences of means.
-
-    Parameters
-    ----------
-    a, b
-        A row for each quantity, a column for each step of the side.
-    ranks
-        The rank of each step. If a side has several ranks, whole ranks are resampled.
-
-    Returns
-    -------
-    Lower and upper bounds in nanoseconds, a value for each row.
-    """
-    random = np.random.default_rng(_SEED)
-    weights = [_weights(random, side) for side in ranks]
-    low, high = (np.zeros(len(a), np.int64) for _ in range(2))
-    at_once = max(_CELLS // _DRAWS, 1)
-    for start in range(0, len(a), at_once):
-        rows = slice(start, start + at_once)
-        drawn = a[rows] @ weights[0].T - b[rows] @ weights[1].T
-        bounds = np.percentile(drawn, _INTERVAL, axis=1)
-        low[rows], high[rows] = np.rint(bounds).astype(np.int64)
-    return low, high
-
-
-def _weights(random: np.random.Generator, ranks: Int64) -> Floats:
-    """Return the weight of each step in the mean of each bootstrap sample."""
-    distinct, block = np.unique(ranks, return_inverse=True)
-    if len(distinct) < 2:
-        block = np.arange(len(ranks))
-    blocks = int(block.max()) + 1
-    drawn = random.integers(blocks, size=(_DRAWS, blocks))
-    times = np.apply_along_axis(np.bincount, 1, drawn, minlength=blocks).astype(np.float64)[:, block]
-    weights: Floats = times / times.sum(axis=1, keepdims=True)
-    return weights
-
-
-def _tail_probability(t: Floats, freedom: Floats) -> Floats:
-    """Return the two-sided tail probability of Student's t."""
-    return _incomplete_beta(freedom / 2, np.full(len(t), 0.5), freedom / (freedom + t * t))
-
-
-def _incomplete_beta(a: Floats, b: Floats, x: Floats) -> Floats:
-    """Return the regularised incomplete beta function for 0 < x <= 1 by its continued fraction (DLMF 8.17.22)."""
-    swapped = x > (a + 1) / (a + b + 2)  # the continued fraction of the other tail converges faster
-    a, b, x = np.where(swapped, b, a), np.where(swapped, a, b), np.where(swapped, 1 - x, x)
-    log_gamma = np.vectorize(math.lgamma, otypes=[np.float64])
-    with np.errstate(divide="ignore"):
-        scale = np.exp(log_gamma(a + b) - log_gamma(a) - log_gamma(b) + a * np.log(x) + b * np.log1p(-x))
-    fraction, c, d = np.ones(len(x)), np.ones(len(x)), np.zeros(len(x))
-    for term in range(_TERMS):  # Lentz's method
-        m = term // 2
-        if term == 0:
-            numerator = np.ones(len(x))
-        elif term % 2 == 0:
-            numerator = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
-        else:
-            numerator = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
-        d = 1 / _not_zero(1 + numerator * d)
-        c = _not_zero(1 + numerator / c)
-        fraction *= c * d
-        if (np.abs(1 - c * d) < 1e-14).all():
-            break
-    part = scale * (fraction - 1) / a
-    values: Floats = np.where(swapped, 1 - part, part)
-    return values
-
-
-def _not_zero(values: Floats) -> Floats:
-    is_kept: Floats = np.where(np.abs(values) > 1e-300, values, 1e-300)
-    return is_kept
-
-
-def significant(values: Floats, weights: Floats, delta: Int64, deviation: Floats, steps: int, level: float) -> Bools:
-    """Return a mask of the rows of one depth that differ by more than noise.
-
-    Parameters
-    ----------
-    values, weights
-        The p-values and the times of the rows.
-    delta
-        Their differences.
-    deviation
-        The standard deviation of their steps.
-    steps
-        The number of steps of the side with fewer.
-    level
-        The false discovery rate.
-    """
-    is_known = ~np.isnan(values)
-    is_selected = np.zeros(len(values), bool)
-    is_selected[is_known] = adjusted(values[is_known], weights[is_known]) <= level
-    certain: Bools = is_selected & (np.abs(delta) >= 2 * deviation / math.sqrt(max(steps, 1))) & (delta != 0)
-    return certain
+def _common(alike: Ratios) -> list[Common]:
+    low, high = alike.common.bounds()
+    return [
+        Common(KINDS[kind], float(np.expm1(value)), float(np.expm1(low[kind])), float(np.expm1(high[kind])))
+        for kind, value in enumerate(alike.common.value)
+        if low[kind] * high[kind] > 0 and abs(value) >= _LEAST_COMMON
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -62,14 +63,19 @@ class Side:
         The runs.
     typed
         Whether kernels and collectives are identified by type, which both sides must know, or by name.
+    repeats
+        The numbers of the runs that are ranks of one job, for each time that the program ran.
     steps
         A row for each step of each rank and device: ``run``, ``rank``, ``device_id``, ``step`` and ``duration_ns``.
         The first step of a device is left out, unless it is the only one.
     """
 
-    def __init__(self, runs: Sequence[ComparedRun], *, typed: bool = True) -> None:
+    def __init__(
+        self, runs: Sequence[ComparedRun], *, typed: bool = True, repeats: Sequence[Sequence[int]] | None = None
+    ) -> None:
         self.runs = runs
         self.typed = typed
+        self.repeats = [range(len(runs))] if repeats is None else repeats
         self.steps = _stack([counted_steps(run).assign(run=number) for number, run in enumerate(runs)])
 
     @cached_property
@@ -123,10 +129,19 @@ class Side:
         return bool((self.kinds[key] != "").any())
 
 
-def sides(a: Sequence[ComparedRun], b: Sequence[ComparedRun]) -> tuple[Side, Side]:
-    """Return both sides of a comparison; kernels are identified by type if both sides know it, else by name."""
-    typed = all(run.typed for run in (*a, *b))
-    return Side(a, typed=typed), Side(b, typed=typed)
+def sides(a: Sequence[Sequence[ComparedRun]], b: Sequence[Sequence[ComparedRun]]) -> tuple[Side, Side]:
+    """Return both sides of a comparison, each of one or several runs of a program with one or several ranks.
+
+    Kernels are identified by type if all of them know it, else by name.
+    """
+    typed = all(rank.typed for side in (a, b) for run in side for rank in run)
+    return _side(a, typed), _side(b, typed)
+
+
+def _side(runs: Sequence[Sequence[ComparedRun]], typed: bool) -> Side:
+    first = np.cumsum([0, *map(len, runs)]).tolist()
+    repeats = [range(start, end) for start, end in itertools.pairwise(first)]
+    return Side([rank for run in runs for rank in run], typed=typed, repeats=repeats)
 
 
 def _stack(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:

@@ -33,10 +33,12 @@ def difference_html(difference: Difference) -> str:
         f'<div style="border-left:3px solid #e69f00;padding-left:8px;margin:3px 0">{text(guard, _LONGEST)}</div>'
         for guard in difference.guards
     )
+    common = "".join(f"<div>{text(sentence, _LONGEST)}</div>" for sentence in difference.common())
     return framed(
         f'<div style="margin-top:4px"><strong style="font-size:15px">npuprof</strong> {badge}</div>{guards}'
         f'<div style="font-size:15px;font-weight:600;margin:6px 0 2px">{text(difference.sentence(), _LONGEST)}</div>'
-        f'<div style="color:{_FAINT}">{text(difference.noise, _LONGEST)}</div>'
+        f"{common}"
+        f'<div style="color:{_FAINT}">{text(difference.basis, _LONGEST)}</div>'
         f"{grid_html(_parts(difference))}{grid_html(_largest(difference))}"
     )
 
@@ -53,7 +55,7 @@ def _parts(difference: Difference) -> Grid:
     rows = difference.rows
     top = rows[(rows["depth"] == 0).to_numpy(bool)]
     lines = [("step", duration(difference.a_ns), duration(difference.b_ns), signed(difference.delta_ns), "")]
-    lines += [(str(row["name"]), *_times(row), _noise(row)) for _, row in top.iterrows()]
+    lines += [(str(row["name"]), *_times(row), difference.interval(row)) for _, row in top.iterrows()]
     return _grid("Parts of a step", ("", *difference.names, "difference"), lines)
 
 
@@ -63,23 +65,16 @@ def _largest(difference: Difference) -> Grid:
         counted = row["a_count"] or row["b_count"]
         counts = f"{row['a_count']:g} / {row['b_count']:g}" if counted else ""
         named_names = (difference.title(row), str(row["why"]), str(row["place"]))
-        lines.append((*named_names, counts, *_times(row), _noise(row)))
+        lines.append((*named_names, counts, *_times(row), difference.interval(row)))
     return _grid("Largest differences", ("Row", "why", "line", "count", *difference.names, "difference"), lines)
 
 
 def _grid(title: str, headings: Sequence[str], lines: Sequence[Sequence[str]]) -> Grid:
     """Return a table; its last column, the intervals, is left out if no row has one."""
     if any(line[-1] for line in lines):
-        return Grid(title, (*headings, "95 % interval"), lines, 4)
+        return Grid(title, (*headings, "interval"), lines, 4)
     return Grid(title, headings, [line[:-1] for line in lines], 3)
 
 
 def _times(row: pd.Series[Any]) -> tuple[str, str, str]:
     return duration(int(row["a_ns"])), duration(int(row["b_ns"])), signed(row["delta_ns"])
-
-
-def _noise(row: pd.Series[Any]) -> str:
-    if pd.isna(row["low_ns"]):
-        return ""
-    mark = "" if row["significant"] or not row["delta_ns"] else " (noise?)"
-    return f"{signed(row['low_ns'])} to {signed(row['high_ns'])}{mark}"

@@ -704,4 +704,4 @@ def _compare(a: ProfileSet | Profile, b: ProfileSet | Profile) -> Comparison:
     from npuprof.comparison import Comparison
 
     first, second = ([side] if isinstance(side, Profile) else side for side in (a, b))
-    return Comparison.of(first, second)
+    return Comparison.of([first], [second])

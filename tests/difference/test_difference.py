@@ -277,7 +277,7 @@ def test_the_sentence_says_that_a_difference_may_be_noise() -> None:
         return profile({"kernels": made.kernels, "steps": made.steps.assign(duration_ns=lengths)})
 
     a, b = varied(0), varied(0)
-    assert "which may be noise: no part of it differs" in (a - b).sentence()
+    assert "), which may be noise: no part of it differs" in (a - b).sentence()
     assert "noise" not in (a - varied(2_000_000)).sentence()
 
 
@@ -288,8 +288,8 @@ def test_the_interval_holds_the_difference_and_one_step_has_none() -> None:
     top = difference.rows[difference.rows["depth"] == 0]
     assert ((top["low_ns"] <= top["delta_ns"]) & (top["delta_ns"] <= top["high_ns"])).all()
     single = run(noisy(_model(), 1, random)) - run(noisy(_model(), 1, random))
-    assert single.noise == "one step each: noise unknown"
-    assert difference.noise == "7 steps against 7 steps; 95 % intervals"  # without the first one
+    assert single.basis == "one step each: noise unknown"
+    assert difference.basis == "7 steps against 7 steps; intervals of 95 % for all rows together"  # not the first one
     assert single.rows["low_ns"].isna().all()
     assert single.rows["significant"].isna().all()
 
@@ -398,9 +398,9 @@ def test_of_text_and_database_the_waiting_differs(samples: Path) -> None:
 
 
 @pytest.mark.slow
-def test_ranks_of_a_set_repeat_each_other(samples: Path) -> None:
+def test_one_step_of_several_ranks_tells_nothing_of_noise(samples: Path) -> None:
     a, b = (npuprof.load_set(samples / "torch_npu" / name) for name in ("text/level1", "db/level1"))
     difference = a - b
-    assert difference.noise == "1 step on each of 2 devices against 1 step on each of 2 devices; 95 % intervals"
+    assert difference.basis == "1 step on each of 2 devices against 1 step on each of 2 devices: noise unknown"
     _check_sums(difference)
     assert len((a[0] - b).b.steps) == len((b - a[0]).a.steps) == 2

@@ -70,7 +70,7 @@ def _copies(samples: Path, name: str) -> _Copies:
 
 def _compared(copies: _Copies, random: np.random.Generator, of_each: int, slower: Any = ("", 1.0)) -> Comparison:
     slow = [copies.one(random, slower) for _ in range(of_each)]
-    return Comparison.of(slow, [copies.one(random) for _ in range(of_each)])
+    return Comparison.of([[run] for run in slow], [[copies.one(random)] for _ in range(of_each)])
 
 
 @pytest.mark.long

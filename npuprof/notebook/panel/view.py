@@ -81,7 +81,7 @@ def _comparison_children(before: Profile, after: Profile) -> list[Any]:
     from npuprof.notebook.explorer.live import LiveFigure
 
     try:
-        comparison = Comparison.of([after], [before], (after.info.name or "after", before.info.name or "before"))
+        comparison = Comparison.of([[after]], [[before]], (after.info.name or "after", before.info.name or "before"))
         return [
             widgets.HTML(comparison._repr_html_()),
             LiveFigure(comparison.plot_waterfall()),

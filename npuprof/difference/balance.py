@@ -1,0 +1,117 @@
+"""The balanced tables of two sides: which steps of which ranks tell of noise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from npuprof.arrays import Int64
+from npuprof.difference.side import Side
+from npuprof.noise.model import Floats
+
+_MOST = 0.5  # of the ranks: a step that more of them lack is no common step
+
+
+@dataclass(frozen=True)
+class Balance:
+    """The steps of two sides as balanced tables.
+
+    Attributes
+    ----------
+    a, b
+        Of each side the rows of :attr:`npuprof.difference.side.Side.steps`, ranks x steps.
+    paired
+        Whether both tables have the same ranks.
+    left_out
+        The ranks of each side that have no place in its table.
+    """
+
+    a: Int64
+    b: Int64
+    paired: bool
+    left_out: tuple[int, int]
+
+    in_sequence = True
+
+    def tables(self, a: Int64, b: Int64) -> tuple[Floats, Floats]:
+        """Return the times of each side as quantities x ranks x steps, from quantities x rows of steps."""
+        return a[:, self.a].astype(np.float64), b[:, self.b].astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """The steps of two sides as means of their runs: what varies from run to run.
+
+    Attributes
+    ----------
+    a, b
+        Of each side the weight of each step in the mean of each run, runs x rows of steps.
+    """
+
+    a: Floats
+    b: Floats
+
+    in_sequence = False
+    paired = False
+    left_out = (0, 0)
+
+    def tables(self, a: Int64, b: Int64) -> tuple[Floats, Floats]:
+        """Return the times of each side as quantities x 1 x runs, from quantities x rows of steps."""
+        return (a @ self.a.T)[:, None], (b @ self.b.T)[:, None]
+
+
+def balance(a: Side, b: Side) -> Balance | Repeats:
+    """Return the balanced tables of two sides.
+
+    Several runs on a side are compared run by run. Else steps are matched by number: ranks without the steps that the
+    others have, and those of one side only where both have several, are left out.
+    """
+    if len(a.repeats) > 1 or len(b.repeats) > 1:
+        return Repeats(_means_of_runs(a), _means_of_runs(b))
+    ranked = [_by_rank(side) for side in (a, b)]
+    tables = [_complete(table) for table in ranked]
+    common = tables[0].index.intersection(tables[1].index)
+    paired = len(common) > 1
+    if paired:
+        tables = [table.loc[common] for table in tables]
+    left_out = tuple(len(table) - len(kept) for table, kept in zip(ranked, tables, strict=True))
+    return Balance(tables[0].to_numpy(np.int64), tables[1].to_numpy(np.int64), paired, (left_out[0], left_out[1]))
+
+
+def _by_rank(side: Side) -> pd.DataFrame:
+    """Return a row for each rank and device and a column for each step: its row in the steps of the side, else NaN."""
+    steps = side.steps
+    who = steps[["rank", "device_id"]].astype("Int64").fillna(-1)
+    number = steps["step"].astype("Int64")
+    order = steps.groupby([who["rank"], who["device_id"]]).cumcount()
+    if number.isna().any() or steps.assign(**who).duplicated(["rank", "device_id", "step"]).any():
+        number = order  # steps without a number, or with one twice, are matched in their order
+    frame = pd.DataFrame({"rank": who["rank"], "device": who["device_id"], "step": number}).astype("int64")
+    if frame.groupby("rank")["device"].nunique().max() == 1 and frame["rank"].min() >= 0:
+        frame["device"] = 0  # a rank may be on another device in the other run
+    frame["unit"] = np.arange(len(frame))
+    table: pd.DataFrame = frame.pivot_table(index=["rank", "device"], columns="step", values="unit", aggfunc="first")
+    return table
+
+
+def _complete(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the ranks that have all of the common steps, and these steps."""
+    present = table.notna()
+    common = present.loc[:, present.mean() > _MOST]
+    if common.shape[1]:
+        complete: pd.DataFrame = table.loc[common.all(axis=1), common.columns]
+        if len(complete):
+            return complete
+    shared: pd.DataFrame = table.loc[:, present.all()]
+    return shared
+
+
+def _means_of_runs(side: Side) -> Floats:
+    """Return the weight of each step in the mean of each run, runs x rows of steps."""
+    run = side.steps["run"].to_numpy(np.int64)
+    weights = np.stack([np.isin(run, list(rows)) for rows in side.repeats]).astype(np.float64)
+    has_steps = weights.any(axis=1)
+    means: Floats = weights[has_steps] / weights[has_steps].sum(axis=1, keepdims=True)
+    return means
