@@ -14,6 +14,7 @@ import pandas as pd
 
 from npuprof.arrays import Bools, Float64
 from npuprof.errors import OptionsError
+from npuprof.quantities import counted
 
 _CUBE_FLOPS = 2 * 16**3  # per cycle of a cube core at half precision: 16 x 16 x 16 multiply-adds
 _VECTOR_FLOPS = 128  # per cycle of a vector core at half precision: 64 lanes, each a multiply and an add
@@ -199,11 +200,11 @@ def measured_limits(
     of_family = _fitting(family, evidence, measured, clock) if named is None else []
     fitting = of_family or _fitting(_CHIPS, evidence, measured, clock)
     if named is not None and not fitting:
-        return named, f"the counters of {count:,} kernels do not fit {named.name} ({_limits_text(named)})"
+        return named, f"the counters of {counted(count, 'kernel')} do not fit {named.name} ({_limits_text(named)})"
     kinds = {(each.cube_cores, each.vector_cores, round(mhz)) for each, mhz in fitting}
     if len(kinds) != 1 or count < _LEAST:
         names = _listed(each for each, _ in fitting) or "none of those known"
-        return None, f"cannot tell the chip: the counters of {count:,} kernels fit {names}; {_TO_SET}"
+        return None, f"cannot tell the chip: the counters of {counted(count, 'kernel')} fit {names}; {_TO_SET}"
     mhz = fitting[0][1]
     nominal = [each for each, _ in fitting if abs(each.mhz / mhz - 1) < _SAME]
     shown = _alike(nominal) if nominal and named is None else _with_clock([each for each, _ in fitting], mhz)

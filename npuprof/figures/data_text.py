@@ -37,7 +37,7 @@ def data_text(figure: go.Figure, name: str) -> str:
     lines += [note for note in notes if note]
     visible_names = [printable(line, _LINE) for line in islice(lines, _MOST_LINES)]
     if len(lines) > _MOST_LINES:
-        visible_names.append(f"... and {len(lines) - _MOST_LINES} more lines")
+        visible_names.append(f"... and {counted(len(lines) - _MOST_LINES, 'more line')}")
     return "\n".join(visible_names)
 
 

@@ -16,7 +16,7 @@ from npuprof.figures.chart import AXIS, chart, label, nothing
 from npuprof.figures.colours import FAMILIES
 from npuprof.figures.time_axis import TimeAxis, thinned, time_axis
 from npuprof.info import Info
-from npuprof.quantities import count, size
+from npuprof.quantities import count, counted, size
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -234,7 +234,7 @@ def _live_blocks(allocations: pd.DataFrame, time_ns: int, series: _Series) -> It
         yield f"{label(row.name, _LONGEST_NAME)}: {size(int(row.size_bytes))} in {count(int(row.blocks))}"
     if len(alive) > _MOST_NAMED:
         remainder = int(alive["size_bytes"].iloc[_MOST_NAMED:].sum())
-        yield f"{count(len(alive) - _MOST_NAMED)} other operators: {size(remainder)}"
+        yield f"{counted(len(alive) - _MOST_NAMED, 'other operator')}: {size(remainder)}"
 
 
 def _fragmentation(series: _Series, axis: TimeAxis, max_points: int) -> Iterator[Any]:

@@ -12,6 +12,7 @@ from IPython.display import display
 
 from npuprof.errors import describe_failure
 from npuprof.notebook.messages import tell
+from npuprof.quantities import counted
 
 if TYPE_CHECKING:
     from npuprof.comparison import Comparison
@@ -105,7 +106,7 @@ def _set_overview(runs: ProfileSet) -> list[_Bundle]:
     if not runs._is_seen_at_once():
         return [{"text/plain": f"{runs!r}\n{_WHOLE}", "text/html": f"{listed}<p>{escape(_WHOLE)}</p>"}]
     overview = runs.overview()
-    table = f'<details><summary style="cursor:pointer">The {len(runs)} runs</summary>{listed}</details>'
+    table = f'<details><summary style="cursor:pointer">The {counted(len(runs), "run")}</summary>{listed}</details>'
     shown = _SAVED_PICTURES + overview._repr_html_() + framed(table) + framed(notes_html(runs.notes))
     return [{"text/plain": f"{overview!r}\n{runs!r}", "text/html": shown}]
 

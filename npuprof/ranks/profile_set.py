@@ -680,7 +680,7 @@ class ProfileSet(Exports):
         shown = self.info.head(MAX_SHOWN).to_string()
         more = f"\n... and {len(self) - MAX_SHOWN} more" if len(self) > MAX_SHOWN else ""
         absent = f"\nabsent ranks: {formatted_ranks(self.absent)}" if self.absent else ""
-        return plain_lines(f"{len(self)} runs below {self.root}\n{shown}{more}{absent}")
+        return plain_lines(f"{counted(len(self), 'run')} below {self.root}\n{shown}{more}{absent}")
 
     def _repr_html_(self) -> str:
         from npuprof.exports.grid import Grid

@@ -14,7 +14,7 @@ from npuprof.advice.wording import most_time
 from npuprof.analysis.correlation import nearest
 from npuprof.analysis.device_words import GPU, NPU
 from npuprof.arrays import Bools, Int64
-from npuprof.quantities import share
+from npuprof.quantities import counted, share
 
 NAME = "recompute"
 _THRESHOLD = 0.01  # of the step
@@ -47,7 +47,8 @@ def check(facts: Facts) -> Finding:
         title="The forward pass is computed again in the backward pass",
         cost_ns=cost,
         **facts.gain(cost, saved_ns=rows["duration_ns"]),
-        detail=f"{int(again.sum()):,} operators run again, {of_all} of kernel time: {most_time(rows, facts.steps)}",
+        detail=f"{counted(int(again.sum()), 'operator')} run again, {of_all} of kernel time: "
+        f"{most_time(rows, facts.steps)}",
         action="checkpoint fewer layers, or only their cheap operators, as far as the memory allows",
         table="kernels",
         rows=rows,

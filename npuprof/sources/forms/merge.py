@@ -11,6 +11,7 @@ import pandas as pd
 from npuprof import tables
 from npuprof.arrays import Int64
 from npuprof.info import Info
+from npuprof.quantities import counted
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.concatenation import stacked
 from npuprof.sources.forms.database_preview import are_apart, extent, far_more
@@ -218,6 +219,6 @@ def _note_choice(joined: Decoded, parts: Sequence[Part], chosen: Mapping[str, in
             if name not in _STRUCTURED and other != place and part.rows(name) > parts[place].rows(name) > 0:
                 joined.notes.info(
                     part.name,
-                    f"it has {part.rows(name)} rows of {name}, where {parts[place].name}, which is shown, has "
-                    f"{parts[place].rows(name)}",
+                    f"it has {counted(part.rows(name), 'row')} of {name}, where {parts[place].name}, which is shown, "
+                    f"has {parts[place].rows(name)}",
                 )
