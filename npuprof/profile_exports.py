@@ -114,15 +114,17 @@ class Exports(Figures):
         OptionsError
             If the file name has another suffix, or the device has no samples.
         """
+        from npuprof.analysis.device_words import torch_device
         from npuprof.exports import memory_timeline
 
-        tables = self._merged_tables()
+        tables, info = self._merged_tables(), self._merged_info()
+        kind = torch_device(info, tables)
         if Path(path).suffix == ".html":
             from npuprof.figures.memory import plot_memory
 
-            selected = {**tables, "memory": memory_timeline.select(tables["memory"], device)}
-            return atomic.write_text(path, self._page({"Memory": plot_memory(selected, self._merged_info())}))
-        return atomic.write_text(path, memory_timeline.content(Path(path).name, tables["memory"], device))
+            selected = {**tables, "memory": memory_timeline.select(tables["memory"], device, kind)}
+            return atomic.write_text(path, self._page({"Memory": plot_memory(selected, info)}))
+        return atomic.write_text(path, memory_timeline.content(Path(path).name, tables["memory"], device, kind))
 
     @abstractmethod
     def _table(self, name: str) -> pd.DataFrame:

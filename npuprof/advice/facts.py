@@ -118,7 +118,7 @@ class Facts:
     @cached_property
     def runtime(self) -> str:
         """The runtime that the host calls: ``CANN``, ``CUDA`` ..."""
-        return runtime_of(self.tables["api"]["name"].cat.categories)
+        return runtime_of(self.tables["api"]["name"].cat.categories, self.info)
 
     @property
     def stacks(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 import pandas as pd
 
@@ -12,6 +12,8 @@ from npuprof.info import Info
 
 DeviceName: TypeAlias = Literal["NPU", "GPU", ""]
 """What a run's devices are called; empty for a run of the host alone."""
+
+_Word = TypeVar("_Word", bound=str)
 
 NPU: DeviceName = "NPU"
 GPU: DeviceName = "GPU"
@@ -30,12 +32,26 @@ _RUNTIMES = (
 
 def device_of(info: Info, tables: Mapping[str, pd.DataFrame]) -> DeviceName:
     """Return what the devices of a run are called."""
-    if info.collector != _ON_GPUS:
-        return NPU
-    return GPU if any(len(tables[name]) for name in OF_DEVICE) else NONE
+    return by_front_end(info, NPU, GPU if any(len(tables[name]) for name in OF_DEVICE) else NONE)
 
 
-def runtime_of(calls: Iterable[str]) -> str:
-    """Return the runtime that some calls are of: ``CANN``, or ``CUDA`` and the like by the names of the calls."""
+def by_front_end(info: Info, of_npu: _Word, of_torch: _Word) -> _Word:
+    """Return what to say of a run of an NPU, or of one that torch's own profiler recorded."""
+    return of_torch if info.collector == _ON_GPUS else of_npu
+
+
+def runtime_of(calls: Iterable[str], info: Info | None = None) -> str:
+    """Return the runtime that some calls are of: ``CUDA`` and the like by the names of the calls, else ``CANN``.
+
+    If `info` says that the run is of another device, an unknown runtime has no name: ``runtime``.
+    """
     names = [str(call) for call in calls]
-    return next((runtime for runtime, pattern in _RUNTIMES if any(map(pattern.match, names))), "CANN")
+    unknown = "CANN" if info is None else by_front_end(info, "CANN", "runtime")
+    return next((runtime for runtime, pattern in _RUNTIMES if any(map(pattern.match, names))), unknown)
+
+
+def torch_device(info: Info, tables: Mapping[str, pd.DataFrame]) -> str:
+    """Return what torch calls the devices of a run, before the colon of ``npu:0``."""
+    # Torch calls AMD's GPUs "cuda" too.
+    is_intel = runtime_of(tables["api"]["name"].cat.categories) == "Level Zero"
+    return by_front_end(info, "npu", "xpu" if is_intel else "cuda")

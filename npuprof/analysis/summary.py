@@ -164,7 +164,7 @@ def summarise(
         memory_peaks=memory_peaks(tables["memory"], tables["allocations"]),
         steps=tables["steps"].sort_values("start_ns", kind="stable")[["step", "duration_ns"]].reset_index(drop=True),
         host=host_times(tables, parts, top),
-        runtime=runtime_of(tables["api"]["name"].cat.categories),
+        runtime=runtime_of(tables["api"]["name"].cat.categories, info),
     )
 
 

@@ -1,9 +1,10 @@
 """The timeline as a Chrome trace: JSON for Perfetto, MindStudio Insight and ``npuprof.load``.
 
-Processes and arguments are named as in the vendor's ``trace_view.json`` (sources/RESULTS.md section 2); with several
-ranks, process names include the rank. Times are microseconds with three decimals, relative to ``otherData.base_ns``, so
-small that a float64 keeps every nanosecond. Slices of a thread nest, as viewers require; slices that overlap without
-nesting, such as concurrent tasks of a stream, move to additional threads of that name: ``Stream 4 (2)``.
+Processes and arguments are named as in the vendor's ``trace_view.json`` (sources/RESULTS.md section 2), except for
+GPUs and their runtimes; with several ranks, process names include the rank. Times are microseconds with three decimals,
+relative to ``otherData.base_ns``, so small that a float64 keeps every nanosecond. Slices of a thread nest, as viewers
+require; slices that overlap without nesting, such as concurrent tasks of a stream, move to additional threads of that
+name: ``Stream 4 (2)``.
 
 ``npuprof.load`` reads such a trace back with every table, the facts, the notes and the vendor's sums; a trace of a set
 becomes a set. It does not hold the files that the run was read from: raw data, and what no table has of it. See
@@ -23,6 +24,7 @@ from typing import Any, NamedTuple, TextIO
 import numpy as np
 import pandas as pd
 
+from npuprof.analysis.device_words import NPU, device_of, runtime_of
 from npuprof.arrays import Bools, Int64
 from npuprof.exports.device_tasks import every_task, task_of_kernels
 from npuprof.exports.nesting import nested_tracks
@@ -41,6 +43,7 @@ from npuprof.sources.exported_trace.layout import CATEGORIES, KERNEL_CATEGORY, N
 from npuprof.sources.slicing import within
 
 _DEVICE_PIDS = 1_000  # process ids of a device's lanes
+_NPU_PROCESS = "Ascend Hardware"  # as the vendor calls it
 _RUN_PIDS, _RUN_FLOWS = 1_000_000, 1 << 32  # ids of a run's processes and arrows, where a file has several
 
 
@@ -58,7 +61,8 @@ class _Lane:
     Attributes
     ----------
     process, order
-        Name and sort index of the process; the index is also its id for a table without devices.
+        Name and sort index of the process; the index is also its id for a table without devices. A process whose name
+        is empty is called what the run's device or runtime is.
     thread, label
         The column that holds the thread (a number or a name; empty for a single thread), and the thread's name, with
         ``{}`` for the value of the column.
@@ -80,9 +84,9 @@ _LANES = (
     _Lane("steps", "Steps", 1, "", "Steps"),
     _Lane("python", "Python", 2, "thread_id", "Thread {}"),
     _Lane("operators", "Framework operators", 3, "thread_id", "Thread {}"),
-    _Lane("api", "CANN", 4, "thread_id", "Thread {}"),
+    _Lane("api", "", 4, "thread_id", "Thread {}"),
     _Lane("marks", "Markers", 5, "thread_id", "Thread {}"),
-    _Lane("tasks", "Ascend Hardware", 6, "stream_id", "Stream {}"),
+    _Lane("tasks", "", 6, "stream_id", "Stream {}"),
     _Lane("communication", "Communication", 7, "group", "Group {} Communication"),
     _Lane("overlap", "Overlap Analysis", 8, "kind", "{}"),
     _Lane("communication_tasks", "Communication planes", 11, "plane", "{}"),
@@ -235,6 +239,15 @@ class _Placed:
         rank = self.run.info.rank
         return f" (run {self.number})" if rank is None else f" (rank {rank})"
 
+    def process_name(self, lane: _Lane) -> str:
+        """Return the name of a lane's process, without the numbers of device and rank."""
+        if lane.table == "api":
+            return runtime_of(self.run.tables["api"]["name"].cat.categories, self.run.info)
+        if lane.table == "tasks":
+            device = device_of(self.run.info, self.run.tables)
+            return _NPU_PROCESS if device == NPU else device
+        return lane.process
+
     def _place(self, lane: _Lane) -> None:
         frame = self.slices[lane.table]
         pids, (tids, names) = self._pids(lane, frame), _threads(lane, frame)
@@ -338,9 +351,8 @@ def _slices(lane: _Lane, placed: _Placed) -> Iterator[str]:
     frame, pids, tids = placed.slices[lane.table], placed.pids[lane.table], placed.tids[lane.table]
     for pid in np.unique(pids).tolist():
         device = f" {pid % _RUN_PIDS // _DEVICE_PIDS - 1}" if pid % _RUN_PIDS >= _DEVICE_PIDS else ""
-        yield metadata(
-            "process_name", pid, 0, {"name": lane.process + device * (lane.table != "overlap") + placed.suffix}
-        )
+        name = placed.process_name(lane) + device * (lane.table != "overlap") + placed.suffix
+        yield metadata("process_name", pid, 0, {"name": name})
         yield metadata("process_sort_index", pid, 0, {"sort_index": pid})
     for place, ((pid, tid), name) in enumerate(placed.threads[lane.table].items()):
         yield metadata("thread_name", pid, tid, {"name": name})

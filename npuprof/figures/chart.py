@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from npuprof.analysis.device_words import by_front_end
 from npuprof.figures.colours import FAINT, FOREGROUND, MODEBAR
 from npuprof.info import Info
 from npuprof.quantities import printable
@@ -78,9 +79,16 @@ def chart(title: str, info: Info, *, subtitle: str = "", height: int = _HEIGHT) 
     return figure
 
 
-def nothing(title: str, info: Info, reason: str) -> go.Figure:
-    """Make the figure of a run without data; `reason` says what is missing and to collect, ``<br>`` between lines."""
+NOT_OF_TORCH = "torch.profiler does not record them"
+
+
+def nothing(title: str, info: Info, missing: str, how: str = "", of_torch: str = NOT_OF_TORCH) -> go.Figure:
+    """Make the figure of a run without data, which says what is missing; ``<br>`` is between lines.
+
+    `how` says how to have it, and `of_torch` replaces that for a run that torch's own profiler recorded.
+    """
     figure = chart(title, info, height=200)
+    reason = "<br>".join(filter(None, [missing, how and by_front_end(info, how, of_torch)]))
     figure.add_annotation(text=reason, showarrow=False, x=0.5, y=0.5, xref="paper", yref="paper", font={"size": 13})
     figure.update_layout(xaxis={"visible": False}, yaxis={"visible": False})
     return figure

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import numpy as np
 import pandas as pd
 
+from npuprof.analysis.device_words import by_front_end
 from npuprof.errors import OptionsError
 from npuprof.figures.chart import AXIS, chart, label, nothing, spread
 from npuprof.figures.colours import FAINT, FAMILIES
@@ -34,13 +35,8 @@ _VALUES: Mapping[str, tuple[str, str]] = {
     "bandwidth": ("bandwidth", "GB/s"),
 }
 _EMPTY = "rgba(128,128,128,.16)"  # differs from the colour of zero on light and dark backgrounds
-_MATRIX_WHY = (
-    "this run has no record of which ranks sent to which<br>"
-    "collect communication at level 1 or higher, or load a result with communication_matrix.json, to have it"
-)
-_PLOT_WHY = (
-    "this run has no communication<br>collect a run of several ranks; level 1 or higher records waiting and links"
-)
+_MATRIX_HOW = "collect communication at level 1 or higher, or load a result with communication_matrix.json, to have it"
+_PLOT_HOW = "collect a run of several ranks; level 1 or higher records waiting and links"
 _MOST_GROUPS = 24
 _MOST_LINKS = 6
 _LONGEST_NAME = 32
@@ -69,7 +65,7 @@ def plot_traffic(traffic: pd.DataFrame, info: Info, *, value: Value = "size", ma
     if max_ranks < 1:
         raise OptionsError(f"max_ranks is {max_ranks}; it must be at least 1")
     if not len(traffic):
-        return nothing("Communication matrix", info, _MATRIX_WHY)
+        return nothing("Communication matrix", info, "this run has no record of which ranks sent to which", _MATRIX_HOW)
     ranks = _ranks(traffic, max_ranks)
     subject, unit = _VALUES[value]
     cells, hover = _cells(traffic, ranks, value)
@@ -163,11 +159,13 @@ def plot_collectives(times: pd.DataFrame, packets: pd.DataFrame, info: Info, *, 
     from plotly.subplots import make_subplots
 
     if not len(times) and not len(packets):
-        return nothing("Communication", info, _PLOT_WHY)
+        return nothing(
+            "Communication", info, "this run has no communication", _PLOT_HOW, "record a run of several ranks"
+        )
     bars = _fold(times)
     heights = [max(60.0, 32.0 * len(bars)), 260.0 if len(packets) else 60.0]
-    frame = chart("Communication", info, subtitle=_subtitle(times, packets), height=round(230 + sum(heights)))
-    titles = ["time by group and operator", _packets_title(packets)]
+    frame = chart("Communication", info, subtitle=_subtitle(times, packets, info), height=round(230 + sum(heights)))
+    titles = ["time by group and operator", _packets_title(packets, info)]
     figure = make_subplots(
         rows=2,
         cols=1,
@@ -276,18 +274,19 @@ def _points(packets: pd.DataFrame, max_points: int) -> list[Any]:
     return traces
 
 
-def _packets_title(packets: pd.DataFrame) -> str:
+def _packets_title(packets: pd.DataFrame, info: Info) -> str:
     if not len(packets):
-        return "bandwidth by link: not recorded (collect at level 1 or higher)"
+        return f"bandwidth by link: not recorded{by_front_end(info, ' (collect at level 1 or higher)', '')}"
     if packets["whole"].all():
         return "bandwidth by link and size of operators (packet sizes are not known)"
     return "bandwidth by link and packet size"
 
 
-def _subtitle(times: pd.DataFrame, packets: pd.DataFrame) -> str:
+def _subtitle(times: pd.DataFrame, packets: pd.DataFrame, info: Info) -> str:
     parts = [counted(int(times["count"].sum()), "operator")]
     if len(times) and not times["known"].all():
-        parts.append("waiting is not known: collect at level 1 or higher")
+        how = by_front_end(info, "collect at level 1 or higher", "load all ranks together")
+        parts.append(f"waiting is not known: {how}")
     links = packets["link"].nunique()
     if links > _MOST_LINKS:
         parts.append(f"the {_MOST_LINKS} busiest of {links} links")

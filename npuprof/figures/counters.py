@@ -70,8 +70,8 @@ def plot_counters(
     samples = tables["counters"]
     samples = samples[samples["value"].notna()]
     if not len(samples):
-        reason = "this run has no sampled counters<br>collect with sys_hardware or host_sys switches to have them"
-        return nothing(_TITLE, info, reason)
+        how = "collect with sys_hardware or host_sys switches to have them"
+        return nothing(_TITLE, info, "this run has no sampled counters", how)
     panels = _panels(samples, _SHOWN if counters is None else counters, plain=counters is None)
     if not panels:
         names = ", ".join(label(name, _LONGEST_NAME) for name in samples["counter"].unique()[:8])

@@ -66,8 +66,8 @@ def plot_kernel(
     kernel = kernels.iloc[row]
     shares = _shares(kernel)
     if not shares:
-        why = "no counters of this kernel<br>collect with aic_metrics=PipeUtilization at level 1 or higher to have them"
-        return nothing(_TITLE, info, f"{_facts(kernel)}<br>{why}")
+        how = "collect with aic_metrics=PipeUtilization at level 1 or higher to have them"
+        return nothing(_TITLE, info, f"{_facts(kernel)}<br>no counters of this kernel", how)
     known = limits if limits is not None else measured_limits(kernels, info.chip, tables["counters"])[0]
     work = roofline.placeable(kernel_work(kernels.iloc[[row]], 1))
     points = roofline.placed(work, int(kernels["duration_ns"].sum()), known) if len(work) else []

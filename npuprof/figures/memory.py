@@ -87,8 +87,9 @@ def plot_memory(tables: Mapping[str, pd.DataFrame], info: Info, *, max_points: i
 
     memory = _placed(tables["memory"])
     if not len(memory):
-        reason = "this run has no memory samples<br>collect with memory=True (%%npuprof --memory) to have them"
-        return nothing(_TITLE, info, reason)
+        ours = "collect with memory=True (%%npuprof --memory) to have them"
+        of_torch = ours if info.source.startswith("recording") else "collect with profile_memory=True to have them"
+        return nothing(_TITLE, info, "this run has no memory samples", ours, of_torch)
     every = _series(memory)
     drawn = _series_to_draw(every)
     blocks = leaked_blocks(tables)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 _TITLE = "Pipeline"
-_WHY = "no ranks send to each other<br>load the ranks of all stages of a pipeline, collected at level 1 or higher"
+_HOW = "load the ranks of all stages of a pipeline"
 _KINDS = {
     "forward": ("forward pass", FAMILIES["matrix"].colour, "#ffffff"),
     "backward": ("backward pass", FAMILIES["operator"].colour, "#111111"),
@@ -38,7 +38,7 @@ def plot_stages(work: pd.DataFrame, info: Info, *, subtitle: str = "") -> go.Fig
         The result of :func:`npuprof.analysis.rank_pipeline.pipeline_work`.
     """
     if not len(work):
-        return nothing(_TITLE, info, _WHY)
+        return nothing(_TITLE, info, "no ranks send to each other", f"{_HOW}, collected at level 1 or higher", _HOW)
     begin = int(work["start_ns"].min())
     unit_ns, unit = unit_of(int((work["start_ns"] + work["duration_ns"]).max()) - begin)
     shown = work.nlargest(_MOST_BARS, "duration_ns").sort_values(["stage", "start_ns"])

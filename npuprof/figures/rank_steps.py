@@ -19,10 +19,8 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 _TITLE = "Steps of all ranks"
-_WHY = (
-    "no rank has steps with device time<br>"
-    "mark them with prof.step() or a schedule, or load results with step_trace_time.csv, to have them"
-)
+_WHY = "no rank has steps with device time"
+_HOW = "mark them with prof.step() or a schedule"
 _PANELS = {
     "duration_ns": "step",
     "computing_ns": "computing",
@@ -56,7 +54,7 @@ def plot_rank_steps(
     from plotly.subplots import make_subplots
 
     if not len(steps):
-        return nothing(_TITLE, info, _WHY)
+        return nothing(_TITLE, info, _WHY, f"{_HOW}, or load results with step_trace_time.csv, to have them", _HOW)
     panels = [name for name in _PANELS if name == "duration_ns" or steps[name].any()]
     ranks = sorted({*steps["rank"].tolist(), *absent})
     numbers = sorted(set(steps["step"].tolist()))

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 _TITLE = "All ranks on one clock"
-_WHY = "no two ranks have collectives in common<br>collect communication (level 1 or higher) on the ranks of one job"
+_WHY = "no two ranks have collectives in common"
+_HOW = "collect communication (level 1 or higher) on the ranks of one job"
 _STATES = (
     ("computing", PARTS["computing"]),
     ("waiting for other ranks", PARTS["waiting"]),
@@ -57,7 +58,7 @@ def plot_rank_timeline(
         ``outside collectives``.
     """
     if not len(rows):
-        return nothing(_TITLE, info, _WHY)
+        return nothing(_TITLE, info, _WHY, _HOW, "load the ranks of one job")
     begin, end = window
     ranks = sorted(set(rows["rank"].tolist()))
     unit_ns, unit = unit_of(end - begin)

@@ -20,10 +20,8 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 _TITLE = "Roofline"
-_WHY = (
-    "the operations and bytes of this run's kernels are unknown<br>"
-    "collect at level 1 or higher for shapes, or with aic_metrics=ArithmeticUtilization or Memory for counters"
-)
+_WHY = "the operations and bytes of this run's kernels are unknown"
+_HOW = "collect at level 1 or higher for shapes, or with aic_metrics=ArithmeticUtilization or Memory for counters"
 _LONGEST_NAME = 40
 _LONGEST_SHAPES = 80
 _LEAST, _MOST = 8.0, 26.0  # marker diameters in pixels
@@ -64,7 +62,7 @@ def plot_roofline(
         raise OptionsError(f"max_points is {max_points}; it must be at least 1")
     points = placeable(work_of_run(tables, 4 * max_points)[0]).head(max_points)
     if not len(points):
-        return nothing(_TITLE, info, _WHY)
+        return nothing(_TITLE, info, _WHY, _HOW)
     known = limits if limits is not None else measured_limits(tables["kernels"], info.chip, tables["counters"])[0]
     whole = int(tables["kernels"]["duration_ns"].sum())
     figure = chart(_TITLE, info, subtitle=_subtitle(points, whole, known, info), height=560)

@@ -29,10 +29,8 @@ NAMES = {
     "host": "host, without a device",
 }
 """Names of the bars by part; the three idle parts share one bar."""
-_WHY = (
-    "this run has no steps with device time<br>"
-    "mark them with prof.step() or a schedule, or load a result with step_trace_time.csv, to have them"
-)
+_WHY = "this run has no steps with device time"
+_HOW = "mark them with prof.step() or a schedule"
 
 
 def plot_step_parts(parts: pd.DataFrame, info: Info, *, max_bars: int = 240) -> go.Figure:
@@ -55,7 +53,7 @@ def plot_step_parts(parts: pd.DataFrame, info: Info, *, max_bars: int = 240) -> 
 
     parts = parts[parts["basis"] != "run"] if len(parts) else parts
     if not len(parts):
-        return nothing(_TITLE, info, _WHY)
+        return nothing(_TITLE, info, _WHY, f"{_HOW}, or load a result with step_trace_time.csv, to have them", _HOW)
     visible_rows = _rows_to_draw(parts, max_bars)
     visible_rows = visible_rows.assign(idle=visible_rows[list(IDLE)].sum(axis=1))
     figure = chart(_TITLE, info, subtitle=_subtitle(parts, visible_rows))

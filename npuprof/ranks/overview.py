@@ -141,7 +141,8 @@ def _verdict(
 ) -> str:
     """Return one line on the job: what stands out, that nothing stands out, or why that is unknown."""
     if advice is None or facts is None:
-        return f"{counted(len(ranks.runs.entries), 'run')}, none with a known rank: nothing can be said about them together"
+        runs = counted(len(ranks.runs.entries), "run")
+        return f"{runs}, none with a known rank: nothing can be said about them together"
     said = " · ".join([advice.headline(), *_shares(steps)])
     if not advice.step_ns:
         return f"{_ranks(len(ranks.runs.ranks))} without steps or device time: nothing can be said about the job"

@@ -23,7 +23,7 @@ from npuprof.parameters import checked
 from npuprof.profile_exports import Exports
 from npuprof.profile_figures import with_fallback
 from npuprof.profiles import Profile
-from npuprof.quantities import formatted_ranks
+from npuprof.quantities import counted, formatted_ranks
 from npuprof.ranks import job, transfers
 from npuprof.ranks.clocks import clock_table
 from npuprof.ranks.entries import read
@@ -690,7 +690,7 @@ class ProfileSet(Exports):
         columns = ["path", "rank", "front_end", "source", "host", "started", "state", "problem"]
         shown = shown.assign(started=shown["started"].dt.strftime("%Y-%m-%d %H:%M:%S UTC"))[columns]
         rows = [["" if pd.isna(cell) else str(cell) for cell in row] for row in shown.itertuples(index=False)]
-        title = f"{len(self)} runs below {encodable(str(self.root))}"
+        title = f"{counted(len(self), 'run')} below {encodable(str(self.root))}"
         more = f"<p>... and {len(self) - MAX_SHOWN} more</p>" if len(self) > MAX_SHOWN else ""
         absent = f"<p>absent ranks: {formatted_ranks(self.absent)}</p>" if self.absent else ""
         return framed(grid_html(Grid(title, columns, rows, 0)) + more + absent)

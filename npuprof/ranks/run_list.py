@@ -111,10 +111,11 @@ class RunList:
     def merged_info(self) -> Info:
         """The metadata that the runs have in common."""
         facts = [entry.known for entry in self.entries]
-        chips = {info.chip for info in facts}
+        chips, collectors = {info.chip for info in facts}, {info.collector for info in facts}
         return Info(
             name=self.root.name,
             chip=chips.pop() if len(chips) == 1 else "",
+            collector=collectors.pop() if len(collectors) == 1 else "",
             simulated=any(info.simulated for info in facts),
         )
 

@@ -162,7 +162,7 @@ def test_a_trace_that_a_tool_wrote_anew_is_the_same(change: Callable[..., Any], 
     assert_same_run(run, npuprof.load(path))
 
 
-@pytest.mark.parametrize("category", ["task", "step", "python_function", "collective", "api_task", "cann"])
+@pytest.mark.parametrize("category", ["task", "step", "python_function", "collective", "api_task", "runtime_call"])
 def test_events_that_were_removed_are_counted(category: str, tmp_path: Path) -> None:
     run = Profile(Decoded(factories.profile(30), factories.info()))
     before = run.to_chrome_trace(tmp_path / "trace.json")

@@ -36,7 +36,7 @@ CATEGORIES: Mapping[str, str] = {
     "steps": "step",
     "python": "python_function",
     "operators": "cpu_op",
-    "api": "cann",
+    "api": "runtime_call",
     "marks": "mark",
     "tasks": "task",
     "communication": "collective",
