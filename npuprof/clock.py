@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from array import array
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
@@ -37,6 +38,19 @@ class EmulatingClock(Clock, Protocol):
 
     def watch(self, look: Callable[[], None]) -> Callable[[], None]:
         """Call `look` before and after each longer wait, on the waiting thread; return a function that stops this."""
+        ...
+
+
+@runtime_checkable
+class TracedClock(Protocol):
+    """A clock that tells how it goes beside the system's."""
+
+    def trace(self, readings: array[int]) -> Callable[[], None]:
+        """Add three numbers to `readings` now and at each change; return the function that ends this.
+
+        They are the time of the system's clock, of this clock, and whether it goes on as the system's (1) or stands (0)
+        until the next change.
+        """
         ...
 
 

@@ -99,8 +99,18 @@ def _functions(path: str) -> list[tuple[str, int, int]]:
     return [(code.co_name, code.co_firstlineno, max(line or 0 for _, _, line in code.co_lines())) for code in codes]
 
 
-def cell_name(file: str) -> str:
-    """Return the name of an IPython cell's code, ``<cell>``; empty for any other file."""
+def cell_name(file: str, number: int = 0) -> str:
+    """Return the name of an IPython cell's code, ``<cell [3]>`` or ``<cell>``; empty for any other file.
+
+    Parameters
+    ----------
+    file
+        The file name of the code.
+    number
+        The number of the cell that has this file name, if known.
+    """
     if terminal := _TERMINAL_CELL.match(file):
         return f"<cell [{terminal[1]}]>"
+    if number:
+        return f"<cell [{number}]>"
     return "<cell>" if _KERNEL_CELL.search(file) else ""

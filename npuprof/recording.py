@@ -26,6 +26,8 @@ FILE_NAME = "recording.json"
 STACKS_FILE_NAME = "python_stacks.parquet"
 JOURNAL_FILE_NAME = "journal.jsonl"
 STACKS_JOURNAL_FILE_NAME = "python_stacks.jsonl"
+LINES_FILE_NAME = "lines.parquet"
+LINES_JOURNAL_FILE_NAME = "lines.jsonl"
 """Journals exist during the run, and remain if its process is killed."""
 METADATA_FILE_NAME = "profiler_metadata.json"
 TRACE_FILE_NAME = "torch_trace.json"
@@ -42,7 +44,9 @@ _MAX_BYTES = 64 << 20  # options, metadata, the list of files, and a million ste
 _ROOM_BYTES = 1 << 16  # for about a thousand steps
 _MANY_STEPS = 1_000  # with more steps, the file is not indented
 _MAX_FILES = 50_000
-_REWRITTEN = frozenset({FILE_NAME, JOURNAL_FILE_NAME, STACKS_JOURNAL_FILE_NAME, METADATA_FILE_NAME})
+_REWRITTEN = frozenset(
+    {FILE_NAME, JOURNAL_FILE_NAME, STACKS_JOURNAL_FILE_NAME, LINES_JOURNAL_FILE_NAME, METADATA_FILE_NAME}
+)
 _OF_PARSERS = frozenset(
     {"ASCEND_PROFILER_OUTPUT", "mindstudio_profiler_log", "mindstudio_profiler_output", "log", "logs", "sqlite"}
 )
@@ -73,6 +77,8 @@ class Recording:
         The cost of profiling, see :class:`npuprof.info.Info`.
     steps
         ``[step, start_ns, end_ns]`` of every finished ``step()``.
+    code
+        The text of the profiled code by file, as stacks name it, unless ``code`` is off.
     domains
         ``[message, domain, place]`` of the markers with a domain, in call order, if the front end lacks domains;
         `place` counts the markers with that message from 0.
@@ -103,6 +109,7 @@ class Recording:
     overhead: dict[str, int] = field(default_factory=dict)
     steps: list[tuple[int, int, int]] = field(default_factory=list)
     domains: list[tuple[str, str, int]] = field(default_factory=list)
+    code: dict[str, str] = field(default_factory=dict)
     metadata: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)

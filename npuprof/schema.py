@@ -130,8 +130,10 @@ duration_ns  int  how long it took"""
 _TABLES = (
     f"""\
 steps: an iteration
-step  int?  the step, as the training numbers it | db id
-{_SPAN_IN_DATABASES}""",
+step   int?  the step, as the training numbers it | db id
+{_SPAN_IN_DATABASES}
+kind   name  what the steps are iterations of, such as loop of line 3, where a profiled cell has it
+group  int?  the iteration of the loop around it, such as the epoch, counted from 0""",
     f"""\
 python: a Python function call
 {_SPAN}
@@ -140,6 +142,21 @@ thread_id  int   the thread of the host
 id         int   its number in this table, to which others refer
 parent_id  int?  the `id` of its caller
 depth      int   callers above it""",
+    f"""\
+statements: a statement of the profiled cell as it ran, until the next one began
+{_SPAN}
+file       name  the cell, as `launches` names it
+line       int   its first line in the cell
+last_line  int   its last line in the cell
+thread_id  int   the thread of the cell
+loop       int?  the line of the innermost loop around it
+iteration  int?  of that loop, counted from 0 over the whole run""",
+    f"""\
+iterations: an iteration of a loop of the profiled cell
+{_SPAN}
+loop       int   the line of the loop in the cell
+iteration  int   its number, counted from 0 over the whole run
+group      int?  the iteration of the loop around it""",
     f"""\
 operators: a framework operator call (kind: op, enqueue or dequeue)
 {_SPAN_IN_DATABASES}

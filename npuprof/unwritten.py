@@ -29,6 +29,11 @@ class UnwrittenRun(Protocol):
         """The sampled Python stacks of a run that has ended, unless their file has them."""
         ...
 
+    @property
+    def line_columns(self) -> Mapping[str, Sequence[Any]] | None:
+        """The columns of the lines of a run that has ended, unless their file has them."""
+        ...
+
     def save(self) -> None:
         """Try again to write what is not on disk; a failure stays among the recording's problems."""
         ...

@@ -14,10 +14,26 @@ import pandas as pd
 
 from npuprof import tables as schema
 from npuprof.analysis.correlation import Causes, causes, nearest
+from npuprof.analysis.statements import FRAME, statements_of
 from npuprof.arrays import Bools, Int64
 from npuprof.frames import Frame, cell_name
 
 _MODULE = "nn.Module: "
+
+KNOWN = ("stack", "statement", "about", "sample")
+"""How a line is known: from the stack of an operator or a call; from the statement of the profiled cell that called
+it; from the statement that the cell's thread ran meanwhile, which is about right; from a sampled stack."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The frames of the rows of a table: a code for each host row, the rows that have one or may inherit one, and
+    whether the lines are where the functions were entered."""
+
+    codes: Int64
+    sources: Bools
+    table: str
+    is_entered: bool
 
 
 @dataclass(frozen=True)
@@ -26,14 +42,16 @@ class Places:
 
     The line is that of the innermost frame of the user's code in the stack of the innermost operator around the row. A
     row of the backward pass without its own stack has the line of the forward operator that its operator was derived
-    from. Without such an operator, the innermost Python function of the user gives file and function; the number in its
-    name is where the function was entered (or was when the recording began), not the line of the call, so `entered` is
-    set. If no code of the user is known, the frame is the innermost of all.
+    from. Without such an operator, it is that of the stack that was taken at the CANN call, or else the statement of
+    the profiled cell that ran; see :mod:`npuprof.analysis.statements`. Elsewhere, the innermost Python function of the
+    user gives file and function; the number in its name is where the function was entered (or was when the recording
+    began), not the line of the call, so `entered` is set. If no code of the user is known, the frame is the innermost
+    of all.
 
     Attributes
     ----------
     tables
-        The tables of the run by name; ``python``, ``operators``, ``api`` and ``links`` are read.
+        The tables of the run by name; ``python``, ``operators``, ``api``, ``links`` and ``statements`` are read.
     causes
         The callers of their rows.
     """
@@ -60,15 +78,15 @@ class Places:
         -------
         pandas.DataFrame
             A row per requested row: ``file``, ``line`` and ``function``, ``module`` (the innermost ``nn.Module`` around
-            it, if modules were recorded) and ``entered`` (whether the line is where the function was entered). Unknown
-            values are absent.
+            it, if modules were recorded), ``entered`` (whether the line is where the function was entered) and
+            ``known`` (:data:`KNOWN`: how the line is known). Unknown values are absent.
         """
         wanted = np.arange(len(self.tables[table]), dtype=np.int64) if rows is None else np.asarray(rows, np.int64)
         return self.at(np.where(wanted >= 0, wanted + self.causes.first_row[table], -1))
 
     def at(self, rows: Int64) -> pd.DataFrame:
         """Return the locations of host rows, numbered as in the causes; see :meth:`of`."""
-        (frame, entered), (modules, module) = self._frames_of(rows), self._module_of_rows
+        (frame, known, entered), (modules, module) = self._frames_of(rows), self._module_of_rows
         within = np.where(rows >= 0, module[rows] if len(module) else -1, -1)
         frames = [Frame.parse(text) for text in self._texts]
         numbers = np.array([*(each.line if each else 0 for each in frames), 0], np.int64)
@@ -79,24 +97,34 @@ class Places:
                 "function": _names(frame, [each.function if each else "" for each in frames]),
                 "module": _names(within, modules),
                 "entered": entered,
+                "known": schema.categorical(known, list(KNOWN)),
             }
         )
         return places
 
-    def _frames_of(self, rows: Int64) -> tuple[Int64, Bools]:
-        """Return for each of some host rows the code of its frame, -1 without one, and whether it was only entered."""
-        frame, entered = np.full(len(rows), -1, np.int64), np.zeros(len(rows), bool)
+    def _frames_of(self, rows: Int64) -> tuple[Int64, Int64, Bools]:
+        """Return for each of some host rows the code of its frame, how it is known, and whether it was only entered."""
+        frame, known = np.full(len(rows), -1, np.int64), np.full(len(rows), -1, np.int64)
+        entered = np.zeros(len(rows), bool)
         unknown = np.flatnonzero(rows >= 0)
-        for (codes, of_python), sources in zip(self._frames_and_texts[0], self._frame_sources, strict=True):
-            frame[unknown] = taken = self._inherit_codes(rows[unknown], codes, sources)
-            entered[unknown] = (taken >= 0) & of_python
+        for part in self._frames_and_texts[0]:
+            if part is None:
+                taken, how = self._statements_at(rows[unknown])
+            else:
+                taken = self._inherit_codes(
+                    rows[unknown], part.codes, part.sources, forward_first=part.table == "api"
+                )
+                how = np.full(len(taken), KNOWN.index("sample" if part.table == "python" else "stack"))
+                entered[unknown] = (taken >= 0) & part.is_entered
+            frame[unknown], known[unknown] = taken, np.where(taken >= 0, how, -1)
             unknown = unknown[taken < 0]
-        return frame, entered
+        return frame, known, entered
 
-    @cached_property
-    def _frame_sources(self) -> list[Bools]:
-        """For each kind of frame the host rows that have one, or were derived from one that may."""
-        return [(codes >= 0) | (self._forward >= 0) for codes, _ in self._frames_and_texts[0]]
+    def _statements_at(self, rows: Int64) -> tuple[Int64, Int64]:
+        """Return for each of some host rows the code of the statement that called it, and how that is known."""
+        found, is_certain = statements_of(self.tables, self.causes, self._forward, rows)
+        codes = np.append(self._statement_codes, -1)[found]
+        return codes, np.where(is_certain, KNOWN.index("statement"), KNOWN.index("about"))
 
     @cached_property
     def _module_of_rows(self) -> tuple[list[str], Int64]:
@@ -107,12 +135,19 @@ class Places:
             codes = np.maximum(codes, self._codes("operators", "modules", str, texts))
         return list(texts), self._inherit_codes(np.arange(len(codes)), codes, (codes >= 0) | (self._forward >= 0))
 
-    def _inherit_codes(self, rows: Int64, codes: Int64, sources: Bools) -> Int64:
-        """Return for each row the code of its nearest caller that has a code, if necessary via the forward pass."""
+    def _inherit_codes(self, rows: Int64, codes: Int64, sources: Bools, *, forward_first: bool = False) -> Int64:
+        """Return for each row the code of its nearest caller that has a code, if necessary via the forward pass.
+
+        With `forward_first` a row of the backward pass has no code unless its forward operator has one.
+        """
         is_known = codes >= 0
         if not is_known.any():
             return np.full(len(rows), -1, np.int64)
         callers, forward = self.causes.callers, self._forward
+        if forward_first:
+            derived = nearest(callers, rows, forward >= 0)
+            base = nearest(callers, np.where(derived >= 0, forward[derived], rows), is_known)
+            return np.where(base >= 0, codes[base], -1)
         nearest_known = nearest(callers, rows, sources)
         derived = np.flatnonzero((nearest_known >= 0) & (forward[nearest_known] >= 0))
         if len(derived):
@@ -139,18 +174,38 @@ class Places:
         return self._frames_and_texts[1]
 
     @cached_property
-    def _frames_and_texts(self) -> tuple[list[tuple[Int64, bool]], list[str]]:
-        texts: dict[str, int] = {}
-        parts = []
+    def _frames_and_texts(self) -> tuple[list[_Part | None], list[str]]:
+        texts = self._statement_texts.copy()
+        parts: list[_Part | None] = []
         for read in (_user_frame, _any_frame):
-            for table, column in (("operators", "stack"), ("python", "name")):
-                parts.append((self._codes(table, column, read, texts), table == "python" or self._is_entered))
+            for table, column in (("operators", "stack"), ("api", "stack"), ("python", "name")):
+                if column in self.tables[table]:
+                    codes = self._codes(table, column, read, texts)
+                    sources = (codes >= 0) | (self._forward >= 0)
+                    is_entered = table == "python" or (table == "operators" and self._is_entered)
+                    parts.append(_Part(codes, sources, table, is_entered))
+                if table == "api" and read is _user_frame:
+                    parts.append(None)
         return parts, list(texts)
 
     @property
     def _is_entered(self) -> bool:
         """Whether the lines in stacks of operators are where the functions were entered, as torch's own tracer says."""
         return bool("entered" in self.tables["operators"] and self.tables["operators"]["entered"].any())
+
+    @cached_property
+    def _statement_texts(self) -> dict[str, int]:
+        """The frames of the cell's statements; their positions are the codes."""
+        distinct = self.tables["statements"][["file", "line"]].drop_duplicates()
+        frames = (FRAME.format(file=file, line=line) for file, line in distinct.itertuples(index=False))
+        return {text: code for code, text in enumerate(frames)}
+
+    @cached_property
+    def _statement_codes(self) -> Int64:
+        """The code of the frame of each row of ``statements``."""
+        statements = self.tables["statements"]
+        codes: Int64 = statements.groupby(["file", "line"], observed=True, sort=False).ngroup().to_numpy(np.int64)
+        return codes
 
     def _codes(self, table: str, column: str, read: Callable[[str], str], texts: dict[str, int]) -> Int64:
         """Return for each host row the number of its text in a column, -1 for none; new texts get new numbers."""
@@ -176,6 +231,7 @@ def places_of_stacks(stacks: pd.Series[Any]) -> pd.DataFrame:
             "function": _names(codes, [each.function if each else "" for each in frames]),
             "module": schema.categorical(np.full(len(codes), -1), []),
             "entered": np.zeros(len(codes), bool),
+            "known": schema.categorical(np.where(known, KNOWN.index("stack"), -1), list(KNOWN)),
         }
     )
     return places

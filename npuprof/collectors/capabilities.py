@@ -21,6 +21,9 @@ from npuprof.options.specification import FRONT_ENDS
 # Their markers (torch_npu: points in time only, not ranges) have no domain field, so the recording keeps the domain.
 DOMAINS_KEPT_BESIDE = frozenset({"acl", "simulator", "msprof", "kineto", "torch_npu"})
 
+# The calls that launch device work pass through Python, where their stacks can be taken.
+LAUNCH_IN_PYTHON = frozenset({"acl", "simulator"})
+
 
 def check(collector: str, options: Options) -> None:
     """Check that a front end supports the options, and that this machine supports the host samples.

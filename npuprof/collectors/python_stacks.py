@@ -33,7 +33,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from npuprof import atomic
+from npuprof import list_files
 from npuprof.clock import Clock, EmulatingClock, SystemClock
 from npuprof.collectors import await_chains
 from npuprof.collectors.stack_tree import NOTHING, Columns, StackTree, Step
@@ -152,7 +152,7 @@ class PythonStacks:
         NpuprofError
             If the file cannot be written.
         """
-        _write_parquet(self.columns(), path)
+        list_files.write(path, self.columns(), _ARROW_TYPES)
         self._journal.remove()
 
     def columns(self) -> Columns:
@@ -379,14 +379,3 @@ class _NativeIds:
             return ident
         self._unsure.add(ident)
         return None
-
-
-def _write_parquet(columns: Columns, path: Path) -> None:
-    """Write the columns as the lists of one row, atomically."""
-    import pyarrow as pa  # imported here, so that starting does not wait for it
-    import pyarrow.parquet as pq
-
-    types_ = {name: pa.list_(pa.type_for_alias(_ARROW_TYPES.get(name, "string"))) for name in columns}
-    table = pa.table({name: pa.array([values], type=types_[name]) for name, values in columns.items()})
-    with atomic.replacing(path) as file:
-        pq.write_table(table, file, compression="zstd")

@@ -16,6 +16,7 @@ from npuprof.notebook.preloading import preload
 from npuprof.options import Options
 
 if TYPE_CHECKING:
+    from npuprof.lines.recorder import RunningCell
     from npuprof.recording import Recording
     from npuprof.session.session import Session
 
@@ -32,11 +33,14 @@ class Cell:
         The source of the cell.
     title
         Its name in messages, such as ``cell [3]``.
+    running
+        Its code and stamps; None where it is not known.
     """
 
     identity: int
     text: str
     title: str
+    running: RunningCell | None = None
 
 
 @dataclass
@@ -148,7 +152,8 @@ class Controller:
         preload(report=report)
         with self._lock:
             session = self._make_session(options, title)
-            session.code = cell.text if cell is not None else ""
+            if cell is not None:
+                session.code, session.cell = cell.text, cell.running
             before, self._held = (
                 self._held,
                 _Held(session, cell, report, repeat),

@@ -8,6 +8,7 @@ with unchanged line numbers. Event hooks stop the run however the cell ends, nes
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from IPython.core.inputtransformer2 import cell_magic, classic_prompt, ipython_prompt, leading_indent
@@ -42,11 +43,20 @@ def cell_title(shell: InteractiveShell, *, numbered: bool) -> str:
 
 
 class CellHooks:
-    """Stops runs at the end of their cells."""
+    """Stops runs at the end of their cells.
 
-    def __init__(self, shell: InteractiveShell, controller: Controller) -> None:
+    Parameters
+    ----------
+    shell, controller
+        The shell, and its runs.
+    ended
+        Called with the identity of each cell that has ended, after its run has.
+    """
+
+    def __init__(self, shell: InteractiveShell, controller: Controller, ended: Callable[[int], None]) -> None:
         self._shell = shell
         self._controller = controller
+        self._ended = ended
 
     def register(self) -> None:
         """Register the hooks."""
@@ -63,12 +73,16 @@ class CellHooks:
         cell = self._controller.cell
         if cell is not None and _is_end_of(cell, result):
             self._end(result)
+            self._ended(cell.identity)
+        if result is not None and result.info is not None:
+            self._ended(id(result.info))
 
     def post_execute(self) -> None:
         """Stop the run of a silent cell, which has no other event."""
         cell, result = self._controller.cell, self._shell.last_execution_result
         if cell is not None and result is not None and _is_silent(result) and _is_end_of(cell, result):
             self._end(result)
+            self._ended(cell.identity)
 
     def _end(self, result: ExecutionResult | None) -> None:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ from npuprof.notebook.hooks import (
 from npuprof.notebook.messages import tell
 from npuprof.notebook.repeats import run_again
 from npuprof.notebook.report import show_run, show_session
+from npuprof.notebook.rewriting import CellRewriter
 from npuprof.texts import plain_lines
 
 if TYPE_CHECKING:
@@ -50,7 +52,8 @@ class NpuprofMagics(Magics):
     def __init__(self, shell: InteractiveShell, controller: Controller | None = None) -> None:
         super().__init__(shell)
         self.controller = controller if controller is not None else Controller(show_session)
-        self._hooks = CellHooks(shell, self.controller)
+        self._rewriter = CellRewriter()
+        self._hooks = CellHooks(shell, self.controller, self._rewriter.ended)
         self._transformer = CellTransformer()
         # What `load` opened last, and the newest run at that time.
         self._loaded: tuple[Profile | ProfileSet | None, RecordedRun | None] = (None, None)
@@ -65,6 +68,7 @@ class NpuprofMagics(Magics):
         """Add the magics, the transformer and the hooks to the shell."""
         self.shell.register_magics(self)
         self.shell.input_transformers_cleanup.append(self._transformer)
+        self.shell.ast_transformers.append(self._rewriter)
         self._hooks.register()
 
     def uninstall(self) -> None:
@@ -74,6 +78,7 @@ class NpuprofMagics(Magics):
         finally:
             self._hooks.unregister()
             self.shell.input_transformers_cleanup.remove(self._transformer)
+            self.shell.ast_transformers.remove(self._rewriter)
             manager = self.shell.magics_manager
             for kind in ("line", "cell"):
                 manager.magics[kind].pop(_NAME, None)
@@ -142,11 +147,18 @@ class NpuprofMagics(Magics):
         return None
 
     def _begin_cell(self, line: str) -> None:
-        arguments = interpret(parse(self.npuprof_cell.parser, line))
         cell = current_cell(self.shell)
         if cell is None:
             raise UsageError("%%npuprof profiles a cell, and no cell is running: use npuprof.profile() in a script")
-        self._begin(arguments, cell.title, cell)
+        running = self._rewriter.running(self.shell, cell.identity, cell.text)
+        begun = False
+        try:
+            arguments = interpret(parse(self.npuprof_cell.parser, line))
+            self._begin(arguments, cell.title, replace(cell, running=running))
+            begun = self.controller.collecting
+        finally:
+            if not begun:
+                self._rewriter.mute(cell.identity)
 
     def _begin(self, arguments: Arguments, title: str, cell: Cell | None = None) -> None:
         repeat = partial(run_again, self.shell, cell.text) if cell is not None and arguments.overhead else None

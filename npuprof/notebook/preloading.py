@@ -7,7 +7,7 @@ from importlib import import_module
 
 from npuprof.shadowed import standard_library_first
 
-_OF_A_RUN = ("npuprof.markers", "npuprof.session.session")
+_OF_A_RUN = ("npuprof.markers", "npuprof.session.session", "npuprof.lines.recorder", "numpy")
 _OF_A_REPORT = (
     "pyarrow.pandas_compat",
     "pyarrow.parquet",

@@ -123,6 +123,22 @@ class Options:
         "npuprof-recordings, or profiling_data in ASCEND_WORK_PATH where that is set.",
         default_output, values.path, "the path of a directory", panel="Directory",
     )
+    steps: bool = switch(
+        "Make steps of the iterations of a profiled cell's loop, unless the cell marks its own.",
+        default=True, of_cell=True, panel=None,
+    )
+    step_line: int | None = whole_number(
+        "In which line of the cell the loop begins whose iterations are the steps.", "a line", 1, 1_000_000,
+        needs="steps", of_cell=True,
+    )
+    lines: bool = switch(
+        "Record when each statement of a profiled cell ran, and the Python stack of each call of the device that "
+        "passes through Python.",
+        default=True, of_cell=True, panel=None,
+    )
+    code: bool = switch(
+        "Keep the text of the profiled code with the recording.", default=True, of_cell=True, panel=None
+    )
     modules: bool = switch(
         "Record the module hierarchy of framework operators.", activity="cpu", lacks=_NO_OPERATORS | _TORCH_ONLY,
         framework="with_modules",
@@ -342,7 +358,7 @@ class Options:
 
 
 SPECIFICATION: Mapping[str, Option] = {field.name: field.metadata["option"] for field in fields(Options)}
-FRAMEWORK_NAMES = {option.framework or name: name for name, option in SPECIFICATION.items()}
+FRAMEWORK_NAMES = {option.framework or name: name for name, option in SPECIFICATION.items() if not option.of_cell}
 """The options by their names in the profilers of torch_npu and MindSpore."""
 _DESCRIBED = "\n".join(f"{name}\n    {option.described}" for name, option in SPECIFICATION.items())
 Options.__doc__ = f"""What to collect, validated and complete when constructed.

@@ -20,6 +20,10 @@ class OptionValues(TypedDict, total=False):
     host_sys: str | Iterable[str]
     name: str
     output: str | Path
+    steps: bool
+    step_line: int | None
+    lines: bool
+    code: bool
     modules: bool
     flops: bool
     gc_detect_threshold: float | None

@@ -42,6 +42,8 @@ class Option:
         Values that only some front ends have, with these front ends.
     framework
         Its name in the profilers of torch_npu and MindSpore, if it differs.
+    of_cell
+        Whether it is about the profiled cell: npuprof does it itself, with every front end.
     panel
         The label of its control in the panel; empty for its name, None if it has no control.
     """
@@ -58,6 +60,7 @@ class Option:
     lacks: Mapping[str, str] = field(default_factory=dict)
     only: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     framework: str = ""
+    of_cell: bool = False
     panel: str | None = None
 
     @property

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from npuprof import atomic, unwritten
 from npuprof.clock import Clock, EmulatingClock, step_ns
 from npuprof.collectors.base import Collector, TakesFacts
+from npuprof.collectors.capabilities import LAUNCH_IN_PYTHON
 from npuprof.collectors.interrupts import flush, keep_sigint_handler
 from npuprof.errors import NpuprofError, SessionBusyError, SessionError
 from npuprof.journal import Journal
@@ -25,6 +26,8 @@ from npuprof.machine import environment
 from npuprof.options import Options
 from npuprof.recording import (
     JOURNAL_FILE_NAME,
+    LINES_FILE_NAME,
+    LINES_JOURNAL_FILE_NAME,
     STACKS_FILE_NAME,
     STACKS_JOURNAL_FILE_NAME,
     Recording,
@@ -38,6 +41,7 @@ from npuprof.texts import repaired
 
 if TYPE_CHECKING:
     from npuprof.collectors.python_stacks import PythonStacks
+    from npuprof.lines.recorder import LineRecorder, RunningCell
 
 _process_lock = threading.RLock()
 _current: ActiveRun | None = None
@@ -60,6 +64,8 @@ class ActiveRun(RecordedRun):
         Why this collector was chosen.
     schedule
         The numbers of the session's schedule; empty without a schedule or for a custom function.
+    cell
+        The cell that is profiled, if it is one.
     """
 
     def __init__(
@@ -71,6 +77,7 @@ class ActiveRun(RecordedRun):
         *,
         reason: str = "",
         schedule: Mapping[str, int] | None = None,
+        cell: RunningCell | None = None,
     ) -> None:
         self.collector = collector
         self.native = collector.drives(options)
@@ -86,6 +93,9 @@ class ActiveRun(RecordedRun):
         self._pid = os.getpid()
         self._unstarted_stacks: PythonStacks | None = None
         self._stacks: PythonStacks | None = None
+        self._cell = cell
+        self._unstarted_lines: LineRecorder | None = None
+        self._lines: LineRecorder | None = None
         self._step = self._step_start_ns = self._turned_ns = 0
         self._flushing = self.native
         self._pending_stop: dict[str, Callable[[], None]] = {"collector": collector.stop} if self.native else {}
@@ -175,6 +185,13 @@ class ActiveRun(RecordedRun):
             from npuprof.collectors.python_stacks import PythonStacks
 
             self._unstarted_stacks = PythonStacks(clock=self._clock, journal=directory / STACKS_JOURNAL_FILE_NAME)
+        if self._cell is not None and self._options.code:
+            self.recording.code[self._cell.name] = repaired(self._cell.text)
+        in_python = self.native and self._options.lines and self.collector.name in LAUNCH_IN_PYTHON
+        if in_python or (self._cell is not None and self._cell.stamps is not None):
+            from npuprof.lines.recorder import LineRecorder
+
+            self._unstarted_lines = LineRecorder(self._clock, directory / LINES_JOURNAL_FILE_NAME, self._cell)
 
     def _begin(self, undo: ExitStack) -> None:
         directory = self.recording.directory
@@ -192,6 +209,9 @@ class ActiveRun(RecordedRun):
             if (stacks := self._unstarted_stacks) is not None:
                 stacks.start()
                 self._stacks = stacks
+            if (lines := self._unstarted_lines) is not None:
+                lines.start()
+                self._lines = lines
 
     def _release_slot(self) -> None:
         global _current
@@ -286,6 +306,8 @@ class ActiveRun(RecordedRun):
         run.clock_step_ns = step_ns(self._clock, run.raw_clock_epoch_ns, run.stopped_ns - run.started_ns)
         if self._stacks is not None:
             self.recording.stack_problems += self._stacks.stop()
+        if self._lines is not None:
+            self.recording.problems += self._lines.stop()
 
     def _pass_facts(self) -> None:
         if self.native and isinstance(self.collector, TakesFacts):
@@ -335,6 +357,7 @@ class ActiveRun(RecordedRun):
     def _save_first(self) -> None:
         self._to_write = {
             "stacks": self._write_stacks,
+            "lines": self._write_lines,
             "metadata": self.recording.write_metadata,
             "journal": self._write_journal,
             "recording": self._write_recording,
@@ -345,6 +368,11 @@ class ActiveRun(RecordedRun):
         if self._stacks is not None:
             self._stacks.write(self.recording.directory / STACKS_FILE_NAME)
             self._stacks = None
+
+    def _write_lines(self) -> None:
+        if self._lines is not None:
+            self._lines.write(self.recording.directory / LINES_FILE_NAME)
+            self._lines = None
 
     def _write_journal(self) -> None:
         if self._needs_journal:
@@ -380,6 +408,11 @@ class ActiveRun(RecordedRun):
             with suppress(SessionError):  # the sampling could not be stopped
                 return self._stacks.columns()
         return None
+
+    @property
+    def line_columns(self) -> Mapping[str, Sequence[Any]] | None:
+        """The columns of the lines of a run that has ended, unless their file has them."""
+        return None if self._lines is None or self.unended else self._lines.columns()
 
     def _count_overhead(self, part: str) -> None:
         """Note how long a part of the run took on this computer's clock, even if the NPU's clock differs."""

@@ -77,6 +77,11 @@ class RecordedRun:
         """The sampled Python stacks of a run that has ended, unless their file has them."""
         return None
 
+    @property
+    def line_columns(self) -> Mapping[str, Sequence[Any]] | None:
+        """The columns of the lines of a run that has ended, unless their file has them."""
+        return None
+
     def result(self) -> Profile:
         """Decode the recording, once.
 

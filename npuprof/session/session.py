@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from typing_extensions import Unpack
 
+    from npuprof.lines.recorder import RunningCell
     from npuprof.session.streams import OperatorStream
 
 _NO_REASONS = ("asked for", "given")  # a choice by the user needs no explanation
@@ -64,6 +65,8 @@ class Session(EndedRuns, HasMetadata):
         The number of steps that have ended since the start, and the action of the current step.
     code
         The code to profile, if known: the frameworks it imports count for ``collector="auto"``.
+    cell
+        The cell to profile, if it is one.
 
     Examples
     --------
@@ -87,6 +90,7 @@ class Session(EndedRuns, HasMetadata):
                 raise OptionsError(f"{name} must be callable, such as what npuprof.{name} makes, not {value!r}")
         self.options = options if options is not None else Options()
         self.code = ""
+        self.cell: RunningCell | None = None
         self._given = collector
         self._choose()
         self.step_num = self._first_step = 0
@@ -283,7 +287,9 @@ class Session(EndedRuns, HasMetadata):
             make_way(self._title, lambda: self._collector.check(self.options))
             reason = "" if self.reason in _NO_REASONS else self.reason
             plan = self._schedule.numbers if isinstance(self._schedule, Schedule) else None
-            run = ActiveRun(self._collector, self.options, self._title, self._clock, reason=reason, schedule=plan)
+            run = ActiveRun(
+                self._collector, self.options, self._title, self._clock, reason=reason, schedule=plan, cell=self.cell
+            )
             # Stops the run when the session is garbage collected or the interpreter ends; registered before the
             # start, so that an interrupt cannot come in between.
             weakref.finalize(self, run.abandon)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
+from array import array
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import ParamSpec, TypeVar
@@ -34,6 +35,7 @@ class EmulationClock:
     def __init__(self, system: Clock | None = None) -> None:
         self._system = SystemClock() if system is None else system
         self._watchers: list[Callable[[], None]] = []
+        self._traces: list[array[int]] = []
         self.after_fork()
 
     def after_fork(self) -> None:
@@ -44,6 +46,7 @@ class EmulationClock:
         self._stands_at_ns = 0
         self._emulating: dict[int, int] = {}  # depth of nested calls by thread
         self._watchers.clear()
+        self._traces.clear()
 
     # -- the clock -----------------------------------------------------------------------------------------
 
@@ -90,6 +93,7 @@ class EmulationClock:
             if not self._recordings:
                 self._behind_ns = 0
                 self._emulating.clear()
+                self._note_change(self._system.monotonic_raw_ns())
 
     @property
     def left_out_ns(self) -> int:
@@ -105,6 +109,20 @@ class EmulationClock:
         """Call `look` before and after each longer wait, on the waiting thread; return the function that removes it."""
         self._watchers.append(look)
         return lambda: self._watchers.remove(look) if look in self._watchers else None
+
+    def trace(self, readings: array[int]) -> Callable[[], None]:
+        """Add the system's time, this clock's, and whether it runs (1) or stands (0), now and at each change.
+
+        Between two changes the clock runs as the system's or stands. Return the function that ends this.
+        """
+        with self._lock:
+            self._traces.append(readings)
+            self._note_change(self._system.monotonic_raw_ns(), stands=bool(self._emulating))
+        return lambda: self._traces.remove(readings) if readings in self._traces else None
+
+    def _note_change(self, system_ns: int, *, stands: bool = False) -> None:
+        for readings in self._traces:
+            readings.extend((system_ns, self._stands_at_ns if stands else system_ns - self._behind_ns, not stands))
 
     def _enter(self) -> None:
         with self._lock:
@@ -136,12 +154,16 @@ class EmulationClock:
     def _halt_clock(self) -> None:
         """Stop the clock; the caller holds the lock and adds its thread."""
         if not self._emulating:
-            self._stands_at_ns = self._system.monotonic_raw_ns() - self._behind_ns
+            system_ns = self._system.monotonic_raw_ns()
+            self._stands_at_ns = system_ns - self._behind_ns
+            self._note_change(system_ns, stands=True)
 
     def _restart(self) -> None:
         """Start the clock again if no thread emulates any more; the caller holds the lock."""
         if not self._emulating:
-            self._behind_ns = self._system.monotonic_raw_ns() - self._stands_at_ns
+            system_ns = self._system.monotonic_raw_ns()
+            self._behind_ns = system_ns - self._stands_at_ns
+            self._note_change(system_ns)
 
     def _advance_to(self, monotonic_raw_ns: int) -> bool:
         """Advance to a time, at most to the system's clock; return whether the time was reached."""
@@ -152,6 +174,7 @@ class EmulationClock:
                 self._stands_at_ns = max(self._stands_at_ns, reached_ns)
             else:
                 self._behind_ns = min(self._behind_ns, system_ns - reached_ns)
+            self._note_change(system_ns, stands=bool(self._emulating))
             return reached_ns == monotonic_raw_ns
 
 
@@ -220,6 +243,7 @@ class VirtualClock:
 
     def __init__(self, since: Clock | None = None) -> None:
         since = SystemClock() if since is None else since
+        self._traces: list[array[int]] = []
         now_ns = since.monotonic_raw_ns()
         self._epoch_ns = since.realtime_ns() - now_ns
         # Every device counter ticks at whole microseconds, so runs do not differ by rounding.
@@ -236,10 +260,22 @@ class VirtualClock:
     def sleep_until_ns(self, monotonic_raw_ns: int) -> None:
         """Advance to the given time, unless it is past."""
         self._now_ns = max(self._now_ns, monotonic_raw_ns)
+        self._note_change()
 
     def pass_ns(self, duration_ns: int) -> None:
         """Advance by the time of host work."""
         self._now_ns += max(0, duration_ns)
+        self._note_change()
+
+    def trace(self, readings: array[int]) -> Callable[[], None]:
+        """Add the system's time, this clock's, and 0, now and at each change; return the function that ends this."""
+        self._traces.append(readings)
+        self._note_change()
+        return lambda: self._traces.remove(readings) if readings in self._traces else None
+
+    def _note_change(self) -> None:
+        for readings in self._traces:
+            readings.extend((SystemClock().monotonic_raw_ns(), self._now_ns, 0))
 
 
 class FrozenClock:

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from npuprof.lines import call_stacks
 from npuprof.simulator.clock import emulated
 from npuprof.simulator.cost_model import Core, Operator, Tensor, block_count, estimate
 from npuprof.simulator.device_view import (
@@ -121,6 +122,7 @@ class Device(DeviceView):
         """Wait until a time within a host call of the given name."""
         host = self.host
         begin_ns = host.clock.monotonic_raw_ns()
+        call_stacks.take(begin_ns)
         host.clock.sleep_until_ns(max(end_ns, begin_ns + 1))
         call = HostCall(threading.get_native_id(), begin_ns, host.clock.monotonic_raw_ns())
         with host.lock:

@@ -7,6 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 from npuprof.clock import Clock
+from npuprof.lines import call_stacks
 from npuprof.simulator.clock import PROCESS_CLOCK, wait_past_ns
 from npuprof.simulator.cost_model import CHIPS
 from npuprof.simulator.device_view import DeviceView, HostCall
@@ -106,6 +107,7 @@ class Host:
     def call_now(self) -> HostCall:
         """Begin a call of this thread that takes as long as a launch."""
         begin_ns = self.clock.monotonic_raw_ns()
+        call_stacks.take(begin_ns)
         return HostCall(threading.get_native_id(), begin_ns, begin_ns + self.chip.launch_host_ns)
 
     def end_call(self, call: HostCall) -> None:

@@ -11,15 +11,24 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables, unwritten
+from npuprof.analysis.loops import iterations
 from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.notes import Notes
 from npuprof.quantities import counted, duration
-from npuprof.recording import FILE_NAME, JOURNAL_FILE_NAME, STACKS_FILE_NAME, STACKS_JOURNAL_FILE_NAME, Recording
+from npuprof.recording import (
+    FILE_NAME,
+    JOURNAL_FILE_NAME,
+    LINES_FILE_NAME,
+    LINES_JOURNAL_FILE_NAME,
+    STACKS_FILE_NAME,
+    STACKS_JOURNAL_FILE_NAME,
+    Recording,
+)
 from npuprof.sources.base import Decoded, Source
-from npuprof.sources.recording import files, journal, python_stacks
+from npuprof.sources.recording import files, journal, lines, lists, loops, python_stacks
 from npuprof.sources.recording.files import note_changes, take_steps
-from npuprof.sources.recording.native import read_native
+from npuprof.sources.recording.native import clock_epoch, read_native
 from npuprof.sources.selection import Part, Selection
 
 
@@ -64,9 +73,13 @@ def _read(path: Path, selection: Selection | None) -> Decoded:
     decoded = _native(path, recording, selection, has_more=bool(recovered or stacks))
     note_changes(path, recording.files, decoded.notes)
     _add_stacks(decoded, path, recording, stacks)
+    read_lines = _add_lines(decoded, path, recording, None if run is None else run.line_columns)
     if recovered is not None:
         journal.complete(decoded, recovered.marks)
     take_steps(decoded.tables, _steps(recording), recording.collector, decoded.notes)
+    if read_lines is not None and recording.options.get("steps", True) and not len(decoded.tables.get("steps", ())):
+        step_line = recording.options.get("step_line")
+        loops.add_steps(decoded, read_lines, step_line if isinstance(step_line, int) else None, recording.collector)
     if recording.domains and "marks" in decoded.tables:
         decoded.tables["marks"] = files.assign(decoded.tables["marks"], recording.domains, decoded.notes)
     _describe(decoded, recording, path)
@@ -102,6 +115,37 @@ def _add_stacks(
             decoded.notes.error(name, str(error))
 
 
+def _add_lines(
+    decoded: Decoded, path: Path, recording: Recording, columns: Mapping[str, Sequence[Any]] | None
+) -> lines.Lines | None:
+    """Add the statements of the cell and the stacks of calls: from memory, else from their file or its journal."""
+    file, journal_file = path / LINES_FILE_NAME, path / LINES_JOURNAL_FILE_NAME
+    try:
+        if columns is not None:
+            found = lists.arrays(columns, lines.KINDS, file)
+        elif file.is_file():
+            found = lists.read(file, lines.KINDS)
+        elif journal_file.is_file():
+            found = lists.read_journal(journal_file, lines.KINDS, decoded.notes, lines.SOURCE)
+        else:
+            return None
+        read = lines.decode(found, file, clock_epoch(path, recording), recording.stopped_ns, decoded.notes)
+    except SourceError as error:
+        decoded.notes.error(lines.SOURCE, str(error))
+        return None
+    if not recording.options.get("lines", True):
+        decoded.notes.ledger.use(lines.SOURCE, len(read.statements))  # for steps
+        return read
+    ran = read.statements[(read.statements["line"] > 0).to_numpy(bool)].reset_index(drop=True)
+    decoded.notes.ledger.keep(lines.SOURCE, "statements", len(ran))
+    decoded.notes.ledger.use(lines.SOURCE, len(read.statements) - len(ran))  # they end others
+    decoded.tables["statements"] = ran
+    decoded.tables["iterations"] = iterations(read.loops, read.statements)
+    if len(read.calls) and "api" in decoded.tables:
+        decoded.tables["api"] = lines.with_stacks(decoded.tables["api"], read.calls)
+    return read
+
+
 def _within_run(calls: pd.DataFrame, recording: Recording) -> pd.DataFrame:
     """Return Python calls cut to the run: sampling starts with the collector, before the profiled code."""
     least, latest = recording.started_ns, recording.stopped_ns or np.iinfo(np.int64).max
@@ -134,7 +178,8 @@ def _recover(path: Path, recording: Recording, lines: bytes) -> journal.Recovere
 def _native(path: Path, recording: Recording, selection: Selection | None, *, has_more: bool) -> Decoded:
     """Read what the front end wrote; an error is only noted if there is more than that."""
     try:
-        return read_native(path, recording, _part(recording, selection))
+        has_lines = any((path / name).is_file() for name in (LINES_FILE_NAME, LINES_JOURNAL_FILE_NAME))
+        return read_native(path, recording, _part(recording, selection, has_lines=has_lines))
     except SourceError as error:
         if not has_more:
             raise
@@ -143,8 +188,10 @@ def _native(path: Path, recording: Recording, selection: Selection | None, *, ha
         return decoded
 
 
-def _part(recording: Recording, selection: Selection | None) -> Selection | Part | None:
+def _part(recording: Recording, selection: Selection | None, *, has_lines: bool) -> Selection | Part | None:
     """Return the selected intervals by the session's steps, or by the raw data if the session has none."""
+    if selection is not None and selection.steps is not None and not recording.steps and has_lines:
+        return None  # the steps may be those of a loop, which launches tell
     if selection is None or not (recording.started_ns if selection.steps is None else recording.steps):
         return selection
     windows = selection.windows(_steps(recording), recording.started_ns)

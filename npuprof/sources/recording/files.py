@@ -89,7 +89,13 @@ _ON_HOST, _ON_DEVICE = "operators", ("kernels", "communication")
 _MARK_THE_WINDOW = ("torch_npu", "kineto", "mindspore")
 
 
-def take_steps(frames: MutableMapping[str, pd.DataFrame], steps: pd.DataFrame, collector: str, notes: Notes) -> None:
+def take_steps(
+    frames: MutableMapping[str, pd.DataFrame],
+    steps: pd.DataFrame,
+    collector: str,
+    notes: Notes,
+    source: str = FILE_NAME,
+) -> None:
     """Put the steps that the session ended into the tables of its recording.
 
     Parameters
@@ -102,11 +108,13 @@ def take_steps(frames: MutableMapping[str, pd.DataFrame], steps: pd.DataFrame, c
         The front end. Where no step was ended, that of torch_npu, torch or MindSpore is the whole window, and no step.
     notes
         Its ledger gets the session's steps in place of the steps that they replace.
+    source
+        What the steps were read from.
     """
     if len(steps):
         notes.ledger.replace("steps")
-        notes.ledger.read(FILE_NAME, len(steps))
-        notes.ledger.keep(FILE_NAME, "steps", len(steps))
+        notes.ledger.read(source, len(steps))
+        notes.ledger.keep(source, "steps", len(steps))
         frames["steps"] = steps
         assign_steps(frames, _ON_DEVICE)
         operators = frames.get(_ON_HOST)

@@ -6,11 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from npuprof.errors import SourceError
+from npuprof.notes import Notes
 from npuprof.quantities import counted
 from npuprof.recording import FLOPS_FILE_NAME, STACKS_FILE_NAME, STACKS_JOURNAL_FILE_NAME, TRACE_FILE_NAME, Recording
 from npuprof.sources import kineto, raw
 from npuprof.sources.base import Decoded
 from npuprof.sources.kineto.operators import add_flops
+from npuprof.sources.raw.metadata.clocks import epoch_offset
+from npuprof.sources.raw.metadata.control_files import read_sides
 from npuprof.sources.result_folder.layout import FRAMEWORK, Layout, find
 from npuprof.sources.selection import Part, Selection
 from npuprof.sources.torch_npu.raw_files import read_layout
@@ -63,6 +66,22 @@ def read_native(path: Path, recording: Recording, part: Selection | Part | None)
         if not any((path / name).is_file() for name in (STACKS_FILE_NAME, STACKS_JOURNAL_FILE_NAME)):
             raise SourceError(_no_data(path, recording))
     return decoded
+
+
+def clock_epoch(path: Path, recording: Recording) -> int:
+    """Return UTC epoch nanoseconds at zero of CLOCK_MONOTONIC_RAW: as the front end's files have it, or else npuprof.
+
+    Two readings of the clocks differ by a microsecond or so, which is as long as a short statement.
+    """
+    results = list(_results(path))
+    found = list(results[-1].raw) if results else []
+    found = found or _directories(path, _RAW) or _directories(path / _OF_OLDER_MINDSPORE, _RAW)
+    silent = Notes()  # a warning means that the offset is unknown
+    try:
+        offset_ns = epoch_offset(read_sides(found[-1], silent), silent) if found else 0
+    except OSError:  # noted by the reader of the raw directory
+        return recording.raw_clock_epoch_ns
+    return offset_ns if found and not len(silent) else recording.raw_clock_epoch_ns
 
 
 def _wants_device(recording: Recording) -> bool:

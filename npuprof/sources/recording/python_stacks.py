@@ -9,25 +9,22 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from npuprof import tables
 from npuprof.arrays import Bools, Int64
-from npuprof.errors import SourceError
 from npuprof.frames import Frame, cell_name
 from npuprof.notes import Notes
 from npuprof.sources.python_frames import role_of_frame, shown_frames
+from npuprof.sources.recording import lists
 
 SOURCE = "python_stacks"
 """The source of the notes."""
-_MAX_BYTES = 1 << 30
 _MAX_DEPTH = 1_000
 _COLUMNS = {
     **dict.fromkeys(("time_ns", "thread_id", "stopped_ns"), "int64"),
@@ -92,7 +89,7 @@ def read(path: Path, notes: Notes) -> pd.DataFrame:
     SourceError
         If the file cannot be read or is not such a file.
     """
-    return _calls(_columns(path), path, notes)
+    return _calls(lists.read(path, _COLUMNS), path, notes)
 
 
 def read_columns(columns: Mapping[str, Sequence[Any]], path: Path, notes: Notes) -> pd.DataFrame:
@@ -103,7 +100,7 @@ def read_columns(columns: Mapping[str, Sequence[Any]], path: Path, notes: Notes)
     SourceError
         If the columns are not consistent.
     """
-    return _calls(_arrays(columns, path), path, notes)
+    return _calls(lists.arrays(columns, _COLUMNS, path), path, notes)
 
 
 def read_journal(path: Path, notes: Notes) -> pd.DataFrame:
@@ -114,7 +111,9 @@ def read_journal(path: Path, notes: Notes) -> pd.DataFrame:
     SourceError
         If no line can be read.
     """
-    return _calls(_journal_columns(path, notes), path, notes)
+    columns = lists.read_journal(path, _COLUMNS, notes, SOURCE)
+    columns["stopped_ns"] = columns["stopped_ns"][-1:] if len(columns["stopped_ns"]) else np.zeros(1, np.int64)
+    return _calls(columns, path, notes)
 
 
 def _calls(columns: dict[str, Any], path: Path, notes: Notes) -> pd.DataFrame:
@@ -132,81 +131,14 @@ def _calls(columns: dict[str, Any], path: Path, notes: Notes) -> pd.DataFrame:
     return _table(calls, visible.node_frame, [_name(file, line, function) for file, line, function, _ in frames])
 
 
-def _columns(path: Path) -> dict[str, Any]:
-    """Read the lists in the file's single row: arrays of integers, and lists of strings."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    expected = {name: pa.list_(pa.type_for_alias(kind)) for name, kind in _COLUMNS.items()}
-    try:
-        with path.open("rb") as stream, pq.ParquetFile(stream) as file:  # Arrow accepts only UTF-8 paths
-            schema, metadata = file.schema_arrow, file.metadata
-            for name, kind in expected.items():
-                if name not in schema.names or schema.field(name).type != kind:
-                    raise _damage_error(path, f"has no column {name} of type {kind}")
-            size_bytes = sum(metadata.row_group(index).total_byte_size for index in range(metadata.num_row_groups))
-            if metadata.num_rows != 1 or size_bytes > _MAX_BYTES:
-                raise _damage_error(
-                    path, f"has {metadata.num_rows} rows and {size_bytes} bytes, not one row of at most {_MAX_BYTES}"
-                )
-            table = file.read(columns=list(expected)).combine_chunks()
-    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:  # the last part of a column's name
-        raise _damage_error(path, f"cannot be read ({error})") from error
-    lists = {name: table.column(name).combine_chunks().flatten() for name in expected}
-    if broken := [name for name, values in lists.items() if values.null_count]:
-        raise _damage_error(path, f"lacks values in {', '.join(broken)}")
-    try:
-        return {
-            name: values.to_pylist() if _COLUMNS[name] == "string" else values.to_numpy().astype(np.int64)
-            for name, values in lists.items()
-        }
-    except UnicodeDecodeError as error:
-        raise _damage_error(path, f"has a text that is no UTF-8 ({error.reason})") from error
-
-
-def _journal_columns(path: Path, notes: Notes) -> dict[str, Any]:
-    """Concatenate the lists of all lines; each line continues the lists of the previous one."""
-    kinds = {name: list[str] if kind == "string" else list[int] for name, kind in _COLUMNS.items()}
-    decode = msgspec.json.Decoder(msgspec.defstruct("Line", [*kinds.items()])).decode
-    try:
-        with path.open("rb") as file:
-            lines = file.read(_MAX_BYTES).splitlines()
-    except OSError as error:
-        raise _damage_error(path, f"cannot be read ({error})") from error
-    parts = []
-    for line in lines:
-        try:
-            parts.append(decode(line))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            notes.warning(
-                SOURCE, "rows after a damaged line cannot be separated, and are left out", len(lines) - len(parts)
-            )
-            break
-    joined: dict[str, Any] = {
-        name: list(chain.from_iterable(getattr(part, name) for part in parts)) for name in _COLUMNS
-    }
-    joined["stopped_ns"] = joined["stopped_ns"][-1:] or [0]
-    return _arrays(joined, path)
-
-
-def _arrays(columns: Mapping[str, Sequence[Any]], path: Path) -> dict[str, Any]:
-    try:
-        return {
-            name: values if _COLUMNS[name] == "string" else np.array(values, np.int64)
-            for name, values in columns.items()
-        }
-    except OverflowError as error:
-        raise _damage_error(path, "has numbers of more than 64 bits") from error
-
-
 def _samples(columns: dict[str, Any], path: Path) -> Samples:
     """Check that the columns are consistent, and return the samples and the tree."""
     count = {name: len(values) for name, values in columns.items()}
     for group in (("time_ns", "thread_id", "node"), ("node_parent", "node_frame")):
         if len({count[name] for name in group}) != 1:
-            raise _damage_error(path, f"has columns of different lengths among {', '.join(group)}")
+            raise lists.damage_error(path, f"has columns of different lengths among {', '.join(group)}")
     if len({number for name, number in count.items() if name.startswith("frame_")}) != 1 or count["stopped_ns"] != 1:
-        raise _damage_error(path, "has columns of different lengths among its frames, or not one end")
+        raise lists.damage_error(path, "has columns of different lengths among its frames, or not one end")
     nodes, frames = count["node_parent"], count["frame_file"]
     for name, lowest, limit in (
         ("node", -1, nodes),
@@ -215,9 +147,9 @@ def _samples(columns: dict[str, Any], path: Path) -> Samples:
     ):
         values = columns[name]
         if ((values < lowest) | (values >= limit)).any():
-            raise _damage_error(path, f"refers to a missing entry in {name}")
+            raise lists.damage_error(path, f"refers to a missing entry in {name}")
     if (node_depths(columns["node_parent"]) >= _MAX_DEPTH).any():
-        raise _damage_error(path, f"has stacks of more than {_MAX_DEPTH} frames")
+        raise lists.damage_error(path, f"has stacks of more than {_MAX_DEPTH} frames")
     return Samples(
         columns["time_ns"],
         columns["thread_id"],
@@ -226,10 +158,6 @@ def _samples(columns: dict[str, Any], path: Path) -> Samples:
         columns["node_parent"],
         columns["node_frame"],
     )
-
-
-def _damage_error(path: Path, reason: str) -> SourceError:
-    return SourceError(f"{path} {reason}: it is damaged or was not written by npuprof; record again")
 
 
 def merge(samples: Samples) -> Calls:

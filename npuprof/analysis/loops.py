@@ -1,0 +1,143 @@
+"""Steps of a cell that loops: which of its loops is the step, and its iterations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from npuprof import tables as schema
+from npuprof.arrays import Int64
+
+_MOST = 0.9  # of the launches of the loop around it
+_HALF = 0.5
+_LEAST_SHARE = 0.1
+_LEAST_ITERATIONS = 3
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop of the profiled cell, as it ran.
+
+    Attributes
+    ----------
+    number
+        Its number among the cell's statements; a loop within has a greater one.
+    line
+        Its line in the cell.
+    outer
+        The number of the innermost loop around it, -1 for none.
+    update
+        Whether its own body makes the update of a training step: 2 if it calls a method ``step``, 1 for ``backward``
+        and ``zero_grad`` alone, otherwise 0.
+    begins, ends
+        Rows of ``statements`` with which each iteration begins, and with which its end begins; the number of rows for
+        an iteration that nothing follows.
+    thinned
+        How many iterations were only counted: such a loop makes no steps.
+    """
+
+    number: int
+    line: int
+    outer: int
+    update: int
+    begins: Int64
+    ends: Int64
+    thinned: int = 0
+
+
+def step_loop(loops: Sequence[Loop], weights: Int64) -> Loop | None:
+    """Return the loop whose iterations are the steps; None if there is none.
+
+    Of loops within each other that hold nearly all launches, it is the innermost that makes the update of a training
+    step, else the outermost with at least three iterations. Of loops after each other it is the one with an update,
+    or with the most launches.
+
+    Parameters
+    ----------
+    loops
+        The loops of the cell.
+    weights
+        The launches in each row of ``statements``, or what stands for them.
+    """
+    total = int(weights.sum())
+    chosen: list[tuple[bool, int, Loop]] = []
+    for outermost in loops:
+        if outermost.outer >= 0:
+            continue
+        nest = [outermost, *_inside(loops, outermost)]
+        held = {loop.number: _held(loop, weights) for loop in nest}
+        if (loop := _of_nest(nest, held)) is not None:
+            chosen.append((loop.update > 0, held[loop.number], loop))
+    if not chosen:
+        return None
+    updates, launches, loop = max(chosen, key=lambda each: each[:2])
+    return loop if launches and launches >= total * (_LEAST_SHARE if updates else _HALF) else None
+
+
+def _inside(loops: Sequence[Loop], outer: Loop) -> list[Loop]:
+    within = [loop for loop in loops if loop.outer == outer.number]
+    return within + [inner for loop in within for inner in _inside(loops, loop)]
+
+
+def _held(loop: Loop, weights: Int64) -> int:
+    before = np.concatenate(([0], np.cumsum(weights)))
+    return int((before[loop.ends] - before[loop.begins]).sum())
+
+
+def _of_nest(nest: Sequence[Loop], held: Mapping[int, int]) -> Loop | None:
+    most = held[nest[0].number]
+    # An evaluation between two epochs may launch a part of it all.
+    nearly_all = [loop for loop in nest if held[loop.number] >= most * (_HALF if loop.update else _MOST)]
+    timed = [loop for loop in nearly_all if not loop.thinned]
+    updating = [loop for loop in timed if loop.update and len(loop.begins) > 1]
+    if updating:
+        return max(updating, key=lambda loop: (loop.update, loop.number))
+    return next((loop for loop in timed if len(loop.begins) >= _LEAST_ITERATIONS), None)
+
+
+def iterations_of(loop: Loop, loops: Sequence[Loop], statements: pd.DataFrame) -> tuple[Int64, Int64, Int64]:
+    """Return start and end of each iteration of a loop, and the iteration of the loop around it, -1 without one."""
+    starts = statements["start_ns"].to_numpy(np.int64)
+    last = starts[-1:] + statements["duration_ns"].to_numpy(np.int64)[-1:]
+    outer = next((each for each in loops if each.number == loop.outer), None)
+    group = np.full(len(loop.begins), -1, np.int64)
+    if outer is not None:
+        group = np.searchsorted(outer.begins, loop.begins, side="right") - 1
+    return starts[loop.begins], np.concatenate((starts, last))[loop.ends], group
+
+
+def steps_of(loop: Loop, loops: Sequence[Loop], statements: pd.DataFrame) -> pd.DataFrame:
+    """Return the table ``steps`` of the iterations of a loop."""
+    starts, ends, group = iterations_of(loop, loops, statements)
+    count = len(starts)
+    return schema.build(
+        "steps",
+        {
+            "step": np.arange(count, dtype=np.int64),
+            "start_ns": starts,
+            "duration_ns": ends - starts,
+            "kind": schema.categorical(np.zeros(count, np.int64), [f"loop of line {loop.line}"]),
+            "group": pd.arrays.IntegerArray(np.maximum(group, 0), group < 0),
+        },
+    )
+
+
+def iterations(loops: Sequence[Loop], statements: pd.DataFrame) -> pd.DataFrame:
+    """Return the table ``iterations`` of all loops, in order of time."""
+    parts = [iterations_of(loop, loops, statements) for loop in loops]
+    counts = [len(starts) for starts, _, _ in parts]
+    starts, ends, group = (np.concatenate([np.zeros(0, np.int64), *(part[at] for part in parts)]) for at in range(3))
+    frame = schema.build(
+        "iterations",
+        {
+            "start_ns": starts,
+            "duration_ns": ends - starts,
+            "loop": np.repeat([loop.line for loop in loops], counts).astype(np.int64),
+            "iteration": np.concatenate([np.zeros(0, np.int64), *(np.arange(count) for count in counts)]),
+            "group": pd.arrays.IntegerArray(np.maximum(group, 0), group < 0),
+        },
+    )
+    return schema.sort_by_time(frame)

@@ -1,0 +1,334 @@
+"""Writes the stamps of a cell and the stacks of calls into a recording, and thins the stamps of cheap loops.
+
+A thread looks at new stamps fifty times a second. A loop whose statements take less than 20 µs on average is only
+counted from then on; once in a while it is stamped again for some milliseconds, in case its statements have become
+slower. Ten times a second what is new is appended to a journal, so that a kill loses no more than a tenth of a second.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from npuprof import list_files
+from npuprof.clock import Clock, SystemClock, TracedClock
+from npuprof.errors import SessionError
+from npuprof.frames import cell_name
+from npuprof.journal import Journal
+from npuprof.lines import call_stacks
+from npuprof.lines.call_stacks import TAKEN, CallStacks
+from npuprof.lines.stamps import LEAST_TIME, Stamps, now
+
+if TYPE_CHECKING:
+    from npuprof.arrays import Int64
+
+Columns: TypeAlias = dict[str, list[Any]]
+
+_TICK_S, _LOOK_S = 0.02, 0.002
+_KEEP_NS = 100_000_000
+_CHEAP_NS = 20_000  # a stamp is below 2 % of a statement that takes longer
+_MANY = 200  # stamps that show what the statements of a loop take
+_AGAIN_NS = 1_000_000_000  # after that a thinned loop is looked at again, then after twice that, and so on
+_MOST_NUMBERS = 16_000_000  # 128 MB
+_JOIN_S = 2.0
+
+INTEGERS = (
+    *("statement_line", "statement_last_line", "statement_loop", "statement_is_loop", "statement_update"),
+    *("cell_thread_id", "cell_number", "stamp_number", "stamp_time_ns", "stopped_ns"),
+    *("call_thread_id", "call_time_ns", "call_stack", "stack_length", "stack_line", "line_number", "line_cell"),
+    *("counted_loop", "counted_iterations", "thinned_ns"),
+)
+TEXTS = ("cell_file", "line_file", "line_function", "line_module")
+"""The columns of the file, lists in one row; times are those of the run's monotonic clock.
+
+``stack_line`` holds the frames of all stacks one after the other, the innermost of each first; ``line_cell`` is the
+number of the cell whose code it is, 0 for other code.
+"""
+
+
+@dataclass(frozen=True)
+class RunningCell:
+    """The cell that a run profiles.
+
+    Attributes
+    ----------
+    file
+        The file name of its code, at which the stacks of calls end; empty without a cell.
+    stamps
+        Its stamps; None where it is not rewritten.
+    number_of
+        Returns the number of the cell whose code has a file name; 0 for other files.
+    text
+        Its source.
+    """
+
+    file: str = ""
+    stamps: Stamps | None = None
+    number_of: Callable[[str], int] = lambda _file: 0
+    text: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its name, as tables have it: ``<cell [3]>``."""
+        return cell_name(self.file, self.number_of(self.file))
+
+
+class LineRecorder:
+    """Records between :meth:`start` and :meth:`stop`; then :meth:`columns` and :meth:`write`.
+
+    Parameters
+    ----------
+    clock
+        The clock of the run.
+    journal
+        The path of the file that receives what is new every tenth of a second.
+    cell
+        The profiled cell.
+    """
+
+    def __init__(self, clock: Clock, journal: Path, cell: RunningCell | None = None) -> None:
+        self._pid = os.getpid()
+        self._clock = clock
+        self._cell = RunningCell() if cell is None else cell
+        self._stamps = self._cell.stamps
+        self._calls = CallStacks(self._cell.file)
+        self._journal, self._journal_path = Journal(), journal
+        self._trace = array("q")
+        self._untrace: Callable[[], None] = lambda: None
+        self._halt = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="npuprof-lines", daemon=True)
+        # Marks of pydevd: a debugger must neither trace nor stop this thread.
+        self._thread.__dict__.update(pydev_do_not_trace=True, is_pydev_daemon_thread=True)
+        self._taking = threading.Lock()
+        self._taken: list[Columns] = []  # batches
+        self._done = {"pairs": 0, "calls": 0, "stacks": 0, "lines": 0, "looked": 0}
+        self._thinned: dict[int, int] = {}  # since when, by loop
+        self._pause_ns: dict[int, int] = {}
+        self._thinned_ns: dict[int, int] = {}
+        self._kept_ns = now()
+        self._running = False
+        self._is_full = False
+
+    @property
+    def outage(self) -> str:
+        """Why the disk took nothing for a part of the run; empty if it took everything at once."""
+        return self._journal.outage
+
+    def start(self) -> None:
+        """Start recording on the thread of the cell.
+
+        Raises
+        ------
+        OSError
+            If the journal cannot be created.
+        """
+        import numpy as np  # noqa: F401 - before the profiled code: the thread needs it
+
+        self._journal.open(self._journal_path)
+        if isinstance(self._clock, TracedClock):
+            self._untrace = self._clock.trace(self._trace)
+        else:
+            raw_ns = now()
+            own_ns = raw_ns if isinstance(self._clock, SystemClock) else self._clock.monotonic_raw_ns()
+            self._trace.extend((raw_ns, own_ns, 1))
+        self._take(self._described())
+        call_stacks.current = self._calls
+        self._halt.acquire()
+        self._running = True
+        self._thread.start()
+
+    def stop(self) -> list[str]:
+        """Stop recording, in bounded time, and return the problems; a second call has no effect."""
+        if not self._running or os.getpid() != self._pid:
+            return []
+        self._running = False
+        call_stacks.current = None
+        if self._stamps is not None:
+            self._stamps.mute()
+        self._halt.release()
+        self._thread.join(_JOIN_S)
+        self._take(self._ends())
+        self._untrace()
+        self._journal.close()
+        return ["the cell ran more statements than are kept: the last ones are missing"] if self._is_full else []
+
+    def columns(self) -> Columns:
+        """Return the columns of the file.
+
+        Raises
+        ------
+        SessionError
+            While it records.
+        """
+        if self._running:
+            raise SessionError("lines are still being recorded: stop() that first")
+        with self._taking:
+            return {
+                name: [value for batch in self._taken for value in batch.get(name, ())] for name in INTEGERS + TEXTS
+            }
+
+    def write(self, path: Path) -> None:
+        """Write the file, and remove the journal.
+
+        Raises
+        ------
+        SessionError
+            While it records.
+        NpuprofError
+            If the file cannot be written.
+        """
+        list_files.write(path, self.columns(), dict.fromkeys(INTEGERS, "int64"))
+        self._journal.remove()
+
+    # -- the thread ------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        # The user's threading.setprofile and settrace must not apply to this thread.
+        sys.setprofile(None)
+        sys.settrace(None)
+        pause_s = _TICK_S
+        while not self._halt.acquire(timeout=pause_s):
+            pause_s = _LOOK_S if self._look() else _TICK_S
+            if now() - self._kept_ns >= _KEEP_NS:
+                self._take({})
+
+    def _look(self) -> bool:
+        """Thin the loops whose statements are cheap; return whether a thinned loop is stamped again for a while."""
+        if self._stamps is None or self._is_full:
+            return False
+        pairs, now_ns = self._stamps.pairs, now()
+        begin, self._done["looked"] = self._done["looked"], len(pairs)
+        if len(pairs) > _MOST_NUMBERS:
+            self._is_full = True
+            self._stamps.mute()
+            return False
+        for loop in self._cheap(_whole_pairs(pairs[begin:])):
+            self._stamps.set_flag(loop, False)
+            self._thinned[loop] = now_ns
+        looks = False
+        for loop, since_ns in list(self._thinned.items()):
+            pause_ns = self._pause_ns.get(loop, _AGAIN_NS)
+            if now_ns - since_ns > pause_ns:
+                self._pause_ns[loop] = 2 * pause_ns
+                self._note_thinned(loop, now_ns)
+                self._stamps.set_flag(loop, True)
+                looks = True
+        return looks
+
+    def _note_thinned(self, loop: int, now_ns: int) -> None:
+        self._thinned_ns[loop] = self._thinned_ns.get(loop, 0) + now_ns - self._thinned.pop(loop)
+
+    def _cheap(self, pairs: tuple[Int64, Int64]) -> list[int]:
+        """Return the loops whose statements took little time by some stamps."""
+        import numpy as np
+
+        numbers, times = pairs
+        if len(numbers) <= _MANY or self._stamps is None:
+            return []
+        statements = self._stamps.statements
+        loops = np.array([n if each.is_loop else each.loop for n, each in enumerate(statements)], np.int64)[
+            numbers[:-1]
+        ]
+        inside = loops >= 0
+        count = np.bincount(loops[inside], minlength=len(statements))
+        spent = np.bincount(loops[inside], np.diff(times)[inside], minlength=len(statements))
+        return [int(loop) for loop in np.flatnonzero((count >= _MANY) & (spent < count * _CHEAP_NS))]
+
+    # -- batches ---------------------------------------------------------------------------------------------------
+
+    def _take(self, more: Columns) -> None:
+        """Keep what is new, in memory and in the journal."""
+        with self._taking:
+            self._kept_ns = now()
+            batch = {**more, **self._new()}
+            if any(batch.values()):
+                batch["stopped_ns"] = [self._clock.monotonic_raw_ns()]
+                self._taken.append(batch)
+                self._journal.write(batch)
+
+    def _described(self) -> Columns:
+        """Return the statements of the cell, and its thread."""
+        statements = self._stamps.statements if self._stamps is not None else []
+        return {
+            "statement_line": [each.line for each in statements],
+            "statement_last_line": [each.last_line for each in statements],
+            "statement_loop": [each.loop for each in statements],
+            "statement_is_loop": [int(each.is_loop) for each in statements],
+            "statement_update": [each.update for each in statements],
+            "cell_thread_id": [threading.get_native_id()],
+            "cell_number": [self._cell.number_of(self._cell.file)],
+            "cell_file": [self._cell.file],
+        }
+
+    def _ends(self) -> Columns:
+        """Return what is known at the end: the iterations that were only counted."""
+        for loop in list(self._thinned):
+            self._note_thinned(loop, now())
+        counts = {} if self._stamps is None else {loop: self._stamps.counted(loop) for loop in self._thinned_ns}
+        return {
+            "counted_loop": list(counts),
+            "counted_iterations": list(counts.values()),
+            "thinned_ns": [self._thinned_ns[loop] for loop in counts],
+        }
+
+    def _new(self) -> Columns:
+        """Return the stamps, calls, stacks and frames since the last batch."""
+        import numpy as np
+
+        done, calls = self._done, self._calls
+        flat = calls.calls[done["calls"] :]
+        flat = flat[: len(flat) // TAKEN * TAKEN]
+        done["calls"] += len(flat)
+        pairs = array("q") if self._stamps is None else self._stamps.pairs[done["pairs"] :]
+        if pairs and pairs[-1] < LEAST_TIME:
+            pairs.pop()  # its time is yet to come
+        done["pairs"] += len(pairs)
+        numbers, times = _whole_pairs(pairs)
+        taken = np.frombuffer(flat, np.int64).reshape(-1, TAKEN)
+        stacks, lines = calls.stacks[done["stacks"] :], calls.lines[done["lines"] :]
+        done["stacks"], done["lines"] = done["stacks"] + len(stacks), done["lines"] + len(lines)
+        return {
+            "stamp_number": numbers.tolist(),
+            "stamp_time_ns": self._on_run_clock(times).tolist(),
+            "call_thread_id": taken[:, 0].tolist(),
+            "call_time_ns": taken[:, 1].tolist(),
+            "call_stack": taken[:, 2].tolist(),
+            "stack_length": [len(stack) for stack in stacks],
+            "stack_line": [line for stack in stacks for line in stack],
+            "line_number": [each.line for each in lines],
+            "line_cell": [self._cell.number_of(each.file) for each in lines],
+            "line_file": [each.file for each in lines],
+            "line_function": [each.function for each in lines],
+            "line_module": [each.module for each in lines],
+        }
+
+    def _on_run_clock(self, times: Int64) -> Int64:
+        """Return times of stamps as the clock of the run had them."""
+        import numpy as np
+
+        changes = self._trace[:]
+        changes = changes[: len(changes) // 3 * 3]
+        system, own, runs = np.frombuffer(changes, np.int64).reshape(-1, 3).T
+        at = np.maximum(np.searchsorted(system, times, side="right") - 1, 0)
+        if len(system) > _KEPT_CHANGES:  # the last ones hold for stamps to come
+            del self._trace[: 3 * (len(system) - _KEPT_CHANGES)]
+        passed: Int64 = own[at] + np.where(runs[at] != 0, times - system[at], 0)
+        return passed
+
+
+_KEPT_CHANGES = 100
+
+
+def _whole_pairs(pairs: array[int]) -> tuple[Int64, Int64]:
+    """Return numbers and times of the stamps that have both; an interrupt may have come in between."""
+    import numpy as np
+
+    values = np.frombuffer(pairs, np.int64) if pairs else np.zeros(0, np.int64)
+    number = np.flatnonzero((values[:-1] < LEAST_TIME) & (values[1:] >= LEAST_TIME))
+    return values[number], values[number + 1]

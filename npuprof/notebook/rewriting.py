@@ -1,0 +1,98 @@
+"""The rewriting of ``%%npuprof`` cells in a shell: a member of ``ast_transformers``; see :mod:`npuprof.lines`."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from typing import TYPE_CHECKING
+
+from npuprof.lines.recorder import RunningCell
+from npuprof.lines.rewriting import Rewriting
+from npuprof.lines.stamps import Stamps
+from npuprof.notebook.hooks import PRIVATE_WORD
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+_UNTOUCHED = frozenset({"--no-steps", "--no-lines"})
+
+
+class CellRewriter(ast.NodeTransformer):
+    """Rewrites each cell whose first line starts the profiler, and hands its stamps to the run that starts there.
+
+    IPython also transforms the text that ``%%time`` or ``%timeit`` runs, and npuprof that of the unprofiled repetition:
+    these have no such first line, and stay as they are.
+    """
+
+    def __init__(self) -> None:
+        self._rewritten: Stamps | None = None
+        self._stamps: dict[int, Stamps] = {}  # by the identity of the running cell
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        """Return the tree to run for that of a cell."""
+        self._rewritten = None
+        if not isinstance(node, ast.Module) or not node.body or (words := _words(node.body[0])) is None:
+            return node
+        if len(node.body) < 2 or set(words) >= _UNTOUCHED:
+            return node
+        stamps = Stamps()
+        rewriting = Rewriting(stamps.names)
+        try:
+            rewritten = rewriting.rewrite(node)
+        except RecursionError:  # deeper than this, though not too deep for the compiler
+            rewritten = None
+        if rewritten is None:
+            return node
+        stamps.install(rewriting.statements, rewriting.nodes)
+        self._rewritten = stamps
+        return rewritten
+
+    def running(self, shell: InteractiveShell, identity: int, text: str) -> RunningCell:
+        """Return the cell whose first line runs now, called by that line.
+
+        Parameters
+        ----------
+        shell
+            The shell.
+        identity
+            The number of the cell, with which :meth:`ended` is called.
+        text
+            Its source.
+        """
+        stamps, self._rewritten = self._rewritten, None
+        if stamps is not None:
+            self._stamps[identity] = stamps
+        numbers: dict[str, int] = getattr(shell.compile, "_filename_map", {})
+        return RunningCell(_running_file(shell), stamps, lambda file: numbers.get(file) or 0, text)
+
+    def mute(self, identity: int) -> None:
+        """Stamp nothing in a cell that is not profiled after all."""
+        if (stamps := self._stamps.get(identity)) is not None:
+            stamps.mute()
+
+    def ended(self, identity: int) -> None:
+        """Remove what the code of a cell has called, once it has ended."""
+        if (stamps := self._stamps.pop(identity, None)) is not None:
+            stamps.remove()
+
+
+def _words(node: ast.stmt) -> list[str] | None:
+    """Return the words of the line that starts the profiler; None for any other statement."""
+    call = node.value if isinstance(node, ast.Expr) else None
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return None
+    values = [argument.value if isinstance(argument, ast.Constant) else None for argument in call.args]
+    if call.func.attr != "run_line_magic" or len(values) != 2 or values[0] != "npuprof":
+        return None
+    words = values[1].split() if isinstance(values[1], str) else []
+    return words if words[:1] == [PRIVATE_WORD] else None
+
+
+def _running_file(shell: InteractiveShell) -> str:
+    """Return the file name of the code that the shell runs at present; empty if there is none."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None:
+        if frame.f_globals is shell.user_global_ns and frame.f_code.co_name.startswith(("<module>", "<cell line")):
+            return frame.f_code.co_filename
+        frame = frame.f_back
+    return ""

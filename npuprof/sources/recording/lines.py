@@ -1,0 +1,216 @@
+"""Read the file of lines as the table ``statements``, and as the stacks of CANN calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from npuprof import tables
+from npuprof.analysis.loops import Loop
+from npuprof.arrays import Bools, Int64
+from npuprof.frames import cell_name
+from npuprof.lines.recorder import INTEGERS, TEXTS
+from npuprof.lines.rewriting import NO_STATEMENT
+from npuprof.notes import Notes
+from npuprof.quantities import counted, duration
+from npuprof.sources.python_frames import AFTERWARDS, PROFILER, role_of_frame
+from npuprof.sources.recording import lists
+
+SOURCE = "lines"
+"""The source of the notes."""
+KINDS = {**dict.fromkeys(INTEGERS, "int64"), **dict.fromkeys(TEXTS, "string")}
+_MOST_LATE_NS = 100_000  # from taking the stack of a call to the call
+
+
+@dataclass(frozen=True)
+class Lines:
+    """What a recording knows of lines.
+
+    Attributes
+    ----------
+    statements
+        The table, with rows of line 0 between statements, while IPython compiles the next one.
+    loops
+        The loops that ran, outer ones first.
+    calls
+        ``thread_id``, ``time_ns`` and ``stack`` of each call whose stack was taken.
+    """
+
+    statements: pd.DataFrame
+    loops: list[Loop]
+    calls: pd.DataFrame
+
+
+def decode(columns: Mapping[str, Any], path: Path, epoch_ns: int, stopped_ns: int, notes: Notes) -> Lines:
+    """Return what the columns of a file hold.
+
+    Parameters
+    ----------
+    columns
+        Lists by name, as :mod:`npuprof.sources.recording.lists` returns them.
+    path
+        The file, for messages.
+    epoch_ns
+        UTC epoch nanoseconds at zero of the run's monotonic clock.
+    stopped_ns
+        The end of the run in epoch nanoseconds; 0 if unknown.
+    notes
+        Receives how many iterations were only counted.
+
+    Raises
+    ------
+    SourceError
+        If the columns are not consistent.
+    """
+    _check(columns, path)
+    last = int(columns["stopped_ns"][-1]) + epoch_ns if len(columns["stopped_ns"]) else 0
+    end_ns = stopped_ns or last
+    times, numbers = columns["stamp_time_ns"] + epoch_ns, columns["stamp_number"]
+    loops = _loops(columns, numbers)
+    notes.ledger.read(SOURCE, len(times) + len(columns["call_time_ns"]))
+    notes.ledger.use(SOURCE, len(columns["call_time_ns"]))
+    for loop in loops:
+        if loop.thinned:
+            spent = columns["thinned_ns"][columns["counted_loop"] == loop.number]
+            notes.info(
+                SOURCE,
+                f"the statements of the loop of line {loop.line} took less than 20 µs: "
+                f"{counted(loop.thinned, 'iteration')} in {duration(int(spent[-1]))} were counted, not timed",
+            )
+    calls: pd.DataFrame = pd.DataFrame(
+        {
+            "thread_id": columns["call_thread_id"],
+            "time_ns": columns["call_time_ns"] + epoch_ns,
+            "stack": _stacks(columns)[columns["call_stack"]] if len(columns["call_stack"]) else _stacks(columns)[:0],
+        }
+    )
+    return Lines(_statements(columns, times, numbers, end_ns, loops), loops, calls)
+
+
+def _check(columns: Mapping[str, Any], path: Path) -> None:
+    """Raise an error if the lengths of columns differ, or they refer to what is missing."""
+    for prefix in ("statement_", "stamp_", "call_", "line_", "counted_"):
+        if len({len(columns[name]) for name in columns if name.startswith(prefix)}) != 1:
+            raise lists.damage_error(path, f"has columns of different lengths among {prefix}*")
+    statements, stacks, lines = (len(columns[name]) for name in ("statement_line", "stack_length", "line_file"))
+    for name, least, most in (
+        ("statement_loop", -1, np.arange(statements)),
+        ("stamp_number", NO_STATEMENT, statements),
+        ("counted_loop", 0, statements),
+        ("call_stack", 0, stacks),
+        ("stack_length", 0, len(columns["stack_line"]) + 1),
+        ("stack_line", 0, lines),
+    ):
+        if ((columns[name] < least) | (columns[name] >= most)).any():
+            raise lists.damage_error(path, f"refers to a missing entry in {name}")
+    if int(columns["stack_length"].sum()) != len(columns["stack_line"]):
+        raise lists.damage_error(path, "has stacks of other lengths than it says")
+    if len(columns["cell_file"]) > 1 or len(columns["cell_thread_id"]) != len(columns["cell_file"]):
+        raise lists.damage_error(path, "has more than one cell")
+
+
+def _loops(columns: Mapping[str, Any], numbers: Int64) -> list[Loop]:
+    inner = columns["statement_loop"]
+    counted_of = dict(zip(columns["counted_loop"].tolist(), columns["counted_iterations"].tolist(), strict=True))
+    loops = []
+    for number in np.flatnonzero(columns["statement_is_loop"]).tolist():
+        within = np.append(_within(inner, number), False)[numbers]
+        headers = numbers == number
+        if not headers.any():
+            continue
+        # An iteration is the fetch of an item that a statement of the body follows.
+        begins = np.flatnonzero(headers[:-1] & within[1:])
+        leaves = np.append(np.flatnonzero(headers | ~within), len(numbers))
+        ends = leaves[np.searchsorted(leaves, begins, side="right")]
+        line, update = (int(columns[f"statement_{name}"][number]) for name in ("line", "update"))
+        loops.append(Loop(number, line, int(inner[number]), update, begins, ends, counted_of.get(number, 0)))
+    return loops
+
+
+def _within(inner: Int64, loop: int) -> Bools:
+    """Return which statements are in the body of a loop; `inner` is the innermost loop of each."""
+    within = np.zeros(len(inner), bool)
+    for number in range(loop + 1, len(inner)):  # statements follow the loop that they are in
+        within[number] = inner[number] == loop or (inner[number] > loop and within[inner[number]])
+    return within
+
+
+def _statements(
+    columns: Mapping[str, Any], times: Int64, numbers: Int64, end_ns: int, loops: list[Loop]
+) -> pd.DataFrame:
+    """Return the table ``statements``: each lasts until the next one begins."""
+    ends = np.append(times[1:], max(end_ns, int(times[-1]) if len(times) else 0))[: len(times)]
+    # The last entries are for no statement.
+    lines, last, inner = (
+        np.append(columns[f"statement_{name}"], none) for name, none in (("line", 0), ("last_line", 0), ("loop", -1))
+    )
+    around = inner[numbers]
+    iteration = np.full(len(times), -1, np.int64)
+    for loop in loops:
+        rows = np.flatnonzero(around == loop.number)
+        iteration[rows] = np.searchsorted(loop.begins, rows, side="right") - 1
+    file = cell_name(columns["cell_file"][0], int(columns["cell_number"][0])) if len(columns["cell_file"]) else ""
+    thread_id = int(columns["cell_thread_id"][0]) if len(columns["cell_thread_id"]) else 0
+    return tables.build(
+        "statements",
+        {
+            "start_ns": times,
+            "duration_ns": np.maximum(ends - times, 0),
+            "file": tables.categorical(np.zeros(len(times), np.int64), [file or "<cell>"]),
+            "line": lines[numbers],
+            "last_line": last[numbers],
+            "thread_id": np.full(len(times), thread_id, np.int64),
+            "loop": pd.arrays.IntegerArray(np.where(around >= 0, lines[around], 0), around < 0),
+            "iteration": pd.arrays.IntegerArray(np.maximum(iteration, 0), iteration < 0),
+        },
+    )
+
+
+def _stacks(columns: Mapping[str, Any]) -> Any:
+    """Return the text of each stack as a column of names: a frame a line, without npuprof's."""
+    texts = []
+    parts = (columns[f"line_{name}"] for name in ("file", "number", "function", "module", "cell"))
+    for file, line, function, module, cell in zip(*parts, strict=True):
+        is_own = role_of_frame(file, function, module) in (PROFILER, AFTERWARDS)
+        texts.append("" if is_own else f"{cell_name(file, int(cell)) or file}({line}): {function}")
+    ends = np.cumsum(columns["stack_length"])
+    names = [
+        "\n".join(filter(None, (texts[line] for line in columns["stack_line"][end - length : end].tolist())))
+        for end, length in zip(ends.tolist(), columns["stack_length"].tolist(), strict=True)
+    ]
+    distinct = {name: number for number, name in enumerate(dict.fromkeys(filter(None, names)))}
+    return tables.categorical(np.array([distinct.get(name, -1) for name in names], np.int64), list(distinct))
+
+
+def with_stacks(api: pd.DataFrame, calls: pd.DataFrame) -> pd.DataFrame:
+    """Return the table ``api`` with a column ``stack``: that of the call whose stack was taken as it began.
+
+    Parameters
+    ----------
+    api
+        The table.
+    calls
+        As :attr:`Lines.calls`. Of the rows within one call, the outermost gets its stack.
+    """
+    starts, threads = (api[name].to_numpy(np.int64) for name in ("start_ns", "thread_id"))
+    codes = np.full(len(api), -1, np.int64)
+    for thread in np.unique(calls["thread_id"].to_numpy(np.int64)).tolist():
+        rows = np.flatnonzero(threads == thread)
+        rows = rows[np.lexsort((-api["duration_ns"].to_numpy(np.int64)[rows], starts[rows]))]
+        taken = calls[(calls["thread_id"] == thread).to_numpy(bool)]
+        order = np.argsort(taken["time_ns"].to_numpy(np.int64), kind="stable")
+        times = taken["time_ns"].to_numpy(np.int64)[order]
+        stacks = taken["stack"].cat.codes.to_numpy(np.int64)[order]
+        at = np.searchsorted(starts[rows], times, side="left")
+        began = np.append(starts[rows], np.iinfo(np.int64).max)[at]
+        limit = np.minimum(np.append(times[1:], np.iinfo(np.int64).max)[: len(times)], times + _MOST_LATE_NS)
+        is_met = began <= limit
+        codes[rows[at[is_met]]] = stacks[is_met]
+    names = [str(name) for name in calls["stack"].cat.categories]
+    with_column: pd.DataFrame = api.assign(stack=tables.categorical(codes, names))
+    return with_column

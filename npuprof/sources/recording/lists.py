@@ -1,0 +1,120 @@
+"""Files of lists that npuprof writes into a recording: Parquet with one row, and journals with a JSON object a line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from npuprof.errors import SourceError
+from npuprof.notes import Notes
+
+_MAX_BYTES = 1 << 30
+
+
+def read(path: Path, kinds: Mapping[str, str]) -> dict[str, Any]:
+    """Read the lists in the file's single row: arrays of integers, and lists of strings.
+
+    Parameters
+    ----------
+    path
+        The file.
+    kinds
+        Arrow's name of the type of each column's values.
+
+    Raises
+    ------
+    SourceError
+        If the file cannot be read, or lacks a column.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    expected = {name: pa.list_(pa.type_for_alias(kind)) for name, kind in kinds.items()}
+    try:
+        with path.open("rb") as stream, pq.ParquetFile(stream) as file:  # Arrow accepts only UTF-8 paths
+            schema, metadata = file.schema_arrow, file.metadata
+            for name, kind in expected.items():
+                if name not in schema.names or schema.field(name).type != kind:
+                    raise damage_error(path, f"has no column {name} of type {kind}")
+            size_bytes = sum(metadata.row_group(index).total_byte_size for index in range(metadata.num_row_groups))
+            if metadata.num_rows != 1 or size_bytes > _MAX_BYTES:
+                raise damage_error(
+                    path, f"has {metadata.num_rows} rows and {size_bytes} bytes, not one row of at most {_MAX_BYTES}"
+                )
+            table = file.read(columns=list(expected)).combine_chunks()
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:  # the last part of a column's name
+        raise damage_error(path, f"cannot be read ({error})") from error
+    columns = {name: table.column(name).combine_chunks().flatten() for name in expected}
+    if broken := [name for name, values in columns.items() if values.null_count]:
+        raise damage_error(path, f"lacks values in {', '.join(broken)}")
+    try:
+        return {
+            name: values.to_pylist() if kinds[name] == "string" else values.to_numpy().astype(np.int64)
+            for name, values in columns.items()
+        }
+    except UnicodeDecodeError as error:
+        raise damage_error(path, f"has a text that is no UTF-8 ({error.reason})") from error
+
+
+def read_journal(path: Path, kinds: Mapping[str, str], notes: Notes, source: str) -> dict[str, Any]:
+    """Concatenate the lists of all lines of a journal; each line continues the lists of those before.
+
+    Parameters
+    ----------
+    path, kinds
+        As for :func:`read`.
+    notes, source
+        Receives a warning of lines that are left out, under this name.
+
+    Raises
+    ------
+    SourceError
+        If the file cannot be read.
+    """
+    fields: list[Any] = [
+        (name, list[str] if kind == "string" else list[int], msgspec.field(default_factory=list))
+        for name, kind in kinds.items()
+    ]
+    decode = msgspec.json.Decoder(msgspec.defstruct("Line", fields)).decode
+    try:
+        with path.open("rb") as file:
+            lines = file.read(_MAX_BYTES).splitlines()
+    except OSError as error:
+        raise damage_error(path, f"cannot be read ({error})") from error
+    parts = []
+    for line in lines:
+        try:
+            parts.append(decode(line))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            notes.warning(
+                source, "rows after a damaged line cannot be separated, and are left out", len(lines) - len(parts)
+            )
+            break
+    joined = {name: list(chain.from_iterable(getattr(part, name) for part in parts)) for name in kinds}
+    return arrays(joined, kinds, path)
+
+
+def arrays(columns: Mapping[str, Sequence[Any]], kinds: Mapping[str, str], path: Path) -> dict[str, Any]:
+    """Return the columns as :func:`read` does, from lists.
+
+    Raises
+    ------
+    SourceError
+        If numbers have more than 64 bits.
+    """
+    try:
+        return {
+            name: values if kinds[name] == "string" else np.array(values, np.int64) for name, values in columns.items()
+        }
+    except OverflowError as error:
+        raise damage_error(path, "has numbers of more than 64 bits") from error
+
+
+def damage_error(path: Path, reason: str) -> SourceError:
+    """Return the error for a damaged file."""
+    return SourceError(f"{path} {reason}: it is damaged or was not written by npuprof; record again")

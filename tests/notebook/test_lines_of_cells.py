@@ -1,0 +1,239 @@
+"""In a shell of this process: each kernel on the line that launched it, and each statement with its time."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
+
+import npuprof
+from npuprof import simulator
+from npuprof.notebook.magics import NpuprofMagics
+from npuprof.profiles import Profile
+from npuprof.recording import LINES_FILE_NAME, LINES_JOURNAL_FILE_NAME, Recording
+
+_FUNCTIONS = "def f(x):\n    return np.sin(x)\ndef g(x):\n    return np.cos(x)"
+_LOOP = "for i in range(20):\n    y = f(x); z = g(x)\n    if i % 5 == 0:\n        np.exp(y)\n"
+
+
+class Cells:
+    """A shell with the magics, in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        config = Config()
+        config.HistoryManager.enabled = False
+        self.shell = InteractiveShell(config=config)
+        self.magics = NpuprofMagics(self.shell)
+        self.magics.install()
+        self.folder = folder
+
+    def run(self, code: str) -> Any:
+        """Run a cell; an exception in it is raised."""
+        result = self.shell.run_cell(code, store_history=True)
+        result.raise_error()
+        return result.result
+
+    def profile(self, code: str, options: str = "") -> Profile:
+        """Run a profiled cell on the simulator, and return its run."""
+        self.run(f"%%npuprof --collector simulator --no-report --output {self.folder} {options}\n{code}")
+        return npuprof.last()
+
+
+@pytest.fixture
+def cells(tmp_path: Path) -> Iterator[Cells]:
+    simulator.reset()
+    made = Cells(tmp_path)
+    made.run("import numpy as np\nfrom npuprof.simulator import npu\nx = npu.ones((64, 64))")
+    yield made
+    made.magics.uninstall()
+
+
+def _lines(run: Profile) -> dict[str, int]:
+    sums = run.by("line")
+    return {str(line): int(count) for line, count in zip(sums["line"], sums["count"], strict=True)}
+
+
+@pytest.mark.parametrize("options", ["--level 1 --stacks", "--level 1", "--level 0", "--level 2 --activities npu"])
+def test_each_kernel_is_on_the_line_that_launched_it(cells: Cells, options: str) -> None:
+    cells.run(_FUNCTIONS)
+    run = cells.profile(_LOOP, options)
+    assert _lines(run) == {"<cell [2]>:2": 20, "<cell [2]>:4": 20, "<cell [3]>:5": 4}
+    assert set(run.launches["known"]) == {"stack"}
+
+
+def test_without_stacks_of_calls_a_kernel_is_on_the_statement_that_launched_it(cells: Cells) -> None:
+    cells.run(_FUNCTIONS)
+    run = cells.profile("for i in range(20):\n    y = f(x)\n    z = g(x)\n    if i % 5 == 0:\n        np.exp(y)\n")
+    run.tables["api"] = run.tables["api"].drop(columns="stack")
+    assert _lines(run) == {"<cell [3]>:3": 20, "<cell [3]>:4": 20, "<cell [3]>:6": 4}
+    assert set(run.launches["known"]) == {"statement"}
+
+
+def test_statements_have_their_lines_and_follow_each_other(cells: Cells) -> None:
+    run = cells.profile("a = 1\nfor i in range(3):\n    b = np.sin(x)\nc = 2")
+    rows = run.statements
+    assert rows["line"].tolist() == [2, 3, 4, 3, 4, 3, 4, 3, 5]
+    assert rows["loop"].fillna(0).tolist() == [0, 0, 3, 0, 3, 0, 3, 0, 0]
+    assert rows["iteration"].dropna().tolist() == [0, 1, 2]
+    ends = rows["start_ns"] + rows["duration_ns"]
+    assert (ends[:-1].to_numpy() <= rows["start_ns"][1:].to_numpy()).all()
+    assert (ends[1:7].to_numpy() == rows["start_ns"][2:8].to_numpy()).all()  # within the loop
+    assert run.info.started_ns is not None
+    assert run.info.stopped_ns is not None
+    assert run.info.started_ns <= rows["start_ns"].min()
+    assert ends.max() == run.info.stopped_ns
+    assert set(rows["file"]) == {"<cell [2]>"}
+
+
+def test_the_statements_of_launches_lie_around_them(cells: Cells) -> None:
+    run = cells.profile("for i in range(5):\n    a = np.sin(x)\n    b = np.cos(a)")
+    of_line = {3: "aclnnSin", 4: "aclnnCos"}
+    for line, name in of_line.items():
+        calls = run.api[run.api["name"] == name]
+        rows = run.statements[run.statements["line"] == line]
+        assert len(calls) == len(rows) == 5
+        assert (rows["start_ns"].to_numpy() <= calls["start_ns"].to_numpy()).all()
+        ends = (rows["start_ns"] + rows["duration_ns"]).to_numpy()
+        assert ((calls["start_ns"] + calls["duration_ns"]).to_numpy() <= ends).all()
+
+
+def test_a_thread_of_the_cell_has_its_own_lines(cells: Cells) -> None:
+    cells.run(_FUNCTIONS)
+    run = cells.profile(
+        "import threading\ndef work():\n    for _ in range(4):\n        f(x)\n"
+        "thread = threading.Thread(target=work)\nthread.start()\nthread.join()"
+    )
+    assert _lines(run) == {"<cell [2]>:2": 4}
+
+
+def test_the_text_of_the_cell_is_kept_unless_it_is_not_wanted(cells: Cells) -> None:
+    kept = cells.profile("a = 1")
+    recording = kept.info.recording
+    assert recording is not None
+    assert Recording.read(recording).code["<cell [2]>"].endswith("\na = 1")
+    assert kept.info.options["code"] is True
+    cells.profile("a = 1", "--no-code")
+    recording = npuprof.last().info.recording
+    assert recording is not None
+    assert Recording.read(recording).code == {}
+
+
+def test_a_cell_that_is_to_stay_untouched_does(cells: Cells) -> None:
+    run = cells.profile("for i in range(3):\n    np.sin(x)", "--no-lines --no-steps")
+    assert not len(run.statements)
+    assert run.info.recording is not None
+    assert not (run.info.recording / LINES_FILE_NAME).exists()
+
+
+def test_nothing_is_left_behind(cells: Cells) -> None:
+    before = set(cells.shell.user_ns)
+    run = cells.profile("for i in range(3):\n    np.sin(x)")
+    assert set(cells.shell.user_ns) - before <= {"i", "_i2"}
+    assert not [name for name in vars(builtins) if name.startswith("npuprof")]
+    assert run.info.recording is not None
+    assert not (run.info.recording / LINES_JOURNAL_FILE_NAME).exists()
+
+
+def test_a_cell_that_runs_unprofiled_after_all_runs(cells: Cells) -> None:
+    cells.magics.controller.begin(npuprof.Options(collector="simulator", output=cells.folder), "another", report=False)
+    try:
+        line = f"%%npuprof --collector simulator --if-unavailable run --output {cells.folder}"
+        assert cells.run(f"{line}\ntotal = 0\nfor i in range(5):\n    total += i\ntotal") == 10
+    finally:
+        cells.magics.controller.end()
+    assert not [name for name in vars(builtins) if name.startswith("npuprof")]
+
+
+def test_the_rest_of_a_cell_whose_run_was_stopped_runs(cells: Cells) -> None:
+    line = f"%%npuprof --collector simulator --no-report --output {cells.folder}"
+    code = (
+        "total = 0\nfor i in range(5):\n    total += i\n    if i == 2:\n"
+        "        get_ipython().run_line_magic('npuprof', 'stop')\ntotal"
+    )
+    assert cells.run(f"{line}\n{code}") == 10
+    assert npuprof.last().statements["line"].tolist().count(4) == 3
+
+
+def test_time_above_and_below_are_stamped_at_most_once(cells: Cells) -> None:
+    options = f"--collector simulator --no-report --output {cells.folder}"
+    cells.run(f"%%time\n%%npuprof {options}\nfor i in range(3):\n    np.sin(x)")
+    above = npuprof.last()
+    assert len(above.statements) == 7
+    cells.run(f"%%npuprof {options}\n%%time\nfor i in range(3):\n    np.sin(x)")
+    assert len(npuprof.last().statements) == 1
+
+
+def test_an_exception_has_its_own_line(cells: Cells) -> None:
+    line = f"%%npuprof --collector simulator --no-report --output {cells.folder}"
+    result = cells.shell.run_cell(f"{line}\na = 1\nfor i in range(3):\n    b = 1 / (1 - i)\n", store_history=True)
+    error = result.error_in_exec
+    assert isinstance(error, ZeroDivisionError)
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    assert traceback is not None
+    assert traceback.tb_lineno == 4
+    rows = npuprof.last().statements
+    assert rows["line"].tolist() == [2, 3, 4, 3, 4]
+
+
+def _steps_note(run: Profile) -> str:
+    return str(run.notes[run.notes["source"] == "steps"]["message"].iloc[0])
+
+
+def test_the_iterations_of_a_loop_are_steps(cells: Cells) -> None:
+    run = cells.profile("a = 1\nfor i in range(5):\n    b = np.sin(x)\n    c = np.cos(b)\nnp.exp(x)")
+    assert run.steps["step"].tolist() == [0, 1, 2, 3, 4]
+    assert set(run.steps["kind"]) == {"loop of line 3"}
+    assert run.steps["group"].isna().all()
+    assert run.launches["step"].value_counts().to_dict() == dict.fromkeys(range(5), 2)
+    assert _steps_note(run) == "the loop of line 3, 5 iterations"
+    assert run.accounting.steps["basis"].tolist() == ["steps"] * 5
+
+
+def test_epochs_are_groups_and_another_loop_can_be_chosen(cells: Cells) -> None:
+    code = (
+        "for epoch in range(3):\n    for i in range(4):\n        optimizer.step()\n"
+        "    for i in range(2):\n        np.sin(x)"
+    )
+    cells.run("class Optimizer:\n    def step(self):\n        np.sin(x)\noptimizer = Optimizer()")
+    run = cells.profile(code)
+    assert len(run.steps) == 12
+    assert run.steps["group"].tolist() == [0] * 4 + [1] * 4 + [2] * 4
+    assert _steps_note(run) == "the loop of line 3, 12 iterations; --step-line chooses another: 2 (3), 5 (6)"
+    counts = run.iterations.groupby("loop")["iteration"].agg(["size", "max"])
+    assert counts.to_dict("index") == {
+        2: {"size": 3, "max": 2},
+        3: {"size": 12, "max": 11},
+        5: {"size": 6, "max": 5},
+    }
+    assert len(cells.profile(code, "--step-line 2").steps) == 3
+    run = cells.profile(code, "--step-line 4")
+    assert not len(run.steps)
+    assert _steps_note(run) == "no loop of the cell begins in line 4: loops that ran begin in 2, 3, 5"
+
+
+def test_a_cell_without_steps_keeps_its_statements_and_the_other_way_round(cells: Cells) -> None:
+    run = cells.profile("for i in range(3):\n    np.sin(x)", "--no-steps")
+    assert not len(run.steps)
+    assert len(run.statements) == 7
+    run = cells.profile("for i in range(3):\n    np.sin(x)", "--no-lines")
+    assert len(run.steps) == 3
+    assert not len(run.statements)
+
+
+def test_a_loop_of_host_code_is_a_step_too(cells: Cells) -> None:
+    run = cells.profile("total = 0\nfor i in range(4):\n    total += sum(range(1000))", "--activities cpu")
+    assert len(run.steps) == 4
+
+
+def test_a_part_of_a_run_can_be_chosen_by_its_steps(cells: Cells) -> None:
+    run = cells.profile("for i in range(5):\n    b = np.sin(x)")
+    part = npuprof.load(run.info.recording, steps=[2, 3])
+    assert part.steps["step"].tolist() == [2, 3]
+    assert len(part.kernels) == 2
