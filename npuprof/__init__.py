@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from npuprof.session.mixins import last
     from npuprof.session.offline import offline_analyse, trace_handler
     from npuprof.session.schedule import ProfilerAction, schedule
-    from npuprof.session.session import Session, profile
+    from npuprof.session.session import Session, profile, step
 
 __all__ = [
     "Comparison",
@@ -67,6 +67,7 @@ __all__ = [
     "range_end",
     "range_start",
     "schedule",
+    "step",
     "supported_activities",
     "supported_ai_core_metrics",
     "supported_export_type",
@@ -101,6 +102,7 @@ _HOMES = {
     "range_end": "npuprof.markers",
     "range_start": "npuprof.markers",
     "schedule": "npuprof.session.schedule",
+    "step": "npuprof.session.session",
     "supported_activities": "npuprof.collectors.capabilities",
     "supported_ai_core_metrics": "npuprof.collectors.capabilities",
     "supported_export_type": "npuprof.collectors.capabilities",

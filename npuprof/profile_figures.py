@@ -39,6 +39,8 @@ class TableAttributes(ABC):
 
     steps: pd.DataFrame
     python: pd.DataFrame
+    statements: pd.DataFrame
+    iterations: pd.DataFrame
     operators: pd.DataFrame
     api: pd.DataFrame
     tasks: pd.DataFrame

@@ -130,10 +130,8 @@ duration_ns  int  how long it took"""
 _TABLES = (
     f"""\
 steps: an iteration
-step   int?  the step, as the training numbers it | db id
-{_SPAN_IN_DATABASES}
-kind   name  what the steps are iterations of, such as loop of line 3, where a profiled cell has it
-group  int?  the iteration of the loop around it, such as the epoch, counted from 0""",
+step  int?  the step, as the training numbers it | db id
+{_SPAN_IN_DATABASES}""",
     f"""\
 python: a Python function call
 {_SPAN}
@@ -154,9 +152,9 @@ iteration  int?  of that loop, counted from 0 over the whole run""",
     f"""\
 iterations: an iteration of a loop of the profiled cell
 {_SPAN}
-loop       int   the line of the loop in the cell
-iteration  int   its number, counted from 0 over the whole run
-group      int?  the iteration of the loop around it""",
+loop             int   the line of the loop in the cell
+iteration        int   its number, counted from 0 over the whole run
+outer_iteration  int?  the iteration of the loop around it""",
     f"""\
 operators: a framework operator call (kind: op, enqueue or dequeue)
 {_SPAN_IN_DATABASES}

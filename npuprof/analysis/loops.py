@@ -103,15 +103,19 @@ def iterations_of(loop: Loop, loops: Sequence[Loop], statements: pd.DataFrame) -
     starts = statements["start_ns"].to_numpy(np.int64)
     last = starts[-1:] + statements["duration_ns"].to_numpy(np.int64)[-1:]
     outer = next((each for each in loops if each.number == loop.outer), None)
-    group = np.full(len(loop.begins), -1, np.int64)
+    outside = np.full(len(loop.begins), -1, np.int64)
     if outer is not None:
-        group = np.searchsorted(outer.begins, loop.begins, side="right") - 1
-    return starts[loop.begins], np.concatenate((starts, last))[loop.ends], group
+        outside = np.searchsorted(outer.begins, loop.begins, side="right") - 1
+    return starts[loop.begins], np.concatenate((starts, last))[loop.ends], outside
 
 
 def steps_of(loop: Loop, loops: Sequence[Loop], statements: pd.DataFrame) -> pd.DataFrame:
-    """Return the table ``steps`` of the iterations of a loop."""
-    starts, ends, group = iterations_of(loop, loops, statements)
+    """Return the table ``steps`` of the iterations of a loop.
+
+    It has the columns ``kind``, such as ``loop of line 3``, and ``outer_iteration``: the iteration of the loop around
+    it, such as the epoch, counted from 0.
+    """
+    starts, ends, outside = iterations_of(loop, loops, statements)
     count = len(starts)
     return schema.build(
         "steps",
@@ -120,7 +124,7 @@ def steps_of(loop: Loop, loops: Sequence[Loop], statements: pd.DataFrame) -> pd.
             "start_ns": starts,
             "duration_ns": ends - starts,
             "kind": schema.categorical(np.zeros(count, np.int64), [f"loop of line {loop.line}"]),
-            "group": pd.arrays.IntegerArray(np.maximum(group, 0), group < 0),
+            "outer_iteration": pd.arrays.IntegerArray(np.maximum(outside, 0), outside < 0),
         },
     )
 
@@ -129,7 +133,7 @@ def iterations(loops: Sequence[Loop], statements: pd.DataFrame) -> pd.DataFrame:
     """Return the table ``iterations`` of all loops, in order of time."""
     parts = [iterations_of(loop, loops, statements) for loop in loops]
     counts = [len(starts) for starts, _, _ in parts]
-    starts, ends, group = (np.concatenate([np.zeros(0, np.int64), *(part[at] for part in parts)]) for at in range(3))
+    starts, ends, outside = (np.concatenate([np.zeros(0, np.int64), *(part[at] for part in parts)]) for at in range(3))
     frame = schema.build(
         "iterations",
         {
@@ -137,7 +141,7 @@ def iterations(loops: Sequence[Loop], statements: pd.DataFrame) -> pd.DataFrame:
             "duration_ns": ends - starts,
             "loop": np.repeat([loop.line for loop in loops], counts).astype(np.int64),
             "iteration": np.concatenate([np.zeros(0, np.int64), *(np.arange(count) for count in counts)]),
-            "group": pd.arrays.IntegerArray(np.maximum(group, 0), group < 0),
+            "outer_iteration": pd.arrays.IntegerArray(np.maximum(outside, 0), outside < 0),
         },
     )
     return schema.sort_by_time(frame)

@@ -122,8 +122,8 @@ class Places:
 
     def _statements_at(self, rows: Int64) -> tuple[Int64, Int64]:
         """Return for each of some host rows the code of the statement that called it, and how that is known."""
-        found, is_certain = statements_of(self.tables, self.causes, self._forward, rows)
-        codes = np.append(self._statement_codes, -1)[found]
+        statements, is_certain = statements_of(self.tables, self.causes, self._forward, rows)
+        codes = np.append(self._statement_codes, -1)[statements]
         return codes, np.where(is_certain, KNOWN.index("statement"), KNOWN.index("about"))
 
     @cached_property

@@ -56,6 +56,6 @@ def statements_of(
     begins = statements["start_ns"].to_numpy(np.int64)
     ends = begins + statements["duration_ns"].to_numpy(np.int64)
     moments = start[at]
-    found = np.searchsorted(begins, moments, side="right") - 1
-    inside = (rows >= 0) & (found >= 0) & (moments <= ends[found])
-    return np.where(inside, found, -1), inside & (caller >= 0)
+    row_of = np.searchsorted(begins, moments, side="right") - 1
+    inside = (rows >= 0) & (row_of >= 0) & (moments <= ends[row_of])
+    return np.where(inside, row_of, -1), inside & (caller >= 0)

@@ -7,7 +7,9 @@ of a second, ``lines.parquet`` at its end. :mod:`npuprof.sources.recording.lines
 
 - ``statements``: a row each time that a statement of the cell ran: start, duration, file, line, the innermost loop
   around it and its iteration. A ``for`` or ``while`` has a row each time that it fetches the next item.
-- ``steps``: the iterations of the loop that is the step, with ``kind`` and ``group``, unless the run has marked steps.
+- ``iterations``: a row for each iteration of each loop of the cell.
+- ``steps``: the iterations of the loop that is the step, with ``kind`` (``loop of line 3``) and ``outer_iteration``
+  (the epoch), unless the run has marked steps.
 - ``api``: an appended column ``stack`` (the innermost frame first) of the calls whose stack was taken.
 
 What joins them with kernels is :mod:`npuprof.analysis.places`: a kernel has the line of its operator's stack, else that

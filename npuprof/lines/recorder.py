@@ -314,11 +314,11 @@ class LineRecorder:
 
         changes = self._trace[:]
         changes = changes[: len(changes) // 3 * 3]
-        system, own, runs = np.frombuffer(changes, np.int64).reshape(-1, 3).T
+        system, elapsed, runs = np.frombuffer(changes, np.int64).reshape(-1, 3).T
         at = np.maximum(np.searchsorted(system, times, side="right") - 1, 0)
         if len(system) > _KEPT_CHANGES:  # the last ones hold for stamps to come
             del self._trace[: 3 * (len(system) - _KEPT_CHANGES)]
-        passed: Int64 = own[at] + np.where(runs[at] != 0, times - system[at], 0)
+        passed: Int64 = elapsed[at] + np.where(runs[at] != 0, times - system[at], 0)
         return passed
 
 

@@ -113,13 +113,13 @@ class Rewriting:
         """
         if sum(isinstance(node, ast.stmt) for node in ast.walk(tree)) > _MOST_STATEMENTS:
             return None
-        first, *own = deepcopy(tree.body)
+        first, *body = deepcopy(tree.body)
         joined = _joined([first])
         nodes: list[ast.stmt] = [joined]
-        for node in own:
+        for node in body:
             self._node = -1
             number = self._add(node, -1)
-            if _stays_alone(node, is_last=node is own[-1]):
+            if _stays_alone(node, is_last=node is body[-1]):
                 if nodes[-1] is not joined:
                     joined = _joined([])
                     nodes.append(_at(joined, node))
@@ -217,15 +217,15 @@ def _stays_alone(node: ast.stmt, *, is_last: bool) -> bool:
 
 def _update(body: Iterable[ast.stmt]) -> int:
     """Return whether statements make the update of a training step; see :class:`Statement`."""
-    found, pending = 0, list[ast.AST](body)
+    update, pending = 0, list[ast.AST](body)
     while pending:
         node = pending.pop()
         if isinstance(node, _LOOPS + _SCOPES):
             continue
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            found = max(found, _UPDATES.get(node.func.attr, 0))
+            update = max(update, _UPDATES.get(node.func.attr, 0))
         pending += ast.iter_child_nodes(node)
-    return found
+    return update
 
 
 def _first_line(node: ast.stmt) -> int:

@@ -10,38 +10,29 @@ import os
 import shutil
 import threading
 import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from npuprof import atomic, unwritten
 from npuprof.clock import Clock, EmulatingClock, step_ns
 from npuprof.collectors.base import Collector, TakesFacts
-from npuprof.collectors.capabilities import LAUNCH_IN_PYTHON
 from npuprof.collectors.interrupts import flush, keep_sigint_handler
-from npuprof.errors import NpuprofError, SessionBusyError, SessionError
+from npuprof.errors import NpuprofError, SessionBusyError
 from npuprof.journal import Journal
 from npuprof.machine import environment
 from npuprof.options import Options
-from npuprof.recording import (
-    JOURNAL_FILE_NAME,
-    LINES_FILE_NAME,
-    LINES_JOURNAL_FILE_NAME,
-    STACKS_FILE_NAME,
-    STACKS_JOURNAL_FILE_NAME,
-    Recording,
-    explain_write_errors,
-    make_directory,
-)
+from npuprof.recording import JOURNAL_FILE_NAME, Recording, explain_write_errors, make_directory
 from npuprof.session import history
 from npuprof.session.history import RecordedRun, attempt
+from npuprof.session.host_recorders import HostRecorders
 from npuprof.session.marking import Marking
 from npuprof.texts import repaired
 
 if TYPE_CHECKING:
-    from npuprof.collectors.python_stacks import PythonStacks
-    from npuprof.lines.recorder import LineRecorder, RunningCell
+    from npuprof.lines.recorder import RunningCell
 
 _process_lock = threading.RLock()
 _current: ActiveRun | None = None
@@ -66,6 +57,11 @@ class ActiveRun(RecordedRun):
         The numbers of the session's schedule; empty without a schedule or for a custom function.
     cell
         The cell that is profiled, if it is one.
+
+    Attributes
+    ----------
+    end_step
+        The method of the session that ends a step; None for a run without a session.
     """
 
     def __init__(
@@ -91,11 +87,8 @@ class ActiveRun(RecordedRun):
         self._schedule = dict(schedule or {})
         self._clock = clock
         self._pid = os.getpid()
-        self._unstarted_stacks: PythonStacks | None = None
-        self._stacks: PythonStacks | None = None
-        self._cell = cell
-        self._unstarted_lines: LineRecorder | None = None
-        self._lines: LineRecorder | None = None
+        self.end_step: weakref.WeakMethod[Callable[[], None]] | None = None
+        self._host = HostRecorders(collector, options, clock, cell)
         self._step = self._step_start_ns = self._turned_ns = 0
         self._flushing = self.native
         self._pending_stop: dict[str, Callable[[], None]] = {"collector": collector.stop} if self.native else {}
@@ -181,17 +174,7 @@ class ActiveRun(RecordedRun):
         self.recording.started_ns = self._now_ns()
         with explain_write_errors(directory):
             self.recording.write(is_begun=True)  # at once: the run can then be loaded even if its kernel is killed
-        if "cpu" in self._options.activities and not self.collector.records_stacks(self._options):
-            from npuprof.collectors.python_stacks import PythonStacks
-
-            self._unstarted_stacks = PythonStacks(clock=self._clock, journal=directory / STACKS_JOURNAL_FILE_NAME)
-        if self._cell is not None and self._options.code:
-            self.recording.code[self._cell.name] = repaired(self._cell.text)
-        in_python = self.native and self._options.lines and self.collector.name in LAUNCH_IN_PYTHON
-        if in_python or (self._cell is not None and self._cell.stamps is not None):
-            from npuprof.lines.recorder import LineRecorder
-
-            self._unstarted_lines = LineRecorder(self._clock, directory / LINES_JOURNAL_FILE_NAME, self._cell)
+        self._host.prepare(self.recording)
 
     def _begin(self, undo: ExitStack) -> None:
         directory = self.recording.directory
@@ -206,12 +189,7 @@ class ActiveRun(RecordedRun):
                     self.recording.versions.update(self.collector.versions())
             self._journal.open(directory / JOURNAL_FILE_NAME)
             undo.callback(self._journal.close)
-            if (stacks := self._unstarted_stacks) is not None:
-                stacks.start()
-                self._stacks = stacks
-            if (lines := self._unstarted_lines) is not None:
-                lines.start()
-                self._lines = lines
+            self._host.start(undo)
 
     def _release_slot(self) -> None:
         global _current
@@ -243,8 +221,7 @@ class ActiveRun(RecordedRun):
     @property
     def sample_count(self) -> int:
         """The number of samples of the Python stacks."""
-        stacks = self._stacks
-        return stacks.sample_count if stacks is not None else 0
+        return self._host.sample_count
 
     def abandon(self) -> None:
         """Stop a run whose session was never stopped."""
@@ -304,10 +281,7 @@ class ActiveRun(RecordedRun):
         run = self.recording
         run.emulated_ns = max(0, self._left_out_ns() - run.emulated_ns)
         run.clock_step_ns = step_ns(self._clock, run.raw_clock_epoch_ns, run.stopped_ns - run.started_ns)
-        if self._stacks is not None:
-            self.recording.stack_problems += self._stacks.stop()
-        if self._lines is not None:
-            self.recording.problems += self._lines.stop()
+        self._host.stop(run)
 
     def _pass_facts(self) -> None:
         if self.native and isinstance(self.collector, TakesFacts):
@@ -344,7 +318,7 @@ class ActiveRun(RecordedRun):
     def _note_outage(self) -> None:
         """Note that the front end may have lost data because the disk was full, even if it says nothing."""
         directory, failed = self.recording.directory, bool(self.recording.problems)
-        outage = self._journal.outage or (self._stacks.outage if self._stacks is not None else "")
+        outage = self._journal.outage or self._host.outage
         if not outage and failed:
             outage = atomic.lacking(directory)
         self._needs_journal = self.native and bool(outage or failed)
@@ -356,23 +330,12 @@ class ActiveRun(RecordedRun):
 
     def _save_first(self) -> None:
         self._to_write = {
-            "stacks": self._write_stacks,
-            "lines": self._write_lines,
+            **self._host.writers,
             "metadata": self.recording.write_metadata,
             "journal": self._write_journal,
             "recording": self._write_recording,
         }
         self.save()
-
-    def _write_stacks(self) -> None:
-        if self._stacks is not None:
-            self._stacks.write(self.recording.directory / STACKS_FILE_NAME)
-            self._stacks = None
-
-    def _write_lines(self) -> None:
-        if self._lines is not None:
-            self._lines.write(self.recording.directory / LINES_FILE_NAME)
-            self._lines = None
 
     def _write_journal(self) -> None:
         if self._needs_journal:
@@ -404,15 +367,12 @@ class ActiveRun(RecordedRun):
     @property
     def stack_columns(self) -> Mapping[str, Sequence[Any]] | None:
         """The sampled Python stacks of a run that has ended, unless their file has them."""
-        if self._stacks is not None and not self.unended:
-            with suppress(SessionError):  # the sampling could not be stopped
-                return self._stacks.columns()
-        return None
+        return None if self.unended else self._host.stack_columns
 
     @property
     def line_columns(self) -> Mapping[str, Sequence[Any]] | None:
         """The columns of the lines of a run that has ended, unless their file has them."""
-        return None if self._lines is None or self.unended else self._lines.columns()
+        return None if self.unended else self._host.line_columns
 
     def _count_overhead(self, part: str) -> None:
         """Note how long a part of the run took on this computer's clock, even if the NPU's clock differs."""

@@ -24,7 +24,7 @@ from npuprof.collectors.registry import Choice, choose
 from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError, SessionError, describe_failure
 from npuprof.options import Options, OptionValues, shows_options
 from npuprof.recording import Recording
-from npuprof.session.active import ActiveRun
+from npuprof.session.active import ActiveRun, current
 from npuprof.session.mixins import EndedRuns, HasMetadata
 from npuprof.session.precedence import make_way
 from npuprof.session.schedule import ProfilerAction, Schedule, ScheduleFunction, TraceReady, missing_steps, steps_needed
@@ -290,6 +290,7 @@ class Session(EndedRuns, HasMetadata):
             run = ActiveRun(
                 self._collector, self.options, self._title, self._clock, reason=reason, schedule=plan, cell=self.cell
             )
+            run.end_step = weakref.WeakMethod(self.step)
             # Stops the run when the session is garbage collected or the interpreter ends; registered before the
             # start, so that an interrupt cannot come in between.
             weakref.finalize(self, run.abandon)
@@ -379,6 +380,18 @@ class Session(EndedRuns, HasMetadata):
 
 def _warn(message: str) -> None:
     warnings.warn(message, NpuprofWarning, stacklevel=3)
+
+
+def step() -> None:
+    """End a step of the run that collects in this process, and begin the next; without such a run, do nothing.
+
+    It marks the steps of a loop that ``%%npuprof`` does not see, since a function of the cell runs it, or that are not
+    those that it would choose. The first step begins with the run; what follows the last call belongs to no step.
+    """
+    run = current()
+    end = run.end_step() if run is not None and run.end_step is not None else None
+    if end is not None:
+        end()
 
 
 @shows_options

@@ -190,7 +190,7 @@ def test_the_iterations_of_a_loop_are_steps(cells: Cells) -> None:
     run = cells.profile("a = 1\nfor i in range(5):\n    b = np.sin(x)\n    c = np.cos(b)\nnp.exp(x)")
     assert run.steps["step"].tolist() == [0, 1, 2, 3, 4]
     assert set(run.steps["kind"]) == {"loop of line 3"}
-    assert run.steps["group"].isna().all()
+    assert run.steps["outer_iteration"].isna().all()
     assert run.launches["step"].value_counts().to_dict() == dict.fromkeys(range(5), 2)
     assert _steps_note(run) == "the loop of line 3, 5 iterations"
     assert run.accounting.steps["basis"].tolist() == ["steps"] * 5
@@ -204,7 +204,7 @@ def test_epochs_are_groups_and_another_loop_can_be_chosen(cells: Cells) -> None:
     cells.run("class Optimizer:\n    def step(self):\n        np.sin(x)\noptimizer = Optimizer()")
     run = cells.profile(code)
     assert len(run.steps) == 12
-    assert run.steps["group"].tolist() == [0] * 4 + [1] * 4 + [2] * 4
+    assert run.steps["outer_iteration"].tolist() == [0] * 4 + [1] * 4 + [2] * 4
     assert _steps_note(run) == "the loop of line 3, 12 iterations; --step-line chooses another: 2 (3), 5 (6)"
     counts = run.iterations.groupby("loop")["iteration"].agg(["size", "max"])
     assert counts.to_dict("index") == {
@@ -237,3 +237,12 @@ def test_a_part_of_a_run_can_be_chosen_by_its_steps(cells: Cells) -> None:
     part = npuprof.load(run.info.recording, steps=[2, 3])
     assert part.steps["step"].tolist() == [2, 3]
     assert len(part.kernels) == 2
+
+
+def test_steps_that_a_function_marks_are_the_steps(cells: Cells) -> None:
+    cells.run("import npuprof\ndef train():\n    for _ in range(4):\n        np.sin(x)\n        npuprof.step()")
+    npuprof.step()  # no run collects
+    run = cells.profile("for i in range(3):\n    a = np.cos(x)\ntrain()")
+    assert run.steps["step"].tolist() == [0, 1, 2, 3]
+    assert "kind" not in run.steps
+    assert not (run.notes["source"] == "steps").any()

@@ -122,14 +122,14 @@ def _add_lines(
     file, journal_file = path / LINES_FILE_NAME, path / LINES_JOURNAL_FILE_NAME
     try:
         if columns is not None:
-            found = lists.arrays(columns, lines.KINDS, file)
+            content = lists.arrays(columns, lines.KINDS, file)
         elif file.is_file():
-            found = lists.read(file, lines.KINDS)
+            content = lists.read(file, lines.KINDS)
         elif journal_file.is_file():
-            found = lists.read_journal(journal_file, lines.KINDS, decoded.notes, lines.SOURCE)
+            content = lists.read_journal(journal_file, lines.KINDS, decoded.notes, lines.SOURCE)
         else:
             return None
-        read = lines.decode(found, file, clock_epoch(path, recording), recording.stopped_ns, decoded.notes)
+        read = lines.decode(content, file, clock_epoch(path, recording), recording.stopped_ns, decoded.notes)
     except SourceError as error:
         decoded.notes.error(lines.SOURCE, str(error))
         return None

@@ -74,14 +74,14 @@ def clock_epoch(path: Path, recording: Recording) -> int:
     Two readings of the clocks differ by a microsecond or so, which is as long as a short statement.
     """
     results = list(_results(path))
-    found = list(results[-1].raw) if results else []
-    found = found or _directories(path, _RAW) or _directories(path / _OF_OLDER_MINDSPORE, _RAW)
+    runs = list(results[-1].raw) if results else []
+    runs = runs or _directories(path, _RAW) or _directories(path / _OF_OLDER_MINDSPORE, _RAW)
     silent = Notes()  # a warning means that the offset is unknown
     try:
-        offset_ns = epoch_offset(read_sides(found[-1], silent), silent) if found else 0
+        offset_ns = epoch_offset(read_sides(runs[-1], silent), silent) if runs else 0
     except OSError:  # noted by the reader of the raw directory
         return recording.raw_clock_epoch_ns
-    return offset_ns if found and not len(silent) else recording.raw_clock_epoch_ns
+    return offset_ns if runs and not len(silent) else recording.raw_clock_epoch_ns
 
 
 def _wants_device(recording: Recording) -> bool:

@@ -1,0 +1,131 @@
+"""What npuprof itself records on the host beside the front end: sampled Python stacks, and lines of the user's code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from npuprof.clock import Clock
+from npuprof.collectors.base import Collector
+from npuprof.collectors.capabilities import LAUNCH_IN_PYTHON
+from npuprof.errors import SessionError
+from npuprof.options import Options
+from npuprof.recording import (
+    LINES_FILE_NAME,
+    LINES_JOURNAL_FILE_NAME,
+    STACKS_FILE_NAME,
+    STACKS_JOURNAL_FILE_NAME,
+    Recording,
+)
+from npuprof.texts import repaired
+
+if TYPE_CHECKING:
+    from npuprof.collectors.python_stacks import PythonStacks
+    from npuprof.lines.recorder import LineRecorder, RunningCell
+
+
+class HostRecorders:
+    """The recorders of one run, from their preparation until their files are written.
+
+    Parameters
+    ----------
+    collector, options, clock, cell
+        As in :class:`npuprof.session.active.ActiveRun`.
+    """
+
+    def __init__(self, collector: Collector, options: Options, clock: Clock, cell: RunningCell | None) -> None:
+        self._options = options
+        self._clock = clock
+        self._cell = cell
+        self._samples = "cpu" in options.activities and not collector.records_stacks(options)
+        takes_calls = collector.drives(options) and options.lines and collector.name in LAUNCH_IN_PYTHON
+        self._follows = takes_calls or (cell is not None and cell.stamps is not None)
+        self._directory = Path()
+        self._unstarted: tuple[PythonStacks | None, LineRecorder | None] = None, None
+        self._stacks: PythonStacks | None = None
+        self._lines: LineRecorder | None = None
+
+    def prepare(self, recording: Recording) -> None:
+        """Prepare a start into the directory of a recording, which gets the text of the cell."""
+        stacks = lines = None
+        self._directory = directory = recording.directory
+        if self._samples:
+            from npuprof.collectors.python_stacks import PythonStacks
+
+            stacks = PythonStacks(clock=self._clock, journal=directory / STACKS_JOURNAL_FILE_NAME)
+        if self._follows:
+            from npuprof.lines.recorder import LineRecorder
+
+            lines = LineRecorder(self._clock, directory / LINES_JOURNAL_FILE_NAME, self._cell)
+        if self._cell is not None and self._options.code:
+            recording.code[self._cell.name] = repaired(self._cell.text)
+        self._unstarted = stacks, lines
+
+    def start(self, undo: ExitStack) -> None:
+        """Start recording; `undo` receives what ends it if the start of the run fails.
+
+        Raises
+        ------
+        CollectorError
+            If the system cannot start a thread.
+        OSError
+            If a journal cannot be created.
+        """
+        stacks, lines = self._unstarted
+        if lines is not None:
+            lines.start()
+            undo.callback(lines.stop)
+            self._lines = lines
+        if stacks is not None:
+            stacks.start()
+            self._stacks = stacks
+
+    def stop(self, recording: Recording) -> None:
+        """Stop recording, in bounded time, and note problems."""
+        if self._lines is not None:
+            recording.problems += self._lines.stop()
+        if self._stacks is not None:
+            recording.stack_problems += self._stacks.stop()
+
+    @property
+    def writers(self) -> dict[str, Callable[[], None]]:
+        """What writes the files, by the name of the part."""
+        return {"stacks": self._write_stacks, "lines": self._write_lines}
+
+    def _write_stacks(self) -> None:
+        if self._stacks is not None:
+            self._stacks.write(self._directory / STACKS_FILE_NAME)
+            self._stacks = None
+
+    def _write_lines(self) -> None:
+        if self._lines is not None:
+            self._lines.write(self._directory / LINES_FILE_NAME)
+            self._lines = None
+
+    @property
+    def sample_count(self) -> int:
+        """The number of samples of the Python stacks."""
+        stacks = self._stacks
+        return stacks.sample_count if stacks is not None else 0
+
+    @property
+    def outage(self) -> str:
+        """Why the disk took nothing for a part of the run; empty if it took everything at once."""
+        outages = (recorder.outage for recorder in (self._stacks, self._lines) if recorder is not None)
+        return next(filter(None, outages), "")
+
+    @property
+    def stack_columns(self) -> Mapping[str, Sequence[Any]] | None:
+        """The sampled Python stacks of a run that has ended, unless their file has them."""
+        with suppress(SessionError):  # the sampling could not be stopped
+            return None if self._stacks is None else self._stacks.columns()
+        return None
+
+    @property
+    def line_columns(self) -> Mapping[str, Sequence[Any]] | None:
+        """The columns of the lines of a run that has ended, unless their file has them."""
+        with suppress(SessionError):
+            return None if self._lines is None else self._lines.columns()
+        return None

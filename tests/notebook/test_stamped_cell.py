@@ -1,0 +1,125 @@
+"""In a real kernel: a cell with stamps is an ordinary cell, whatever it holds."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.notebook.kernel import Executed, Kernel
+
+pytestmark = [pytest.mark.kernel, pytest.mark.slow]
+
+
+def _run(kernel: Kernel, code: str, first: str = "%%npuprof --collector simulator --no-report") -> Executed:
+    return kernel.run(f"{first}\n{code}")
+
+
+def _lines(kernel: Kernel) -> str:
+    kernel.run("import npuprof")
+    return kernel.evaluate("npuprof.last().statements['line'].tolist()")
+
+
+@pytest.mark.parametrize(
+    ("code", "value", "lines"),
+    [
+        ("for i in range(2):\n    j = i\ni, j", "(1, 1)", [2, 3, 2, 3, 2, 4]),
+        ("x = 1\nx + 1;", None, [2, 3]),
+        ("x = 1;\nx", "1", [2, 3]),
+        ("import asyncio\nfor i in range(2):\n    await asyncio.sleep(0)\ni", "1", [2, 3, 4, 3, 4, 3, 5]),
+        (
+            "async def g():\n    for i in range(2):\n        yield i\nasync for v in g():\n    w = v\nw",
+            "1",
+            [2, 5, 6, 5, 6, 5, 7],
+        ),
+        ("def g():\n    yield from (1, 2)\n[*g()]", "[1, 2]", [2, 4]),
+        (
+            "import functools\n@functools.lru_cache\ndef f(x):\n    return x\nfor i in range(2):\n    f(i)\nf(3)",
+            "3",
+            [2, 3, 6, 7, 6, 7, 6, 8],
+        ),
+        ("    a = 1\n    for i in range(1):\n        a += 1\n    a", "2", [2, 3, 4, 3, 5]),
+        ("!true\nfor i in range(1):\n    %pwd\n_exit_code", "0", [2, 3, 4, 3, 5]),
+    ],
+)
+def test_values_and_statements(kernel: Kernel, code: str, value: str | None, lines: list[int]) -> None:
+    executed = _run(kernel, code)
+    assert executed.status == "ok", executed.traceback()
+    assert executed.value == value
+    assert _lines(kernel) == str(lines)
+
+
+def test_values_are_shown_as_the_shell_is_told(kernel: Kernel) -> None:
+    code = "1\nfor i in range(2):\n    i\nx = 5"
+    for mode in ("all", "last_expr_or_assign", "none"):
+        kernel.run(f"get_ipython().ast_node_interactivity = {mode!r}")
+        plain = kernel.run(code)
+        stamped = _run(kernel, code)
+        assert stamped.contents("execute_result") is not None
+        shown = [[each["data"]["text/plain"] for each in run.contents("execute_result")] for run in (plain, stamped)]
+        assert shown[0] == shown[1], mode
+    kernel.run("get_ipython().ast_node_interactivity = 'last_expr'")
+
+
+def test_an_error_in_a_loop_has_its_own_line_and_no_other(kernel: Kernel) -> None:
+    code = "for i in range(3):\n    x = 1\n    y = x / (1 - i)\n"
+    executed = _run(kernel, code)
+    assert executed.reply["ename"] == "ZeroDivisionError"
+    assert "line 4" in executed.traceback()
+    assert "npuprof/" not in executed.traceback()
+    assert kernel.run("%debug?").status == "ok"
+
+
+def test_an_interrupt_ends_a_loop_and_its_statements_are_kept(kernel: Kernel) -> None:
+    executed = kernel.run(
+        "%%npuprof --collector simulator --no-report\nimport time\nprint('on', flush=True)\n"
+        "while True:\n    time.sleep(0.01)\n    done = 1",
+        on_stream=kernel.interrupt,
+    )
+    assert executed.reply["ename"] == "KeyboardInterrupt"
+    kernel.run("import npuprof\nrun = npuprof.last()")
+    assert kernel.evaluate("run.statements['line'].tolist()[:4]") == "[2, 3, 4, 5]"
+    assert kernel.evaluate("[n for n in vars(__import__('builtins')) if n.startswith('npuprof')]") == "[]"
+
+
+def test_functions_keep_their_source_and_can_be_pickled(kernel: Kernel) -> None:
+    executed = _run(
+        kernel,
+        "import inspect, cloudpickle\nfor i in range(1):\n    def f(x):\n        '''Text.'''\n        return x + i\n"
+        "inspect.getsource(f), f.__doc__, cloudpickle.loads(cloudpickle.dumps(f))(1), f.__code__.co_consts",
+    )
+    assert executed.status == "ok", executed.traceback()
+    assert executed.value is not None
+    assert "return x + i" in executed.value
+    assert "'Text.', 1, ('Text.',)" in executed.value.replace("\n", "")
+
+
+def test_autoreload_and_a_traced_cell_work(kernel: Kernel) -> None:
+    kernel.run("%load_ext autoreload\n%autoreload 2")
+    executed = _run(
+        kernel,
+        "import sys\nseen = []\ndef trace(frame, event, argument):\n    if event == 'line':\n"
+        "        seen.append(frame.f_lineno)\n    return trace\nsys.settrace(trace)\n"
+        "def work(n):\n    m = n\n    return m\nwork(1)\nsys.settrace(None)\n[n for n in seen if n in (10, 11)]",
+    )
+    assert executed.status == "ok", executed.traceback()
+    assert executed.value == "[10, 11]"
+    kernel.run("%autoreload 0")
+
+
+def test_the_repetition_without_the_profiler_has_no_stamps(kernel: Kernel) -> None:
+    executed = kernel.run("%%npuprof --overhead\ncount = 0\nfor i in range(3):\n    count += 1\ncount")
+    assert executed.value == "3"
+    assert "The cell ran twice" in executed.displays[0]["text/plain"]
+
+
+def test_each_kernel_is_on_its_line(kernel: Kernel) -> None:
+    kernel.run("import numpy as np, npuprof\nfrom npuprof.simulator import npu\nx = npu.ones((64, 64))")
+    kernel.run("def f(x):\n    return np.sin(x)\ndef g(x):\n    return np.cos(x)")
+    number = int(kernel.evaluate("len(In) - 1"))
+    executed = _run(
+        kernel,
+        "for i in range(20):\n    y = f(x); z = g(x)\n    if i % 5 == 0: np.exp(y)",
+        "%%npuprof --level 1 --stacks --collector simulator",
+    )
+    assert "the loop of line 2, 20 iterations" in executed.displays[0]["text/plain"]
+    sums = kernel.evaluate("sorted(npuprof.last().by('line')[['line', 'count']].itertuples(index=False, name=None))")
+    assert sums == str([(f"<cell [{number}]>:2", 20), (f"<cell [{number}]>:4", 20), (f"<cell [{number + 1}]>:4", 4)])
