@@ -234,6 +234,7 @@ def test_a_loop_of_host_code_is_a_step_too(cells: Cells) -> None:
 
 def test_a_part_of_a_run_can_be_chosen_by_its_steps(cells: Cells) -> None:
     run = cells.profile("for i in range(5):\n    b = np.sin(x)")
+    assert run.info.recording is not None
     part = npuprof.load(run.info.recording, steps=[2, 3])
     assert part.steps["step"].tolist() == [2, 3]
     assert len(part.kernels) == 2

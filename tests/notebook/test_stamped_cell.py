@@ -70,13 +70,13 @@ def test_an_error_in_a_loop_has_its_own_line_and_no_other(kernel: Kernel) -> Non
 
 def test_an_interrupt_ends_a_loop_and_its_statements_are_kept(kernel: Kernel) -> None:
     executed = kernel.run(
-        "%%npuprof --collector simulator --no-report\nimport time\nprint('on', flush=True)\n"
-        "while True:\n    time.sleep(0.01)\n    done = 1",
+        "%%npuprof --collector simulator --no-report\nimport time\nn = 0\nwhile True:\n    n += 1\n"
+        "    if n == 3: print('on', flush=True)\n    time.sleep(0.01)",
         on_stream=kernel.interrupt,
     )
     assert executed.reply["ename"] == "KeyboardInterrupt"
     kernel.run("import npuprof\nrun = npuprof.last()")
-    assert kernel.evaluate("run.statements['line'].tolist()[:4]") == "[2, 3, 4, 5]"
+    assert kernel.evaluate("run.statements['line'].tolist()[:6]") == "[2, 3, 4, 5, 6, 7]"
     assert kernel.evaluate("[n for n in vars(__import__('builtins')) if n.startswith('npuprof')]") == "[]"
 
 
