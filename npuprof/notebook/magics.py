@@ -155,7 +155,8 @@ class NpuprofMagics(Magics):
         try:
             arguments = interpret(parse(self.npuprof_cell.parser, line))
             self._begin(arguments, cell.title, replace(cell, running=running))
-            begun = self.controller.collecting
+            held = self.controller.cell
+            begun = held is not None and held.identity == cell.identity
         finally:
             if not begun:
                 self._rewriter.mute(cell.identity)
