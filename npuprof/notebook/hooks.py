@@ -73,8 +73,7 @@ class CellHooks:
         cell = self._controller.cell
         if cell is not None and _is_end_of(cell, result):
             self._end(result)
-            self._ended(cell.identity)
-        if result is not None and result.info is not None:
+        if result is not None and result.info is not None:  # else its code may go on
             self._ended(id(result.info))
 
     def post_execute(self) -> None:

@@ -31,6 +31,7 @@ class Cells:
         self.magics = NpuprofMagics(self.shell)
         self.magics.install()
         self.folder = folder
+        self.builtins = set(vars(builtins))
 
     def run(self, code: str) -> Any:
         """Run a cell; an exception in it is raised."""
@@ -134,7 +135,7 @@ def test_nothing_is_left_behind(cells: Cells) -> None:
     before = set(cells.shell.user_ns)
     run = cells.profile("for i in range(3):\n    np.sin(x)")
     assert set(cells.shell.user_ns) - before <= {"i", "_i2"}
-    assert not [name for name in vars(builtins) if name.startswith("npuprof")]
+    assert set(vars(builtins)) == cells.builtins
     assert run.info.recording is not None
     assert not (run.info.recording / LINES_JOURNAL_FILE_NAME).exists()
 
@@ -146,7 +147,7 @@ def test_a_cell_that_runs_unprofiled_after_all_runs(cells: Cells) -> None:
         assert cells.run(f"{line}\ntotal = 0\nfor i in range(5):\n    total += i\ntotal") == 10
     finally:
         cells.magics.controller.end()
-    assert not [name for name in vars(builtins) if name.startswith("npuprof")]
+    assert set(vars(builtins)) == cells.builtins
 
 
 def test_the_rest_of_a_cell_whose_run_was_stopped_runs(cells: Cells) -> None:
