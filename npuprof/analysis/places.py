@@ -27,8 +27,19 @@ it; from the statement that the cell's thread ran meanwhile, which is about righ
 
 @dataclass(frozen=True)
 class _Part:
-    """The frames of the rows of a table: a code for each host row, the rows that have one or may inherit one, and
-    whether the lines are where the functions were entered."""
+    """The frames of the rows of a table.
+
+    Attributes
+    ----------
+    codes
+        The code of the frame of each host row, -1 for none.
+    sources
+        The rows that have a frame, or may inherit one.
+    table
+        The table.
+    is_entered
+        Whether the lines are where the functions were entered.
+    """
 
     codes: Int64
     sources: Bools
@@ -111,9 +122,7 @@ class Places:
             if part is None:
                 taken, how = self._statements_at(rows[unknown])
             else:
-                taken = self._inherit_codes(
-                    rows[unknown], part.codes, part.sources, forward_first=part.table == "api"
-                )
+                taken = self._inherit_codes(rows[unknown], part.codes, part.sources, forward_first=part.table == "api")
                 how = np.full(len(taken), KNOWN.index("sample" if part.table == "python" else "stack"))
                 entered[unknown] = (taken >= 0) & part.is_entered
             frame[unknown], known[unknown] = taken, np.where(taken >= 0, how, -1)
