@@ -48,6 +48,7 @@ _OF_FRAMEWORK = {
 _NOT_AT_LEVEL_0 = {"api", "communication_tasks"}  # of a timeline; a database has them at level 0 too
 _MAIN = "ascend_*_profiler*.db"
 _DONE = "analyse.done"
+_OF_TORCH_NPU = "_ascend_pt"  # the end of the names of its directories; those of MindSpore may lack the file
 _COMMUNICATION = ("communication.json", "communication_matrix.json")
 _MEMORY = ("memory_record.csv", "operator_memory.csv")
 _WRITTEN_WITH = {
@@ -56,6 +57,7 @@ _WRITTEN_WITH = {
     "op_statistic.csv": (_KERNELS,),
 }  # files that are always written together
 _MISSING, _DAMAGED, _EMPTY, _ROWLESS = "missing", "damaged at the beginning", "empty", "damaged or without rows"
+_TABLELESS = "without any table of a profile"
 _AGAIN = "copy the whole result again, or export it again"
 _MAX_LISTED = 10_000
 
@@ -84,6 +86,7 @@ def note_lost_results(path: Path, decoded: Decoded, frames: Mapping[str, pd.Data
     if layout is None or layout.output is None:
         return
     info, notes, lacking = decoded.info, decoded.notes, _lacking(decoded.info, frames)
+    _note_no_info(layout, notes)
     databases = [path for path in islice(layout.output.iterdir(), _MAX_LISTED) if path.suffix == ".db"]
     lost_files = [*_lost_text(layout, info, frames), *_lost_databases(databases, info, has_text=_has_text(layout))]
     source = layout.output.name or OUTPUT
@@ -108,6 +111,7 @@ def note_lost_results(path: Path, decoded: Decoded, frames: Mapping[str, pd.Data
 
 def note_lost_records(layout: Layout, info: Info, notes: Notes) -> None:
     """Note the files of the framework that the options call for and that are missing or empty, as errors."""
+    _note_no_info(layout, notes)
     options, activities = info.options, info.options.get("activities", ())
     is_queued = info.environment.get("TASK_QUEUE_ENABLE") != "0"
     due = {
@@ -122,6 +126,12 @@ def note_lost_records(layout: Layout, info: Info, notes: Notes) -> None:
         if due[name] and state:
             reason = f"is {state}, though the options of the run in profiler_info.json call for it"
             notes.error(name, f"{reason}: there are no {content}; copy the whole recording again")
+
+
+def _note_no_info(layout: Layout, notes: Notes) -> None:
+    if layout.profiler_info is None and layout.root.name.endswith(_OF_TORCH_NPU):
+        message = "profiler_info*.json is missing: options and versions are unknown, and which other files are missing"
+        notes.warning(layout.root.name, f"{message}; copy the whole result again")
 
 
 def _lacking(info: Info, frames: Mapping[str, pd.DataFrame]) -> set[str]:
@@ -166,9 +176,11 @@ def _has_text(layout: Layout) -> bool:
 def _lost_databases(databases: Sequence[Path], info: Info, *, has_text: bool) -> Iterator[_Lost]:
     """Yield each database that is missing or damaged."""
     for path in databases:
+        tables = ("step_times",) if path.name == ANALYSIS else _OF_MAIN
         if not is_database(path):
-            tables = ("step_times",) if path.name == ANALYSIS else _OF_MAIN
             yield _Lost(path.name, _DAMAGED if path.stat().st_size else _EMPTY, tables)
+        elif not kind_of_file(path):
+            yield _Lost(path.name, _TABLELESS, tables)
     exported = info.options.get("export_type") or ()
     is_due = "db" in ([exported] if isinstance(exported, str) else exported)
     has_main, has_analysis = any(map(_is_main, databases)), any(path.name == ANALYSIS for path in databases)

@@ -50,7 +50,20 @@ def note_dangling(frames: Mapping[str, pd.DataFrame], notes: Notes) -> None:
                 values = every[dangling.table][dangling.column]
                 part, whole = int(values[dangling.rows].sum()), int(values.sum())
                 of = f"{share(part, whole)} of the {'time' if dangling.column == 'duration_ns' else 'bytes'}"
-                notes.warning(dangling.table, f"{dangling.message} ({of} of {dangling.table})", count)
+                others = _launched_by(every, dangling) if dangling.table == "tasks" else ""
+                notes.warning(dangling.table, f"{dangling.message} ({of} of {dangling.table}{others})", count)
+
+
+def _launched_by(every: _Tables, dangling: Dangling) -> str:
+    """Return the shares of kernel and communication time that have the connections of tasks, as text."""
+    connections = _connections(every["tasks"][dangling.rows])
+    connections = connections[connections != ABSENT]
+    shares = []
+    for name in ("kernels", "communication"):
+        durations, is_of = every[name]["duration_ns"], np.isin(_connections(every[name]), connections)
+        if is_of.any():
+            shares.append(f", {share(int(durations[is_of].sum()), int(durations.sum()))} of that of {name}")
+    return "".join(shares)
 
 
 def _calls(every: _Tables) -> Iterator[Dangling]:

@@ -186,6 +186,14 @@ class Database:
             return 0
         return int(last) - int(count) if isinstance(last, int) else 0
 
+    def free_pages(self) -> int:
+        """Return how many pages of the file hold nothing: those of rows and tables that were deleted."""
+        try:
+            (pages,) = self._connection.execute("PRAGMA freelist_count").fetchone()
+        except _DAMAGE:  # reading the tables reports the damage
+            return 0
+        return int(pages)
+
     def bounds(self, table: str, column: str) -> tuple[int, int] | None:
         """Return the minimum and maximum positive integer of a column; None if there is none."""
         if not self.has(table, column):

@@ -11,20 +11,24 @@ from typing import Any
 import numpy as np
 
 from npuprof import tables
-from npuprof.arrays import Records
+from npuprof.arrays import Int64, Records
 from npuprof.quantities import share
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.builders import ABSENT, FIRST_MARK_CONNECTION, SENTINELS, missing
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.device import Tasks
+from npuprof.sources.database.intervals import take
 
 _INFO = "COMPUTE_TASK_INFO"
 _COMMUNICATION_TASKS = ("COMMUNICATION_TASK_INFO", "COMMUNICATION_SCHEDULE_TASK_INFO")
+_TIMES = ["startNs", "endNs", "connectionId"]
 _NONE = (ABSENT, -1, *SENTINELS)
+_NO_NAMES = (255, 65_534, 65_535)  # of enumerations: reserved, N/A and invalid
 _KERNELS = ("KERNEL_", "MIX_")  # AI_CORE may also be the parent of a collective's steps
 _REFERENCES = (  # a table, its column, the table that the column refers to, and what is lost without that table
     ("TASK", "connectionId", "CANN_API", "the calls that launched them are missing"),
     ("COMMUNICATION_TASK_INFO", "opId", "COMMUNICATION_OP", "the communication operators are missing"),
+    ("COMMUNICATION_OP", "opId", "COMMUNICATION_TASK_INFO", "waiting, moving, sizes and links of it are unknown"),
     ("PYTORCH_API", "connectionId", "CONNECTION_IDS", "their links are missing"),
     ("PYTORCH_API", "callchainId", "PYTORCH_CALLCHAINS", "their stacks are missing"),
     *(
@@ -34,6 +38,7 @@ _REFERENCES = (  # a table, its column, the table that the column refers to, and
             ("PYTORCH_API", "type", "API_TYPE"),
             ("COMMUNICATION_TASK_INFO", "transportType", "HCCL_TRANSPORT_TYPE"),
             ("COMMUNICATION_TASK_INFO", "linkType", "HCCL_LINK_TYPE"),
+            ("COMMUNICATION_TASK_INFO", "rdmaType", "HCCL_RDMA_TYPE"),
             ("COMMUNICATION_OP", "dataType", "HCCL_DATA_TYPE"),
             ("MEMCPY_INFO", "memcpyOperation", "MEMCPY_OPERATION"),
             ("NPU_MODULE_MEM", "moduleId", "MODULE"),
@@ -48,6 +53,7 @@ def note_lacking(database: Database) -> None:
     for table, column, other, lost in _REFERENCES:
         if database.has(table, column) and _is_empty(database, other):
             numbers = database.rows(table, [column])[column]
+            numbers = numbers[~np.isin(numbers, _NO_NAMES)] if other.startswith("ENUM_") else numbers
             if count := int(np.count_nonzero(~np.isin(numbers, _NONE) & (numbers < FIRST_MARK_CONNECTION))):
                 message = f"{other} is missing or empty, though a row of {table} refers to it: {lost}"
                 database.notes.warning(database.path.name, message, count)
@@ -113,13 +119,16 @@ def note_unlaunched(database: Database, tasks: Tasks) -> None:
     kernels = unlaunched & tables.matching(tasks.table["task_type"], lambda name: name.startswith(_KERNELS))
     unknown = kernels & ~np.isin(launched_rows, calls)
     of_operators = database.rows("CONNECTION_IDS", ["connectionId"])["connectionId"]
-    early = int(np.count_nonzero(unknown & (launched_rows < calls[0]) & ~np.isin(launched_rows, of_operators)))
+    before = unknown & (launched_rows < calls[0]) & ~np.isin(launched_rows, of_operators)
+    early = int(np.count_nonzero(before))
     message = "CANN_API lacks the call that launched a kernel, which is before all that it has: made before the "
     if early:
         database.notes.info(database.path.name, f"{message}collection began, or its rows are missing", early)
     if later := int(np.count_nonzero(unknown)) - early:
-        message = "CANN_API lacks the call that launched a kernel: counts and times of calls are too low"
-        database.notes.warning(database.path.name, f"{message}; export the result again", later)
+        duration = tasks.rows["duration"]
+        of = share(int(duration[unknown & ~before].sum()), int(duration[kernels].sum()))
+        message = f"CANN_API lacks the call that launched a kernel ({of} of kernel time): counts and times of calls are"
+        database.notes.warning(database.path.name, f"{message} too low; export the result again", later)
 
 
 _API = "PYTORCH_API"
@@ -144,13 +153,32 @@ def note_lost_calls(database: Database, calls: dict[str, Records]) -> None:
             of = share(int(calls["duration"][lacking].sum()), int(calls["duration"].sum()))
             message = f"{table} lacks the row that a row of {_API} refers to ({of} of its time): {lost} are missing"
             database.notes.warning(database.path.name, message, count)
-        if count := len(np.setdiff1d(listed, calls[column])):
-            message = (
-                f"{_API} lacks the row that a number of {table} belongs to: operators and Python calls are missing"
+        if len(orphans := np.setdiff1d(listed, calls[column])):
+            message = f"{_API} lacks the row that a number of {table} belongs to: {_missing(database, table, orphans)}"
+            database.notes.warning(
+                database.path.name, f"{message}; counts, sums and {lost} are incomplete", len(orphans)
             )
-            database.notes.warning(database.path.name, f"{message}; counts, sums and {lost} are incomplete", count)
     _note_lone_connections(database)
     _note_cut_chains(database)
+
+
+def _missing(database: Database, table: str, orphans: Int64) -> str:
+    """Return how many operators are missing, and which shares of kernel and communication time they launched."""
+    if table != "CONNECTION_IDS":
+        return "operators and Python calls are missing"
+    ids = database.rows(table, ["id", "connectionId"])
+    launched = ids["connectionId"][np.isin(ids["id"], orphans)]
+    tasks = database.rows("TASK", [*_TIMES, "globalTaskId"])
+    kernels = np.isin(tasks["globalTaskId"], database.rows(_INFO, ["globalTaskId"])["globalTaskId"])
+    parts = {"kernel": take(tasks, kernels), "communication": database.rows("COMMUNICATION_OP", _TIMES)}
+    shares = []
+    for name, rows in parts.items():
+        duration = np.where((rows["startNs"] >= 0) & (rows["endNs"] >= 0), rows["endNs"] - rows["startNs"], 0)
+        if whole := int(duration.sum()):
+            part = int(duration[np.isin(rows["connectionId"], launched)].sum())
+            shares.append(f"{share(part, whole)} of {name} time")
+    of = f", to which {' and '.join(shares)} belong" if shares else ""
+    return f"{len(orphans):,} of {len(np.unique(ids['id'])):,} operators are missing{of}"
 
 
 def _note_lone_connections(database: Database) -> None:

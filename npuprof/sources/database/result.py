@@ -26,6 +26,7 @@ from npuprof.sources.database.device import Tasks, kernels_table, read_tasks
 from npuprof.sources.database.host import HostCalls, api_table, read_framework
 from npuprof.sources.database.layout import Layout, add_facts, describe_directory, kind_of
 from npuprof.sources.database.links import links_table
+from npuprof.sources.database.lost_tables import note_lost_sums, note_lost_tables
 from npuprof.sources.database.marks import marks_table
 from npuprof.sources.database.memory import allocations_table, memory_table
 from npuprof.sources.database.names import Names
@@ -162,6 +163,7 @@ class Reading(ResultReading):
         self.decoded.statistics.update(rest_of(database, strings, KNOWN))
         self._sums(database)
         note_gaps(database, KNOWN)
+        note_lost_tables(database, self.decoded.info)
         database.note_unread(KNOWN)
 
     def _fill(self, database: Database, strings: Names) -> None:
@@ -208,6 +210,8 @@ class Reading(ResultReading):
     def _analysis(self, database: Database) -> None:
         note_shape(database)
         note_gaps(database, KNOWN)
+        level, collectives = self.decoded.info.options.get("level"), self.decoded.tables.get("communication")
+        note_lost_sums(database, communicates=level in (1, 2) and collectives is not None)
         self._sums(database)
 
     def _sums(self, database: Database) -> None:

@@ -37,6 +37,7 @@ from npuprof.sources.text.appended_exports import each_once
 from npuprof.texts import encodable
 
 NONE = ("", "N/A", "INVALID_TYPE")
+_TASK = re.compile(r"task[_ ]?id", re.IGNORECASE)
 _BLANK_IN_SUMS = ("Input Shapes", "Call Stack", "Custom Info", "parent_id", "children_id")
 UNKNOWN = "unknown column {!r}: if the vendor renamed it, its values are missing"
 _HEAD_BYTES = 1 << 16
@@ -341,6 +342,8 @@ def read_statistic(path: Path, notes: Notes) -> pd.DataFrame:
         As :class:`CsvTable`.
     """
     table = CsvTable(path, notes, _BLANK_IN_SUMS)
+    if any(_TASK.fullmatch(name) for name in table.names):  # calls may be equal, tasks are not
+        table.drop_repeated(np.zeros(len(table), np.int64))
     columns: dict[str, Any] = {}
     for name in dict.fromkeys(table.names):
         if name.endswith("(us)") and table.holds_moments(name):

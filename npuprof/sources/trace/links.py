@@ -15,6 +15,7 @@ import pandas as pd
 from npuprof import tables
 from npuprof.arrays import Bools, Int64, first_rows
 from npuprof.notes import Notes
+from npuprof.quantities import share
 from npuprof.sources.trace.columns import Trace
 from npuprof.sources.trace.maker import TraceTables
 from npuprof.sources.trace.marks import add_ids
@@ -61,11 +62,11 @@ def build_links(trace: Trace, built: TraceTables, notes: Notes, source: str) -> 
     launch_begins, launch_ends = finder.pairs(_LAUNCHES)
     launches, launched = finder.around(launch_begins, ("api",)), finder.at(launch_ends, _DEVICE)
     if "api" in built.lanes:  # Level0 omits the calls but writes their flows
-        finder.note_lost(_LAUNCHES, launches, launched)
+        finder.note_lost(_LAUNCHES, launches, launched, _DEVICE)
     parts.append(_part("api_task", launches, launched, ("api",), _DEVICE))
     begins, ends = finder.pairs(_TORCH)
     causes, effects = finder.at(begins, ("operators",)), finder.at(ends, _DEVICE)
-    finder.note_lost(_TORCH, causes, effects)
+    finder.note_lost(_TORCH, causes, effects, _DEVICE)
     calls = _launcher_of(effects, launches, launched)
     has_call = calls >= 0
     parts.append(_part("operator_api", _only(causes, has_call), Ends(np.zeros_like(calls), calls), target=("api",)))
@@ -119,10 +120,18 @@ class _Finder:
         self._notes.ledger.use(self._source, len(begins) + len(ends) - unpaired)
         return order[place[paired]], ends[paired]
 
-    def note_lost(self, category: str, causes: Ends, effects: Ends) -> None:
-        """Warn of flows with an end that is not a row of a table."""
+    def note_lost(self, category: str, causes: Ends, effects: Ends, targets: tuple[str, ...] = ()) -> None:
+        """Warn of flows with an end that is not a row, and of the share of time in `targets` without its cause."""
         if lost_count := int(np.count_nonzero((causes.row < 0) | (effects.row < 0))):
-            message = f"a flow of {category} has an end that is no row: a link is missing"
+            shares = []
+            for number, name in enumerate(targets):
+                rows = effects.row[(causes.row < 0) & (effects.row >= 0) & (effects.table == number)]
+                if len(rows):
+                    durations = self._built.tables[name]["duration_ns"]
+                    part = int(durations.iloc[np.unique(rows)].sum())
+                    shares.append(f"{share(part, int(durations.sum()))} of the time of {name}")
+            of = f" ({', '.join(shares)} without its cause)" if shares else ""
+            message = f"a flow of {category} has an end that is no row{of}: a link is missing"
             self._notes.warning(self._source, message, lost_count)
 
     def account_others(self) -> None:

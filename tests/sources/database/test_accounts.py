@@ -137,7 +137,7 @@ def test_kernels_that_nothing_describes_are_reported_with_their_number(whole: Pa
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("call", "severity", "words"),
-    [(5, "warning", "launched a kernel: counts and times"), (2, "info", "before the collection began")],
+    [(5, "warning", "launched a kernel (25.0 % of kernel time): counts"), (2, "info", "before the collection began")],
 )
 def test_kernels_that_no_call_launched_are_reported_with_their_number(
     tmp_path: Path, call: int, severity: str, words: str
