@@ -40,6 +40,7 @@ from npuprof.sources.raw.correlation import (
     launches,
     marks,
     missing_slices,
+    missing_streams,
     row_accounts,
     selected_records,
 )
@@ -183,7 +184,7 @@ def _decode(
     steps = gather(tasks, joined, tracks, api)
     run = launch_tables.DecodedLaunches(api, operators, tracks, tasks, joined, steps, needed is not None)
     info.devices = np.unique(run.tasks.device).tolist()
-    _note_missing_tasks(run, devices, notes)
+    _note_missing(run, devices, host, _host_side(sides), tables["marks"], info.options.get("level"))
     _add_launch_tables(tables, run, readers.counters_of(devices, frequencies), Communication(run, hccl, host.names))
     tables["memory"] = memory_table(devices, host.clock)
     held = held_rows(tables["memory"])
@@ -247,6 +248,7 @@ def _account(decoded: Decoded, host: Host, device_marks: int) -> Callable[[Mappi
     def account(frames: Mapping[str, pd.DataFrame]) -> None:
         host.names.note_unnamed([*frames.values(), *statistics], notes)
         row_accounts.add_made(frames, notes.ledger, device_marks)
+        missing_streams.note_lost_descriptions(frames, decoded.info.options.get("level"), notes)
 
     return account
 
@@ -290,8 +292,16 @@ def _open_devices(sides: list[Side], host: Host, utc_ns: int, info: Info, notes:
     return devices
 
 
-def _note_missing_tasks(run: launch_tables.DecodedLaunches, devices: list[Device], notes: Notes) -> None:
-    launched = len(run.tracks.stamp_ns)
+def _note_missing(
+    run: launch_tables.DecodedLaunches,
+    devices: list[Device],
+    host: Host,
+    side: Side | None,
+    marks: pd.DataFrame,
+    level: object,
+) -> None:
+    """Note the records that others call for; `side` has the control files of the host."""
+    launched, notes = len(run.tracks.stamp_ns), host.notes
     if not devices and launched:
         notes.error("device", f"no device side could be read: {counted(launched, 'task')} of the host missing")
     elif not devices:
@@ -300,6 +310,8 @@ def _note_missing_tasks(run: launch_tables.DecodedLaunches, devices: list[Device
         missing_slices.note_idle_devices(run, notes)
     if not run.is_part:
         missing_slices.note_missing_ends(run, notes)
+        missing_streams.note_lost_partners(run, marks, level, notes)
+        missing_streams.note_switched_on(devices, host, side, run)
 
 
 def _start(info: Info) -> int:

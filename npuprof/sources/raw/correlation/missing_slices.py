@@ -38,7 +38,7 @@ def note_idle_devices(run: DecodedLaunches, notes: Notes) -> None:
     """Warn of devices without any task on which the host launched kernels."""
     devices, counts = np.unique(run.tracks.device[_are_kernels(run)], return_counts=True)
     for device, count in zip(devices.tolist(), counts.tolist(), strict=True):
-        if not (run.tasks.device == device).any():
+        if not ((run.tasks.device == device) & (run.launches.mark < 0)).any():
             message = "kernels that the host launched have no task: its task records are missing or not decoded"
             notes.warning(f"device {device}", message, count)
 

@@ -68,6 +68,14 @@ class SampleFile(msgspec.Struct):
     llc_profiling: str | None = None
     qosEvents: str | None = None  # noqa: N815
     host_disk_freq: _Megahertz = None
+    l2CacheTaskProfiling: str | None = None  # noqa: N815
+    hbmProfiling: str | None = None  # noqa: N815
+    hccsProfiling: str | None = None  # noqa: N815
+    nicProfiling: str | None = None  # noqa: N815
+    roceProfiling: str | None = None  # noqa: N815
+    pcieProfiling: str | None = None  # noqa: N815
+    host_cpu_profiling: str | None = None
+    host_mem_profiling: str | None = None
 
 
 class MomentFile(msgspec.Struct):
