@@ -17,6 +17,7 @@ from npuprof.sources.database.connection import Database
 from npuprof.sources.database.device import Tasks
 from npuprof.sources.database.intervals import drop_repeated, in_order, span, take
 from npuprof.sources.database.names import Names
+from npuprof.sources.database.processes import Processes
 from npuprof.sources.trace.communication import operator_type
 
 _OPERATOR = [
@@ -53,7 +54,9 @@ _NO_NOTIFY = (1 << 63) - 1  # what remains of 64 set bits
 _BYTES_PER_GB = 1e9
 
 
-def read_communication(database: Database, strings: Names, tasks: Tasks) -> dict[str, pd.DataFrame]:
+def read_communication(
+    database: Database, strings: Names, tasks: Tasks, processes: Processes
+) -> dict[str, pd.DataFrame]:
     """Read `communication` (without steps) and `communication_tasks`, where the file has them."""
     steps = drop_repeated(database, _INFO, database.rows(_INFO, _TASK, ["bandwidth"]), "globalTaskId")
     steps |= {"task": tasks.rows_of(steps["globalTaskId"])}
@@ -67,7 +70,13 @@ def read_communication(database: Database, strings: Names, tasks: Tasks) -> dict
     database.accounts.keep("COMMUNICATION_OP", "communication", len(operators["startNs"]))
     frames = {}
     if len(operators["startNs"]):
-        frames["communication"] = _operators(database, strings, operators, _devices(operators, steps, tasks))
+        devices = _devices(operators, steps, tasks)
+        first = first_rows(tasks.rows["deviceId"], devices)
+        of_device = np.where(
+            first >= 0, tasks.rows["globalPid"][first] if len(tasks.rows["globalPid"]) else ABSENT, ABSENT
+        )
+        connections = processes.apart(operators["connectionId"], of_device)
+        frames["communication"] = _operators(database, strings, {**operators, "connectionId": connections}, devices)
     if len(steps["task"]):
         frames["communication_tasks"] = _tasks(database, strings, steps, operators, tasks)
     return frames

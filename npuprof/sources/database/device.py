@@ -26,6 +26,7 @@ from npuprof.sources.columns.steps import waits
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.intervals import in_order, span, take
 from npuprof.sources.database.names import Names
+from npuprof.sources.database.processes import Processes
 from npuprof.sources.text.kernel_details import column_name, operand_text
 
 _TABLE = "TASK_PMU_INFO"
@@ -109,6 +110,7 @@ _TASK = [
     "streamId",
     "taskId",
     "modelId",
+    "globalPid",
     "name",  # only the first versions had it
 ]
 _INFO = "COMPUTE_TASK_INFO"
@@ -140,7 +142,7 @@ class Tasks:
         return ends
 
 
-def read_tasks(database: Database, strings: Names) -> Tasks:
+def read_tasks(database: Database, strings: Names, processes: Processes) -> Tasks:
     """Read all device tasks.
 
     A task is named after its operator, or after its type if the operator is unknown.
@@ -157,7 +159,7 @@ def read_tasks(database: Database, strings: Names) -> Tasks:
         "context_id": optional(rows["contextId"], SENTINELS),
         "task_type": strings.column(rows["taskType"]),
         "name": strings.column(_name_numbers(database, rows)),
-        "connection_id": optional(rows["connectionId"], SENTINELS),
+        "connection_id": optional(processes.apart(rows["connectionId"], rows["globalPid"]), SENTINELS),
         **_copies(database, rows["globalTaskId"], repeated),
     }
     return Tasks(rows, tables.build("tasks", columns), repeated)

@@ -29,6 +29,7 @@ from npuprof.sources.database.intervals import (
     thread_ids,
 )
 from npuprof.sources.database.names import Names
+from npuprof.sources.database.processes import Processes
 from npuprof.sources.database.references import note_lost_calls
 
 _MAX_TEXT = 64 << 10
@@ -113,7 +114,7 @@ class HostCalls:
     connection: Int64 = field(default_factory=lambda: np.empty(0, np.int64))
 
 
-def read_framework(database: Database, strings: Names) -> HostCalls:
+def read_framework(database: Database, strings: Names, processes: Processes) -> HostCalls:
     """Read the framework's steps, operators and Python calls, where the file has them."""
     calls = HostCalls()
     rows = in_order(database, _API, database.rows(_API, _COLUMNS), "operators and python")
@@ -124,7 +125,9 @@ def read_framework(database: Database, strings: Names) -> HostCalls:
     _add_steps(database, calls, take({**rows, "id": numbers}, marked))
     is_selected = (kinds != _PYTHON) & ~marked
     if is_selected.any():
-        _add_operators(database, calls, take(rows, is_selected), kinds[is_selected] == _QUEUE, strings)
+        selected_rows = take(rows, is_selected)
+        _add_operators(database, calls, selected_rows, kinds[is_selected] == _QUEUE, strings)
+        calls.connection = processes.apart(calls.connection, selected_rows["globalTid"][calls.operator] >> 32)
     else:
         unused = len(database.rows("CONNECTION_IDS", ["id"])["id"])
         database.accounts.leave_out("CONNECTION_IDS", "there is no operator to connect", unused, affects="links")
@@ -135,7 +138,7 @@ def read_framework(database: Database, strings: Names) -> HostCalls:
     return calls
 
 
-def api_table(database: Database, strings: Names) -> pd.DataFrame | None:
+def api_table(database: Database, strings: Names, processes: Processes) -> pd.DataFrame | None:
     """Read ``CANN_API``; the file stores its levels as numbers."""
     columns = ["startNs", "endNs", "type", "globalTid", "connectionId", "name"]
     rows = in_order(database, "CANN_API", database.rows("CANN_API", columns), "api")
@@ -150,7 +153,7 @@ def api_table(database: Database, strings: Names) -> pd.DataFrame | None:
             "name": strings.column(rows["name"]),
             "level": levels.column(rows["type"], lambda level: _LEVELS.get(level, level)),
             "thread_id": thread_ids(rows["globalTid"]),
-            "connection_id": optional(rows["connectionId"], SENTINELS),
+            "connection_id": optional(processes.apart(rows["connectionId"], rows["globalTid"] >> 32), SENTINELS),
         },
     )
 

@@ -23,6 +23,7 @@ from npuprof.notes import Notes
 from npuprof.sources.columns.builders import ABSENT
 from npuprof.sources.database.host import HostCalls
 from npuprof.sources.database.intervals import pairs_of
+from npuprof.sources.database.processes import bare
 
 _FIRST_OF_TORCH = 5 << 28
 _TABLES = ["operators", "api", "tasks", "communication", "marks"]
@@ -126,7 +127,7 @@ def _forward_backward(
     is_same = sequence[forward[backwards]] == sequence[backward[forwards]]
     is_same &= sequence[forward[backwards]] != ABSENT
     begins, ends = forward[backwards[is_same]], backward[forwards[is_same]]
-    torch = connection >= _FIRST_OF_TORCH
+    torch = bare(connection) >= _FIRST_OF_TORCH
     torch[begins] = torch[ends] = True
     return rows[begins], rows[ends], torch
 

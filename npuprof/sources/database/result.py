@@ -32,6 +32,7 @@ from npuprof.sources.database.memory import allocations_table, memory_table
 from npuprof.sources.database.names import Names
 from npuprof.sources.database.overlap import overlap_of
 from npuprof.sources.database.passthrough import rest_of
+from npuprof.sources.database.processes import read_processes
 from npuprof.sources.database.references import (
     kernels_of_tasks,
     note_gaps,
@@ -80,8 +81,11 @@ KNOWN = frozenset(
 _STEP_TIMES = "step_times"
 _Read: TypeAlias = Callable[[Database, Names], Mapping[str, pd.DataFrame | None]]
 _ALONE: tuple[tuple[tuple[str, ...], _Read], ...] = (
-    (("operators", "python", "steps"), lambda database, strings: read_framework(database, strings).tables),
-    (("tasks",), lambda database, strings: {"tasks": read_tasks(database, strings).table}),
+    (
+        ("operators", "python", "steps"),
+        lambda database, strings: read_framework(database, strings, read_processes(database)).tables,
+    ),
+    (("tasks",), lambda database, strings: {"tasks": read_tasks(database, strings, read_processes(database)).table}),
     (("memory",), lambda database, strings: {"memory": memory_table(database, strings)}),
     (("allocations",), lambda database, strings: {"allocations": allocations_table(database, strings)}),
     (("counters",), lambda database, strings: {"counters": counters.counters_table(database, strings)}),
@@ -168,12 +172,13 @@ class Reading(ResultReading):
 
     def _fill(self, database: Database, strings: Names) -> None:
         by_name = self.decoded.tables
-        calls = read_framework(database, strings)
+        processes = read_processes(database)
+        calls = read_framework(database, strings, processes)
         by_name.update(calls.tables)
-        tasks = read_tasks(database, strings)
-        communication = read_communication(database, strings, tasks)
+        tasks = read_tasks(database, strings, processes)
+        communication = read_communication(database, strings, tasks, processes)
         marks, connections = marks_table(database, strings, tasks)
-        _put(by_name, {"api": api_table(database, strings), "marks": marks, **communication})
+        _put(by_name, {"api": api_table(database, strings, processes), "marks": marks, **communication})
         if len(tasks.table):
             by_name["tasks"] = tasks.table
         self._device_tables(database, strings, tasks)

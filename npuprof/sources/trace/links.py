@@ -110,11 +110,14 @@ class _Finder:
             np.flatnonzero(is_selected & (flows["phase"] == 1)),
             np.flatnonzero(is_selected & (flows["phase"] != 1)),
         )
-        order = begins[np.argsort(flows["id"][begins], kind="stable")]
-        ids = flows["id"][order]
-        place = np.searchsorted(ids, flows["id"][ends])
+        order = begins[np.lexsort((flows["start_ns"][begins], flows["id"][begins]))]
+        ids, wanted = flows["id"][order], flows["id"][ends]
+        place = np.searchsorted(ids, wanted)
         paired = place < len(ids)
-        paired[paired] = ids[place[paired]] == flows["id"][ends][paired]
+        paired[paired] = ids[place[paired]] == wanted[paired]
+        if (ids[1:] == ids[:-1]).any():  # of several processes: each end is of the latest begin before it
+            begun = _latest(ids, flows["start_ns"][order], wanted, flows["start_ns"][ends])
+            place = np.where(begun > place, begun, place)
         unpaired = int((~paired).sum()) + int((~np.isin(flows["id"][begins], flows["id"][ends])).sum())
         self._notes.leave_out(self._source, f"a flow of {category} has only one end", unpaired, affects="links")
         self._notes.ledger.use(self._source, len(begins) + len(ends) - unpaired)
@@ -177,6 +180,20 @@ class _Finder:
                 new = (result.row < 0) & (rows >= 0)
                 result.table[new], result.row[new] = number, rows[new]
         return result
+
+
+def _latest(ids: Int64, begins: Int64, wanted: Int64, ends: Int64) -> Int64:
+    """Return the last of the sorted `ids` and `begins` that is not behind each wanted ID and end; it may be another ID.
+
+    That is the number of begins before an end, less one, where both are put in order together.
+    """
+    numbers, moments = np.concatenate((ids, wanted)), np.concatenate((begins, ends))
+    is_end = np.repeat([0, 1], [len(ids), len(wanted)])
+    order = np.lexsort((is_end, moments, numbers))
+    before = np.cumsum(is_end[order] == 0) - 1
+    result = np.empty(len(order), np.int64)
+    result[order] = before
+    return result[len(ids) :]
 
 
 def _launcher_of(effects: Ends, launches: Ends, launched: Ends) -> Int64:
