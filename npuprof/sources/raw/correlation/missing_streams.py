@@ -110,17 +110,17 @@ def note_lost_descriptions(frames: Mapping[str, pd.DataFrame], level: object, no
 
 
 def note_switched_on(devices: Sequence[Device], host: Host, side: Side | None, run: DecodedLaunches) -> None:
-    """Warn of streams that ``sample.json`` switches on and that are not there; counters of kernels only where some ran.
+    """Warn of streams that ``sample.json`` switches on and and that are not there, of devices that ran kernels.
 
     `side` has the control files of the host.
     """
     notes = host.notes
     for device in devices:
         names = {*device.streams.names()}
-        has_kernels = bool((run.tasks.device[run.launches.is_kernel] == device.id).any())
-        for stream, switch in _due(device, has_kernels=has_kernels):
-            if stream.format(device.id) not in names:
-                _note(notes, f"device {device.id}", stream.format(device.id), switch)
+        if (run.tasks.device[run.launches.is_kernel] == device.id).any():  # else it may not have been used
+            for stream, switch in _due(device):
+                if stream.format(device.id) not in names:
+                    _note(notes, f"device {device.id}", stream.format(device.id), switch)
     if side is not None:
         names = {*host.streams.names()}
         for key, stream in _OF_HOST.items():
@@ -128,17 +128,17 @@ def note_switched_on(devices: Sequence[Device], host: Host, side: Side | None, r
                 _note(notes, "host", stream, f"{key}=on")
 
 
-def _due(device: Device, *, has_kernels: bool) -> Iterator[tuple[str, str]]:
+def _due(device: Device) -> Iterator[tuple[str, str]]:
     sample = device.side.sample
     metrics = sample.get("ai_core_metrics")
+    if metrics and sample.get("ai_core_profiling_mode") == "task-based":
+        yield "ffts_profile.data.{}", f"ai_core_metrics={metrics}"
     if llc := sample.get("llc_profiling"):
         yield "llc.data.{}", f"llc_profiling={llc}"
-    if has_kernels and "SMMU:" in str(sample.get("npuEvents")):
+    if "SMMU:" in str(sample.get("npuEvents")):
         yield "socpmu.data.{}", "events of SMMU in npuEvents"
-    if has_kernels and metrics and sample.get("ai_core_profiling_mode") == "task-based":
-        yield "ffts_profile.data.{}", f"ai_core_metrics={metrics}"
     for key, stream in _SWITCHES.items():
-        if sample.get(key) == _ON and (has_kernels or key != "l2CacheTaskProfiling"):
+        if sample.get(key) == _ON:
             yield stream, f"{key}=on"
 
 
