@@ -51,7 +51,8 @@ def _work(simulated: Simulator) -> None:
 
 
 def _of(frame: pd.DataFrame, device: int) -> pd.DataFrame:
-    return frame[(frame["device_id"] == device).to_numpy(bool)].reset_index(drop=True)
+    rows: pd.DataFrame = frame[(frame["device_id"] == device).to_numpy(bool)].reset_index(drop=True)
+    return rows
 
 
 def _computing(run: Profile, device: int) -> int:

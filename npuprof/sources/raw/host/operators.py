@@ -102,7 +102,9 @@ def read_operators(host: Host, api: Api, context_ids: Records, operands: Operand
     lost_count = int((calls < 0).sum())
     if lost_count:
         host.notes.warning(
-            "node_basic_info", "operators outside any launch call: their tasks stay without a name", lost_count
+            "node_basic_info",
+            "operators outside any launch call: their kernels stay without name, type and shapes",
+            lost_count,
         )
     finder = _Finder(nodes, calls, of_call)
     described = finder.find(take(launch_of, api.at(operands.thread, operands.stamp)), operands.op_name)
