@@ -141,6 +141,26 @@ def test_samples_that_are_there_twice_are_reported(tmp_path: Path) -> None:
     assert told["count"].tolist() == [30]
 
 
+@pytest.mark.slow
+def test_operators_of_communication_that_are_there_again_with_another_number_are_one(
+    samples: Path, tmp_path: Path
+) -> None:
+    (original,) = (samples / "torch_npu/db/level1/rank1_ascend_pt").rglob("ascend_pytorch_profiler_1.db")
+    path = tmp_path / original.name
+    path.write_bytes(original.read_bytes())
+    whole = npuprof.load(original)
+    with closing(sqlite3.connect(path)) as opened:
+        for table, shift in (("COMMUNICATION_OP", "opId"), ("COMMUNICATION_TASK_INFO", "opId")):
+            names = [name for _, name, *_ in opened.execute(f"PRAGMA table_info({table})")]
+            values = ", ".join(f"{name} + 1000" if name == shift else name for name in names)
+            opened.execute(f"INSERT INTO {table} SELECT {values} FROM {table}")
+        opened.commit()
+    run = npuprof.load(path)
+    for name, frame in whole.tables.items():
+        pd.testing.assert_frame_equal(run.tables[name], frame, obj=name)
+    assert _told(run) == len(whole.communication) + len(whole.communication_tasks)
+
+
 _SIZES = {"api_event": 40, "compact": 64, "additional": 256, "stars_soc": 64, "ffts_profile": 128}
 
 

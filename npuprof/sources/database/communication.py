@@ -15,7 +15,7 @@ from npuprof.arrays import Int64, Records, first_rows
 from npuprof.sources.columns.builders import ABSENT, SENTINELS, optional
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.device import Tasks
-from npuprof.sources.database.intervals import drop_repeated, in_order, span, take
+from npuprof.sources.database.intervals import drop_repeated, in_order, kept, span, take, without_repeated
 from npuprof.sources.database.names import Names
 from npuprof.sources.database.processes import Processes
 from npuprof.sources.trace.communication import operator_type
@@ -49,6 +49,7 @@ _TASK = [
     "notifyId",
 ]
 _INFO = "COMMUNICATION_TASK_INFO"
+_TABLE = "COMMUNICATION_OP"
 _NONE = (*SENTINELS, -1)
 _NO_NOTIFY = (1 << 63) - 1  # what remains of 64 set bits
 _BYTES_PER_GB = 1e9
@@ -58,16 +59,19 @@ def read_communication(
     database: Database, strings: Names, tasks: Tasks, processes: Processes
 ) -> dict[str, pd.DataFrame]:
     """Read `communication` (without steps) and `communication_tasks`, where the file has them."""
-    steps = drop_repeated(database, _INFO, database.rows(_INFO, _TASK, ["bandwidth"]), "globalTaskId")
+    operators, same = _read_operators(database)
+    steps = database.rows(_INFO, _TASK, ["bandwidth"])
+    # Of an operator or a task that was written twice, also the steps are.
+    steps |= {"globalTaskId": tasks.kept(steps["globalTaskId"]), "opId": kept(steps["opId"], same)}
+    steps = drop_repeated(database, _INFO, steps, "globalTaskId")
     steps |= {"task": tasks.rows_of(steps["globalTaskId"])}
     lost_count = int((steps["task"] < 0).sum())
     database.accounts.leave_out(_INFO, "a step has no task, so no time", lost_count, affects="communication_tasks")
     order = np.argsort(steps["task"], kind="stable")
     steps = take(steps, order[steps["task"][order] >= 0])
-    operators = database.rows("COMMUNICATION_OP", [*_OPERATOR, *_LATER])
-    operators = in_order(database, "COMMUNICATION_OP", operators, "communication")
+    operators = in_order(database, _TABLE, operators, "communication")
     database.accounts.keep(_INFO, "communication_tasks", len(steps["task"]))
-    database.accounts.keep("COMMUNICATION_OP", "communication", len(operators["startNs"]))
+    database.accounts.keep(_TABLE, "communication", len(operators["startNs"]))
     frames = {}
     if len(operators["startNs"]):
         devices = _devices(operators, steps, tasks)
@@ -80,6 +84,12 @@ def read_communication(
     if len(steps["task"]):
         frames["communication_tasks"] = _tasks(database, strings, steps, operators, tasks)
     return frames
+
+
+def _read_operators(database: Database) -> tuple[dict[str, Records], tuple[Int64, Int64]]:
+    """Return the operators without those that equal an earlier one but for their ``opId``, and these numbers."""
+    rows = database.rows(_TABLE, [*_OPERATOR, *_LATER])
+    return without_repeated(database, _TABLE, rows, "opId")
 
 
 def _devices(operators: dict[str, Records], steps: dict[str, Records], tasks: Tasks) -> Int64:

@@ -20,11 +20,10 @@ from npuprof import tables
 from npuprof.arrays import Int64, Records, first_rows
 from npuprof.schema import SCHEMA, Column
 from npuprof.sources.columns.builders import ABSENT, SENTINELS, optional, whole
-from npuprof.sources.columns.repetitions import REPEATED, originals
 from npuprof.sources.columns.shares import as_fractions
 from npuprof.sources.columns.steps import waits
 from npuprof.sources.database.connection import Database
-from npuprof.sources.database.intervals import in_order, span, take
+from npuprof.sources.database.intervals import in_order, kept, span, take, without_repeated
 from npuprof.sources.database.names import Names
 from npuprof.sources.database.processes import Processes
 from npuprof.sources.text.kernel_details import column_name, operand_text
@@ -129,7 +128,7 @@ class Tasks:
 
     def kept(self, numbers: Records) -> Records:
         """Return each ``globalTaskId``, for a task that is left out that of the equal one."""
-        return _kept(numbers, self.repeated)
+        return kept(numbers, self.repeated)
 
     def rows_of(self, numbers: Records) -> Int64:
         """Return the row of each ``globalTaskId``; -1 if there is none."""
@@ -147,7 +146,7 @@ def read_tasks(database: Database, strings: Names, processes: Processes) -> Task
 
     A task is named after its operator, or after its type if the operator is unknown.
     """
-    rows, repeated = _without_repeated(database, database.rows("TASK", _TASK))
+    rows, repeated = without_repeated(database, "TASK", database.rows("TASK", _TASK), "globalTaskId")
     rows = in_order(database, "TASK", rows, "tasks and kernels")
     database.accounts.keep("TASK", "tasks", len(rows["startNs"]))
     rows["deviceId"] = np.maximum(rows["deviceId"], 0)
@@ -163,22 +162,6 @@ def read_tasks(database: Database, strings: Names, processes: Processes) -> Task
         **_copies(database, rows["globalTaskId"], repeated),
     }
     return Tasks(rows, tables.build("tasks", columns), repeated)
-
-
-def _kept(numbers: Records, repeated: tuple[Int64, Int64]) -> Records:
-    place = first_rows(repeated[0], numbers)
-    return np.where(place >= 0, repeated[1][place], numbers) if len(repeated[0]) else numbers
-
-
-def _without_repeated(database: Database, rows: dict[str, Records]) -> tuple[dict[str, Records], tuple[Int64, Int64]]:
-    """Return the tasks without those that equal an earlier one but for their ``globalTaskId``, and these numbers."""
-    numbers = rows["globalTaskId"]
-    others = {name: values for name, values in rows.items() if name != "globalTaskId"}
-    first = originals(rows["startNs"], lambda places: take(others, places), rows["endNs"] > rows["startNs"])
-    is_kept = first == np.arange(len(first))
-    database.accounts.leave_out("TASK", REPEATED, int(np.count_nonzero(~is_kept)))
-    is_other = ~is_kept & (numbers != numbers[first])
-    return take(rows, is_kept), (numbers[is_other], numbers[first[is_other]])
 
 
 def kernels_table(database: Database, strings: Names, tasks: Tasks, collectives: pd.DataFrame | None) -> pd.DataFrame:
@@ -256,7 +239,7 @@ def _copies(database: Database, tasks: Int64, repeated: tuple[Int64, Int64]) -> 
     """Return the size and direction of copies, where the file has them."""
     copies = database.rows("MEMCPY_INFO", ["globalTaskId", "size", "memcpyOperation"])
     row = first_rows(copies["globalTaskId"], tasks)
-    without_task = first_rows(tasks, _kept(copies["globalTaskId"], repeated)) < 0
+    without_task = first_rows(tasks, kept(copies["globalTaskId"], repeated)) < 0
     database.accounts.use("MEMCPY_INFO", int((~without_task).sum()))
     database.accounts.leave_out(
         "MEMCPY_INFO", "the size of a copy belongs to no task", int(without_task.sum()), affects="copied bytes"

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
-from npuprof.arrays import Bools, Int64, Records
+from npuprof.arrays import Bools, Int64, Records, first_rows
 from npuprof.notes import Notes
 from npuprof.sources.columns.builders import optional
 from npuprof.sources.columns.decimals import MAX_TIME_NS
-from npuprof.sources.columns.repetitions import REPEATED, repetitions
+from npuprof.sources.columns.repetitions import REPEATED, originals, repetitions
 from npuprof.sources.database.connection import Database
 
 _CENTURY_S = (10**9, 4 * 10**9)  # from 2001
@@ -65,6 +65,29 @@ def drop_repeated(
         return rows
     database.accounts.leave_out(table, REPEATED, int(np.count_nonzero(repeated)))
     return take(rows, ~repeated)
+
+
+def without_repeated(
+    database: Database, table: str, rows: dict[str, Records], key: str
+) -> tuple[dict[str, Records], tuple[Int64, Int64]]:
+    """Return intervals without those that equal an earlier one but for their key, and the pairs of these keys.
+
+    A row that is written again has the next free key. For :func:`kept`, the pairs are the keys that are left out, and
+    those of the equal rows that stay.
+    """
+    numbers = rows[key]
+    others = {name: values for name, values in rows.items() if name != key}
+    first = originals(rows["startNs"], lambda places: take(others, places), rows["endNs"] > rows["startNs"])
+    is_kept = first == np.arange(len(first))
+    database.accounts.leave_out(table, REPEATED, int(np.count_nonzero(~is_kept)))
+    is_other = ~is_kept & (numbers != numbers[first])
+    return take(rows, is_kept), (numbers[is_other], numbers[first[is_other]])
+
+
+def kept(numbers: Records, repeated: tuple[Int64, Int64]) -> Records:
+    """Return keys with those that are left out replaced by those of the equal rows."""
+    place = first_rows(repeated[0], numbers)
+    return np.where(place >= 0, repeated[1][place], numbers) if len(repeated[0]) else numbers
 
 
 def sampled(

@@ -213,6 +213,10 @@ class ReportDatabase(Database):
         names = self._columns_of.get(table, {})
         return self._database.records(self._old(table), [names.get(name, name) for name in columns], limit)
 
+    def bounds(self, table: str, column: str) -> tuple[int, int] | None:
+        """Return the bounds of a column; see :meth:`Database.bounds`."""
+        return self._database.bounds(self._old(table), self._columns_of.get(table, {}).get(column, column))
+
     def count(self, table: str) -> int:
         """Return the number of rows of a table; see :meth:`Database.count`."""
         return self._database.count(self._old(table))
