@@ -14,6 +14,7 @@ from npuprof.commands import own_command
 from npuprof.errors import NpuprofError
 from npuprof.options import default_output
 from npuprof.options.load_arguments import add_load_arguments, load_arguments
+from npuprof.quantities import share
 from npuprof.texts import plain_lines
 
 _FIRST = """\
@@ -27,8 +28,11 @@ _CLOSED = 141  # as a shell reports a program that SIGPIPE ended
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status.
 
-    It is 0 for success, 1 for a failure with a message, 2 for wrong usage, 3 for a gate that fails, and 4 for one that
-    cannot tell.
+    Returns
+    -------
+    int
+        0 for success, 1 for a failure with a message, 2 for wrong usage, 3 for a gate that fails, 4 for one that cannot
+        tell.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
@@ -68,7 +72,12 @@ def _parser() -> argparse.ArgumentParser:
     add_load_arguments(open_)
     open_.set_defaults(run=_open)
 
-    advise = commands.add_parser("advise", help="show what makes a step slow, and fail if it may gain too much")
+    advise = commands.add_parser(
+        "advise",
+        help="show what makes a step slow, and fail if it may gain too much",
+        epilog="Exit status with --fail-on: 0 no finding may gain so much, 3 one may, 4 none may, but for so much of a "
+        "step the device is idle without a known cause, 1 an error.",
+    )
     advise.add_argument("path", type=Path, help="what to read")
     advise.add_argument("--json", action="store_true", help="print the findings as JSON")
     advise.add_argument(
@@ -161,7 +170,13 @@ def _advise(parsed: argparse.Namespace) -> int:
         return 0
     if not advice.step_ns:
         raise NpuprofError(f"{parsed.path} has no step and no device time, so --fail-on has nothing to check")
-    return 3 if advice.worst_share() >= parsed.fail_on else 0
+    if advice.worst_share() >= parsed.fail_on:
+        return 3
+    if not advice.unknown_ns or advice.unknown_ns < parsed.fail_on * advice.step_ns:
+        return 0
+    unknown = f"{share(advice.unknown_ns, advice.step_ns)} of a step is idle time without a known cause"
+    _say(f"npuprof: cannot tell: no finding may gain {100 * parsed.fail_on:g} %, but {unknown}", sys.stderr)
+    return 4
 
 
 def _compare(parsed: argparse.Namespace) -> int:

@@ -113,9 +113,9 @@ def errors_page() -> str:
         f"| `{error.__name__}` | {', '.join(f'`{base.__name__}`' for base in error.__bases__)} | {_first(error)} |\n"
         for error in _classes()
     )
-    statuses = re.search(r"return (0 .*)\.", main.__doc__ or "")
+    statuses = re.search(r"(0 for .*)\.\n", main.__doc__ or "", re.DOTALL)
     assert statuses is not None
-    return f"{_ERRORS}{rows}\nThe command `npuprof` returns {statuses[1]}.\n"
+    return f"{_ERRORS}{rows}\nThe command `npuprof` returns {' '.join(statuses[1].split())}.\n"
 
 
 def _classes() -> Iterator[type[BaseException]]:

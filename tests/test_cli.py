@@ -18,6 +18,7 @@ from npuprof.profiles import Profile
 from npuprof.simulator import synthesise
 from npuprof.sources.base import Decoded
 from tests import factories, pace
+from tests.analysis.test_accounting import table
 from tests.difference.runs import profile, run
 
 
@@ -85,6 +86,12 @@ def test_advise_is_a_gate_for_scripts(tmp_path: Path, capsys: pytest.CaptureFixt
     assert json.loads(capsys.readouterr().out) == advice.to_dict()
     assert cli.main(["advise", saved, "--fail-on", str(worst - 1)]) == 3
     assert cli.main(["advise", str(tmp_path / "missing"), "--fail-on", "5%"]) == 1
+    kernels = table("kernels", [(0, 70), (100, 70), (200, 70)])
+    idle = factories.all_tables(steps=table("steps", [(0, 100), (100, 100), (200, 100)]), kernels=kernels)
+    without_host = str(Profile(Decoded(idle, factories.info())).save(tmp_path / "idle"))
+    capsys.readouterr()
+    assert [cli.main(["advise", without_host, "--fail-on", limit]) for limit in ("31%", "30%")] == [0, 4]
+    assert "cannot tell: no finding may gain 30 %, but 30.0 % of a step is idle" in capsys.readouterr().err
     (tmp_path / "op_statistic.csv").write_text("OP Type,Core Type,Count\nMatMul,AI_CORE,1\n")
     sums = ["advise", str(tmp_path / "op_statistic.csv")]
     assert (cli.main(sums), cli.main([*sums, "--fail-on", "5%"])) == (0, 1)

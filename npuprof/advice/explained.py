@@ -23,7 +23,8 @@ def explained_ns(facts: Facts, findings: Iterable[Finding]) -> int:
     sum of costs or gains would count overlaps repeatedly.
     """
     steps = facts.median_steps
-    return sum(_explained_ns(facts, findings, steps[at : at + 1]) for at in range(len(steps))) // max(1, len(steps))
+    whole = sum(_explained_ns(facts, findings, steps[at : at + 1]) for at in range(len(steps))) // max(1, len(steps))
+    return min(whole, facts.step_ns)
 
 
 def _explained_ns(facts: Facts, findings: Iterable[Finding], step: Int64) -> int:

@@ -13,14 +13,15 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables as schema
-from npuprof.analysis.accounting import IDLE, Accounting
+from npuprof.analysis.accounting import IDLE, PARTS, Accounting
+from npuprof.analysis.balanced_steps import by_rank, complete
 from npuprof.analysis.chip_limits import ChipLimits, measured_limits
 from npuprof.analysis.correlation import Causes
 from npuprof.analysis.device_clocks import apart, to_device
 from npuprof.analysis.device_words import NPU, DeviceName, device_of, runtime_of
 from npuprof.analysis.efficiency import efficiency
 from npuprof.analysis.host_accounting import ACTIVITY_LABELS, HOST
-from npuprof.analysis.idle_causes import UNKNOWN
+from npuprof.analysis.idle_causes import UNEXPLAINED, UNKNOWN
 from npuprof.analysis.intervals import Spans, covering, union, within
 from npuprof.analysis.places import Places, lines
 from npuprof.analysis.rank_kernels import Savings, of_kernels, together
@@ -98,17 +99,14 @@ class Facts:
 
     @cached_property
     def counted(self) -> Int64:
-        """The rows of the accounting's steps that figures per step are of: a device's first only if it has no other."""
-        lasting = np.flatnonzero((self.accounting.steps["duration_ns"] > 0).to_numpy(bool))  # others cover the rest
-        steps, device = self.accounting.steps.iloc[lasting], ["rank", "device_id"]
-        later, alone = steps.duplicated(device), ~steps.duplicated(device, keep=False)
-        counted: Int64 = lasting[(later | alone).to_numpy(bool)]
-        return counted
+        """The rows of the accounting's steps that figures per step are of."""
+        return self.accounting.counted()
 
     @cached_property
     def step_ns(self) -> int:
-        """Median duration of the counted steps."""
-        return _median(self.accounting.steps["duration_ns"].to_numpy(np.int64)[self.counted])
+        """Mean duration of the counted steps, rounded down."""
+        lengths = self.accounting.steps["duration_ns"].to_numpy(np.int64)[self.counted]
+        return int(lengths.sum()) // max(len(lengths), 1)
 
     @cached_property
     def device(self) -> DeviceName:
@@ -245,27 +243,53 @@ class Facts:
         is_selected = schema.matching(rows["part"], lambda name: name in parts)
         return is_selected & schema.matching(rows["cause"], lambda name: name in causes) if causes else is_selected
 
-    def of_median_step(self, parts: Sequence[str]) -> int:
-        """Return the time of some parts in the step of median length, or of the two in the middle their mean.
+    def mean_step(self, parts: Sequence[str]) -> int:
+        """Return the mean over the counted steps of the time of some parts; all parts add up to the step."""
+        return sum(self._mean_parts[PARTS.index(part)] for part in parts)
 
-        Times of all parts of it add up to the step, which medians of each part would not.
-        """
+    @cached_property
+    def _mean_parts(self) -> list[int]:
+        """The mean time of each part, rounded so that their sum is the mean step rounded down."""
+        sums = np.cumsum(self._sums[self.counted].sum(axis=(0, 2)))
+        means: list[int] = np.diff(sums // max(len(self.counted), 1), prepend=0).tolist()
+        return means
+
+    def times(self, parts: Sequence[str], activity: str = "") -> Int64:
+        """Return the time of some parts in each counted step, of the host's `activity` only if one is named."""
         rows = self.accounting.intervals
-        is_selected = self._of(parts) & np.isin(rows["row"].to_numpy(), self.median_steps)
-        return int(rows["duration_ns"].to_numpy()[is_selected].sum()) // max(len(self.median_steps), 1)
+        of_part = [name in parts for name in rows["part"].cat.categories]
+        sums = self._sums[self.counted][:, of_part]
+        causes = [None, *rows["cause"].cat.categories]
+        times: Int64 = sums[:, :, [not activity or cause == activity for cause in causes]].sum(axis=(1, 2))
+        return times
+
+    @cached_property
+    def unknown_ns(self) -> int:
+        """The idle time of a mean step whose cause was not recorded, or that no row of the host covers."""
+        causes = [None, *self.accounting.intervals["cause"].cat.categories]
+        of_part = [part in IDLE for part in PARTS]
+        sums = self._sums[self.counted][:, of_part][:, :, [cause in (UNKNOWN, UNEXPLAINED) for cause in causes]]
+        return int(sums.sum()) // max(len(self.counted), 1)
+
+    @cached_property
+    def balanced(self) -> Int64:
+        """The places in :attr:`counted` of the steps that all ranks and devices have, of shape (ranks, steps)."""
+        table = complete(by_rank(self.accounting.steps.iloc[self.counted]))
+        return table.to_numpy(np.int64)
 
     @cached_property
     def activities(self) -> dict[str, int]:
-        """What the host did in the step of median length, by activity, the longest first; of a run without a device."""
-        rows = self.accounting.intervals
-        inside = rows[np.isin(rows["row"].to_numpy(), self.median_steps) & (rows["part"] == HOST).to_numpy(bool)]
-        sums = inside.groupby("cause", observed=True)["duration_ns"].sum() // max(len(self.median_steps), 1)
-        times = {name: int(sums.get(name, 0)) for name in ACTIVITY_LABELS}
-        return dict(sorted(times.items(), key=lambda item: -item[1]))
+        """What the host did in a mean step, by activity, the longest first; of a run without a device."""
+        whole = np.cumsum([int(self.times([HOST], name).sum()) for name in ACTIVITY_LABELS])
+        times = np.diff(whole // max(len(self.counted), 1), prepend=0).tolist()
+        return dict(sorted(zip(ACTIVITY_LABELS, times, strict=True), key=lambda item: -item[1]))
 
     @cached_property
     def median_steps(self) -> Int64:
-        """The rows of the accounting's steps of the counted step of median length, or of the two in the middle."""
+        """The rows of the accounting's steps of the counted step of median length, or of the two in the middle.
+
+        What is found moment by moment is found in these: a step that is not typical does not change it.
+        """
         order = np.argsort(self.accounting.steps["duration_ns"].to_numpy(np.int64)[self.counted], kind="stable")
         middle: Int64 = self.counted[order[(len(order) - 1) // 2 : len(order) // 2 + 1]]
         return middle

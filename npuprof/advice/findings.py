@@ -50,7 +50,7 @@ _COLUMNS = (
 )
 _WIDTH, _LONGEST = 120, 1_200
 _SHOWN = 0.01  # share of the step: findings that may gain less are not listed
-_PARTS = {
+PARTS_OF_NAMES = {
     "computing": ("computing",),
     "waiting": ("waiting",),
     "moving": ("moving",),
@@ -58,6 +58,8 @@ _PARTS = {
     "copy": ("copy",),
     "idle": IDLE,
 }
+"""The parts of a step that each name of the JSON, the headline and the gates stands for."""
+
 _VERSION = 1
 
 Scope: TypeAlias = Literal["run", "job", "ranks"]
@@ -73,7 +75,7 @@ class Advice:
     findings
         The finding of every rule.
     step_ns
-        Median duration of a step in nanoseconds, or the duration of a run without steps.
+        Mean duration of a step in nanoseconds, or the duration of a run without steps.
     together_ns
         The time that a step of a job would gain without all findings of its ranks; None for a single run.
     scope
@@ -176,16 +178,16 @@ class Advice:
         return json.dumps(self.to_dict(), indent=2)
 
     def parts(self) -> dict[str, int]:
-        """Return the nanoseconds of the step of median length by part, the three idle parts as one.
+        """Return the nanoseconds of a mean step by part, the three idle parts as one; they add up to the step.
 
         Of a run without a device these are 0, and what the host did follows.
         """
-        parts = {name: self.facts.of_median_step(parts) for name, parts in _PARTS.items()}
+        parts = {name: self.facts.mean_step(parts) for name, parts in PARTS_OF_NAMES.items()}
         return {**parts, **self.facts.activities} if self.facts.accounting.of_host else parts
 
     def idle_parts(self) -> dict[str, int]:
-        """Return the nanoseconds of the three idle parts of the step of median length."""
-        return {name: self.facts.of_median_step([name]) for name in IDLE}
+        """Return the nanoseconds of the three idle parts of a mean step."""
+        return {name: self.facts.mean_step([name]) for name in IDLE}
 
     def headline(self) -> str:
         """Return the duration of a step and the number of steps as text."""
@@ -199,7 +201,7 @@ class Advice:
         else:
             devices, ranks = len(steps[["rank", "device_id"]].drop_duplicates()), steps["rank"].nunique()
             count = len(self.facts.counted) // devices
-            basis = f"median of {count} steps" if count > 1 else "1 step"
+            basis = f"mean of {count} steps" if count > 1 else "1 step"
             owners = f" of {ranks} ranks" if ranks > 1 else f" of {devices} devices" if devices > 1 else ""
             label = f"{duration(self.step_ns)} a step ({basis}{owners})"
         if self.facts.accounting.of_host:
@@ -254,6 +256,11 @@ class Advice:
         unknown = "; ".join(f"{', '.join(rules)} ({subject})" for subject, rules in lacks.items())
         words += [f"cannot tell: {unknown}"] if lacks else []
         return " · ".join(words)
+
+    @property
+    def unknown_ns(self) -> int:
+        """Nanoseconds of a mean step in which the device is idle and the recording does not say why."""
+        return self.facts.unknown_ns
 
     def worst_share(self) -> float:
         """Return the greatest share of a step that a finding may gain, 0..1."""

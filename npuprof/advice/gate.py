@@ -1,4 +1,7 @@
-"""Gates: ``step < 160ms and idle < 30%``, a small grammar over the parts of a step."""
+"""Gates: ``step < 160ms and idle < 30%``, a small grammar over the parts of a step.
+
+Each side of a comparison is a mean over steps, and so is their difference, whose noise says how sure the comparison is.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from npuprof.advice.findings import Advice
+import numpy as np
+
+from npuprof.advice.findings import PARTS_OF_NAMES, Advice
+from npuprof.analysis.accounting import IDLE
+from npuprof.analysis.host_accounting import ACTIVITY_LABELS, HOST
 from npuprof.errors import NpuprofError, OptionsError
+from npuprof.noise.model import Estimate, Floats, difference, mean
 from npuprof.quantities import duration
 
 _UNITS = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
@@ -35,12 +43,36 @@ class GateError(NpuprofError, AssertionError):
 
 
 @dataclass(frozen=True)
-class _Value:
-    """One side of a comparison: nanoseconds, or a plain number as a factor; `text` is the side as written."""
+class Figure:
+    """A name of a gate: its mean over the steps of a run, and its times.
 
-    text: str
+    Attributes
+    ----------
+    ns
+        The mean in nanoseconds.
+    times
+        The times in steps that all ranks have, ranks x steps; empty if they are unknown.
+    run
+        The run. What is of one run is compared step by step.
+    """
+
+    ns: int
+    times: Floats
+    run: str = "last"
+
+
+@dataclass(frozen=True)
+class _Value:
+    """One side of a comparison: nanoseconds, or a plain number as a factor; `figure` is what it is a multiple of."""
+
     nanoseconds: Fraction | None
-    factor: Fraction | None = None
+    factor: Fraction = Fraction(1)
+    figure: Figure | None = None
+
+    @property
+    def times(self) -> Floats | None:
+        """Its times, ranks x steps; None for a constant."""
+        return None if self.figure is None else self.figure.times * float(self.factor)
 
 
 @dataclass(frozen=True)
@@ -54,21 +86,51 @@ class Comparison:
     left_ns, right_ns
         Its sides in nanoseconds.
     holds
-        Whether the comparison is true.
+        Whether the comparison of the means is true.
+    left_between_ns
+        The 95 % interval of the left side; None if it is no time of a run, or has one step.
+    surely_fails
+        Whether the comparison is false everywhere in the 95 % interval of the difference of its sides; None if one step
+        does not tell.
     """
 
     text: str
     left_ns: Fraction
     right_ns: Fraction
     holds: bool
+    left_between_ns: tuple[int, int] | None = None
+    surely_fails: bool | None = None
+
+    def __str__(self) -> str:
+        """Return the comparison with its figures: ``step < 160ms: 150 ms (148-152 ms) against 160 ms``."""
+        between = ""
+        if self.left_between_ns is not None:
+            low, high = map(duration, self.left_between_ns)
+            between = f" (95 % interval {low} to {high})"
+        return f"{self.text}: {duration(round(self.left_ns))}{between} against {duration(round(self.right_ns))}"
 
 
-def figures(advice: Advice) -> dict[str, int]:
-    """Return the names that a gate may use for a run, in nanoseconds per step: ``step`` and the parts of a step."""
-    return {"step": advice.step_ns, **advice.parts(), **advice.idle_parts()}
+def figures(advice: Advice, run: str = "last") -> dict[str, Figure]:
+    """Return the names that a gate may use for a run, per step: ``step`` and the parts of a step.
+
+    Parameters
+    ----------
+    advice
+        The findings of the run.
+    run
+        What the run is called in :attr:`Figure.run`.
+    """
+    facts = advice.facts
+    names = {**PARTS_OF_NAMES, **{name: (name,) for name in IDLE}}
+    lengths = facts.accounting.steps["duration_ns"].to_numpy(np.int64)[facts.counted]
+    times = {"step": lengths, **{name: facts.times(parts) for name, parts in names.items()}}
+    if facts.accounting.of_host:
+        times |= {name: facts.times([HOST], name) for name in ACTIVITY_LABELS}
+    means = {"step": advice.step_ns, **advice.parts(), **advice.idle_parts()}
+    return {name: Figure(ns, times[name][facts.balanced].astype(np.float64), run) for name, ns in means.items()}
 
 
-def check(text: str, names: Mapping[str, int]) -> list[Comparison]:
+def check(text: str, names: Mapping[str, Figure]) -> list[Comparison]:
     """Evaluate a gate.
 
     Parameters
@@ -77,7 +139,7 @@ def check(text: str, names: Mapping[str, int]) -> list[Comparison]:
         Comparisons joined by ``and``: names, times such as ``160ms``, percentages of the step such as ``30%``, and
         products with a plain number, such as ``best * 1.05``.
     names
-        Nanoseconds by name; percentages need ``step``.
+        Figures by name; percentages need ``step``.
 
     Returns
     -------
@@ -94,8 +156,16 @@ def check(text: str, names: Mapping[str, int]) -> list[Comparison]:
     return [_comparison(part, names) for part in re.split(r"\band\b", text)]
 
 
-def require(text: str, names: Mapping[str, int]) -> list[Comparison]:
+def require(text: str, names: Mapping[str, Figure], *, confident: bool = False) -> list[Comparison]:
     """Evaluate a gate as :func:`check` does, and raise if it does not hold.
+
+    Parameters
+    ----------
+    text, names
+        See :func:`check`.
+    confident
+        Whether a comparison fails only if it is false everywhere in the 95 % interval of the difference of its sides.
+        One that a single step cannot tell fails, too.
 
     Raises
     ------
@@ -105,20 +175,18 @@ def require(text: str, names: Mapping[str, int]) -> list[Comparison]:
         See :func:`check`.
     """
     compared = check(text, names)
-    failed = [limit for limit in compared if not limit.holds]
-    if failed:
-        failures = "; ".join(
-            f"{limit.text}: {_write(limit.left_ns)} against {_write(limit.right_ns)}" for limit in failed
-        )
-        raise GateError(f"the gate does not hold: {failures}")
+    unknown = [limit for limit in compared if confident and limit.surely_fails is None]
+    failed = [limit for limit in compared if (limit.surely_fails if confident else not limit.holds)]
+    problems = [f"the gate does not hold: {'; '.join(map(str, failed))}"] if failed else []
+    if unknown:
+        what = "; ".join(map(str, unknown))
+        problems.append(f"the gate cannot tell, since one step says nothing of noise, so record several: {what}")
+    if problems:
+        raise GateError(", and ".join(problems))
     return compared
 
 
-def _write(nanoseconds: Fraction) -> str:
-    return duration(round(nanoseconds))
-
-
-def _comparison(text: str, names: Mapping[str, int]) -> Comparison:
+def _comparison(text: str, names: Mapping[str, Figure]) -> Comparison:
     tokens = _tokens(text)
     signs = [place for place, token in enumerate(tokens) if token["sign"] in _OPERATORS]
     if len(signs) != 1:
@@ -126,8 +194,61 @@ def _comparison(text: str, names: Mapping[str, int]) -> Comparison:
     left, right = (_side(part, text, names) for part in (tokens[: signs[0]], tokens[signs[0] + 1 :]))
     if left.nanoseconds is None or right.nanoseconds is None:
         raise _wrong(text, "needs times on both sides: a plain number needs a unit (ns, us, ms, s, or % of the step)")
-    holds = _OPERATORS[tokens[signs[0]]["sign"] or ""](left.nanoseconds, right.nanoseconds)
-    return Comparison(" ".join(text.split()), left.nanoseconds, right.nanoseconds, holds)
+    sign = tokens[signs[0]]["sign"] or ""
+    return Comparison(
+        " ".join(text.split()),
+        left.nanoseconds,
+        right.nanoseconds,
+        _OPERATORS[sign](left.nanoseconds, right.nanoseconds),
+        _interval(left),
+        _surely_fails(sign, left, right),
+    )
+
+
+def _interval(side: _Value) -> tuple[int, int] | None:
+    """Return the 95 % interval of a side in nanoseconds; None if it is a constant, or of one step."""
+    if side.times is None or not side.times.size:
+        return None
+    noise = mean(side.times[None])
+    low, high = Estimate(np.array([float(side.nanoseconds or 0)]), noise.error, noise.freedom).bounds()
+    return None if np.isnan(low[0]) else (max(round(float(low[0])), 0), round(float(high[0])))
+
+
+def _surely_fails(sign: str, left: _Value, right: _Value) -> bool | None:
+    """Return whether a comparison is false everywhere in the 95 % interval of the difference; None if that is unknown.
+
+    Sides of one run are compared step by step, so that what lengthens both is no noise.
+    """
+    mean_ns = float((left.nanoseconds or 0) - (right.nanoseconds or 0))
+    noise = _noise(left, right)
+    if noise is None:  # two constants
+        return not _OPERATORS[sign](Fraction(left.nanoseconds or 0), Fraction(right.nanoseconds or 0))
+    low, high = (float(bound[0]) for bound in Estimate(np.array([mean_ns]), noise.error, noise.freedom).bounds())
+    if np.isnan(low):
+        return None
+    return {
+        "<": low >= 0,
+        "<=": low > 0,
+        ">": high <= 0,
+        ">=": high < 0,
+        "==": low > 0 or high < 0,
+        "!=": low == high == 0,
+    }[sign]
+
+
+def _noise(left: _Value, right: _Value) -> Estimate | None:
+    """Return the difference of two sides with its noise; None if both are constants."""
+    sides = [side for side in (left, right) if side.figure is not None]
+    times = [side.times[None] for side in sides if side.times is not None]
+    if not sides:
+        return None
+    if any(not of_side.size for of_side in times):
+        return Estimate(*(np.full(1, np.nan) for _ in range(3)))
+    if len(sides) == 1:
+        return mean(times[0])
+    if left.figure is not None and right.figure is not None and left.figure.run == right.figure.run:
+        return mean(times[0] - times[1])
+    return difference(times[0], times[1], paired=times[0].shape[1] == times[1].shape[1])
 
 
 def _tokens(text: str) -> list[dict[str, str | None]]:
@@ -141,36 +262,39 @@ def _tokens(text: str) -> list[dict[str, str | None]]:
     return tokens
 
 
-def _side(tokens: list[dict[str, str | None]], text: str, names: Mapping[str, int]) -> _Value:
+def _side(tokens: list[dict[str, str | None]], text: str, names: Mapping[str, Figure]) -> _Value:
     values = [_value(token, text, names) for token in tokens[::2]]
     if not values or len(tokens) % 2 == 0 or any(token["sign"] != "*" for token in tokens[1::2]):
         raise _wrong(text, "needs a name, a time, or a product with a number on each side")
-    nanoseconds: Fraction | None = None
+    time: _Value | None = None
     factor = Fraction(1)
     for value in values:
-        if value.nanoseconds is None:
-            factor *= value.factor or 0
-        elif nanoseconds is None:
-            nanoseconds = value.nanoseconds
-        else:
+        factor *= value.factor
+        if value.nanoseconds is not None and time is not None:
             raise _wrong(text, "may multiply a time with plain numbers only")
-    if nanoseconds is not None and abs(nanoseconds := nanoseconds * factor) >= _LONGEST_NS:
+        time = value if value.nanoseconds is not None else time
+    if time is None or time.nanoseconds is None:
+        return _Value(None, factor)
+    nanoseconds = time.nanoseconds * factor / time.factor if time.factor else Fraction(0)
+    if abs(nanoseconds) >= _LONGEST_NS:
         raise _wrong(text, "has a longer time than any run")
-    return _Value(text, nanoseconds, factor)
+    return _Value(nanoseconds, factor, time.figure)
 
 
-def _value(token: dict[str, str | None], text: str, names: Mapping[str, int]) -> _Value:
+def _value(token: dict[str, str | None], text: str, names: Mapping[str, Figure]) -> _Value:
     number, unit, name = token["number"], token["unit"], token["name"]
     if number is not None:
         if unit is None:
-            return _Value(number, None, Fraction(number))
-        whole = Fraction(names["step"], 100) if unit == "%" else Fraction(_UNITS[unit])
-        return _Value(number, Fraction(number) * whole)
+            return _Value(None, Fraction(number))
+        if unit == "%":
+            factor = Fraction(number) / 100
+            return _Value(factor * names["step"].ns, factor, names["step"])
+        return _Value(Fraction(number) * _UNITS[unit])
     if name is None:
         raise _wrong(text, "needs a name, a time, or a product with a number on each side")
     if name not in names:
         raise OptionsError(f"a gate knows no {name!r}; its names are {', '.join(names)}")
-    return _Value(name, Fraction(names[name]))
+    return _Value(Fraction(names[name].ns), Fraction(1), names[name])
 
 
 def _wrong(text: str, reason: str) -> OptionsError:

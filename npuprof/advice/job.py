@@ -270,8 +270,10 @@ def _components(ranks: pd.Series[int], groups: Sequence[set[int]]) -> dict[int, 
 def _join(parts: Sequence[Accounting]) -> Accounting:
     """Return the steps of all ranks as one accounting."""
     first = np.cumsum([0, *(len(part.steps) for part in parts)])
+    causes = sorted({cause for part in parts for cause in part.intervals["cause"].cat.categories})
     intervals = [
-        part.intervals.assign(row=part.intervals["row"] + begin) for part, begin in zip(parts, first, strict=False)
+        rows.assign(row=rows["row"] + begin, cause=rows["cause"].cat.set_categories(causes))
+        for rows, begin in zip((part.intervals for part in parts), first, strict=False)
     ]
     unmeasured = {cause: reason for part in parts for cause, reason in part.unmeasured.items()}
     steps: pd.DataFrame = pd.concat([part.steps for part in parts], ignore_index=True)

@@ -68,6 +68,17 @@ class Accounting:
         """Whether the run has no device, so that the steps are divided by what the host did."""
         return bool((self.intervals["part"] == HOST).any())
 
+    def counted(self) -> Int64:
+        """Return the rows of :attr:`steps` that figures per step are of.
+
+        A step that others cover has no time of its own. The first step of a device counts only if it has no other.
+        """
+        lasting = np.flatnonzero((self.steps["duration_ns"] > 0).to_numpy(bool))
+        steps, device = self.steps.iloc[lasting], ["rank", "device_id"]
+        later, alone = steps.duplicated(device), ~steps.duplicated(device, keep=False)
+        counted: Int64 = lasting[(later | alone).to_numpy(bool)]
+        return counted
+
     def breakdown(self) -> pd.DataFrame:
         """Sum the intervals by step, part and cause.
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
+from npuprof.analysis.balanced_steps import by_rank, complete
 from npuprof.arrays import Int64
 from npuprof.difference.side import Side
 from npuprof.noise.model import Floats
-
-_MOST = 0.5  # of the ranks: a step that more of them lack is no common step
 
 
 @dataclass(frozen=True)
@@ -70,42 +68,14 @@ def balance(a: Side, b: Side) -> Balance | Repeats:
     """
     if len(a.repeats) > 1 or len(b.repeats) > 1:
         return Repeats(_means_of_runs(a), _means_of_runs(b))
-    ranked = [_by_rank(side) for side in (a, b)]
-    tables = [_complete(table) for table in ranked]
+    ranked = [by_rank(side.steps) for side in (a, b)]
+    tables = [complete(table) for table in ranked]
     common = tables[0].index.intersection(tables[1].index)
     paired = len(common) > 1
     if paired:
         tables = [table.loc[common] for table in tables]
     left_out = tuple(len(table) - len(kept) for table, kept in zip(ranked, tables, strict=True))
     return Balance(tables[0].to_numpy(np.int64), tables[1].to_numpy(np.int64), paired, (left_out[0], left_out[1]))
-
-
-def _by_rank(side: Side) -> pd.DataFrame:
-    """Return a row for each rank and device and a column for each step: its row in the steps of the side, else NaN."""
-    steps = side.steps
-    who = steps[["rank", "device_id"]].astype("Int64").fillna(-1)
-    number = steps["step"].astype("Int64")
-    order = steps.groupby([who["rank"], who["device_id"]]).cumcount()
-    if number.isna().any() or steps.assign(**who).duplicated(["rank", "device_id", "step"]).any():
-        number = order  # steps without a number, or with one twice, are matched in their order
-    frame = pd.DataFrame({"rank": who["rank"], "device": who["device_id"], "step": number}).astype("int64")
-    if frame.groupby("rank")["device"].nunique().max() == 1 and frame["rank"].min() >= 0:
-        frame["device"] = 0  # a rank may be on another device in the other run
-    frame["unit"] = np.arange(len(frame))
-    table: pd.DataFrame = frame.pivot_table(index=["rank", "device"], columns="step", values="unit", aggfunc="first")
-    return table
-
-
-def _complete(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the ranks that have all of the common steps, and these steps."""
-    present = table.notna()
-    common = present.loc[:, present.mean() > _MOST]
-    if common.shape[1]:
-        complete: pd.DataFrame = table.loc[common.all(axis=1), common.columns]
-        if len(complete):
-            return complete
-    shared: pd.DataFrame = table.loc[:, present.all()]
-    return shared
 
 
 def _means_of_runs(side: Side) -> Floats:

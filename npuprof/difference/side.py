@@ -161,11 +161,9 @@ def _stack(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def counted_steps(run: ComparedRun) -> pd.DataFrame:
-    """Return the steps of a run without the first one of each device, unless it is the only one."""
+    """Return the steps of a run that figures per step are of; see :meth:`Accounting.counted`."""
     steps = run.accounting.steps
-    later = steps.duplicated(["rank", "device_id"])
-    several = later.groupby([steps["rank"].fillna(-1), steps["device_id"].fillna(-1)]).transform("any")
-    counted_rows: pd.DataFrame = steps[(later | ~several).to_numpy(bool)][["rank", "device_id", "step", "duration_ns"]]
+    counted_rows: pd.DataFrame = steps.iloc[run.accounting.counted()][["rank", "device_id", "step", "duration_ns"]]
     return counted_rows
 
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 _NAME = "npuprof"
 _LONGEST_REASON = 400
+_CONFIDENT = "--confident "  # of assert
 _COMMANDS = ("start", "stop", "status", "last", "assert", "load", "run", "sql", "panel")
 
 
@@ -109,7 +110,8 @@ class NpuprofMagics(Magics):
         default="status",
         help="start or stop collecting by hand, across cells; show the panel that does; show the status (the "
         "default); show the report of the last run again; fail the cell unless the last run keeps to limits, as "
-        "`%%npuprof assert step < 160ms and idle < 30%%`; load a recording, a result or one file and show its report; "
+        "`%%npuprof assert step < 160ms and idle < 30%%` (with `--confident` first: only if the 95 %% interval breaks "
+        "one); load a recording, a result or one file and show its report; "
         "select from the tables of the last run, or of what was loaded since, as `%%npuprof sql select * from steps`; "
         "or run a script under msprof, as `%%npuprof run [options] script.py [its arguments]`.",
     )
@@ -188,13 +190,13 @@ class NpuprofMagics(Magics):
     def _assert(self, line: str) -> None:
         from npuprof.session.gates import require
 
+        gate = line.strip().removeprefix(_CONFIDENT)
         try:
-            compared = require(line)
+            compared = require(gate, confident=gate != line.strip())
         except OptionsError as error:
             raise UsageError(str(error)) from None
         for limit in compared:
-            sides = [quantities.duration(round(side)) for side in (limit.left_ns, limit.right_ns)]
-            print(plain_lines(f"npuprof: {limit.text}: {sides[0]} against {sides[1]}"))  # noqa: T201 - to the user
+            print(plain_lines(f"npuprof: {limit}"))  # noqa: T201 - to the user
 
     def _sql(self, query: str) -> pd.DataFrame:
         from npuprof.session.active import newest

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from npuprof.profiles import Profile
 
 
-def require(text: str) -> list[Comparison]:
+def require(text: str, *, confident: bool = False) -> list[Comparison]:
     """Check a gate against the newest finished run.
 
     Parameters
@@ -22,6 +22,8 @@ def require(text: str) -> list[Comparison]:
     text
         See :func:`npuprof.advice.gate.check`. Besides ``step`` and the parts of a step there are ``last``, the step of
         the newest run, and ``best``, the shortest step of all runs of this process that can be read.
+    confident
+        See :func:`npuprof.advice.gate.require`.
 
     Raises
     ------
@@ -41,11 +43,14 @@ def require(text: str) -> list[Comparison]:
             f"{newest.info.recording or 'the last run'} has no step and no device time, so there is nothing to check: "
             "profile the NPU too (--activities cpu,npu)"
         )
-    names = {**gate.figures(advice), "last": advice.step_ns}
+    names = gate.figures(advice)
+    names["last"] = names["step"]
     if re.search(r"\bbest\b", text):
-        steps = [run.advice().step_ns for run in map(_profile, ended_runs()) if run is not None]
-        names["best"] = min([advice.step_ns, *filter(None, steps)])
-    return gate.require(text, names)
+        profiles = {str(number): profile for number, profile in enumerate(map(_profile, ended_runs())) if profile}
+        others = {number: run.advice() for number, run in profiles.items() if run is not newest}
+        steps = [gate.figures(other, number)["step"] for number, other in others.items() if other.step_ns]
+        names["best"] = min([names["step"], *steps], key=lambda step: step.ns)
+    return gate.require(text, names, confident=confident)
 
 
 def _profile(run: EndedRun) -> Profile | None:

@@ -11,6 +11,8 @@ from npuprof.advice.facts import Facts
 from npuprof.advice.findings import advise
 from npuprof.analysis.accounting import PARTS, account
 from npuprof.info import Info
+from npuprof.profiles import Profile
+from npuprof.sources.base import Decoded
 from tests import factories
 from tests.analysis.test_accounting import table
 
@@ -35,8 +37,8 @@ def test_a_step_that_others_cover_is_not_counted() -> None:
 
 
 @pytest.mark.parametrize("steps", [3, 4])
-def test_the_parts_of_a_run_are_those_of_its_median_step_and_add_up_to_it(steps: int) -> None:
-    kernels = [(number * 1000, (300, 200, 700, 500)[number]) for number in range(steps)]
+def test_the_parts_of_a_run_are_means_over_its_steps_and_add_up_to_the_mean_step(steps: int) -> None:
+    kernels = [(number * 1000, (300, 200, 700, 501)[number]) for number in range(steps)]
     copies = [(number * 1000 + 750, (10, 90, 20, 50)[number]) for number in range(steps)]
     lengths = (1000, 860, 900, 1000)
     run = factories.all_tables(
@@ -45,9 +47,14 @@ def test_the_parts_of_a_run_are_those_of_its_median_step_and_add_up_to_it(steps:
         tasks=table("tasks", copies),
     )
     facts = Facts(run, Info(), account(run))
-    assert sum(facts.of_median_step([part]) for part in PARTS) == facts.step_ns
-    whole = {3: (200 + 700) // 2, 4: 700}  # of the steps after the first: of two, their mean
-    assert facts.of_median_step(["computing"]) == whole[steps]
+    assert facts.step_ns == sum(lengths[1:steps]) // (steps - 1)
+    assert sum(facts.mean_step([part]) for part in PARTS) == facts.step_ns
+    assert facts.mean_step(["computing"]) == sum(time for _, time in kernels[1:]) // (steps - 1)
+    profile = Profile(Decoded(run, factories.info()))
+    difference = profile - profile
+    assert difference.a_ns == facts.step_ns
+    of_part = difference.rows[difference.rows["depth"] == 0].set_index("part")["a_ns"]
+    assert abs(of_part["computing"] - facts.mean_step(["computing"])) <= 1
 
 
 def test_of_kernels_outside_the_steps_no_figure_of_a_step_is_made() -> None:

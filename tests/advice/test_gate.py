@@ -5,12 +5,13 @@ from __future__ import annotations
 from contextlib import suppress
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from npuprof.advice.findings import advise
-from npuprof.advice.gate import GateError, check, figures, require
+from npuprof.advice.gate import Figure, GateError, check, figures, require
 from npuprof.analysis.accounting import IDLE, PARTS, account
 from npuprof.analysis.host_accounting import ACTIVITY_LABELS, HOST
 from npuprof.errors import NpuprofError, OptionsError
@@ -18,7 +19,16 @@ from npuprof.info import Info
 from tests import factories
 from tests.analysis.test_accounting import table
 
-NAMES = {"step": 200_000_000, "idle": 50_000_000, "last": 210_000_000, "best": 200_000_000}
+
+def named(**times: int | list[int]) -> dict[str, Figure]:
+    """Return figures of one rank: the times of its steps, or of its only one."""
+    tables = {name: np.array([each if isinstance(each, list) else [each]], np.float64) for name, each in times.items()}
+    return {
+        name: Figure(int(table.mean()), table, "best" if name == "best" else "last") for name, table in tables.items()
+    }
+
+
+NAMES = named(step=200_000_000, idle=50_000_000, last=210_000_000, best=200_000_000)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +86,7 @@ def test_names_are_the_parts_of_a_breakdown_and_idle_for_its_three() -> None:
         steps=table("steps", [(0, 100), (100, 100)]), kernels=table("kernels", [(10, 20), (110, 30)])
     )
     accounting = account(run)
-    names = figures(advise(run, Info(), accounting))
+    names = {name: figure.ns for name, figure in figures(advise(run, Info(), accounting)).items()}
     assert {"step", "idle", *PARTS} - {HOST} == set(names)
     parts = accounting.breakdown().query("step == 1").groupby("part", observed=True)["duration_ns"].sum()
     assert {part: names[part] for part in parts.index} == parts.to_dict()
@@ -88,8 +98,65 @@ def test_what_the_host_did_has_names_in_a_run_without_a_device() -> None:
     run = factories.all_tables(steps=table("steps", [(0, 100)]), operators=operators)
     names = figures(advise(run, Info(), account(run)))
     assert {"step", "idle", *PARTS, *ACTIVITY_LABELS} - {HOST} == set(names)
-    assert {name: time for name, time in names.items() if time} == {"step": 100, "optimizer": 40, "unexplained": 60}
+    assert {name: figure.ns for name, figure in names.items() if figure.ns} == {
+        "step": 100,
+        "optimizer": 40,
+        "unexplained": 60,
+    }
     assert [one.holds for one in check("optimizer <= 40% and backward < 1ns", names)] == [True, True]
+
+
+NOISY = named(step=[100, 104, 96, 101, 99], idle=[50, 53, 47, 50, 50], best=[100, 104, 96, 101, 99])
+
+
+def test_a_gate_shows_the_interval_of_its_mean() -> None:
+    (limit,) = check("step < 98ns", NOISY)
+    assert limit.left_between_ns is not None
+    low, high = limit.left_between_ns
+    assert low < 98 < 100 < high
+    assert str(limit) == f"step < 98ns: 100 ns (95 % interval {low} ns to {high} ns) against 98 ns"
+    assert check("step < 98ns", NAMES)[0].left_between_ns is None  # one step tells nothing
+
+
+@pytest.mark.parametrize(
+    ("text", "surely_fails"),
+    [
+        ("step < 98ns", False),  # the interval holds 98
+        ("step < 80ns", True),
+        ("step > 120ns", True),
+        ("step == 130ns", True),
+        ("step < 130ns", False),
+        ("idle < 40%", True),
+        ("idle < 49.9%", False),
+        ("idle < 48.5%", True),  # step and idle vary together, which their difference does not
+        ("step <= best * 0.99", False),
+        ("step <= best * 0.8", True),
+        ("2ns < 1ns", True),
+        ("step < 5us", None),
+    ],
+)
+def test_a_confident_gate_fails_only_where_the_whole_interval_breaks_the_limit(
+    text: str, surely_fails: bool | None
+) -> None:
+    names = NAMES if surely_fails is None else NOISY
+    assert check(text, names)[0].surely_fails is surely_fails
+    if surely_fails is False:
+        assert require(text, names, confident=True)
+    else:
+        message = "cannot tell, since one step says nothing" if surely_fails is None else "the gate does not hold"
+        with pytest.raises(GateError, match=message):
+            require(text, names, confident=True)
+
+
+def test_a_part_that_is_missing_from_the_step_of_median_length_is_in_its_mean() -> None:
+    marks = [(0, 100), (100, 100), (200, 100), (300, 101)]
+    kernels = table("kernels", [(0, 100), (100, 100), (200, 100), (350, 51)])
+    run = factories.all_tables(steps=table("steps", marks), kernels=kernels)
+    found = advise(run, Info(), account(run))
+    names = figures(found)
+    assert names["idle_head"].ns in (16, 17)  # of 0, 0 and 50: all parts are rounded so that they add up
+    assert names["idle"].ns == found.parts()["idle"]
+    assert sum(found.parts().values()) == found.step_ns == names["step"].ns
 
 
 def test_an_unknown_name_lists_those_there_are() -> None:
@@ -100,7 +167,7 @@ def test_an_unknown_name_lists_those_there_are() -> None:
 @pytest.mark.slow
 @given(st.integers(0, 10**15), st.integers(0, 10**6), st.sampled_from(["ns", "us", "ms"]))
 def test_times_are_compared_exactly(step_ns: int, limit: int, unit: str) -> None:
-    (one,) = check(f"step < {limit}{unit}", {"step": step_ns})
+    (one,) = check(f"step < {limit}{unit}", {"step": Figure(step_ns, np.array([[float(step_ns)]]))})
     limit_ns = limit * {"ns": 1, "us": 1_000, "ms": 1_000_000}[unit]
     assert (one.left_ns, one.right_ns, one.holds) == (Fraction(step_ns), Fraction(limit_ns), step_ns < limit_ns)
 

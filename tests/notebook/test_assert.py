@@ -48,6 +48,12 @@ def test_a_limit_that_does_not_hold_fails_the_cell(shell: InteractiveShell, caps
     assert "Traceback" not in capsys.readouterr().out
 
 
+def test_a_confident_gate_cannot_tell_from_one_step(shell: InteractiveShell) -> None:
+    result = shell.run_cell("%npuprof assert --confident step < 160ms")
+    assert isinstance(result.error_in_exec, GateError)
+    assert "cannot tell" in str(result.error_in_exec)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("gate", ["", "step", "__import__('os').remove('x') < 1s", "--level 1"])
 def test_what_is_no_gate_is_wrong_usage(shell: InteractiveShell, gate: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,41 @@
+"""Balanced tables of steps: the steps that all ranks have, in which noise can be told."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+_MOST = 0.5  # of the ranks: a step that more of them lack is no common step
+
+
+def by_rank(steps: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each rank and device and a column for each step: its row in `steps`, else NaN.
+
+    Parameters
+    ----------
+    steps
+        ``rank``, ``device_id`` and ``step``, a row for each step of each rank and device.
+    """
+    who = steps[["rank", "device_id"]].astype("Int64").fillna(-1)
+    number = steps["step"].astype("Int64")
+    order = steps.groupby([who["rank"], who["device_id"]]).cumcount()
+    if number.isna().any() or steps.assign(**who).duplicated(["rank", "device_id", "step"]).any():
+        number = order  # steps without a number, or with one twice, are matched in their order
+    frame = pd.DataFrame({"rank": who["rank"], "device": who["device_id"], "step": number}).astype("int64")
+    if frame.groupby("rank")["device"].nunique().max() == 1 and frame["rank"].min() >= 0:
+        frame["device"] = 0  # a rank may be on another device in the other run
+    frame["unit"] = np.arange(len(frame))
+    table: pd.DataFrame = frame.pivot_table(index=["rank", "device"], columns="step", values="unit", aggfunc="first")
+    return table
+
+
+def complete(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the ranks that have all of the common steps, and these steps."""
+    present = table.notna()
+    common = present.loc[:, present.mean() > _MOST]
+    if common.shape[1]:
+        complete: pd.DataFrame = table.loc[common.all(axis=1), common.columns]
+        if len(complete):
+            return complete
+    shared: pd.DataFrame = table.loc[:, present.all()]
+    return shared
