@@ -1,0 +1,148 @@
+"""The recorder of stamps and calls: what it writes, when it thins, and what a kill leaves."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from npuprof.clock import SystemClock
+from npuprof.errors import SessionError
+from npuprof.lines import call_stacks
+from npuprof.lines.recorder import LineRecorder, RunningCell
+from npuprof.lines.stamps import now
+from npuprof.notes import Notes
+from npuprof.simulator.clock import EmulationClock, VirtualClock, begin_recording
+from npuprof.sources.recording import lines, lists
+from tests import pace
+from tests.lines.stamped import rewritten
+
+
+def _record(code: str, folder: Path, names: dict[str, object] | None = None) -> LineRecorder:
+    with rewritten(code) as (tree, stamps):
+        recorder = LineRecorder(SystemClock(), folder / "lines.jsonl", RunningCell("<code>", stamps))
+        recorder.start()
+        try:
+            exec(compile(tree, "<code>", "exec"), names if names is not None else {})
+        finally:
+            recorder.stop()
+    return recorder
+
+
+def test_the_file_the_journal_and_the_memory_say_the_same(tmp_path: Path) -> None:
+    recorder = _record("x = 1\nfor i in range(5):\n    x += i\n", tmp_path)
+    in_memory = lists.arrays(recorder.columns(), lines.KINDS, tmp_path)
+    in_journal = lists.read_journal(tmp_path / "lines.jsonl", lines.KINDS, Notes(), "lines")
+    recorder.write(tmp_path / "lines.parquet")
+    assert not (tmp_path / "lines.jsonl").exists()
+    on_disk = lists.read(tmp_path / "lines.parquet", lines.KINDS)
+    for name in lines.KINDS:
+        assert list(in_memory[name]) == list(in_journal[name]) == list(on_disk[name]), name
+    decoded = lines.decode(on_disk, tmp_path, 1_000, 0, Notes())
+    rows = decoded.statements[decoded.statements["line"] > 0]
+    assert rows["line"].tolist() == [2, 3, *[4, 3] * 5]
+
+
+def test_what_has_run_is_in_the_journal_a_tenth_of_a_second_later(tmp_path: Path) -> None:
+    seen: list[int] = []
+
+    def look() -> None:
+        deadline = time.monotonic() + pace.seconds(10)
+        while not seen or (seen[-1] < 2 and time.monotonic() < deadline):
+            time.sleep(0.05)
+            content = lists.read_journal(tmp_path / "lines.jsonl", lines.KINDS, Notes(), "lines")
+            seen.append(len(content["stamp_number"]))
+
+    _record("x = 1\ny = 2\nlook()", tmp_path, {"look": look})
+    assert seen[-1] >= 2
+
+
+def test_a_loop_of_cheap_statements_is_thinned_and_its_iterations_are_counted(tmp_path: Path) -> None:
+    code = "n = 0\nwhile time.monotonic() < end:\n    n += 1\nfor i in range(3):\n    time.sleep(0.01)"
+    names: dict[str, object] = {"time": time, "end": time.monotonic() + 0.5}
+    recorder = _record(code, tmp_path, names)
+    notes = Notes()
+    decoded = lines.decode(lists.arrays(recorder.columns(), lines.KINDS, tmp_path), tmp_path, 0, 0, notes)
+    cheap, slow = decoded.loops
+    assert cheap.thinned + len(cheap.begins) == names["n"]
+    assert cheap.thinned > len(cheap.begins)
+    assert (slow.thinned, len(slow.begins)) == (0, 3)
+    assert "the loop of line 3 took less than 20 µs" in notes.to_frame()["message"].iloc[0]
+
+
+def test_calls_have_their_stacks_up_to_the_cell(tmp_path: Path) -> None:
+    code = "def f(x):\n    return take(x)\nf(1)\nfor i in range(2):\n    take(i + 2)"
+    recorder = _record(code, tmp_path, {"take": call_stacks.take})
+    calls = lines.decode(lists.arrays(recorder.columns(), lines.KINDS, tmp_path), tmp_path, 5, 0, Notes()).calls
+    assert calls["time_ns"].tolist() == [6, 7, 8]
+    assert calls["stack"].tolist() == ["<code>(3): f\n<code>(4): <module>", *["<code>(6): <module>"] * 2]
+    assert set(calls["thread_id"]) == {threading.get_native_id()}
+    call_stacks.take(1)  # no run collects: nothing happens
+    assert call_stacks.current is None
+
+
+def test_code_objects_that_are_gone_are_not_taken_for_new_ones() -> None:
+    stacks = call_stacks.CallStacks()
+    for number in range(50):
+        names: dict[str, object] = {"take": stacks.take}
+        exec(compile(f"def f{number}():\n    take({number}, 1)\nf{number}()", f"file{number}.py", "exec"), names)
+    innermost = [stacks.lines[stacks.stacks[stack][0]] for stack in stacks.calls[2::3]]
+    assert [(line.file, line.function, line.line) for line in innermost] == [
+        (f"file{number}.py", f"f{number}", 2) for number in range(50)
+    ]
+
+
+def test_stamps_follow_a_clock_that_leaves_emulation_out(tmp_path: Path) -> None:
+    clock = EmulationClock()
+    begin_recording(clock)
+    with rewritten("a = 1\nemulate()\nb = 2") as (tree, stamps):
+        recorder = LineRecorder(clock, tmp_path / "lines.jsonl", RunningCell("<code>", stamps))
+
+        def emulate() -> None:
+            with clock.emulating():
+                time.sleep(0.05)
+
+        recorder.start()
+        system_ns, began_ns = now(), clock.monotonic_raw_ns()
+        exec(compile(tree, "<code>", "exec"), {"emulate": emulate})
+        ended_ns, elapsed_ns = clock.monotonic_raw_ns(), now() - system_ns
+        recorder.stop()
+    times = np.array(recorder.columns()["stamp_time_ns"])
+    assert began_ns <= times[0]
+    assert (np.diff(times) >= 0).all()
+    assert times[-1] <= ended_ns
+    assert ended_ns - began_ns <= elapsed_ns - 50_000_000
+
+
+def test_stamps_follow_a_virtual_clock(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    with rewritten("a = 1\nwork()\nb = 2") as (tree, stamps):
+        recorder = LineRecorder(clock, tmp_path / "lines.jsonl", RunningCell("<code>", stamps))
+        recorder.start()
+        began_ns = clock.monotonic_raw_ns()
+        exec(compile(tree, "<code>", "exec"), {"work": lambda: clock.pass_ns(3_000)})
+        recorder.stop()
+    columns = recorder.columns()
+    times = dict(zip(columns["stamp_number"], columns["stamp_time_ns"], strict=True))
+    assert (times[0], times[1], times[2]) == (began_ns, began_ns, began_ns + 3_000)
+
+
+def test_a_number_without_its_time_is_left_out(tmp_path: Path) -> None:
+    with rewritten("a = 1\nb = 2") as (_, stamps):
+        recorder = LineRecorder(SystemClock(), tmp_path / "lines.jsonl", RunningCell("<code>", stamps))
+        recorder.start()
+        stamps.pairs.extend((0, 0, now(), 1))
+        recorder.stop()
+    assert recorder.columns()["stamp_number"] == [0]
+
+
+def test_nothing_is_read_while_it_records_and_a_second_stop_changes_nothing(tmp_path: Path) -> None:
+    recorder = LineRecorder(SystemClock(), tmp_path / "lines.jsonl")
+    recorder.start()
+    with pytest.raises(SessionError, match="stop"):
+        recorder.columns()
+    assert recorder.stop() == []
+    assert recorder.stop() == []
