@@ -13,12 +13,15 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables as schema
-from npuprof.analysis.correlation import Causes, causes, nearest
+from npuprof.analysis.correlation import Causes, causes, nearest, without_cycles
+from npuprof.analysis.nesting import Nesting
 from npuprof.analysis.statements import FRAME, statements_of
 from npuprof.arrays import Bools, Int64
 from npuprof.frames import Frame, cell_name
 
 _MODULE = "nn.Module: "
+
+_MACHINERY = re.compile(r"(?:^|[/\\](?:site|dist)-packages[/\\])(?:IPython|ipykernel)[/\\]")
 
 KNOWN = ("stack", "statement", "about", "sample")
 """How a line is known: from the stack of an operator or a call; from the statement of the profiled cell that called
@@ -122,7 +125,10 @@ class Places:
             if part is None:
                 taken, how = self._statements_at(rows[unknown])
             else:
-                taken = self._inherit_codes(rows[unknown], part.codes, part.sources, forward_first=part.table == "api")
+                callers = self.causes.callers if part.table == "python" else self._unsampled
+                taken = self._inherit_codes(
+                    rows[unknown], part.codes, part.sources, callers, forward_first=part.table == "api"
+                )
                 how = np.full(len(taken), KNOWN.index("sample" if part.table == "python" else "stack"))
                 entered[unknown] = (taken >= 0) & part.is_entered
             frame[unknown], known[unknown] = taken, np.where(taken >= 0, how, -1)
@@ -131,7 +137,7 @@ class Places:
 
     def _statements_at(self, rows: Int64) -> tuple[Int64, Int64]:
         """Return for each of some host rows the code of the statement that called it, and how that is known."""
-        statements, is_certain = statements_of(self.tables, self.causes, self._forward, rows)
+        statements, is_certain = statements_of(self.tables, self.causes.first_row, self._unsampled, self._forward, rows)
         codes = np.append(self._statement_codes, -1)[statements]
         return codes, np.where(is_certain, KNOWN.index("statement"), KNOWN.index("about"))
 
@@ -142,9 +148,28 @@ class Places:
         codes = self._codes("python", "name", _module, texts)
         if "modules" in self.tables["operators"]:
             codes = np.maximum(codes, self._codes("operators", "modules", str, texts))
-        return list(texts), self._inherit_codes(np.arange(len(codes)), codes, (codes >= 0) | (self._forward >= 0))
+        sources = (codes >= 0) | (self._forward >= 0)
+        return list(texts), self._inherit_codes(np.arange(len(codes)), codes, sources, self.causes.callers)
 
-    def _inherit_codes(self, rows: Int64, codes: Int64, sources: Bools, *, forward_first: bool = False) -> Int64:
+    @cached_property
+    def _unsampled(self) -> Int64:
+        """The callers of host rows without sampled calls, which may seem to begin and end within an operator."""
+        callers, first = self.causes.callers, self.causes.first_row["operators"]
+        is_sampled = (callers >= 0) & (callers < first)
+        if not is_sampled.any():
+            return callers
+        start, duration, thread = (
+            np.concatenate([self.tables[name][column].to_numpy(np.int64) for name in ("operators", "api")])
+            for column in ("start_ns", "duration_ns", "thread_id")
+        )
+        nesting = Nesting.build(start, start + duration, thread)
+        holders = np.full(len(callers), -1, np.int64)
+        holders[nesting.order + first] = np.append(nesting.order + first, -1)[nesting.parents]
+        return without_cycles(np.where(is_sampled, holders, callers))
+
+    def _inherit_codes(
+        self, rows: Int64, codes: Int64, sources: Bools, callers: Int64, *, forward_first: bool = False
+    ) -> Int64:
         """Return for each row the code of its nearest caller that has a code, if necessary via the forward pass.
 
         With `forward_first` a row of the backward pass has no code unless its forward operator has one.
@@ -152,7 +177,7 @@ class Places:
         is_known = codes >= 0
         if not is_known.any():
             return np.full(len(rows), -1, np.int64)
-        callers, forward = self.causes.callers, self._forward
+        forward = self._forward
         if forward_first:
             derived = nearest(callers, rows, forward >= 0)
             base = nearest(callers, np.where(derived >= 0, forward[derived], rows), is_known)
@@ -289,7 +314,9 @@ def _user_frame(stack: str) -> str:
 
 
 def _any_frame(stack: str) -> str:
-    return next((text for text, _ in _frames_in(stack)), "")
+    """Return the innermost frame in a stack that does not run cells or profile."""
+    frames = _frames_in(stack)
+    return next((text for text, frame in frames if not (_MACHINERY.search(frame.file) or frame.is_npuprofs)), "")
 
 
 def _frames_in(stack: str) -> list[tuple[str, Frame]]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from npuprof.analysis.correlation import LAYERS, Causes, nearest
+from npuprof.analysis.correlation import LAYERS, nearest
 from npuprof.arrays import Bools, Int64
 
 FRAME = "{file}({line}): <module>"
@@ -15,7 +15,7 @@ FRAME = "{file}({line}): <module>"
 
 
 def statements_of(
-    tables: Mapping[str, pd.DataFrame], causes: Causes, forward: Int64, rows: Int64
+    tables: Mapping[str, pd.DataFrame], first_row: Mapping[str, int], callers: Int64, forward: Int64, rows: Int64
 ) -> tuple[Int64, Bools]:
     """Return for each of some host rows the row of ``statements`` that called it, and whether that is certain.
 
@@ -27,12 +27,12 @@ def statements_of(
     ----------
     tables
         Every table of the schema by name.
-    causes
-        The callers of host rows.
+    first_row, callers
+        As in :class:`npuprof.analysis.correlation.Causes`; the callers without sampled calls.
     forward
         For each host row the forward operator that autograd derived it from, -1 for most.
     rows
-        Host rows, numbered as in `causes`; -1 for none.
+        Host rows, numbered as in `callers`; -1 for none.
 
     Returns
     -------
@@ -41,17 +41,17 @@ def statements_of(
     """
     statements = tables["statements"]
     none = np.full(len(rows), -1, np.int64)
-    if not len(statements) or not len(causes.callers):
+    if not len(statements) or not len(callers):
         return none, np.zeros(len(rows), bool)
     start, thread = (
         np.concatenate([tables[name][column].to_numpy(np.int64) for name in LAYERS])
         for column in ("start_ns", "thread_id")
     )
     on_cell = thread == int(statements["thread_id"].iloc[0])
-    on_cell[: causes.first_row["operators"]] = False  # a sampled call may seem to begin before its statement
-    derived = nearest(causes.callers, rows, forward >= 0)
+    on_cell[: first_row["operators"]] = False  # a sampled call may seem to begin before its statement
+    derived = nearest(callers, rows, forward >= 0)
     base = np.where(derived >= 0, forward[derived], rows)
-    caller = nearest(causes.callers, base, on_cell)
+    caller = nearest(callers, base, on_cell)
     at = np.where(caller >= 0, caller, rows)
     begins = statements["start_ns"].to_numpy(np.int64)
     ends = begins + statements["duration_ns"].to_numpy(np.int64)

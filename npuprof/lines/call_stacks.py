@@ -10,10 +10,12 @@ from __future__ import annotations
 import sys
 import weakref
 from array import array
+from collections.abc import Callable
 from threading import Lock, get_native_id
 from types import CodeType, FrameType
 from typing import NamedTuple
 
+from npuprof.frames import cell_name
 from npuprof.texts import encodable
 
 _DEPTHS = range(64)
@@ -43,9 +45,12 @@ class CallStacks:
         The frames of each stack by number, the innermost first.
     lines
         The frames by number.
+    number_of
+        Returns the number of the cell whose code has a file name; 0 for other files.
     """
 
-    def __init__(self, cell_file: str = "") -> None:
+    def __init__(self, cell_file: str = "", number_of: Callable[[str], int] = lambda _file: 0) -> None:
+        self.number_of = number_of
         self.calls = array("q")
         self.stacks: list[tuple[int, ...]] = []
         self.lines: list[Line] = []
@@ -133,3 +138,8 @@ def take(time_ns: int) -> None:
     """Take the stack of a call that begins now, if a run collects; see :meth:`CallStacks.take`."""
     if (stacks := current) is not None and not stacks.is_full:
         stacks.take(time_ns, 2)
+
+
+def shown_file(file: str) -> str:
+    """Return the file name of code as tables have it: the name of a cell, with its number if a run knows it."""
+    return cell_name(file, current.number_of(file) if current is not None else 0) or file

@@ -41,6 +41,8 @@ class HostRecorders:
         self._cell = cell
         self._samples = "cpu" in options.activities and not collector.records_stacks(options)
         takes_calls = collector.drives(options) and options.lines and collector.name in LAUNCH_IN_PYTHON
+        self._follows_pyacl = takes_calls and collector.name == "acl"
+        self._put_back: Callable[[], None] = lambda: None
         self._follows = takes_calls or (cell is not None and cell.stamps is not None)
         self._directory = Path()
         self._unstarted: tuple[PythonStacks | None, LineRecorder | None] = None, None
@@ -78,12 +80,18 @@ class HostRecorders:
             lines.start()
             undo.callback(lines.stop)
             self._lines = lines
+            if self._follows_pyacl:
+                from npuprof.lines import pyacl
+
+                self._put_back = pyacl.follow()
+                undo.callback(self._put_back)
         if stacks is not None:
             stacks.start()
             self._stacks = stacks
 
     def stop(self, recording: Recording) -> None:
         """Stop recording, in bounded time, and note problems."""
+        self._put_back()
         if self._lines is not None:
             recording.problems += self._lines.stop()
         if self._stacks is not None:

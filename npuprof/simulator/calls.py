@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from functools import lru_cache
 from types import CodeType, FrameType
 
-from npuprof.frames import Frame, cell_name
+from npuprof.frames import Frame
+from npuprof.lines.call_stacks import shown_file
 from npuprof.simulator.framework import OperatorCall
 from npuprof.simulator.host import Host
 
@@ -30,10 +31,10 @@ def recorded(host: Host, name: str) -> Iterator[None]:
     finally:
         _open.call = False
         end_ns = host.clock.monotonic_raw_ns()
-        host.record_call(OperatorCall(name, threading.get_native_id(), begin_ns, end_ns, stack=_stack()))
+        host.record_call(OperatorCall(name, threading.get_native_id(), begin_ns, end_ns, stack=user_stack()))
 
 
-def _stack() -> str:
+def user_stack() -> str:
     """Return the frames of the user's code, the innermost first."""
     frames: list[str] = []
     frame: FrameType | None = sys._getframe()
@@ -51,5 +52,4 @@ def _is_users(file: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _frame_text(code: CodeType, line: int) -> str:
-    file = cell_name(code.co_filename) or code.co_filename
-    return f"{file}({line}): {code.co_name}".replace(";", ",")
+    return f"{shown_file(code.co_filename)}({line}): {code.co_name}".replace(";", ",")

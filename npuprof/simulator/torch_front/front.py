@@ -13,7 +13,9 @@ from typing import Any
 
 from npuprof.clock import Clock
 from npuprof.errors import FrontEndAbsentError, NpuprofWarning
+from npuprof.lines import call_stacks
 from npuprof.simulator import npu
+from npuprof.simulator.calls import user_stack
 from npuprof.simulator.catalogue import READ_BACK
 from npuprof.simulator.clock import emulated, pass_modelled_ns
 from npuprof.simulator.cost_model import Tensor
@@ -160,6 +162,8 @@ class Front:
                 0,
                 ";".join(",".join(map(str, operand.shape)) for operand in described),
                 ";".join(operand.dtype for operand in described),
+                # In the backward pass it is that of the call that started it, which is no operator's.
+                user_stack() if call_stacks.current is not None and not calls.in_backward else "",
             )
         )
 

@@ -44,6 +44,11 @@ class Calls:
         self._node: _OpenNode | None = None
         self._ranges: list[tuple[str, int]] = []
 
+    @property
+    def in_backward(self) -> bool:
+        """Whether a node of the backward pass is open."""
+        return self._node is not None
+
     def sees(self, sequence: int) -> int:
         """Return the sequence number of the node that a call created, by the counter after it; -1 for none."""
         made = sequence - 1 if sequence > self._sequence else -1
