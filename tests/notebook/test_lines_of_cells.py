@@ -5,44 +5,17 @@ from __future__ import annotations
 import builtins
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from IPython.core.interactiveshell import InteractiveShell
-from traitlets.config import Config
 
 import npuprof
 from npuprof import simulator
-from npuprof.notebook.magics import NpuprofMagics
 from npuprof.profiles import Profile
 from npuprof.recording import LINES_FILE_NAME, LINES_JOURNAL_FILE_NAME, Recording
+from tests.notebook.cells import Cells
 
 _FUNCTIONS = "def f(x):\n    return np.sin(x)\ndef g(x):\n    return np.cos(x)"
 _LOOP = "for i in range(20):\n    y = f(x); z = g(x)\n    if i % 5 == 0:\n        np.exp(y)\n"
-
-
-class Cells:
-    """A shell with the magics, in a folder of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        config = Config()
-        config.HistoryManager.enabled = False
-        self.shell = InteractiveShell(config=config)
-        self.magics = NpuprofMagics(self.shell)
-        self.magics.install()
-        self.folder = folder
-        self.builtins = set(vars(builtins))
-
-    def run(self, code: str) -> Any:
-        """Run a cell; an exception in it is raised."""
-        result = self.shell.run_cell(code, store_history=True)
-        result.raise_error()
-        return result.result
-
-    def profile(self, code: str, options: str = "") -> Profile:
-        """Run a profiled cell on the simulator, and return its run."""
-        self.run(f"%%npuprof --collector simulator --no-report --output {self.folder} {options}\n{code}")
-        return npuprof.last()
 
 
 @pytest.fixture
@@ -248,3 +221,23 @@ def test_steps_that_a_function_marks_are_the_steps(cells: Cells) -> None:
     assert run.steps["step"].tolist() == [0, 1, 2, 3]
     assert "kind" not in run.steps
     assert not (run.notes["source"] == "steps").any()
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_the_backward_pass_of_simulated_torch_has_the_lines_of_the_forward_pass(cells: Cells) -> None:
+    pytest.importorskip("torch", exc_type=ImportError)
+    cells.run(
+        "import torch\nfrom npuprof import simulator\nmodel = torch.nn.Linear(8, 8)\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\nx = torch.ones(4, 8)"
+    )
+    cells.run("def loss_of(x):\n    y = model(x)\n    return (y * y).mean()")
+    run = cells.profile(
+        "with simulator.torch():\n    for _ in range(5):\n        optimizer.zero_grad()\n"
+        "        loss = loss_of(x)\n        loss.backward()\n        optimizer.step()"
+    )
+    of_op = run.by("op", "line").groupby("op", observed=True)["line"].agg(set).to_dict()
+    assert of_op["aten::mm"] == of_op["aten::addmm"] == {"<cell [3]>:2"}
+    assert of_op["aten::mul"] == {"<cell [3]>:3"}
+    assert of_op["aten::add_"] == {"<cell [4]>:7"}
+    assert len(run.steps) == 5

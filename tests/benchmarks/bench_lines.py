@@ -1,0 +1,157 @@
+"""Whether kernels are on the line that launched them, and what that costs.
+
+Planted functions alternate, each with a kernel of its own, in a cell, in an imported file, in a thread, and (with
+torch) in the backward pass. What a kernel's line should be is known from its type. Three ways to know lines are judged:
+stacks taken at the call, statements of the cell alone, and samples alone. Run by hand:
+``python -m tests.benchmarks.bench_lines``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from npuprof import simulator
+from npuprof.lines.call_stacks import CallStacks
+from npuprof.profiles import Profile
+from tests.notebook.cells import Cells
+
+SPENT_US = (20, 200, 5_000)
+_SECONDS = 0.5
+_FUNCTIONS = """\
+import time
+import numpy as np
+def busy(us):
+    end = time.perf_counter_ns() + 1000 * us
+    while time.perf_counter_ns() < end: pass
+def f(x, us):
+    busy(us)
+    return np.sin(x)
+def g(x, us):
+    busy(us)
+    return np.cos(x)
+"""
+_TRUTH = {"Sin": ("f", 8), "Cos": ("g", 11)}
+_LOOP = "for i in range({count}):\n    y = f(x, {us})\n    z = g(x, {us})\n"
+_THREAD = (
+    "import threading\ndef work():\n    for i in range({count}):\n        f(x, {us})\n        g(x, {us})\n"
+    "thread = threading.Thread(target=work)\nthread.start()\nthread.join()"
+)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """How much of the device's time is on the right line, as a share, and how the lines are known."""
+
+    right: float
+    known: dict[str, int]
+
+
+def judge(run: Profile, right_lines: dict[str, int]) -> Judged:
+    """Compare the lines of kernels with the right ones, by the type of the kernel.
+
+    Parameters
+    ----------
+    run
+        The run.
+    right_lines
+        The line of each type of kernel.
+    """
+    launches = run.launches
+    times = launches["duration_ns"].to_numpy(np.int64)
+    is_planted = launches["op_type"].isin(list(right_lines)).to_numpy(bool)
+    wanted = launches["op_type"].astype(object).map(right_lines).to_numpy()
+    functions = launches["op_type"].astype(object).map({name: function for name, (function, _) in _TRUTH.items()})
+    is_line = (launches["line"].astype(object) == wanted).to_numpy(bool) & ~launches["entered"].to_numpy(bool)
+    is_function = launches["entered"].to_numpy(bool) & (launches["function"].astype(object) == functions).to_numpy(bool)
+    right = int(times[is_planted & (is_line | is_function)].sum())
+    known = launches["known"][is_planted].value_counts()
+    return Judged(right / max(int(times[is_planted].sum()), 1), {str(how): int(n) for how, n in known.items() if n})
+
+
+def planted(cells: Cells, where: str, us: int, way: str, seconds: float = _SECONDS) -> Judged:
+    """Run two planted functions in turn, and judge their lines.
+
+    Parameters
+    ----------
+    cells
+        The shell, with an array ``x``.
+    where
+        ``cell``, ``file`` or ``thread``: where the functions are, and what runs them.
+    us
+        What each call takes on the host, in microseconds.
+    way
+        ``stacks``, ``statements`` or ``samples``: what is recorded of lines.
+    seconds
+        How long to run.
+    """
+    if where == "file":
+        (cells.folder / "planted.py").write_text(_FUNCTIONS)
+        sys.path.insert(0, str(cells.folder))
+        try:
+            importlib.invalidate_caches()
+            sys.modules.pop("planted", None)
+            cells.run("from planted import f, g")
+        finally:
+            sys.path.remove(str(cells.folder))
+    else:
+        cells.run(_FUNCTIONS)
+    code = (_THREAD if where == "thread" else _LOOP).format(count=max(5, int(seconds * 1e6 / us / 2)), us=us)
+    run = cells.profile(code, "--level 1 --stacks" + (" --no-lines --no-steps" if way == "samples" else ""))
+    lines = {name: line for name, (_, line) in _TRUTH.items()}
+    if way == "statements":
+        run.tables["api"] = run.tables["api"].drop(columns="stack")
+        lines = {"Sin": 3, "Cos": 4}
+    return judge(run, lines)
+
+
+def cost_of_frames_ns(frames: int) -> float:
+    """Return what it costs to take a stack of so many frames up to the cell, in nanoseconds."""
+    stacks = CallStacks("<cell>")
+    take = stacks.take
+    code = "def call(n):\n    if n > 2: return call(n - 1)\n    return run(take)\n"
+    count, best = 20_000, float("inf")
+
+    def run(take: Callable[[int], None]) -> None:
+        nonlocal best
+        for _ in range(7):
+            stacks.calls = type(stacks.calls)("q")
+            begin_ns = time.process_time_ns()
+            for number in range(count):
+                take(number)
+            best = min(best, (time.process_time_ns() - begin_ns) / count)
+
+    exec(compile(f"{code}call({frames - 1})", "<cell>", "exec"), {"run": run, "take": take})
+    return best
+
+
+def main() -> None:
+    """Print the shares, and the costs beside what they are to be at most."""
+    for us in SPENT_US:
+        for where in ("cell", "file", "thread"):
+            for way in ("stacks", "statements", "samples"):
+                if (where, way) == ("thread", "statements"):
+                    continue  # the statement of the cell is the join
+                with tempfile.TemporaryDirectory() as folder:
+                    simulator.reset()
+                    cells = Cells(Path(folder))
+                    try:
+                        cells.run("from npuprof.simulator import npu\nx = npu.ones((64, 64))")
+                        judged = planted(cells, where, us, way)
+                    finally:
+                        cells.magics.uninstall()
+                print(f"{us:5} us, {where:6}, {way:10} {judged.right:8.2%} of device time is right; {judged.known}")
+    three, twelve = cost_of_frames_ns(3), cost_of_frames_ns(12)
+    print(f"a stack of three frames {three:6.0f} ns (at most 1,000)")
+    print(f"each further frame      {(twelve - three) / 9:6.0f} ns (at most 350)")
+
+
+if __name__ == "__main__":
+    main()
