@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from npuprof.schema import explain
     from npuprof.session.mixins import last
     from npuprof.session.offline import offline_analyse, trace_handler
+    from npuprof.session.reruns import history
     from npuprof.session.schedule import ProfilerAction, schedule
     from npuprof.session.session import Session, profile, step
 
@@ -54,6 +55,7 @@ __all__ = [
     "chip",
     "compare",
     "explain",
+    "history",
     "last",
     "load",
     "load_ipython_extension",
@@ -88,6 +90,7 @@ _HOMES = {
     "chip": "npuprof.analysis.chip_limits",
     "compare": "npuprof.loading",
     "explain": "npuprof.schema",
+    "history": "npuprof.session.reruns",
     "last": "npuprof.session.mixins",
     "load": "npuprof.loading",
     "load_ipython_extension": "npuprof.notebook",

@@ -23,6 +23,16 @@ def duration(nanoseconds: int | None) -> str:
     return f"{nanoseconds} ns"
 
 
+def signed(nanoseconds: int) -> str:
+    """Return a difference of durations as text, such as ``+4.02 ms``."""
+    return ("+" if nanoseconds > 0 else "-" if nanoseconds < 0 else "") + duration(abs(nanoseconds))
+
+
+def signed_share(change: float) -> str:
+    """Return a relative change as text, such as ``-92 %`` and ``+3.1 %``."""
+    return f"{100 * change:+.0f} %" if abs(change) >= 0.1 else f"{100 * change:+.1f} %"
+
+
 def size(size_bytes: int | None) -> str:
     """Return a size in binary units, such as ``1.50 GiB``; a dash for None."""
     if size_bytes is None:

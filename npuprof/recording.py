@@ -79,6 +79,10 @@ class Recording:
         ``[step, start_ns, end_ns]`` of every finished ``step()``.
     code
         The text of the profiled code by file, as stacks name it, unless ``code`` is off.
+    cell
+        The profiled cell: ``id`` and ``notebook``, as the front end names them, and its ``number``; empty without one.
+    outcome
+        What the report of the run found, for :func:`npuprof.session.reruns.history`.
     domains
         ``[message, domain, place]`` of the markers with a domain, in call order, if the front end lacks domains;
         `place` counts the markers with that message from 0.
@@ -110,6 +114,8 @@ class Recording:
     steps: list[tuple[int, int, int]] = field(default_factory=list)
     domains: list[tuple[str, str, int]] = field(default_factory=list)
     code: dict[str, str] = field(default_factory=dict)
+    cell: dict[str, str] = field(default_factory=dict)
+    outcome: dict[str, Any] = field(default_factory=dict)
     metadata: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)

@@ -25,7 +25,7 @@ from npuprof.difference.side import Side
 from npuprof.difference.tree import nodes
 from npuprof.errors import NpuprofError
 from npuprof.parameters import checked
-from npuprof.quantities import counted, duration, printable
+from npuprof.quantities import counted, duration, printable, signed
 
 _SHOWN = 10
 _VERSION = 2
@@ -237,12 +237,12 @@ class Difference:
         lines = [*(f"! {guard}" for guard in self.guards), self.sentence(), *self.common(), self.basis]
         rows = self.rows
         for _, row in rows[rows["depth"] == 0].iterrows():
-            lines.append(f"{signed(row['delta_ns'])}  {row['name']}{_bracketed(self.interval(row))}")
+            lines.append(f"{signed(int(row['delta_ns']))}  {row['name']}{_bracketed(self.interval(row))}")
         lines.append("")
         for _, row in self.largest().iterrows():
             place = f"  {row['place']}" if row["place"] else ""
             noise = _bracketed(self.interval(row))
-            lines.append(f"{signed(row['delta_ns'])}  {self.title(row)}  {row['why']}{place}{noise}")
+            lines.append(f"{signed(int(row['delta_ns']))}  {self.title(row)}  {row['why']}{place}{noise}")
         return [printable(line, 300) for line in lines]
 
     def title(self, row: pd.Series[Any]) -> str:
@@ -262,7 +262,7 @@ class Difference:
             bounds = f"{row['ratio_low']:+.1%} to {row['ratio_high']:+.1%}"
             return f"{row['ratio']:+.1%} beside the other {KINDS[KIND_OF_PART[row['part']]]}, {bounds}"
         mark = "" if row["significant"] or not row["delta_ns"] else ", may be noise"
-        return f"{signed(row['low_ns'])} to {signed(row['high_ns'])}{mark}"
+        return f"{signed(int(row['low_ns']))} to {signed(int(row['high_ns']))}{mark}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the difference as JSON-serializable values."""
@@ -353,12 +353,6 @@ def _rows_of(side: Side, kinds: Bools) -> pd.DataFrame:
             frames.append(of_run.tables[name].iloc[rows])
     evidence: pd.DataFrame = pd.concat([frame for frame in frames if len(frame)] or [pd.DataFrame()])
     return evidence
-
-
-def signed(nanoseconds: Any) -> str:
-    """Return a difference of durations as text, such as ``+4.02 ms``."""
-    value = int(nanoseconds)
-    return ("+" if value > 0 else "-" if value < 0 else "") + duration(abs(value))
 
 
 def _steps(side: Side) -> str:

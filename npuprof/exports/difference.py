@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from npuprof.difference.difference import Difference, signed
+from npuprof.difference.difference import Difference
 from npuprof.exports.grid import Grid
 from npuprof.exports.html import framed, grid_html, text
 from npuprof.exports.text import SIMULATED
-from npuprof.quantities import duration
+from npuprof.quantities import duration, signed
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -77,4 +77,4 @@ def _grid(title: str, headings: Sequence[str], lines: Sequence[Sequence[str]]) -
 
 
 def _times(row: pd.Series[Any]) -> tuple[str, str, str]:
-    return duration(int(row["a_ns"])), duration(int(row["b_ns"])), signed(row["delta_ns"])
+    return duration(int(row["a_ns"])), duration(int(row["b_ns"])), signed(int(row["delta_ns"]))

@@ -94,13 +94,14 @@ REPORT = "npuprof-report"
 """The class of each part of a report."""
 
 
-def report_html(summary: Summary, info: Info, notes: pd.DataFrame, advice: Advice) -> str:
+def report_html(summary: Summary, info: Info, notes: pd.DataFrame, advice: Advice, *, since: str = "") -> str:
     """Return origin, verdict, key figures, tables and notes as a fragment for a notebook.
 
     Styles are inline, with the colours of the notebook's theme; there is no script. Every text from the recording is
-    escaped and shortened, so the fragment stays below 100 kB. The first findings of the advice are shown.
+    escaped and shortened, so the fragment stays below 100 kB. The first findings of the advice are shown. `since` is a
+    fragment about a run before, which comes after the verdict.
     """
-    return framed(_overview(summary, info, notes, advice) + notes_html(notes))
+    return framed(_overview(summary, info, notes, advice, since) + notes_html(notes))
 
 
 def page_html(
@@ -163,7 +164,7 @@ def framed(content: str) -> str:
     return f'<div class="{REPORT} {AS_TEXT}" style="{style}">{content}</div>' if content else ""
 
 
-def _overview(summary: Summary, info: Info, notes: pd.DataFrame, advice: Advice) -> str:
+def _overview(summary: Summary, info: Info, notes: pd.DataFrame, advice: Advice, since: str = "") -> str:
     # With one device, the bar of the verdict shows everything that the table would.
     several = len(summary.devices) > 1
     barred = () if several else (DEVICE_TIME, HOST_TIME)
@@ -173,6 +174,7 @@ def _overview(summary: Summary, info: Info, notes: pd.DataFrame, advice: Advice)
         head_html(info)
         + "".join(_marked(line, "error") for line in error_lines(notes))
         + _verdict(advice)
+        + since
         + (bars if several else "")
         + findings_html(advice)
         + _figures(summary)

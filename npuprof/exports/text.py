@@ -253,11 +253,11 @@ _LONGEST_SENTENCE = 500
 _MOST_NOTES = 20
 
 
-def summary_text(summary: Summary, info: Info, notes: pd.DataFrame, advice: Advice) -> str:
+def summary_text(summary: Summary, info: Info, notes: pd.DataFrame, advice: Advice, *, since: str = "") -> str:
     """Return errors, verdict, key figures, tables and notes of a run as text without a trailing newline.
 
     Columns are aligned by terminal width, also of wide characters; control characters in names become spaces. The first
-    :data:`MOST_FINDINGS` findings of the advice are included.
+    :data:`MOST_FINDINGS` findings of the advice are included. `since` tells what changed since a run before.
     """
     simulated = [SIMULATED] if info.simulated else []
     lines = [printable(" · ".join(["npuprof", *([info.name] if info.name else []), *simulated]), _LONGEST_LINE)]
@@ -269,7 +269,8 @@ def summary_text(summary: Summary, info: Info, notes: pd.DataFrame, advice: Advi
         lines.append(printable(f"The profiled code raised {info.failed}", _LONGEST_LINE))
     lines += [printable(line, _LONGEST_SENTENCE) for line in [*clock_lines(info), *error_lines(notes)]]
     if advice.step_ns:
-        lines += ["", *(printable(line, _LONGEST_LINE) for line in advice.lines(MOST_FINDINGS))]
+        verdict, *findings = (printable(line, _LONGEST_LINE) for line in advice.lines(MOST_FINDINGS))
+        lines += ["", verdict, *since.splitlines(), *findings]
     lines += ["", *_align([(f"{name}:", value) for name, value in key_figures(summary)], 1)]
     for grid in grids(summary):
         lines += ["", *_table(grid)]

@@ -8,12 +8,11 @@ import numpy as np
 import pandas as pd
 
 from npuprof.arrays import Int64
-from npuprof.difference.difference import signed
 from npuprof.figures.chart import chart, label, nothing
 from npuprof.figures.colours import FAINT, FOREGROUND
 from npuprof.figures.time_axis import unit_of
 from npuprof.info import Info
-from npuprof.quantities import duration
+from npuprof.quantities import duration, signed
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -11,8 +11,8 @@ import os
 import sys
 import threading
 from array import array
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -66,12 +66,15 @@ class RunningCell:
         Returns the number of the cell whose code has a file name; 0 for other files.
     text
         Its source.
+    origin
+        Its ``id``, and the ``notebook`` that it is of, as the front end names them.
     """
 
     file: str = ""
     stamps: Stamps | None = None
     number_of: Callable[[str], int] = lambda _file: 0
     text: str = ""
+    origin: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

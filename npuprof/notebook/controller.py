@@ -6,9 +6,9 @@ Plain objects without IPython; the magics and the panel are thin views of a :cla
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from npuprof.errors import SessionError, describe_failure
@@ -35,12 +35,15 @@ class Cell:
         Its name in messages, such as ``cell [3]``.
     running
         Its code and stamps; None where it is not known.
+    origin
+        Its ``id`` and the ``notebook`` that it is of, where the front end names them.
     """
 
     identity: int
     text: str
     title: str
     running: RunningCell | None = None
+    origin: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass

@@ -7,6 +7,7 @@ with unchanged line numbers. Event hooks stop the run however the cell ends, nes
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
 
 
+_LONGEST_NAME = 4_096
+
+
 def current_cell(shell: InteractiveShell) -> Cell | None:
     """Return the cell that the shell has just started; None outside of a cell.
 
@@ -31,7 +35,19 @@ def current_cell(shell: InteractiveShell) -> Cell | None:
     if result is None:
         return None
     info = result.info
-    return Cell(id(info), info.raw_cell, cell_title(shell, numbered=bool(info.store_history)))
+    title = cell_title(shell, numbered=bool(info.store_history))
+    return Cell(id(info), info.raw_cell, title, origin=_origin(shell, getattr(info, "cell_id", None)))
+
+
+def _origin(shell: InteractiveShell, cell_id: object) -> dict[str, str]:
+    """Return the id of a cell and the path of its notebook, as far as the front end tells them."""
+    # Jupyter's servers name the notebook to the kernel that they start, VS Code to each cell.
+    notebook = shell.user_ns.get("__vsc_ipynb_file__") or os.environ.get("JPY_SESSION_NAME")
+    return {
+        name: value
+        for name, value in (("id", cell_id), ("notebook", notebook))
+        if isinstance(value, str) and 0 < len(value) < _LONGEST_NAME
+    }
 
 
 def cell_title(shell: InteractiveShell, *, numbered: bool) -> str:

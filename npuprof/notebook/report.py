@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from npuprof.comparison import Comparison
     from npuprof.profiles import Profile
     from npuprof.ranks.profile_set import ProfileSet
+    from npuprof.recording import Recording
+    from npuprof.session.reruns import Rerun
     from npuprof.session.session import Session
 
 _Bundle = dict[str, Any]
@@ -43,19 +45,35 @@ def show_session(session: Session) -> None:
     except Exception as error:  # noqa: BLE001 - shown; a report must not fail the user's cell
         _is_displayed([_failure("The recording could not be decoded", error, recording.directory, recording.problems)])
         return
-    show_run(run)
+    show_run(run, _since_before(run, recording))
     # On a full disk, even the recording's list of problems may be missing on disk: show it here.
     shown = set(run.notes["message"])
     if missing := [problem for problem in recording.problems if problem not in shown]:
         _is_displayed([_text("\n".join(f"npuprof: {problem}" for problem in missing))])
 
 
-def show_run(run: Profile) -> None:
+def _since_before(run: Profile, recording: Recording) -> Rerun | None:
+    """Return what changed since the same cell ran before, and keep it in the recording."""
+    from npuprof.session.history import attempt
+    from npuprof.session.reruns import note_outcome, since_before
+
+    try:
+        rerun = since_before(run, recording)
+        note_outcome(recording, run, rerun)
+    except Exception as error:  # noqa: BLE001 - said instead; the report of the run is worth more
+        tell(f"the run before could not be compared ({describe_failure(error)})")
+        return None
+    attempt(recording.write, recording)
+    return rerun
+
+
+def show_run(run: Profile, rerun: Rerun | None = None) -> None:
     """Show the summary, the timeline and the flame graph of a run, each as an output with a text equivalent.
 
-    A failure is shown instead of the part; only an interrupt is raised.
+    `rerun` is what changed since the same cell ran before. A failure is shown instead of the part; only an interrupt
+    is raised.
     """
-    _show({"summary": partial(_summary, run), "figures": partial(_figures, run)}, run.info.recording)
+    _show({"summary": partial(_summary, run, rerun), "figures": partial(_figures, run)}, run.info.recording)
 
 
 def show_comparison(comparison: Comparison) -> None:
@@ -133,12 +151,37 @@ def _comparison_figures(comparison: Comparison) -> list[_Bundle]:
     return [{**mimebundle(figure), "text/plain": data_text(figure, name)} for name, figure in drawn.items()]
 
 
-def _summary(run: Profile) -> list[_Bundle]:
+def _summary(run: Profile, rerun: Rerun | None) -> list[_Bundle]:
     from npuprof.exports.html import report_html
     from npuprof.exports.text import summary_text
 
     facts = (run.summary, run.info, run.notes, run.advice())
-    return [{"text/plain": summary_text(*facts), "text/html": _SAVED_PICTURES + report_html(*facts)}]
+    since = ("", "") if rerun is None else (rerun.text(), _rerun_html(rerun))
+    html = report_html(*facts, since=since[1])
+    return [{"text/plain": summary_text(*facts, since=since[0]), "text/html": _SAVED_PICTURES + html}]
+
+
+def _rerun_html(rerun: Rerun) -> str:
+    """Return what changed since the run before as HTML, the changed lines with their times folded."""
+    from npuprof.exports.grid import Grid
+    from npuprof.exports.html import grid_html
+    from npuprof.quantities import duration
+
+    shown = f'<div style="margin:4px 0"><strong>since the run before:</strong> {escape(rerun.sentence())}</div>'
+    if not rerun.lines:
+        return shown
+    rows = [
+        (
+            *("" if number is None else str(number) for number in (line.line_before, line.line)),
+            line.text_before,
+            line.text,
+            *(duration(time) if time else "" for time in (line.device_ns_before, line.device_ns)),
+        )
+        for line in rerun.lines
+    ]
+    headings = ("before", "now", "line before", "line now", "device before", "device now")
+    table = grid_html(Grid("Changed lines, with device time per step", headings, rows, 2))
+    return f'{shown}<details><summary style="cursor:pointer">what was changed</summary>{table}</details>'
 
 
 def _figures(run: Profile) -> list[_Bundle]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from npuprof.lines.recorder import RunningCell
@@ -47,7 +48,9 @@ class CellRewriter(ast.NodeTransformer):
         self._rewritten = stamps
         return rewritten
 
-    def running(self, shell: InteractiveShell, identity: int, text: str) -> RunningCell:
+    def running(
+        self, shell: InteractiveShell, identity: int, text: str, origin: Mapping[str, str] | None = None
+    ) -> RunningCell:
         """Return the cell whose first line runs now, called by that line.
 
         Parameters
@@ -58,12 +61,14 @@ class CellRewriter(ast.NodeTransformer):
             The number of the cell, with which :meth:`ended` is called.
         text
             Its source.
+        origin
+            Its ``id`` and ``notebook``, where the front end names them.
         """
         stamps, self._rewritten = self._rewritten, None
         if stamps is not None:
             self._stamps[identity] = stamps
         numbers: dict[str, int] = getattr(shell.compile, "_filename_map", {})
-        return RunningCell(_running_file(shell), stamps, lambda file: numbers.get(file) or 0, text)
+        return RunningCell(_running_file(shell), stamps, lambda file: numbers.get(file) or 0, text, origin or {})
 
     def mute(self, identity: int) -> None:
         """Stamp nothing in a cell that is not profiled after all."""

@@ -1,0 +1,332 @@
+"""What changed since the same cell ran before, and the list of the runs of a notebook.
+
+A cell is the same if the front end gives it the same id in the same notebook, or else if it has the same ``--name``.
+The run before is the newest one of it in the folder of the recordings, also of an earlier kernel.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from npuprof.errors import NpuprofError, SourceError
+from npuprof.options import default_output
+from npuprof.parameters import checked
+from npuprof.quantities import counted, duration, printable, signed, signed_share
+from npuprof.recording import FILE_NAME, Recording
+from npuprof.session.history import ended_runs
+
+if TYPE_CHECKING:
+    from npuprof.comparison import Comparison
+    from npuprof.profiles import Profile
+
+_MOST_RUNS = 1_000
+_LARGEST_BYTES = 256 << 20
+_LEAST_SHARE = 0.05  # of the change: smaller parts are not named
+_MOST_PARTS = 3
+_MOST_LINES = 8
+_COMPARED_OPTIONS = ("level", "aic_metrics", "stacks", "memory", "shapes", "activities", "collector")
+"""Options that change how long the host takes, or what a run tells."""
+
+COLUMNS = {
+    "started": "datetime64[ns, UTC]",
+    "cell": "string",
+    "name": "string",
+    "step_ns": "Int64",
+    "change": "Float64",
+    "verdict": "string",
+    "changed_lines": "string",
+    "simulated": "boolean",
+    "failed": "string",
+    "path": "string",
+}
+
+
+@dataclass(frozen=True)
+class ChangedLine:
+    """A line of a cell that was changed, added or removed.
+
+    Attributes
+    ----------
+    line, line_before
+        Its number now and before; None where there is no such line.
+    text, text_before
+        The line.
+    device_ns, device_ns_before
+        The time of the kernels that it launched, per step.
+    """
+
+    line: int | None
+    line_before: int | None
+    text: str
+    text_before: str
+    device_ns: int
+    device_ns_before: int
+
+
+@dataclass(frozen=True)
+class Rerun:
+    """A run of a cell beside the run of the same cell before.
+
+    Attributes
+    ----------
+    comparison
+        The difference: this run minus the run before.
+    before
+        The recording of the run before.
+    lines
+        What was changed in the cell.
+    unlike
+        The options in which the runs differ, as text.
+    """
+
+    comparison: Comparison
+    before: Path
+    lines: list[ChangedLine]
+    unlike: list[str]
+
+    @property
+    def verdict(self) -> str:
+        """``faster``, ``slower``, ``may be noise`` or ``noise unknown``."""
+        noise = self.comparison.noise
+        if not noise.is_known:
+            return "noise unknown"
+        low, high = (float(bound[0]) for bound in noise.total.bounds())
+        return "may be noise" if low <= 0 <= high else "slower" if low > 0 else "faster"
+
+    @property
+    def change(self) -> float:
+        """The change of a step relative to the run before: -0.5 for half of the time."""
+        return self.comparison.delta_ns / self.comparison.b_ns if self.comparison.b_ns else float("nan")
+
+    def sentence(self) -> str:
+        """Return what changed, in one sentence."""
+        difference = self.comparison
+        noise, base = difference.noise, difference.b_ns
+        if noise.is_known and base:
+            low, high = (float(bound[0]) / base for bound in noise.total.bounds())
+            sure = f"95 % interval {signed_share(low)} to {signed_share(high)}"
+            sure += ", which may be noise" if self.verdict == "may be noise" else ""
+        else:
+            sure = "one step: noise unknown"
+        text = f"{duration(difference.a_ns)} a step, was {duration(base)} ({signed_share(self.change)}, {sure})"
+        if parts := list(self._parts()):
+            text += f": {', '.join(parts)}"
+        if self.unlike:
+            text += f"; recorded with other options ({'; '.join(self.unlike)})"
+        return f"{text}; {self._changed()}"
+
+    def _parts(self) -> Iterator[str]:
+        rows = self.comparison.rows
+        top = rows[(rows["depth"] == 0).to_numpy(bool)]
+        ordered = top.iloc[np.argsort(-top["delta_ns"].abs().to_numpy(), kind="stable")]
+        least = _LEAST_SHARE * abs(self.comparison.delta_ns)
+        for _, row in islice(ordered.iterrows(), _MOST_PARTS):
+            if abs(row["delta_ns"]) > least and (self.verdict == "noise unknown" or row["significant"] is True):
+                yield f"{row['name']} {signed(int(row['delta_ns']))}"
+
+    def _changed(self) -> str:
+        numbers = [line.line for line in self.lines if line.line is not None]
+        removed = sum(line.line is None for line in self.lines)
+        if not self.lines:
+            return "the code is the same"
+        named = ", ".join(map(str, numbers[:_MOST_LINES])) + (" ..." if len(numbers) > _MOST_LINES else "")
+        parts = [f"changed {'line' if len(numbers) == 1 else 'lines'} {named}"] if numbers else []
+        parts += [f"removed {counted(removed, 'line')}"] if removed else []
+        return f"you {' and '.join(parts)}"
+
+    def text(self) -> str:
+        """Return the sentence and the changed lines as text."""
+        return "\n".join([printable(self.sentence(), 600), *(printable(line, 200) for line in self._differing())])
+
+    def _differing(self) -> Iterator[str]:
+        for line in self.lines:
+            if line.line_before is not None:
+                yield f"  -{line.line_before:>4} {line.text_before}{_time(line.device_ns_before)}"
+            if line.line is not None:
+                yield f"  +{line.line:>4} {line.text}{_time(line.device_ns)}"
+
+
+def _time(nanoseconds: int) -> str:
+    return f"   {duration(nanoseconds)} a step" if nanoseconds else ""
+
+
+def since_before(run: Profile, recording: Recording) -> Rerun | None:
+    """Return what changed since the same cell ran before; None if it never did, or that cannot be read."""
+    earlier = _before(recording)
+    if earlier is None:
+        return None
+    before = _profile(earlier.directory)
+    if before is None or not len(run.accounting.steps) or not len(before.accounting.steps):
+        return None
+    from npuprof.comparison import Comparison
+
+    try:
+        comparison = Comparison.of([[run]], [[before]], ("this run", "the run before"))
+    except NpuprofError:  # a side has nothing of a device
+        return None
+    lines = _changed_lines(_of_cell(recording), _of_cell(earlier), _times(run), _times(before))
+    return Rerun(comparison, earlier.directory, lines, _unlike(recording.options, earlier.options))
+
+
+def note_outcome(recording: Recording, run: Profile, rerun: Rerun | None) -> None:
+    """Keep in the recording what :func:`history` shows of a run; it is written with the next change of it."""
+    step_ns = run.advice().step_ns
+    recording.outcome = {"step_ns": step_ns} if step_ns else {}
+    if rerun is not None:
+        changed = [line.line for line in rerun.lines if line.line is not None]
+        recording.outcome |= {
+            "change": rerun.change,
+            "verdict": rerun.verdict,
+            "before": str(rerun.before.name),
+            "changed_lines": ", ".join(map(str, changed)),
+        }
+
+
+@checked
+def history(folder: Path | None = None) -> pd.DataFrame:
+    """Return the recorded runs of a folder, also those of earlier kernels, the newest last.
+
+    Parameters
+    ----------
+    folder
+        The folder of the recordings; by default the one that recordings of this process go to.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``started``, ``cell`` (its number), ``name``, ``step_ns`` (absent without a report or a step), ``change``
+        (relative to the run of the same cell before: -0.5 for half of the time), ``verdict`` (``first``, ``faster``,
+        ``slower``, ``may be noise``, ``noise unknown``), ``changed_lines``, ``simulated``, ``failed`` and ``path``.
+        At most the newest thousand.
+    """
+    rows = []
+    for recording in reversed(list(_recordings(default_output() if folder is None else folder))):
+        outcome = recording.outcome
+        rows.append(
+            {
+                "started": pd.Timestamp(recording.started_ns, unit="ns", tz="UTC"),
+                "cell": recording.cell.get("number", ""),
+                "name": recording.name,
+                "step_ns": outcome.get("step_ns"),
+                "change": outcome.get("change"),
+                "verdict": outcome.get("verdict", "first" if outcome else ""),
+                "changed_lines": outcome.get("changed_lines", ""),
+                "simulated": recording.simulated,
+                "failed": recording.failed,
+                "path": str(recording.directory),
+            }
+        )
+    frame: pd.DataFrame = pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS)
+    ordered: pd.DataFrame = frame.sort_values("started", kind="stable", ignore_index=True)
+    return ordered
+
+
+def _recordings(folder: Path) -> Iterator[Recording]:
+    """Yield the readable recordings of a folder, the newest first."""
+    dated = []
+    try:
+        for path in islice(folder.iterdir(), 10 * _MOST_RUNS):
+            try:
+                dated.append(((path / FILE_NAME).stat().st_mtime_ns, path))
+            except OSError:
+                continue
+    except OSError:
+        return
+    for _, path in sorted(dated, reverse=True)[:_MOST_RUNS]:
+        try:
+            yield Recording.read(path)
+        except SourceError:
+            continue
+
+
+def _before(recording: Recording) -> Recording | None:
+    """Return the newest recording of the same cell that ended before this one began."""
+    for other in _recordings(recording.directory.parent):
+        is_earlier = other.directory != recording.directory and 0 < other.stopped_ns <= recording.started_ns
+        if is_earlier and not other.failed and _is_same_cell(other, recording):
+            return other
+    return None
+
+
+def _is_same_cell(first: Recording, second: Recording) -> bool:
+    ids = [recording.cell.get("id", "") for recording in (first, second)]
+    if all(ids):
+        return ids[0] == ids[1] and first.cell.get("notebook") == second.cell.get("notebook")
+    names = [str(recording.options.get("name") or "") for recording in (first, second)]
+    return bool(names[0]) and names[0] == names[1]
+
+
+def _profile(directory: Path) -> Profile | None:
+    """Return the profile of an earlier run, from memory or disk; None if it is large or cannot be read."""
+    from npuprof.loading import open_path
+    from npuprof.profiles import Profile
+    from npuprof.sources.base import size_of_files
+
+    for run in ended_runs():
+        if run.directory == directory and run.profile is not None:
+            return run.profile
+    try:
+        if size_of_files(directory) > _LARGEST_BYTES:
+            return None
+        opened = open_path(directory)
+    except (SourceError, OSError):
+        return None
+    return opened if isinstance(opened, Profile) else None
+
+
+def _unlike(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{name} {now.get(name)}, was {before.get(name)}"
+        for name in _COMPARED_OPTIONS
+        if now.get(name) != before.get(name)
+    ]
+
+
+def _of_cell(recording: Recording) -> list[str]:
+    """Return the lines of the profiled cell without ``%%npuprof``, whose options are compared apart."""
+    lines = next(iter(recording.code.values()), "").splitlines()
+    return ["" if line.lstrip().startswith("%%npuprof") else line.rstrip() for line in lines]
+
+
+def _times(run: Profile) -> dict[int, int]:
+    """Return the device time of each line of the profiled cell, per step."""
+    by_line = run.by("line")
+    steps = max(1, int((run.accounting.steps["basis"] != "run").sum()))
+    device_ns: dict[int, int] = {}
+    for name, total_ns in zip(by_line["line"].astype(object), by_line["total_ns"], strict=True):
+        file, _, number = str(name).rpartition(":")
+        if file.startswith("<cell") and number.isdigit():
+            device_ns[int(number)] = device_ns.get(int(number), 0) + int(total_ns) // steps
+    return device_ns
+
+
+def _changed_lines(
+    now: list[str], before: list[str], times: Mapping[int, int], times_before: Mapping[int, int]
+) -> list[ChangedLine]:
+    changed = []
+    for kind, first, last, start, end in difflib.SequenceMatcher(None, before, now, autojunk=False).get_opcodes():
+        if kind == "equal":
+            continue
+        for place in range(max(last - first, end - start)):
+            old, new = first + place, start + place
+            has_old, has_new = old < last, new < end
+            if (before[old] if has_old else "").strip() or (now[new] if has_new else "").strip():
+                changed.append(
+                    ChangedLine(
+                        new + 1 if has_new else None,
+                        old + 1 if has_old else None,
+                        now[new] if has_new else "",
+                        before[old] if has_old else "",
+                        times.get(new + 1, 0) if has_new else 0,
+                        times_before.get(old + 1, 0) if has_old else 0,
+                    )
+                )
+    return changed
