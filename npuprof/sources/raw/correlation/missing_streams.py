@@ -24,7 +24,6 @@ from npuprof.sources.raw.metadata.control_files import Side
 from npuprof.sources.raw.records import enums
 
 _FEW = 16  # tasks that were launched before the collection began may run beside later ones
-_COPY = "MEMCPY_ASYNC"
 _SWITCHES = {
     "l2CacheTaskProfiling": "l2_cache.data.{}",
     "hbmProfiling": "hbm.data.{}",
@@ -38,14 +37,9 @@ _ON = "on"
 
 
 def note_lost_partners(run: DecodedLaunches, marks: pd.DataFrame, level: object, notes: Notes) -> None:
-    """Warn of tasks without a launch, kernels without an operator, operators without operands, and lone copies."""
+    """Warn of tasks without a launch, kernels without an operator or operands, and device sides of marks alone."""
     _note_unlaunched(run, notes)
     _note_undescribed(run, level, notes)
-    kinds, sizes = run.tracks.task_type, run.tracks.copied_bytes
-    copies = np.array([*(name == _COPY for name in kinds.names), False], bool)[kinds.codes]
-    if count := int(np.count_nonzero(copies & (sizes < 0))):
-        message = "copies have no record in memcpy_info, as some have lawfully: their sizes and directions are unknown"
-        notes.info("memcpy_info", message, count)
     on_device = run.launches.mark[run.launches.mark >= 0]
     if count := int(np.count_nonzero(~np.isin(on_device, marks["id"].to_numpy(np.int64, na_value=-1)))):
         notes.warning("msproftx", "device sides of marks have no mark of the host: marks are missing", count)
