@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 _DEEP = 100_000  # beyond what any Python decodes
@@ -19,12 +20,15 @@ WRONG = {  # as JSON text; nothing at all for a field that is not there
     "a fraction": "1.5",
     "no number": "NaN",
     "a number beyond all": "1e999",
+    "no text": '""',
     "text": '"x"',
     "text of 20 digits": '"99999999999999999999"',
     "half a character": r'"\ud800"',
     "a list": "[]",
+    "a list of a number": "[1]",
     "a list of a list": "[[null]]",
     "an object": "{}",
+    "an object of a number": '{"a": 1}',
     "an object of mixed things": '{"x": [1, "y", null, {"z": 1.5}]}',
     "a nest": "[" * _DEEP + "]" * _DEEP,
     "a nest that is not as deep": "[" * _LESS_DEEP + "]" * _LESS_DEEP,
@@ -44,7 +48,8 @@ def damaged(plain: Any, place: tuple[Any, ...], value: str) -> str:
     for key in place[:-1]:
         around = around[key]
     if not value:
-        del around[place[-1]]
+        with suppress(KeyError):  # it lacks a key that was asked for
+            del around[place[-1]]
         return json.dumps(after)
     around[place[-1]] = "the damaged value"
     return json.dumps(after).replace('"the damaged value"', value)

@@ -1,7 +1,9 @@
-"""The long attack on what SECURITY.md promises: ``python -m tests.campaign``, half an hour at most on two cores.
+"""The long attack on what SECURITY.md promises: ``python -m tests.campaign``, an hour and a half on two cores.
 
 Not collected by pytest. Each part prints what was tried, and every crash, hang and silent loss that it found:
 
+damage      recordings that lose, repeat or misplace rows: no figure is wrong without a note
+types       values of wrong types at every key, cell and column that is read
 fuzz        damaged and hostile results of every format, from small ones that the tests write
 kills       a recording whose process is killed at every phase
 interrupts  Ctrl-C between any two statements of loading, saving and profiling

@@ -17,7 +17,7 @@ from pathlib import Path
 from tests.campaign.fuzz import run as fuzz
 from tests.campaign.tally import Tally, table
 
-PARTS = ("cells", "interrupts", "disk", "kills", "bombs", "browser")
+PARTS = ("damage", "types", "cells", "interrupts", "disk", "kills", "bombs", "browser")
 """The parts but the fuzzer, each in a process of its own; those that take longest first."""
 
 

@@ -1,40 +1,32 @@
-"""Whatever stands in a field of a small file, reading raises none but our errors, and what is left out is told."""
+"""Small files of every kind, with each field that npuprof reads: what a damaged one says of it.
+
+``test_wrong_types`` tries values of wrong types in every field.
+"""
 
 from __future__ import annotations
 
-import itertools
 import json
-import os
-import re
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
 
 import npuprof
 from npuprof.errors import NpuprofError
-from npuprof.loading import open_path
 from npuprof.notes import Notes
 from npuprof.profiles import Profile
-from npuprof.ranks.profile_set import ProfileSet
 from npuprof.recording import FILE_NAME, Recording
-from npuprof.sources import raw, saved
+from npuprof.sources import raw
 from npuprof.sources.base import Decoded
 from npuprof.sources.result_folder.layout import OUTPUT
 from tests import factories
-from tests.field_damage import WRONG, damaged, places
+from tests.field_damage import damaged
 from tests.sources.cluster import maker as cluster
 from tests.sources.kineto.traces import KinetoTrace
 from tests.sources.mindspore import maker as mindspore
 from tests.sources.raw.writers.directory import MONO_NS, UTC_US, RawDirectory
 from tests.sources.trace.maker import small_trace
-
-_HEAVY = bool(os.environ.get("NPUPROF_HEAVY"))
-_KINDS_EACH = len(WRONG) if _HEAVY else 1  # of which each field takes the next
-
 
 _MARKS = factories.profile(3)["marks"]
 
@@ -141,85 +133,16 @@ def _pipeline(path: Path) -> None:
     (path / "profiler_info_2.json").write_text(json.dumps(mindspore.INFO))
 
 
-_MAKERS: dict[str, tuple[Callable[[Path], object], list[str]]] = {
-    "recording": (_recorded, [FILE_NAME]),
-    "saved": (_saved, [saved.FILE_NAME]),
-    "torch_npu": (
-        _torch_npu,
-        [
-            *("profiler_info.json", "profiler_metadata.json"),
-            *(f"{OUTPUT}/communication.json", f"{OUTPUT}/communication_matrix.json"),
-        ],
-    ),
-    "mindspore": (_pipeline, ["profiler_info_2.json", f"{OUTPUT}/minddata_pipeline_summary_2.json"]),
-    "raw": (
-        _raw,
-        [
-            *("host/info.json", "host/start_info", "device_0/info.json.0", "device_0/sample.json"),
-            *("device_0/start_info.0", "host/end_info", "device_0/end_info.0"),
-        ],
-    ),
-    "cluster": (
-        cluster.text_result,
-        ["communication_group.json", "cluster_communication.json", "cluster_communication_matrix.json"],
-    ),
-    "timeline": (_timeline, ["trace_view.json"]),
-    "kineto": (_kineto, ["t.json"]),
+MAKERS: dict[str, Callable[[Path], object]] = {
+    "torch_npu": _torch_npu,
+    "mindspore": _pipeline,
+    "raw": _raw,
+    "cluster": cluster.text_result,
+    "timeline": _timeline,
+    "kineto": _kineto,
+    "saved": _saved,
 }
-_LONG = ("timeline", "kineto")
-_FILES = [(name, file) for name, (_, files) in _MAKERS.items() if _HEAVY or name not in _LONG for file in files]
-
-
-def _use(path: Path, *, every_way: bool) -> None:
-    run = npuprof.load(path)
-    json.dumps(run.info.to_dict())
-    if not every_way:
-        return
-    repr(run)
-    shutil.rmtree(path.parents[1] / "again", ignore_errors=True)
-    repr(npuprof.load(run.save(path.parents[1] / "again")))
-    runs = open_path(path.parent)
-    if isinstance(runs, ProfileSet):
-        repr(runs)
-        assert runs.notes is not None
-
-
-def _kind_of(key: Any) -> Any:
-    """Return what stands for a key: entries of a list, ranks, pairs of them and links are each alike."""
-    return "#" if re.fullmatch(r"[0-9.-]+|[SR]DMA", str(key)) else key
-
-
-def _damages(plain: Any) -> Iterator[tuple[tuple[Any, ...], str, str]]:
-    kinds = itertools.cycle(WRONG.items())
-    alike = {tuple(key if _HEAVY else _kind_of(key) for key in place): place for place in places(plain)}
-    for place in alike.values():
-        for words, value in itertools.islice(kinds, _KINDS_EACH):
-            yield place, words, value
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("name", "file"), _FILES)
-def test_a_damaged_field_is_reported_or_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, file: str
-) -> None:
-    if name == "recording":
-        monkeypatch.setattr(raw, "read", lambda path, part: Decoded({"marks": _MARKS}))
-    make = _MAKERS[name][0]
-    path = tmp_path / "set" / "damaged"
-    make(path)
-    make(tmp_path / "set" / "whole")
-    plain = json.loads((path / file).read_bytes())
-    wrong = []
-    for number, (place, words, value) in enumerate(_damages(plain)):
-        (path / file).write_text(damaged(plain, place, value))
-        try:
-            _use(path, every_way=_HEAVY or number % 16 == 0)
-        except NpuprofError as error:
-            if str(path.parent) not in str(error):
-                wrong.append((place, words, str(error)))
-        except Exception as error:  # noqa: BLE001 - each of them is a find
-            wrong.append((place, words, repr(error)))
-    assert not wrong
+"""What writes a result below a path, by the kind of its small files."""
 
 
 def test_a_damaged_fact_of_a_recording_is_left_out_and_reported(

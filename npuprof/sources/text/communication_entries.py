@@ -102,6 +102,8 @@ def fields_of(plain: Any, kind: Kind, source: str, notes: Notes) -> Row:
         The source and the receiver of notes on values that are left out.
     """
     if not isinstance(plain, dict):
+        if plain is not None:
+            notes.warning(source, "the values of an entry are no JSON object, and are absent")
         return {}
     types = _TYPES[kind]
     values: Row

@@ -27,6 +27,7 @@ _COMPUTE_TYPE = re.compile(
     re.IGNORECASE,
 )
 _COMPUTE_TYPES = ("AI_CORE", "AI_CUBE", "AI_CPU", "AICORE", "AI_VECTOR_CORE", "MIX_AIC", "MIX_AIV")
+_NAME = re.compile(r"[^\W\d_]{3}")
 _ALIKE = 0.8  # of two names, one of which has at most a damaged letter
 _UNKNOWN_TYPE = "Other"  # written by older tools: a task that no operator describes, or a kernel
 _TYPES = frozenset(
@@ -122,13 +123,20 @@ def _run_as_long(tasks: pd.DataFrame, operators: pd.DataFrame) -> Bools:
 
 
 def damaged_types(device_tasks: pd.DataFrame) -> Bools:
-    """Return a mask of the tasks with a type that resembles a core type, as one with a damaged letter does."""
-    return tables.matching(device_tasks["task_type"], _is_damaged)
+    """Return a mask of the tasks without a type where others have one, or with a damaged one.
+
+    A damaged type resembles a core type, as one with a damaged letter does, or is no name at all.
+    """
+    types = device_tasks["task_type"]
+    damaged = tables.matching(types, _is_damaged)
+    damaged |= types.isna().to_numpy(bool) & bool(types.notna().any())
+    return damaged
 
 
 def _is_damaged(name: str) -> bool:
     is_known = _COMPUTE_TYPE.fullmatch(name) is not None or name in _TYPES
-    return not is_known and bool(get_close_matches(name.upper(), _COMPUTE_TYPES, 1, _ALIKE))
+    is_named = _NAME.search(name) is not None
+    return not is_known and (not is_named or bool(get_close_matches(name.upper(), _COMPUTE_TYPES, 1, _ALIKE)))
 
 
 def _names_operator(name: str) -> bool:

@@ -183,7 +183,7 @@ def _journals(root: Path) -> Cases:
         "stacks": f"{json.dumps(_STACKS)}\n",
     }
     cases = {}
-    for name, load in (("journal", _journal), ("stacks", _stacks_journal), ("parquet", _stacks)):
+    for name, load in (("journal", read_journal), ("stacks", _stacks_journal), ("parquet", _stacks)):
         path = root / name / "file"
         path.parent.mkdir()
         if name in texts:
@@ -196,7 +196,7 @@ def _journals(root: Path) -> Cases:
     return cases
 
 
-def _journal(path: Path) -> Outcome:
+def read_journal(path: Path) -> Outcome:
     if not path.is_file():  # its reader looks first
         return Outcome(None)
     told = journal.read(path)

@@ -272,10 +272,14 @@ def test_counters_are_nanoseconds_whatever_unit_of_time_their_header_has(tmp_pat
 @pytest.mark.parametrize(
     ("task_type", "is_damaged"),
     [
-        *[(name, True) for name in ("\ufffdI_CORE", "AI_CORF", "AI_CPX", "MIX_AIK", "AI_VECTOR_C0RE")],
+        *[(name, True) for name in ("\ufffdI_CORE", "AI_CORF", "AI_CPX", "MIX_AIK", "AI_VECTOR_C0RE", "1e30", "x", "")],
         *[(name, False) for name in ("AI_CORE", "KERNEL_AIVEC", "aicpu", "SDMA_SQE", "Notify Wait", "MsTx", "Other")],
     ],
 )
-def test_a_core_type_with_a_damaged_letter_is_told_from_other_types(task_type: str, *, is_damaged: bool) -> None:
+def test_a_damaged_core_type_is_told_from_other_types(task_type: str, *, is_damaged: bool) -> None:
     tasks = pd.DataFrame({"task_type": pd.Categorical([task_type, None])})
-    assert damaged_types(tasks).tolist() == [is_damaged, False]
+    assert damaged_types(tasks).tolist() == [is_damaged, True]
+
+
+def test_tasks_of_a_timeline_without_types_are_not_damaged() -> None:
+    assert damaged_types(pd.DataFrame({"task_type": pd.Categorical([None, None])})).tolist() == [False, False]

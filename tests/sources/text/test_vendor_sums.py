@@ -64,6 +64,16 @@ def test_what_is_not_known_is_reported(tmp_path: Path) -> None:
     assert any("names the device" in message for message in counts)
 
 
+@pytest.mark.parametrize("repeated", [0, 1, 2])
+def test_a_row_of_a_task_that_is_told_twice_is_reported(tmp_path: Path, repeated: int) -> None:
+    path = result(tmp_path / "a", hcom_send__123_0_1=operator(START))
+    rows = ["2,11052,0.5,Add", "2,11053,0.5,Add"]
+    text = "\n".join(["Stream Id,Task Id,Hit Rate,Op Name", *rows, *rows[:repeated], ""])
+    (path / "ASCEND_PROFILER_OUTPUT" / "l2_cache.csv").write_text(text)
+    told = [note for note in messages(npuprof.load(path)) if "a row of a task occurs more than once" in note]
+    assert bool(told) == bool(repeated)
+
+
 def test_operators_that_other_files_hold_are_not_made_twice(tmp_path: Path) -> None:
     folder = result(tmp_path / "a", hcom_send__123_0_1=operator(START))
     columns = "Device_id,Name,Type,Accelerator Core,Start Time(us),Duration(us)"
