@@ -1,26 +1,30 @@
-"""The figures of one report never contradict each other, whichever file of a run they were read from."""
+"""The figures of one run never contradict each other, whichever file of it they were read from.
+
+The table of invariants is :mod:`tests.campaign.damage.invariants`; the campaign tries it with damaged recordings too.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import npuprof
-from npuprof.advice.facts import Facts
-from npuprof.advice.findings import Advice
-from npuprof.analysis.accounting import IDLE, PARTS
-from npuprof.analysis.host_accounting import HOST
-from npuprof.analysis.intervals import intersection, total, union
+from npuprof import tables as schema
 from npuprof.errors import SourceError
-from npuprof.figures.steps import NAMES as BARS
 from npuprof.loading import open_path
+from npuprof.notes import Notes
 from npuprof.profiles import Profile
-from npuprof.sources.base import Preference
-from npuprof.timeline.state import Timeline
+from npuprof.ranks.profile_set import ProfileSet
+from npuprof.simulator import jobs
+from npuprof.simulator.jobs import text
+from npuprof.sources.base import Decoded, Preference
+from tests import factories
+from tests.campaign.damage.invariants import OF_RUN, contradictions
+from tests.campaign.damage.recordings import GENERATED
+from tests.campaign.fuzz import seeds
+from tests.sources.kineto.jobs import TorchJob
 
 FOLDERS = (
     "cluster",
@@ -35,15 +39,19 @@ _ROUNDED_NS = 2  # of each row, in files whose starts and durations were each ro
 
 def runs(folder: Path) -> Iterator[Profile]:
     """Read every run below a folder, in both forms where it has raw data, and every file that is one by itself."""
+    for found in _found(folder):
+        yield from [found] if isinstance(found, Profile) else found
+
+
+def _found(folder: Path) -> Iterator[Profile | ProfileSet]:
     preferences: tuple[Preference, ...] = ("raw", "parsed") if any(folder.rglob("host")) else (None,)
     for source in preferences:
         try:
-            found = open_path(folder, source=source)
+            yield open_path(folder, source=source)
         except SourceError:
             continue
-        yield from [found] if isinstance(found, Profile) else found
     for file in sorted(folder.rglob("*")):
-        if file.is_file() and _DATA not in file.parts and file.suffix in (".json", ".csv", ".db"):
+        if file.is_file() and _DATA not in file.parts and file.suffix in (".json", ".csv", ".db", ".gz"):
             try:
                 found = open_path(file)
             except SourceError:
@@ -52,71 +60,54 @@ def runs(folder: Path) -> Iterator[Profile]:
                 yield found
 
 
-def united(run: Profile, device: int | None) -> tuple[int, int]:
-    """The time of the steps in which any kernel of a device ran, and the number of kernels."""
-    own = run.kernels[(run.kernels["device_id"] == device).to_numpy()]
-    starts = own["start_ns"].to_numpy(np.int64)
-    computing = union(starts, starts + own["duration_ns"].to_numpy(np.int64))
-    begins = run.steps["start_ns"].to_numpy(np.int64)
-    steps = union(begins, begins + run.steps["duration_ns"].to_numpy(np.int64))
-    return total(intersection(computing, steps) if len(begins) else computing), len(own)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", GENERATED)
+def test_generated_recordings_say_the_same_in_every_way(tmp_path: Path, name: str) -> None:
+    run = npuprof.load(GENERATED[name](tmp_path))
+    assert len(run.kernels)
+    assert not contradictions(run, dear=True)
 
 
-def same_accounting(run: Profile) -> None:
-    """One accounting: the table, the summary, the figure, the explorer and the verdict have the same times."""
-    table = run.breakdown().groupby("part", observed=True)["duration_ns"].sum()
-    if not len(run.accounting.steps):
-        assert not run.summary.devices
-        return
-    expected = {part: int(table.get(part, 0)) for part in PARTS}
-    assert sum(expected.values()) == run.accounting.steps["duration_ns"].sum()
-    devices = run.summary.devices
-    of_devices = {part: sum(device.parts[part] for device in devices) for part in PARTS}
-    assert {**of_devices, HOST: sum(run.summary.host.parts.values())} == expected
-    assert of_devices[HOST] == 0
-    placed = run.accounting.intervals[run.accounting.intervals["start_ns"].notna().to_numpy(bool)]
-    if len(placed):
-        ends = placed["start_ns"] + placed["duration_ns"]
-        explored = (
-            Timeline(run.tables, run.info, run.aligned).summary(int(placed["start_ns"].min()), int(ends.max())).parts
-        )
-        sums = placed.groupby(["part", "cause"], observed=True)["duration_ns"].sum()
-        assert {(one.part, one.cause): one.duration_ns for one in explored} == sums[sums > 0].to_dict()
-    if (run.accounting.steps["basis"] != "run").any():
-        bars = run.plot_steps().data
-        unit_ns = run.accounting.steps["duration_ns"].sum() / sum(np.sum(bar.y) for bar in bars)
-        drawn = {bar.name: np.sum(bar.y) * unit_ns for bar in bars}
-        grouped = {BARS[part]: 0 for part in BARS} | {BARS["idle"]: sum(expected[part] for part in IDLE)}
-        grouped |= {BARS[part]: expected[part] for part in PARTS if part not in IDLE}
-        assert unit_ns == pytest.approx(10 ** round(math.log10(unit_ns)))
-        assert drawn == pytest.approx({name: grouped[name] for name in drawn})
-    if len(run.accounting.steps) == 1:
-        verdict = Advice(Facts(run.tables, run.info, run.accounting), []).parts()
-        if run.accounting.of_host:
-            assert sum(verdict.values()) == expected[HOST]
-            return
-        assert verdict.pop("idle") == sum(expected[part] for part in IDLE)
-        assert verdict == {part: expected[part] for part in PARTS if part not in (*IDLE, HOST)}
+@pytest.mark.slow
+def test_generated_sets_say_the_same_in_every_way(tmp_path: Path) -> None:
+    of_npus = npuprof.load_set(text.write(jobs.simulate(jobs.SIZES[8], seed=1), tmp_path / "job", kernels=True))
+    of_gpus = npuprof.load_set(TorchJob([300, 420]).write(tmp_path / "torch"))
+    for found in (of_npus, of_gpus):
+        assert not contradictions(found)
+
+
+def test_a_contradiction_is_found_and_a_note_explains_it() -> None:
+    tables, notes = factories.profile(60), Notes()
+    times = {"step": [0], "device_id": [0], "computing_ns": [10**12], "communication_ns": [0], "free_ns": [0]}
+    known = contradictions(Profile(Decoded(tables, factories.info())))
+    tables["step_times"] = schema.build("step_times", times)
+    (found,) = {*contradictions(Profile(Decoded(tables, factories.info(), notes)))} - {*known}
+    assert found.startswith("computing: vendor's steps and kernels: 1e+12 and ")
+    notes.warning("step_times", "the vendor counts otherwise")
+    assert found not in contradictions(Profile(Decoded(tables, factories.info(), notes)))
+
+
+@pytest.mark.slow
+def test_every_invariant_compares_two_answers_of_some_run(tmp_path: Path) -> None:
+    writers = [GENERATED["a recording of the simulator"], GENERATED["text of a simulated job"], seeds.SEEDS["text"]]
+    found = [npuprof.load(write(tmp_path / str(number))) for number, write in enumerate(writers)]
+    compared = {one.name for one in OF_RUN for run in found if one.one(run) and one.other(run) is not None}
+    # The second way is empty where nothing contradicts the first.
+    exceptions = {one.name for one in OF_RUN if one.name.endswith("memory_peak()") or "by('step')" in one.name}
+    assert {one.name for one in OF_RUN} - compared <= exceptions
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_device_times_are_those_of_the_kernels_and_operators(samples: Path, folder: str) -> None:
+@pytest.mark.parametrize("folder", [*FOLDERS, "kineto"])
+def test_real_results_say_the_same_in_every_way(samples: Path, folder: str) -> None:
     compared = 0
-    for run in runs(samples / folder):
-        devices = {device.device_id: device for device in run.summary.devices if device.basis != "step_times"}
-        assert bool(len(run.kernels)) <= bool(run.summary.devices), run.info.recording
-        for device, times in devices.items():
-            time, count = united(run, device)
-            assert abs(time - times.parts["computing"]) <= _ROUNDED_NS * (count + 1), run.info.recording
-            assert sum(times.parts.values()) == times.span_ns
-            compared += count
-        same_accounting(run)
-        if len(run.kernels):
-            shares = run.summary.top_ops["total_ns"] / run.summary.top_ops["share"]
-            assert shares.round().unique().tolist() == [run.kernels["duration_ns"].sum()]
-        contradicts = run.notes["source"].isin(["overlap", "step_times"]) & (run.notes["severity"] == "warning")
-        assert not contradicts.any(), run.notes
+    for found in _found(samples / folder):
+        assert not contradictions(found, dear=isinstance(found, Profile)), found
+        for run in [found] if isinstance(found, Profile) else found:
+            compared += len(run.kernels)
+            assert not contradictions(run), run.info.recording
+            contradicts = run.notes["source"].isin(["overlap", "step_times"]) & (run.notes["severity"] == "warning")
+            assert not contradicts.any(), run.notes
     assert bool(compared) != (folder in ("cluster", "mindspore", "torch_npu/host_only_raw"))
 
 

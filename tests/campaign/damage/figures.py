@@ -1,12 +1,9 @@
-"""Every figure of a profile, with the tables that it is made of, and which notes concern a table."""
+"""Every figure of a profile, with the tables that it is made of."""
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -14,18 +11,17 @@ import pandas as pd
 from npuprof import tables as schema
 from npuprof.analysis.by import KEYS
 from npuprof.profiles import Profile
+from tests.campaign.damage.answers import breakdown, by, memory_peak
+from tests.campaign.damage.concerns import COMMUNICATION, HOST, KERNELS, MEMORY, STEPS
 
-_DEVICE = ("kernels", "tasks", "communication")
-_HOST = ("operators", "python", "api", "links")
-_STEPS = ("steps", "step_times")
+_DEVICE = (*KERNELS, "communication")
+_EXPOSED = (*COMMUNICATION, "kernels", *STEPS)  # what no kernel overlaps
 _PARTS = {
-    "computing": ("kernels", *_STEPS),
-    "waiting": ("communication", "communication_tasks", *_STEPS),
-    "moving": ("communication", "communication_tasks", *_STEPS),
-    "communication": ("communication", "communication_tasks", *_STEPS),
-    "copy": ("tasks", *_STEPS),
+    "computing": ("kernels", *STEPS),
+    **dict.fromkeys(("waiting", "moving", "communication"), _EXPOSED),
+    "copy": ("tasks", "kernels", "communication", *STEPS),
 }
-_LAUNCHED = {"line": (*_HOST, "stack"), "module": (*_HOST, "stack"), "op": _HOST, "step": _STEPS}
+_LAUNCHED = {"line": (*HOST, "stack"), "module": (*HOST, "stack"), "op": HOST, "step": STEPS}
 _SUMS = ("duration_ns", "size_bytes", "copied_bytes", "device_duration_ns", "wait_ns")
 _SAMPLES = {"memory": "component", "counters": "counter"}
 
@@ -56,40 +52,35 @@ def _each(run: Profile) -> Iterator[tuple[str, dict[str, float], tuple[str, ...]
     peaks = run.memory.groupby("component", observed=True)[["allocated_bytes", "reserved_bytes"]].max()
     for bytes_of in ("allocated_bytes", "reserved_bytes"):
         yield f"peak of {bytes_of}", _plain(peaks[bytes_of].dropna()), ("memory",)
-    parts = run.breakdown()
+    parts = breakdown(run)
     for kind, rows in parts.groupby("part", observed=True):
         part = str(kind)
         causes = rows.groupby("cause", observed=True, dropna=False)["duration_ns"].sum()
-        of = _PARTS.get(part, (*_DEVICE, *_STEPS))
+        of = _PARTS.get(part, (*_DEVICE, *STEPS))
         yield f"breakdown: {part}", {"": float(rows["duration_ns"].sum())}, of
-        yield f"breakdown: causes of {part}", _plain(causes), (*of, *_HOST)
+        yield f"breakdown: causes of {part}", _plain(causes), (*of, *HOST)
     for key in KEYS:
-        sums = run.by(key)
+        sums = by(run, key)
         yield f"by({key!r})", _plain(sums.set_index(key)["total_ns"]), ("kernels", *_LAUNCHED.get(key, ()))
-    owners = run.memory_peak()
-    yield "memory_peak()", _plain(owners.groupby("device_id")["size_bytes"].sum()), ("memory", "allocations")
+    owners = memory_peak(run)
+    yield "memory_peak()", _plain(owners.groupby("device_id")["size_bytes"].sum()), MEMORY
     by_owner = owners.groupby(["category", "op"], observed=True, dropna=False)["size_bytes"].sum()
-    yield "owners of memory_peak()", _plain(by_owner), ("memory", "allocations", "operators")
+    yield "owners of memory_peak()", _plain(by_owner), (*MEMORY, "operators")
     yield from _of_report(run)
 
 
 def _of_report(run: Profile) -> Iterator[tuple[str, dict[str, float], tuple[str, ...]]]:
     summary = run.summary
-    every = tuple(schema.NAMES)
-    yield "report: wall time", {"": float(summary.wall_ns or 0)}, every
+    yield "report: wall time", {"": float(summary.wall_ns or 0)}, tuple(schema.NAMES)
     for device in summary.devices:
         for part, time_ns in device.parts.items():
-            yield f"report: {device.label}, {part}", {"": float(time_ns)}, _PARTS.get(part, (*_DEVICE, *_STEPS))
-    yield "report: steps", {"": float(len(summary.steps)), "time": float(summary.steps["duration_ns"].sum())}, _STEPS
-    for name in ("top_ops", "top_api"):
-        frame = getattr(summary, name)
-        yield (
-            f"report: {name}",
-            _plain(frame.groupby("name", observed=True)["total_ns"].sum()),
-            ("kernels",) if name == "top_ops" else ("api",),
-        )
+            yield f"report: {device.label}, {part}", {"": float(time_ns)}, _PARTS.get(part, (*_DEVICE, *STEPS))
+    yield "report: steps", {"": float(len(summary.steps)), "time": float(summary.steps["duration_ns"].sum())}, STEPS
+    for name, table in (("top_ops", "kernels"), ("top_api", "api")):
+        sums = getattr(summary, name).groupby("name", observed=True)["total_ns"].sum()
+        yield f"report: {name}", _plain(sums), (table,)
     peak = summary.memory_peaks["allocated_bytes"].max() if len(summary.memory_peaks) else 0
-    yield "report: memory peak", {"": float(peak)}, ("memory", "allocations")
+    yield "report: memory peak", {"": float(peak)}, MEMORY
     yield "vendor's sums", {name: float(len(frame)) for name, frame in run.statistics.items()}, ("statistics",)
 
 
@@ -108,37 +99,3 @@ def difference(before: Figure, after: Figure | None) -> float:
     changed = sum(abs(before.parts.get(name, 0.0) - now.get(name, 0.0)) for name in names)
     whole = sum(map(abs, before.parts.values()))
     return changed / whole if whole else float(changed > 0)
-
-
-_WORDS = {
-    "kernels": r"kernel|COMPUTE_TASK_INFO|op_summary",
-    "tasks": r"\btasks?\b|TASK\b",
-    "communication": r"communication\b|collective|COMMUNICATION_OP|hccl",
-    "communication_tasks": r"communication_tasks|COMMUNICATION_TASK_INFO|collective|communication",
-    "operators": r"operators?\b|PYTORCH_API|op_range|operator_details",
-    "python": r"python|PYTORCH_API",
-    "api": r"\bcalls?\b|api\b|CANN_API",
-    "links": r"links?\b|launch|flow|CONNECTION_IDS|connection",
-    "steps": r"\bsteps?\b",
-    "step_times": r"\bsteps?\b|step_trace_time",
-    "overlap": r"overlap|kernel|communication|collective",
-    "memory": r"memory|allocator|NPU_MEM|module_mem",
-    "allocations": r"allocations?\b|blocks?\b|operator_memory|OP_MEMORY",
-    "counters": r"counters?\b|sampled?s?\b|counted",
-    "marks": r"marks?\b|markers?\b",
-    "stack": r"stacks?\b|CALLCHAINS",
-    "statistics": r"statistic|sums|missing",
-}
-
-
-def concerns(note: tuple[str, str], tables: tuple[str, ...], path: Path) -> bool:
-    """Return whether a note (source and message) names one of the tables, or the damaged file."""
-    text = " ".join(note)
-    stem = re.split(r"\.data|\.slice_|\.json|\.csv|\.db", path.name)[0].rpartition(".")[2]
-    return stem in text or any(re.search(_WORDS[name], text, re.IGNORECASE) for name in tables)
-
-
-def warnings(run: Profile) -> Counter[tuple[str, str]]:
-    """Return the number of each warning and error of a run by source and message."""
-    told = run.notes[run.notes["severity"] != "info"]
-    return Counter({(source, message): count for _, source, message, count in told.itertuples(index=False)})

@@ -1,0 +1,22 @@
+"""What no second part of a recording holds: losses of it that nothing can tell, by name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+_SAMPLES = "sampled counters"
+_CACHE = "the cache's hit rates, which not every kernel has"
+
+LONE: Mapping[str, Mapping[str, str]] = {
+    "text of torch_npu": {
+        r"^l2_cache.csv: .* deleted": _CACHE,
+        r"all rows deleted of C ": _SAMPLES,
+    },
+}
+"""Why nothing tells a damage, by a pattern of its name, by source."""
+
+
+def is_lone(source: str, name: str) -> bool:
+    """Return whether no other part of a recording holds what a damage changed."""
+    return any(re.search(pattern, name) for pattern in LONE.get(source, {}))

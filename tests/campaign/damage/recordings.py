@@ -1,0 +1,80 @@
+"""What the campaign damages: recordings that the tests write, and copies of real ones where there are any."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+
+import npuprof
+from npuprof import simulator
+from npuprof.simulator import Tensor, jobs
+from npuprof.simulator.jobs import text
+from npuprof.simulator.synthesis import synthesise
+from tests.samples import FOLDER
+from tests.sources.kineto.jobs import TorchJob
+
+_REAL = {
+    "text of torch_npu": "torch_npu/text/level1/rank0_ascend_pt",
+    "database of torch_npu": "torch_npu/db/level1/rank1_ascend_pt",
+}
+_MOST = 48  # damages of each generated recording, which have up to a thousand files and streams
+DEVICES = (2, 4, 8)
+"""How many devices a recording of several has."""
+
+
+def _raw(launches: int, folder: Path) -> Path:
+    return synthesise(folder, launches=launches, streams=3)
+
+
+def _recording(devices: int, folder: Path) -> Path:
+    """Record a loop on each device that ends each step by waiting for it."""
+    simulator.configure(devices=devices)
+    try:
+        with npuprof.profile(output=folder, collector="simulator", name="steps", memory=True) as session:
+            for step in range(6):
+                for device in map(simulator.current().device, range(devices)):
+                    for size in (1 << 12, 1 << 16, 1 << 20):
+                        tensor = Tensor((size + step,), "float16")
+                        device.launch("Add", inputs=[tensor, tensor], outputs=[tensor])
+                        device.launch("Mul", inputs=[tensor, tensor], outputs=[tensor])
+                    device.synchronize()
+                session.step()
+    finally:
+        simulator.reset()
+    return next(folder.rglob("recording.json")).parent
+
+
+def _job(folder: Path) -> Path:
+    return text.write(jobs.simulate(jobs.SIZES[8], seed=3), folder, kernels=True) / "rank0_ascend_pt"
+
+
+def _kineto(folder: Path) -> Path:
+    return next(TorchJob([300, 420], steps=6).write(folder).iterdir())
+
+
+def _copy(source: Path, folder: Path) -> Path:
+    for path in [path for path in source.rglob("*") if path.is_file()]:
+        place = folder / source.name / path.relative_to(source)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, place)  # whose rights are those of a new file: a sample cannot be written to
+    return folder / source.name
+
+
+GENERATED: Mapping[str, Callable[[Path], Path]] = {
+    "raw data of the simulator": partial(_raw, 200),
+    "a recording of the simulator": partial(_recording, 1),
+    **{f"a recording of {count} simulated devices": partial(_recording, count) for count in DEVICES},
+    "text of a simulated job": _job,
+    "trace of torch": _kineto,
+}
+"""What writes each recording below a folder, and returns its path."""
+
+
+def recordings() -> Iterator[tuple[str, Callable[[Path], Path], int]]:
+    """Yield every recording by name, and how many damages to try, 0 for all: the real ones first, where they are."""
+    for name, place in _REAL.items():
+        if (FOLDER / place).is_dir():
+            yield name, partial(_copy, FOLDER / place), 0
+    yield from ((name, write, _MOST) for name, write in GENERATED.items())
