@@ -58,6 +58,7 @@ _WRITTEN_WITH = {
 }  # files that are always written together
 _MISSING, _DAMAGED, _EMPTY, _ROWLESS = "missing", "damaged at the beginning", "empty", "damaged or without rows"
 _TABLELESS = "without any table of a profile"
+_NO_CALLS = "the run has no python, and no lines, modules and causes of idle time from them"
 _AGAIN = "copy the whole result again, or export it again"
 _MAX_LISTED = 10_000
 
@@ -107,6 +108,10 @@ def note_lost_results(path: Path, decoded: Decoded, frames: Mapping[str, pd.Data
             notes.warning(source, message, len(others))
         for name in others if fault in (_DAMAGED, _EMPTY) else ():
             notes.warning(name, f"the file is {fault}: what is shown comes from other files; {_AGAIN}")
+    # The timeline of MindSpore has stacks without calls.
+    is_due = info.options.get("stacks") is True and info.collector == "torch_npu" and layout.file(_TRACE) is not None
+    if is_due and len(frames.get("operators", ())) and not len(frames.get("python", ())):
+        notes.warning(_TRACE, f"it has no Python calls, though the options call for stacks: {_NO_CALLS}; {_AGAIN}")
 
 
 def note_lost_records(layout: Layout, info: Info, notes: Notes) -> None:

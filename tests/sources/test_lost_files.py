@@ -13,6 +13,7 @@ from npuprof.profiles import Profile
 from tests.sources.database.maker import Maker, framework_database
 from tests.sources.framework.writer import profiler_info, small
 from tests.sources.test_broken_input import whole_result
+from tests.sources.trace.maker import small_trace
 
 _HEAD_BYTES = 4096
 DAMAGES: dict[str, Callable[[Path], object]] = {
@@ -47,6 +48,21 @@ def _errors(run: Profile) -> list[str]:
 
 def test_a_whole_result_lacks_nothing(tmp_path: Path) -> None:
     assert not _errors(npuprof.load(_result(tmp_path, export_type="db", with_stack=True)))
+
+
+@pytest.mark.parametrize("stacks", [True, False])
+def test_a_timeline_without_python_calls_is_told_where_the_options_call_for_stacks(
+    tmp_path: Path, *, stacks: bool
+) -> None:
+    output = tmp_path / "rank0_ascend_pt" / "ASCEND_PROFILER_OUTPUT"
+    output.mkdir(parents=True)
+    trace = small_trace()
+    trace.events = [event for event in trace.events if event.get("cat") != "python_function"]
+    trace.write(output / "trace_view.json")
+    run = npuprof.load(_describe(output.parent, with_stack=stacks))
+    assert len(run.operators)
+    assert not len(run.python)
+    assert run.notes["message"].str.contains("it has no Python calls").any() == stacks
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

@@ -37,7 +37,7 @@ DURATIONS = {
 """The vendor's columns (microseconds) by column of ``step_times``."""
 
 _COMMUNICATION = "communication"
-_ELAPSED = "Elapse Time(ms)"
+_ELAPSED, _MOVED = "Elapse Time(ms)", "Transit Time(ms)"
 _TIMES = ("start_ns", "duration_ns")
 _FROM_SUMS = (
     "operators are made of the vendor's sums: only name, group, step, start and duration are known, and the start, "
@@ -45,6 +45,7 @@ _FROM_SUMS = (
 )
 _WITH_DEVICE = ("memory", "step_times", "kernels")
 _TASK = "Task Id"
+_FOLLOWS = {"api": ", and so are links, launches and causes of idle time"}
 _TORCH_COLUMN = "Host Self Duration(us)"  # MindSpore lists only operators with shapes
 
 
@@ -154,9 +155,11 @@ def check_sums(decoded: Decoded) -> None:
     """Warn if files of a result disagree on the number of rows: the shorter file was truncated after a row."""
     for name, counted, table, rows in _counts(decoded):
         if counted != rows:
-            decoded.notes.warning(name, f"it counts {counted} rows of {table}, and there are {rows}: one is incomplete")
+            message = f"it counts {counted} rows of {table}, and there are {rows}: one is incomplete"
+            decoded.notes.warning(name, message + _FOLLOWS.get(table, ""))
     _check_steps(decoded)
     _check_memory(decoded)
+    _check_transfers(decoded)
     for name, frame in decoded.statistics.items():
         # Sums by name may repeat lawfully; what is told of a task does not.
         if _TASK in frame and (count := int(frame.duplicated().sum())):
@@ -186,13 +189,27 @@ def _check_memory(decoded: Decoded) -> None:
         decoded.notes.warning("memory", "a block was allocated or released after the last sample", late)
 
 
+def _check_transfers(decoded: Decoded) -> None:
+    """Warn of a timeline without tasks of collectives, where the vendor's sums tell how long these moved data."""
+    frames, listed = decoded.tables, decoded.statistics.get(_COMMUNICATION)
+    if listed is None or _MOVED not in listed or "links" not in frames or len(frames.get("communication_tasks", ())):
+        return
+    if len(frames.get("communication", ())) and (pd.to_numeric(listed[_MOVED], errors="coerce") > 0).any():
+        decoded.notes.warning(
+            "communication_tasks",
+            "the timeline has no tasks of collectives, though communication.json counts their transfers: waiting and "
+            "moving cannot be told apart, and sizes and links are missing",
+        )
+
+
 def _counts(decoded: Decoded) -> Iterator[tuple[str, int, str, int]]:
     """Yield the file of each sum, its count, the table that it counts and the rows of that table."""
     frames, statistics = decoded.tables, decoded.statistics
     if (summed := _count(statistics.get("op_statistic"))) is not None:
         yield "op_statistic", summed, "kernels", _computing(frames.get("kernels"), summed)
     calls = frames.get("api", ())
-    if len(calls) and (summed := _count(statistics.get("api_statistic"))) is not None:
+    has_timeline = "links" in frames
+    if (len(calls) or has_timeline) and (summed := _count(statistics.get("api_statistic"))) is not None:
         yield "api_statistic", summed, "api", len(calls)
     operators, details = frames.get("operators"), statistics.get("operator_details")
     if operators is not None and details is not None and _TORCH_COLUMN in details:

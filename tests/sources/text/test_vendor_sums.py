@@ -14,6 +14,7 @@ import npuprof
 from npuprof.loading import open_path
 from npuprof.profiles import Profile
 from npuprof.ranks.profile_set import ProfileSet
+from tests.sources.trace.maker import small_trace
 
 START = "1764246877227008.832"  # more digits than a float keeps
 STEP_TIMES = "Device_id,Step,Computing,Communication(Not Overlapped),Overlapped,Communication,Free\n3,13,1,2,0,2,5\n"
@@ -72,6 +73,31 @@ def test_a_row_of_a_task_that_is_told_twice_is_reported(tmp_path: Path, repeated
     (path / "ASCEND_PROFILER_OUTPUT" / "l2_cache.csv").write_text(text)
     told = [note for note in messages(npuprof.load(path)) if "a row of a task occurs more than once" in note]
     assert bool(told) == bool(repeated)
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_transfers_whose_tasks_the_timeline_lacks_are_reported(tmp_path: Path, *, lost: bool) -> None:
+    moved = operator(START).replace('"Elapse', '"Transit Time(ms)": 0.25, "Elapse')
+    path = result(tmp_path / "a", hcom_send__123_0_1=moved)
+    trace = small_trace()
+    trace.events = [event for event in trace.events if not (lost and "task type" in event.get("args", {}))]
+    trace.write(path / "ASCEND_PROFILER_OUTPUT" / "trace_view.json")
+    run = npuprof.load(path)
+    assert bool(len(run.communication_tasks)) != lost
+    assert ("communication_tasks" in run.notes["source"].tolist()) == lost
+
+
+@pytest.mark.parametrize("counted", [None, 3])
+def test_a_timeline_without_the_calls_that_are_counted_is_reported(tmp_path: Path, counted: int | None) -> None:
+    path = result(tmp_path / "a", hcom_send__123_0_1=operator(START))
+    trace = small_trace()
+    trace.events = [event for event in trace.events if "level" not in event.get("args", {})]
+    trace.write(path / "ASCEND_PROFILER_OUTPUT" / "trace_view.json")
+    if counted is not None:
+        text = f"Level,API Name,Time(us),Count\nnode,launch,5,{counted}\n"
+        (path / "ASCEND_PROFILER_OUTPUT" / "api_statistic.csv").write_text(text)
+    told = any("rows of api, and there are 0" in note for note in messages(npuprof.load(path)))
+    assert told == (counted is not None)
 
 
 def test_operators_that_other_files_hold_are_not_made_twice(tmp_path: Path) -> None:
