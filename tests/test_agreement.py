@@ -92,8 +92,9 @@ def test_every_invariant_compares_two_answers_of_some_run(tmp_path: Path) -> Non
     writers = [GENERATED["a recording of the simulator"], GENERATED["text of a simulated job"], seeds.SEEDS["text"]]
     found = [npuprof.load(write(tmp_path / str(number))) for number, write in enumerate(writers)]
     compared = {one.name for one in OF_RUN for run in found if one.one(run) and one.other(run) is not None}
-    # The second way is empty where nothing contradicts the first.
+    # The second way is empty where nothing contradicts the first; two of the vendor's files only real results have.
     exceptions = {one.name for one in OF_RUN if one.name.endswith("memory_peak()") or "by('step')" in one.name}
+    exceptions |= {one.name for one in OF_RUN if "api_statistic" in one.name or "operator_details" in one.name}
     assert {one.name for one in OF_RUN} - compared <= exceptions
 
 

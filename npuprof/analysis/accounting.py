@@ -346,9 +346,9 @@ def _vendor_rows(step_times: pd.DataFrame) -> pd.DataFrame:
 
 
 def _vendor(rows: pd.DataFrame) -> _Accounted:
-    """Account for the vendor's step times, whose parts have no position in time."""
+    """Account for the vendor's step times, whose parts have no position in time; a negative one is no time."""
     computing, exposed, free, bubble = (
-        rows[name].fillna(0).to_numpy(np.int64) for name in (*_VENDOR_TIMES, "bubble_ns")
+        np.maximum(rows[name].fillna(0).to_numpy(np.int64), 0) for name in (*_VENDOR_TIMES, "bubble_ns")
     )
     bubble = np.minimum(bubble, exposed)
     sums = [

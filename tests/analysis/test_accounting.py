@@ -230,6 +230,14 @@ def test_collectives_without_tasks_are_not_split_beside_others_that_have_some() 
     assert told[0, "communication", SPLIT_UNKNOWN] == 20
 
 
+def test_a_negative_step_time_of_the_vendor_is_no_time() -> None:
+    times = {"computing_ns": [-5], "communication_not_overlapped_ns": [30], "free_ns": [10]}
+    vendor = tables.build("step_times", {"step": [7], "device_id": [2], **times})
+    result = account(factories.all_tables(step_times=vendor))
+    assert result.steps["duration_ns"].tolist() == [40]
+    assert result.breakdown()["duration_ns"].tolist() == [30, 10]
+
+
 def test_the_vendors_step_times_serve_a_device_without_kernels() -> None:
     vendor = tables.build(
         "step_times",

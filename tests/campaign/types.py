@@ -33,11 +33,7 @@ def _journal(folder: Path) -> Path:
 
 INPUTS: Mapping[str, tuple[Callable[[Path], Path], Load]] = {
     **{name: (write, oracle.reader) for name, write in seeds.SEEDS.items()},
-    **{
-        f"small files of {name}": (_made(make), oracle.road)
-        for name, (make, _) in MAKERS.items()
-        if name != "recording"
-    },
+    **{f"small files of {name}": (_made(make), oracle.road) for name, make in MAKERS.items()},
     "journal": (_journal, targets.read_journal),
     "memory snapshot": (lambda folder: saved(folder, snapshot()), oracle.road),
 }

@@ -41,6 +41,9 @@ Parts: TypeAlias = Mapping[str, float]
 Way: TypeAlias = Callable[[Any], Parts | None]
 """Returns a quantity of a run or a set; None where the run has no such way to it."""
 
+COUNT = "count"
+"""Ends the names of parts that must be equal."""
+
 _ROUNDED_NS = 2  # of each row, in files whose starts and durations were each rounded
 _QUARTER_NS = 1_000  # more for sums of the vendor, which went through a float of microseconds
 _PRINTED = 0.01  # numbers in a report have three digits
@@ -59,9 +62,9 @@ class Invariant:
     tables
         The tables that a note must concern where they differ.
     least
-        The difference that is allowed of each part, in its unit.
+        The difference that is allowed of each part but counts, in its unit.
     share
-        The difference that is allowed of each part, as a share of it.
+        The difference that is allowed of each part but counts, as a share of it.
     of_row
         The table of which each row allows :data:`_ROUNDED_NS` more.
     dear
@@ -85,7 +88,8 @@ class Invariant:
         allowed = self.least + (_ROUNDED_NS * (len(run.tables[self.of_row]) + 1) if self.of_row else 0)
         for name in sorted({*one, *other}):
             here, there = one.get(name, 0.0), other.get(name, 0.0)
-            if not abs(here - there) <= allowed + self.share * max(abs(here), abs(there)):  # NaN too
+            most = 0.0 if name.endswith(COUNT) else allowed + self.share * max(abs(here), abs(there))
+            if not abs(here - there) <= most:  # NaN too
                 return f"{self.name}{f', {name}' if name else ''}: {here:,.10g} and {there:,.10g}"
         return ""
 
@@ -106,7 +110,7 @@ def _plain(values: pd.Series[Any]) -> dict[str, float]:
 
 
 def _kernels(run: Profile) -> Parts:
-    return {"": len(run.kernels), "ns": int(run.kernels["duration_ns"].sum())}
+    return {COUNT: len(run.kernels), "ns": int(run.kernels["duration_ns"].sum())}
 
 
 def _summed(run: Profile) -> Parts:
@@ -115,16 +119,16 @@ def _summed(run: Profile) -> Parts:
 
 def _by(key: Any, run: Profile | ProfileSet) -> Parts:
     sums = by(run, key)
-    return {name: float(sums[of].sum()) for name, of in (("", "count"), ("ns", "total_ns"), ("share", "share"))}
+    return {name: float(sums[of].sum()) for name, of in ((COUNT, "count"), ("ns", "total_ns"), ("share", "share"))}
 
 
 def _launched(run: Profile) -> Parts:
-    return {"": len(run.launches), "ns": int(run.kernels["duration_ns"].sum())}
+    return {COUNT: len(run.launches), "ns": int(run.kernels["duration_ns"].sum())}
 
 
 def _sql(run: Profile) -> Parts:
     row = run.sql("SELECT count(*) AS n, coalesce(sum(duration_ns), 0) AS ns FROM kernels").iloc[0]
-    return {"": int(row["n"]), "ns": int(row["ns"])}
+    return {COUNT: int(row["n"]), "ns": int(row["ns"])}
 
 
 def _top_of_report(run: Profile) -> Parts:
@@ -250,16 +254,16 @@ def _to_advise(run: Profile) -> Parts:
 
 def _longest_of_statistics(run: Profile) -> Parts:
     rows = run.step_statistics()
-    return {f"{row.device_id}, {row.part}": row.max_ns for row in rows.itertuples(index=False) if row.part != WHOLE}
+    most = rows[rows["part"] != WHOLE].set_index(["device_id", "part"])["max_ns"]
+    return {f"{device}, {part}": int(time) for (device, part), time in most.items()}
 
 
 def _longest_of_breakdown(run: Profile) -> Parts:
-    parts = breakdown(run)
-    if (run.accounting.steps.duplicated(["rank", "device_id", "step"])).any():  # steps that only their order tells
+    if run.accounting.steps.duplicated(["rank", "device_id", "step"]).any():  # steps that only their order tells
         parts = run.accounting.by_part().melt(["device_id"], list(PARTS), "part", "duration_ns")
     else:
-        parts = parts.groupby(["device_id", "step", "part"], observed=True, dropna=False)["duration_ns"].sum()
-        parts = parts.reset_index()
+        keys = ["device_id", "step", "part"]
+        parts = breakdown(run).groupby(keys, observed=True, dropna=False)["duration_ns"].sum().reset_index()
     most = parts.groupby(["device_id", "part"], observed=True, dropna=False)["duration_ns"].max()
     return {f"{device}, {part}": int(time) for (device, part), time in most.items() if time}
 
@@ -312,7 +316,8 @@ def _statistic(name: str, key: str, time: str, run: Profile) -> Parts | None:
         return None
     sums = frame.assign(**{column: pd.to_numeric(frame[column], errors="coerce") for column in ("Count", time)})
     grouped = sums.groupby(key)[["Count", time]].sum()
-    return _plain(grouped["Count"]) | {f"{of}, ns": float(us) * 1e3 for of, us in grouped[time].items()}
+    counts = {f"{of}, {COUNT}": int(number) for of, number in grouped["Count"].items()}
+    return counts | {f"{of}, ns": float(us) * 1e3 for of, us in grouped[time].items()}
 
 
 def _counted(table: str, key: str, run: Profile) -> Parts | None:
@@ -320,7 +325,8 @@ def _counted(table: str, key: str, run: Profile) -> Parts | None:
     if table == "kernels":
         frame = frame[are_compute(frame)]
     grouped = frame.groupby(key, observed=True)["duration_ns"]
-    return _plain(grouped.size()) | {f"{of}, ns": float(time) for of, time in grouped.sum().items()}
+    counts = {f"{of}, {COUNT}": int(number) for of, number in grouped.size().items()}
+    return counts | {f"{of}, ns": float(time) for of, time in grouped.sum().items()}
 
 
 def _vendor_steps(column: str, run: Profile) -> Parts | None:
@@ -357,11 +363,11 @@ def _listed(run: Profile) -> Parts | None:
     if listed is None or "Elapse Time(ms)" not in listed or not len(run.communication):
         return None
     times = pd.to_numeric(listed["Elapse Time(ms)"], errors="coerce")
-    return {"": len(listed), "ns": float(times.sum()) * 1e6}
+    return {COUNT: len(listed), "ns": float(times.sum()) * 1e6}
 
 
 def _collectives(run: Profile) -> Parts:
-    return {"": len(run.communication), "ns": int(run.communication["duration_ns"].sum())}
+    return {COUNT: len(run.communication), "ns": int(run.communication["duration_ns"].sum())}
 
 
 def _detailed(run: Profile) -> Parts | None:
@@ -415,7 +421,7 @@ def _summed_ranks(runs: ProfileSet) -> Parts:
 
 def _table_of_set(runs: ProfileSet) -> Parts:
     kernels = runs.table("kernels")
-    return {"": len(kernels), "ns": int(kernels["duration_ns"].sum())}
+    return {COUNT: len(kernels), "ns": int(kernels["duration_ns"].sum())}
 
 
 _OF_OVERVIEW = ("duration", "computing", "copy", "idle")

@@ -21,7 +21,6 @@ _DELETED = (10, 2)  # of how many rows one is deleted
 _REPEATED = (100, 10, 2)  # of how many rows one is repeated
 _MARKS = ("level", "Task Type", "task type", "Python id", "correlation_id")  # arguments that tell kinds of slices apart
 _ENCODINGS = {"UTF-16": "utf-16", "UTF-8 with a byte order mark": "utf-8-sig", "GBK": "gbk"}
-_OTHER_NAME = ("aten::", "算子::")  # a part of names that is not ASCII
 _SHIFTS = {"1 us": 10**3, "1 ms": 10**6, "1 s": 10**9, "1 h": 3600 * 10**9}
 _DRIFT_PPM = 100
 
@@ -224,13 +223,9 @@ def _of_many(root: Path) -> Iterator[Damage]:
 
 
 def _encode(encoding: str, root: Path) -> None:
-    for path in root.rglob("*.csv"):
-        text = path.read_text("utf-8")
-        if encoding == "gbk":
-            text = text.replace(*_OTHER_NAME)
-        path.write_bytes(text.encode(encoding))
-    for path in root.rglob("trace_view.json") if encoding == "gbk" else ():
-        path.write_bytes(path.read_text("utf-8").replace(*_OTHER_NAME).encode(encoding))
+    """Write texts in another encoding; timelines too in GBK, which is the only other one that their writers have."""
+    for path in [*root.rglob("*.csv"), *(root.rglob("trace_view.json") if encoding == "gbk" else ())]:
+        path.write_bytes(path.read_text("utf-8").encode(encoding))
 
 
 _OF_DEVICE = {"TASK": ("startNs", "endNs"), "COMMUNICATION_OP": ("startNs", "endNs")}

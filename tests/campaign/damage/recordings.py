@@ -19,6 +19,7 @@ _REAL = {
     "text of torch_npu": "torch_npu/text/level1/rank0_ascend_pt",
     "database of torch_npu": "torch_npu/db/level1/rank1_ascend_pt",
 }
+_OTHER_NAME = (b"aten::", "算子::".encode())  # so that names are not all ASCII
 _MOST = 48  # damages of each generated recording, which have up to a thousand files and streams
 DEVICES = (2, 4, 8)
 """How many devices a recording of several has."""
@@ -59,6 +60,8 @@ def _copy(source: Path, folder: Path) -> Path:
         place = folder / source.name / path.relative_to(source)
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, place)  # whose rights are those of a new file: a sample cannot be written to
+        if path.suffix in (".csv", ".json"):
+            place.write_bytes(path.read_bytes().replace(*_OTHER_NAME))
     return folder / source.name
 
 

@@ -14,7 +14,7 @@ import json
 import pickle
 import re
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -141,13 +141,11 @@ def _lacking(document: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, 
     if isinstance(document, _Watched):
         for key in sorted(document.lacks):
             yield (*place, key)
-    children = (
-        dict.items(document)
-        if isinstance(document, dict)
-        else enumerate(document)
-        if isinstance(document, list)
-        else ()
-    )
+    children: Iterable[tuple[Any, Any]] = ()
+    if isinstance(document, dict):
+        children = document.items()
+    elif isinstance(document, list):
+        children = enumerate(document)
     for key, value in children:
         yield from _lacking(value, (*place, key))
 
@@ -173,13 +171,12 @@ def wrong_values(path: Path, load: Load, *, each: int = 0) -> Iterator[Wrong]:
     with _watching() as documents, suppress(NpuprofError):
         load(path)
     asked = {_signature(document): set(_lacking(document)) for document in documents}
-    rounds = {"json": itertools.cycle(WRONG), "csv": itertools.cycle(_CELLS), "db": itertools.cycle(_STORED)}
+    kinds: dict[str, list[str]] = {"json": [*WRONG], "csv": [*_CELLS], "db": [*_STORED], "pickle": [*_PLAIN]}
+    rounds = {kind: itertools.cycle(values) for kind, values in kinds.items()}
     for file in sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else [path]:
         below = file.relative_to(path) if path.is_dir() else Path()
         for place, kind, write in _of_file(file, asked):
-            values = {"json": WRONG, "csv": _CELLS, "db": _STORED, "pickle": _PLAIN}[kind]
-            names = itertools.islice(rounds.get(kind, itertools.cycle(values)), each) if each else values
-            for name in names:
+            for name in itertools.islice(rounds[kind], each) if each else kinds[kind]:
                 yield Wrong(below, place, name, lambda path, write=write, name=name: write(path, name))  # type: ignore[misc]
 
 
