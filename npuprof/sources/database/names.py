@@ -18,7 +18,9 @@ from npuprof.sources.database.connection import Database
 Change: TypeAlias = Callable[[str], str | None]
 NOTHING = ("N/A", "NA", "INVALID_TYPE", "RESERVED", "RESERVE")
 """Names that mean none."""
-_UNNAMED = "what it names has none, and tables, links and sums by names are incomplete"
+UNNAMED = "what it names has no name; tables, links, memory and sums by names are incomplete"
+"""What is wrong without the names of a table."""
+
 _MEMORY = "ENUM_MEMORY"  # 2024 only: earlier and later versions use STRING_IDS
 
 
@@ -49,7 +51,7 @@ class Names:
         if any(unknown) and self._by_number:
             lost_count = int(np.array(unknown)[codes].sum())
             self._database.notes.warning(
-                self._database.path.name, f"{self._table} lacks the name of a number: {_UNNAMED}", lost_count
+                self._database.path.name, f"{self._table} lacks the name of a number: {UNNAMED}", lost_count
             )
         kept = [None if text is None or text in NOTHING else change(text) if change else text for text in texts]
         return recoded(codes.astype(np.int32), kept)

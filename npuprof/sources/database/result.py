@@ -29,7 +29,7 @@ from npuprof.sources.database.links import links_table
 from npuprof.sources.database.lost_tables import note_lost_sums, note_lost_tables
 from npuprof.sources.database.marks import marks_table
 from npuprof.sources.database.memory import allocations_table, memory_table
-from npuprof.sources.database.names import Names
+from npuprof.sources.database.names import UNNAMED, Names
 from npuprof.sources.database.overlap import overlap_of
 from npuprof.sources.database.passthrough import rest_of
 from npuprof.sources.database.processes import read_processes
@@ -41,7 +41,7 @@ from npuprof.sources.database.references import (
     note_unlaunched,
 )
 from npuprof.sources.database.versions import ReportDatabase, is_report, note_shape
-from npuprof.sources.text.vendor_sums import add_listed_operators
+from npuprof.sources.text.vendor_sums import add_listed_operators, check_collectives
 
 KNOWN = frozenset(
     [
@@ -118,6 +118,7 @@ class Reading(ResultReading):
         empty = f"{root} holds databases whose tables are all empty; export the result again"
         self.refuse_nothing(lambda: SourceError(empty))
         add_listed_operators(self.decoded)
+        check_collectives(self.decoded)
         self.name_devices()
 
     def tables_alone(self) -> dict[str, MakeSome]:
@@ -162,7 +163,7 @@ class Reading(ResultReading):
         add_facts(self.decoded.info, database)
         strings = Names(database, "STRING_IDS", "value")
         if not len(strings):
-            self.notes.warning(database.path.name, "STRING_IDS is missing or empty: nothing has a name")
+            self.notes.warning(database.path.name, f"STRING_IDS is missing or empty: {UNNAMED}")
         self._fill(database, strings)
         self.decoded.statistics.update(rest_of(database, strings, KNOWN))
         self._sums(database)

@@ -154,12 +154,10 @@ def _only_device(frames: Mapping[str, pd.DataFrame]) -> int | None:
 def check_sums(decoded: Decoded) -> None:
     """Warn if files of a result disagree on the number of rows: the shorter file was truncated after a row."""
     for name, counted, table, rows in _counts(decoded):
-        if counted != rows:
-            message = f"it counts {counted} rows of {table}, and there are {rows}: one is incomplete"
-            decoded.notes.warning(name, message + _FOLLOWS.get(table, ""))
+        _compare(decoded, name, counted, table, rows)
     _check_steps(decoded)
     _check_memory(decoded)
-    _check_transfers(decoded)
+    check_collectives(decoded)
     for name, frame in decoded.statistics.items():
         # Sums by name may repeat lawfully; what is told of a task does not.
         if _TASK in frame and (count := int(frame.duplicated().sum())):
@@ -189,16 +187,26 @@ def _check_memory(decoded: Decoded) -> None:
         decoded.notes.warning("memory", "a block was allocated or released after the last sample", late)
 
 
-def _check_transfers(decoded: Decoded) -> None:
-    """Warn of a timeline without tasks of collectives, where the vendor's sums tell how long these moved data."""
+def _compare(decoded: Decoded, name: str, counted: int, table: str, rows: int) -> None:
+    if counted != rows:
+        message = f"it counts {counted} rows of {table}, and there are {rows}: one is incomplete"
+        decoded.notes.warning(name, message + _FOLLOWS.get(table, ""))
+
+
+def check_collectives(decoded: Decoded) -> None:
+    """Warn if collectives are not those of the vendor's sums, or lack the tasks whose time these sum."""
     frames, listed = decoded.tables, decoded.statistics.get(_COMMUNICATION)
-    if listed is None or _MOVED not in listed or "links" not in frames or len(frames.get("communication_tasks", ())):
+    if listed is None or not len(frames.get("communication", ())):
         return
-    if len(frames.get("communication", ())) and (pd.to_numeric(listed[_MOVED], errors="coerce") > 0).any():
+    _compare(decoded, _COMMUNICATION, len(listed), "communication", len(frames["communication"]))
+    has_tasks = len(frames.get("communication_tasks", ())) > 0
+    if has_tasks or "links" not in frames or _MOVED not in listed:  # sums alone have no tasks
+        return
+    if (pd.to_numeric(listed[_MOVED], errors="coerce") > 0).any():
         decoded.notes.warning(
             "communication_tasks",
-            "the timeline has no tasks of collectives, though communication.json counts their transfers: waiting and "
-            "moving cannot be told apart, and sizes and links are missing",
+            "there are no tasks of collectives, though the vendor's sums have their transfers: waiting and moving "
+            "cannot be told apart, and sizes and links are missing",
         )
 
 
@@ -214,9 +222,6 @@ def _counts(decoded: Decoded) -> Iterator[tuple[str, int, str, int]]:
     operators, details = frames.get("operators"), statistics.get("operator_details")
     if operators is not None and details is not None and _TORCH_COLUMN in details:
         yield "operator_details", len(details), "operators", int((operators["kind"] == "op").sum())
-    collectives, listed = frames.get("communication", ()), statistics.get(_COMMUNICATION)
-    if len(collectives) and listed is not None:
-        yield _COMMUNICATION, len(listed), "communication", len(collectives)
 
 
 def _computing(kernels: pd.DataFrame | None, summed: int) -> int:

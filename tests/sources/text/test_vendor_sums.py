@@ -8,12 +8,16 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 import npuprof
+from npuprof import tables as schema
 from npuprof.loading import open_path
 from npuprof.profiles import Profile
 from npuprof.ranks.profile_set import ProfileSet
+from npuprof.sources.base import Decoded
+from npuprof.sources.text.vendor_sums import check_collectives
 from tests.sources.trace.maker import small_trace
 
 START = "1764246877227008.832"  # more digits than a float keeps
@@ -85,6 +89,14 @@ def test_transfers_whose_tasks_the_timeline_lacks_are_reported(tmp_path: Path, *
     run = npuprof.load(path)
     assert bool(len(run.communication_tasks)) != lost
     assert ("communication_tasks" in run.notes["source"].tolist()) == lost
+
+
+@pytest.mark.parametrize("listed", [1, 2, 3])
+def test_collectives_are_as_many_as_the_vendors_sums_have(listed: int) -> None:
+    rows = schema.build("communication", {"start_ns": [1, 5], "duration_ns": [2, 2], "device_id": [0, 0]})
+    decoded = Decoded({"communication": rows}, statistics={"communication": pd.DataFrame({"name": ["a"] * listed})})
+    check_collectives(decoded)
+    assert len(decoded.notes) == (listed != 2)
 
 
 @pytest.mark.parametrize("counted", [None, 3])
