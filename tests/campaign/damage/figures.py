@@ -46,8 +46,8 @@ def _each(run: Profile) -> Iterator[tuple[str, dict[str, float], tuple[str, ...]
         for column in _SUMS:
             if column in frame:
                 # The wait of a kernel is the time since what ran before it, collectives among it.
-                of = COMMUNICATION if column == "wait_ns" else ()
-                yield f"sum of {name}.{column}", {"": float(frame[column].sum())}, (name, *of)
+                of_others = COMMUNICATION if column == "wait_ns" else ()
+                yield f"sum of {name}.{column}", {"": float(frame[column].sum())}, (name, *of_others)
     for name, column in _SAMPLES.items():  # a sample more or less changes no figure
         yield f"kinds of {name}", dict.fromkeys(map(str, run.tables[name][column].unique()), 1.0), (name,)
     yield "links by kind", _sizes(run.links, ["kind", "source_table", "target_table"]), ("links",)

@@ -20,7 +20,7 @@ _REAL = {
     "database of torch_npu": "torch_npu/db/level1/rank1_ascend_pt",
 }
 _OTHER_NAME = (b"aten::", "算子::".encode())  # so that names are not all ASCII
-_MOST = 48  # damages of each generated recording, which have up to a thousand files and streams
+_MOST = 24  # damages of each generated recording, which have up to a thousand files and streams
 DEVICES = (2, 4, 8)
 """How many devices a recording of several has."""
 
