@@ -78,11 +78,14 @@ def _compare_steps(frames: Mapping[str, pd.DataFrame], notes: Notes) -> None:
             continue
         by_tasks = kind == "communication" and _united_ns(_tasks_of(frames, parts)) == theirs
         reason = " (the time of the operators' tasks)" if by_tasks else ""
-        notes.info(
-            "step_times",
+        message = (
             f"{kind} of {counted(len(parts), 'step')} is {_ms(theirs)} by the vendor's breakdown{reason}, and "
-            f"{_ms(ours)} by the {_WHAT[kind]} of these steps, as everywhere else in the report",
+            f"{_ms(ours)} by the {_WHAT[kind]} of these steps, as everywhere else in the report"
         )
+        if kind == "computing" and ours < theirs * (1 - _NEARLY_ALL):
+            notes.warning("step_times", f"{message}: rows of kernels are missing")
+        else:
+            notes.info("step_times", message)
 
 
 def _compare_lengths(frames: Mapping[str, pd.DataFrame], notes: Notes) -> None:

@@ -91,6 +91,15 @@ def test_steps_in_which_the_vendor_counted_the_tasks_of_operators_are_reported()
     assert "tasks" not in told
 
 
+@pytest.mark.parametrize(("vendor_ns", "severity"), [(1_000_000, "warning"), (900_000, "info"), (500_000, "info")])
+def test_kernels_that_take_less_than_the_vendor_counted_are_missing(vendor_ns: int, severity: str) -> None:
+    kernels = rows("kernels", [(0, 891_500)], step=pd.array([1], "Int64"))
+    decoded = run(kernels=kernels, step_times=step_times(computing_ns=vendor_ns))
+    told = decoded.notes.to_frame().set_index("source")
+    assert told.loc["step_times", "severity"] == severity
+    assert ("rows of kernels are missing" in told.loc["step_times", "message"]) == (severity == "warning")
+
+
 @pytest.mark.parametrize(("stage_ns", "is_told"), [(8_000, False), (8_050, False), (20_000, True), (4_000, False)])
 def test_steps_that_lack_the_idle_time_around_their_kernels_are_reported(stage_ns: int, is_told: bool) -> None:
     kernels = rows("kernels", [(0, 3_000), (6_000, 8_000)], step=pd.array([1, 1], "Int64"))

@@ -117,7 +117,9 @@ def _summed(run: Profile) -> Parts:
     return {**_kernels(run), "share": float(run.kernels["duration_ns"].any())}
 
 
-def _by(key: Any, run: Profile | ProfileSet) -> Parts:
+def _by(key: Any, run: Profile | ProfileSet) -> Parts | None:
+    if isinstance(run, Profile) and run.accounting.of_host:  # sums of operators
+        return None
     sums = by(run, key)
     return {name: float(sums[of].sum()) for name, of in ((COUNT, "count"), ("ns", "total_ns"), ("share", "share"))}
 

@@ -91,6 +91,15 @@ def test_transfers_whose_tasks_the_timeline_lacks_are_reported(tmp_path: Path, *
     assert ("communication_tasks" in run.notes["source"].tolist()) == lost
 
 
+@pytest.mark.parametrize("step", [13, 14])
+def test_a_step_of_kernels_that_the_breakdown_lacks_is_reported(tmp_path: Path, step: int) -> None:
+    path = result(tmp_path / "a", hcom_send__123_0_1=operator(START))
+    head = "Step Id,Name,Type,Accelerator Core,Start Time(us),Duration(us)"
+    text = f"{head}\n{step},Add,Add,AI_CORE,1764246877227000.001\t,2\n"
+    (path / "ASCEND_PROFILER_OUTPUT" / "kernel_details.csv").write_text(text)
+    assert ("a step that kernels name is missing" in messages(npuprof.load(path))) == (step != 13)
+
+
 @pytest.mark.parametrize("listed", [1, 2, 3])
 def test_collectives_are_as_many_as_the_vendors_sums_have(listed: int) -> None:
     rows = schema.build("communication", {"start_ns": [1, 5], "duration_ns": [2, 2], "device_id": [0, 0]})
