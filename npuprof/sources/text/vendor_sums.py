@@ -44,7 +44,6 @@ _FROM_SUMS = (
     "which was a float there, to a quarter of a microsecond"
 )
 _WITH_DEVICE = ("memory", "step_times", "kernels")
-_TASK = "Task Id"
 _FOLLOWS = {"api": ", and so are links, launches and causes of idle time"}
 _TORCH_COLUMN = "Host Self Duration(us)"  # MindSpore lists only operators with shapes
 
@@ -158,10 +157,6 @@ def check_sums(decoded: Decoded) -> None:
     _check_steps(decoded)
     _check_memory(decoded)
     check_collectives(decoded)
-    for name, frame in decoded.statistics.items():
-        # Sums by name may repeat lawfully; what is told of a task does not.
-        if _TASK in frame and (count := int(frame.duplicated().sum())):
-            decoded.notes.warning(name, "a row of a task occurs more than once: its sums are too high", count)
 
 
 def _check_steps(decoded: Decoded) -> None:

@@ -69,16 +69,6 @@ def test_what_is_not_known_is_reported(tmp_path: Path) -> None:
     assert any("names the device" in message for message in counts)
 
 
-@pytest.mark.parametrize("repeated", [0, 1, 2])
-def test_a_row_of_a_task_that_is_told_twice_is_reported(tmp_path: Path, repeated: int) -> None:
-    path = result(tmp_path / "a", hcom_send__123_0_1=operator(START))
-    rows = ["2,11052,0.5,Add", "2,11053,0.5,Add"]
-    text = "\n".join(["Stream Id,Task Id,Hit Rate,Op Name", *rows, *rows[:repeated], ""])
-    (path / "ASCEND_PROFILER_OUTPUT" / "l2_cache.csv").write_text(text)
-    told = [note for note in messages(npuprof.load(path)) if "a row of a task occurs more than once" in note]
-    assert bool(told) == bool(repeated)
-
-
 @pytest.mark.parametrize("lost", [False, True])
 def test_transfers_whose_tasks_the_timeline_lacks_are_reported(tmp_path: Path, *, lost: bool) -> None:
     moved = operator(START).replace('"Elapse', '"Transit Time(ms)": 0.25, "Elapse')
