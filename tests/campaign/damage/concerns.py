@@ -12,7 +12,7 @@ STEPS = ("steps", "step_times")
 MEMORY = ("memory", "allocations")
 
 _CLOCKS = r"start before the calls|return before its tasks|cannot be joined|clock"
-_WORDS = {
+_WORDS = {  # other tables are named as they are
     "kernels": r"kernel|COMPUTE_TASK_INFO|op_summary",
     "tasks": r"\btasks?\b|TASK\b",
     "communication": r"communication\b|collective|COMMUNICATION_OP|hccl",
@@ -38,6 +38,6 @@ _WORDS = {
 def concerning(notes: Iterable[tuple[str, str]], tables: Iterable[str], file: str = "") -> bool:
     """Return whether any note (source and message) names one of the tables, or a file."""
     stem = re.split(r"\.data|\.slice_|\.json|\.csv|\.db", file)[0].rpartition(".")[2]
-    words = re.compile("|".join(_WORDS[name] for name in tables), re.IGNORECASE)
+    words = re.compile("|".join(_WORDS.get(name, name) for name in tables), re.IGNORECASE)
     texts = [" ".join(note) for note in notes]
     return any((stem and stem in text) or words.search(text) for text in texts)
