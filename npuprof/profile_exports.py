@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from npuprof.exports.chrome_trace import TracedRun
-    from npuprof.exports.stacks import Metric
+    from npuprof.exports.stacks import SelfTime
 
 
 @checked
@@ -93,17 +93,17 @@ class Exports(Figures):
             perfetto_trace.write(out, self._runs_to_write(), self._merged_info())
         return target
 
-    def to_folded_stacks(self, path: str | PathLike[str], metric: Metric = "self_cpu_time_total") -> Path:
+    def to_folded_stacks(self, path: str | PathLike[str], weight: SelfTime = "host") -> Path:
         """Write the stacks, summed over ranks, as folded text; see :func:`npuprof.exports.stacks.folded_stacks`.
 
         Raises
         ------
         OptionsError
-            If the metric is neither ``self_cpu_time_total`` nor ``self_npu_time_total``.
+            If the weight is neither ``host`` nor ``device``.
         """
         from npuprof.exports.stacks import folded_stacks
 
-        lines = folded_stacks(self._merged_tables(apart=True), metric)
+        lines = folded_stacks(self._merged_tables(apart=True), weight)
         return atomic.write_text(path, "".join(f"{line}\n" for line in lines))
 
     def to_memory_timeline(self, path: str | PathLike[str], device: str | None = None) -> Path:

@@ -45,7 +45,6 @@ _OF_ONE_RUN = {
     "summary": "overview()",
 }
 _PARAMETERS_OF_ONE_RUN = {
-    "efficiency": {"limits": "each rank has the limits of its chip"},
     "explore": {"beside": "a set has all its ranks above each other"},
     "flamegraph": {"step": "steps of ranks are not at the same time", "thread": "ranks have no thread in common"},
     "what_if": {"cause": "rank and balance change a job", "part": "rank and balance change a job"},
@@ -149,6 +148,9 @@ def test_a_set_has_what_a_run_has() -> None:
         and (missing := set(inspect.signature(run[name]).parameters) - set(inspect.signature(job[name]).parameters))
     }
     assert lacks == {name: set(reasons) for name, reasons in _PARAMETERS_OF_ONE_RUN.items()}
+    assert [
+        name for name in run.keys() & job.keys() if inspect.isfunction(run[name]) != inspect.isfunction(job[name])
+    ] == []
 
 
 def test_a_star_import_replaces_no_builtin() -> None:

@@ -15,22 +15,22 @@ from npuprof.flame.tree import call_tree
 from npuprof.frames import Frame
 from npuprof.texts import plain_line
 
-Metric: TypeAlias = Literal["self_cpu_time_total", "self_npu_time_total"]
+SelfTime: TypeAlias = Literal["host", "device"]
 
-_WEIGHTS = {"self_cpu_time_total": "self_host_ns", "self_npu_time_total": "self_device_ns"}
+_COLUMNS: Mapping[SelfTime, str] = {"host": "self_host_ns", "device": "self_device_ns"}
 _NS_PER_US = 1_000
 
 
-def folded_stacks(tables: Mapping[str, pd.DataFrame], metric: Metric = "self_cpu_time_total") -> Iterator[str]:
+def folded_stacks(tables: Mapping[str, pd.DataFrame], weight: SelfTime = "host") -> Iterator[str]:
     """Yield lines of names from the outermost call inwards, joined by ``;``, a space, and whole microseconds.
 
     Functions of npuprof, which a framework's tracer also records, have no frame: their time counts for their callers.
 
     Parameters
     ----------
-    metric
-        The weight of a path: ``self_cpu_time_total`` is host time without callees, ``self_npu_time_total`` the device
-        time of the kernels launched from it.
+    weight
+        What a path weighs, as in a flame graph: ``host`` is host time without callees (``self_cpu_time_total`` of
+        ``export_stacks``), ``device`` the device time of the kernels launched from it (``self_npu_time_total``).
 
     Yields
     ------
@@ -40,20 +40,20 @@ def folded_stacks(tables: Mapping[str, pd.DataFrame], metric: Metric = "self_cpu
     Raises
     ------
     OptionsError
-        If the metric is neither.
+        If the weight is neither.
     """
-    if metric not in _WEIGHTS:
-        raise OptionsError(f"metric must be one of {', '.join(_WEIGHTS)}, not {metric!r}")
+    if weight not in _COLUMNS:
+        raise OptionsError(f"weight must be one of {', '.join(_COLUMNS)}, not {weight!r}")
     tree = call_tree(tables)
     frames = {name: _frame(str(name)) for name in tree["name"].unique()}
     names = [frames[name] for name in tree["name"]]
     parents = tree["parent"].tolist()
-    weights: dict[str, int] = {}
-    for node, weight in enumerate(tree[_WEIGHTS[metric]].tolist()):
-        if weight and (path := ";".join(reversed(list(_path(node, parents, names))))):
-            weights[path] = weights.get(path, 0) + weight
-    for path, weight in sorted(weights.items(), key=lambda item: -item[1]):
-        if (whole_us := (weight + _NS_PER_US // 2) // _NS_PER_US) > 0:
+    sums_ns: dict[str, int] = {}
+    for node, time_ns in enumerate(tree[_COLUMNS[weight]].tolist()):
+        if time_ns and (path := ";".join(reversed(list(_path(node, parents, names))))):
+            sums_ns[path] = sums_ns.get(path, 0) + time_ns
+    for path, time_ns in sorted(sums_ns.items(), key=lambda item: -item[1]):
+        if (whole_us := (time_ns + _NS_PER_US // 2) // _NS_PER_US) > 0:
             yield f"{path} {whole_us}"
 
 

@@ -260,8 +260,8 @@ def blamed_ranks(ranks: RankTables) -> pd.DataFrame:
     return roots
 
 
-def compared(ranks: RankTables, chosen: list[int]) -> pd.DataFrame:
-    """Return times of ranks side by side; see :meth:`npuprof.ranks.profile_set.ProfileSet.compare`."""
+def side_by_side(ranks: RankTables, chosen: list[int]) -> pd.DataFrame:
+    """Return times of ranks side by side; see :meth:`npuprof.ranks.profile_set.ProfileSet.side_by_side`."""
     from npuprof.analysis.rank_steps import ranks_by_step
 
     newest = ranks.runs.newest

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from npuprof.advice.finding import Finding
     from npuprof.advice.findings import Advice
+    from npuprof.analysis.chip_limits import ChipLimits
     from npuprof.analysis.prediction import Prediction
     from npuprof.comparison import Comparison
     from npuprof.ranks.overview import Overview
@@ -311,15 +312,24 @@ class ProfileSet(Exports):
         """Compare the steps of each rank; see :meth:`npuprof.profiles.Profile.step_statistics`."""
         return stacked_by_rank(self._runs.read_all().values(), lambda run: run.step_statistics())
 
-    def efficiency(self, each: Literal["shapes", "kernel"] = "shapes") -> pd.DataFrame:
+    def efficiency(
+        self, each: Literal["shapes", "kernel"] = "shapes", *, limits: ChipLimits | None = None
+    ) -> pd.DataFrame:
         """Compare kernels of each rank with the limits of its chip; see :meth:`npuprof.profiles.Profile.efficiency`.
+
+        Parameters
+        ----------
+        each
+            What a row stands for: all kernels of one type, shapes and data types, or one kernel.
+        limits
+            The limits of the chips of all ranks; by default each rank's are from its counters and the chip's name.
 
         Raises
         ------
         OptionsError
             If `each` is neither ``"shapes"`` nor ``"kernel"``.
         """
-        return stacked_by_rank(self._runs.read_all().values(), lambda run: run.efficiency(each))
+        return stacked_by_rank(self._runs.read_all().values(), lambda run: run.efficiency(each, limits=limits))
 
     def memory_peak(self) -> pd.DataFrame:
         """Return the owners of each rank's memory at its peak; see :meth:`npuprof.profiles.Profile.memory_peak`."""
@@ -378,7 +388,7 @@ class ProfileSet(Exports):
         parts = [link_transfers(*of_rank) for of_rank in transfers.transfers(self._ranks)]
         return links(stacked([part for part in parts if len(part)] or parts[:1] or [link_transfers({}, {})]))
 
-    def compare(self, ranks: Collection[int] | None = None) -> pd.DataFrame:
+    def side_by_side(self, ranks: Collection[int] | None = None) -> pd.DataFrame:
         """Return the parts of a step on several ranks, side by side.
 
         Parameters
@@ -398,7 +408,7 @@ class ProfileSet(Exports):
         KeyError
             If a rank has no run.
         """
-        return job.compared(self._ranks, sorted(set(self.ranks if ranks is None else ranks)))
+        return job.side_by_side(self._ranks, sorted(set(self.ranks if ranks is None else ranks)))
 
     def pipeline(self, number: int = 0, *, step: int | None = None) -> pd.DataFrame:
         """Return the work of pipeline stages in a step; see :func:`npuprof.analysis.rank_pipeline.pipeline_work`.

@@ -5,21 +5,25 @@ from __future__ import annotations
 import json
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from npuprof.errors import OptionsError, SessionError
 from npuprof.recording import json_metadata
 from npuprof.session.active import newest
 
 if TYPE_CHECKING:
-    from npuprof.exports.stacks import Metric
+    from npuprof.exports.stacks import SelfTime
     from npuprof.profiles import Profile
     from npuprof.recording import Recording
     from npuprof.session.active import ActiveRun
     from npuprof.session.offline import Mode
+
+
+Metric: TypeAlias = Literal["self_cpu_time_total", "self_npu_time_total"]
+_WEIGHTS: Mapping[Metric, SelfTime] = {"self_cpu_time_total": "host", "self_npu_time_total": "device"}
 
 
 class EndedRuns(ABC):
@@ -116,8 +120,16 @@ class EndedRuns(ABC):
         return self.result.to_chrome_trace(path)
 
     def export_stacks(self, path: str | PathLike[str], metric: Metric = "self_cpu_time_total") -> Path:
-        """Write the stacks of the newest run; see :meth:`npuprof.Profile.to_folded_stacks`."""
-        return self.result.to_folded_stacks(path, metric)
+        """Write the stacks of the newest run; see :meth:`npuprof.Profile.to_folded_stacks`.
+
+        Raises
+        ------
+        OptionsError
+            If the metric is neither ``self_cpu_time_total`` nor ``self_npu_time_total``.
+        """
+        if metric not in _WEIGHTS:
+            raise OptionsError(f"metric must be one of {', '.join(_WEIGHTS)}, not {metric!r}")
+        return self.result.to_folded_stacks(path, _WEIGHTS[metric])
 
     def export_memory_timeline(self, path: str | PathLike[str], device: str | None = None) -> Path:
         """Write the memory timeline of the newest run; see :meth:`npuprof.Profile.to_memory_timeline`."""

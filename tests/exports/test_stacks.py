@@ -32,7 +32,7 @@ def weights(lines: list[str]) -> list[int]:
 
 @pytest.mark.slow
 def test_device_time_adds_up_to_that_of_the_kernels(run: npuprof.Profile) -> None:
-    lines = list(folded_stacks(run.tables, "self_npu_time_total"))
+    lines = list(folded_stacks(run.tables, "device"))
     total_us = run.kernels["duration_ns"].sum() / 1_000
     assert sum(weights(lines)) == pytest.approx(total_us, abs=len(run.kernels))
     assert any("MatMul" in line.rpartition(" ")[0].split(";")[-1] for line in lines)
@@ -54,10 +54,10 @@ def test_names_cannot_end_a_frame_or_a_line(run: npuprof.Profile) -> None:
 
 
 @pytest.mark.slow
-def test_an_unknown_metric_is_refused_with_the_known_ones(run: npuprof.Profile, tmp_path: Path) -> None:
-    metric: Any = "self_gpu_time_total"
-    with pytest.raises(OptionsError, match="self_cpu_time_total, self_npu_time_total"):
-        run.to_folded_stacks(tmp_path / "stacks.txt", metric)
+def test_an_unknown_weight_is_refused_with_the_known_ones(run: npuprof.Profile, tmp_path: Path) -> None:
+    weight: Any = "gpu"
+    with pytest.raises(OptionsError, match="host, device"):
+        run.to_folded_stacks(tmp_path / "stacks.txt", weight)
 
 
 def test_functions_of_npuprof_have_no_frame_and_their_time_is_their_callers() -> None:
@@ -86,5 +86,5 @@ def test_functions_of_npuprof_have_no_frame_and_their_time_is_their_callers() ->
 
 
 def test_the_file_holds_the_lines(run: npuprof.Profile, tmp_path: Path) -> None:
-    path = run.to_folded_stacks(tmp_path / "stacks.txt", "self_npu_time_total")
-    assert path.read_text().splitlines() == list(folded_stacks(run.tables, "self_npu_time_total"))
+    path = run.to_folded_stacks(tmp_path / "stacks.txt", "device")
+    assert path.read_text().splitlines() == list(folded_stacks(run.tables, "device"))

@@ -137,7 +137,7 @@ def test_a_link_that_is_slower_than_its_kind_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_ranks_beside_each_other(runs: ProfileSet) -> None:
-    told = runs.compare([1, 4, 5])
+    told = runs.side_by_side([1, 4, 5])
     assert told["rank"].unique().tolist() == [1, 4, 5]
     computing = told[(told["part"] == "computing").to_numpy(bool)].set_index("rank")
     assert computing["delta_ns"][5] > 0.2 * computing["median_ns"][5]
@@ -149,7 +149,7 @@ def test_ranks_beside_each_other(runs: ProfileSet) -> None:
     assert attention[5] / attention[1] == pytest.approx(1.4, rel=0.05)
     assert set(runs.info["state"]) == {"found"}
     with pytest.raises(KeyError, match="rank 9 has no run"):
-        runs.compare([9])
+        runs.side_by_side([9])
 
 
 @pytest.mark.slow
