@@ -15,9 +15,8 @@ from npuprof import interactive
 from npuprof.shadowed import standard_library_first
 
 if TYPE_CHECKING:
-    from ipywidgets import Widget
+    from collections.abc import Callable
 
-    from npuprof.advice.finding import Finding
     from npuprof.analysis.chip_limits import chip
     from npuprof.collectors.capabilities import (
         supported_activities,
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from npuprof.markers import mark, pop, push, range_end, range_start
     from npuprof.markers import range as range  # noqa: A004 - public, but not for a star import
     from npuprof.notebook import load_ipython_extension, unload_ipython_extension
-    from npuprof.notebook.progress import CellBar
     from npuprof.notebook.views import panel
     from npuprof.options import Options
     from npuprof.profiles import Profile
@@ -135,39 +133,17 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *_HOMES, "__version__"})
 
 
-def _explorer(
-    shown: Profile | ProfileSet,
-    finding: Finding | None,
-    window: tuple[int, int] | None,
-    beside: Profile | None = None,
-) -> Widget:
-    from npuprof.notebook.views import explore
+def _imported_when_called(home: str, name: str) -> Callable[..., Any]:
+    def call(*arguments: Any, **options: Any) -> Any:
+        return getattr(import_module(home), name)(*arguments, **options)
 
-    return explore(shown, finding, window, beside)
+    return call
 
 
-def _cell_display() -> CellBar | None:
-    from npuprof.notebook.progress import cell_display
-
-    return cell_display()
-
-
-def _show_comparison(shown: Comparison) -> None:
-    from npuprof.notebook.report import show_comparison
-
-    show_comparison(shown)
-
-
-def _show_set(shown: ProfileSet) -> None:
-    from npuprof.notebook.report import show_set
-
-    show_set(shown)
-
-
-interactive.explorer = _explorer
-interactive.show_set = _show_set
-interactive.show_comparison = _show_comparison
-interactive.cell_display = _cell_display
+interactive.explorer = _imported_when_called("npuprof.notebook.views", "explore")
+interactive.show_set = _imported_when_called("npuprof.notebook.report", "show_set")
+interactive.show_comparison = _imported_when_called("npuprof.notebook.report", "show_comparison")
+interactive.cell_display = _imported_when_called("npuprof.notebook.progress", "cell_display")
 
 if os.environ.get("NPUPROF_OPTIONS") or os.environ.get("MS_PROFILER_OPTIONS"):
     from npuprof.session import from_environment

@@ -39,7 +39,7 @@ def info(chip: Chip, device_id: int | None, monotonic_ns: int, rank_id: int = -1
         "pid": str(os.getpid()),
         "pid_name": Path(sys.executable or "python3").name,
         "upTime": f"{monotonic_ns // 10**9}.00 0.00",
-        "memoryTotal": _memory_kib(),
+        "memoryTotal": os.sysconf("SC_PHYS_PAGES") * (os.sysconf("SC_PAGE_SIZE") // 1024),  # KiB
         "cpuNums": cpus,
         "sysClockFreq": os.sysconf("SC_CLK_TCK"),
         "cpuCores": 1,
@@ -76,10 +76,6 @@ def _device_info(chip: Chip, device_id: int) -> dict[str, Any]:
         "aiv_frequency": str(chip.core_mhz),
         "soc_name": f"{chip.soc_name} (simulated)",
     }
-
-
-def _memory_kib() -> int:
-    return os.sysconf("SC_PHYS_PAGES") * (os.sysconf("SC_PAGE_SIZE") // 1024)
 
 
 def sample(collection: Collection, device_id: int | None, result_dir: str) -> dict[str, Any]:

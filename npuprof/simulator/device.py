@@ -209,9 +209,17 @@ class Device(DeviceView):
         stream
             By default the default stream.
         """
-        operator = self._operator(
-            op_type, core, tuple(inputs), tuple(outputs), flops, (read_bytes, written_bytes), block_num, name, api
-        )
+        api = api or f"aclnn{op_type}"
+        read = sum(tensor.size_bytes for tensor in inputs) if read_bytes is None else read_bytes
+        written = sum(tensor.size_bytes for tensor in outputs) if written_bytes is None else written_bytes
+        if block_num is None:
+            block_num = block_count(self.chip, core, tuple(outputs), read + written)
+        name = name or f"{api}_{op_type}_{op_type}"
+        operands = tuple(inputs), tuple(outputs)
+        operator = Operator(op_type, name, api, core, *operands, int(flops), read, written, block_num)
+        return self._launch(operator, stream)
+
+    def _launch(self, operator: Operator, stream: Stream | None) -> Task:
         work = estimate(self.chip, operator)
         stream = self._wait_for_room(stream)
         with self.host.lock:
@@ -280,36 +288,6 @@ class Device(DeviceView):
         return tasks
 
     # -- internals -----------------------------------------------------------------------------------------
-
-    def _operator(
-        self,
-        op_type: str,
-        core: Core,
-        inputs: tuple[Tensor, ...],
-        outputs: tuple[Tensor, ...],
-        flops: int,
-        traffic: tuple[int | None, int | None],
-        block_num: int | None,
-        name: str | None,
-        api: str | None,
-    ) -> Operator:
-        api = api or f"aclnn{op_type}"
-        read_bytes = sum(tensor.size_bytes for tensor in inputs) if traffic[0] is None else traffic[0]
-        written_bytes = sum(tensor.size_bytes for tensor in outputs) if traffic[1] is None else traffic[1]
-        if block_num is None:
-            block_num = block_count(self.chip, core, outputs, read_bytes + written_bytes)
-        return Operator(
-            op_type,
-            name or f"{api}_{op_type}_{op_type}",
-            api,
-            core,
-            inputs,
-            outputs,
-            int(flops),
-            read_bytes,
-            written_bytes,
-            block_num,
-        )
 
     def _copy_ticks(self, kind: CopyKind, size_bytes: int) -> int:
         # On the device, reading and writing use the same memory.
