@@ -22,6 +22,15 @@ def taken(records: Records, rows: Int64 | Bools) -> Records:
     return selected_records
 
 
+def outer_first(starts: Int64, ends: Int64, *groups: Int64) -> Int64:
+    """Return the order of intervals by start, of those that start together the longest first: callers before callees.
+
+    Intervals of several groups are in the order of the last group first, as by :func:`numpy.lexsort`. Instead of ends,
+    durations give the same order.
+    """
+    return np.lexsort((-ends, starts, *groups))
+
+
 _NO_KEY = np.iinfo(np.int64).min
 
 

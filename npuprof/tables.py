@@ -12,7 +12,7 @@ Use :func:`build` to make a table from arrays, :func:`empty` for a table that a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache
 from typing import Any
 
@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from npuprof.arrays import outer_first
 from npuprof.schema import DTYPES, SCHEMA, Column, Kind, Table
 
 NAMES: tuple[str, ...] = tuple(SCHEMA)
@@ -144,8 +145,13 @@ def matching(names: pd.Series[Any] | pd.Categorical, wanted: Callable[[str], boo
     `wanted` is called once per distinct name.
     """
     column = names.array if isinstance(names, pd.Series) else names
-    chosen = np.array([*(wanted(str(name)) for name in column.categories), False], np.bool_)
-    rows: npt.NDArray[np.bool_] = chosen[column.codes]  # code -1, absent, selects the last entry
+    return rows_named(column, [wanted(str(name)) for name in column.categories])
+
+
+def rows_named(names: pd.Categorical, wanted: Iterable[bool]) -> npt.NDArray[np.bool_]:
+    """Return a mask of the rows of a ``name`` column whose category is wanted; an absent name is not."""
+    of_code = np.array([*wanted, False], np.bool_)
+    rows: npt.NDArray[np.bool_] = of_code[names.codes]  # code -1, absent, selects the last entry
     return rows
 
 
@@ -153,11 +159,11 @@ def sort_by_time(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the rows sorted by start, longer first at equal starts, so that callers precede their callees."""
     key = "start_ns" if "start_ns" in frame else "time_ns"
     starts = frame[key].to_numpy(np.int64)
-    ends = -frame["duration_ns"].to_numpy() if "duration_ns" in frame else np.zeros(len(frame), np.int64)
-    before, after = slice(None, -1), slice(1, None)
-    in_order = (starts[before] < starts[after]) | ((starts[before] == starts[after]) & (ends[before] <= ends[after]))
+    durations = frame["duration_ns"].to_numpy() if "duration_ns" in frame else np.zeros(len(frame), np.int64)
+    is_outer = (starts[:-1] == starts[1:]) & (durations[:-1] >= durations[1:])
+    in_order = (starts[:-1] < starts[1:]) | is_outer
     # Most files are sorted, which is far quicker to check than to sort again.
-    ordered = frame if bool(np.all(in_order)) else frame.iloc[np.lexsort((ends, starts))]
+    ordered = frame if bool(np.all(in_order)) else frame.iloc[outer_first(starts, durations)]
     sorted_frame: pd.DataFrame = ordered.reset_index(drop=True)
     return sorted_frame
 

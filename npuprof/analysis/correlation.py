@@ -119,8 +119,8 @@ def _lookup(values: Int64, positions: Int64) -> Int64:
     """Take values at positions; position -1 yields -1."""
     if not len(values):
         return np.full(len(positions), -1, np.int64)
-    is_matched: Int64 = np.where(positions >= 0, values[positions], -1)
-    return is_matched
+    matched: Int64 = np.where(positions >= 0, values[positions], -1)
+    return matched
 
 
 def _declared_parents(python: pd.DataFrame, holders: Int64, python_holders: Int64) -> Int64:
@@ -218,8 +218,8 @@ def without_cycles(callers: Int64) -> Int64:
         if not (ancestors >= 0).any():
             return callers
         ancestors = _lookup(ancestors, ancestors)
-    is_ended: Int64 = np.where(ancestors >= 0, -1, callers)
-    return is_ended
+    outer: Int64 = np.where(ancestors >= 0, -1, callers)
+    return outer
 
 
 def own_ns(duration: Int64, holders: Int64) -> Int64:

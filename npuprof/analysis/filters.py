@@ -16,6 +16,7 @@ import pandas as pd
 
 from npuprof.analysis.patterns import contains_pattern
 from npuprof.errors import OptionsError
+from npuprof.tables import rows_named
 
 MOMENTS = frozenset({"start_ns", "time_ns", "allocated_ns", "released_ns", "device_start_ns", "end_ns"})
 """Columns of UTC epoch times; other ``_ns`` columns are durations."""
@@ -133,8 +134,7 @@ def _matching(names: pd.Series[Any], matches: Callable[[list[object]], Iterable[
     if not isinstance(names.dtype, pd.CategoricalDtype):
         matched = np.array([*matches(names.tolist())], bool)
     else:
-        of_code = np.array([*matches(names.cat.categories.tolist()), False], bool)  # for -1, an absent name
-        matched = of_code[names.cat.codes.to_numpy()]
+        matched = rows_named(names.array, matches(names.cat.categories.tolist()))
     by_row: pd.Series[Any] = pd.Series(matched, index=names.index)
     return by_row
 

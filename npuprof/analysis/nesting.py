@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from npuprof.arrays import Bools, Int64, first_rows
+from npuprof.arrays import Bools, Int64, first_rows, outer_first
 
 Integers: TypeAlias = npt.NDArray[np.integer[Any]]
 
@@ -140,7 +140,7 @@ def time_order(starts: Int64, ends: Int64) -> Int64:
     rows = np.flatnonzero(tied)
     if len(rows):  # only ties need the second key, and they stay in place otherwise
         among = order[rows]
-        order[rows] = among[np.lexsort((-ends[among], starts[among]))]
+        order[rows] = among[outer_first(starts[among], ends[among])]
     return order
 
 

@@ -17,6 +17,20 @@ _NAMES_AT_ONCE = 64
 _MOST_SECONDS = 5.0
 
 
+def contains(names: Sequence[object], text: str, *, regex: bool = False) -> npt.NDArray[np.bool_]:
+    """Return a mask of the names that contain a text, ignoring case, or a match of a pattern; values of others do not.
+
+    Raises
+    ------
+    OptionsError
+        If the regular expression is invalid; see :func:`contains_pattern`.
+    """
+    if regex:
+        return contains_pattern(names, text)
+    folded = text.upper()
+    return np.array([isinstance(name, str) and folded in name.upper() for name in names], bool)
+
+
 def contains_pattern(names: Sequence[object], pattern: str, *, ignore_case: bool = True) -> npt.NDArray[np.bool_]:
     r"""Return a mask of the names that contain a match of a regular expression; other values than texts contain none.
 

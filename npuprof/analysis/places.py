@@ -186,8 +186,8 @@ class Places:
         derived = np.flatnonzero((nearest_known >= 0) & (forward[nearest_known] >= 0))
         if len(derived):
             nearest_known[derived] = nearest(callers, forward[nearest_known[derived]], is_known)
-            is_left = derived[nearest_known[derived] < 0]
-            nearest_known[is_left] = nearest(callers, rows[is_left], is_known)
+            remaining = derived[nearest_known[derived] < 0]
+            nearest_known[remaining] = nearest(callers, rows[remaining], is_known)
         return np.where(nearest_known >= 0, codes[nearest_known], -1)
 
     @cached_property

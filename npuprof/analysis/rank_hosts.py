@@ -102,10 +102,10 @@ def _late(at: Int64, own_ns: Floats, steps: Int64, here: Bools, least_ns: float)
     number = pd.Series(steps).groupby(steps).cumcount().to_numpy(np.int64)
     usual_of = pd.DataFrame(own_ns[at].T).groupby(number).median()  # per rank, at each collective of a step
     excess = usual_of.loc[:, here].min(axis=1) - usual_of.loc[:, ~here].max(axis=1)
-    is_selected = excess.index[(excess > least_ns).to_numpy(bool)]
-    if not len(is_selected):
+    late = excess.index[(excess > least_ns).to_numpy(bool)]
+    if not len(late):
         return None
-    columns = np.isin(number, is_selected)
+    columns = np.isin(number, late)
     rows = at[here][:, columns]
     usual = np.broadcast_to(np.median(own_ns[at[~here][:, columns]], axis=0), rows.shape)
-    return _Late(rows.ravel(), usual.ravel(), float(excess[is_selected].sum()), int(is_selected[0]))
+    return _Late(rows.ravel(), usual.ravel(), float(excess[late].sum()), int(late[0]))

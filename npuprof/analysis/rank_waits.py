@@ -101,8 +101,8 @@ def _encode(texts: pd.Series[str]) -> tuple[Int32, Texts]:
 
 def _decode(codes: Int32, names: Texts) -> pd.Categorical:
     """Return a column of the names; the last name, which is empty, is no category unless it occurs."""
-    is_selected = names if (codes == len(names) - 1).any() else names[:-1]
-    return tables.categorical(codes, is_selected.tolist())
+    chosen = names if (codes == len(names) - 1).any() else names[:-1]
+    return tables.categorical(codes, chosen.tolist())
 
 
 def _group_numbers(*keys: Int64 | Int32) -> Int64:

@@ -117,8 +117,8 @@ class Replay:
         is_called = np.concatenate([waits.of_thread >= 0, device.thread >= 0]) & ~self.by_task & earlier
         self.by_call = is_called
         self.cause_ns = np.where(is_called, of_call, np.minimum(reached, moments))
-        is_same = np.append(False, waits.thread[1:] == waits.thread[:-1])[:count]
-        self._before_ns = np.where(is_same, np.append(0, waits.time[:-1])[:count], self.root_ns)
+        is_same_thread = np.append(False, waits.thread[1:] == waits.thread[:-1])[:count]
+        self._before_ns = np.where(is_same_thread, np.append(0, waits.time[:-1])[:count], self.root_ns)
         self._begin_ns = np.maximum(waits.begin, self._before_ns)
         held = device.starts + device.holds
         first = np.append(True, device.lane[1:] != device.lane[:-1])[: len(device)]

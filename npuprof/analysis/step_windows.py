@@ -12,7 +12,7 @@ import pandas as pd
 
 from npuprof.analysis.correlation import launch_moments
 from npuprof.analysis.intervals import Spans, pieces
-from npuprof.arrays import Int64
+from npuprof.arrays import Int64, outer_first
 
 Basis: TypeAlias = Literal["steps", "kernels", "step_times", "run"]
 """The origins of windows: marked steps, step numbers of kernels, the vendor's step times, or the run as a whole."""
@@ -205,7 +205,7 @@ def run_window(tables: Mapping[str, pd.DataFrame]) -> tuple[int, int] | None:
 
 def _innermost(steps: Any, starts: Int64, ends: Int64, basis: Basis) -> StepWindows:
     """Cut steps so that each moment belongs to one step; where steps overlap, to the one that began last."""
-    order = np.lexsort((-ends, starts))
+    order = outer_first(starts, ends)
     if not (starts[order][1:] < np.maximum.accumulate(ends[order])[:-1]).any():
         return StepWindows(steps[order], starts[order], ends[order], np.arange(len(order)), basis)
     stretches: list[tuple[int, int, int]] = []
@@ -222,8 +222,8 @@ def _innermost(steps: Any, starts: Int64, ends: Int64, basis: Basis) -> StepWind
         if active:
             stretches.append((begin, end, active[0][2]))
     begins, stops, owners = (np.array(column, np.int64) for column in zip(*stretches, strict=True))
-    is_joined = np.concatenate(([True], (owners[1:] != owners[:-1]) | (begins[1:] != stops[:-1])))
-    last = np.append(is_joined[1:], True)
+    is_first = np.concatenate(([True], (owners[1:] != owners[:-1]) | (begins[1:] != stops[:-1])))
+    last = np.append(is_first[1:], True)
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
-    return StepWindows(steps[order], begins[is_joined], stops[last], place[owners[is_joined]], basis, overlapping=True)
+    return StepWindows(steps[order], begins[is_first], stops[last], place[owners[is_first]], basis, overlapping=True)

@@ -141,8 +141,8 @@ def members(view: View, frame: pd.DataFrame, row: pd.Series[Any], origin_ns: int
     visible_rows = _select(frame, before)
     for column in view.group:
         value = row[column]
-        is_same = visible_rows[column].isna() if pd.isna(value) else (visible_rows[column] == value)
-        visible_rows = visible_rows[is_same.fillna(value=False).astype(bool)]
+        is_equal = visible_rows[column].isna() if pd.isna(value) else (visible_rows[column] == value)
+        visible_rows = visible_rows[is_equal.fillna(value=False).astype(bool)]
     return visible_rows.index.to_numpy(np.int64)
 
 

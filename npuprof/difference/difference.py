@@ -340,9 +340,9 @@ def _below(parents: Int64, row: int) -> list[int]:
 def _rows_of(side: Side, kinds: Bools) -> pd.DataFrame:
     """Return the table rows behind some kinds of stretches; for idle time, the host rows."""
     stretches = side.stretches
-    is_selected = stretches[kinds[side.kind] & (stretches["row"] >= 0).to_numpy(bool)]
+    of_kind = stretches[kinds[side.kind] & (stretches["row"] >= 0).to_numpy(bool)]
     frames = []
-    for (run, table), group in is_selected.groupby(["run", "table"]):
+    for (run, table), group in of_kind.groupby(["run", "table"]):
         frame = side.runs[int(run)].tables[OWNERS[int(table)]]
         frames.append(frame.iloc[np.unique(group["row"].to_numpy())])
     causes = side.kinds["cause"][kinds & (side.kinds["part"] == "idle").to_numpy(bool)].unique()

@@ -99,13 +99,11 @@ def _join(callers: Int64, labels: Int64, texts: list[str], is_named: Bools) -> t
         for place, pair in enumerate(distinct.tolist()):
             outer, label = divmod(pair, len(texts))
             # A function that calls itself, or a module inside one with the same name, is a single component.
-            name = texts[label] if not outer else _below(names[outer - 1], texts[label])
+            name, around = texts[label], names[outer - 1] if outer else ""
+            if outer:
+                name = around if around.rpartition("/")[2] == name else f"{around}/{name}"
             of_pair[place] = known.setdefault(name, len(known))
         names = list(known)
         codes[rows[level]] = of_pair[number]
         level = np.flatnonzero(is_left & (codes[np.maximum(parent, 0)] >= 0) & (parent >= 0))
     return codes, names
-
-
-def _below(outer: str, label: str) -> str:
-    return outer if outer.rpartition("/")[2] == label else f"{outer}/{label}"

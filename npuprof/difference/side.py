@@ -258,8 +258,8 @@ def _types_of(communication: pd.DataFrame) -> pd.Categorical:
     texts = [*map(str, types.categories), *(re.sub(_CALL, "_", str(name)) for name in names.categories)]
     number = {text: place for place, text in enumerate(dict.fromkeys(texts))}
     of_text = np.array([*(number[text] for text in texts), -1], np.int64)
-    is_named = np.where(names.codes >= 0, names.codes.to_numpy(np.int64) + len(types.categories), -1)
-    return schema.categorical(of_text[np.where(types.codes >= 0, types.codes, is_named)], list(number))
+    code_of_name = np.where(names.codes >= 0, names.codes.to_numpy(np.int64) + len(types.categories), -1)
+    return schema.categorical(of_text[np.where(types.codes >= 0, types.codes, code_of_name)], list(number))
 
 
 def _parts_of(parts: pd.Series[Any], interval: Int64) -> pd.Categorical:

@@ -127,6 +127,8 @@ def write(
     """
     placed = _placed([traced._replace(run=_cut(traced, start_ns, end_ns)) for traced in runs])
     first = placed[0]
+    # Samples without a time are not drawn.
+    without_time = sum(int(traced.run.tables["memory"]["time_ns"].isna().sum()) for traced in placed)
     other_data = {
         "producer": "npuprof",
         "base_ns": str(first.base_ns - runs[0].ahead_ns),
@@ -134,7 +136,7 @@ def write(
         "simulated": any(traced.run.info.simulated for traced in runs),
         "name": first.run.info.name,
         "flows_backwards": sum(int(run.arrows()[1].sum()) for run in placed),  # see EFFECT_FIRST
-        "samples_without_time": sum(_without_time(run.run) for run in placed),  # which are not drawn
+        "samples_without_time": without_time,
     }
     out.write('{"otherData": ' + json.dumps(other_data) + ', "displayTimeUnit": "ns", "traceEvents": [')
     separator = ",\n" if pretty else ","
@@ -171,10 +173,6 @@ def _placed(runs: Sequence[TracedRun]) -> list[_Placed]:
         _Placed.of(run, number if len(runs) > 1 else None, base_ns + ahead_ns)
         for number, (run, ahead_ns) in enumerate(runs)
     ]
-
-
-def _without_time(run: Decoded) -> int:
-    return int(run.tables["memory"]["time_ns"].isna().sum())
 
 
 def _first_times(tables: Mapping[str, pd.DataFrame]) -> Iterator[int]:

@@ -12,7 +12,7 @@ import pandas as pd
 from npuprof.advice.finding import Finding
 from npuprof.advice.findings import Advice, gain
 from npuprof.analysis.host_accounting import ACTIVITY_LABELS
-from npuprof.analysis.summary import DeviceTimes, Summary
+from npuprof.analysis.summary import Summary
 from npuprof.exports.grid import Grid
 from npuprof.exports.host_text import HOST_TIME
 from npuprof.exports.text import (
@@ -118,18 +118,15 @@ def page_html(
     The page refers to nothing outside itself, which its content security policy enforces. `picture` is an SVG document
     for browsers without scripts.
     """
-    return _page(framed(_overview(summary, info, notes, advice)), info, notes, figures, picture)
+    title = f"npuprof · {info.name}" if info.name else "npuprof"
+    head = framed(_overview(summary, info, notes, advice))
+    return page_of(title, head, figures, picture, framed(notes_html(notes)))
 
 
 def set_page_html(head: str, runs: str, info: Info, notes: pd.DataFrame, figures: Mapping[str, go.Figure]) -> str:
     """Return the page of a set of runs, as :func:`page_html` of a run: an overview, figures, table of runs, notes."""
     title = f"npuprof · {info.name}" if info.name else "npuprof"
     return page_of(title, head or framed(head_html(info)), figures, tail=runs + framed(notes_html(notes)))
-
-
-def _page(head: str, info: Info, notes: pd.DataFrame, figures: Mapping[str, go.Figure], picture: str = "") -> str:
-    title = f"npuprof · {info.name}" if info.name else "npuprof"
-    return page_of(title, head, figures, picture, framed(notes_html(notes)))
 
 
 def page_of(title: str, head: str, figures: Mapping[str, go.Figure], picture: str = "", tail: str = "") -> str:
@@ -169,7 +166,10 @@ def _overview(summary: Summary, info: Info, notes: pd.DataFrame, advice: Advice,
     several = len(summary.devices) > 1
     barred = () if several else (DEVICE_TIME, HOST_TIME)
     shown = [grid for grid in grids(summary) if not grid.title.startswith(barred)]
-    bars = "".join(map(_device_bar, summary.devices[:_MOST_BARS]))
+    bars = "".join(
+        _bar(f"{device.label}, {device.where}, {duration(device.span_ns)}: ", dict(shown_parts(device)))
+        for device in summary.devices[:_MOST_BARS]
+    )
     return (
         head_html(info)
         + "".join(_marked(line, "error") for line in error_lines(notes))
@@ -281,11 +281,6 @@ def _figures(summary: Summary) -> str:
         for name, value in key_figures(summary)
     )
     return f'<div style="display:flex;flex-wrap:wrap;gap:8px 26px;margin:10px 0">{cells}</div>'
-
-
-def _device_bar(device: DeviceTimes) -> str:
-    """Return the breakdown of all steps of a device."""
-    return _bar(f"{device.label}, {device.where}, {duration(device.span_ns)}: ", dict(shown_parts(device)))
 
 
 def _bar(label: str, parts: Mapping[str, int]) -> str:

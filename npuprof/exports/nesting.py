@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from npuprof.arrays import Int64
+from npuprof.arrays import Int64, outer_first
 
 _Item = TypeVar("_Item")
 
@@ -22,7 +22,7 @@ def nested_tracks(starts: Int64, ends: Int64, groups: Int64) -> Int64:
     groups
         The thread of each.
     """
-    order = np.lexsort((-ends, starts, groups))
+    order = outer_first(starts, ends, groups)
     tracks = np.zeros(len(order), np.int64)
     current, open_ends = None, [[0]]
     columns = (order, groups[order], starts[order], ends[order])

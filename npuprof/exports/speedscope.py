@@ -16,7 +16,7 @@ from typing import Any, TextIO
 import numpy as np
 import pandas as pd
 
-from npuprof.arrays import Int64
+from npuprof.arrays import Int64, outer_first
 from npuprof.exports.device_tasks import every_task
 from npuprof.exports.nesting import begins_and_ends, nested_tracks
 from npuprof.frames import Frame
@@ -60,7 +60,8 @@ def write(out: TextIO, tables: Mapping[str, pd.DataFrame], info: Info) -> int:
     starts = [tables[name]["start_ns"].min() for names, *_ in _GROUPS for name in names if len(tables[name])]
     base_ns = int(min(starts, default=0))
     frames, count, separator = _Frames(), 0, ""
-    about = {"$schema": SCHEMA, "exporter": "npuprof", "name": _title(info), "activeProfileIndex": 0}
+    name = f"{info.name}{' (simulated NPU)' * info.simulated}"
+    about = {"$schema": SCHEMA, "exporter": "npuprof", "name": name, "activeProfileIndex": 0}
     out.write(json.dumps(about)[:-1] + ', "profiles": [')
     for names, column, label in _GROUPS:
         for title, events, last in _profiles(tables, names, column, label, base_ns, frames):
@@ -69,10 +70,6 @@ def write(out: TextIO, tables: Mapping[str, pd.DataFrame], info: Info) -> int:
             count, separator = count + len(events) // 2, ",\n"
     out.write('], "shared": {"frames": ' + json.dumps(list(frames)) + "}}")
     return count
-
-
-def _title(info: Info) -> str:
-    return f"{info.name}{' (simulated NPU)' * info.simulated}"
 
 
 def _profiles(
@@ -88,7 +85,7 @@ def _profiles(
     group, distinct = pd.factorize(titles)
     end = start + duration
     track = nested_tracks(start, end, group)
-    order = np.lexsort((-end, start, track, group))
+    order = outer_first(start, end, track, group)
     changes = np.flatnonzero((np.diff(group[order]) != 0) | (np.diff(track[order]) != 0)) + 1
     columns = ((start, base_ns), (end, base_ns), (numbers, 0))
     for rows in np.split(order, changes):

@@ -273,7 +273,8 @@ def summary_text(summary: Summary, info: Info, notes: pd.DataFrame, advice: Advi
         lines += ["", verdict, *since.splitlines(), *findings]
     lines += ["", *_align([(f"{name}:", value) for name, value in key_figures(summary)], 1)]
     for grid in grids(summary):
-        lines += ["", *_table(grid)]
+        head, *body = _align([grid.headings, *grid.rows], grid.numeric)
+        lines += ["", grid.title, head, "─" * max(map(_width, (head, *body))), *body]
     if len(notes):
         lines += ["", f"Notes ({len(notes):,})"]
         lines += [
@@ -283,11 +284,6 @@ def summary_text(summary: Summary, info: Info, notes: pd.DataFrame, advice: Advi
         if len(notes) > _MOST_NOTES:
             lines.append(f"  and {len(notes) - _MOST_NOTES:,} more in run.notes")
     return "\n".join(line.rstrip() for line in lines)
-
-
-def _table(grid: Grid) -> list[str]:
-    body = _align([grid.headings, *grid.rows], grid.numeric)
-    return [grid.title, body[0], "─" * max(_width(line) for line in body), *body[1:]]
 
 
 def _align(rows: Sequence[Sequence[str]], numeric: int) -> list[str]:

@@ -69,7 +69,8 @@ def plot_rank_timeline(
     figure.add_trace(_heat(states, edges, unit_ns))
     figure.add_traces(_legend(states))
     position = {rank: at for at, rank in enumerate(ranks)}
-    figure.add_traces(_lines(_longest_waits(rows[_inside(rows, window)], position), begin, unit_ns))
+    inside = rows[rows["start_ns"].between(begin, end).to_numpy(bool)]
+    figure.add_traces(_lines(_longest_waits(inside, position), begin, unit_ns))
     figure.update_xaxes(
         range=[0, (end - begin) / unit_ns], ticksuffix=f" {unit}", exponentformat="none", showgrid=False
     )
@@ -150,12 +151,6 @@ def _states(
         idle = (high - low) - every.sum(axis=0)
         states[at] = np.where(every.max(axis=0) > idle, every.argmax(axis=0) + 1, 0)
     return states, edges
-
-
-def _inside(rows: pd.DataFrame, window: tuple[int, int]) -> npt.NDArray[np.bool_]:
-    start = rows["start_ns"].to_numpy(np.int64)
-    inside: npt.NDArray[np.bool_] = (start >= window[0]) & (start <= window[1])
-    return inside
 
 
 def _longest_waits(rows: pd.DataFrame, place: Mapping[int, int]) -> list[pd.DataFrame]:

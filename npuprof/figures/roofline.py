@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _TITLE = "Roofline"
 _WHY = "the operations and bytes of this run's kernels are unknown"
 _HOW = "collect at level 1 or higher for shapes, or with aic_metrics=ArithmeticUtilization or Memory for counters"
+_ON_CUBE = ("AI_CORE", "MIX_AIC", "AICORE", "AIC")
 _LONGEST_NAME = 40
 _LONGEST_SHAPES = 80
 _LEAST, _MOST = 8.0, 26.0  # marker diameters in pixels
@@ -101,9 +102,8 @@ def _roofs(limits: ChipLimits, least: float, most: float) -> list[Any]:
     ):
         knee = peak / limits.memory_bytes_per_s
         x = [min(least, knee) / 3, knee, max(most, knee) * 3]
-        text = (
-            f"{name}, half precision: {peak / 1e12:,.1f} T operations/s<br>memory: {_per_s(limits.memory_bytes_per_s)}"
-        )
+        memory = f"memory: {limits.memory_bytes_per_s / 1e12:,.2f} TB/s"
+        text = f"{name}, half precision: {peak / 1e12:,.1f} T operations/s<br>{memory}"
         roofs.append(
             go.Scatter(
                 name=f"limit of the {name}",
@@ -135,33 +135,29 @@ def _traces(
     hover = _hover(points, intensity, speed, whole, limits)
     traces = []
     for family in dict.fromkeys(FAMILIES):
-        is_selected = np.flatnonzero(families == family)
-        if not len(is_selected):
+        of_family = np.flatnonzero(families == family)
+        if not len(of_family):
             continue
         traces.append(
             go.Scatter(
                 name=FAMILIES[family].label,
-                x=intensity[is_selected],
-                y=speed[is_selected],
+                x=intensity[of_family],
+                y=speed[of_family],
                 mode="markers",
                 marker={
-                    "size": width[is_selected].round(1),
-                    "color": [shade(family, op_types[at]) for at in is_selected],
-                    "symbol": ["circle" if is_counted[at] else "circle-open" for at in is_selected],
+                    "size": width[of_family].round(1),
+                    "color": [shade(family, op_types[at]) for at in of_family],
+                    "symbol": ["circle" if is_counted[at] else "circle-open" for at in of_family],
                     "line": {
-                        "width": [0.5 if is_counted[at] else 2 for at in is_selected],
-                        "color": _edges(family, op_types, is_selected, is_counted),
+                        "width": [0.5 if is_counted[at] else 2 for at in of_family],
+                        "color": [FAINT if is_counted[at] else shade(family, op_types[at]) for at in of_family],
                     },
                 },
-                hovertext=[hover[at] for at in is_selected],
+                hovertext=[hover[at] for at in of_family],
                 hovertemplate="%{hovertext}<extra></extra>",
             )
         )
     return traces
-
-
-def _edges(family: str, op_types: list[str], some: Any, counted: Any) -> list[str]:
-    return [FAINT if counted[at] else shade(family, op_types[at]) for at in some]
 
 
 def _hover(
@@ -184,16 +180,12 @@ def _hover(
             f"{fast / 1e12:,.3g} T operations/s at {each:,.3g} operations per byte",
         ]
         if limits is not None:
-            peak = limits.cube_flops_per_s if _on_cube(core) else limits.vector_flops_per_s
+            peak = limits.cube_flops_per_s if isinstance(core, str) and core in _ON_CUBE else limits.vector_flops_per_s
             roof = min(peak, each * limits.memory_bytes_per_s)
             bound = "memory" if roof < peak else "compute"
             lines.append(f"{100 * fast / roof:,.1f} % of the {bound} roof at half precision")
         texts.append("<br>".join(lines))
     return texts
-
-
-def _on_cube(core: object) -> bool:
-    return isinstance(core, str) and core in ("AI_CORE", "MIX_AIC", "AICORE", "AIC")
 
 
 def _subtitle(points: pd.DataFrame, whole: int, limits: ChipLimits | None, info: Info) -> str:
@@ -214,7 +206,3 @@ def _scale(number: float) -> str:
         if number >= least:
             return f"{number / least:,.3g} {sign}"
     return f"{number:,.3g}"
-
-
-def _per_s(bytes_per_s: float) -> str:
-    return f"{bytes_per_s / 1e12:,.2f} TB/s"

@@ -12,7 +12,7 @@ from npuprof.figures.chart import label
 from npuprof.figures.colours import FAINT, FOREGROUND, MODEBAR
 from npuprof.flame.fold import Root, fold
 from npuprof.flame.scope import Scope, scoped
-from npuprof.flame.search import FrameMatches, matches_in, matching, path_called
+from npuprof.flame.search import FrameMatches, matches_in, path_called, paths_with
 from npuprof.flame.tree import Weight as Weight  # the figure's argument
 from npuprof.flame.tree import merged_calls
 from npuprof.flame.view import MATCH, TITLES, Picture, scope_text
@@ -74,7 +74,7 @@ def flamegraph(
     scope = Scope(step, thread)
     sums = scoped(calls, tables, scope)
     top = Root(path_called(calls, sums[weight], root))
-    matches = matching(calls, search, regex=regex)
+    matches = paths_with(calls, search, regex=regex)
     frames = fold(calls, sums[weight], top, max_nodes)
     picture = Picture(calls, sums, weight, scope, top, frames)
     hits = matches_in(calls, sums[weight], top, frames, matches) if search else None

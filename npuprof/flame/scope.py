@@ -124,8 +124,8 @@ def _are_of_step(
     recorded = (kernels["step"] == number).fillna(value=False).to_numpy(bool)
     launched = np.append(started, False)[launchers]  # the last element is for -1, an unknown launcher
     meanwhile = _inside(windows, kernels["start_ns"].to_numpy(np.int64))
-    is_selected: Bools = np.where(is_known, recorded, np.where(launchers >= 0, launched, meanwhile))
-    return is_selected
+    is_in_step: Bools = np.where(is_known, recorded, np.where(launchers >= 0, launched, meanwhile))
+    return is_in_step
 
 
 def _are_launched(calls: MergedCalls, on_thread: Bools) -> Bools:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from npuprof.analysis.patterns import contains_pattern
+from npuprof.analysis.patterns import contains
 from npuprof.arrays import Bools, Int64
 from npuprof.errors import OptionsError
 from npuprof.flame.fold import Frames, Root, inside
@@ -37,7 +37,7 @@ class FrameMatches:
     lit: Bools
 
 
-def matching(calls: MergedCalls, text: str, *, regex: bool = False) -> Bools:
+def paths_with(calls: MergedCalls, text: str, *, regex: bool = False) -> Bools:
     """Return a mask of the paths whose name contains a text, ignoring case, or matches a pattern; none for empty text.
 
     Raises
@@ -49,11 +49,7 @@ def matching(calls: MergedCalls, text: str, *, regex: bool = False) -> Bools:
         return np.zeros(len(calls), bool)
     if len(text) > _LONGEST_PATTERN:
         raise OptionsError(f"the search has {len(text):,} characters; at most {_LONGEST_PATTERN:,} are allowed")
-    names = [str(name) for name in calls.names]
-    if regex:
-        return contains_pattern(names, text)[calls.label]
-    folded = text.upper()
-    return np.array([folded in name.upper() for name in names], bool)[calls.label]
+    return contains([str(name) for name in calls.names], text, regex=regex)[calls.label]
 
 
 def matches_in(calls: MergedCalls, sums: Sums, root: Root, frames: Frames, matches: Bools) -> FrameMatches:

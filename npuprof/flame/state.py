@@ -14,7 +14,7 @@ from npuprof.errors import OptionsError
 from npuprof.flame.figure import Orientation
 from npuprof.flame.fold import Root, fold, rest_of
 from npuprof.flame.scope import Scope, scoped, steps, threads
-from npuprof.flame.search import FrameMatches, matches_in, matching
+from npuprof.flame.search import FrameMatches, matches_in, paths_with
 from npuprof.flame.tree import MergedCalls, Sums, Weight, has_modules, merged_calls
 from npuprof.flame.view import Picture
 from npuprof.info import Info
@@ -116,7 +116,7 @@ class FlameGraph(Observable):
         vars(self).pop("calls", None)
         self._sums.clear()
         if self.text:
-            self._matches = matching(self.calls, self.text, regex=self.regex)
+            self._matches = paths_with(self.calls, self.text, regex=self.regex)
         self._set_root(Root())
 
     def look_at(self, scope: Scope) -> None:
@@ -176,7 +176,7 @@ class FlameGraph(Observable):
         self.text, self.regex, self._matches, self._frame_matches = "", regex, None, None
         try:
             if text:
-                self._matches = matching(self.calls, text, regex=regex)
+                self._matches = paths_with(self.calls, text, regex=regex)
                 self.text = text
         finally:
             self._notify()

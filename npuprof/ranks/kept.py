@@ -73,7 +73,7 @@ def known(
             )
     except (KeyError, TypeError, ValueError):  # not in our format
         return None
-    return [_rows_again(frame) for frame in frames[1:]], (facts or {})["facts"]
+    return [frame.set_index(_ROW).rename_axis(None) for frame in frames[1:]], (facts or {})["facts"]
 
 
 def keep(
@@ -93,8 +93,3 @@ def keep(
 
 def _cache_name(ranks: RankTables, subject: str, name: str) -> str:
     return " ".join(filter(None, (name, subject, "of", str(ranks.runs.root.absolute()))))
-
-
-def _rows_again(frame: pd.DataFrame) -> pd.DataFrame:
-    again: pd.DataFrame = frame.set_index(_ROW).rename_axis(None)
-    return again

@@ -87,9 +87,9 @@ def _figure(go: Any, picture: Picture, info: Info, longest_name: int) -> go.Figu
     frame = pd.DataFrame(columns)
     figure = go.Figure(layout={"template": go.layout.Template()})
     for family, look in FAMILIES.items():
-        is_selected = frame[frame["family"] == family]
-        if len(is_selected):
-            figure.add_trace(_trace(go, look, family_label(family, picture.slices.runtime), is_selected))
+        of_family = frame[frame["family"] == family]
+        if len(of_family):
+            figure.add_trace(_trace(go, look, family_label(family, picture.slices.runtime), of_family))
     for at in range(len(picture.tracks)):
         figure.add_trace(_track(go, picture, at, unit_ns))
     figure.update_layout(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import numpy as np
 import pandas as pd
@@ -66,7 +66,7 @@ class Relations:
 
     def caller(self, number: int) -> int | None:
         """Return the direct cause of a slice, None if it has none."""
-        above = list(_first(self._above(number), 2))
+        above = list(islice(self._above(number), 2))
         return above[1] if len(above) == 2 else None
 
     def callee(self, number: int) -> int | None:
@@ -188,10 +188,6 @@ class Relations:
         table, row = getattr(link, f"{end}_table"), int(getattr(link, f"{end}_row"))
         exists = table in TABLES and 0 <= row < len(self._tables[table])
         return row + self._slices.first[table] if exists else None
-
-
-def _first(numbers: Iterator[int], limit: int) -> Iterator[int]:
-    return (number for number, _ in zip(numbers, range(limit), strict=False))
 
 
 def _of_callers(ordered: Int64, callers: Int64, wanted: Int64) -> Int64:

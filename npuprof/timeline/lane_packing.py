@@ -186,9 +186,9 @@ def _first_free(start_ns: Int64, end_ns: Int64, limit: int) -> Int64:
     for lane in range(limit):
         if not len(left):
             break
-        is_selected = _chain(start_ns[left], end_ns[left])
-        lanes[left[is_selected]] = lane
-        left = left[~is_selected]
+        is_chained = _chain(start_ns[left], end_ns[left])
+        lanes[left[is_chained]] = lane
+        left = left[~is_chained]
     return lanes
 
 

@@ -106,6 +106,8 @@ def layers(slices: Slices) -> list[Layer]:
     def layer(title: str, kind: str, table: str, by: tuple[str, ...] = (), **most: int) -> Layer:
         return Layer(title, kind, (slices.tables[table],), slices.of_table(table), by, **most)
 
+    # Computing and exposed communication do not overlap; free time is not drawn.
+    drawn = slices.tables["overlap"]["kind"].isin(["computing", "communication_not_overlapped"])
     overlap = layer("busy", "overlap", "overlap", device, most_tracks=8, most_lanes=1)
     visible_layers = [
         layer("steps", "step", "steps", rank, most_tracks=8, most_lanes=1) if rank else layer("steps", "step", "steps"),
@@ -115,7 +117,7 @@ def layers(slices: Slices) -> list[Layer]:
         layer(slices.runtime, "api", "api", thread, most_tracks=3, most_lanes=4),
         Layer("stream", "device", streams, numbers, (*device, "stream_id"), most_tracks=12, most_lanes=3),
         layer("collectives", "communication", "communication", device, most_tracks=8, most_lanes=2),
-        overlap.rows(_busy(slices.tables["overlap"]), "busy"),
+        overlap.rows(drawn.to_numpy(), "busy"),
     ]
     return [layer for layer in visible_layers if len(layer.slices)]
 
@@ -148,11 +150,6 @@ def whole_numbers(column: pd.Series) -> Int64:
         column.array.to_numpy(np.int64, na_value=-1) if column.dtype == "Int64" else column.to_numpy(np.int64)
     )
     return values
-
-
-def _busy(overlap: pd.DataFrame) -> Bools:
-    """Return the rows of computing and exposed communication, which do not overlap; free time is not drawn."""
-    return overlap["kind"].isin(["computing", "communication_not_overlapped"]).to_numpy()
 
 
 _MOST_NAMED = 12  # values of a column that get their own layer: levels, groups, planes

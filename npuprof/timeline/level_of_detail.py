@@ -204,13 +204,11 @@ class WindowIndex:
         first, last = np.empty(len(bars), np.int64), np.empty(len(bars), np.int64)
         for lane in np.unique(bars.lane).tolist():
             low, high = int(self._bounds[lane]), int(self._bounds[lane + 1])
-            is_selected = np.flatnonzero(bars.lane == lane)
-            first[is_selected] = low + np.searchsorted(self._start[low:high], bars.start_ns[is_selected], side="left")
+            of_lane = np.flatnonzero(bars.lane == lane)
+            first[of_lane] = low + np.searchsorted(self._start[low:high], bars.start_ns[of_lane], side="left")
             # Up to the start of the next bar: an empty slice may end where the next bar starts.
-            last[is_selected[:-1]] = first[is_selected[1:]]
-            last[is_selected[-1:]] = low + np.searchsorted(
-                self._end[low:high], bars.end_ns[is_selected[-1:]], side="right"
-            )
+            last[of_lane[:-1]] = first[of_lane[1:]]
+            last[of_lane[-1:]] = low + np.searchsorted(self._end[low:high], bars.end_ns[of_lane[-1:]], side="right")
         return np.searchsorted(elements, last) - np.searchsorted(elements, first)
 
     def elements_of(self, slices: Int64) -> Int64:

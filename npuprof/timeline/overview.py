@@ -11,7 +11,6 @@ import pandas as pd
 
 from npuprof.analysis.accounting import device_parts, devices_of
 from npuprof.analysis.intervals import within
-from npuprof.arrays import Int64
 
 OVERVIEW_PARTS = ("computing", "waiting", "moving", "communication", "copy")
 """The parts shown; in the rest of the time the device was idle."""
@@ -35,7 +34,8 @@ class Overview:
 
 def overview(tables: Mapping[str, pd.DataFrame], start_ns: int, end_ns: int, columns: int) -> Overview:
     """Return the device activity in `columns` equal intervals of a run."""
-    edges = _edges(start_ns, end_ns, columns)
+    # Whole numbers, so that no nanosecond counts twice.
+    edges = np.array([start_ns + (end_ns - start_ns) * at // columns for at in range(columns + 1)], np.int64)
     devices = devices_of(tables)
     sums = np.zeros((len(OVERVIEW_PARTS), columns), np.int64)
     for device in devices:
@@ -43,8 +43,3 @@ def overview(tables: Mapping[str, pd.DataFrame], start_ns: int, end_ns: int, col
             sums[OVERVIEW_PARTS.index(part)] += within(spans, edges[:-1], edges[1:])
     whole = np.maximum(np.diff(edges), 1) * max(len(devices), 1)
     return Overview((sums / whole).astype(np.float32), len(devices))
-
-
-def _edges(start_ns: int, end_ns: int, columns: int) -> Int64:
-    """Return the bounds of the intervals; integers, so that no nanosecond counts twice."""
-    return np.array([start_ns + (end_ns - start_ns) * at // columns for at in range(columns + 1)], np.int64)

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from npuprof.analysis.device_words import runtime_of
-from npuprof.analysis.patterns import contains_pattern
+from npuprof.analysis.patterns import contains
 from npuprof.arrays import Int64
 from npuprof.figures.chart import moment
 from npuprof.figures.colours import device_family
 from npuprof.quantities import duration as duration_text
 from npuprof.quantities import share as share_text
 from npuprof.quantities import size as size_text
+from npuprof.tables import rows_named
 
 _Value = TypeVar("_Value")
 
@@ -208,7 +208,8 @@ def search(slices: Slices, text: str, *, regex: bool = False, hidden: Int64 | No
     numbers, starts, total = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], 0
     for table in _SEARCHED if text else ():
         frame = slices.tables[table]
-        rows = np.flatnonzero(_matching(frame[NAME_COLUMNS[table]], text, regex=regex))
+        names = frame[NAME_COLUMNS[table]].array
+        rows = np.flatnonzero(rows_named(names, contains(names.categories.tolist(), text, regex=regex)))
         if table == "tasks" and hidden is not None:
             rows = rows[~np.isin(rows, hidden)]
         numbers.append(rows + slices.first[table])
@@ -217,16 +218,3 @@ def search(slices: Slices, text: str, *, regex: bool = False, hidden: Int64 | No
     start = np.concatenate(starts)
     order = np.argsort(start, kind="stable")
     return Matches(text, np.concatenate(numbers)[order], start[order], total)
-
-
-def _matching(names: pd.Series, text: str, *, regex: bool) -> npt.NDArray[np.bool_]:
-    """Match each distinct name once."""
-    distinct, folded = names.cat.categories.tolist(), text.upper()
-    matches = (
-        contains_pattern(distinct, text)
-        if regex
-        else [isinstance(name, str) and folded in name.upper() for name in distinct]
-    )
-    of_code = np.array([*matches, False], bool)  # the last one is for code -1, an absent name
-    matching: npt.NDArray[np.bool_] = of_code[names.cat.codes.to_numpy()]
-    return matching

@@ -64,7 +64,8 @@ def timeline_svg(
         drawn = pictures.of(bars)
         if drawn is None:
             part = "part of the run" if any(len(tables[name]) for name in TABLES) else "run"
-            return _document(info, _TOP + 2 * _LANE + 22, _empty(f"no slices in this {part}"))
+            empty = f'<text x="{_WIDTH / 2:.0f}" y="60" text-anchor="middle">no slices in this {part}</text>'
+            return _document(info, _TOP + 2 * _LANE + 22, empty)
         legend = _TOP + math.ceil(drawn.height * _LANE) + 22
         text = _document(info, legend, "".join(_body(drawn, legend, longest_name, hover=hover)))
         if len(text.encode("utf-8", "replace")) <= LIMIT_BYTES:
@@ -83,10 +84,6 @@ def _document(info: Info, legend: int, body: str) -> str:
         f'<text x="8" y="18" font-size="14">{title}{simulated}</text>{body}</svg>'
     )
     return _NO_XML.sub(" ", document)
-
-
-def _empty(text: str) -> str:
-    return f'<text x="{_WIDTH / 2:.0f}" y="60" text-anchor="middle">{text}</text>'
 
 
 def _body(picture: Picture, legend: int, longest_name: int, *, hover: bool) -> Iterator[str]:

@@ -12,7 +12,7 @@ import pytest
 from npuprof.analysis import filters, patterns
 from npuprof.analysis.patterns import contains_pattern
 from npuprof.errors import OptionsError
-from npuprof.flame.search import matching
+from npuprof.flame.search import paths_with
 from npuprof.flame.tree import merged_calls
 from npuprof.timeline.slices import Slices, search
 from tests import factories
@@ -45,7 +45,7 @@ def in_timeline(pattern: str) -> None:
 
 
 def in_flame_graph(pattern: str) -> None:
-    matching(merged_calls(factories.profile(6, kernel_names=(NAME,))), pattern, regex=True)
+    paths_with(merged_calls(factories.profile(6, kernel_names=(NAME,))), pattern, regex=True)
 
 
 @pytest.mark.slow

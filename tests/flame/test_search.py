@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from npuprof.errors import OptionsError
 from npuprof.flame.fold import Root, fold, rest_of
-from npuprof.flame.search import matches_in, matching, path_called
+from npuprof.flame.search import matches_in, path_called, paths_with
 from tests.budget import examples
 from tests.flame.trees import NAMES, Row, below, rows, tree
 
@@ -23,7 +23,7 @@ def test_the_share_is_that_of_the_union(given_rows: list[Row], most: int, path: 
     if is_rest and frames.folded.any():
         root = rest_of(frames, int(frames.folded.argmax()), root)
         frames = fold(calls, sums, root, most)
-    matches = matching(calls, "A")
+    matches = paths_with(calls, "A")
 
     found = matches_in(calls, sums, root, frames, matches)
 
@@ -45,7 +45,7 @@ def test_the_share_is_that_of_the_union(given_rows: list[Row], most: int, path: 
 def test_nested_matches_count_once() -> None:
     calls, sums = tree([(0, 2, 1), (1, 3, 0), (2, 4, 0), (0, 1, 2)])
 
-    found = matches_in(calls, sums, Root(), fold(calls, sums, Root(), 10), matching(calls, "a"))
+    found = matches_in(calls, sums, Root(), fold(calls, sums, Root(), 10), paths_with(calls, "a"))
 
     assert (found.frames, found.total) == (2, 7)
 
@@ -53,14 +53,14 @@ def test_nested_matches_count_once() -> None:
 def test_a_search_is_for_text_or_for_a_pattern() -> None:
     calls, _ = tree([(0, 1, 0), (0, 1, 1), (0, 1, 3)])
 
-    assert matching(calls, "B").tolist() == [False, True, True]
-    assert matching(calls, "^B", regex=True).tolist() == [False, True, False]
-    assert not matching(calls, "^b").any()
-    assert not matching(calls, "").any()
+    assert paths_with(calls, "B").tolist() == [False, True, True]
+    assert paths_with(calls, "^B", regex=True).tolist() == [False, True, False]
+    assert not paths_with(calls, "^b").any()
+    assert not paths_with(calls, "").any()
     with pytest.raises(OptionsError, match=re.escape("the regular expression '(' cannot be read")):
-        matching(calls, "(", regex=True)
+        paths_with(calls, "(", regex=True)
     with pytest.raises(OptionsError, match="at most 1,000"):
-        matching(calls, "x" * 1_001)
+        paths_with(calls, "x" * 1_001)
 
 
 def test_a_path_is_found_by_its_names() -> None:
