@@ -52,6 +52,11 @@ def profile(launches: int) -> Profile:
     return Profile(Decoded(made, factories.info(), Notes()))
 
 
+def test_every_plot_of_a_run_is_tried_here() -> None:
+    plots = {name for name in dir(Profile) if name.startswith("plot_")}
+    assert _FIGURES.keys() == _DRAWN_BY.keys() == plots | {"timeline", "flamegraph"}
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("shell")
 @pytest.mark.parametrize("launches", [0, 50, 5_000])
