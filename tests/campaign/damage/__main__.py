@@ -25,7 +25,13 @@ def main() -> int:
     parser.add_argument("--damage", default="", help="a pattern of the damages to do; all by default")
     parser.add_argument("--write", action="store_true", help="write the table into the page of support")
     parser.add_argument("--into", type=Path, help="a file that receives every verdict as a line of JSON")
-    parser.add_argument("--known", type=Path, nargs="*", default=[], help="such files, of sources not to try again")
+    parser.add_argument(
+        "--known",
+        type=Path,
+        nargs="*",
+        default=[],
+        help="such files of earlier calls, whose recordings are not tried again",
+    )
     chosen = parser.parse_args()
     verdicts = [Verdict(**json.loads(line)) for path in chosen.known for line in path.read_text().splitlines()]
     known = {one.source for one in verdicts}

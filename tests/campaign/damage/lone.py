@@ -19,6 +19,8 @@ LONE: Mapping[str, Mapping[str, str]] = {
         rf"all rows deleted of ({_SAMPLED})$|: ({_SAMPLED}) dropped": _SAMPLES,
         r"clock drifts by": _CLOCK,
     },
+    "a recording of 2 simulated devices": {r"clock drifts by": _CLOCK},
+    "trace of torch": {r"of X user_annotation$": "steps, which nothing else marks"},
 }
 """Why nothing tells a damage, by a pattern of its name, by source."""
 

@@ -37,7 +37,7 @@ def section(verdicts: Sequence[Verdict]) -> str:
         parts += ["No second source in the recording holds what these damages change, so nothing tells them:\n", *lone]
     silent = [f"{one.source}: {one.name}" for one in verdicts if one.outcome == "silent"]
     if silent:
-        parts += ["Not told yet:\n", *(_item(text) for text in silent)]
+        parts += ["\nNot told yet:\n", *(_item(text) for text in silent)]
     return "\n".join(parts)
 
 
