@@ -326,6 +326,8 @@ def _counted(table: str, key: str, run: Profile) -> Parts | None:
     frame = run.tables[table]
     if table == "kernels":
         frame = frame[are_compute(frame)]
+    if not len(frame):  # of the file of sums alone
+        return None
     grouped = frame.groupby(key, observed=True)["duration_ns"]
     counts = {f"{of}, {COUNT}": int(number) for of, number in grouped.size().items()}
     return counts | {f"{of}, ns": float(time) for of, time in grouped.sum().items()}
