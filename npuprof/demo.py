@@ -7,16 +7,16 @@ from typing import Any
 
 from npuprof.errors import NpuprofError
 from npuprof.loading import load
+from npuprof.options import default_output
 from npuprof.profiles import Profile
 from npuprof.recording import FILE_NAME
 
 _NOTEBOOK = "quickstart.ipynb"
-_LATE_RANK = f"planted-*/rank_1/{FILE_NAME}"
 _TIMEOUT_S = 300
 
 
 def run_demo(output: Path) -> tuple[Profile, Path]:
-    """Execute the quickstart notebook in `output` and write the report of the rank in which it finds faults.
+    """Execute the quickstart notebook in `output` and write the report of its first run, which has faults.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ def run_demo(output: Path) -> tuple[Profile, Path]:
     Returns
     -------
     tuple
-        The profile of the rank, and the path of the self-contained page.
+        The profile of the run, and the path of the self-contained page.
 
     Raises
     ------
@@ -34,14 +34,15 @@ def run_demo(output: Path) -> tuple[Profile, Path]:
         If the packages that execute notebooks are missing, or the notebook fails.
     """
     output.mkdir(mode=0o700, parents=True, exist_ok=True)
-    before = set(output.glob(_LATE_RANK))
+    recordings = output / default_output()
+    before = set(recordings.glob(f"*/{FILE_NAME}"))
     _execute(notebook_path(), output)
-    new = set(output.glob(_LATE_RANK)) - before
+    new = set(recordings.glob(f"*/{FILE_NAME}")) - before
     if not new:
         raise NpuprofError(
             f"the demo notebook left no recording in {output}: run `npuprof doctor` and look at {_NOTEBOOK}"
         )
-    profile = load(new.pop().parent)
+    profile = min((load(path.parent) for path in new), key=lambda run: run.info.started_ns or 0)
     return profile, profile.to_html(output / "report.html").absolute()
 
 
