@@ -111,7 +111,9 @@ class Rerun:
         difference = self.comparison
         noise, base = difference.noise, difference.b_ns
         if noise.is_known and base:
-            low, high = (float(bound[0]) / base for bound in noise.total.bounds())
+            low, high = (
+                max(float(bound[0]) / base, -1.0) for bound in noise.total.bounds()
+            )  # no step takes less than 0
             sure = f"95 % interval {signed_share(low)} to {signed_share(high)}"
             sure += ", which may be noise" if self.verdict == "may be noise" else ""
         else:
