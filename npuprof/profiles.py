@@ -188,7 +188,8 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
             One or more, in any order: ``"line"`` and ``"module"`` of the user's code, ``"op"`` (the framework's
             operator), ``"op_type"``, ``"kernel"`` (the kernel's name), ``"shapes"`` and ``"dtypes"`` of the inputs,
             ``"core"``, ``"step"``, ``"stream"``, ``"device"`` and ``"rank"``. Backward kernels have the line of their
-            forward pass.
+            forward pass. Where only samples tell lines, a kernel that was launched between samples of different
+            functions has the line ``between samples``; ``launches["known"]`` says how each line is known.
 
         Returns
         -------

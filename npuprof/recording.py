@@ -29,6 +29,8 @@ STACKS_JOURNAL_FILE_NAME = "python_stacks.jsonl"
 LINES_FILE_NAME = "lines.parquet"
 LINES_JOURNAL_FILE_NAME = "lines.jsonl"
 """Journals exist during the run, and remain if its process is killed."""
+SAMPLING_INTERVAL_NS = 5_000_000
+"""The time between two samples of the Python stacks."""
 METADATA_FILE_NAME = "profiler_metadata.json"
 TRACE_FILE_NAME = "torch_trace.json"
 FLOPS_FILE_NAME = "torch_flops.json"

@@ -23,7 +23,7 @@ from npuprof.analysis.efficiency import efficiency
 from npuprof.analysis.host_accounting import ACTIVITY_LABELS, HOST
 from npuprof.analysis.idle_causes import UNEXPLAINED, UNKNOWN
 from npuprof.analysis.intervals import Spans, covering, union, within
-from npuprof.analysis.places import Places, lines
+from npuprof.analysis.places import BETWEEN, GUESSED, Places, lines
 from npuprof.analysis.rank_kernels import Savings, of_kernels, together
 from npuprof.analysis.replay import Change, Replay
 from npuprof.analysis.what_if import predicted, replay_of, task_durations
@@ -324,8 +324,14 @@ class Facts:
         return lines(self._places.of(table, rows))
 
     def lines_of_kernels(self, rows: Int64) -> pd.Categorical:
-        """Return the source line that launched each kernel; absent if unknown."""
-        return lines(self._places.at(self.causes.launchers[rows]))
+        """Return the source line that launched each kernel, with ``about`` where that is a guess; absent if unknown."""
+        places = self._places.at(self.causes.launchers[rows])
+        certain = lines(places)
+        named = pd.Series(certain)
+        guessed = (places["known"].isin(GUESSED) & named.notna() & (named != BETWEEN)).to_numpy(bool)
+        if not guessed.any():
+            return certain
+        return pd.Categorical(named.astype(object).where(~guessed, "about " + named.astype(object)))
 
     def gain(
         self,

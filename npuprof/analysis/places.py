@@ -13,19 +13,24 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables as schema
-from npuprof.analysis.correlation import Causes, causes, nearest, without_cycles
+from npuprof.analysis.correlation import LAYERS, Causes, causes, nearest, without_cycles
 from npuprof.analysis.nesting import Nesting
 from npuprof.analysis.statements import FRAME, statements_of
 from npuprof.arrays import Bools, Int64
 from npuprof.frames import Frame, cell_name
+from npuprof.recording import SAMPLING_INTERVAL_NS
 
 _MODULE = "nn.Module: "
 
 _MACHINERY = re.compile(r"(?:^|[/\\](?:site|dist)-packages[/\\])(?:IPython|ipykernel)[/\\]")
 
-KNOWN = ("stack", "statement", "about", "sample")
-"""How a line is known: from the stack of an operator or a call; from the statement of the profiled cell that called
-it; from the statement that the cell's thread ran meanwhile, which is about right; from a sampled stack."""
+BETWEEN = "between samples"
+KNOWN = ("stack", "statement", "about", "sample", BETWEEN)
+"""How a line is known: from the stack of an operator or a call, or a traced function; from the statement of the
+profiled cell that called it; from the statement that the cell's thread ran meanwhile, which is about right; from the
+same sampled function before and after; not at all, between samples of different functions."""
+GUESSED = KNOWN[2:]
+"""The ways to know a line that are not certain."""
 
 
 @dataclass(frozen=True)
@@ -129,11 +134,26 @@ class Places:
                 taken = self._inherit_codes(
                     rows[unknown], part.codes, part.sources, callers, forward_first=part.table == "api"
                 )
-                how = np.full(len(taken), KNOWN.index("sample" if part.table == "python" else "stack"))
+                is_sampled = part.table == "python" and "sampled" in self.tables["python"]
+                how = np.full(len(taken), KNOWN.index("sample" if is_sampled else "stack"))
+                if is_sampled:
+                    how[self._is_between(rows[unknown], part.codes >= 0)] = KNOWN.index(BETWEEN)
                 entered[unknown] = (taken >= 0) & part.is_entered
             frame[unknown], known[unknown] = taken, np.where(taken >= 0, how, -1)
             unknown = unknown[taken < 0]
-        return frame, known, entered
+        between = known == KNOWN.index(BETWEEN)
+        return np.where(between, -1, frame), known, entered & ~between
+
+    def _is_between(self, rows: Int64, is_function: Bools) -> Bools:
+        """Return which host rows lie between a sample of another function and the first one of their own.
+
+        A sampled call begins with the last sample before it was seen. Sampled calls themselves lie between none.
+        """
+        starts = np.concatenate([self.tables[name]["start_ns"].to_numpy(np.int64) for name in LAYERS])
+        function = nearest(self.causes.callers, rows, is_function)
+        late = starts[rows] - starts[function] >= SAMPLING_INTERVAL_NS
+        between: Bools = (function >= 0) & ~late & (rows >= self.causes.first_row["operators"])
+        return between
 
     def _statements_at(self, rows: Int64) -> tuple[Int64, Int64]:
         """Return for each of some host rows the code of the statement that called it, and how that is known."""
@@ -274,6 +294,8 @@ def places_of_stacks(stacks: pd.Series[Any]) -> pd.DataFrame:
 def lines(places: pd.DataFrame) -> pd.Categorical:
     """Return the names of locations: ``main.py:350``, or ``main.py: train`` if only the function is known.
 
+    Rows between samples of different functions have the name :data:`BETWEEN`.
+
     Parameters
     ----------
     places
@@ -292,6 +314,8 @@ def lines(places: pd.DataFrame) -> pd.Categorical:
         what, where = divmod(place, len(names_of["file"]) + 1)
         name = f"{what}" if what >= 0 else f" {names_of['function'][-1 - what]}"
         names.append(f"{short[names_of['file'][where - 1]]}:{name}" if where else "")
+    if "known" in places and (between := (places["known"] == BETWEEN).to_numpy(bool)).any():
+        numbers, names = np.where(between, len(names), numbers), [*names, BETWEEN]
     return _names(numbers.astype(np.int64), names)
 
 

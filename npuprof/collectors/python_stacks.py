@@ -40,8 +40,9 @@ from npuprof.collectors.stack_tree import NOTHING, Columns, StackTree, Step
 from npuprof.errors import CollectorError, SessionError
 from npuprof.journal import Journal
 from npuprof.quantities import counted
+from npuprof.recording import SAMPLING_INTERVAL_NS
 
-DEFAULT_INTERVAL_S = 0.005
+DEFAULT_INTERVAL_S = SAMPLING_INTERVAL_NS / 1e9
 
 _MAX_CHANGES = 1_000_000
 _MAX_DEPTH = 500

@@ -78,3 +78,45 @@ def test_copies_and_synchronisations_of_a_real_run_have_the_line_that_called(sam
     absent = {name: run.launches[name].isna().to_numpy() for name in ("line", "module")}
     shares = {name: run.launches["duration_ns"].to_numpy()[rows].sum() / whole for name, rows in absent.items()}
     assert shares == {"line": pytest.approx(0.0953, abs=0.0005), "module": pytest.approx(0.3577, abs=0.0005)}
+
+
+def _sampled(launched_ns: int) -> pd.DataFrame:
+    """Return the launch of a kernel, by a call at a time within a function that was sampled from 10 ms on."""
+    made = training()
+    made["python"] = tables.build(
+        "python",
+        {
+            "start_ns": np.array([0, 0, 10_000_000], np.int64),
+            "duration_ns": np.array([90_000_000, 10_000_000, 40_000_000], np.int64),
+            "name": pd.Categorical(["main.py(1): train", "main.py(20): before", "main.py(30): step"]),
+            "thread_id": np.ones(3, np.int64),
+            "id": np.arange(3),
+            "parent_id": pd.array([None, 0, 0], "Int64"),
+            "depth": np.array([0, 1, 1], np.int64),
+            "sampled": np.ones(3, bool),
+        },
+    )
+    made["api"] = tables.build(
+        "api",
+        {
+            "start_ns": np.array([launched_ns], np.int64),
+            "duration_ns": np.array([1_000], np.int64),
+            "name": pd.Categorical(["launch"]),
+            "level": pd.Categorical(["acl"]),
+            "thread_id": np.ones(1, np.int64),
+        },
+    )
+    return Places.build(made).of("api")
+
+
+def test_a_call_soon_after_a_sample_of_another_function_is_between_samples() -> None:
+    places = _sampled(12_000_000)
+    assert places["known"].tolist() == ["between samples"]
+    assert places["line"].isna().all()
+    assert lines(places).tolist() == ["between samples"]
+
+
+def test_a_call_between_two_samples_of_the_same_function_is_in_it() -> None:
+    places = _sampled(16_000_000)
+    assert places["known"].tolist() == ["sample"]
+    assert lines(places).tolist() == ["main.py: step"]

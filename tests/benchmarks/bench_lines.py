@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from npuprof import simulator
+from npuprof.analysis.places import BETWEEN
 from npuprof.lines.call_stacks import CallStacks
 from npuprof.profiles import Profile
 from tests.notebook.cells import Cells
@@ -48,7 +49,7 @@ _THREAD = (
 
 @dataclass(frozen=True)
 class Judged:
-    """How much of the device's time is on the right line, as a share, and how the lines are known."""
+    """How much of the device's time with a line is on the right one, as a share, and how the lines are known."""
 
     right: float
     known: dict[str, int]
@@ -73,6 +74,7 @@ def judge(run: Profile, right_lines: dict[str, int]) -> Judged:
     is_function = launches["entered"].to_numpy(bool) & (launches["function"].astype(object) == functions).to_numpy(bool)
     right = int(times[is_planted & (is_line | is_function)].sum())
     known = launches["known"][is_planted].value_counts()
+    is_planted = is_planted & (launches["known"] != BETWEEN).to_numpy(bool)
     return Judged(right / max(int(times[is_planted].sum()), 1), {str(how): int(n) for how, n in known.items() if n})
 
 

@@ -282,5 +282,6 @@ def _table(calls: Calls, node_frame: Int64, names: list[str]) -> pd.DataFrame:
             "id": np.arange(len(calls.node), dtype=np.int64),
             "parent_id": pd.arrays.IntegerArray(calls.parent.copy(), calls.parent < 0),
             "depth": calls.depth,
+            "sampled": np.ones(len(calls.node), np.bool_),
         },
     )
