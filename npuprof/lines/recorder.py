@@ -134,7 +134,7 @@ class LineRecorder:
         import numpy as np  # noqa: F401 - before the profiled code: the thread needs it
 
         self._journal.open(self._journal_path)
-        if isinstance(self._clock, TracedClock):
+        if self._stamps is not None and isinstance(self._clock, TracedClock):
             self._untrace = self._clock.trace(self._trace)
         else:
             raw_ns = now()
@@ -319,13 +319,10 @@ class LineRecorder:
         changes = changes[: len(changes) // 3 * 3]
         system, elapsed, runs = np.frombuffer(changes, np.int64).reshape(-1, 3).T
         at = np.maximum(np.searchsorted(system, times, side="right") - 1, 0)
-        if len(system) > _KEPT_CHANGES:  # the last ones hold for stamps to come
-            del self._trace[: 3 * (len(system) - _KEPT_CHANGES)]
+        if len(at):  # what follows the last stamp holds for stamps to come
+            del self._trace[: 3 * int(at[-1])]
         passed: Int64 = elapsed[at] + np.where(runs[at] != 0, times - system[at], 0)
         return passed
-
-
-_KEPT_CHANGES = 100
 
 
 def _whole_pairs(pairs: array[int]) -> tuple[Int64, Int64]:

@@ -9,6 +9,7 @@ from npuprof.shadowed import standard_library_first
 
 _OF_A_RUN = ("npuprof.markers", "npuprof.session.session", "npuprof.lines.recorder", "numpy")
 _OF_A_REPORT = (
+    "pandas.core.methods.to_dict",
     "pyarrow.pandas_compat",
     "pyarrow.parquet",
     "plotly.graph_objs._figure",

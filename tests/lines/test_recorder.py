@@ -146,3 +146,19 @@ def test_nothing_is_read_while_it_records_and_a_second_stop_changes_nothing(tmp_
         recorder.columns()
     assert recorder.stop() == []
     assert recorder.stop() == []
+
+
+def test_a_stamp_that_comes_while_a_batch_is_taken_keeps_its_time(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    with rewritten("a = 1\nb = 2") as (_, stamps):
+        recorder = LineRecorder(clock, tmp_path / "lines.jsonl", RunningCell("<code>", stamps))
+        recorder.start()
+        began_ns = clock.monotonic_raw_ns()
+        clock.pass_ns(5_000)
+        stamped_ns = now()
+        for _ in range(500):
+            clock.pass_ns(10)
+        recorder._take({})  # as the thread does, which has not seen the stamp
+        stamps.pairs.extend((0, stamped_ns))
+        recorder.stop()
+    assert recorder.columns()["stamp_time_ns"] == [began_ns + 5_000]
