@@ -23,6 +23,7 @@ _OF_A_REPORT = (
     "npuprof.exports.text_figures",
     "npuprof.figures.embed",
     "npuprof.figures.memory",
+    "npuprof.session.reruns",
     "npuprof.flame.figure",
     "npuprof.timeline.figure",
     "npuprof.timeline.svg",
