@@ -42,10 +42,9 @@ def launches(tables: Mapping[str, pd.DataFrame], clocks: Collection[DeviceClock]
         * ``api``, ``api_row``, ``thread_id`` and ``launch_ns``: the CANN call, its thread and its start (of the
           launching operator, for a kernel without a call), and ``launch_delay_ns``: the time from then to the start of
           the kernel on the host's clock;
-        * ``file``, ``line``, ``function`` and ``module`` of the user's code that launched it, ``entered``: whether
-          the line is only the start of the function, and ``known``: how the line is known, one of
-          :data:`npuprof.analysis.places.KNOWN`; see :class:`npuprof.analysis.places.Places`. A kernel of the backward
-          pass has the line and the module of its forward pass.
+        * ``file``, ``line``, ``function`` and ``module`` of the user's code that launched it, of a kernel of the
+          backward pass those of its forward pass; ``entered``: whether the line is only the start of the function; and
+          ``known``: how the line is known. See :class:`npuprof.analysis.places.Places`.
     """
     links, aligned, without = causes(tables), on_host_clock(tables, clocks), apart(clocks)
     operator, outer, named = _operators_of(tables, links)
