@@ -31,8 +31,10 @@ _INSTALLED = re.compile(
 _PACKAGE = Path(__file__).parent
 _PLACES = tuple({f"{_PACKAGE}{os.sep}", f"{_PACKAGE.resolve()}{os.sep}"})
 _MODULE = re.compile(r"(?:\w+/)*\w+\.py")
+_SHELL = re.compile(r"(?:^|[/\\](?:site|dist)-packages[/\\])(?:IPython|ipykernel)[/\\]")
 _KERNEL_CELL = re.compile(r"(?:^|[/\\])ipykernel_\d+[/\\]\d+\.py$")
 _TERMINAL_CELL = re.compile(r"<ipython-input-(\d+)-\w+>$")
+_NAMED_CELL = re.compile(r"<cell(?: \[(\d{1,9})\])?>")
 
 
 class Frame(NamedTuple):
@@ -64,6 +66,17 @@ class Frame(NamedTuple):
         if _INSTALLED.search(self.file) or self.file.removesuffix(".py") in sys.stdlib_module_names:
             return False
         return not self.is_npuprofs
+
+    @property
+    def is_of_shell(self) -> bool:
+        """Whether it is of IPython or ipykernel, which run cells."""
+        return _SHELL.search(self.file) is not None
+
+    @property
+    def is_of_cell(self) -> bool:
+        """Whether it is the code of a whole cell, or of one of its statements, rather than of a function in it."""
+        is_whole = self.function.startswith(("<module>", "<cell line"))
+        return is_whole and bool(cell_text(self.file) or cell_name(self.file))
 
     @property
     def is_npuprofs(self) -> bool:
@@ -114,3 +127,27 @@ def cell_name(file: str, number: int = 0) -> str:
     if number:
         return f"<cell [{number}]>"
     return "<cell>" if _KERNEL_CELL.search(file) else ""
+
+
+def cell_text(file: str) -> str:
+    """Return the name of a cell as people read it, ``In [12]`` for ``<cell [12]>``; empty for any other file.
+
+    A cell whose number is not known is ``the cell``.
+    """
+    match = _NAMED_CELL.fullmatch(file)
+    if match is None:
+        return ""
+    return f"In [{match[1]}]" if match[1] else "the cell"
+
+
+def frame_text(name: str) -> str:
+    """Return a frame as people read it: ``In [12], line 14: f`` for ``<cell [12]>(14): f``; any other name unchanged.
+
+    The code of a whole cell is named by the line that runs in it, or by the cell alone where that is its first line:
+    sampled stacks and tracers only know where the code begins.
+    """
+    if not name.startswith("<cell") or (frame := Frame.parse(name)) is None or not (cell := cell_text(frame.file)):
+        return name
+    if frame.function != "<module>":
+        return f"{cell}, line {frame.line}: {frame.function}"
+    return f"{cell}, line {frame.line}" if frame.line > 1 else cell

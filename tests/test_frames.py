@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import npuprof
 from npuprof import frames
-from npuprof.frames import Frame, cell_name
+from npuprof.frames import Frame, cell_name, frame_text
 from npuprof.session import session
 from tests.budget import examples
 
@@ -170,3 +170,19 @@ def test_a_frame_is_read_from_its_text() -> None:
 )
 def test_cells_of_kernels_and_terminals_have_a_name(file: str, name: str) -> None:
     assert cell_name(file) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("<cell [12]>(14): <module>", "In [12], line 14"),
+        ("<cell [12]>(1): <module>", "In [12]"),
+        ("<cell [12]>(3): train", "In [12], line 3: train"),
+        ("<cell>(3): train", "the cell, line 3: train"),
+        ("<cell [x]>(3): train", "<cell [x]>(3): train"),
+        ("main.py(3): train", "main.py(3): train"),
+        ("aclnnAdd", "aclnnAdd"),
+    ],
+)
+def test_frames_of_cells_read_as_front_ends_number_them(name: str, text: str) -> None:
+    assert frame_text(name) == text

@@ -85,6 +85,37 @@ def _holders(tables: Mapping[str, pd.DataFrame], duration: Int64) -> tuple[Int64
     return holders, nearest(holders, holders[:python], np.arange(len(start)) < python)
 
 
+def forward_operators(tables: Mapping[str, pd.DataFrame], first_row: Mapping[str, int], host_rows: int) -> Int64:
+    """Return for each host row the host row of the forward operator that autograd derived it from, -1 for most rows."""
+    links, first = tables["links"], first_row["operators"]
+    count = first_row["api"] - first
+    source, target = links["source_row"].to_numpy(np.int64), links["target_row"].to_numpy(np.int64)
+    is_known = (source >= 0) & (source < count) & (target >= 0) & (target < count)
+    derived = (links["kind"] == "forward_backward").to_numpy(bool) & is_known
+    forward = np.full(host_rows, -1, np.int64)
+    forward[target[derived] + first] = source[derived] + first
+    return forward
+
+
+def callers_without_python(tables: Mapping[str, pd.DataFrame], links: Causes) -> Int64:
+    """Return the callers of operators and CANN calls among themselves.
+
+    A sampled Python call may seem to begin and end within an operator, and so hide it from the calls that it made.
+    """
+    callers, first = links.callers, links.first_row["operators"]
+    is_python = (callers >= 0) & (callers < first)
+    if not is_python.any():
+        return callers
+    start, duration, thread = (
+        np.concatenate([tables[name][column].to_numpy(np.int64) for name in ("operators", "api")])
+        for column in ("start_ns", "duration_ns", "thread_id")
+    )
+    nesting = Nesting.build(start, start + duration, thread)
+    holders = np.full(len(callers), -1, np.int64)
+    holders[nesting.order + first] = np.append(nesting.order + first, -1)[nesting.parents]
+    return without_cycles(np.where(is_python, holders, callers))
+
+
 def nearest(callers: Int64, rows: Int64, is_wanted: Bools) -> Int64:
     """Return for each row itself or its nearest caller that is wanted; -1 without one, and for -1.
 

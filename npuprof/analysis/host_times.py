@@ -15,7 +15,7 @@ from npuprof.analysis.correlation import Causes, causes
 from npuprof.analysis.host_accounting import is_of_host
 from npuprof.analysis.intervals import total, union
 from npuprof.analysis.memory_peak import memory_peak
-from npuprof.frames import Frame, cell_name
+from npuprof.frames import Frame, cell_name, frame_text
 
 _ADDRESS = re.compile(r"(?: object)? at 0x[0-9a-f]+")
 _GROUPS: Mapping[str, tuple[Key, ...]] = {"line": ("line",), "module": ("module",), "operator": ("op", "shapes")}
@@ -113,6 +113,7 @@ def _functions(python: pd.DataFrame, correlation: Causes, top: int) -> pd.DataFr
     if len(cells) == 1:
         (cell,) = cells
         short = np.array([name.replace(cell, cell_name(cell), 1) for name in short], dtype=object)
+    short = np.array([frame_text(name) for name in short], dtype=object)
     called = python.assign(name=short[python["name"].cat.codes], own_ns=own_ns).groupby("name")
     table = called.agg(count=("own_ns", "size"), own_ns=("own_ns", "sum"), total_ns=("duration_ns", "sum"))
     ordered: pd.DataFrame = table.reset_index().sort_values("own_ns", ascending=False, kind="stable")

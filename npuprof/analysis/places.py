@@ -13,16 +13,13 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables as schema
-from npuprof.analysis.correlation import LAYERS, Causes, causes, nearest, without_cycles
-from npuprof.analysis.nesting import Nesting
+from npuprof.analysis.correlation import LAYERS, Causes, callers_without_python, causes, forward_operators, nearest
 from npuprof.analysis.statements import FRAME, statements_of
 from npuprof.arrays import Bools, Int64
-from npuprof.frames import Frame, cell_name
+from npuprof.frames import Frame, cell_name, cell_text
 from npuprof.recording import SAMPLING_INTERVAL_NS
 
 _MODULE = "nn.Module: "
-
-_MACHINERY = re.compile(r"(?:^|[/\\](?:site|dist)-packages[/\\])(?:IPython|ipykernel)[/\\]")
 
 BETWEEN = "between samples"
 KNOWN = ("stack", "statement", "about", "sample", BETWEEN)
@@ -174,18 +171,7 @@ class Places:
     @cached_property
     def _unsampled(self) -> Int64:
         """The callers of host rows without sampled calls, which may seem to begin and end within an operator."""
-        callers, first = self.causes.callers, self.causes.first_row["operators"]
-        is_sampled = (callers >= 0) & (callers < first)
-        if not is_sampled.any():
-            return callers
-        start, duration, thread = (
-            np.concatenate([self.tables[name][column].to_numpy(np.int64) for name in ("operators", "api")])
-            for column in ("start_ns", "duration_ns", "thread_id")
-        )
-        nesting = Nesting.build(start, start + duration, thread)
-        holders = np.full(len(callers), -1, np.int64)
-        holders[nesting.order + first] = np.append(nesting.order + first, -1)[nesting.parents]
-        return without_cycles(np.where(is_sampled, holders, callers))
+        return callers_without_python(self.tables, self.causes)
 
     def _inherit_codes(
         self, rows: Int64, codes: Int64, sources: Bools, callers: Int64, *, forward_first: bool = False
@@ -213,14 +199,7 @@ class Places:
     @cached_property
     def _forward(self) -> Int64:
         """For each host row the forward operator that autograd derived it from, -1 for most rows."""
-        links, first = self.tables["links"], self.causes.first_row["operators"]
-        count = self.causes.first_row["api"] - first
-        source, target = links["source_row"].to_numpy(np.int64), links["target_row"].to_numpy(np.int64)
-        is_known = (source >= 0) & (source < count) & (target >= 0) & (target < count)
-        derived = (links["kind"] == "forward_backward").to_numpy(bool) & is_known
-        forward = np.full(len(self.causes.callers), -1, np.int64)
-        forward[target[derived] + first] = source[derived] + first
-        return forward
+        return forward_operators(self.tables, self.causes.first_row, len(self.causes.callers))
 
     @cached_property
     def _texts(self) -> list[str]:
@@ -294,7 +273,7 @@ def places_of_stacks(stacks: pd.Series[Any]) -> pd.DataFrame:
 def lines(places: pd.DataFrame) -> pd.Categorical:
     """Return the names of locations: ``main.py:350``, or ``main.py: train`` if only the function is known.
 
-    Rows between samples of different functions have the name :data:`BETWEEN`.
+    Lines of cells are ``In [12], line 14``. Rows between samples of different functions have the name :data:`BETWEEN`.
 
     Parameters
     ----------
@@ -312,8 +291,13 @@ def lines(places: pd.DataFrame) -> pd.Categorical:
     names = []
     for place in distinct.tolist():
         what, where = divmod(place, len(names_of["file"]) + 1)
-        name = f"{what}" if what >= 0 else f" {names_of['function'][-1 - what]}"
-        names.append(f"{short[names_of['file'][where - 1]]}:{name}" if where else "")
+        file_name = short[names_of["file"][where - 1]] if where else ""
+        cell = cell_text(file_name)
+        if what >= 0:
+            name = f"{cell}, line {what}" if cell else f"{file_name}:{what}"
+        else:
+            name = f"{cell or file_name}: {names_of['function'][-1 - what]}"
+        names.append(name if where else "")
     if "known" in places and (between := (places["known"] == BETWEEN).to_numpy(bool)).any():
         numbers, names = np.where(between, len(names), numbers), [*names, BETWEEN]
     return _names(numbers.astype(np.int64), names)
@@ -340,7 +324,7 @@ def _user_frame(stack: str) -> str:
 def _any_frame(stack: str) -> str:
     """Return the innermost frame in a stack that does not run cells or profile."""
     frames = _frames_in(stack)
-    return next((text for text, frame in frames if not (_MACHINERY.search(frame.file) or frame.is_npuprofs)), "")
+    return next((text for text, frame in frames if not (frame.is_of_shell or frame.is_npuprofs)), "")
 
 
 def _frames_in(stack: str) -> list[tuple[str, Frame]]:

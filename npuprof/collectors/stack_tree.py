@@ -9,6 +9,7 @@ from array import array
 from itertools import islice
 from typing import TypeAlias
 
+from npuprof.lines import call_stacks
 from npuprof.texts import encodable
 
 NOTHING = -1
@@ -72,7 +73,7 @@ class StackTree:
     def _add_frame(self, code: types.CodeType, module: object) -> int:
         # Exact strings only: a user may set a module's name to anything.
         name = module if type(module) is str else ""
-        key = (code.co_filename, code.co_firstlineno, code.co_name, name)
+        key = (call_stacks.numbered_file(code.co_filename), code.co_firstlineno, code.co_name, name)
         index = self._frames.setdefault(key, len(self._frames))
         if index == len(self.steps):
             self.steps.append(_STEPS.get((name, code.co_name), Step.NONE))

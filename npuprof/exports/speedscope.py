@@ -19,7 +19,7 @@ import pandas as pd
 from npuprof.arrays import Int64, outer_first
 from npuprof.exports.device_tasks import every_task
 from npuprof.exports.nesting import begins_and_ends, nested_tracks
-from npuprof.frames import Frame
+from npuprof.frames import Frame, cell_text
 from npuprof.info import Info
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
@@ -43,7 +43,7 @@ class _Frames:
             if frame is None:
                 yield {"name": name or "(unnamed)"}
             else:
-                yield {"name": frame.function, "file": frame.file, "line": frame.line}
+                yield {"name": frame.function, "file": cell_text(frame.file) or frame.file, "line": frame.line}
 
 
 def write(out: TextIO, tables: Mapping[str, pd.DataFrame], info: Info) -> int:

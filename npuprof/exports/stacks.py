@@ -12,7 +12,7 @@ import pandas as pd
 
 from npuprof.errors import OptionsError
 from npuprof.flame.tree import call_tree
-from npuprof.frames import Frame
+from npuprof.frames import Frame, frame_text
 from npuprof.texts import plain_line
 
 SelfTime: TypeAlias = Literal["host", "device"]
@@ -68,4 +68,4 @@ def _frame(name: str) -> str:
     """Return a name without frame separators, newlines and terminal control characters; empty for npuprof's own."""
     if (frame := Frame.parse(name)) and frame.is_npuprofs:
         return ""
-    return " ".join(plain_line(name).replace(";", ",").split()) or "(unnamed)"
+    return " ".join(plain_line(frame_text(name)).replace(";", ",").split()) or "(unnamed)"

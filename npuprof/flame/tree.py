@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -12,10 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from npuprof.analysis.correlation import LAYERS, Causes, causes, nearest, without_cycles
+from npuprof.analysis.correlation import LAYERS, Causes, causes, forward_operators, nearest, without_cycles
 from npuprof.analysis.device_words import runtime_of
 from npuprof.analysis.idle_causes import MODULE
 from npuprof.arrays import Bools, Int64
+from npuprof.flame.launch_stacks import LaunchStacks, launch_stacks
+from npuprof.frames import frame_text
 from npuprof.tables import matching
 
 Weight: TypeAlias = Literal["host", "device", "count"]
@@ -49,7 +51,8 @@ def call_tree(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
         Paths of different threads are merged and their host times added. Calls that a task queue runs on another
         thread are below the operator that enqueued them; operators of the backward pass are below the forward operator
-        that they are derived from.
+        that they are derived from. A kernel whose stack was taken at its launch is below the frames of that stack, with
+        the line that each was at, and the operators and calls that launched it; these paths have no host time.
     """
     calls = merged_calls(tables)
     tree: pd.DataFrame = calls.labels.iloc[calls.label].reset_index(drop=True)
@@ -109,8 +112,15 @@ class MergedCalls:
 
     @cached_property
     def names(self) -> npt.NDArray[np.object_]:
-        """The names of `labels`."""
-        return self.labels["name"].to_numpy(object)
+        """The names of `labels` as people read them."""
+        return np.array([frame_text(name) for name in self.labels["name"]], object)
+
+    @cached_property
+    def only_stacked(self) -> Bools:
+        """Which paths are known from stacks taken at launches: there is no slice of theirs."""
+        counts = np.bincount(np.concatenate([self.host_path, self.kernel_path]), minlength=len(self))
+        unsliced: Bools = counts == 0
+        return unsliced
 
     @cached_property
     def runtime(self) -> str:
@@ -180,8 +190,9 @@ def merged_calls(tables: Mapping[str, pd.DataFrame], *, by_module: bool = False)
     or to a single path for all calls outside of modules.
     """
     causes_of_slices = causes(tables)
+    stacks = None if by_module else launch_stacks(tables, causes_of_slices)
     causes_of_slices = replace(causes_of_slices, callers=_under_forward(tables, causes_of_slices))
-    codes, labels = _name_codes(tables)
+    codes, labels = _name_codes(tables, stacks.frames if stacks is not None else [])
     host = len(causes_of_slices.callers)
     nodes_so_far = _Nodes(len(labels))
     is_kept = np.ones(host, bool)
@@ -190,6 +201,10 @@ def merged_calls(tables: Mapping[str, pd.DataFrame], *, by_module: bool = False)
     nodes = _merge_host(nodes_so_far, causes_of_slices.callers, codes[:host], is_kept)
     launchers = causes_of_slices.launchers
     above = np.where(launchers >= 0, nodes[launchers], -1) if host else np.full(len(launchers), -1, np.int64)
+    if stacks is not None and len(stacks.rows):
+        at = np.minimum(np.searchsorted(stacks.rows, launchers), len(stacks.rows) - 1)
+        stacked = _add_stacked(nodes_so_far, stacks, codes)
+        above = np.where(stacks.rows[at] == launchers, stacked[at], above)
     kernel_nodes = nodes_so_far.add(above, codes[host:])
     parent, label = np.concatenate(nodes_so_far.parents), np.concatenate(nodes_so_far.labels)
     depth = _depths(parent)
@@ -211,14 +226,8 @@ def merged_calls(tables: Mapping[str, pd.DataFrame], *, by_module: bool = False)
 
 def _under_forward(tables: Mapping[str, pd.DataFrame], causes: Causes) -> Int64:
     """Return the callers, with operators of the backward pass below the forward operator they are derived from."""
-    links, first = tables["links"], causes.first_row["operators"]
-    count = causes.first_row["api"] - first
-    source, target = links["source_row"].to_numpy(np.int64), links["target_row"].to_numpy(np.int64)
-    is_known = (links["kind"] == "forward_backward").to_numpy(bool) & (source >= 0) & (source < count)
-    is_known &= (target >= 0) & (target < count)
-    callers = causes.callers.copy()
-    callers[target[is_known] + first] = source[is_known] + first
-    return without_cycles(callers)
+    forward = forward_operators(tables, causes.first_row, len(causes.callers))
+    return without_cycles(np.where(forward >= 0, forward, causes.callers))
 
 
 @dataclass
@@ -240,15 +249,34 @@ class _Nodes:
         return nodes
 
 
-def _name_codes(tables: Mapping[str, pd.DataFrame]) -> tuple[Int64, pd.DataFrame]:
-    """Return a code for the name of each slice, and the names; the same name in two layers has two codes."""
+def _add_stacked(nodes_so_far: _Nodes, stacks: LaunchStacks, codes: Int64) -> Int64:
+    """Add the frames of stacks, and the operators and calls below; return the node of each launching row."""
+    first_frame = nodes_so_far.label_count - 1 - len(stacks.frames)
+    at_frame = np.full(len(stacks.stacks), -1, np.int64)
+    lengths = np.array([len(stack) for stack in stacks.stacks], np.int64)
+    for level in range(int(lengths.max(initial=0))):
+        longer = np.flatnonzero(lengths > level)
+        frames = np.array([stacks.stacks[stack][level] for stack in longer.tolist()], np.int64)
+        at_frame[longer] = nodes_so_far.add(at_frame[longer], first_frame + frames)
+    nodes = at_frame[stacks.numbers]
+    for rows in stacks.chains():
+        reached = np.flatnonzero(rows >= 0)
+        nodes[reached] = nodes_so_far.add(nodes[reached], codes[rows[reached]])
+    return nodes
+
+
+def _name_codes(tables: Mapping[str, pd.DataFrame], frames: Sequence[str]) -> tuple[Int64, pd.DataFrame]:
+    """Return a code for the name of each slice, and the names; the same name in two layers has two codes.
+
+    The names of `frames`, which no slice has, come after those of slices.
+    """
     codes, labels, first = [], [], 0
     for layer in (*LAYERS, "kernels"):
         names = tables[layer]["name"].cat
         codes.append(names.codes.to_numpy(np.int64) + 1 + first)  # -1, the absent name, gets the layer's first code
         labels.append(pd.DataFrame({"layer": layer, "name": [_UNNAMED, *names.categories]}))
         first += len(labels[-1])
-    labels.append(pd.DataFrame({"layer": LAYERS[0], "name": [_OUTSIDE]}))  # the last one
+    labels.append(pd.DataFrame({"layer": LAYERS[0], "name": [*frames, _OUTSIDE]}))  # the last ones
     return np.concatenate(codes), pd.concat(labels, ignore_index=True).astype({"layer": "category"})
 
 

@@ -88,17 +88,23 @@ class Picture:
                 for key in _TIMES
                 if key == self.weight or self.sums[key].total[path]
             ]
-            count = self.sums["count"]
-            called = int(count.exclusive[path])
-            kind, word = _LAYER_WORDS[layer][0].format(self.calls.runtime), _LAYER_WORDS[layer][1]
-            below = f", {count_text(int(count.total[path]))} including all callees" if self.weight == "count" else ""
-            where = "" if called else f" in {scope_text(self.scope)}"
-            lines.insert(0, f"{kind}, {counted(called, word, 'launches' if word == 'launch' else '')}{where}{below}")
+            lines.insert(0, self._known_from(path, layer))
         total = int(frames.total[frame])
         share = f"{share_text(total, self.whole)} of {_SHARED[self.weight]}"
         if self.root != Root():
             share += f", {share_text(total, int(frames.total[0]))} of the view"
         return [*lines, share]
+
+    def _known_from(self, path: int, layer: str) -> str:
+        """Return the kind of a path, and the number of its slices, or where it is known from without any."""
+        count = self.sums["count"]
+        called = int(count.exclusive[path])
+        kind, word = _LAYER_WORDS[layer][0].format(self.calls.runtime), _LAYER_WORDS[layer][1]
+        below = f", {count_text(int(count.total[path]))} including all callees" if self.weight == "count" else ""
+        if self.calls.only_stacked[path]:
+            return f"{kind}, from the stacks taken at launches{below}"
+        where = "" if called else f" in {scope_text(self.scope)}"
+        return f"{kind}, {counted(called, word, 'launches' if word == 'launch' else '')}{where}{below}"
 
     def hover(self, frame: int, longest: int) -> str:
         """Return the escaped name of a frame, and its amounts."""

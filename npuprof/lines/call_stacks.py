@@ -143,3 +143,9 @@ def take(time_ns: int) -> None:
 def shown_file(file: str) -> str:
     """Return the file name of code as tables have it: the name of a cell, with its number if a run knows it."""
     return cell_name(file, current.number_of(file) if current is not None else 0) or file
+
+
+def numbered_file(file: str) -> str:
+    """Return the file name of code: ``<cell [3]>`` for the code of a cell whose number a run knows."""
+    number = current.number_of(file) if current is not None else 0
+    return cell_name(file, number) if number else file

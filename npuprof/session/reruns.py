@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof.errors import NpuprofError, SourceError
+from npuprof.frames import cell_text
 from npuprof.options import default_output
 from npuprof.parameters import checked
 from npuprof.quantities import counted, duration, printable, signed, signed_share
@@ -174,7 +175,7 @@ def since_before(run: Profile, recording: Recording) -> Rerun | None:
         comparison = Comparison.of([[run]], [[before]], ("this run", "the run before"))
     except NpuprofError:  # a side has nothing of a device
         return None
-    lines = _changed_lines(_of_cell(recording), _of_cell(earlier), _times(run), _times(before))
+    lines = _changed_lines(_of_cell(recording), _of_cell(earlier), _times(run, recording), _times(before, earlier))
     return Rerun(comparison, earlier.directory, lines, _unlike(recording.options, earlier.options))
 
 
@@ -298,14 +299,15 @@ def _of_cell(recording: Recording) -> list[str]:
     return ["" if line.lstrip().startswith("%%npuprof") else line.rstrip() for line in lines]
 
 
-def _times(run: Profile) -> dict[int, int]:
+def _times(run: Profile, recording: Recording) -> dict[int, int]:
     """Return the device time of each line of the profiled cell, per step."""
+    cell = cell_text(next(iter(recording.code), ""))
     by_line = run.by("line")
     steps = max(1, int((run.accounting.steps["basis"] != "run").sum()))
     device_ns: dict[int, int] = {}
     for name, total_ns in zip(by_line["line"].astype(object), by_line["total_ns"], strict=True):
-        file, _, number = str(name).rpartition(":")
-        if file.startswith("<cell") and number.isdigit():
+        file, _, number = str(name).rpartition(", line ")
+        if cell and file == cell and number.isdigit():
             device_ns[int(number)] = device_ns.get(int(number), 0) + int(total_ns) // steps
     return device_ns
 

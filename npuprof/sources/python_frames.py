@@ -127,12 +127,13 @@ def _module_of(file: str) -> str:
     return re.sub(r"[/\\]", ".", _FOLDERS.sub("", file).removesuffix(".py")).strip(".")
 
 
-def shown_frames(parents: Int64, roles: npt.NDArray[np.int8]) -> tuple[Bools, Int64]:
+def shown_frames(parents: Int64, roles: npt.NDArray[np.int8], is_cell: Bools | None = None) -> tuple[Bools, Int64]:
     """Return which calls of a tree are shown, and the nearest shown call above each; -1 for none.
 
     The machinery above the user's first frame is removed, and the profiler's frames everywhere. Functions called by the
     profiler are removed too, up to where it calls user code again. Calls made before the profiled code began or after
-    it ended are removed with their callees, since their time is not spent in that code.
+    it ended are removed with their callees, since their time is not spent in that code. What is around a cell runs the
+    shell, be it a script of the user's.
 
     Parameters
     ----------
@@ -140,7 +141,11 @@ def shown_frames(parents: Int64, roles: npt.NDArray[np.int8]) -> tuple[Bools, In
         The caller of each call, -1 for none, without cycles.
     roles
         The role of each call.
+    is_cell
+        Which calls are the code of a cell; by default its statements.
     """
+    is_cell = roles == STATEMENT if is_cell is None else is_cell
+    roles = np.where(_around_cells(parents, is_cell) & (roles == USER), np.int8(RUNNER), roles)
     count, roles = len(parents), _settled(parents, roles)
     # The last entry stands for the caller of calls without one.
     in_user, in_own, outside, shown = (np.zeros(count + 1, bool) for _ in range(4))
@@ -153,6 +158,21 @@ def shown_frames(parents: Int64, roles: npt.NDArray[np.int8]) -> tuple[Bools, In
         shown[rows] = in_user[rows] & ~in_own[rows] & ~outside[rows]
         above[rows] = np.where(shown[parent], np.where(parent < 0, -1, parent), above[parent])
     return shown[:count], above[:count]
+
+
+def _around_cells(parents: Int64, is_cell: Bools) -> Bools:
+    """Return which calls are around a cell, and not in one."""
+    count, levels = len(parents), _levels(parents)
+    # The last entry stands for the caller of calls without one.
+    inside, around = np.zeros(count + 1, bool), np.zeros(count + 1, bool)
+    if not is_cell.any():
+        return around[:count]
+    for rows in levels:
+        inside[rows] = inside[parents[rows]] | is_cell[rows]
+    for rows in reversed(levels):
+        around[parents[rows[around[rows] | is_cell[rows]]]] = True
+    around[:count] &= ~inside[:count]
+    return around[:count]
 
 
 def _settled(parents: Int64, roles: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from npuprof.arrays import Int64, Uint8
 from npuprof.figures.colours import FAMILIES, SHADES, device_family
+from npuprof.frames import frame_text
 from npuprof.timeline.slices import NAME_COLUMNS, ONE_FAMILY, TABLES, Slices
 
 FAMILY_KEYS: tuple[str, ...] = tuple(FAMILIES)
@@ -63,7 +64,7 @@ class Labels:
         if table == "steps":
             return self._slices.name(self._slices.first["steps"] + code)
         text = str(self._slices.tables[table][NAME_COLUMNS[table]].cat.categories[code])
-        return text.replace("_", " ") if table == "overlap" else text
+        return text.replace("_", " ") if table == "overlap" else frame_text(text)
 
     def _device_families(self, table: str, rows: Int64) -> Uint8:
         frame = self._slices.tables[table]

@@ -14,6 +14,7 @@ from npuprof.analysis.patterns import contains
 from npuprof.arrays import Int64
 from npuprof.figures.chart import moment
 from npuprof.figures.colours import device_family
+from npuprof.frames import cell_text, frame_text
 from npuprof.quantities import duration as duration_text
 from npuprof.quantities import share as share_text
 from npuprof.quantities import size as size_text
@@ -129,7 +130,7 @@ def _names(table: str, rows: pd.DataFrame) -> list[str]:
     if table == "steps":
         return ["step" if pd.isna(step) else f"step {step}" for step in rows["step"]]
     names = _strings(rows, NAME_COLUMNS[table])
-    return [name.replace("_", " ") for name in names] if table == "overlap" else names
+    return [name.replace("_", " ") if table == "overlap" else frame_text(name) for name in names]
 
 
 def _families(table: str, rows: pd.DataFrame) -> list[str]:
@@ -147,13 +148,17 @@ def _facts(_table: str, rows: pd.DataFrame) -> list[list[str]]:
         for facts, shapes in zip(lines, _strings(rows, column), strict=True):
             facts.extend([f"{column.partition('_')[0]} {shapes}"] if shapes else [])
     for facts, stack in zip(lines, _strings(rows, "stack"), strict=True):
-        facts.extend([frame.strip() for frame in stack.replace(";", "\n").split("\n") if frame.strip()][:_STACK_FRAMES])
+        facts.extend(_stack_frames(stack)[:_STACK_FRAMES])
     ratios = [column for column in rows.columns if str(column).endswith("_ratio")]
     if ratios:
         values = rows[ratios].to_numpy(np.float64, na_value=np.nan)
         for facts, used in zip(lines, values, strict=True):
             facts.extend(_units_used(ratios, used))
     return lines
+
+
+def _stack_frames(stack: str) -> list[str]:
+    return [frame_text(frame.strip()) for frame in stack.replace(";", "\n").split("\n") if frame.strip()]
 
 
 def _units_used(columns: list[str], used: np.ndarray[Any, np.dtype[np.float64]]) -> list[str]:
@@ -176,6 +181,10 @@ def _text(column: str, value: Any) -> str:
         return unit(int(value))
     if column.endswith("_ratio") and isinstance(value, float):
         return share_text(round(value * 1_000_000), 1_000_000)
+    if column == "stack":
+        return "\n".join(_stack_frames(str(value)))
+    if column in ("name", "file"):
+        return frame_text(str(value)) if column == "name" else cell_text(str(value)) or str(value)
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
@@ -209,7 +218,8 @@ def search(slices: Slices, text: str, *, regex: bool = False, hidden: Int64 | No
     for table in _SEARCHED if text else ():
         frame = slices.tables[table]
         names = frame[NAME_COLUMNS[table]].array
-        rows = np.flatnonzero(rows_named(names, contains(names.categories.tolist(), text, regex=regex)))
+        distinct = [frame_text(name) if isinstance(name, str) else name for name in names.categories.tolist()]
+        rows = np.flatnonzero(rows_named(names, contains(distinct, text, regex=regex)))
         if table == "tasks" and hidden is not None:
             rows = rows[~np.isin(rows, hidden)]
         numbers.append(rows + slices.first[table])

@@ -36,7 +36,7 @@ def _lines(run: Profile) -> dict[str, int]:
 def test_each_kernel_is_on_the_line_that_launched_it(cells: Cells, options: str) -> None:
     cells.run(_FUNCTIONS)
     run = cells.profile(_LOOP, options)
-    assert _lines(run) == {"<cell [2]>:2": 20, "<cell [2]>:4": 20, "<cell [3]>:5": 4}
+    assert _lines(run) == {"In [2], line 2": 20, "In [2], line 4": 20, "In [3], line 5": 4}
     assert set(run.launches["known"]) == {"stack"}
 
 
@@ -44,7 +44,7 @@ def test_without_stacks_of_calls_a_kernel_is_on_the_statement_that_launched_it(c
     cells.run(_FUNCTIONS)
     run = cells.profile("for i in range(20):\n    y = f(x)\n    z = g(x)\n    if i % 5 == 0:\n        np.exp(y)\n")
     run.tables["api"] = run.tables["api"].drop(columns="stack")
-    assert _lines(run) == {"<cell [3]>:3": 20, "<cell [3]>:4": 20, "<cell [3]>:6": 4}
+    assert _lines(run) == {"In [3], line 3": 20, "In [3], line 4": 20, "In [3], line 6": 4}
     assert set(run.launches["known"]) == {"statement"}
 
 
@@ -82,7 +82,7 @@ def test_a_thread_of_the_cell_has_its_own_lines(cells: Cells) -> None:
         "import threading\ndef work():\n    for _ in range(4):\n        f(x)\n"
         "thread = threading.Thread(target=work)\nthread.start()\nthread.join()"
     )
-    assert _lines(run) == {"<cell [2]>:2": 4}
+    assert _lines(run) == {"In [2], line 2": 4}
 
 
 def test_the_text_of_the_cell_is_kept_unless_it_is_not_wanted(cells: Cells) -> None:
@@ -237,7 +237,7 @@ def test_the_backward_pass_of_simulated_torch_has_the_lines_of_the_forward_pass(
         "        loss = loss_of(x)\n        loss.backward()\n        optimizer.step()"
     )
     of_op = run.by("op", "line").groupby("op", observed=True)["line"].agg(set).to_dict()
-    assert of_op["aten::mm"] == of_op["aten::addmm"] == {"<cell [3]>:2"}
-    assert of_op["aten::mul"] == {"<cell [3]>:3"}
-    assert of_op["aten::add_"] == {"<cell [4]>:7"}
+    assert of_op["aten::mm"] == of_op["aten::addmm"] == {"In [3], line 2"}
+    assert of_op["aten::mul"] == {"In [3], line 3"}
+    assert of_op["aten::add_"] == {"In [4], line 7"}
     assert len(run.steps) == 5

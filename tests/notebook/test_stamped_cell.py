@@ -122,4 +122,6 @@ def test_each_kernel_is_on_its_line(kernel: Kernel) -> None:
     )
     assert "the loop of line 2, 20 iterations" in executed.displays[0]["text/plain"]
     sums = kernel.evaluate("sorted(npuprof.last().by('line')[['line', 'count']].itertuples(index=False, name=None))")
-    assert sums == str([(f"<cell [{number}]>:2", 20), (f"<cell [{number}]>:4", 20), (f"<cell [{number + 1}]>:4", 4)])
+    assert sums == str(
+        [(f"In [{number}], line 2", 20), (f"In [{number}], line 4", 20), (f"In [{number + 1}], line 4", 4)]
+    )

@@ -120,7 +120,8 @@ def _calls(columns: dict[str, Any], path: Path, notes: Notes) -> pd.DataFrame:
     samples = _samples(columns, path)
     frames = list(zip(*(columns[f"frame_{part}"] for part in ("file", "line", "function", "module")), strict=True))
     roles = np.array([role_of_frame(file, function, module) for file, _, function, module in frames], np.int8)
-    visible = _without_machinery(samples, roles)
+    cells = np.array([Frame(file, line, function).is_of_cell for file, line, function, _ in frames], bool)
+    visible = _without_machinery(samples, roles, cells)
     calls = merge(visible)
     shown = int((visible.node >= 0).sum())
     notes.ledger.read(SOURCE, len(visible.node))
@@ -244,9 +245,9 @@ def node_depths(parents: Int64) -> Int64:
     return depth
 
 
-def _without_machinery(samples: Samples, roles: npt.NDArray[np.int8]) -> Samples:
+def _without_machinery(samples: Samples, roles: npt.NDArray[np.int8], cells: Bools) -> Samples:
     """Remove the frames that are not the user's; see :func:`npuprof.sources.python_frames.shown_frames`."""
-    shown, above = shown_frames(samples.node_parent, roles[samples.node_frame])
+    shown, above = shown_frames(samples.node_parent, roles[samples.node_frame], cells[samples.node_frame])
     new_of = np.full(len(shown) + 1, -1, np.int64)  # the last entry is for parent -1
     nodes: dict[tuple[int, int], int] = {}
     for node, (is_shown, parent, frame) in enumerate(
