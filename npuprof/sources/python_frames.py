@@ -127,6 +127,11 @@ def _module_of(file: str) -> str:
     return re.sub(r"[/\\]", ".", _FOLDERS.sub("", file).removesuffix(".py")).strip(".")
 
 
+def begins_cell(frame: Frame, module: str) -> bool:
+    """Return whether what is around a frame runs a shell: it is the code of a cell, or IPython's call that runs one."""
+    return frame.is_of_cell or (module == "IPython.core.interactiveshell" and frame.function == "run_cell")
+
+
 def shown_frames(parents: Int64, roles: npt.NDArray[np.int8], is_cell: Bools | None = None) -> tuple[Bools, Int64]:
     """Return which calls of a tree are shown, and the nearest shown call above each; -1 for none.
 
@@ -142,7 +147,7 @@ def shown_frames(parents: Int64, roles: npt.NDArray[np.int8], is_cell: Bools | N
     roles
         The role of each call.
     is_cell
-        Which calls are the code of a cell; by default its statements.
+        Which calls :func:`begins_cell` names; by default the statements of cells.
     """
     is_cell = roles == STATEMENT if is_cell is None else is_cell
     roles = np.where(_around_cells(parents, is_cell) & (roles == USER), np.int8(RUNNER), roles)

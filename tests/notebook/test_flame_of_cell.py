@@ -30,8 +30,8 @@ def cells(tmp_path: Path) -> Iterator[Cells]:
     made.magics.uninstall()
 
 
-def _device_ns(run: Profile) -> dict[str, int]:
-    """Return the device time of each path of Python frames that has its own callees only in other layers."""
+def _paths(run: Profile) -> dict[str, int]:
+    """Return how many paths of other layers there are below each path of Python frames."""
     sums: dict[str, int] = {}
     for line in folded_stacks(run.tables, "device"):
         path, _, _ = line.rpartition(" ")
@@ -43,7 +43,7 @@ def _device_ns(run: Profile) -> dict[str, int]:
 def test_device_time_is_below_the_stacks_of_launches(cells: Cells) -> None:
     run = cells.profile(_LOOP, "--level 1 --stacks")
     # GIVEN two functions and a statement that launch a kernel each THEN each has its path, whatever was sampled.
-    assert set(_device_ns(run)) == {
+    assert set(_paths(run)) == {
         "In [3], line 3 > In [2], line 2: f",
         "In [3], line 3 > In [2], line 4: g",
         "In [3], line 5",
@@ -63,7 +63,7 @@ def test_a_thread_without_a_cell_has_its_path_from_the_users_first_frame(cells: 
         "thread = threading.Thread(target=work)\nthread.start()\nthread.join()",
         "--stacks",
     )
-    assert set(_device_ns(run)) == {"In [3], line 5: work > In [2], line 2: f"}
+    assert set(_paths(run)) == {"In [3], line 5: work > In [2], line 2: f"}
 
 
 def test_without_stacks_of_calls_device_time_is_below_what_was_sampled(cells: Cells) -> None:

@@ -76,6 +76,16 @@ def test_the_statement_that_begins_profiling_is_left_out_and_other_magics_are_no
     assert above[5:].tolist() == [-1, 5, 6]
 
 
+def test_what_drives_a_shell_is_left_out_and_cells_that_run_cells_are_not() -> None:
+    """GIVEN a script whose shell runs a cell, which runs another THEN what is around the outer cell is left out."""
+    parents = [-1, 0, 1, 2, 3, 4, 1]
+    roles = [USER, RUNNER, RUNNER, USER, RUNNER, USER, RUNNER]  # script, run_cell, run_code, cell, run_cell, cell; hook
+    cells = np.array([False, True, False, True, True, True, False])
+    shown, above = shown_frames(np.array(parents, np.int64), np.array(roles, np.int8), cells)
+    assert shown.tolist() == [False, False, False, True, True, True, False]
+    assert above[3:6].tolist() == [-1, 3, 4]
+
+
 @st.composite
 def _trees(draw: st.DrawFn) -> tuple[list[int], list[int]]:
     """Return the callers of some calls, in any order of rows, and the roles of the calls."""

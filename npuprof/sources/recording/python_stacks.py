@@ -20,7 +20,7 @@ from npuprof import tables
 from npuprof.arrays import Bools, Int64
 from npuprof.frames import Frame, cell_name
 from npuprof.notes import Notes
-from npuprof.sources.python_frames import role_of_frame, shown_frames
+from npuprof.sources.python_frames import begins_cell, role_of_frame, shown_frames
 from npuprof.sources.recording import lists
 
 SOURCE = "python_stacks"
@@ -120,7 +120,9 @@ def _calls(columns: dict[str, Any], path: Path, notes: Notes) -> pd.DataFrame:
     samples = _samples(columns, path)
     frames = list(zip(*(columns[f"frame_{part}"] for part in ("file", "line", "function", "module")), strict=True))
     roles = np.array([role_of_frame(file, function, module) for file, _, function, module in frames], np.int8)
-    cells = np.array([Frame(file, line, function).is_of_cell for file, line, function, _ in frames], bool)
+    cells = np.array(
+        [begins_cell(Frame(file, line, function), module) for file, line, function, module in frames], bool
+    )
     visible = _without_machinery(samples, roles, cells)
     calls = merge(visible)
     shown = int((visible.node >= 0).sum())
