@@ -8,6 +8,8 @@ so that importing npuprof is fast.
 from __future__ import annotations
 
 import os
+import sys
+from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -140,10 +142,19 @@ def _imported_when_called(home: str, name: str) -> Callable[..., Any]:
     return call
 
 
+def _keep_keys() -> None:
+    with suppress(Exception):  # an output is shown in any case
+        if (ipython := sys.modules.get("IPython")) is not None and hasattr(ipython.get_ipython(), "kernel"):
+            from npuprof.notebook.keys import keep_keys
+
+            keep_keys()
+
+
 interactive.explorer = _imported_when_called("npuprof.notebook.views", "explore")
 interactive.show_set = _imported_when_called("npuprof.notebook.report", "show_set")
 interactive.show_comparison = _imported_when_called("npuprof.notebook.report", "show_comparison")
 interactive.cell_display = _imported_when_called("npuprof.notebook.progress", "cell_display")
+interactive.keep_keys = _keep_keys
 
 if os.environ.get("NPUPROF_OPTIONS") or os.environ.get("MS_PROFILER_OPTIONS"):
     from npuprof.session import from_environment

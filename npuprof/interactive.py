@@ -24,5 +24,8 @@ cell_display: Callable[[], Any]
 show_comparison: Callable[[Any], None]
 """Show a :class:`npuprof.comparison.Comparison` below the running cell."""
 
+keep_keys: Callable[[], None]
+"""Keep keys that are pressed in npuprof's outputs from the notebook; no effect outside of a kernel."""
+
 show_set: Callable[[Any], None]
 """Show the overview of a :class:`npuprof.ranks.profile_set.ProfileSet` below the running cell."""

@@ -370,4 +370,5 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
     def _repr_html_(self) -> str:
         from npuprof.exports.html import report_html
 
+        interactive.keep_keys()
         return report_html(self.summary, self.info, self.notes, self.advice())

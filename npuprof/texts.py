@@ -11,6 +11,9 @@ from typing import Any
 AS_TEXT = "mathjax_ignore tex2jax_ignore"
 """Classes that keep MathJax, which notebooks run over every HTML output, from reading names as formulas."""
 
+KEYS = "npuprof-keys"
+"""The class of an output whose keys do not reach the notebook: see ``notebook/keys.js``."""
+
 # A JSON escape: a surrogate pair, a lone surrogate, or any other. An escaped backslash starts no further escape.
 _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL

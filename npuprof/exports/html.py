@@ -35,7 +35,7 @@ from npuprof.flame.figure import Weight, flamegraph
 from npuprof.info import Info
 from npuprof.notes import Severity
 from npuprof.quantities import duration, printable, share
-from npuprof.texts import AS_TEXT
+from npuprof.texts import AS_TEXT, KEYS
 from npuprof.timeline.figure import timeline
 from npuprof.timeline.view import Pictures
 
@@ -80,7 +80,7 @@ _LONGEST_LINE = 400
 _LONGEST_SENTENCE = 1_200
 _MOST_BARS = 16
 _MOST_EVIDENCE = 5
-_MOST_NOTES = 20
+_MOST_NOTES, _MOST_OF_INFORMATION = 20, 5
 
 # Colours come from the notebook's theme if it defines them, else from the surrounding text.
 _LINE = "var(--jp-border-color2,rgba(128,128,128,.35))"
@@ -158,7 +158,7 @@ _PAGE_STYLE = (
 def framed(content: str) -> str:
     """Return a fragment in the style of a report."""
     style = f"font-family:{_FONT};font-size:13px;line-height:1.45;color:var(--jp-ui-font-color1,inherit);max-width:100%"
-    return f'<div class="{REPORT} {AS_TEXT}" style="{style}">{content}</div>' if content else ""
+    return f'<div class="{REPORT} {KEYS} {AS_TEXT}" style="{style}">{content}</div>' if content else ""
 
 
 def _overview(summary: Summary, info: Info, notes: pd.DataFrame, advice: Advice, since: str = "") -> str:
@@ -213,28 +213,26 @@ def findings_html(advice: Advice, limit: int | None = MOST_FINDINGS) -> str:
 
 
 def _evidence(finding: Finding) -> str:
-    """Return the costliest rows of a finding's evidence, collapsed, and the call that opens them in the explorer."""
+    """Return the costliest rows of a finding's evidence, and the call that opens them in the explorer.
+
+    It is not folded: an element to fold it would take the focus, and with it the keys of a notebook.
+    """
     if not finding.where:
         return ""
     costs, rows = finding.costs(), finding.rows
     order = np.argsort(-costs, kind="stable")[:_MOST_EVIDENCE]
     name = next((name for name in ("name", "task_type", "op_type") if name in rows), None)
-    began = int(rows["start_ns"].min()) if "start_ns" in rows else 0
+    named = ["" if name is None or pd.isna(rows[name].iloc[at]) else f"{rows[name].iloc[at]} " for at in order]
     figures = [
-        (
-            "" if name is None or pd.isna(rows[name].iloc[at]) else str(rows[name].iloc[at]),
-            str(rows.index[at]),
-            f"+{duration(int(rows['start_ns'].iloc[at]) - began)}" if "start_ns" in rows else "",
-            duration(int(costs[at])),
-        )
-        for at in order
+        f"{text(word, _LONGEST_WORD)} {duration(int(costs[at]))} (row {rows.index[at]})"
+        for word, at in zip(named, order, strict=True)
     ]
+    head = f"; the {len(figures)} costliest: " if len(rows) > len(figures) else ": "
     call = f"advice()[{finding.rule!r}].show()"
-    title = f"The {len(figures)} costliest rows" if len(rows) > len(figures) else "All rows"
     return (
-        f'<details><summary style="cursor:pointer;color:{FAINT_TEXT}">evidence: {text(finding.where, 120)}</summary>'
-        f"{grid_html(Grid(title, ('name', 'row', 'start', 'cost'), figures, 3))}"
-        f"<div><code>{text(call, 120)}</code> opens them in the explorer</div></details>"
+        f'<div class="npuprof-evidence" style="color:{FAINT_TEXT};overflow-wrap:anywhere">'
+        f"evidence: {text(finding.where, 120)}{(head + ', '.join(figures)) if figures else ''}. "
+        f"<code>{text(call, 120)}</code> opens it in the explorer</div>"
     )
 
 
@@ -336,22 +334,15 @@ _NUMBER = "text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums
 
 
 def notes_html(notes: pd.DataFrame) -> str:
-    """Return the most severe notes, collapsed unless one is a warning or an error."""
+    """Return the most severe notes: fewer of them if all are only information."""
     if not len(notes):
         return ""
+    most = _MOST_NOTES if (notes["severity"] != "info").any() else _MOST_OF_INFORMATION
     rows = "".join(
         f'<div style="border-left:3px solid {_SEVERITY.get(severity, _LINE)};padding-left:8px;margin:3px 0;'
         f'overflow-wrap:anywhere">{text(severity, 20)}: {text(source, _LONGEST_CELL)}: '
         f"{text(message, _LONGEST_LINE)}</div>"
-        for severity, source, message in note_rows(notes, _MOST_NOTES)
+        for severity, source, message in note_rows(notes, most)
     )
-    more = (
-        f"<div>and {len(notes) - _MOST_NOTES:,} more in <code>run.notes</code></div>"
-        if len(notes) > _MOST_NOTES
-        else ""
-    )
-    opened = " open" if (notes["severity"] != "info").any() else ""
-    return (
-        f'<details{opened} style="margin-top:12px"><summary style="cursor:pointer;font-weight:600">'
-        f"Notes ({len(notes):,})</summary>{rows}{more}</details>"
-    )
+    more = f"<div>and {len(notes) - most:,} more in <code>run.notes</code></div>" if len(notes) > most else ""
+    return f'<div style="margin-top:12px"><div style="font-weight:600">Notes ({len(notes):,})</div>{rows}{more}</div>'

@@ -22,7 +22,9 @@ CONFIG: Mapping[str, Any] = {
 
 def mimebundle(figure: go.Figure) -> dict[str, Any]:
     """Return a figure in the MIME type that Jupyter front ends draw with plotly.js."""
-    return {MIMETYPE: {**json.loads(figure.to_json()), "config": dict(CONFIG)}}
+    drawn = json.loads(figure.to_json())
+    drawn["layout"]["meta"] = {"npuprof": True}  # by which notebook/keys.js knows it on a page
+    return {MIMETYPE: {**drawn, "config": dict(CONFIG)}}
 
 
 def saved_bytes(figure: go.Figure) -> int:

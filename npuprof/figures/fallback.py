@@ -8,6 +8,7 @@ from typing import Any
 import plotly.graph_objects as go
 import plotly.io as pio
 
+from npuprof import interactive
 from npuprof.figures.data_text import data_text
 from npuprof.figures.embed import mimebundle
 
@@ -57,6 +58,7 @@ class FigureWithFallback(go.Figure):  # type: ignore[misc]  # plotly has no anno
         if not _as_data():
             rendered: dict[str, Any] = super()._repr_mimebundle_(*arguments, **options)
             return rendered
+        interactive.keep_keys()
         bundle = mimebundle(self)
         if self._picture is not None:
             bundle["image/svg+xml"] = self._picture()

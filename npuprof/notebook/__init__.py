@@ -18,6 +18,9 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
 
         if hasattr(shell, "kernel"):  # otherwise the first picture of an explorer would wait for the widgets' packages
             from npuprof.notebook.explorer import tabs, timeline  # noqa: F401 - the import is the effect
+            from npuprof.notebook.keys import keep_keys
+
+            keep_keys()
     if NpuprofMagics.installed_in(shell) is None:
         NpuprofMagics(shell).install()
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from IPython.display import display
 
+from npuprof import interactive
 from npuprof.errors import describe_failure
 from npuprof.notebook.messages import tell
-from npuprof.quantities import counted
 
 if TYPE_CHECKING:
     from npuprof.comparison import Comparison
@@ -94,6 +94,7 @@ def show_set(runs: ProfileSet) -> None:
 
 
 def _show(parts: Mapping[str, Callable[[], list[_Bundle]]], recording: object) -> None:
+    interactive.keep_keys()
     for subject, part in parts.items():
         try:
             bundles = part()
@@ -124,8 +125,7 @@ def _set_overview(runs: ProfileSet) -> list[_Bundle]:
     if not runs._is_seen_at_once():
         return [{"text/plain": f"{runs!r}\n{_WHOLE}", "text/html": f"{listed}<p>{escape(_WHOLE)}</p>"}]
     overview = runs.overview()
-    table = f'<details><summary style="cursor:pointer">The {counted(len(runs), "run")}</summary>{listed}</details>'
-    shown = _SAVED_PICTURES + overview._repr_html_() + framed(table) + framed(notes_html(runs.notes))
+    shown = _SAVED_PICTURES + overview._repr_html_() + listed + framed(notes_html(runs.notes))
     return [{"text/plain": f"{overview!r}\n{runs!r}", "text/html": shown}]
 
 

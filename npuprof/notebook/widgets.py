@@ -19,8 +19,9 @@ from typing import Any
 import ipywidgets as widgets
 from IPython.display import display
 
+from npuprof.notebook.keys import keep_keys
 from npuprof.quantities import printable
-from npuprof.texts import AS_TEXT
+from npuprof.texts import AS_TEXT, KEYS
 
 
 def answer_at_once(widget: Any) -> None:
@@ -79,9 +80,11 @@ class LiveBox(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no annotati
     """
 
     def __init__(self, children: Any, *, what: str, again: str = "", **options: Any) -> None:
+        keep_keys()
         super().__init__(children, **options)
         self._what, self._again = what, again
         self.add_class(f"npuprof-live-{self.model_id}")
+        self.add_class(KEYS)
 
     @property
     def _ipython_display_(self) -> Callable[[], None] | None:

@@ -33,8 +33,7 @@ def test_the_call_below_a_finding_shows_its_costliest_row(open_notebook: OpenNot
     notebook = open_notebook([_SOURCE, "run.advice()['layout_and_casts'].show()"], width=1400, height=1500)
     page = notebook.page
     report = notebook.run(0)
-    evidence = report.locator("details", has_text=finding.where)
-    evidence.locator("summary").click()
+    evidence = report.locator(".npuprof-evidence", has_text=finding.where)
     assert f"run.{evidence.locator('code').inner_text()}" == notebook.cell(1).locator(".cm-line").inner_text()
 
     shown = notebook.run(1)

@@ -18,7 +18,7 @@ const ARROWS = { ascending: "▲", descending: "▼", none: "" };
 const DELAY_MS = 300;
 
 function render({ model, el }) {
-  const root = make("div", { class: "npuprof-grid", "data-lm-suppress-shortcuts": "true" });
+  const root = make("div", { class: "npuprof-grid npuprof-keys" });
   const bar = make("div", { class: "npuprof-grid-bar" });
   const frame = make("div", { class: "npuprof-grid-frame" });
   const table = make("table", { role: "grid" });
@@ -116,7 +116,7 @@ function render({ model, el }) {
         oninput: (e) => { clearTimeout(timer); timer = setTimeout(() => send(e), DELAY_MS); },
         onkeydown: (e) => {
           if (e.key === "Enter") send(e);
-          if (e.key === "Escape") { e.target.value = ""; send(e); }
+          if (e.key === "Escape" && e.target.value) { e.preventDefault(); e.target.value = ""; send(e); }
         },
       });
       input.value = column.filter;

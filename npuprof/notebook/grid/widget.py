@@ -16,6 +16,8 @@ from typing import Any, Literal, TypeAlias
 import anywidget
 import traitlets
 
+from npuprof.notebook.keys import keep_keys
+
 Order: TypeAlias = Literal["none", "ascending", "descending"]
 Message: TypeAlias = Mapping[str, Any]
 
@@ -142,6 +144,7 @@ class GridWidget(anywidget.AnyWidget):
     page = traitlets.Dict().tag(sync=True)
 
     def __init__(self, page: Page, answer: Callable[[Message], None]) -> None:
+        keep_keys()
         super().__init__(page=page.to_dict())
         self._answer = answer
         self.on_msg(self._asked)

@@ -1,0 +1,25 @@
+"""Keys pressed in npuprof's outputs do not reach the notebook, where ``d d`` would delete a cell: see ``keys.js``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anywidget
+
+_SCRIPT = (Path(__file__).parent / "keys.js").read_text(encoding="utf-8")
+
+
+class _Keys(anywidget.AnyWidget):
+    """Adds the listeners to each page of the kernel, as soon as the page knows of it: it is never displayed."""
+
+    _esm = _SCRIPT
+
+
+_keys: _Keys | None = None
+
+
+def keep_keys() -> None:
+    """Keep the keys of all outputs with the class :data:`npuprof.texts.KEYS` from the pages' notebooks."""
+    global _keys
+    if _keys is None or _keys.comm is None:  # closed, as by `Widget.close_all`
+        _keys = _Keys()

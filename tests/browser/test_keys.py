@@ -1,0 +1,108 @@
+"""Keys that are pressed in what npuprof draws do not reach the notebook."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.browser.key_presses import cells, listen_to_commands, press_all
+from tests.browser.notebook_page import NotebookPage, OpenNotebook, settle
+
+pytestmark = pytest.mark.browser
+
+_ROOT = str(Path(__file__).parents[2])
+_RUN = f"""\
+import sys
+sys.path.insert(0, {_ROOT!r})
+from npuprof.notes import Notes
+from npuprof.profiles import Profile
+from npuprof.sources.base import Decoded
+from npuprof.notebook.report import show_run
+from tests import factories
+notes = Notes()
+notes.info("a file", "what it lacks")
+run = Profile(Decoded(tables=factories.profile(300), info=factories.info(), notes=notes, statistics={{}}))
+"""
+_PANEL = "import npuprof\nnpuprof.panel()"
+_OUTPUT = ".jp-Cell >> nth=0"
+
+
+def _tabs(notebook: NotebookPage) -> list[str]:
+    """Go through the tabs of the first cell's view, pressing all keys in each; gives what could have the focus."""
+    page = notebook.page
+    tabs = notebook.cell(0).locator(".npuprof-explorer > .widget-tab > .lm-TabBar .lm-TabBar-tab")
+    found: list[str] = []
+    for number in range(tabs.count()):
+        tabs.nth(number).click()
+        settle(page)
+        found += press_all(page, ".jp-Cell:first-child .jp-Cell-outputArea")
+    return found
+
+
+def test_no_key_pressed_in_the_panel_reaches_the_notebook(open_notebook: OpenNotebook, tmp_path: Path) -> None:
+    notebook = open_notebook([_PANEL, "kept = 1"], own_kernel=True)
+    panel, page = notebook.run(0), notebook.page
+    panel.get_by_role("button", name="Options").click()
+    panel.get_by_label("Collector", exact=True).wait_for()
+    listen_to_commands(page)
+
+    found = press_all(page, ".jp-Cell .jp-Cell-outputArea", alike=1)
+
+    page.screenshot(path=tmp_path / "panel.png")
+    assert len(found) > 20
+    assert any("<select" in element for element in found)
+    # Escape gives the keys back: they act again.
+    panel.get_by_role("button", name="Options").focus()
+    before = cells(page)
+    page.keyboard.press("Escape")
+    page.keyboard.press("b")
+    page.wait_for_function("count => document.querySelectorAll('.jp-Notebook .jp-Cell').length > count", arg=2)
+    assert len(cells(page)) == len(before) + 1
+
+
+@pytest.mark.long
+def test_no_key_pressed_in_a_tab_of_the_explorer_reaches_the_notebook(
+    open_notebook: OpenNotebook, tmp_path: Path
+) -> None:
+    notebook = open_notebook([_RUN + "run.explore()", "kept = 1"])
+    notebook.run(0).locator(".npuprof-timeline[data-drawn]").wait_for()
+    settle(notebook.page)
+    listen_to_commands(notebook.page)
+
+    found = _tabs(notebook)
+
+    notebook.page.screenshot(path=tmp_path / "explorer.png")
+    for part in ("npuprof-timeline", "npuprof-flame-canvas", "modebar-btn", "<summary", "data-id", "lm-TabBar-tab"):
+        assert any(part in element for element in found), part
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("trusted", [True, False])
+def test_no_key_pressed_in_a_report_reaches_the_notebook(
+    open_notebook: OpenNotebook, tmp_path: Path, trusted: bool
+) -> None:
+    notebook = open_notebook([_RUN + "show_run(run)", "run.plot_steps()", "run", "kept = 1"], height=4000)
+    page = notebook.page
+    for number in range(3):
+        notebook.run(number)
+    if not trusted:  # the same outputs, drawn again as in a notebook of somebody else
+        page.evaluate(
+            "() => { for (const one of jupyterapp.shell.currentWidget.content.widgets) one.model.trusted = false }"
+        )
+    page.wait_for_function("() => document.querySelectorAll('.js-plotly-plot .main-svg').length >= 3")
+    settle(page)
+    assert (page.locator(".jp-OutputArea-output style").count() > 0) == trusted  # what is not trusted is sanitised
+    listen_to_commands(page)
+
+    found = press_all(page, ".jp-Cell .jp-Cell-outputArea")
+
+    assert found
+    assert all("modebar-btn" in element for element in found)  # no part of the report itself takes the focus
+    for place in (".npuprof-report table td", ".js-plotly-plot .nsewdrag", ".npuprof-evidence"):
+        before = cells(page)
+        page.locator(place).first.click()
+        for key in "ddxb":
+            page.keyboard.press(key)
+        assert cells(page) == before, place
+    page.screenshot(path=tmp_path / "report.png")
