@@ -117,6 +117,11 @@ _HOMES = {
 _MODULES = ("callbacks", "dynamic", "tensorflow")  # imported when first used, too
 
 
+def __dir__() -> list[str]:
+    """Return what is public; modules and what this one imports are left out."""
+    return sorted({*__all__, *_HOMES, *_MODULES, "__doc__", "__file__", "__name__", "__path__", "__version__"})
+
+
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         from importlib.metadata import version
@@ -129,10 +134,6 @@ def __getattr__(name: str) -> Any:
             globals()[name] = getattr(module, name)
         return globals()[name]
     raise AttributeError(f"module 'npuprof' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES, "__version__"})
 
 
 def _imported_when_called(home: str, name: str) -> Callable[..., Any]:

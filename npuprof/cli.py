@@ -10,6 +10,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import TextIO
 
+import npuprof
 from npuprof.commands import own_command
 from npuprof.errors import NpuprofError
 from npuprof.options import default_output
@@ -60,6 +61,7 @@ def _say(text: str, stream: TextIO | None = None) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="npuprof", description="Profile Huawei Ascend NPUs from the notebook.")
+    parser.add_argument("--version", action="version", version=f"npuprof {npuprof.__version__}")
     commands = parser.add_subparsers(metavar="COMMAND")
 
     demo = commands.add_parser("demo", help="run a profiled notebook on the simulated NPU and write its report")

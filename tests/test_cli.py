@@ -183,3 +183,10 @@ def test_compare_fails_where_a_run_is_slower_beyond_noise(tmp_path: Path, capsys
     assert json.loads(capsys.readouterr().out)["delta_ns"] == 50_000
     assert cli.main(["compare", slower, str(tmp_path / "none"), "--fail-on", "3%"]) == 1
     assert "none" in capsys.readouterr().err
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"npuprof {npuprof.__version__}\n"

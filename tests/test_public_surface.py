@@ -61,7 +61,7 @@ _GIVEN = {
 }
 # Functions of notebooks and pages have no annotations, and torch or Dask need not be installed.
 _UNTYPED = {
-    *("guide_compare", "guide_explorer_tour", "guide_quickstart", "guide_torch_simulated"),
+    *("guide_compare", "guide_explorer_tour", "guide_quickstart", "guide_torch_simulated", "guide_two_ranks"),
     *("page_cluster", "page_compare"),
 }
 _LAX = f"""
@@ -195,3 +195,10 @@ def test_the_lines_of_the_guides_are_well_typed(tmp_path: Path, monkeypatch: pyt
     settings.write_text((_ROOT / "pyproject.toml").read_text(encoding="utf-8") + _LAX, encoding="utf-8")
     told, problems, status = check(["--strict", "--config-file", str(settings), *map(str, tmp_path.glob("*.py"))])
     assert status == 0, told + problems
+
+
+def test_completion_after_the_package_offers_public_names_alone() -> None:
+    offered = {name for name in dir(npuprof) if not name.startswith("__")}
+    assert offered >= {*npuprof.__all__, "range"}
+    assert not offered & {"os", "Any", "TYPE_CHECKING", "annotations", "import_module", "interactive"}
+    assert all(getattr(npuprof, name) is not None for name in offered)
