@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeAlias, TypeVar, get_args
+from typing import Literal, TypeAlias, get_args
 
 import pandas as pd
 
@@ -18,7 +18,6 @@ from npuprof.sources.selection import Selection
 
 _WITH_DEVICE = ("tasks", "kernels", "communication", "memory", "overlap", "step_times")
 _MAX_REASONS = 3
-_Value = TypeVar("_Value")
 
 
 @dataclass
@@ -61,14 +60,14 @@ class ResultReading:
         self.decoded, self.notes = decoded, decoded.notes
         self.failed: list[SourceError] = []
 
-    def attempt(self, path: Path, read: Callable[[Path], _Value]) -> _Value | None:
-        """Read a file; on a SourceError, add a note and return None."""
+    @contextmanager
+    def skip_unreadable(self, path: Path) -> Iterator[None]:
+        """Note a file whose reading raises a SourceError, and go on without it."""
         try:
-            return read(path)
+            yield
         except SourceError as error:
             self.failed.append(error)
             self.notes.fail(path.name, str(error))
-            return None
 
     def refuse_nothing(self, nothing: Callable[[], SourceError]) -> None:
         """Raise the first error, or else `nothing` with the omitted files; return if there are rows or statistics."""

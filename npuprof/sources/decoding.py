@@ -44,18 +44,24 @@ def decode_run(run: DetectedResult, selection: Selection | None = None, *, lazil
     SourceError
         If the run cannot be read, or it has no step of a selected number.
     """
+    source = run.source
     with refusing_too_large(run.path):
         with progress.shown():
-            decoded = _read(run, selection, lazily=lazily and run.unpacked is None)
+            if selection is not None and source.read_part is not None:
+                decoded = source.read_part(run.path, selection)
+            elif lazily and selection is None and run.unpacked is None and source.read_lazily is not None:
+                decoded = source.read_lazily(run.path)
+            else:
+                decoded = source.read(run.path)
         decoded.statistics = {encodable(name): of_one_kind(frame) for name, frame in decoded.statistics.items()}
         frames = decoded.tables
-        if not run.source.is_complete:
+        if not source.is_complete:
             complete(decoded)
         if isinstance(frames, LazyTables):
             frames.within(lambda: refusing_too_large(run.path))
             frames.at_last(lambda made: _check(decoded, made, run, is_part=False))
         else:
-            _check(decoded, frames, run, is_part=selection is not None and run.source.read_part is not None)
+            _check(decoded, frames, run, is_part=selection is not None and source.read_part is not None)
         if selection is not None:
             cut(decoded, selection)
     started_ns, stopped_ns = decoded.info.started_ns, decoded.info.stopped_ns
@@ -83,15 +89,6 @@ def refusing_too_large(path: Path) -> Iterator[None]:
             f"{path} needs more memory than there is ({str(error) or 'none is left'}): free some, or load a part "
             "of it with steps= or start= and end=; if a file in it is far larger than the others, it may be damaged"
         ) from error
-
-
-def _read(run: DetectedResult, selection: Selection | None, *, lazily: bool) -> Decoded:
-    source = run.source
-    if selection is not None and source.read_part is not None:
-        return source.read_part(run.path, selection)
-    if selection is None and lazily and source.read_lazily is not None:
-        return source.read_lazily(run.path)
-    return source.read(run.path)
 
 
 def _check(decoded: Decoded, frames: Mapping[str, pd.DataFrame], run: DetectedResult, *, is_part: bool) -> None:

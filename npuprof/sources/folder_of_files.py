@@ -8,11 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from npuprof.errors import SourceError
-from npuprof.sources import torch_npu
 from npuprof.sources.base import Decoded, Source
-from npuprof.sources.msprof import read_layout
+from npuprof.sources.msprof.export import Reading as ExportReading
 from npuprof.sources.msprof.layout import find_files
 from npuprof.sources.result_folder.layout import find_files as find_torch_files
+from npuprof.sources.torch_npu.result import Reading as TorchReading
 
 
 def recognises(path: Path) -> bool:
@@ -29,11 +29,11 @@ def read(path: Path) -> Decoded:
         If there are no files, or none can be read.
     """
     if (layout := find_files(path)) is not None:
-        return read_layout(layout)
+        return ExportReading(layout).run()
     copied = find_torch_files(path)
     if copied is None:
         raise SourceError(f"{path} holds no file that a profiler exported; give the directory of a result")
-    decoded = torch_npu.read_parsed(copied)
+    decoded = TorchReading(copied).run()
     if copied.profiler_info is None and not len(decoded.tables.get("operators", ())):
         if decoded.info.collector == "torch_npu":
             decoded.info.collector = ""  # MindSpore uses the same file names

@@ -99,20 +99,17 @@ class LazyTables(MutableMapping[str, pd.DataFrame]):
         with self._lock:
             make = self._pending.get(name)
             if make is not None:
-                self._make(name, make)
+                self._put_back()
+                noted = Notes()
+                with self._within():
+                    self._before = self._notes.contents()
+                    self._notes.put(noted.contents())
+                    frame = make()
+                self._put_back()
+                self._noted[name], self._as_made[name] = noted, frame.copy(deep=False)
+                self._made[name] = frame
+                del self._pending[name]
             return self._made[name]
-
-    def _make(self, name: str, make: Make) -> None:
-        self._put_back()
-        noted = Notes()
-        with self._within():
-            self._before = self._notes.contents()
-            self._notes.put(noted.contents())
-            frame = make()
-        self._put_back()
-        self._noted[name], self._as_made[name] = noted, frame.copy(deep=False)
-        self._made[name] = frame
-        del self._pending[name]
 
     def _put_back(self) -> None:
         """Put back the notes from before a table that was not made, or checks that did not end: an interrupt came."""

@@ -45,12 +45,17 @@ class Reading(ResultReading):
             If no file could be read: the first error.
         """
         files, statistics = self._layout.files, self.decoded.statistics
-        self._attempt("steps", lambda path: self._keep_steps(read_steps(path, self.notes)))
-        self._attempt("groups", lambda path: self._keep({GROUPS: read_groups(path, self.notes)}))
-        if whole:
-            self._attempt("communication", lambda path: self._keep(read_communication(path, self.notes)))
-            self._attempt("matrix", lambda path: self._keep(read_matrix(path, self.notes)))
-        self._attempt("database", lambda path: self._database(path, whole=whole))
+        readers: dict[Kind, Callable[[Path], object]] = {
+            "steps": lambda path: self._keep_steps(read_steps(path, self.notes)),
+            "groups": lambda path: self._keep({GROUPS: read_groups(path, self.notes)}),
+            "communication": lambda path: self._keep(read_communication(path, self.notes)),
+            "matrix": lambda path: self._keep(read_matrix(path, self.notes)),
+            "database": lambda path: self._database(path, whole=whole),
+        }
+        for kind, read in readers.items():
+            if kind in files and (whole or kind not in _COMMUNICATION):
+                with self.skip_unreadable(files[kind]):
+                    read(files[kind])
         if whole:
             self._recipes()
         if self.failed and len(self.failed) == len(files):
@@ -74,11 +79,6 @@ class Reading(ResultReading):
                     f"missing, though {' and '.join(written_names)} is there: which ranks form a group is not known"
                 )
                 self.notes.warning("communication_group.json", message)
-
-    def _attempt(self, kind: Kind, read: Callable[[Path], object]) -> None:
-        path = self._layout.files.get(kind)
-        if path is not None:
-            self.attempt(path, read)
 
     def _keep(self, frames: dict[str, pd.DataFrame]) -> list[str]:
         """Keep new frames and those with more rows than the kept frame; return the names of the rejected frames."""

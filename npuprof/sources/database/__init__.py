@@ -20,7 +20,7 @@ from npuprof.sources.database.layout import add_facts, describe_directory, find
 from npuprof.sources.database.result import Reading
 from npuprof.sources.database.versions import ReportDatabase, is_report
 
-__all__ = ["SOURCE", "describe", "read", "read_databases", "recognises"]
+__all__ = ["SOURCE", "describe", "read", "recognises"]
 
 
 def recognises(path: Path) -> bool:
@@ -29,17 +29,6 @@ def recognises(path: Path) -> bool:
 
 
 def read(path: Path) -> Decoded:
-    """Read a database, or the databases of a directory.
-
-    Raises
-    ------
-    SourceError
-        If the path holds no database, or none can be read.
-    """
-    return read_databases(path)
-
-
-def read_databases(folder: Path) -> Decoded:
     """Read the newest profile of a result directory and the analyses with it, or a single database.
 
     Raises
@@ -47,15 +36,13 @@ def read_databases(folder: Path) -> Decoded:
     SourceError
         If there is no database, or none can be read: the first error.
     """
-    layout = find(folder)
+    layout = find(path)
     if layout is None:
         raise SourceError(
-            f"{folder} holds no database of a profile: load an ascend_*_profiler*.db, msprof_*.db or analysis.db, "
+            f"{path} holds no database of a profile: load an ascend_*_profiler*.db, msprof_*.db or analysis.db, "
             "or the directory that holds it"
         )
-    reading = Reading(layout)
-    reading.run()
-    return reading.decoded
+    return Reading(layout).run()
 
 
 def describe(path: Path) -> Info:
@@ -64,7 +51,7 @@ def describe(path: Path) -> Info:
     Raises
     ------
     SourceError
-        As :func:`read_databases`.
+        As :func:`read`.
     """
     layout = find(path)
     if layout is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, MutableMapping
 from functools import partial
-from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
@@ -99,7 +98,7 @@ class Reading(ResultReading):
         super().__init__(Decoded())
         self._layout = layout
 
-    def run(self) -> None:
+    def run(self) -> Decoded:
         """Read the newest profile and the analyses.
 
         Raises
@@ -109,17 +108,21 @@ class Reading(ResultReading):
         """
         self.decoded.info = describe_directory(self._layout, self.notes)
         if self._layout.profile:
-            self._open(self._layout.profile[0], self._profile)
+            path = self._layout.profile[0]
+            with self.skip_unreadable(path), open_database(path, self.notes) as database:
+                self._read_profile(database)
         for earlier in self._layout.profile[1:]:
             self.notes.info(earlier.name, "an older database of the same result is not shown: load it by itself")
         for path in self._layout.analysis:
-            self._open(path, self._analysis)
+            with self.skip_unreadable(path), open_database(path, self.notes) as database:
+                self._read_analysis(database)
         root = self._layout.root
         empty = f"{root} holds databases whose tables are all empty; export the result again"
         self.refuse_nothing(lambda: SourceError(empty))
         add_listed_operators(self.decoded)
         check_collectives(self.decoded)
         self.name_devices()
+        return self.decoded
 
     def tables_alone(self) -> dict[str, MakeSome]:
         """Return how to read each table that needs no other table, as :meth:`run` makes it."""
@@ -147,15 +150,7 @@ class Reading(ResultReading):
                 _put(frames, {"step_times": analyzer.step_times_table(database, _only_device(info))})
         return frames
 
-    def _open(self, path: Path, fill: Callable[[Database], None]) -> None:
-        def read(path: Path) -> None:
-            """Read the tables of a database."""
-            with open_database(path, self.notes) as database:
-                fill(database)
-
-        self.attempt(path, read)
-
-    def _profile(self, database: Database) -> None:
+    def _read_profile(self, database: Database) -> None:
         _refuse_others(database)
         database = _versioned(database)
         note_shape(database)
@@ -164,14 +159,6 @@ class Reading(ResultReading):
         strings = Names(database, "STRING_IDS", "value")
         if not len(strings):
             self.notes.warning(database.path.name, f"STRING_IDS is missing or empty: {UNNAMED}")
-        self._fill(database, strings)
-        self.decoded.statistics.update(rest_of(database, strings, KNOWN))
-        self._sums(database)
-        note_gaps(database, KNOWN)
-        note_lost_tables(database, self.decoded.info)
-        database.note_unread(KNOWN)
-
-    def _fill(self, database: Database, strings: Names) -> None:
         by_name = self.decoded.tables
         processes = read_processes(database)
         calls = read_framework(database, strings, processes)
@@ -193,6 +180,11 @@ class Reading(ResultReading):
             },
         )
         self._links(calls, connections)
+        self.decoded.statistics.update(rest_of(database, strings, KNOWN))
+        self._sums(database)
+        note_gaps(database, KNOWN)
+        note_lost_tables(database, self.decoded.info)
+        database.note_unread(KNOWN)
 
     def _device_tables(self, database: Database, strings: Names, tasks: Tasks) -> None:
         by_name = self.decoded.tables
@@ -213,7 +205,7 @@ class Reading(ResultReading):
         if "steps" in self.decoded.tables:
             assign_steps(self.decoded.tables, ("kernels", "communication"))
 
-    def _analysis(self, database: Database) -> None:
+    def _read_analysis(self, database: Database) -> None:
         note_shape(database)
         note_gaps(database, KNOWN)
         level, collectives = self.decoded.info.options.get("level"), self.decoded.tables.get("communication")

@@ -43,7 +43,7 @@ def read_forms(path: Path, forms: Forms | None) -> Decoded:
         if parts and not holds_more(layout, parts[0].decoded):
             skipped = _name(layout)
         else:
-            attempt(_name(layout), "db", lambda: _read_database(layout))
+            attempt(_name(layout), "db", Reading(layout).run)
     lacking = [name for name in _NEEDED if not any(len(part.decoded.tables.get(name, ())) for part in parts)]
     if forms.raw is not None and lacking:
         attempt(_RAW, "raw", forms.raw)
@@ -62,9 +62,3 @@ def read_forms(path: Path, forms: Forms | None) -> Decoded:
 
 def _name(layout: Layout) -> str:
     return (*layout.profile, *layout.analysis)[0].name
-
-
-def _read_database(layout: Layout) -> Decoded:
-    reading = Reading(layout)
-    reading.run()
-    return reading.decoded

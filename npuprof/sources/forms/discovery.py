@@ -19,10 +19,11 @@ from npuprof.sources import raw as raw_data
 from npuprof.sources.base import Decoded
 from npuprof.sources.database import layout as databases
 from npuprof.sources.msprof import layout as exports
+from npuprof.sources.msprof.export import Reading as ExportReading
 from npuprof.sources.result_folder import layout as results
 from npuprof.sources.result_folder.description import describe as describe_torch
-from npuprof.sources.torch_npu import read_parsed
 from npuprof.sources.torch_npu.raw_files import read_layout
+from npuprof.sources.torch_npu.result import Reading as TorchReading
 
 _MAX_LISTED = 10_000
 _OF_FRONT_END = ("profiler_info", "profiler_metadata")
@@ -80,7 +81,7 @@ def _framework_forms(path: Path, *, raw: bool) -> Forms | None:
     if layout is None or layout.output is None:
         return None
     return Forms(
-        partial(read_parsed, layout) if _is_shown(layout) else None,
+        TorchReading(layout).run if _is_shown(layout) else None,
         databases.find(path),
         partial(read_layout, layout) if raw and layout.is_raw else None,
         partial(describe_torch, layout, Notes()),
@@ -93,7 +94,7 @@ def _export_forms(path: Path, *, raw: bool) -> Forms | None:
     if layout is None and database_layout is None:
         return None
     return Forms(
-        None if layout is None else partial(msprof.read_layout, layout),
+        None if layout is None else ExportReading(layout).run,
         database_layout,
         partial(raw_data.read, path) if raw and raw_data.recognises(path) else None,
         partial(_describe_export, path, layout),

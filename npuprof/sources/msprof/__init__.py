@@ -13,17 +13,11 @@ from pathlib import Path
 from npuprof.commands import shell_command
 from npuprof.errors import SourceError
 from npuprof.info import Info
-from npuprof.notes import Notes
 from npuprof.sources.base import Decoded, MakeSome, Source
-from npuprof.sources.msprof.export import Reading
+from npuprof.sources.msprof.export import Reading, describe
 from npuprof.sources.msprof.layout import Layout, find
-from npuprof.sources.raw.metadata import clocks
-from npuprof.sources.raw.metadata.control_files import read_info, read_sides
 
-__all__ = ["SOURCE", "describe_path", "read", "read_layout", "recognises"]
-
-
-_SOURCE = "msprof text result"
+__all__ = ["SOURCE", "describe_path", "read", "recognises"]
 
 
 def recognises(path: Path) -> bool:
@@ -39,24 +33,13 @@ def read(path: Path) -> Decoded:
     SourceError
         If the path is not such a result, or no file of it can be read.
     """
-    return read_layout(_layout(path))
-
-
-def read_layout(layout: Layout) -> Decoded:
-    """Read the files of a layout; see :func:`read`."""
-    info, utc_ns = describe(layout)
-    reading = Reading(layout, Decoded(info=info), utc_ns)
-    reading.run()
-    return reading.decoded
+    return Reading(_layout(path)).run()
 
 
 def tables_alone(path: Path) -> dict[str, MakeSome]:
     """Return how to read the tables of a result that need no other file."""
     layout = find(path)
-    if layout is None:
-        return {}
-    info, utc_ns = describe(layout)
-    return Reading(layout, Decoded(info=info), utc_ns).tables_alone()
+    return {} if layout is None else Reading(layout).tables_alone()
 
 
 def describe_path(path: Path) -> Info:
@@ -78,23 +61,6 @@ def _layout(path: Path) -> Layout:
             f"`{shell_command('msprof', '--export=on', f'--output={path}')}` makes of raw data"
         )
     return layout
-
-
-def describe(layout: Layout) -> tuple[Info, int | None]:
-    """Return the facts in the control files, and the offset from times since boot to UTC.
-
-    Results are often copied without these files: then few facts are known, without a note.
-    """
-    silent = Notes()  # a result is complete without control files
-    try:
-        sides = read_sides(layout.root, silent)
-    except OSError:
-        sides = []
-    anchored = any(side.start for side in sides)
-    utc_ns = clocks.epoch_offset(sides, silent) if anchored else None
-    info = read_info(layout.root, sides, utc_ns or 0) if sides else Info(name=layout.root.name, recording=layout.root)
-    info.source = f"{_SOURCE}, layout of CANN 5 and 6" if layout.is_old else _SOURCE
-    return info, utc_ns
 
 
 SOURCE = Source(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import pandas as pd
@@ -15,6 +14,7 @@ import pandas as pd
 from npuprof import tables
 from npuprof.commands import shell_command
 from npuprof.errors import SourceError
+from npuprof.info import Info
 from npuprof.notes import Notes
 from npuprof.sources.base import Decoded, MakeSome
 from npuprof.sources.columns.builders import missing
@@ -22,6 +22,8 @@ from npuprof.sources.columns.concatenation import merged, stacked
 from npuprof.sources.columns.steps import step_of
 from npuprof.sources.msprof.csv_files import read_marks, read_step_trace, read_steps, read_task_time
 from npuprof.sources.msprof.layout import File, Layout, Part
+from npuprof.sources.raw.metadata import clocks
+from npuprof.sources.raw.metadata.control_files import read_info, read_sides
 from npuprof.sources.text.communication_json import read_communication, read_communication_matrix
 from npuprof.sources.text.csv_table import read_statistic
 from npuprof.sources.text.kernel_details import read_kernel_details
@@ -57,17 +59,32 @@ _EPOCH_FROM_NS = 10**17  # 1973; lower times count from boot
 _MOMENTS = ("start_ns", "time_ns")
 
 
-_Value = TypeVar("_Value")
+def describe(layout: Layout) -> tuple[Info, int | None]:
+    """Return the facts in the control files, and the offset from times since boot to UTC.
+
+    Results are often copied without these files: then few facts are known, without a note.
+    """
+    silent = Notes()  # a result is complete without control files
+    try:
+        sides = read_sides(layout.root, silent)
+    except OSError:
+        sides = []
+    anchored = any(side.start for side in sides)
+    utc_ns = clocks.epoch_offset(sides, silent) if anchored else None
+    info = read_info(layout.root, sides, utc_ns or 0) if sides else Info(name=layout.root.name, recording=layout.root)
+    info.source = "msprof text result" + (", layout of CANN 5 and 6" if layout.is_old else "")
+    return info, utc_ns
 
 
 class Reading(TextReading):
-    """Reader of the files of an export; `utc_ns` is the offset from times since boot to UTC, if known."""
+    """Reader of the files of an export."""
 
-    def __init__(self, layout: Layout, decoded: Decoded, utc_ns: int | None) -> None:
-        super().__init__(decoded)
-        self._layout, self._utc_ns = layout, utc_ns
+    def __init__(self, layout: Layout) -> None:
+        super().__init__(Decoded())
+        self._layout = layout
+        self._utc_ns: int | None = None  # the offset from times since boot to UTC, if known
 
-    def run(self) -> None:
+    def run(self) -> Decoded:
         """Read every file.
 
         Raises
@@ -75,11 +92,12 @@ class Reading(TextReading):
         SourceError
             If no file could be read: the error of the first.
         """
+        self.decoded.info, self._utc_ns = describe(self._layout)
         if self._layout.older:
             self.notes.info(
                 self._layout.root.name, "a file of an earlier export of the same data is not read", self._layout.older
             )
-        self.decoded.tables.update(merged([self._part(part) for part in self._layout.parts]))
+        self.decoded.tables.update(merged(list(map(self._part, self._layout.parts))))
         self._statistics()
         self._communication()
         add_listed_operators(self.decoded)
@@ -88,6 +106,7 @@ class Reading(TextReading):
         if not self._layout.is_old:  # sums of old results cover one iteration each
             check_sums(self.decoded)
             self._note_missing()
+        return self.decoded
 
     def _nothing(self) -> SourceError:
         root = self._layout.root
@@ -131,7 +150,8 @@ class Reading(TextReading):
         """Return how to read the tables whose files alone have all of them: `memory` and `allocations`."""
 
         def read(notes: Notes) -> dict[str, pd.DataFrame]:
-            reading = Reading(self._layout, Decoded(), self._utc_ns)
+            reading = Reading(self._layout)
+            _, reading._utc_ns = describe(self._layout)
             parts: list[Frames] = [{} for _ in self._layout.parts]
             for part, frames in zip(self._layout.parts, parts, strict=True):
                 reading._memory(part, frames)
@@ -143,25 +163,20 @@ class Reading(TextReading):
         modules = {"memory": there.intersection(_MEMORY), "allocations": there.intersection(_ALLOCATIONS)}
         return {name: read for name, files in modules.items() if files}
 
-    def _read_each(self, part: Part, module: str, read: Callable[[Path], _Value]) -> list[_Value]:
-        """Read the CSV files of a module one by one."""
-        return [value for _, value in self._pairs(part, module, read)]
-
-    def _pairs(self, part: Part, module: str, read: Callable[[Path], _Value]) -> list[tuple[File, _Value]]:
-        files = part.of(module, "csv")
-        values = [self.attempt(file.path, read) for file in files]
-        return [(file, value) for file, value in zip(files, values, strict=True) if value is not None]
-
     def _marks(self, part: Part, frames: Frames) -> None:
         """Prefer the marks of the CSV files to those of the timeline, which have no device times."""
-        read = self._pairs(part, "msprof_tx", lambda path: read_marks(path, self.notes))
-        if not read:
+        names, listed = [], []
+        for file in part.of("msprof_tx", "csv"):
+            with self.skip_unreadable(file.path):
+                listed.append(read_marks(file.path, self.notes))
+                names.append(file.path.name)
+        if not listed:
             return
-        marks = tables.sort_by_time(stacked([frame for _, frame in read]))
+        marks = tables.sort_by_time(stacked(listed))
         if len(marks) < len(frames.get("marks", ())):
-            for file, _ in read:
-                self.notes.ledger.replace("marks", file.path.name)
-                self.notes.warning(file.path.name, "it lists fewer marks than the timeline, whose marks are shown")
+            for name in names:
+                self.notes.ledger.replace("marks", name)
+                self.notes.warning(name, "it lists fewer marks than the timeline, whose marks are shown")
             return
         self.notes.ledger.replace("marks", name_of(part))
         if "links" in frames and "marks" in frames:
@@ -171,40 +186,48 @@ class Reading(TextReading):
     def _steps(self, part: Part, frames: Frames) -> None:
         if len(frames.get("steps", ())):
             return
-        read = self._pairs(part, "step_trace", lambda path: read_steps(path, self.notes))
-        if read:
-            steps = tables.sort_by_time(stacked([frame for _, frame in read])).drop_duplicates(ignore_index=True)
+        names, listed = [], []
+        for file in part.of("step_trace", "csv"):
+            with self.skip_unreadable(file.path):
+                listed.append(read_steps(file.path, self.notes))
+                names.append(file.path.name)
+        if listed:
+            steps = tables.sort_by_time(stacked(listed)).drop_duplicates(ignore_index=True)
             frames["steps"] = steps
-            self.notes.ledger.make(read[0][0].path.name, "steps", len(steps))
+            self.notes.ledger.make(names[0], "steps", len(steps))
 
     def _tasks(self, part: Part, frames: Frames) -> None:
         if len(frames.get("tasks", ())):
             return  # task_time lists the same tasks with fewer facts
-        if listed := self._read_each(
-            part, "task_time", lambda path: read_task_time(path, self.notes, part.device or 0)
-        ):
+        listed = []
+        for file in part.of("task_time", "csv"):
+            with self.skip_unreadable(file.path):
+                listed.append(read_task_time(file.path, self.notes, part.device or 0))
+        if listed:
             frames["tasks"] = tables.sort_by_time(stacked(listed))
 
     def _kernels(self, part: Part, frames: Frames) -> None:
-        read = self._read_each(part, "op_summary", lambda path: read_kernel_details(path, self.notes, part.device or 0))
-        if read:
-            self.add_kernels(frames, read, "op_summary")
+        listed = []
+        for file in part.of("op_summary", "csv"):
+            with self.skip_unreadable(file.path):
+                listed.append(read_kernel_details(file.path, self.notes, part.device or 0))
+        if listed:
+            self.add_kernels(frames, listed, "op_summary")
         elif len(device_tasks := frames.get("tasks", ())):
             self.add_kernels_of_tasks(frames, missing(len(device_tasks)), "op_summary")
 
     def _memory(self, part: Part, frames: Frames) -> None:
-        samples = [
-            frame
-            for module, read in _MEMORY.items()
-            for frame in self._read_each(part, module, lambda path, read=read: read(path, self.notes))  # type: ignore[misc]
-        ]
+        samples, blocks = [], []
+        for module, read in _MEMORY.items():
+            for file in part.of(module, "csv"):
+                with self.skip_unreadable(file.path):
+                    samples.append(read(file.path, self.notes))
+        for module in _ALLOCATIONS:
+            for file in part.of(module, "csv"):
+                with self.skip_unreadable(file.path):
+                    blocks.append(read_operator_memory(file.path, self.notes))
         if samples:
             frames["memory"] = tables.sort_by_time(stacked(samples))
-        blocks = [
-            frame
-            for module in _ALLOCATIONS
-            for frame in self._read_each(part, module, lambda path: read_operator_memory(path, self.notes))
-        ]
         if blocks:
             frames["allocations"] = stacked(blocks)
 
@@ -231,18 +254,20 @@ class Reading(TextReading):
                 continue
             frames = []
             for part in self._layout.parts:
-                for file, frame in self._pairs(part, module, lambda path: read_statistic(path, self.notes)):
-                    frames.append(frame.assign(file_numbers=file.numbers) if file.numbers else frame)
+                for file in part.of(module, "csv"):
+                    with self.skip_unreadable(file.path):
+                        frame = read_statistic(file.path, self.notes)
+                        frames.append(frame.assign(file_numbers=file.numbers) if file.numbers else frame)
             if frames:
                 self.decoded.statistics[module] = pd.concat(frames, ignore_index=True)
         self._step_trace()
 
     def _step_trace(self) -> None:
-        results = [
-            frames
-            for part in self._layout.parts
-            for frames in self._read_each(part, "step_trace", lambda path: read_step_trace(path, self.notes))
-        ]
+        results = []
+        for part in self._layout.parts:
+            for file in part.of("step_trace", "csv"):
+                with self.skip_unreadable(file.path):
+                    results.append(read_step_trace(file.path, self.notes))
         for name in dict.fromkeys(name for frames in results for name in frames):
             parts = [frames[name] for frames in results if name in frames]
             self.decoded.statistics[name] = pd.concat(parts, ignore_index=True).drop_duplicates(ignore_index=True)
@@ -253,7 +278,8 @@ class Reading(TextReading):
             return
         for name, read in _ANALYZED.items():
             if (path := folder / f"{name}.json").is_file():
-                self.decoded.statistics.update(self.attempt(path, lambda path, read=read: read(path, self.notes)) or {})  # type: ignore[misc]
+                with self.skip_unreadable(path):
+                    self.decoded.statistics.update(read(path, self.notes))
 
 
 def _assign_steps(frames: Frames) -> None:

@@ -156,12 +156,12 @@ def _decode(
     notes, info = decoded.notes, decoded.info
     host = _open_host(sides, utc_ns, info, notes)
     devices = _open_devices(sides, host, utc_ns, info, notes)
-    tracks_of = [readers.read_track(device) for device in devices]
+    tracks_of = [readers.track_of(device) for device in devices]
     frequencies = [pmu.read_frequencies(device) for device in devices]
     tables["steps"] = track_records.steps_table(devices, tracks_of)
     calls = read_calls(host)
     launched = read_launched(host, unique_ids=readers.have_unique_ids(devices))
-    tasks = join([readers.read_tasks(device, track) for device, track in zip(devices, tracks_of, strict=True)])
+    tasks = join([readers.tasks_of(device, track) for device, track in zip(devices, tracks_of, strict=True)])
     tasks = launches.with_streams(tasks, launched)
     matched = launches.match(tasks, launched)
     recorded = selected_records.Recorded(host, devices, calls, launched, tasks, matched)

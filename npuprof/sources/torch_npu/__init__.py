@@ -16,11 +16,11 @@ from npuprof.info import Info
 from npuprof.notes import Notes
 from npuprof.sources.base import Decoded, Source, describe_by_name, size_of_files
 from npuprof.sources.result_folder.description import describe
-from npuprof.sources.result_folder.layout import OUTPUT, Layout, find
+from npuprof.sources.result_folder.layout import OUTPUT, find
 from npuprof.sources.torch_npu.raw_files import read_layout
 from npuprof.sources.torch_npu.result import Reading, alone, tables_alone
 
-__all__ = ["SOURCE", "read", "read_parsed", "recognises"]
+__all__ = ["SOURCE", "read", "recognises"]
 
 
 def recognises(path: Path) -> bool:
@@ -44,7 +44,7 @@ def read(path: Path) -> Decoded:
             "give the *_ascend_pt directory, from which raw files are read if it was not analysed"
         )
     try:
-        decoded = read_parsed(layout)
+        decoded = Reading(layout).run()
     except SourceError as error:
         if not layout.is_raw:
             raise
@@ -54,14 +54,6 @@ def read(path: Path) -> Decoded:
     if layout.is_raw:
         decoded.notes.info(layout.root.name, "the parsed result is shown; its raw files were not read")
     return decoded
-
-
-def read_parsed(layout: Layout) -> Decoded:
-    """Read the text files of a layout."""
-    reading = Reading(layout)
-    reading.decoded.info = describe(layout, reading.notes)
-    reading.run()
-    return reading.decoded
 
 
 def describe_path(path: Path) -> Info:

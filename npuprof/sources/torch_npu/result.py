@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal
 
 import pandas as pd
 
@@ -23,6 +23,7 @@ from npuprof.sources.columns.concatenation import stacked
 from npuprof.sources.columns.steps import step_of
 from npuprof.sources.exported_trace.layout import FORMAT
 from npuprof.sources.framework.mindspore import COLLECTOR as MINDSPORE
+from npuprof.sources.result_folder.description import describe
 from npuprof.sources.result_folder.layout import Layout, of_directory
 from npuprof.sources.text.communication_json import read_communication, read_communication_matrix
 from npuprof.sources.text.communication_times import read_times
@@ -42,7 +43,7 @@ from npuprof.sources.text.memory_csv import (
 from npuprof.sources.text.pipeline_summary import read_pipeline_summary
 from npuprof.sources.text.result import TextReading
 from npuprof.sources.text.vendor_sums import add_listed_operators, check_sums, names_devices, read_step_times
-from npuprof.sources.trace.columns import Trace, gather
+from npuprof.sources.trace.columns import gather
 from npuprof.sources.trace.conversion import build_tables, device_ids
 from npuprof.sources.trace.events import read_events
 from npuprof.sources.trace.links import build_links
@@ -66,7 +67,6 @@ _ANALYSE = {
     MINDSPORE: "from mindspore.profiler.profiler import analyse; analyse(path)",
     "torch_npu": "from torch_npu.profiler.profiler import analyse; analyse(path)",
 }
-_Value = TypeVar("_Value")
 
 
 class Reading(TextReading):
@@ -76,7 +76,7 @@ class Reading(TextReading):
         super().__init__(Decoded())
         self._layout = layout
 
-    def run(self) -> None:
+    def run(self) -> Decoded:
         """Read every file.
 
         Raises
@@ -84,6 +84,7 @@ class Reading(TextReading):
         SourceError
             If no file could be read: the error of the first.
         """
+        self.decoded.info = describe(self._layout, self.notes)
         for part in (self._trace, self._memory, self._kernels, self._step_times, self._communication, self._statistics):
             part()
         add_listed_operators(self.decoded)
@@ -91,6 +92,7 @@ class Reading(TextReading):
         self.refuse_nothing(self._nothing)
         check_sums(self.decoded)
         self._note_unread()
+        return self.decoded
 
     def read_sums(self) -> None:
         """Read only the vendor's sums: breakdown of steps, communication and statistics."""
@@ -127,24 +129,17 @@ class Reading(TextReading):
             "or copy FRAMEWORK and PROF_* into it: npuprof reads these raw files"
         )
 
-    def _read(self, name: str, read: Callable[[Path, Notes], _Value]) -> _Value | None:
-        """Read a file of the result if it exists."""
-        path = self._layout.file(name)
-        return None if path is None else self.attempt(path, lambda path: read(path, self.notes))
-
-    def _slices(self, path: Path) -> Trace:
-        facts, info = exported_trace(path), self.decoded.info
-        if facts is not None:
-            info.collector, info.source, info.simulated = facts.collector, FORMAT, info.simulated or facts.simulated
-        base_ns = 0 if facts is None else facts.base_ns
-        return gather(read_events(path, self.notes), self.notes, path.name, base_ns=base_ns)
-
     def _trace(self) -> None:
-        path = self._layout.trace
-        if path is None:
-            return
-        trace = self.attempt(path, self._slices)
-        if trace is None:
+        path, trace = self._layout.trace, None
+        if path is not None:
+            with self.skip_unreadable(path):
+                facts, info = exported_trace(path), self.decoded.info
+                if facts is not None:
+                    info.collector, info.source = facts.collector, FORMAT
+                    info.simulated = info.simulated or facts.simulated
+                base_ns = 0 if facts is None else facts.base_ns
+                trace = gather(read_events(path, self.notes), self.notes, path.name, base_ns=base_ns)
+        if path is None or trace is None:
             return
         built = build_tables(trace, self.notes, path.name)
         self.decoded.tables.update(built.tables)
@@ -161,19 +156,24 @@ class Reading(TextReading):
         info.collector = MINDSPORE
 
     def _memory(self) -> None:
-        frames = (self._read(f"{name}.csv", read) for name, read in _MEMORY.items())
-        samples = [frame for frame in frames if frame is not None]
+        samples = []
+        for name, read in _MEMORY.items():
+            if (path := self._layout.file(f"{name}.csv")) is not None:
+                with self.skip_unreadable(path):
+                    samples.append(read(path, self.notes))
         if samples:
             self.decoded.tables["memory"] = memory = tables.sort_by_time(stacked(samples))
             if is_of_mindspore(memory["component"].array):
                 self._set_mindspore()
-        blocks = self._read("operator_memory.csv", read_operator_memory)
-        if blocks is not None:
-            self.decoded.tables["allocations"] = blocks
+        if (path := self._layout.file("operator_memory.csv")) is not None:
+            with self.skip_unreadable(path):
+                self.decoded.tables["allocations"] = read_operator_memory(path, self.notes)
 
     def _kernels(self) -> None:
-        device, frames = self._only_device() or 0, self.decoded.tables
-        details = self._read("kernel_details.csv", lambda path, notes: read_kernel_details(path, notes, device))
+        frames, details = self.decoded.tables, None
+        if (path := self._layout.file("kernel_details.csv")) is not None:
+            with self.skip_unreadable(path):
+                details = read_kernel_details(path, self.notes, self._only_device() or 0)
         device_tasks = frames.get("tasks")
         if details is not None:
             if device_tasks is not None:
@@ -184,24 +184,23 @@ class Reading(TextReading):
             self.add_kernels_of_tasks(frames, step, "kernel_details.csv")
 
     def _timed_operators(self) -> None:
-        device = self._only_device() or 0
-        operators = self._read(
-            "kernel_details.csv", lambda path, notes: read_communication_operators(path, notes, device)
-        )
-        if operators is not None and len(operators):
-            self.decoded.tables["communication"] = operators
+        if (path := self._layout.file("kernel_details.csv")) is not None:
+            with self.skip_unreadable(path):
+                operators = read_communication_operators(path, self.notes, self._only_device() or 0)
+                if len(operators):
+                    self.decoded.tables["communication"] = operators
 
     def _step_times(self) -> None:
-        device = self._only_device()
-        frame = self._read("step_trace_time.csv", lambda path, notes: read_step_times(path, notes, device))
-        if frame is not None:
-            self.decoded.tables["step_times"] = frame
+        if (path := self._layout.file("step_trace_time.csv")) is not None:
+            with self.skip_unreadable(path):
+                self.decoded.tables["step_times"] = read_step_times(path, self.notes, self._only_device())
 
     def _communication(self) -> None:
-        frames = self._read("communication.json", read_communication)
-        if frames is not None:
-            self.decoded.statistics.update(frames)
-            self._name_groups(frames["communication"])
+        if (path := self._layout.file("communication.json")) is not None:
+            with self.skip_unreadable(path):
+                frames = read_communication(path, self.notes)
+                self.decoded.statistics.update(frames)
+                self._name_groups(frames["communication"])
         self._matrix()
 
     def _listed_times(self) -> None:
@@ -214,9 +213,9 @@ class Reading(TextReading):
             self._name_groups(times)
 
     def _matrix(self) -> None:
-        matrix = self._read("communication_matrix.json", read_communication_matrix)
-        if matrix is not None:
-            self.decoded.statistics["communication_matrix"] = matrix
+        if (path := self._layout.file("communication_matrix.json")) is not None:
+            with self.skip_unreadable(path):
+                self.decoded.statistics["communication_matrix"] = read_communication_matrix(path, self.notes)
 
     def _name_groups(self, listed: pd.DataFrame) -> None:
         """Rename the groups of communication operators to their identifiers, which are only in communication.json."""
@@ -237,13 +236,12 @@ class Reading(TextReading):
         for path in self._files():
             pipeline, plain = _PIPELINE.fullmatch(path.name), _CSV.fullmatch(path.name)
             if pipeline is not None and pipeline[1] not in self.decoded.statistics:
-                frames = self._read(path.name, read_pipeline_summary)
-                self.decoded.statistics.update(frames or {})
+                with self.skip_unreadable(path):
+                    self.decoded.statistics.update(read_pipeline_summary(path, self.notes))
             elif plain is not None and pipeline is None and plain[1] not in _IN_TABLES:
-                frame = self._read(path.name, read_statistic)
-                if frame is not None:
+                with self.skip_unreadable(path):
                     name = path.stem if plain[1] in self.decoded.statistics else plain[1]
-                    self.decoded.statistics[name] = frame
+                    self.decoded.statistics[name] = read_statistic(path, self.notes)
 
     def _files(self) -> Iterator[Path]:
         """Yield the files of the result, JSON before CSV: a CSV that repeats a JSON file is skipped."""

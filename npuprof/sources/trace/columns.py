@@ -188,7 +188,17 @@ class _Gatherer:
         starts = np.flatnonzero(np.diff(group[order], prepend=-1))
         keys = self._kinds.groups.values
         for rows in np.split(order, starts[1:]):
-            self._add_group(batch, keys[group[rows[0]]][0], rows)
+            phase = keys[group[rows[0]]][0]
+            if phase == "M":
+                self._add_metadata(batch.chosen(rows))
+            elif phase in _SLICE_PHASES:
+                self._add_slices(phase, batch, self._timed_rows(batch, rows))
+            elif phase == "flow":
+                self._add_flows(batch, self._timed_rows(batch, rows))
+            elif phase == "C":
+                self._add_counters(batch, self._timed_rows(batch, rows))
+            else:
+                self._notes.leave_out(self._source, f"an event of phase {phase[:8]!r} is of an unknown kind", len(rows))
 
     def _look_up(self, kind: Int32) -> None:
         """Register new kinds."""
@@ -196,18 +206,6 @@ class _Gatherer:
         if int(kind.max()) >= known:
             for key in book.values[known:]:
                 self._kinds.add(self._trace, *key)
-
-    def _add_group(self, batch: _Batch, phase: str, rows: npt.NDArray[np.intp]) -> None:
-        if phase == "M":
-            self._add_metadata(batch.chosen(rows))
-        elif phase in _SLICE_PHASES:
-            self._add_slices(phase, batch, self._timed_rows(batch, rows))
-        elif phase == "flow":
-            self._add_flows(batch, self._timed_rows(batch, rows))
-        elif phase == "C":
-            self._add_counters(batch, self._timed_rows(batch, rows))
-        else:
-            self._notes.leave_out(self._source, f"an event of phase {phase[:8]!r} is of an unknown kind", len(rows))
 
     def finish(self) -> None:
         """Leave out repeated slices, and add notes on the times and lanes that were read."""

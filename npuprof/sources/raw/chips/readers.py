@@ -19,7 +19,7 @@ from npuprof.sources.raw.device.tasks import DeviceTasks, Track
 from npuprof.sources.raw.metadata.chip_families import Family
 
 
-def read_track(of: Device) -> Track:
+def track_of(of: Device) -> Track:
     """Read step tags and task id wraps."""
     if of.family is Family.STARS_V6:
         return stars_v6.read_track(of)
@@ -31,7 +31,7 @@ def read_track(of: Device) -> Track:
     return replace(track, steps=steps[np.argsort(steps["counter"], kind="stable")])
 
 
-def read_tasks(of: Device, track: Track) -> DeviceTasks:
+def tasks_of(of: Device, track: Track) -> DeviceTasks:
     """Read the tasks of a device."""
     if of.family is Family.HWTS:
         return hwts.read_tasks(of, track)

@@ -96,7 +96,7 @@ def passed_ns(series: Int64, time_ns: Int64) -> Float64:
     return passed
 
 
-def counters_table(parts: Sequence[CounterRows]) -> pd.DataFrame:
+def joined_rows(parts: Sequence[CounterRows]) -> pd.DataFrame:
     """Build `counters` from all rows in order of time."""
     parts = [part for part in parts if len(part)]
     if not parts:

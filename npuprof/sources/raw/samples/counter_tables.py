@@ -24,8 +24,7 @@ from npuprof.sources.raw.records import layouts
 from npuprof.sources.raw.records.enums import MEMORY_MODULES
 from npuprof.sources.raw.samples import chip_monitors as core_samples
 from npuprof.sources.raw.samples import host_usage, traffic
-from npuprof.sources.raw.samples.counter_rows import CounterRows, rows
-from npuprof.sources.raw.samples.counter_rows import counters_table as join_counters
+from npuprof.sources.raw.samples.counter_rows import CounterRows, joined_rows, rows
 from npuprof.sources.raw.samples.streams import impossible, layout_version, read_host_ns, read_us
 
 _COMPONENTS = ["APP", "Device"]
@@ -148,7 +147,7 @@ def counters_table(
         parts += core_samples.read_voltages(device)
         parts += core_samples.read_core_samples(device, frequency)
     parts += host_usage.read_host_usage(host, side)
-    return join_counters(parts)
+    return joined_rows(parts)
 
 
 def _frequency_rows(device: Device, frequencies: Frequencies) -> CounterRows:
