@@ -7,7 +7,7 @@ import pytest
 import npuprof
 from npuprof.errors import OptionsError
 from npuprof.schema import SCHEMA
-from npuprof.sources.database import versions
+from npuprof.sources.database import known_tables
 
 _DATABASE_TABLES = {
     "steps": "STEP_TIME",
@@ -47,7 +47,7 @@ def test_the_same_name_means_the_same_kind_everywhere_but_where_a_table_always_h
 @pytest.mark.parametrize("table", _DATABASE_TABLES)
 def test_names_in_databases_are_columns_that_databases_have(table: str) -> None:
     described = SCHEMA[table].names_in("db")
-    expected = versions.columns(_DATABASE_TABLES[table])
+    expected = known_tables.columns(_DATABASE_TABLES[table])
     assert expected is not None
     known = {name for names in expected for listed in names for name in listed.split("|")}
     assert {name for names in described.values() for name in names} <= known

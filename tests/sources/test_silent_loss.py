@@ -19,7 +19,7 @@ import pytest
 
 from npuprof.notes import Notes
 from npuprof.sources.base import Preference
-from npuprof.sources.database import versions
+from npuprof.sources.database import known_tables
 from npuprof.sources.database.connection import open_database
 from npuprof.sources.detect import detect
 from tests.samples import FOLDER as SAMPLES
@@ -112,7 +112,7 @@ def _of_database(path: Path, scratch: Path, most_pages: int = 4) -> Iterator[Mut
 
 
 def _is_required(table: str, column: str) -> bool:
-    required, _ = versions.columns(table) or ((), ())
+    required, _ = known_tables.columns(table) or ((), ())
     return any(column in names.split("|") for names in required)
 
 

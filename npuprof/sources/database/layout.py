@@ -13,32 +13,12 @@ from typing import Any
 from npuprof.info import Info
 from npuprof.sources.database.analyzer import READ as ANALYSES
 from npuprof.sources.database.connection import Database, is_database, table_names
-from npuprof.sources.database.counters import READ as SAMPLES
+from npuprof.sources.database.known_tables import OF_RUN
 from npuprof.sources.result_folder.description import describe
 from npuprof.sources.result_folder.layout import OUTPUT
 from npuprof.sources.result_folder.layout import Layout as TorchLayout
 from npuprof.texts import json_or_text
 
-_PROFILE = frozenset(
-    [
-        "TASK",
-        "CANN_API",
-        "PYTORCH_API",
-        "COMPUTE_TASK_INFO",
-        "COMMUNICATION_OP",
-        "MSTX_EVENTS",
-        "MEMORY_RECORD",
-        "OP_MEMORY",
-        "NPU_MEM",
-        "NPU_MODULE_MEM",
-        "NPU_OP_MEM",
-        "NPU_INFO",
-        "SESSION_TIME_INFO",
-        "META_DATA",
-        "HOST_INFO",
-        *("TARGET_INFO_NPU", "TARGET_INFO_SESSION_TIME", "ENUM_API_LEVEL"),  # in the form of early 2024
-    ]
-)
 ANALYSIS = "analysis.db"
 """The database of torch_npu's sums over steps and communication."""
 
@@ -73,7 +53,7 @@ class Layout:
 def kind_of(tables: Collection[str]) -> str:
     """Return the kind of a database by its tables: ``profile``, ``analysis``, ``cluster``, or empty."""
     names = set(tables)
-    if names & _PROFILE or names & SAMPLES:
+    if names & OF_RUN:
         return "profile"
     if names & ANALYSES:
         return "analysis"

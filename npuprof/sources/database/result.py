@@ -23,6 +23,7 @@ from npuprof.sources.database.communication import read_communication
 from npuprof.sources.database.connection import Database, open_database
 from npuprof.sources.database.device import Tasks, kernels_table, read_tasks
 from npuprof.sources.database.host import HostCalls, api_table, read_framework
+from npuprof.sources.database.known_tables import KNOWN
 from npuprof.sources.database.layout import Layout, add_facts, describe_directory, kind_of
 from npuprof.sources.database.links import links_table
 from npuprof.sources.database.lost_tables import note_lost_sums, note_lost_tables
@@ -42,42 +43,6 @@ from npuprof.sources.database.references import (
 from npuprof.sources.database.versions import ReportDatabase, is_report, note_shape
 from npuprof.sources.text.vendor_sums import add_listed_operators, check_collectives
 
-KNOWN = frozenset(
-    [
-        "STRING_IDS",
-        "SESSION_TIME_INFO",
-        "NPU_INFO",
-        "HOST_INFO",
-        "META_DATA",
-        "RANK_DEVICE_MAP",
-        "TASK",
-        "COMPUTE_TASK_INFO",
-        "COMMUNICATION_OP",
-        "COMMUNICATION_TASK_INFO",
-        "COMMUNICATION_SCHEDULE_TASK_INFO",
-        "CANN_API",
-        "TASK_PMU_INFO",
-        "MEMCPY_INFO",
-        "MSTX_EVENTS",
-        "NPU_MEM",
-        "NPU_MODULE_MEM",
-        "NPU_OP_MEM",
-        "PYTORCH_API",
-        "CONNECTION_IDS",
-        "PYTORCH_CALLCHAINS",
-        "MEMORY_RECORD",
-        "OP_MEMORY",
-        "STEP_TIME",
-        "GC_RECORD",
-        "OVERLAP_ANALYSIS",
-        *counters.READ,
-        *analyzer.READ,
-    ]
-)
-"""The tables that are read into tables, facts or statistics."""
-
-
-_STEP_TIMES = "step_times"
 _Read: TypeAlias = Callable[[Database, Names], Mapping[str, pd.DataFrame | None]]
 _ALONE: tuple[tuple[tuple[str, ...], _Read], ...] = (
     (

@@ -17,79 +17,30 @@ import numpy as np
 from npuprof.arrays import Int64, Records
 from npuprof.sources.columns.builders import ABSENT
 from npuprof.sources.columns.decimals import scaled_one
-from npuprof.sources.database import analyzer, counters
 from npuprof.sources.database.connection import Database
-
-_Names = frozenset[str]
-_MAX_NAMED = 5
-_MAX_NAME = 60
-_SPAN = "startNs endNs"
-_OPERANDS = "inputFormats inputDataTypes inputShapes outputFormats outputDataTypes outputShapes"
-_TOTALS = "totalAllocated totalReserved totalActive"
-# Columns by table. A bar separates the names of a column over the versions; brackets enclose columns that some versions
-# lack, that are not read, or that a viewer adds.
-_KNOWN_COLUMNS = {
-    "STRING_IDS": "id value",
-    "SESSION_TIME_INFO": "startTimeNs [endTimeNs baseTimeNs]",
-    "NPU_INFO": "id name",
-    "HOST_INFO": "hostUid hostName",
-    "META_DATA": "name value",
-    "RANK_DEVICE_MAP": "rankId deviceId",
-    "TASK": f"{_SPAN} deviceId connectionId globalTaskId taskType contextId streamId taskId modelId "
-    "[globalPid name depth]",
-    "COMPUTE_TASK_INFO": f"name globalTaskId taskType opType {_OPERANDS} blockNum|blockDim|block_num|block_dim "
-    "mixBlockNum|mixBlockDim|mix_block_num|mix_block_dim [blockDim attrInfo opState hf32Eligible gridDim waitNs]",
-    "COMMUNICATION_OP": f"opName {_SPAN} connectionId groupName opId "
-    "[relay retry dataType algType count opType deviceId rankSize waitNs]",
-    "COMMUNICATION_TASK_INFO": "name globalTaskId taskType planeId groupName notifyId rdmaType srcRank dstRank "
-    "transportType size dataType linkType opId [isMaster bandwidth opConnectionId]",
-    "COMMUNICATION_SCHEDULE_TASK_INFO": "name globalTaskId [taskType opType]",
-    "CANN_API": f"{_SPAN} type globalTid connectionId name [depth]",
-    "TASK_PMU_INFO": "globalTaskId name value",
-    "MEMCPY_INFO": "globalTaskId size memcpyOperation",
-    "MSTX_EVENTS": f"{_SPAN} eventType rangeId category message globalTid domainId connectionId [endGlobalTid]",
-    "NPU_MEM": "type ddr hbm timestampNs deviceId",
-    "NPU_MODULE_MEM": "moduleId timestampNs totalReserved deviceId",
-    "NPU_OP_MEM": "operatorName addr type size timestampNs totalAllocate totalReserve component deviceId [globalTid]",
-    "PYTORCH_API": f"{_SPAN} globalTid connectionId name sequenceNumber fwdThreadId type "
-    "[inputDtypes inputShapes callchainId depth]",
-    "CONNECTION_IDS": "id connectionId",
-    "PYTORCH_CALLCHAINS": "id stack stackDepth",
-    "MEMORY_RECORD": f"component timestamp {_TOTALS} deviceId [streamPtr]",
-    "OP_MEMORY": "name size allocationTime releaseTime deviceId [activeReleaseTime duration activeDuration streamPtr "
-    "allocationTotalAllocated allocationTotalReserved allocationTotalActive releaseTotalAllocated "
-    "releaseTotalReserved releaseTotalActive]",
-    "STEP_TIME": f"id {_SPAN}",
-    "GC_RECORD": f"{_SPAN} globalTid",
-    "OVERLAP_ANALYSIS": f"deviceId {_SPAN} type [id]",
-}
-_MORE_OF_ANALYSES = frozenset(
-    [
-        *("deviceId", "step", "type", "hccl_op_name", "group_name", "package_size", "count", "total_duration"),
-        *("preparing", "communication_not_overlapped_and_exclude_receive", "large_packet_ratio"),
-    ]
+from npuprof.sources.database.known_tables import (
+    OLDER_COLUMNS,
+    OLDER_COLUMNS_OF,
+    OLDER_TABLES,
+    OLDER_TIMES,
+    TABLES,
+    columns,
+    filled_columns,
 )
 
-
-_TIMED = frozenset(["startNs", "endNs", "timestampNs", "timestamp", "allocationTime"])
-"""Columns of times: a row without one is left out, or takes no time, and a separate note says so."""
-
-_MAY_BE_BLANK = {
-    "OP_MEMORY": frozenset(["releaseTime"]),
-    "PYTORCH_API": frozenset(["connectionId", "sequenceNumber", "fwdThreadId"]),
-}
+_MAX_NAMED = 5
+_MAX_NAME = 60
+_SIGNS = ("correlationId", "start")
+_COARSEST_NS = 1_000_000  # the coarsest resolution that is useful for tasks
+_MAX_ROUNDED = 5_000_000  # number of rows whose times are read one by one
 
 
 def note_shape(database: Database) -> None:
     """Note views in place of tables, missing or unknown columns and, after reading, absent values."""
-    database.filled = {
-        table: frozenset(name for names in expected[0] for name in names.split("|"))
-        - _TIMED
-        - _MAY_BE_BLANK.get(table, frozenset())
-        for table in _KNOWN_COLUMNS
-        if (expected := columns(table)) is not None
-    }
-    note_views(database, [name for name in database.unread if columns(name) is not None or name in OLDER_NAMES])
+    database.filled = {table: filled_columns(table) for table in TABLES}
+    note_views(
+        database, [name for name in database.unread if columns(name) is not None or name in OLDER_TABLES.values()]
+    )
     for name, known in database.tables.items():
         if (expected := columns(name)) is not None:
             required, optional = expected
@@ -132,43 +83,14 @@ def _note_missing(database: Database, table: str, missing: set[str], other_names
     database.notes.warning(database.path.name, message)
 
 
-def columns(table: str) -> tuple[_Names, _Names] | None:
-    """Return the required and the optional columns of a table; None for a table that is not read."""
-    if table in analyzer.READ:
-        return analyzer.columns_of(table), _MORE_OF_ANALYSES
-    if table in counters.READ:
-        return counters.columns_of(table)
-    listed = "id name" if table.startswith("ENUM_") else _KNOWN_COLUMNS.get(table)
-    if listed is None:
-        return None
-    required, _, optional = listed.partition("[")
-    return frozenset(required.split()), frozenset(optional.removesuffix("]").split())
-
-
 def _listed(names: Collection[str]) -> str:
     shown = ", ".join(name[:_MAX_NAME] for name in sorted(names)[:_MAX_NAMED])
     return f"{'column' if len(names) == 1 else 'columns'} {shown}{' ...' if len(names) > _MAX_NAMED else ''}"
 
 
-_TABLES = {
-    "CANN_API": "API",
-    "ENUM_API_TYPE": "ENUM_API_LEVEL",
-    "ENUM_MODULE": "ENUM_NPU_MODULE",
-    "NPU_INFO": "TARGET_INFO_NPU",
-    "SESSION_TIME_INFO": "TARGET_INFO_SESSION_TIME",
-}
-OLDER_NAMES = frozenset(_TABLES.values())
-_TIMES = {"startNs": "start", "endNs": "end"}
-_COLUMNS = {**_TIMES, "globalTaskId": "correlationId", "blockDim": "block_dim"}
-_COLUMNS_OF = {"CANN_API": {"type": "level"}}
-_SIGNS = ("correlationId", "start")
-_COARSEST_NS = 1_000_000  # the coarsest resolution that is useful for tasks
-_MAX_ROUNDED = 5_000_000  # number of rows whose times are read one by one
-
-
 def is_report(tables: Mapping[str, Mapping[str, str]]) -> bool:
     """Return whether the tables and columns of a file are of the older form."""
-    if any(old in tables and new not in tables for new, old in _TABLES.items()):
+    if any(old in tables and new not in tables for new, old in OLDER_TABLES.items()):
         return True
     task = tables.get("TASK", {})
     return any(sign in task for sign in _SIGNS) and "startNs" not in task
@@ -183,7 +105,7 @@ class ReportDatabase(Database):
         self.path, self.notes, self.accounts = database.path, database.notes, database.accounts
         self.unread = database.unread
         self._names = {
-            new: old for new, old in _TABLES.items() if old in database.tables and new not in database.tables
+            new: old for new, old in OLDER_TABLES.items() if old in database.tables and new not in database.tables
         }
         self.accounts.names = self._names
         self._columns_of = {self._present_name(table): self._rename(table) for table in database.tables}
@@ -196,7 +118,7 @@ class ReportDatabase(Database):
     def rows(self, table: str, whole: Sequence[str], floats: Sequence[str] = ()) -> dict[str, Records]:
         """Read columns of a table; see :meth:`Database.rows`."""
         columns = self._columns_of.get(table, {})
-        timed = [name for name in whole if columns.get(name) in _TIMES.values()]
+        timed = [name for name in whole if columns.get(name) in OLDER_TIMES.values()]
         old = {name: columns.get(name, name) for name in (*whole, *floats)}
         values = self._database.rows(self._old(table), [old[name] for name in whole], [old[name] for name in floats])
         rows = {name: values[old[name]] for name in (*whole, *floats)}
@@ -234,7 +156,7 @@ class ReportDatabase(Database):
     def _rename(self, table: str) -> dict[str, str]:
         """Return the column names of the file by today's names."""
         known = self._database.tables[table]
-        older = {**_COLUMNS, **_COLUMNS_OF.get(self._present_name(table), {})}
+        older = {**OLDER_COLUMNS, **OLDER_COLUMNS_OF.get(self._present_name(table), {})}
         renamed = {new: old for new, old in older.items() if old in known and new not in known}
         return {**{name: name for name in known if name not in renamed.values()}, **renamed}
 

@@ -15,9 +15,9 @@ from npuprof.notes import Notes
 from npuprof.sources.base import Decoded
 from npuprof.sources.database import analyzer, counters
 from npuprof.sources.database.connection import Database, open_database
+from npuprof.sources.database.known_tables import KNOWN
 from npuprof.sources.database.layout import Layout
 from npuprof.sources.database.passthrough import is_of_run
-from npuprof.sources.database.result import KNOWN
 from npuprof.sources.database.versions import ReportDatabase, is_report
 
 # Tables of a database, and the tables of a profile that are built from them.
