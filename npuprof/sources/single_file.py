@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -24,14 +23,10 @@ from npuprof.sources.msprof.csv_files import read_marks, read_step_trace, read_s
 from npuprof.sources.result_folder.description import describe
 from npuprof.sources.result_folder.layout import Layout
 from npuprof.sources.text.communication_json import read_communication, read_communication_matrix
+from npuprof.sources.text.csv_kinds import kind_of
 from npuprof.sources.text.csv_table import column_names, read_statistic
 from npuprof.sources.text.kernel_details import read_kernel_details
-from npuprof.sources.text.memory_csv import (
-    read_device_memory,
-    read_memory_record,
-    read_module_memory,
-    read_operator_memory,
-)
+from npuprof.sources.text.memory_csv import MEMORY_READERS, read_operator_memory
 from npuprof.sources.text.pipeline_summary import holds_pipeline, read_pipeline_summary
 from npuprof.sources.text.vendor_sums import add_listed_operators, read_step_times
 from npuprof.sources.trace.events import is_trace
@@ -45,90 +40,19 @@ def _kernels(path: Path, notes: Notes) -> dict[str, pd.DataFrame]:
     return {"kernels": read.kernels, "communication": read.communication}
 
 
-@dataclass(frozen=True)
-class _Kind:
-    """A kind of CSV: its required columns (one name of each group), and how to read it into tables."""
+_READERS: dict[str, Callable[[Path, Notes], dict[str, pd.DataFrame]]] = {
+    "kernel_details": _kernels,
+    "task_time": lambda path, notes: {"tasks": read_task_time(path, notes)},
+    "msprof_tx": lambda path, notes: {"marks": read_marks(path, notes)},
+    "step_trace": lambda path, notes: {"steps": read_steps(path, notes)},
+    "step_trace_time": lambda path, notes: {"step_times": read_step_times(path, notes, None)},
+    "operator_memory": lambda path, notes: {"allocations": read_operator_memory(path, notes)},
+    **{
+        name: lambda path, notes, read=read: {"memory": read(path, notes)}  # type: ignore[misc]
+        for name, read in MEMORY_READERS.items()
+    },
+}  # of each kind that fills a table
 
-    columns: tuple[tuple[str, ...], ...]
-    read: Callable[[Path, Notes], dict[str, pd.DataFrame]]
-    but: str = ""  # a column that distinguishes another kind with the same columns
-
-    def fits(self, names: list[str]) -> bool:
-        """Return whether a file with these columns is of this kind."""
-        return self.but not in names and all(any(name in names for name in group) for group in self.columns)
-
-
-_TABLES = (
-    _Kind(
-        (
-            ("Name", "Op Name"),
-            ("Start Time(us)", "Task Start Time(us)", "Task Start Time"),
-            ("Duration(us)", "Task Duration(us)"),
-        ),
-        _kernels,
-    ),
-    _Kind((("kernel_name",), ("task_start(us)",)), lambda path, notes: {"tasks": read_task_time(path, notes)}),
-    _Kind((("message",), ("Start_time(us)",)), lambda path, notes: {"marks": read_marks(path, notes)}),
-    _Kind((("Iteration ID",), ("Iteration End(us)",)), lambda path, notes: {"steps": read_steps(path, notes)}),
-    _Kind(
-        (("Computing",), ("Free",), ("Communication",)),
-        lambda path, notes: {"step_times": read_step_times(path, notes, None)},
-        but="Index",  # of a whole cluster
-    ),
-    _Kind(
-        (("Component",), ("Timestamp(us)",), ("Total Allocated(MB)", "Total Allocated(KB)")),
-        lambda path, notes: {"memory": read_memory_record(path, notes)},
-    ),
-    _Kind(
-        (("Component",), ("Timestamp(us)",), ("Total Reserved(MB)", "Total Reserved(KB)")),
-        lambda path, notes: {"memory": read_module_memory(path, notes)},
-    ),
-    _Kind((("event",), ("timestamp(us)",)), lambda path, notes: {"memory": read_device_memory(path, notes)}),
-    _Kind(
-        (("Name",), ("Size(KB)", "Size(MB)"), ("Allocation Time(us)",)),
-        lambda path, notes: {"allocations": read_operator_memory(path, notes)},
-    ),
-)
-
-_SUMMED: tuple[frozenset[str], ...] = tuple(
-    frozenset(columns.split("|"))
-    for columns in (
-        "OP Type|Core Type|Count",
-        "OP Type|Count|Total Time(us)",  # communication_statistic, hccl_statistic
-        "Level|API Name",
-        "Name|Input Shapes|Host Self Duration(us)",
-        "Graph ID|Node Index Start",
-        "Fusion Op|Original Ops",
-        "Node|Compute_time(us)",
-        "Node Name|Queue Size",
-        "Timestamp(us)|Action|Source",
-        "Hit Rate|Victim Rate",
-        "TLB Hit Rate|TLB Miss Rate",
-        "Mode|Throughput(MB/s)",
-        "Metric|Read(MB/s)",
-        "Timestamp(us)|rxPacket/s",
-        "Mode|Min|Max",
-        "Dvpp Id|Engine Type",
-        "Device_id|Core ID",
-        "Function|Module|Cycles",
-        "Event|Name|Count",
-        "Total Cpu Numbers|Occupied Cpu Numbers",
-        "Total Memory(KB)|Peak Used Memory(KB)",
-        "Device_id|Recommend Disk(KB/s)",
-        "Device_id|Recommend Speed(KB/s)",
-        "Process ID|Thread ID|Name|Time(%)",  # os_runtime_statistic
-        "Cpu Type|User(%)|Idle(%)",  # cpu_usage, sys_mem and process_*, of the device or the host
-        "PID|Name|CPU(%)",
-        "PID|Name|Size(pages)",
-        "Memory Total(kB)|Memory Free(kB)",
-        "Memory Total(KB)|Memory Free(KB)",
-        "Operation|Stage|Occurrences",  # MindSpore's dataset and minddata files, and those of its CPU operators
-        "op_id|op_type|num_workers",
-        "op_type|type_occurrences",
-        "op_side|op_type|op_name",
-        "Name|Input Shapes",  # its operator_details
-    )
-)
 _JSON = (
     (re.compile(rb'"Communication (?:Time|Bandwidth) Info"\s*:'), "communication"),
     (re.compile(rb'"Transport Type"\s*:'), "communication_matrix"),
@@ -185,18 +109,17 @@ def read(path: Path) -> Decoded:
         add_listed_operators(decoded)
         decoded.info.source = f"single file, {kind}"
         return decoded
-    names = column_names(path)
-    for table in _TABLES:
-        if table.fits(names):
-            decoded.tables.update(table.read(path, decoded.notes))
-            if "steps" in decoded.tables:
-                decoded.statistics.update(read_step_trace(path, decoded.notes))
-                decoded.notes.ledger.make(path.name, "steps", len(decoded.tables["steps"]))
-            decoded.info.source = f"single file, {next(iter(decoded.tables))}"
-            _name_devices(decoded)
-            return decoded
-    if not _is_summed(names):
+    csv_kind = kind_of(column_names(path))
+    if csv_kind is None:
         raise SourceError(f"{path} has columns that no known file of a result has; is it another file?")
+    if csv_kind.table:
+        decoded.tables.update(_READERS[csv_kind.names[0]](path, decoded.notes))
+        if "steps" in decoded.tables:
+            decoded.statistics.update(read_step_trace(path, decoded.notes))
+            decoded.notes.ledger.make(path.name, "steps", len(decoded.tables["steps"]))
+        decoded.info.source = f"single file, {next(iter(decoded.tables))}"
+        _name_devices(decoded)
+        return decoded
     module = _module(path)
     decoded.statistics[module] = read_statistic(path, decoded.notes)
     decoded.info.source = f"single file, {module}"
@@ -240,14 +163,9 @@ def _json_kind(path: Path) -> str | None:
 
 def _is_csv(path: Path) -> bool:
     try:
-        names = column_names(path)
+        return kind_of(column_names(path)) is not None
     except SourceError:
         return False
-    return any(kind.fits(names) for kind in _TABLES) or _is_summed(names)
-
-
-def _is_summed(names: list[str]) -> bool:
-    return any(columns <= set(names) for columns in _SUMMED)
 
 
 def _name_devices(decoded: Decoded) -> None:

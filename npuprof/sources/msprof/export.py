@@ -25,14 +25,10 @@ from npuprof.sources.msprof.layout import File, Layout, Part
 from npuprof.sources.raw.metadata import clocks
 from npuprof.sources.raw.metadata.control_files import read_info, read_sides
 from npuprof.sources.text.communication_json import read_communication, read_communication_matrix
+from npuprof.sources.text.csv_kinds import in_tables
 from npuprof.sources.text.csv_table import read_statistic
 from npuprof.sources.text.kernel_details import read_kernel_details
-from npuprof.sources.text.memory_csv import (
-    read_device_memory,
-    read_memory_record,
-    read_module_memory,
-    read_operator_memory,
-)
+from npuprof.sources.text.memory_csv import MEMORY_READERS, read_operator_memory
 from npuprof.sources.text.result import Frames, TextReading
 from npuprof.sources.text.vendor_sums import add_listed_operators, check_sums
 from npuprof.sources.trace.columns import Trace, gather
@@ -42,15 +38,9 @@ from npuprof.sources.trace.events import read_events
 from npuprof.sources.trace.links import build_links, renumbered
 from npuprof.sources.trace.marks import add_device_sides
 
-_MEMORY: dict[str, Callable[..., pd.DataFrame]] = {
-    "memory_record": read_memory_record,
-    "ge_memory_record": read_memory_record,
-    "npu_mem": read_device_memory,
-    "npu_module_mem": read_module_memory,
-}
 _WITH_SUMMARY = ("op_statistic", "task_time")  # written with op_summary
 _ALLOCATIONS = ("operator_memory", "ge_operator_memory")
-_IN_TABLES = {"op_summary", "task_time", "msprof_tx", "step_trace", *_MEMORY, *_ALLOCATIONS}
+_IN_TABLES = in_tables("msprof")
 _ANALYZED: dict[str, Callable[[Path, Notes], Frames]] = {
     "communication": read_communication,
     "communication_matrix": lambda path, notes: {"communication_matrix": read_communication_matrix(path, notes)},
@@ -160,7 +150,7 @@ class Reading(TextReading):
             return merged(parts)
 
         there = {file.module for part in self._layout.parts for file in part.files if file.suffix == "csv"}
-        modules = {"memory": there.intersection(_MEMORY), "allocations": there.intersection(_ALLOCATIONS)}
+        modules = {"memory": there.intersection(MEMORY_READERS), "allocations": there.intersection(_ALLOCATIONS)}
         return {name: read for name, files in modules.items() if files}
 
     def _marks(self, part: Part, frames: Frames) -> None:
@@ -218,7 +208,7 @@ class Reading(TextReading):
 
     def _memory(self, part: Part, frames: Frames) -> None:
         samples, blocks = [], []
-        for module, read in _MEMORY.items():
+        for module, read in MEMORY_READERS.items():
             for file in part.of(module, "csv"):
                 with self.skip_unreadable(file.path):
                     samples.append(read(file.path, self.notes))

@@ -10,6 +10,7 @@ Source: sources/RESULTS.md sections 1.2 and 4.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -215,3 +216,12 @@ def _device(table: CsvTable) -> Any:
     if header is None:
         return pd.array([pd.NA] * len(table), dtype="Int64")
     return table.whole_within(header, _DEVICE)
+
+
+MEMORY_READERS: dict[str, Callable[[Path, Notes], pd.DataFrame]] = {
+    "memory_record": read_memory_record,
+    "ge_memory_record": read_memory_record,
+    "npu_mem": read_device_memory,
+    "npu_module_mem": read_module_memory,
+}
+"""How to read each kind of file that fills `memory`, in the order in which its rows come."""

@@ -6,7 +6,7 @@ Source: sources/RESULTS.md sections 0, 1.1, 1.2 and 4.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -27,19 +27,14 @@ from npuprof.sources.result_folder.description import describe
 from npuprof.sources.result_folder.layout import Layout, of_directory
 from npuprof.sources.text.communication_json import read_communication, read_communication_matrix
 from npuprof.sources.text.communication_times import read_times
+from npuprof.sources.text.csv_kinds import in_tables
 from npuprof.sources.text.csv_table import read_statistic
 from npuprof.sources.text.kernel_details import (
     read_communication_operators,
     read_kernel_details,
     take_task_names,
 )
-from npuprof.sources.text.memory_csv import (
-    is_of_mindspore,
-    read_device_memory,
-    read_memory_record,
-    read_module_memory,
-    read_operator_memory,
-)
+from npuprof.sources.text.memory_csv import MEMORY_READERS, is_of_mindspore, read_operator_memory
 from npuprof.sources.text.pipeline_summary import read_pipeline_summary
 from npuprof.sources.text.result import TextReading
 from npuprof.sources.text.vendor_sums import add_listed_operators, check_sums, names_devices, read_step_times
@@ -51,12 +46,8 @@ from npuprof.sources.trace.marks import add_device_sides
 from npuprof.sources.trace.plain_slices import is_mindspore
 from npuprof.sources.trace.producer import exported_trace
 
-_MEMORY: dict[str, Callable[[Path, Notes], pd.DataFrame]] = {
-    "memory_record": read_memory_record,
-    "npu_mem": read_device_memory,
-    "npu_module_mem": read_module_memory,
-}
-_IN_TABLES = {*_MEMORY, "operator_memory", "kernel_details", "step_trace_time"}
+_IN_TABLES = in_tables("torch_npu", "mindspore")
+_MEMORY = {name: read for name, read in MEMORY_READERS.items() if name in _IN_TABLES}
 _KNOWN = ("communication.json", "communication_matrix.json", "analyse.done", "profiler_metadata.json")
 _INFO = "profiler_info"
 _PIPELINE = re.compile(r"(minddata_pipeline_summary)_\d+\.(json|csv)(?:\.gz)?")

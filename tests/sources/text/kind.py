@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from npuprof.sources.text.csv_kinds import KINDS as CSV_KINDS
+from npuprof.sources.text.csv_kinds import FrontEnd
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -16,8 +19,6 @@ class Kind:
         The file's name without stamp and suffix.
     head, row
         The line of column names, and one row.
-    table
-        The table that it fills; empty for a frame of `statistics` that is called as the module.
     values
         Some values of the one row that come of it, by column. A whole number must be an integer there.
     fronts
@@ -28,9 +29,15 @@ class Kind:
     head: str
     row: str
     values: dict[str, Any] = field(default_factory=dict)
-    table: str = ""
-    fronts: tuple[str, ...] = ("msprof",)
+    fronts: tuple[FrontEnd, ...] = ("msprof",)
+
+    @property
+    def table(self) -> str:
+        """The table that it fills; empty for a frame of `statistics` that is called as the module."""
+        return next(kind.table for kind in CSV_KINDS if self.module in kind.names)
 
 
-BOTH, ALL, TORCH = ("torch_npu", "msprof"), ("torch_npu", "mindspore", "msprof"), ("torch_npu",)
-MINDSPORE = ("mindspore",)
+BOTH: tuple[FrontEnd, ...] = ("torch_npu", "msprof")
+ALL: tuple[FrontEnd, ...] = ("torch_npu", "mindspore", "msprof")
+TORCH: tuple[FrontEnd, ...] = ("torch_npu",)
+MINDSPORE: tuple[FrontEnd, ...] = ("mindspore",)

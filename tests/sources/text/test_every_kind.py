@@ -14,6 +14,7 @@ import pytest
 import npuprof
 from npuprof import tables
 from npuprof.profiles import Profile
+from npuprof.sources.text import csv_kinds
 from tests.sources.msprof.results import STAMP, csv, device_trace
 from tests.sources.text.kind import Kind
 from tests.sources.text.kinds import KINDS
@@ -62,6 +63,18 @@ def _zipped(path: Path) -> Path:
     target.write_bytes(gzip.compress(path.read_bytes()))
     path.unlink()
     return target
+
+
+def test_each_kind_that_is_listed_is_tested_and_known_by_its_columns() -> None:
+    fronts: dict[str, set[str]] = {}
+    for kind in KINDS:
+        fronts.setdefault(kind.module, set()).update(kind.fronts)
+        known = csv_kinds.kind_of(kind.head.split(","))
+        assert known is not None
+        assert kind.module in known.names
+    listed = {name: {*kind.fronts} for kind in csv_kinds.KINDS for name in kind.names}
+    tested_elsewhere = {"kernel_details", "op_summary", "ge_memory_record", "ge_operator_memory"}
+    assert fronts == {name: of for name, of in listed.items() if name not in tested_elsewhere}
 
 
 @pytest.mark.slow
