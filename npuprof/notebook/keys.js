@@ -11,6 +11,14 @@ const SUPPRESS = "data-lm-suppress-shortcuts";
 const FIELDS = "button, input, select, textarea, summary, a[href], [tabindex='0']";
 const VIEWS = ".npuprof-timeline, .npuprof-grid tbody tr[tabindex='0']";  // what has keys of its own
 const LONGEST_MS = 60_000;
+const TYPED_MS = 300;  // after what was typed has been sent to the kernel, which happens at once unless it is busy
+
+// In a row of this class, Enter does what the first button does, and Escape what the one that cancels does.
+const ASKS = ".npuprof-asks";
+const CANCELS = ".npuprof-cancel";
+const QUESTION = ".npuprof-question";  // a row that takes the focus when it appears
+const STOPPING = ".widget-inline-hbox input";  // fields of ipywidgets, which let no key out
+const SWITCHES = "button.jupyter-widgets.widget-toggle-button, .widget-toggle-buttons button";
 
 /** The outermost box around an element. @param {EventTarget | null} target @returns {any} */
 function boxOf(target) {
@@ -49,6 +57,27 @@ function focusShown(tabs) {
     watch.observe(place, { childList: true, subtree: true });
     setTimeout(() => watch.disconnect(), LONGEST_MS);
     look();
+}
+
+/** Tell the state of buttons that stay pressed to screen readers. @param {Element} around */
+function tellPressed(around) {
+    for (const one of around.matches(SWITCHES) ? [around] : around.querySelectorAll(SWITCHES)) {
+        const name = one.matches(".npuprof-expands") ? "aria-expanded" : "aria-pressed";
+        one.setAttribute(name, String(one.classList.contains("mod-active")));
+    }
+}
+
+/** What a row of a question does with a key; whether it has one for it. @param {any} event */
+function answer(event) {
+    const row = event.target.closest(ASKS);
+    if (!row) return false;
+    const cancel = row.querySelector(CANCELS);
+    if (event.key === "Enter" && event.target.matches("input")) {
+        event.target.dispatchEvent(new Event("change", { bubbles: true }));
+        setTimeout(() => row.querySelector("button:not([disabled])")?.click(), TYPED_MS);
+    } else if (event.key === "Escape" && cancel) cancel.click();
+    else return false;
+    return true;
 }
 
 /** @param {Element} box */
@@ -91,7 +120,15 @@ function listen() {
             }
             event.stopPropagation();
         }, { signal });
-        const watch = new MutationObserver(() => {
+        tellPressed(box);
+        const watch = new MutationObserver((records) => {
+            for (const { target, attributeName } of /** @type {any[]} */ (records)) {
+                if (attributeName === "class") tellPressed(target);
+                else if (attributeName === "style" && target.matches(QUESTION) && held.at(-1) === box && isUsable(target)) {
+                    const field = [...target.querySelectorAll("input"), ...target.querySelectorAll("button")].find(isUsable);
+                    if (field && !target.contains(document.activeElement)) focus(field);
+                }
+            }
             if (isChecked || held.at(-1) !== box) return;
             isChecked = true;
             requestAnimationFrame(() => requestAnimationFrame(keep));  // after the browser has taken the focus away
@@ -105,6 +142,9 @@ function listen() {
         if (!box) return;
         hold(box);
         box.toggleAttribute(SUPPRESS, !isForNotebook(event));
+        if (isForNotebook(event)) return;
+        if (answer(event)) event.preventDefault();
+        else if (event.key === "Escape" && /** @type {Element} */ (event.target).matches(STOPPING)) giveBack(box);
         const tab = /** @type {Element} */ (event.target).closest(".lm-TabBar-tab");
         if (tab && (event.key === "Enter" || event.key === " ")) setTimeout(() => focusShown(tab.closest(".widget-tab")));
     }, { capture: true, signal });

@@ -106,3 +106,32 @@ def test_no_key_pressed_in_a_report_reaches_the_notebook(
             page.keyboard.press(key)
         assert cells(page) == before, place
     page.screenshot(path=tmp_path / "report.png")
+
+
+@pytest.mark.long
+def test_fields_and_buttons_of_the_panel_are_used_with_the_keyboard_alone(open_notebook: OpenNotebook) -> None:
+    notebook = open_notebook([_PANEL, "kept = 1"], own_kernel=True)
+    panel, page = notebook.run(0), notebook.page
+    options = panel.get_by_role("button", name="Options")
+    options.focus()
+    page.keyboard.press("Enter")
+    panel.get_by_label("Collector", exact=True).wait_for()
+    page.locator("button[aria-expanded=true]", has_text="Options").wait_for()
+    start = panel.get_by_role("button", name="Start", exact=True)
+    start.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_function("() => document.activeElement?.innerText === 'Stop'")
+    page.keyboard.press("Enter")
+    row = panel.get_by_role("grid", name="Runs of this kernel").locator("tbody tr[data-id]")
+    row.focus()
+    page.keyboard.press("Space")
+    panel.get_by_role("button", name="Rename").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_function("() => document.activeElement?.placeholder === 'new name'")
+    page.keyboard.type("mxd")
+    page.keyboard.press("Enter")
+    panel.locator("tbody tr[data-id]", has_text="mxd").wait_for()
+    panel.get_by_label("Load", exact=True).focus()
+    page.keyboard.type("/nowhere")
+    page.keyboard.press("Enter")
+    panel.locator(".npuprof-line", has_text="/nowhere").wait_for()

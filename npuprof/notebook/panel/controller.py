@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -112,16 +112,19 @@ class PanelController:
         ]
         ours = self._cells.collecting
         hint = (_STOP_WAITS if self._heard_on_main else "") if ours else f"{run.describe()}: it is stopped there"
-        return State("recording", "Recording", " · ".join(parts), can_stop=ours, hint=hint)
+        said = self._failure or self._note
+        return State("recording", "Recording", " · ".join(parts), can_stop=ours, hint=hint, message=said)
 
     def _decoding(self, readings: list[_Reading], *, can_start: bool) -> State:
         if not readings:
-            return State("decoding", "Decoding", "the report appears under the cell", can_start=can_start)
+            details, said = "the report appears under the cell", self._failure or self._note
+            return State("decoding", "Decoding", details, can_start=can_start, message=said)
         reading = readings[-1]
         latest = reading.latest
         fraction = latest.fraction if latest is not None and latest.total > 0 else None
         details = f"{reading.what}: {latest}" if latest is not None else reading.what
-        return State("decoding", "Decoding", details, fraction, can_start=can_start)
+        said = self._failure or self._note
+        return State("decoding", "Decoding", details, fraction, can_start=can_start, message=said)
 
     def look(self) -> None:
         """Measure the recording, at most about once a second."""
@@ -155,13 +158,19 @@ class PanelController:
         self._changed()
 
     def stop(self) -> None:
-        """Stop the run, then decode and open it; the state shows a failure."""
+        """Stop the run, then decode and open it; the state shows a failure.
+
+        Nothing happens if the run has ended meanwhile, as at the second click of a double one.
+        """
+        if running.current() is None:
+            return
         self._clear()
 
         def stop() -> None:
             if not self._cells.end(show=self._decode):
                 run = running.current()
-                raise SessionError(f"{run.describe()}: stop it there" if run is not None else "nothing is recording")
+                if run is not None:
+                    raise SessionError(f"{run.describe()}: stop it there")
 
         self._try("it could not be stopped", stop)
         self._changed()
@@ -218,7 +227,8 @@ class PanelController:
             self.question = Question("rename", run, f"New name of {called_name}:", run.name)
         elif name == "save":
             proposed = f"{called_name.strip('.')}-tables"
-            self.question = Question("save", run, f"Save the tables of {called_name} in the new directory:", proposed)
+            asked = f"Save the tables of {called_name} in a new directory, or its report in a file that ends in .html:"
+            self.question = Question("save", run, asked, proposed)
         elif name == "delete":
             self.question = Question("delete", run, encodable(f"Delete the recording {run.directory} for good?"))
 
@@ -236,7 +246,7 @@ class PanelController:
         self._clear()
         if asked.kind == "save":
             self.question = None
-            self._read(f"saving {run_actions.title(asked.run)}", lambda: self._save(asked.run, text))
+            self._read(f"saving {run_actions.title(asked.run)}", lambda: self._save(asked, text))
         elif self._try(f"{asked.kind} failed", lambda: self._confirm(asked, text)):
             self.question = None
         self._changed()
@@ -245,17 +255,28 @@ class PanelController:
         if asked.kind == "rename":
             run_actions.rename(asked.run, text)
         else:
-            left = run_actions.delete(asked.run)
-            self._note = left or encodable(f"{asked.run.directory} was deleted")
+            self._note = run_actions.delete(asked.run)
+            if self.opened is not None and asked.run.directory in self.opened.directories:
+                self.opened = None
 
-    def _save(self, run: EndedRun, text: str) -> None:
-        if not text.strip():
-            raise NpuprofError("give the new directory a name")
-        path = run_actions.profile_of(run).save(Path(text.strip()).expanduser())
-        self._note = f"saved: npuprof.load({str(path)!r}) reads it"
+    def _save(self, asked: Question, text: str) -> None:
+        """Save the tables or the report of a run; after a failure the question is asked again, with the typed path."""
+        path = Path(text.strip()).expanduser()
+        try:
+            if not text.strip():
+                raise NpuprofError("give the new directory or file a name")
+            profile = run_actions.profile_of(asked.run)
+            if path.suffix.lower() in (".html", ".htm"):
+                self._note = f"saved: {profile.to_html(path)} opens in any browser"
+            else:
+                self._note = f"saved: npuprof.load({str(profile.save(path))!r}) reads it"
+        except Exception as error:  # noqa: BLE001 - shown by the state
+            self._failure = f"not saved: {str(error) if isinstance(error, NpuprofError) else describe_failure(error)}"
+            self.question = replace(asked, proposed=text)
 
     def refuse(self) -> None:
-        """Reject the question."""
+        """Reject the question, and forget why an answer to it was refused."""
+        self._clear()
         self.question = None
         self._changed()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Callable
@@ -17,6 +18,8 @@ from npuprof.recording import (
     FILE_NAME,
     FLOPS_FILE_NAME,
     JOURNAL_FILE_NAME,
+    LINES_FILE_NAME,
+    LINES_JOURNAL_FILE_NAME,
     METADATA_FILE_NAME,
     STACKS_FILE_NAME,
     STACKS_JOURNAL_FILE_NAME,
@@ -36,7 +39,7 @@ ACTIONS = (
     Action("open", "Open", "Show the report and the tables of this run (Enter)"),
     Action("compare", "Compare", "Choose two runs, with Ctrl or Space", 2, 2),
     Action("rename", "Rename", "Rename this run"),
-    Action("save", "Save", "Save the tables of this run as Parquet, for npuprof.load"),
+    Action("save", "Save", "Save the tables of this run as Parquet, for npuprof.load, or its report as HTML"),
     Action("delete", "Delete", "Delete the recording of this run from the disk, after confirmation"),
 )
 
@@ -46,6 +49,8 @@ _OURS = (
     STACKS_FILE_NAME,
     JOURNAL_FILE_NAME,
     STACKS_JOURNAL_FILE_NAME,
+    LINES_FILE_NAME,
+    LINES_JOURNAL_FILE_NAME,
     METADATA_FILE_NAME,
     TRACE_FILE_NAME,
     FLOPS_FILE_NAME,
@@ -154,7 +159,9 @@ def rename(run: EndedRun, name: str) -> None:
 
 
 def delete(run: EndedRun) -> str:
-    """Delete only those files of a recording that a collector or npuprof wrote; return the remaining ones.
+    """Delete only those files of a recording that a collector or npuprof wrote; return what was done and what remains.
+
+    A run whose directory is gone already is removed from the list.
 
     Raises
     ------
@@ -162,6 +169,9 @@ def delete(run: EndedRun) -> str:
         If the directory is a link, is not a recording of npuprof, or a file cannot be deleted.
     """
     directory = run.directory
+    if not os.path.lexists(directory):
+        run_history.forget(directory)
+        return encodable(f"{directory} was gone already: the run is no longer listed")
     if directory.is_symlink() or not directory.is_dir():
         raise NpuprofError(f"{directory} is not the directory that was recorded into: nothing was deleted")
     recording = Recording.read(directory)  # raises if it is not a recording
@@ -182,7 +192,7 @@ def delete(run: EndedRun) -> str:
     unwritten.remove(directory)
     run_history.forget(directory)
     kept = f"{directory} is kept, with files that npuprof did not record: {', '.join(left_names[:5])}"
-    return encodable(kept) if left_names else ""
+    return encodable(kept if left_names else f"{directory} was deleted")
 
 
 def _is_from_panel(directory: Path) -> set[Path]:

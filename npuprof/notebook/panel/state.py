@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from npuprof.session.history import EndedRun
@@ -32,6 +33,8 @@ class State:
         Whether the buttons are enabled.
     hint
         An explanation, or what to do.
+    message
+        The result of the last action, if the details tell something else.
     """
 
     phase: Phase
@@ -41,6 +44,7 @@ class State:
     can_start: bool = False
     can_stop: bool = False
     hint: str = ""
+    message: str = ""
 
 
 @dataclass(frozen=True)
@@ -70,3 +74,8 @@ class Opened:
     title: str
     runs: tuple[Profile, ...] = ()
     of_set: ProfileSet | None = None
+
+    @property
+    def directories(self) -> set[Path | None]:
+        """The recordings of the runs."""
+        return {run.info.recording for run in self.runs}

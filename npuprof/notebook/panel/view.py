@@ -120,6 +120,7 @@ class PanelView:
         self._more = widgets.ToggleButton(
             description="Options ▾", tooltip="Show and change what a run collects", layout={"width": "auto"}
         )
+        self._more.add_class("npuprof-expands")
         self._more.observe(self._observer(self._show_form), "value")
         self._runs = GridWidget(panel.runs.page(), self._answer)
         self._question = _QuestionView(panel, self._guard)
@@ -135,7 +136,7 @@ class PanelView:
                 self._form.widget,
                 self._runs,
                 self._question.widget,
-                _add_class("npuprof-row", self._path, load),
+                _add_class("npuprof-row npuprof-asks", self._path, load),
                 self._opened,
             ],
             what="the panel",
@@ -153,9 +154,13 @@ class PanelView:
             self._headline.value = f'<b class="npuprof-phase npuprof-{state.phase}" role="status">{state.headline}</b>'
             # Text that is updated periodically stays on one line: see npuprof-changing.
             style = "npuprof-line npuprof-changing" if state.phase in ("recording", "decoding") else "npuprof-line"
-            lines = [(style, state.details), ("npuprof-line", state.hint)]
+            lines = [(style, state.details), ("npuprof-line", state.hint), ("npuprof-line npuprof-said", state.message)]
             self._details.value = "".join(f'<div class="{look}">{escape(line)}</div>' for look, line in lines if line)
-            self._start.disabled, self._stop.disabled = not state.can_start, not state.can_stop
+            # What can be used first, so that the focus on a button that ends finds the other.
+            for button, is_usable in sorted(
+                ((self._start, state.can_start), (self._stop, state.can_stop)), key=lambda pair: not pair[1]
+            ):
+                button.disabled = not is_usable
             self._mode.value = panel.mode
             self._bar.layout.visibility = "visible" if state.fraction is not None else "hidden"
             self._bar.value = state.fraction or 0.0
@@ -215,7 +220,8 @@ class PanelView:
 
 def _add_class(name: str, *children: widgets.Widget) -> widgets.HBox:
     box = widgets.HBox(children)
-    box.add_class(name)
+    for one in name.split():
+        box.add_class(one)
     return box
 
 
@@ -236,12 +242,14 @@ class _QuestionView:
 
     def __init__(self, panel: PanelController, guarded: Callable[[Callable[[], object]], Callable[[], None]]) -> None:
         self._text = widgets.HTML()
-        self._answer = widgets.Text(layout={"width": "auto", "flex": "1 1 200px"})
+        self._answer = widgets.Text(continuous_update=False, layout={"width": "auto", "flex": "1 1 200px"})
         self._yes = _button("OK", "Do it", guarded(lambda: panel.confirm(self._answer.value)))
         no = _button("Cancel", "Change nothing", guarded(panel.refuse))
         self.widget = widgets.HBox([self._text, self._answer, self._yes, no], layout={"display": _HIDDEN})
         self.widget.add_class("npuprof-row")
         self.widget.add_class("npuprof-question")
+        self.widget.add_class("npuprof-asks")
+        no.add_class("npuprof-cancel")
 
     def show(self, question: Question | None) -> None:
         """Show a question, or hide it."""

@@ -377,3 +377,77 @@ def test_a_question_of_another_form_ends_nothing(simulated: PanelController, que
     simulated.answer(question)
     assert simulated.opened is None
     assert simulated.question is None
+
+
+def test_the_second_click_on_stop_changes_nothing(panel: PanelController, later: Later) -> None:
+    panel.start()
+    panel.stop()
+    panel.stop()
+    later.do()
+    panel.stop()
+    assert panel.state().phase == "idle", panel.state()
+
+
+def test_messages_are_told_while_a_run_is_recorded_until_the_next_action(panel: PanelController, later: Later) -> None:
+    panel.start()
+    panel.load("/nowhere/at/all")
+    later.do()
+    state = panel.state()
+    assert state.phase == "recording"
+    assert "/nowhere/at/all" in state.message
+    panel.load("")
+    assert "type the path" in panel.state().message
+    panel.stop()
+    later.do()
+    assert panel.state().message == ""
+
+
+@pytest.mark.slow
+def test_a_save_that_fails_asks_again_with_the_typed_path(
+    simulated: PanelController, later: Later, tmp_path: Path
+) -> None:
+    _record(simulated, later, "one")
+    (tmp_path / "file").write_text("mine")
+    typed = str(tmp_path / "file" / "below")
+    _chosen(simulated, "save", 0)
+    simulated.confirm(typed)
+    later.do()
+    assert "not saved: " in simulated.state().details
+    assert (_asked(simulated).kind, _asked(simulated).proposed) == ("save", typed)
+    simulated.refuse()
+    assert (simulated.question, simulated.state().phase) == (None, "idle")
+
+    _chosen(simulated, "save", 0)
+    simulated.confirm(str(tmp_path / "report.html"))
+    later.do()
+    assert "report.html opens in any browser" in simulated.state().details
+    assert "SIMULATED NPU" in (tmp_path / "report.html").read_text()
+
+
+@pytest.mark.slow
+def test_a_refused_name_is_forgotten_with_its_question(simulated: PanelController, later: Later) -> None:
+    _record(simulated, later, "one")
+    _chosen(simulated, "rename", 0)
+    simulated.confirm("a/b")
+    assert simulated.state().phase == "failed"
+    simulated.refuse()
+    assert simulated.state().phase == "idle"
+
+
+@pytest.mark.slow
+def test_delete_closes_the_report_and_removes_a_run_that_is_gone(
+    simulated: PanelController, later: Later, tmp_path: Path
+) -> None:
+    _record(simulated, later, "one")
+    opened = simulated.opened
+    _chosen(simulated, "delete", 0)
+    simulated.confirm()
+    assert (opened is not None, simulated.opened) == (True, None)
+
+    _record(simulated, later, "two")
+    (run,) = run_history.ended_runs()
+    run.directory.rename(tmp_path / "elsewhere")
+    _chosen(simulated, "delete", 0)
+    simulated.confirm()
+    assert "was gone already" in simulated.state().details
+    assert simulated.runs.page().total == 0
