@@ -220,8 +220,8 @@ class PanelView:
 
 def _add_class(name: str, *children: widgets.Widget) -> widgets.HBox:
     box = widgets.HBox(children)
-    for one in name.split():
-        box.add_class(one)
+    for class_name in name.split():
+        box.add_class(class_name)
     return box
 
 
