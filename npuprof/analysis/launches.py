@@ -41,7 +41,8 @@ def launches(tables: Mapping[str, pd.DataFrame], clocks: Collection[DeviceClock]
           operator of the framework's library, such as ``aten::mul`` where ``operator`` is ``aclnnMuls``;
         * ``api``, ``api_row``, ``thread_id`` and ``launch_ns``: the CANN call, its thread and its start (of the
           launching operator, for a kernel without a call), and ``launch_delay_ns``: the time from then to the start of
-          the kernel on the host's clock;
+          the kernel on the host's clock, absent where that is negative: the clocks of host and device are then further
+          apart than the launch took;
         * ``file``, ``line``, ``function`` and ``module`` of the user's code that launched it, of a kernel of the
           backward pass those of its forward pass; ``entered``: whether the line is only the start of the function; and
           ``known``: how the line is known. See :class:`npuprof.analysis.places.Places`.
@@ -72,10 +73,13 @@ def launches(tables: Mapping[str, pd.DataFrame], clocks: Collection[DeviceClock]
 
 
 def _delays(kernels: pd.DataFrame, launch_ns: Any, apart: Collection[int]) -> Any:
-    """Return the time from the launch to the start of each kernel; absent where host and device cannot be joined."""
+    """Return the time from the launch to the start of each kernel; absent where host and device cannot be joined.
+
+    A kernel that seems to begin before its launch shows that their clocks do not agree there.
+    """
     unknown = launch_ns.isna() | kernels["device_id"].isin(apart).to_numpy(bool)
     delays = kernels["start_ns"].to_numpy(np.int64) - launch_ns.to_numpy(np.int64, na_value=0)
-    return _optional(delays, unknown)
+    return _optional(delays, unknown | (delays < 0))
 
 
 def framework_operators(tables: Mapping[str, pd.DataFrame], links: Causes) -> pd.Categorical:

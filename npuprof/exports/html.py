@@ -23,8 +23,9 @@ from npuprof.exports.text import (
     clock_lines,
     error_lines,
     grids,
-    key_figures,
+    known_figures,
     note_rows,
+    nothing_text,
     origin,
     overhead_text,
     shown_parts,
@@ -173,11 +174,12 @@ def _overview(summary: Summary, info: Info, notes: pd.DataFrame, advice: Advice,
     return (
         head_html(info)
         + "".join(_marked(line, "error") for line in error_lines(notes))
+        + "".join(_marked(line, "warning") for line in [nothing_text(summary, info)] if line)
         + _verdict(advice)
         + since
         + (bars if several else "")
         + findings_html(advice)
-        + _figures(summary)
+        + _figures(summary, info)
         + "".join(map(grid_html, shown))
     )
 
@@ -272,11 +274,11 @@ def _marked(line: str, severity: Severity) -> str:
     return f'<div{role} style="{style}">{text(line, _LONGEST_SENTENCE)}</div>'
 
 
-def _figures(summary: Summary) -> str:
+def _figures(summary: Summary, info: Info) -> str:
     cells = "".join(
         f'<div style="min-width:90px"><div style="font-size:11px;color:{FAINT_TEXT}">{text(name, 40)}</div>'
         f'<div style="font-size:16px;font-weight:600;white-space:nowrap">{text(value, 40)}</div></div>'
-        for name, value in key_figures(summary)
+        for name, value in known_figures(summary, info)
     )
     return f'<div style="display:flex;flex-wrap:wrap;gap:8px 26px;margin:10px 0">{cells}</div>'
 

@@ -126,6 +126,32 @@ def grids(summary: Summary) -> list[Grid]:
     return [grid for grid in some if grid.rows]
 
 
+def known_figures(summary: Summary, info: Info) -> list[tuple[str, str]]:
+    """Return the key figures, without those of the device where nothing of it was recorded."""
+    figures = key_figures(summary)
+    return [figure for figure in figures if figure[1] != ABSENT] if nothing_text(summary, info) else figures
+
+
+def nothing_text(summary: Summary, info: Info) -> str:
+    """Return that a recording has nothing of the device or a framework, why, and what to do; empty where it has."""
+    recorded = ("kernels", "tasks", "communication", "api", "operators")
+    if info.recording is None or not info.collector or any(summary.counts[name] for name in recorded):
+        return ""
+    if not {"npu", "gpu"} & set(map(str, info.options.get("activities", ("npu",)))):
+        return ""  # only the host was to be recorded
+    on = "the simulated NPU" if info.simulated else "the device"
+    if info.failed:
+        return (
+            f"Nothing was recorded of {on}: the code raised {info.failed.partition(':')[0]} before its first launch. "
+            "Correct that, and run it again."
+        )
+    remedy = "launch nothing unless they get tensors of the device: move the model and its inputs there"
+    if info.simulated:
+        remedy = "runs on the host: make the arrays with npuprof.simulator.npu, such as npu.ones((64, 64))"
+    subject = "NumPy" if info.simulated else "Operators"
+    return f"Nothing was recorded of {on}: the code launched nothing on it. {subject} {remedy}."
+
+
 def error_lines(notes: pd.DataFrame) -> list[str]:
     """Return the errors among the notes as lines to show below a report's title: the first few, and their number."""
     errors = note_rows(notes[(notes["severity"] == "error").to_numpy(bool)], MOST_ERRORS)
@@ -268,10 +294,12 @@ def summary_text(summary: Summary, info: Info, notes: pd.DataFrame, advice: Advi
     if info.failed:
         lines.append(printable(f"The profiled code raised {info.failed}", _LONGEST_LINE))
     lines += [printable(line, _LONGEST_SENTENCE) for line in [*clock_lines(info), *error_lines(notes)]]
+    if nothing := nothing_text(summary, info):
+        lines.append(printable(nothing, _LONGEST_SENTENCE))
     if advice.step_ns:
         verdict, *findings = (printable(line, _LONGEST_LINE) for line in advice.lines(MOST_FINDINGS))
         lines += ["", verdict, *since.splitlines(), *findings]
-    lines += ["", *_align([(f"{name}:", value) for name, value in key_figures(summary)], 1)]
+    lines += ["", *_align([(f"{name}:", value) for name, value in known_figures(summary, info)], 1)]
     for grid in grids(summary):
         head, *body = _align([grid.headings, *grid.rows], grid.numeric)
         lines += ["", grid.title, head, "─" * max(map(_width, (head, *body))), *body]

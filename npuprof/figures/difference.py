@@ -74,7 +74,28 @@ def plot_waterfall(
     figure.update_xaxes(ticksuffix=f" {unit}", range=shown, exponentformat="none")
     figure.update_yaxes(autorange="reversed", showgrid=False, type="category")
     figure.update_layout(bargap=0.25)
+    if shown[0] > 0:
+        _mark_break(figure, shown[0], round(shown[0] * unit_ns), (titles[0], titles[-1]))
     return figure
+
+
+def _mark_break(figure: go.Figure, left: float, begin_ns: int, titles: tuple[str, str]) -> None:
+    """Say that the axis does not begin at 0, and break the bars that do."""
+    for title in titles:
+        figure.add_annotation(
+            x=left, y=title, text="<b>//</b>", showarrow=False, xanchor="left", xshift=6, font={"color": "#ffffff"}
+        )
+    figure.add_annotation(
+        text=f"// the axis begins at {duration(begin_ns)}",
+        xref="paper",
+        x=0,
+        yref="paper",
+        y=0,
+        yshift=-34,
+        xanchor="left",
+        showarrow=False,
+        font={"size": 11},
+    )
 
 
 def _texts_beside(titles: list[str], texts: list[str], x: list[float]) -> Any:

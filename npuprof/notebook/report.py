@@ -187,6 +187,7 @@ def _rerun_html(rerun: Rerun) -> str:
 def _figures(run: Profile) -> list[_Bundle]:
     # As data for the front end's renderer, since plotly's renderers would add scripts and URLs of other hosts.
     from npuprof.exports.html import LIMIT_BYTES, report_figures
+    from npuprof.exports.text import nothing_text
     from npuprof.exports.text_figures import flamegraph_text, timeline_text
     from npuprof.figures.embed import mimebundle
     from npuprof.timeline.svg import timeline_svg
@@ -194,6 +195,8 @@ def _figures(run: Profile) -> list[_Bundle]:
 
     # A viewer shows only the richest format it supports: the plotly figure if it has a renderer, else the SVG.
     pictures = Pictures(run.tables)
+    if nothing_text(run.summary, run.info) and not len(run.python):
+        return []  # the summary says why; empty plots would push the next cell out of sight
     picture = timeline_svg(run.tables, run.info, pictures=pictures)
     texts = (
         timeline_text(run.tables, pictures=pictures),

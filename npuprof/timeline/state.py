@@ -21,6 +21,7 @@ from npuprof.timeline.jumps import Jumps
 from npuprof.timeline.labels import Labels
 from npuprof.timeline.layers import Group, groups
 from npuprof.timeline.level_of_detail import WindowIndex
+from npuprof.timeline.opening import opening
 from npuprof.timeline.overview import Overview, overview
 from npuprof.timeline.range_summary import RangeSummary, summary
 from npuprof.timeline.slices import Matches, Slices, search
@@ -80,7 +81,7 @@ class Timeline(Observable):
     origin
         The time that all times are shown relative to: the first slice, as in all figures, or else the first sample.
     window
-        The visible range.
+        The visible range; at first the steps, or the work of the device.
     selected
         Number of the selected slice, if any.
     marked
@@ -115,7 +116,7 @@ class Timeline(Observable):
         self.relations = Relations(tables, self.slices)
         self.whole = self._whole()
         self.origin = self._index.span[0] if self._index.span else self.whole[0]
-        self.window = self.whole
+        self.window = opening(tables, self.whole)
         self.selected: int | None = None
         self.marked: tuple[int, int] | None = None
         self.cursor: int | None = None

@@ -126,3 +126,11 @@ def test_sums_are_rounded_as_the_page_of_tables_says() -> None:
     assert row["std_ns"] == round(statistics.pstdev(times))
     assert row["std_ns"] != round(statistics.stdev(times))
     assert (row["median_ns"], row["p95_ns"]) == (20, 38)
+
+
+def test_a_kernel_that_seems_to_begin_before_its_launch_has_no_delay() -> None:
+    tables = training()
+    tables["kernels"]["start_ns"] -= tables["kernels"]["start_ns"].max()
+    delays = profile(tables).launches["launch_delay_ns"]
+    assert not (delays.dropna() < 0).any()
+    assert delays.isna().any()

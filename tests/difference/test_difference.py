@@ -326,6 +326,18 @@ def test_no_whisker_strikes_a_label_through_and_all_frames_lie_in_the_step() -> 
     assert frames.values[0] == sum(top) == difference.a_ns + difference.b_ns
 
 
+def test_an_axis_of_a_waterfall_that_does_not_begin_at_0_says_so() -> None:
+    figure = (run([[("Add", "8", 1_000_000)]]) - run([[("Add", "8", 990_000)]])).plot_waterfall()
+    low = figure.layout.xaxis.range[0]
+    notes = [note.text for note in figure.layout.annotations]
+    assert low > 0
+    assert notes.count("<b>//</b>") == 2  # the two steps, whose bars begin at 0
+    assert any(note.startswith("// the axis begins at ") for note in notes if note)
+    whole = (run([[("Add", "8", 1_000_000)]]) - run([[("Add", "8", 10)]])).plot_waterfall()
+    assert whole.layout.xaxis.range[0] == 0
+    assert not [note.text for note in whole.layout.annotations if "//" in (note.text or "")]
+
+
 def _sample(samples: Path, name: str) -> Profile:
     return npuprof.load_set(samples / "torch_npu" / name)[0]
 

@@ -1,0 +1,43 @@
+"""The window that a timeline opens on: the steps, or else the work of the device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+_DEVICE = ("kernels", "tasks", "communication")
+_MARGIN = 50  # on each side, as a fraction (1/50) of the window
+_MOST = 0.9  # a window that is nearly the whole is the whole
+
+
+def opening(tables: Mapping[str, pd.DataFrame], whole: tuple[int, int]) -> tuple[int, int]:
+    """Return the window that a timeline opens on, with a margin.
+
+    It holds all steps, with the device tasks that began in them, or without steps all device tasks. What lies before
+    and after, such as samples of memory or Python, is seen on request.
+
+    Parameters
+    ----------
+    tables
+        Every table of the schema by name.
+    whole
+        From the first slice or sample to the last, epoch nanoseconds; returned where the window is nearly that.
+    """
+    step_spans = _spans(tables["steps"])
+    device_spans = np.concatenate([_spans(tables[name]) for name in _DEVICE])
+    begins, ends = step_spans.T if len(step_spans) else device_spans.T
+    if not len(begins):
+        return whole
+    start, end = int(begins.min()), int(ends.max())
+    within = device_spans[(device_spans[:, 0] >= start) & (device_spans[:, 0] <= end)]
+    end = max(end, int(within[:, 1].max(initial=end)))
+    margin = (end - start) // _MARGIN
+    start, end = max(start - margin, whole[0]), min(end + margin, whole[1])
+    return (start, end) if start < end < start + _MOST * (whole[1] - whole[0]) else whole
+
+
+def _spans(frame: pd.DataFrame) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+    start = frame["start_ns"].to_numpy(np.int64)
+    return np.stack([start, start + frame["duration_ns"].to_numpy(np.int64)], axis=1)

@@ -1,0 +1,56 @@
+"""A cell that launches nothing gets one sentence that says so, why and what to do, and no empty plots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import npuprof
+from npuprof import simulator
+from npuprof.exports.html import report_html
+from npuprof.exports.text import summary_text
+from npuprof.notebook import report
+from npuprof.profiles import Profile
+from tests.notebook.cells import Cells
+
+
+@pytest.fixture
+def cells(tmp_path: Path) -> Iterator[Cells]:
+    simulator.reset()
+    made = Cells(tmp_path)
+    yield made
+    made.magics.uninstall()
+
+
+def _report(run: Profile) -> tuple[str, str]:
+    facts = (run.summary, run.info, run.notes, run.advice())
+    return summary_text(*facts), report_html(*facts)
+
+
+def test_a_cell_of_plain_numpy_says_that_nothing_was_recorded_and_what_to_do(cells: Cells) -> None:
+    run = cells.profile("import numpy as np\nnp.ones(3).sum()", "--activities npu")
+    for shown in _report(run):
+        assert "Nothing was recorded of the simulated NPU: the code launched nothing on it." in shown
+        assert "npu.ones((64, 64))" in shown
+        assert "computing" not in shown
+    assert report._figures(run) == []
+
+
+def test_a_cell_that_raised_before_its_first_launch_says_that(cells: Cells) -> None:
+    with pytest.raises(ZeroDivisionError):
+        cells.profile("1 / 0")
+    for shown in _report(npuprof.last()):
+        assert "the code raised ZeroDivisionError before its first launch. Correct that, and run it again." in shown
+
+
+def test_a_cell_that_launches_says_nothing_of_this(cells: Cells) -> None:
+    run = cells.profile("import numpy as np\nfrom npuprof.simulator import npu\nnp.sin(npu.ones((8, 8)))")
+    assert not [shown for shown in _report(run) if "Nothing was recorded" in shown]
+    assert len(report._figures(run)) == 2
+
+
+def test_a_cell_that_is_profiled_on_the_host_alone_is_not_blamed(cells: Cells) -> None:
+    run = cells.profile("import time\ntime.sleep(0.02)", "--activities cpu")
+    assert not [shown for shown in _report(run) if "Nothing was recorded" in shown]
