@@ -99,6 +99,9 @@ class Info:
     selection
         The selected part of the run; empty for the whole run: ``steps``, or ``start_ns`` and ``end_ns`` in UTC epoch
         nanoseconds. The other facts describe the whole run.
+    executed
+        Name, start and end of each cell that ran, where a run was started by hand in a notebook; the time between
+        them is no part of the run.
     clocks
         The clock of each device that has launches to compare; complete when notes are.
     failed
@@ -125,6 +128,16 @@ class Info:
     emulated_ns: int = 0
     overhead: dict[str, int] = field(default_factory=dict)
     clocks: list[DeviceClock] = field(default_factory=list)
+    executed: list[tuple[str, int, int]] = field(default_factory=list)
+
+    @property
+    def thinking_ns(self) -> int:
+        """The time of the run in which no cell ran; 0 unless cells are known."""
+        if not self.executed or self.started_ns is None or self.stopped_ns is None:
+            return 0
+        return max(
+            0, self.stopped_ns - self.started_ns - sum(end_ns - start_ns for _, start_ns, end_ns in self.executed)
+        )
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, encodable(value) if isinstance(value, str) else value)

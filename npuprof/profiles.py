@@ -127,7 +127,7 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
         from npuprof.analysis.accounting import account
         from npuprof.analysis.device_clocks import apart
 
-        return account(self.aligned, self.info.rank, self.info.selection, apart(self._clocks))
+        return account(self.aligned, self.info.rank, self.info.selection, apart(self._clocks), self.info.executed)
 
     def _step_parts(self) -> pd.DataFrame:
         return self.accounting.by_part()

@@ -83,6 +83,10 @@ class Recording:
         The text of the profiled code by file, as stacks name it, unless ``code`` is off.
     cell
         The profiled cell: ``id`` and ``notebook``, as the front end names them, and its ``number``; empty without one.
+    executed
+        ``[name, start_ns, end_ns]`` of each cell that ran, in a run that was started by hand in a notebook.
+    parts
+        The names of those cells that began with ``%%npuprof``: each is reported as its part of the run.
     outcome
         What the report of the run found, for :func:`npuprof.session.reruns.history`.
     domains
@@ -117,6 +121,8 @@ class Recording:
     domains: list[tuple[str, str, int]] = field(default_factory=list)
     code: dict[str, str] = field(default_factory=dict)
     cell: dict[str, str] = field(default_factory=dict)
+    executed: list[tuple[str, int, int]] = field(default_factory=list)
+    parts: list[str] = field(default_factory=list)
     outcome: dict[str, Any] = field(default_factory=dict)
     metadata: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)

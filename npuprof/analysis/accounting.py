@@ -117,6 +117,7 @@ def account(
     rank: int | None = None,
     selection: Selected | None = None,
     apart: Collection[int] = (),
+    executed: Collection[tuple[str, int, int]] = (),
 ) -> Accounting:
     """Attribute each nanosecond of each step of each device to one part and one cause.
 
@@ -132,7 +133,11 @@ def account(
         The selected part of the run: steps are cut at its bounds.
     apart
         The devices whose times cannot be compared with those of the host: causes of their idle time are unknown.
+    executed
+        Name, start and end of the cells of a run that was started by hand. Of a run without steps, only their time and
+        that of the device's work is accounted for.
     """
+    cells = union(*np.array([span for _, *span in executed], np.int64).reshape(-1, 2).T)
     windows = {
         device: step_windows(tables, device, joined=device not in apart).timed() for device in devices_of(tables)
     }
@@ -142,10 +147,10 @@ def account(
     times = _vendor_rows(tables["step_times"])
     known = times["device_id"].fillna(next(iter(windows), -1))  # a run of one device may lack its number
     devices = [device for device, window in windows.items() if window.basis != "run" or not (known == device).any()]
-    accounted = [_device(tables, device, windows[device], joined=device not in apart) for device in devices]
+    accounted = [_device(tables, device, windows[device], cells, joined=device not in apart) for device in devices]
     accounted.append(_vendor(times[~known.isin(devices).to_numpy(bool)] if "rank" not in times else times))
     if is_of_host(tables):
-        accounted = [_host(tables, step_windows(tables, _NO_DEVICE).timed().clipped(*bounds))]
+        accounted = [_host(tables, _within_cells(step_windows(tables, _NO_DEVICE).timed().clipped(*bounds), cells))]
     steps: pd.DataFrame = pd.concat([device.steps for device in accounted], ignore_index=True)
     if rank is not None:
         steps["rank"] = steps["rank"].fillna(rank)
@@ -205,9 +210,18 @@ def devices_of(tables: Mapping[str, pd.DataFrame]) -> list[int]:
     return sorted(devices)
 
 
-def _device(tables: Mapping[str, pd.DataFrame], device_id: int, marked: StepWindows, *, joined: bool) -> _Accounted:
+def _within_cells(windows: StepWindows, *spans: Spans) -> StepWindows:
+    """Return the window of a run as a whole without the time outside of cells, if they are known, and of work."""
+    if windows.basis != "run" or not len(spans[0][0]):
+        return windows
+    return windows.within(union(*map(np.concatenate, zip(*spans, strict=True))))
+
+
+def _device(
+    tables: Mapping[str, pd.DataFrame], device_id: int, marked: StepWindows, cells: Spans, *, joined: bool
+) -> _Accounted:
     parts, busy = device_parts(tables, device_id)
-    windows = marked.with_work(busy)
+    windows = _within_cells(marked.with_work(busy), cells, busy)
     stretches = []
 
     def add(part: str, cause: str, starts: Int64, ends: Int64, row: Int64) -> None:

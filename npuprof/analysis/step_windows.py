@@ -61,6 +61,11 @@ class StepWindows:
             self, steps=self.steps[steps], starts=starts[is_kept], ends=ends[is_kept], owner=owner.astype(np.int64)
         )
 
+    def within(self, spans: Spans) -> StepWindows:
+        """Return the windows without the time outside of some intervals, which are sorted and disjoint."""
+        starts, ends, window = pieces(spans, self.spans)
+        return replace(self, starts=starts, ends=ends, owner=self.owner[window]) if len(starts) else self
+
     def timed(self) -> StepWindows:
         """Return the steps that have any time of their own, or all if none has.
 

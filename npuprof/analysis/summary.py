@@ -93,8 +93,9 @@ class Summary:
     Attributes
     ----------
     wall_ns
-        From start to stop of the collection if both are known, else from the first to the last slice. For a selected
-        interval, its length; for selected steps, from their first to their last slice.
+        From start to stop of the collection if both are known, without the time in which no cell ran, else from the
+        first to the last slice. For a selected interval, its length; for selected steps, from their first to their last
+        slice.
     devices
         An entry per device, or per rank in an analysis of all ranks; see :mod:`npuprof.analysis.accounting`.
     communication_ns
@@ -152,7 +153,7 @@ def summarise(
         Maximum number of operators, kernels and calls to list.
     """
     counted_names = ("kernels", "tasks", "api", "operators", "communication", "steps")
-    parts = account(tables, selection=info.selection) if accounting is None else accounting
+    parts = account(tables, selection=info.selection, executed=info.executed) if accounting is None else accounting
     return Summary(
         wall_ns=_wall_ns(tables, info),
         devices=() if parts.of_host else device_times(parts, by_rank="rank" in tables["step_times"]),
@@ -171,7 +172,7 @@ def summarise(
 def _wall_ns(tables: Mapping[str, pd.DataFrame], info: Info) -> int | None:
     bounds = info.selection.get("start_ns", info.started_ns), info.selection.get("end_ns", info.stopped_ns)
     if bounds[0] is not None and bounds[1] is not None and "steps" not in info.selection:
-        return int(bounds[1] - bounds[0])
+        return int(bounds[1] - bounds[0]) - (0 if info.selection else info.thinking_ns)
     span = run_window(tables)
     return None if span is None else span[1] - span[0]
 

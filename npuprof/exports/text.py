@@ -46,6 +46,7 @@ def origin(info: Info) -> list[str]:
         f"read from {info.source}" if info.source else "",
         "" if info.started_ns is None else f"started {_second(info.started_ns)}",
         f"{duration(info.emulated_ns)} of emulation left out" if info.emulated_ns else "",
+        f"thinking time, {duration(info.thinking_ns)}, left out" if info.thinking_ns and not info.selection else "",
     ]
     return [part for part in parts if part]
 

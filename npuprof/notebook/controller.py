@@ -18,6 +18,7 @@ from npuprof.options import Options
 if TYPE_CHECKING:
     from npuprof.lines.recorder import RunningCell
     from npuprof.recording import Recording
+    from npuprof.session.active import ActiveRun
     from npuprof.session.session import Session
 
 
@@ -80,6 +81,12 @@ def _compare(recording: Recording, repeat_ns: int | None) -> None:
         attempt(recording.write, recording)
 
 
+def _collecting() -> ActiveRun | None:
+    from npuprof.session.active import current
+
+    return current()
+
+
 def _make_session(options: Options, title: str) -> Session:
     from npuprof.session.session import Session
 
@@ -95,6 +102,11 @@ class Controller:
         Shows the report of a stopped session; may only raise KeyboardInterrupt.
     make_session
         Returns a session for options and a title.
+
+    Attributes
+    ----------
+    number_of
+        Returns the number of the cell whose code has a file name; 0 for other files.
     """
 
     def __init__(
@@ -105,6 +117,8 @@ class Controller:
         self._lock = threading.RLock()
         self._held: _Held | None = None
         self._shown: Session | None = None
+        self._cells: list[tuple[int, Callable[[], str]]] = []  # that run, the outermost first
+        self.number_of: Callable[[str], int] = lambda _file: 0
 
     @property
     def cell(self) -> Cell | None:
@@ -116,6 +130,37 @@ class Controller:
     def collecting(self) -> bool:
         """Whether a run started here is collecting."""
         return self._held is not None
+
+    @property
+    def by_hand(self) -> bool:
+        """Whether a run collects that was started by hand, and spans cells."""
+        held = self._held
+        return held is not None and held.cell is None
+
+    def cell_begins(self, identity: int, name: Callable[[], str]) -> None:
+        """Note that the shell runs a cell; `name` returns its name, when it has ended."""
+        self._cells.append((identity, name))
+        if len(self._cells) == 1:
+            self._note_cell()
+
+    def cell_ends(self, identity: int | None) -> None:
+        """Note that a cell and those that it ran have ended; None for all."""
+        place = next(
+            (at for at, (cell, _) in enumerate(self._cells) if cell == identity), 0 if identity is None else None
+        )
+        if place is not None:
+            del self._cells[place:]
+        if not self._cells and self.by_hand and (run := _collecting()) is not None:
+            run.end_cell()
+
+    def take_part(self) -> bool:
+        """Make the running cell a part of the run by hand, reported by itself; return whether there is such a run."""
+        run = _collecting() if self.by_hand else None
+        return run is not None and run.take_part()
+
+    def _note_cell(self) -> None:
+        if self._cells and self.by_hand and (run := _collecting()) is not None:
+            run.begin_cell(self._cells[0][1])
 
     @property
     def showing(self) -> bool:
@@ -152,11 +197,15 @@ class Controller:
         SessionBusyError, OptionsError, CollectorError
             As :meth:`npuprof.session.session.Session.start`; an earlier run continues.
         """
+        from npuprof.lines.recorder import RunningCell
+
         preload(report=report)
         with self._lock:
             session = self._make_session(options, title)
             if cell is not None:
                 session.code, session.cell = cell.text, cell.running
+            else:
+                session.cell = RunningCell(number_of=self.number_of)
             before, self._held = (
                 self._held,
                 _Held(session, cell, report, repeat),
@@ -166,6 +215,7 @@ class Controller:
             except BaseException:
                 self._held = before
                 raise
+            self._note_cell()  # the one whose code started it
 
     def end(self, failed: str = "", show: Callable[[Session], None] | None = None) -> bool:
         """Stop the run, if one is active, and show its report.

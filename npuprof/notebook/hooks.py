@@ -19,7 +19,7 @@ from npuprof.notebook.controller import Cell, Controller
 from npuprof.notebook.messages import tell
 
 if TYPE_CHECKING:
-    from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
+    from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
 
 
 _LONGEST_NAME = 4_096
@@ -76,19 +76,27 @@ class CellHooks:
 
     def register(self) -> None:
         """Register the hooks."""
+        self._shell.events.register("pre_run_cell", self.pre_run_cell)
         self._shell.events.register("post_execute", self.post_execute)
         self._shell.events.register("post_run_cell", self.post_run_cell)
 
     def unregister(self) -> None:
         """Remove the hooks."""
+        self._shell.events.unregister("pre_run_cell", self.pre_run_cell)
         self._shell.events.unregister("post_execute", self.post_execute)
         self._shell.events.unregister("post_run_cell", self.post_run_cell)
+
+    def pre_run_cell(self, info: ExecutionInfo) -> None:
+        """Note that a cell begins: in a run by hand, only the time of cells counts."""
+        numbered = bool(info.store_history)
+        self._controller.cell_begins(id(info), lambda: cell_title(self._shell, numbered=numbered))
 
     def post_run_cell(self, result: ExecutionResult | None) -> None:
         """Stop the run of the cell that has ended; called by IPython after the cell's value or error is shown."""
         cell = self._controller.cell
         if cell is not None and _is_end_of(cell, result):
             self._end(result)
+        self._controller.cell_ends(None if result is None or result.info is None else id(result.info))
         if result is not None and result.info is not None:  # else its code may go on
             self._ended(id(result.info))
 

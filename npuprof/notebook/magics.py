@@ -27,7 +27,7 @@ from npuprof.notebook.hooks import (
 from npuprof.notebook.messages import tell
 from npuprof.notebook.repeats import run_again
 from npuprof.notebook.report import show_run, show_session
-from npuprof.notebook.rewriting import CellRewriter
+from npuprof.notebook.rewriting import CellRewriter, number_of
 from npuprof.texts import plain_lines
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ class NpuprofMagics(Magics):
         super().__init__(shell)
         self.controller = controller if controller is not None else Controller(show_session)
         self._rewriter = CellRewriter()
+        self.controller.number_of = partial(number_of, shell)
         self._hooks = CellHooks(shell, self.controller, self._rewriter.ended)
         self._transformer = CellTransformer()
         # What `load` opened last, and the newest run at that time.
@@ -156,6 +157,12 @@ class NpuprofMagics(Magics):
         begun = False
         try:
             arguments = interpret(parse(self.npuprof_cell.parser, line))
+            if self.controller.take_part():
+                tell(
+                    f"{cell.title} is recorded as a part of the run that collects already, with the options of that: "
+                    "%npuprof stop reports both"
+                )
+                return
             self._begin(arguments, cell.title, replace(cell, running=running))
             held = self.controller.cell
             begun = held is not None and held.identity == cell.identity

@@ -46,10 +46,26 @@ def show_session(session: Session) -> None:
         _is_displayed([_failure("The recording could not be decoded", error, recording.directory, recording.problems)])
         return
     show_run(run, _since_before(run, recording))
+    for part in recording.parts:
+        _show_part(part, recording)
     # On a full disk, even the recording's list of problems may be missing on disk: show it here.
     shown = set(run.notes["message"])
     if missing := [problem for problem in recording.problems if problem not in shown]:
         _is_displayed([_text("\n".join(f"npuprof: {problem}" for problem in missing))])
+
+
+def _show_part(part: str, recording: Recording) -> None:
+    """Show the summary of a cell that ran as a part of a run; a failure is shown instead."""
+    from npuprof.loading import load
+
+    start_ns, end_ns = next((start, end) for name, start, end in reversed(recording.executed) if name == part)
+
+    def summary() -> list[_Bundle]:
+        run = load(recording.directory, start=start_ns, end=end_ns)
+        run.info.name = f"{part} of {run.info.name}"
+        return _summary(run, None)
+
+    _show({f"report of {part}": summary}, recording.directory)
 
 
 def _since_before(run: Profile, recording: Recording) -> Rerun | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from npuprof.lines.recorder import RunningCell
@@ -67,8 +68,7 @@ class CellRewriter(ast.NodeTransformer):
         stamps, self._rewritten = self._rewritten, None
         if stamps is not None:
             self._stamps[identity] = stamps
-        numbers: dict[str, int] = getattr(shell.compile, "_filename_map", {})
-        return RunningCell(_running_file(shell), stamps, lambda file: numbers.get(file) or 0, text, origin or {})
+        return RunningCell(_running_file(shell), stamps, partial(number_of, shell), text, origin or {})
 
     def mute(self, identity: int) -> None:
         """Stamp nothing in a cell that is not profiled after all."""
@@ -79,6 +79,12 @@ class CellRewriter(ast.NodeTransformer):
         """Remove what the code of a cell has called, once it has ended."""
         if (stamps := self._stamps.pop(identity, None)) is not None:
             stamps.remove()
+
+
+def number_of(shell: InteractiveShell, file: str) -> int:
+    """Return the number of the cell whose code has a file name, as of now; 0 for other files."""
+    numbers: dict[str, int] = getattr(shell.compile, "_filename_map", {})
+    return numbers.get(file) or 0
 
 
 def _words(node: ast.stmt) -> list[str] | None:

@@ -90,6 +90,8 @@ class ActiveRun(RecordedRun):
         self.end_step: weakref.WeakMethod[Callable[[], None]] | None = None
         self._host = HostRecorders(collector, options, clock, cell)
         self._step = self._step_start_ns = self._turned_ns = 0
+        self._cell: tuple[Callable[[], str], int] | None = None  # of a run by hand: the one that runs
+        self._is_part = False  # whether that cell is to be reported by itself
         self._flushing = self.native
         self._pending_stop: dict[str, Callable[[], None]] = {"collector": collector.stop} if self.native else {}
         super().__init__(
@@ -207,6 +209,24 @@ class ActiveRun(RecordedRun):
             if self.native:
                 self.collector.step(None if last else self._step)
 
+    def begin_cell(self, name: Callable[[], str]) -> None:
+        """Note that a cell of the notebook runs from now on; `name` returns its name, when it has ended."""
+        self._cell, self._is_part = (name, self._now_ns()), False
+
+    def take_part(self) -> bool:
+        """Note that the cell that runs is to be reported by itself; return whether one runs."""
+        self._is_part = self._cell is not None
+        return self._is_part
+
+    def end_cell(self) -> None:
+        """Note that no cell runs from now on."""
+        if self._cell is not None:
+            (name, start_ns), self._cell = self._cell, None
+            title = name()
+            self.recording.executed.append((title, start_ns, self.recording.stopped_ns or self._now_ns()))
+            if self._is_part:
+                self.recording.parts.append(title)
+
     def attach_metadata(self, facts: Mapping[str, Any]) -> None:
         """Store metadata that the user attached."""
         for key, value in facts.items():
@@ -278,6 +298,7 @@ class ActiveRun(RecordedRun):
 
     def _stop_sampling(self) -> None:
         self.recording.stopped_ns = self._now_ns()
+        self.end_cell()
         run = self.recording
         run.emulated_ns = max(0, self._left_out_ns() - run.emulated_ns)
         run.clock_step_ns = step_ns(self._clock, run.raw_clock_epoch_ns, run.stopped_ns - run.started_ns)

@@ -61,9 +61,9 @@ class HostRecorders:
             from npuprof.lines.recorder import LineRecorder
 
             lines = LineRecorder(self._clock, directory / LINES_JOURNAL_FILE_NAME, self._cell)
-        if self._cell is not None and self._options.code:
+        if self._cell is not None and self._cell.file and self._options.code:
             recording.code[self._cell.name] = repaired(self._cell.text)
-        if self._cell is not None:
+        if self._cell is not None and self._cell.file:
             recording.cell = repaired({**self._cell.origin, "number": str(self._cell.number_of(self._cell.file))})
         self._unstarted = stacks, lines
 

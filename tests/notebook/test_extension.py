@@ -102,15 +102,18 @@ def test_a_run_by_hand_spans_cells_and_stop_shows_it(kernel: Kernel, by_hand: in
     assert kernel.run("%npuprof stop").reply["ename"] == "SessionError"
 
 
-def test_a_cell_that_starts_during_a_manual_run_names_the_holder(kernel: Kernel, by_hand: int) -> None:
-    executed = kernel.run("%%npuprof\nprint('ran')")
-    assert executed.reply["ename"] == "SessionBusyError"
-    assert f"%npuprof start in cell [{by_hand}]" in executed.reply["evalue"]
-    assert executed.stream() == ""
-    unprofiled = kernel.run("%%npuprof --if-unavailable run\n42")
-    assert unprofiled.value == "42"
-    assert f"%npuprof start in cell [{by_hand}]" in unprofiled.stream("stderr")
-    assert kernel.run("%npuprof stop").has_report
+@pytest.mark.usefixtures("by_hand")
+def test_a_profiled_cell_during_a_manual_run_runs_and_is_reported_as_its_part(kernel: Kernel) -> None:
+    executed = kernel.run("%%npuprof\nprint('ran')\n42")
+    number = executed.reply["execution_count"]
+    assert executed.status == "ok"
+    assert executed.value == "42"
+    assert executed.stream() == "ran\n"
+    assert f"cell [{number}] is recorded as a part of the run" in executed.stream("stderr")
+    reports = [shown["text/plain"] for shown in kernel.run("%npuprof stop").displays]
+    assert "by_hand" in reports[0]
+    assert "thinking time" in reports[0]
+    assert any(f"cell [{number}] of by_hand" in report for report in reports[1:])
 
 
 def test_last_shows_the_newest_run_again(kernel: Kernel) -> None:

@@ -220,7 +220,7 @@ def _describe(decoded: Decoded, recording: Recording, path: Path) -> None:
     info.options = recording.options
     info.metadata = recording.metadata
     info.failed, info.reason = recording.failed, recording.reason
-    info.recording = path
+    info.recording, info.executed = path, [(name, start, max(start, end)) for name, start, end in recording.executed]
     for problem in recording.problems:
         decoded.notes.error(recording.collector, problem)
     for problem in recording.stack_problems:

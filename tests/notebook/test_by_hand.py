@@ -1,0 +1,113 @@
+"""A run that is started by hand counts the time of cells, and a profiled cell in it is a part of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from IPython.core.error import UsageError
+
+import npuprof
+from npuprof import simulator
+from npuprof.exports.text import summary_text
+from npuprof.profiles import Profile
+from npuprof.recording import Recording
+from tests.notebook.cells import Cells
+
+_START = "%npuprof start --collector simulator --no-report --output {}"
+
+
+@pytest.fixture
+def cells(tmp_path: Path) -> Iterator[Cells]:
+    simulator.reset()
+    made = Cells(tmp_path)
+    made.run("import numpy as np, time\nfrom npuprof.simulator import npu\nx = npu.ones((64, 64))")
+    yield made
+    made.magics.uninstall()
+
+
+def _recording(run: Profile) -> Recording:
+    assert run.info.recording is not None
+    return Recording.read(run.info.recording)
+
+
+def test_the_time_between_cells_is_left_out_and_sums_add_up(cells: Cells) -> None:
+    cells.run(_START.format(cells.folder))
+    cells.run("for i in range(4):\n    y = np.sin(x)")
+    time.sleep(0.3)
+    cells.run("for i in range(4):\n    y = np.cos(x)")
+    time.sleep(0.3)
+    cells.run("%npuprof stop")
+    run = npuprof.last()
+    names = [name for name, _, _ in run.info.executed]
+    assert names == ["cell [2]", "cell [3]", "cell [4]", "cell [5]"]
+    assert run.info.started_ns is not None
+    assert run.info.stopped_ns is not None
+    assert run.info.started_ns <= run.info.executed[0][1]
+    assert run.info.executed[-1][2] == run.info.stopped_ns
+    thinking_ns = run.info.thinking_ns
+    assert thinking_ns >= 600_000_000
+    covered = sum(end - start for _, start, end in run.info.executed)
+    assert covered + thinking_ns == run.info.stopped_ns - run.info.started_ns
+    assert run.summary.wall_ns == covered
+    (step,) = run.accounting.steps.to_dict("records")
+    assert step["duration_ns"] <= covered
+    parts = run.accounting.by_part()
+    assert parts[list(run.summary.devices[0].parts)].sum(axis=1).tolist() == [step["duration_ns"]]
+    assert parts["computing"].tolist() == [run.kernels["duration_ns"].sum()]
+    assert set(run.by("line")["line"]) == {"In [3], line 2", "In [4], line 2"}
+    assert _recording(run).code == _recording(run).cell == {}
+    text = summary_text(run.summary, run.info, run.notes, run.advice())
+    assert "thinking time, " in text.splitlines()[1]
+
+
+def test_a_profiled_cell_in_a_run_by_hand_runs_and_is_a_part_of_it(
+    cells: Cells, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cells.run(_START.format(cells.folder).replace(" --no-report", ""))
+    cells.run("y = np.sin(x)")
+    assert cells.run("%%npuprof --level 2\nfor i in range(3):\n    y = np.cos(x)\ni") == 2
+    assert "cell [4] is recorded as a part of the run that collects already" in "".join(capsys.readouterr())
+    cells.run("y = np.tan(x)")
+    assert "npuprof" in cells.shell.magics_manager.magics["line"]
+    cells.run("%npuprof stop")
+    run = npuprof.last()
+    assert len(run.kernels) == 5
+    assert _recording(run).parts == ["cell [4]"]
+    shown = "".join(capsys.readouterr())
+    report = shown[shown.index("cell [4] of ") :]
+    assert "aclnnCos" in report or "Cos" in report
+    assert "Tan" not in report
+
+
+def test_wrong_options_of_a_part_are_refused_as_ever(cells: Cells) -> None:
+    cells.run(_START.format(cells.folder))
+    try:
+        with pytest.raises(UsageError):
+            cells.run("%%npuprof --level 7\nz = 1")
+    finally:
+        cells.run("%npuprof stop")
+    assert "z" not in cells.shell.user_ns
+
+
+def test_cells_that_run_cells_count_once_and_a_failing_cell_ends(cells: Cells) -> None:
+    cells.run(_START.format(cells.folder))
+    cells.run("get_ipython().run_cell('y = np.sin(x)')\ny = np.cos(x)")
+    with pytest.raises(ZeroDivisionError):
+        cells.run("1 / 0")
+    time.sleep(0.05)
+    cells.run("%npuprof stop")
+    spans = [span for _, *span in npuprof.last().info.executed]
+    assert len(spans) == 4
+    assert all(before[1] <= after[0] for before, after in pairwise(spans))
+    assert npuprof.last().info.thinking_ns >= 50_000_000
+
+
+def test_a_profiled_cell_and_a_run_without_a_shell_have_no_thinking_time(cells: Cells) -> None:
+    assert not cells.profile("y = np.sin(x)").info.executed
+    with npuprof.profile(collector="simulator", output=cells.folder) as session:
+        pass
+    assert session.result.info.thinking_ns == 0
