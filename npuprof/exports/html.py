@@ -13,6 +13,7 @@ from npuprof.advice.finding import Finding
 from npuprof.advice.findings import Advice, gain
 from npuprof.analysis.host_accounting import ACTIVITY_LABELS
 from npuprof.analysis.summary import Summary
+from npuprof.exports.damage import damage_lines, damaged_tables, headline_mark
 from npuprof.exports.grid import Grid
 from npuprof.exports.host_text import HOST_TIME
 from npuprof.exports.text import (
@@ -173,21 +174,21 @@ def _overview(summary: Summary, info: Info, notes: pd.DataFrame, advice: Advice,
     )
     return (
         head_html(info)
-        + "".join(_marked(line, "error") for line in error_lines(notes))
+        + "".join(_marked(line, "error") for line in [*error_lines(notes), *damage_lines(notes)])
         + "".join(_marked(line, "warning") for line in [nothing_text(summary, info)] if line)
-        + _verdict(advice)
+        + _verdict(advice, headline_mark(damaged_tables(notes)))
         + since
         + (bars if several else "")
         + findings_html(advice)
-        + _figures(summary, info)
+        + _figures(summary, info, notes)
         + "".join(map(grid_html, shown))
     )
 
 
-def _verdict(advice: Advice) -> str:
+def _verdict(advice: Advice, mark: str = "") -> str:
     if not advice.step_ns:
         return ""
-    line = text(advice.headline(), _LONGEST_LINE)
+    line = text(advice.headline() + mark, _LONGEST_LINE)
     return f'<div style="font-size:15px;font-weight:600;margin:8px 0 2px">{line}</div>' + _bar("", advice.parts())
 
 
@@ -274,11 +275,11 @@ def _marked(line: str, severity: Severity) -> str:
     return f'<div{role} style="{style}">{text(line, _LONGEST_SENTENCE)}</div>'
 
 
-def _figures(summary: Summary, info: Info) -> str:
+def _figures(summary: Summary, info: Info, notes: pd.DataFrame) -> str:
     cells = "".join(
         f'<div style="min-width:90px"><div style="font-size:11px;color:{FAINT_TEXT}">{text(name, 40)}</div>'
         f'<div style="font-size:16px;font-weight:600;white-space:nowrap">{text(value, 40)}</div></div>'
-        for name, value in known_figures(summary, info)
+        for name, value in known_figures(summary, info, notes)
     )
     return f'<div style="display:flex;flex-wrap:wrap;gap:8px 26px;margin:10px 0">{cells}</div>'
 

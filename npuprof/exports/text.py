@@ -13,6 +13,7 @@ from npuprof.advice.findings import Advice
 from npuprof.analysis.device_clocks import clock_text
 from npuprof.analysis.memory_peak import BLOCKS
 from npuprof.analysis.summary import PIPES, DeviceTimes, Summary
+from npuprof.exports.damage import damage_lines, damaged_tables, headline_mark, marked
 from npuprof.exports.grid import Grid
 from npuprof.exports.host_text import host_grids
 from npuprof.info import Info
@@ -127,9 +128,9 @@ def grids(summary: Summary) -> list[Grid]:
     return [grid for grid in some if grid.rows]
 
 
-def known_figures(summary: Summary, info: Info) -> list[tuple[str, str]]:
-    """Return the key figures, without those of the device where nothing of it was recorded."""
-    figures = key_figures(summary)
+def known_figures(summary: Summary, info: Info, notes: pd.DataFrame) -> list[tuple[str, str]]:
+    """Return the key figures, those of incomplete tables marked; without the device's where nothing was recorded."""
+    figures = marked(key_figures(summary), damaged_tables(notes))
     return [figure for figure in figures if figure[1] != ABSENT] if nothing_text(summary, info) else figures
 
 
@@ -294,13 +295,15 @@ def summary_text(summary: Summary, info: Info, notes: pd.DataFrame, advice: Advi
         lines.append(printable(cost, _LONGEST_SENTENCE))
     if info.failed:
         lines.append(printable(f"The profiled code raised {info.failed}", _LONGEST_LINE))
-    lines += [printable(line, _LONGEST_SENTENCE) for line in [*clock_lines(info), *error_lines(notes)]]
+    lines += [
+        printable(line, _LONGEST_SENTENCE) for line in [*clock_lines(info), *error_lines(notes), *damage_lines(notes)]
+    ]
     if nothing := nothing_text(summary, info):
         lines.append(printable(nothing, _LONGEST_SENTENCE))
     if advice.step_ns:
         verdict, *findings = (printable(line, _LONGEST_LINE) for line in advice.lines(MOST_FINDINGS))
-        lines += ["", verdict, *since.splitlines(), *findings]
-    lines += ["", *_align([(f"{name}:", value) for name, value in known_figures(summary, info)], 1)]
+        lines += ["", verdict + headline_mark(damaged_tables(notes)), *since.splitlines(), *findings]
+    lines += ["", *_align([(f"{name}:", value) for name, value in known_figures(summary, info, notes)], 1)]
     for grid in grids(summary):
         head, *body = _align([grid.headings, *grid.rows], grid.numeric)
         lines += ["", grid.title, head, "─" * max(map(_width, (head, *body))), *body]

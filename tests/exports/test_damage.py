@@ -1,0 +1,100 @@
+"""A result that lacks rows says so below its title, with how much, and marks the figures that depend on them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import npuprof
+from npuprof.exports.damage import damage_lines, damaged_tables, headline_mark, marked
+from npuprof.exports.html import report_html
+from npuprof.exports.text import summary_text
+from npuprof.info import Info
+from npuprof.notes import Notes
+from npuprof.profiles import Profile
+from npuprof.schema import SCHEMA
+from npuprof.sources.base import Decoded
+from tests import factories
+
+
+def _notes() -> Notes:
+    notes = Notes()
+    notes.info("device", "rows of kernels are as they should be")
+    notes.warning("clock", "the system's clock was set back")
+    return notes
+
+
+def test_what_is_no_loss_is_not_said_to_be_one() -> None:
+    frame = _notes().to_frame()
+    assert damage_lines(frame) == []
+    assert not damaged_tables(frame)
+    assert marked([("kernels", "9")], damaged_tables(frame)) == [("kernels", "9")]
+    assert not headline_mark(damaged_tables(frame))
+
+
+def test_rows_that_are_left_out_mark_the_figures_of_their_tables() -> None:
+    notes = _notes()
+    notes.leave_out("api.csv", "a row has no readable time", 12, affects="api and memory")
+    notes.leave_out("x.csv", "a row is a total", 5, severity="info", affects="kernels")
+    frame = notes.to_frame()
+    (line,) = damage_lines(frame)
+    assert line.startswith("Incomplete: api.csv: a row has no readable time")
+    assert line.endswith("(12 times)")
+    assert damaged_tables(frame) == {"api", "memory"}
+    figures = [("kernels", "9"), ("CANN calls", "1,204"), ("memory peak", "3 MiB"), ("mean step", "–")]
+    wanted = [("kernels", "9"), ("CANN calls", "1,204, incomplete"), ("memory peak", "3 MiB, incomplete"), figures[3]]
+    assert marked(figures, damaged_tables(frame)) == wanted
+
+
+def test_a_loss_that_names_no_table_may_be_of_any_and_those_with_figures_come_first() -> None:
+    notes = _notes()
+    for number in range(3):
+        notes.warning(
+            f"trace{'abc'[number]}.json", "its end is incomplete: the export was stopped, or the file was cut"
+        )
+    notes.warning("step_times", "computing is 9 ms by one and 3 ms by the other: rows of kernels are missing")
+    frame = notes.to_frame()
+    assert damaged_tables(frame) == SCHEMA.keys()
+    lines = damage_lines(frame)
+    assert "rows of kernels are missing" in lines[0]
+    assert len(lines) == 4
+    assert lines[-1] == "1 more note on what is missing below"
+    assert headline_mark(damaged_tables(frame)) == " (incomplete)"
+    assert marked([("kernels", "–")], {"kernels"}) == [("kernels", "–")]  # nothing to mark
+
+
+def test_the_report_says_it_below_the_title_in_red() -> None:
+    run = Profile(Decoded(factories.profile(4), Info(name="cut"), _notes()))
+    assert "incomplete" not in _text(run).lower()
+    notes = _notes()
+    notes.leave_out("kernel_details.csv", "a row is cut", 7, affects="kernels")
+    run = Profile(Decoded(factories.profile(4), Info(name="cut"), notes))
+    lines = _text(run).splitlines()
+    told = next(at for at, line in enumerate(lines) if line.startswith("Incomplete: kernel_details.csv: a row is cut"))
+    assert told <= 3
+    assert any(line.startswith("kernels:") and line.endswith("incomplete") for line in lines)
+    html = report_html(run.summary, run.info, run.notes, run.advice())
+    said = html.index("Incomplete: kernel_details.csv")
+    assert 'role="alert" style="border-left:3px solid #d55e00' in html[said - 200 : said]
+
+
+def _text(run: Profile) -> str:
+    return summary_text(run.summary, run.info, run.notes, run.advice())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "table"), [("trace_view.json", "operators"), ("kernel_details.csv", "kernels")])
+def test_a_real_result_whose_file_is_cut_says_what_is_missing(
+    samples: Path, tmp_path: Path, name: str, table: str
+) -> None:
+    found = sorted((samples / "torch_npu" / "text").rglob(name))[0]
+    for file in found.parent.iterdir():
+        if file.is_file():
+            (tmp_path / file.name).write_bytes(file.read_bytes())
+    assert not damage_lines(npuprof.load_set(tmp_path).at(0).notes)
+    whole = found.read_bytes()
+    (tmp_path / name).write_bytes(whole[: len(whole) // 2])
+    run = npuprof.load_set(tmp_path).at(0)
+    assert table in damaged_tables(run.notes)
+    assert any(line.startswith("Incomplete: ") for line in _text(run).splitlines()[:6])
