@@ -141,7 +141,7 @@ function listen() {
         const box = boxOf(event.target);
         if (!box) return;
         hold(box);
-        box.toggleAttribute(SUPPRESS, !isForNotebook(event));
+        for (const one of [box, ...box.querySelectorAll(`[${SUPPRESS}]`)]) one.toggleAttribute(SUPPRESS, !isForNotebook(event));
         if (isForNotebook(event)) return;
         if (answer(event)) event.preventDefault();
         else if (event.key === "Escape" && /** @type {Element} */ (event.target).matches(STOPPING)) giveBack(box);

@@ -135,3 +135,24 @@ def test_fields_and_buttons_of_the_panel_are_used_with_the_keyboard_alone(open_n
     page.keyboard.type("/nowhere")
     page.keyboard.press("Enter")
     panel.locator(".npuprof-line", has_text="/nowhere").wait_for()
+
+
+@pytest.mark.long
+def test_no_key_pressed_in_a_comparison_or_a_table_reaches_the_notebook(
+    open_notebook: OpenNotebook, tmp_path: Path
+) -> None:
+    table = "from npuprof.notebook.tables.controller import KINDS\nfrom npuprof.notebook.tables.tab import build\n"
+    notebook = open_notebook(
+        [_RUN + "run - run", table + "build(run, KINDS[1])", "run.explore(beside=run)", "kept = 1"], height=4000
+    )
+    page = notebook.page
+    for number in range(3):
+        notebook.run(number)
+    settle(page)
+    listen_to_commands(page)
+
+    found = press_all(page, ".jp-Cell .jp-Cell-outputArea")
+
+    page.screenshot(path=tmp_path / "compared.png")
+    for part in ("npuprof-timeline", "modebar-btn", "data-id"):
+        assert any(part in element for element in found), part

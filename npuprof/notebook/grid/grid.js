@@ -18,7 +18,7 @@ const ARROWS = { ascending: "▲", descending: "▼", none: "" };
 const DELAY_MS = 300;
 
 function render({ model, el }) {
-  const root = make("div", { class: "npuprof-grid npuprof-keys" });
+  const root = make("div", { class: "npuprof-grid npuprof-keys", "data-lm-suppress-shortcuts": "true" });
   const bar = make("div", { class: "npuprof-grid-bar" });
   const frame = make("div", { class: "npuprof-grid-frame" });
   const table = make("table", { role: "grid" });

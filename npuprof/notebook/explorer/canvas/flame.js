@@ -17,7 +17,7 @@ function flameView(model, el) {
     const said = make("div", { class: "said", role: "status" });
     const table = make("div", { class: "panel visible", hidden: true });
     const root = make("div", {
-        class: "npuprof-timeline npuprof-flame-canvas npuprof-keys", tabindex: "0", role: "application",
+        class: "npuprof-timeline npuprof-flame-canvas npuprof-keys", tabindex: "0", role: "application", "data-lm-suppress-shortcuts": "true",
         "aria-label": "Flame graph. Arrow keys move from frame to frame, Enter zooms into one, U goes up, 0 shows everything, the question mark shows all keys, Escape gives the keys back.",
     }, make("div", { class: "bar" }, make("button", { type: "button", text: "Table", title: "T: what is shown as a table", onclick: toggleTable }),
         make("button", { type: "button", text: "?", title: "the keys", onclick: () => { help.hidden = !help.hidden; } })), box, said, help, table);

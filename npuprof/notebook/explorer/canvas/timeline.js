@@ -78,7 +78,7 @@ function timelineView(store, model, el) {
         make("div", { class: "corner zero", text: `0 = ${setup.origin}`, title: `all times count from ${setup.origin}` }), axis);
     const help = make("div", { class: "help", role: "dialog", "aria-label": "Keys of the timeline", hidden: true });
     const root = make("div", {
-        class: `npuprof-timeline npuprof-keys${setup.link ? " linked" : ""}`, tabindex: "0", role: "application",
+        class: `npuprof-timeline npuprof-keys${setup.link ? " linked" : ""}`, tabindex: "0", role: "application", "data-lm-suppress-shortcuts": "true",
         "aria-label": "Timeline. Press the question mark for its keys; Escape gives the keys back.",
     }, bar, failed, head, box, help, make("div", { class: "foot" }, legend, marks), said, copied,
     make("div", { class: "panels" }, rangePanel, selection), visible);
