@@ -6,14 +6,19 @@ try the same examples in every run; ``full`` tries many, and others each time.
 
 from __future__ import annotations
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 USUAL = "default"
 _EXAMPLES = 100
 
-settings.register_profile("fast", deadline=None, derandomize=True, max_examples=_EXAMPLES // 5)
-settings.register_profile(USUAL, deadline=None, derandomize=True, max_examples=_EXAMPLES)
-settings.register_profile("full", deadline=None, max_examples=_EXAMPLES * 5)
+for _name, _examples in (("fast", _EXAMPLES // 5), (USUAL, _EXAMPLES), ("full", _EXAMPLES * 5)):
+    settings.register_profile(
+        _name,
+        deadline=None,
+        derandomize=_name != "full",
+        max_examples=_examples,
+        suppress_health_check=[HealthCheck.too_slow],  # of a busy or an emulated machine
+    )
 settings.load_profile(USUAL)
 
 
