@@ -106,6 +106,8 @@ class Info:
         The clock of each device that has launches to compare; complete when notes are.
     failed
         The exception of the profiled code, as ``Type: message``; empty if the code ended normally.
+    code
+        The text of the profiled code by file, if the recording has it: first that of the profiled cell.
     """
 
     name: str = ""
@@ -128,6 +130,7 @@ class Info:
     emulated_ns: int = 0
     overhead: dict[str, int] = field(default_factory=dict)
     clocks: list[DeviceClock] = field(default_factory=list)
+    code: dict[str, str] = field(default_factory=dict, repr=False)
     executed: list[tuple[str, int, int]] = field(default_factory=list)
 
     @property

@@ -34,6 +34,7 @@ def load(
     start: Moment | None = None,
     end: Moment | None = None,
     client: Client | None = None,
+    code_root: str | PathLike[str] | None = None,
 ) -> Profile | Any:
     """Open the result of an Ascend front end, or of npuprof, at a path.
 
@@ -47,35 +48,34 @@ def load(
         The form to read if a run has several: ``"raw"`` for raw data, ``"text"`` for the vendor's CSV and JSON files,
         ``"db"`` for its databases, ``"parsed"`` for both text and databases. By default raw data if it is complete,
         since its digits are exact (see :mod:`npuprof.sources.raw_or_parsed`); otherwise each table from the form that
-        has it, text first (see :mod:`npuprof.sources.forms`). ``run.info.source`` has the choice, and a note the
-        reason. The vendor's sums of a torch_npu run (`step_times`, `statistics`) always come from the result.
+        has it, text first (see :mod:`npuprof.sources.forms`). ``run.info.source`` has the choice, a note the reason.
+        The vendor's sums of a torch_npu run (`step_times`, `statistics`) always come from the result.
     steps
-        Numbers of the steps to read, as in ``run.steps``. A step has the rows within its interval, and the tasks that
-        it launched, even if the device ran them later.
+        Numbers of the steps to read, as in ``run.steps``: rows within their intervals, and tasks that they launched.
     start, end
         The half-open interval to read: integer nanoseconds since the UTC epoch as in the tables, a time stamp
         (``pd.Timestamp``, ``datetime``; UTC if it has no zone), or a ``pd.Timedelta`` since the start of the run
-        (``run.info.started_ns``, or else its first row). Floats are refused: they cannot represent nanoseconds since
-        the epoch. Rows that overlap the interval are kept whole, with the calls and operators that launched them;
-        intervals of `overlap` are clipped. If nothing lies in it, the profile is empty and a note has the run's time.
+        (``run.info.started_ns``, or else its first row). Floats, too coarse for nanoseconds, are refused. Rows that
+        overlap it are kept whole, with their callers; intervals of `overlap` are clipped. A note says if it has none.
     client
-        A Dask client (``pip install "npuprof[cluster]"``) whose workers read the small files of many ranks, which they
-        must find under the same paths; by default the client that is active in this process, or else this machine.
+        A Dask client (``pip install "npuprof[cluster]"``) whose workers read the small files of many ranks, under the
+        same paths; by default the client that is active in this process, or else this machine.
+    code_root
+        The folder in which :meth:`npuprof.profiles.Profile.code` finds files of which a result does not have the text.
 
     Returns
     -------
     The profile; a text result or database of over 256 KiB is read when it is first used: its files must stay till then.
-    For a directory with several runs, a :class:`npuprof.ranks.profile_set.ProfileSet`, one entry per rank and session,
-    typed as ``Any``; :func:`load_set` always returns a set.
+    For several runs, a :class:`npuprof.ranks.profile_set.ProfileSet`, typed as ``Any``, as :func:`load_set` returns.
 
     Raises
     ------
     SourceError
         If nothing at the path can be read, or the run lacks a requested step.
     OptionsError
-        If an argument has a wrong value, or both steps and an interval are given.
+        If an argument has a wrong value, both steps and an interval are given, or `code_root` is no folder.
     """
-    return open_path(path, source=source, steps=steps, start=start, end=end, client=client)
+    return open_path(path, source=source, steps=steps, start=start, end=end, client=client, code_root=code_root)
 
 
 @checked
@@ -87,12 +87,13 @@ def load_set(
     start: Moment | None = None,
     end: Moment | None = None,
     client: Client | None = None,
+    code_root: str | PathLike[str] | None = None,
 ) -> ProfileSet:
     """Open all runs at a path as a set, even if there is only one; each run is read on first use.
 
     Parameters
     ----------
-    path, source, steps, start, end, client
+    path, source, steps, start, end, client, code_root
         See :func:`load`.
 
     Raises
@@ -100,10 +101,11 @@ def load_set(
     SourceError
         If nothing at the path can be read.
     OptionsError
-        If an argument has a wrong value, or both steps and a time range are given.
+        If an argument has a wrong value, both steps and a time range are given, or `code_root` is no folder.
     """
+    code = _folder(code_root)
     root, walked, selection = _detect(path, source, steps, start, end)
-    return _as_set(root, walked, selection, client)
+    return _as_set(root, walked, selection, client, code)
 
 
 @checked
@@ -147,15 +149,17 @@ def open_path(
     start: Moment | None = None,
     end: Moment | None = None,
     client: Client | None = None,
+    code_root: str | PathLike[str] | None = None,
 ) -> Profile | ProfileSet:
     """Return a profile for one run, or a set for several; see :func:`load`."""
+    code = _folder(code_root)
     root, walked, selection = _detect(path, source, steps, start, end)
     if len(walked.results) > 1:
-        return _as_set(root, walked, selection, client)
+        return _as_set(root, walked, selection, client, code)
     run = walked.results[0]
     problems = [f"there may be more runs: {problem}" for problem in walked.problems] + walked.left_out
     if selection is None and (later := unread(run, [(root.name, problem) for problem in problems])) is not None:
-        return Profile(later)
+        return Profile(later, code)
     try:
         decoded = decode_run(run, selection, lazily=True)
     except BaseException as error:
@@ -166,7 +170,7 @@ def open_path(
     run.close()
     for problem in problems:
         decoded.notes.warning(root.name, problem)
-    return Profile(decoded)
+    return Profile(decoded, code)
 
 
 def _detect(
@@ -183,11 +187,27 @@ def _detect(
     return root, detect(root, source), selection
 
 
-def _as_set(root: Path, walked: Walk[DetectedResult], selection: Selection | None, client: Client | None) -> ProfileSet:
+def _folder(code_root: str | PathLike[str] | None) -> Path | None:
+    """Return the folder with the code; raise an OptionsError if it is none."""
+    if code_root is None:
+        return None
+    folder = Path(code_root).expanduser()
+    if not folder.is_dir():
+        raise OptionsError(f"code_root is {str(folder)!r}, which is no folder: name the one with the code that ran")
+    return folder
+
+
+def _as_set(
+    root: Path,
+    walked: Walk[DetectedResult],
+    selection: Selection | None,
+    client: Client | None,
+    code_root: Path | None,
+) -> ProfileSet:
     from npuprof.ranks.profile_set import ProfileSet  # 25 ms that one run does not need
 
     try:
-        return ProfileSet(root, walked.results, [*walked.problems, *walked.left_out], selection, client)
+        return ProfileSet(root, walked.results, [*walked.problems, *walked.left_out], selection, client, code_root)
     except BaseException:
         walked.results[0].close()
         raise

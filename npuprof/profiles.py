@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from npuprof.analysis.summary import Summary
     from npuprof.comparison import Comparison
     from npuprof.exports.chrome_trace import TracedRun
+    from npuprof.exports.code import AnnotatedCode
 
 _OF_RUN = ("info", "statistics")
 _PAGE_FIGURES_BYTES = 20 << 20  # a page has room for all the details that its figures can show
@@ -61,9 +62,10 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
     info: Info
     statistics: dict[str, pd.DataFrame]
 
-    def __init__(self, decoded: Decoded | UnreadRun) -> None:
+    def __init__(self, decoded: Decoded | UnreadRun, code_root: Path | None = None) -> None:
         self.tables: MutableMapping[str, pd.DataFrame] = completed(decoded.tables)
         self._decoded = decoded
+        self._code_root = code_root
 
     if not TYPE_CHECKING:  # else any name would be an attribute
 
@@ -153,6 +155,30 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
         from npuprof.exports.html import advice_html
 
         return advise(self.tables, self.info, self.accounting, self.explore, advice_html, aligned=self.aligned)
+
+    def code(self) -> AnnotatedCode:
+        """Return the user's code with the costs of each line; show it, or take the table with ``.to_frame()``.
+
+        The costs of a line are device time (with that of the backward pass), idle time of the device meanwhile, host
+        time, launches, and memory at the peak; see :class:`npuprof.analysis.code_lines.CodeLines`. The text is that of
+        the recording, or of the files below the folder ``code_root`` of :func:`npuprof.load`.
+        """
+        return self._code
+
+    @cached_property
+    def _code(self) -> AnnotatedCode:
+        from npuprof.exports.code import annotate
+
+        return annotate(self.advice(), self._code_root)
+
+    @property
+    def _report(self) -> tuple[Summary, Info, pd.DataFrame, Advice, AnnotatedCode | None]:
+        """What a report shows; no code if the run cannot know lines of it."""
+        from npuprof.analysis.code_lines import has_lines
+
+        code = self.code() if has_lines(self.tables) else None
+        code = code if code is not None and len(code) else None
+        return self.summary, self.info, self.notes, self.advice(), code
 
     @cached_property
     def launches(self) -> pd.DataFrame:
@@ -336,7 +362,8 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
     def _page(self, figures: Mapping[str, go.Figure], picture: str = "") -> str:
         from npuprof.exports.html import page_html
 
-        return page_html(self.summary, self.info, self.notes, self.advice(), figures, picture=picture)
+        summary, info, notes, advice, code = self._report
+        return page_html(summary, info, notes, advice, figures, picture=picture, code=code)
 
     def to_parquet(self, path: str | PathLike[str]) -> Path:
         """Write the profile as a directory of Parquet files, which ``npuprof.load`` reads back; return its path.
@@ -365,10 +392,10 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
     def __repr__(self) -> str:
         from npuprof.exports.text import summary_text
 
-        return summary_text(self.summary, self.info, self.notes, self.advice())
+        return summary_text(*self._report)
 
     def _repr_html_(self) -> str:
         from npuprof.exports.html import report_html
 
         interactive.keep_keys()
-        return report_html(self.summary, self.info, self.notes, self.advice())
+        return report_html(*self._report)

@@ -40,6 +40,7 @@ _OPEN = {"edit", "Profile.by", "ProfileSet.by"}
 _OF_ONE_RUN = {
     "accounting": "breakdown(), by rank",
     "aligned": "of one host: runs[rank].aligned; clocks() has the offsets between ranks",
+    "code": "of one program: runs[rank].code()",
     "ledger": "of one result's files: runs[rank].ledger",
     "plot_kernel": "of one kernel: runs[rank].plot_kernel(row)",
     "summary": "overview()",

@@ -16,6 +16,7 @@ from npuprof import tables as schema
 from npuprof.analysis.accounting import IDLE, PARTS, Accounting
 from npuprof.analysis.balanced_steps import by_rank, complete
 from npuprof.analysis.chip_limits import ChipLimits, measured_limits
+from npuprof.analysis.code_lines import CodeLines
 from npuprof.analysis.correlation import Causes
 from npuprof.analysis.device_clocks import apart, to_device
 from npuprof.analysis.device_words import NPU, DeviceName, device_of, runtime_of
@@ -318,6 +319,11 @@ class Facts:
         if rows is not None:
             starts, durations = starts[rows], durations[rows]
         return within(spans, starts, starts + durations)
+
+    @cached_property
+    def code_lines(self) -> CodeLines:
+        """The costs of the lines of the user's code."""
+        return CodeLines(self.tables, self.accounting, self._places)
 
     def lines_of(self, table: Literal["python", "operators", "api"], rows: Int64) -> pd.Categorical:
         """Return the source line of each row, ``main.py:350``; absent if unknown."""

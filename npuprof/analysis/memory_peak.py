@@ -69,8 +69,7 @@ def call_sites(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     correlation = causes(tables)
     rows = _operators_of(tables)
     at = np.where(rows >= 0, rows + correlation.first_row["operators"], -1)
-    stacks = tables["allocations"].get("stack")
-    places = Places.build(tables, correlation).at(at) if stacks is None else places_of_stacks(stacks)
+    places = _places_of_blocks(tables, correlation, at)
     outer = _outer_operators(tables, correlation, at)
     names = tables["operators"]["name"]
     codes = np.append(names.cat.codes.to_numpy(np.int64), -1)[outer]
@@ -84,6 +83,44 @@ def call_sites(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     codes = _categories(tables, correlation, at, outer)
     sites["category"] = schema.categorical(codes, list(CATEGORIES))
     return sites
+
+
+def _places_of_blocks(tables: Mapping[str, pd.DataFrame], correlation: Causes, at: Int64) -> pd.DataFrame:
+    """Return the location that allocated each block, in host row `at` unless blocks have stacks of their own."""
+    stacks = tables["allocations"].get("stack")
+    return Places.build(tables, correlation).at(at) if stacks is None else places_of_stacks(stacks)
+
+
+def blocks_at_peak(tables: Mapping[str, pd.DataFrame], correlation: Causes) -> pd.DataFrame:
+    """Return the blocks in use at the peak of each device, or of the host in a run without a device.
+
+    Parameters
+    ----------
+    tables
+        Every table of the schema by name.
+    correlation
+        The callers of host rows.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``file``, ``line`` and ``function`` that allocated it, and ``size_bytes``. Memory of a device without a block
+        in the run is a row without a location, so that the sizes add up to those of :func:`memory_peak`.
+    """
+    allocations, devices = tables["allocations"], owning_devices(tables)
+    rows = _operators_of(tables) if len(allocations) else np.zeros(0, np.int64)
+    at = np.where(rows >= 0, rows + correlation.first_row["operators"], -1)
+    places = _places_of_blocks(tables, correlation, at)[["file", "line", "function"]]
+    parts = [places.iloc[:0].assign(size_bytes=np.zeros(0, np.int64))]
+    for device in [device for device in devices if device is not None] or devices:
+        place, _, peak = _peak(tables, device)
+        begun, ended, size = _lifetimes(allocations, device)
+        alive = (begun <= place) & (ended > place) & (size > 0)
+        parts.append(places[alive].assign(size_bytes=size[alive]))
+        if (before := peak - int(size[alive].sum())) > 0:
+            parts.append(pd.DataFrame({"line": pd.array([pd.NA], "Int64"), "size_bytes": [before]}))
+    blocks: pd.DataFrame = pd.concat(parts, ignore_index=True)
+    return blocks
 
 
 def owning_devices(tables: Mapping[str, pd.DataFrame]) -> list[int | None]:

@@ -270,6 +270,11 @@ def places_of_stacks(stacks: pd.Series[Any]) -> pd.DataFrame:
     return places
 
 
+def has_user_frames(stacks: pd.Series[Any]) -> bool:
+    """Return whether a column of stacks or of calls has a frame of the user's code."""
+    return len(stacks) > 0 and any(_user_frame(str(stack)) for stack in stacks.astype("category").cat.categories)
+
+
 def lines(places: pd.DataFrame) -> pd.Categorical:
     """Return the names of locations: ``main.py:350``, or ``main.py: train`` if only the function is known.
 

@@ -156,6 +156,10 @@ class PythonStacks:
         list_files.write(path, self.columns(), _ARROW_TYPES)
         self._journal.remove()
 
+    def frames(self) -> list[tuple[str, str]]:
+        """Return file and function of the distinct frames of the samples."""
+        return [] if self._sampler is None else self._sampler.frames()
+
     def columns(self) -> Columns:
         """Return the columns of the file that :meth:`write` writes.
 
@@ -226,6 +230,12 @@ class _Sampler:
                 f"{self._interval_s * 1e3:g} ms: calls held the interpreter's lock, or the stacks were costly to read"
             )
         return problems
+
+    def frames(self) -> list[tuple[str, str]]:
+        """Return file and function of the distinct frames."""
+        columns = self._tree.columns(self._tree.sizes[0])
+        names = (map(str, columns[f"frame_{name}"]) for name in ("file", "function"))
+        return list(zip(*names, strict=True))
 
     def columns(self, changes: int = 0, nodes: int = 0, frames: int = 0) -> Columns:
         """Return the columns of the file, without the first rows of each kind; times are UTC epoch nanoseconds."""

@@ -13,6 +13,7 @@ from npuprof.advice.finding import Finding
 from npuprof.advice.findings import Advice, gain
 from npuprof.analysis.host_accounting import ACTIVITY_LABELS
 from npuprof.analysis.summary import Summary
+from npuprof.exports.code import AnnotatedCode
 from npuprof.exports.damage import damage_lines, damaged_tables, headline_mark
 from npuprof.exports.grid import Grid
 from npuprof.exports.host_text import HOST_TIME
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 
-LIMIT_BYTES = 900_000
+LIMIT_BYTES = 800_000
 """Maximum size of both figures in a saved notebook: a report has at most 1 MB with its text."""
 
 # Limits of bars, flame graph nodes and characters of a name: from full detail down to what fits with any names.
@@ -96,14 +97,22 @@ REPORT = "npuprof-report"
 """The class of each part of a report."""
 
 
-def report_html(summary: Summary, info: Info, notes: pd.DataFrame, advice: Advice, *, since: str = "") -> str:
+def report_html(
+    summary: Summary,
+    info: Info,
+    notes: pd.DataFrame,
+    advice: Advice,
+    code: AnnotatedCode | None = None,
+    *,
+    since: str = "",
+) -> str:
     """Return origin, verdict, key figures, tables and notes as a fragment for a notebook.
 
     Styles are inline, with the colours of the notebook's theme; there is no script. Every text from the recording is
-    escaped and shortened, so the fragment stays below 100 kB. The first findings of the advice are shown. `since` is a
-    fragment about a run before, which comes after the verdict.
+    escaped and shortened, so the fragment stays below 100 kB, and the code in it below another 100 kB. The first
+    findings of the advice are shown. `since` is a fragment about a run before, which comes after the verdict.
     """
-    return framed(_overview(summary, info, notes, advice, since) + notes_html(notes))
+    return framed(_overview(summary, info, notes, advice, code, since) + notes_html(notes))
 
 
 def page_html(
@@ -114,6 +123,7 @@ def page_html(
     figures: Mapping[str, go.Figure],
     *,
     picture: str = "",
+    code: AnnotatedCode | None = None,
 ) -> str:
     """Return a self-contained page with the report and figures by title, plotly.js included (about 5 MB).
 
@@ -121,7 +131,7 @@ def page_html(
     for browsers without scripts.
     """
     title = f"npuprof · {info.name}" if info.name else "npuprof"
-    head = framed(_overview(summary, info, notes, advice))
+    head = framed(_overview(summary, info, notes, advice, code))
     return page_of(title, head, figures, picture, framed(notes_html(notes)))
 
 
@@ -163,7 +173,14 @@ def framed(content: str) -> str:
     return f'<div class="{REPORT} {KEYS} {AS_TEXT}" style="{style}">{content}</div>' if content else ""
 
 
-def _overview(summary: Summary, info: Info, notes: pd.DataFrame, advice: Advice, since: str = "") -> str:
+def _overview(
+    summary: Summary,
+    info: Info,
+    notes: pd.DataFrame,
+    advice: Advice,
+    code: AnnotatedCode | None = None,
+    since: str = "",
+) -> str:
     # With one device, the bar of the verdict shows everything that the table would.
     several = len(summary.devices) > 1
     barred = () if several else (DEVICE_TIME, HOST_TIME)
@@ -180,6 +197,7 @@ def _overview(summary: Summary, info: Info, notes: pd.DataFrame, advice: Advice,
         + since
         + (bars if several else "")
         + findings_html(advice)
+        + ("" if code is None else code.html())
         + _figures(summary, info, notes)
         + "".join(map(grid_html, shown))
     )

@@ -13,6 +13,7 @@ from npuprof.advice.findings import Advice
 from npuprof.analysis.device_clocks import clock_text
 from npuprof.analysis.memory_peak import BLOCKS
 from npuprof.analysis.summary import PIPES, DeviceTimes, Summary
+from npuprof.exports.code import AnnotatedCode
 from npuprof.exports.damage import damage_lines, damaged_tables, headline_mark, marked
 from npuprof.exports.grid import Grid
 from npuprof.exports.host_text import host_grids
@@ -281,11 +282,20 @@ _LONGEST_SENTENCE = 500
 _MOST_NOTES = 20
 
 
-def summary_text(summary: Summary, info: Info, notes: pd.DataFrame, advice: Advice, *, since: str = "") -> str:
+def summary_text(
+    summary: Summary,
+    info: Info,
+    notes: pd.DataFrame,
+    advice: Advice,
+    code: AnnotatedCode | None = None,
+    *,
+    since: str = "",
+) -> str:
     """Return errors, verdict, key figures, tables and notes of a run as text without a trailing newline.
 
     Columns are aligned by terminal width, also of wide characters; control characters in names become spaces. The first
-    :data:`MOST_FINDINGS` findings of the advice are included. `since` tells what changed since a run before.
+    :data:`MOST_FINDINGS` findings of the advice are included, and the lines of the code that matter. `since` tells what
+    changed since a run before.
     """
     simulated = [SIMULATED] if info.simulated else []
     lines = [printable(" · ".join(["npuprof", *([info.name] if info.name else []), *simulated]), _LONGEST_LINE)]
@@ -303,6 +313,8 @@ def summary_text(summary: Summary, info: Info, notes: pd.DataFrame, advice: Advi
     if advice.step_ns:
         verdict, *findings = (printable(line, _LONGEST_LINE) for line in advice.lines(MOST_FINDINGS))
         lines += ["", verdict + headline_mark(damaged_tables(notes)), *since.splitlines(), *findings]
+    if code is not None:
+        lines += ["", *code.text(whole=False).split("\n")]
     lines += ["", *_align([(f"{name}:", value) for name, value in known_figures(summary, info, notes)], 1)]
     for grid in grids(summary):
         head, *body = _align([grid.headings, *grid.rows], grid.numeric)

@@ -161,6 +161,10 @@ class LineRecorder:
         self._journal.close()
         return ["the cell ran more statements than are kept: the last ones are missing"] if self._is_full else []
 
+    def frames(self) -> list[tuple[str, str]]:
+        """Return file and function of the distinct frames of calls."""
+        return [(each.file, each.function) for each in self._calls.lines]
+
     def columns(self) -> Columns:
         """Return the columns of the file.
 

@@ -171,7 +171,7 @@ def _summary(run: Profile, rerun: Rerun | None) -> list[_Bundle]:
     from npuprof.exports.html import report_html
     from npuprof.exports.text import summary_text
 
-    facts = (run.summary, run.info, run.notes, run.advice())
+    facts = run._report
     since = ("", "") if rerun is None else (rerun.text(), _rerun_html(rerun))
     html = report_html(*facts, since=since[1])
     return [{"text/plain": summary_text(*facts, since=since[0]), "text/html": _SAVED_PICTURES + html}]

@@ -137,7 +137,7 @@ class Options:
         default=True, of_cell=True, panel=None,
     )
     code: bool = switch(
-        "Keep the text of the profiled code with the recording.", default=True, of_cell=True, panel=None
+        "Keep the text of the profiled cell and of your files in stacks.", default=True, of_cell=True, panel=None
     )
     modules: bool = switch(
         "Record the module hierarchy of framework operators.", activity="cpu", lacks=_NO_OPERATORS | _TORCH_ONLY,

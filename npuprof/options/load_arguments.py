@@ -24,7 +24,7 @@ _MAX_STEPS = 1_000_000
 
 
 def add_load_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add ``--steps``, ``--start``, ``--end`` and ``--source`` to a parser."""
+    """Add ``--steps``, ``--start``, ``--end``, ``--source`` and ``--code-root`` to a parser."""
     parser.add_argument("--steps", metavar="N,...", help="read only these steps, such as 3,4 or 3-7")
     parser.add_argument(
         "--start",
@@ -39,6 +39,11 @@ def add_load_arguments(parser: argparse.ArgumentParser) -> None:
         help="what to read of a run in several forms: raw data, the vendor's text files or databases, or "
         "both of these (parsed); default: raw data if complete, else each table from the form that has it",
     )
+    parser.add_argument(
+        "--code-root",
+        metavar="FOLDER",
+        help="the folder with the code that ran, to show it with the costs of its lines",
+    )
 
 
 def load_arguments(parsed: argparse.Namespace) -> dict[str, Any]:
@@ -50,6 +55,8 @@ def load_arguments(parsed: argparse.Namespace) -> dict[str, Any]:
         If a text is not a list of steps, or not a time.
     """
     arguments: dict[str, Any] = {"source": parsed.source}
+    if parsed.code_root is not None:
+        arguments["code_root"] = parsed.code_root
     if parsed.steps is not None:
         arguments["steps"] = step_numbers(parsed.steps)
     arguments |= {name: moment(name, text) for name in ("start", "end") if (text := getattr(parsed, name)) is not None}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 
 from npuprof.errors import SourceError
 from npuprof.info import Info
@@ -32,6 +33,8 @@ class Entry:
         The error that prevented reading the metadata, if any.
     outcome
         The profile or failure; None before the run is read.
+    code_root
+        The folder with the code that ran.
     """
 
     run: DetectedResult
@@ -39,6 +42,7 @@ class Entry:
     undescribed: str = ""
     selection: Selection | None = None
     outcome: Profile | Failure | None = None
+    code_root: Path | None = None
 
     @property
     def is_cluster(self) -> bool:
@@ -93,7 +97,7 @@ def read(entry: Entry) -> Profile:
     if entry.profile is not None:
         return entry.profile
     try:
-        profile = Profile(decode_run(entry.run, None if entry.is_cluster else entry.selection))
+        profile = Profile(decode_run(entry.run, None if entry.is_cluster else entry.selection), entry.code_root)
     except SourceError as error:
         entry.outcome = Failure(entry.run.named(str(error)))
         if entry.run.unpacked is None:
@@ -141,4 +145,4 @@ def read_apart(entries: Sequence[Entry], processes: int) -> None:
                 entries[place].outcome = Failure(entries[place].run.named(outcome.problem))
             else:
                 called_as_given(outcome, entries[place].run)
-                _keep(entries[place], Profile(outcome))
+                _keep(entries[place], Profile(outcome, entries[place].code_root))

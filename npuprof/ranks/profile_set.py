@@ -75,6 +75,8 @@ class ProfileSet(Exports):
         The selected part of each run; by default all.
     client
         A Dask client whose workers read small parts of all ranks; by default the one that is active in this process.
+    code_root
+        The folder in which a rank's :meth:`npuprof.profiles.Profile.code` finds the files that its stacks name.
 
     Raises
     ------
@@ -89,9 +91,12 @@ class ProfileSet(Exports):
         problems: Sequence[str] = (),
         selection: Selection | None = None,
         client: Client | None = None,
+        code_root: Path | None = None,
     ) -> None:
         self.root = root
         self._runs = RunList(root, runs, problems, selection, client)
+        for entry in self._runs.entries:
+            entry.code_root = code_root
         self._ranks = RankTables(self._runs)
 
     @property

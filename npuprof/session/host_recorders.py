@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from npuprof.clock import Clock
 from npuprof.collectors.base import Collector
 from npuprof.collectors.capabilities import LAUNCH_IN_PYTHON
 from npuprof.errors import SessionError
+from npuprof.lines.source_texts import imported_files, source_texts
 from npuprof.options import Options
 from npuprof.recording import (
     LINES_FILE_NAME,
@@ -39,6 +40,7 @@ class HostRecorders:
         self._options = options
         self._clock = clock
         self._cell = cell
+        self._has_own_stacks = options.stacks and collector.records_stacks(options)
         self._samples = "cpu" in options.activities and not collector.records_stacks(options)
         takes_calls = collector.drives(options) and options.lines and collector.name in LAUNCH_IN_PYTHON
         self._follows_pyacl = takes_calls and collector.name == "acl"
@@ -98,6 +100,17 @@ class HostRecorders:
             recording.problems += self._lines.stop()
         if self._stacks is not None:
             recording.stack_problems += self._stacks.stop()
+        if self._options.code:
+            number_of = (lambda _file: 0) if self._cell is None else self._cell.number_of
+            recording.code |= source_texts(self._frames(), number_of, recording.code)
+
+    def _frames(self) -> Iterator[tuple[str, str]]:
+        """Yield file and function of the frames of recorded stacks, or of what is imported if another records them."""
+        for recorder in (self._lines, self._stacks):
+            if recorder is not None:
+                yield from recorder.frames()
+        if self._has_own_stacks:
+            yield from imported_files()
 
     @property
     def writers(self) -> dict[str, Callable[[], None]]:

@@ -12,6 +12,8 @@ import ipywidgets as widgets
 import numpy as np
 import numpy.typing as npt
 
+from npuprof.notebook.explorer.code import TITLE as CODE
+from npuprof.notebook.explorer.code import CodeView
 from npuprof.notebook.explorer.kernel import KernelView
 from npuprof.notebook.explorer.texts import STYLE
 from npuprof.notebook.widgets import answer_at_once, explorer_box
@@ -82,6 +84,16 @@ class Explorer:
     def timeline(self) -> Timeline:
         """The state of the timeline, built on first use."""
         return Timeline(self.run.tables, self.run.info, self.run.aligned)
+
+    @cached_property
+    def code(self) -> CodeView:
+        """The view of the user's code, built on first use."""
+        return CodeView(self.run, self.timeline, self.light_up, lambda: self.open(_TIMELINE))
+
+    def show_line(self, line: int) -> None:
+        """Open the code at a line, by its row among the costs of lines."""
+        self.code.show_line(line)
+        self.open(CODE)
 
     @property
     def titles(self) -> list[str]:

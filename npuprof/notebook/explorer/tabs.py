@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING
 
 import ipywidgets as widgets
 
+from npuprof.analysis.code_lines import has_lines
 from npuprof.figures.data_text import data_text
 from npuprof.figures.embed import mimebundle
 from npuprof.figures.memory import memory_axis
 from npuprof.notebook.explorer.beside import above_each_other
 from npuprof.notebook.explorer.browser_events import CLICKED_CLASS, Clicks
+from npuprof.notebook.explorer.code import TITLE as CODE
+from npuprof.notebook.explorer.code import LineButton
 from npuprof.notebook.explorer.controls import button, side_by_side
 from npuprof.notebook.explorer.explorer import Explorer, Tab
 from npuprof.profiles import Profile
@@ -55,7 +58,7 @@ def overview(explorer: Explorer) -> widgets.Widget:
     from npuprof.exports.html import report_html
 
     run, advice = explorer.run, explorer.run.advice()
-    report = widgets.HTML(report_html(run.summary, run.info, run.notes, advice))
+    report = widgets.HTML(report_html(run.summary, run.info, run.notes, advice))  # a tab of its own has the code
     links = [
         button(
             f"{number} {finding.rule.replace('_', ' ')}",
@@ -74,7 +77,15 @@ def timeline(explorer: Explorer) -> widgets.Widget:
 
     if explorer.beside is not None:
         return above_each_other(explorer, explorer.beside)
-    return TimelineView(explorer.timeline, explorer.kernel, explorer.run.advice).widget
+    view = TimelineView(explorer.timeline, explorer.kernel, explorer.run.advice).widget
+    if CODE not in explorer.titles:
+        return view
+    return _column(view, LineButton(explorer.run, explorer.timeline, explorer.show_line).widget)
+
+
+def code(explorer: Explorer) -> widgets.Widget:
+    """Return the user's code, whose lines choose their kernels."""
+    return explorer.code.widget
 
 
 def flame_graph(explorer: Explorer) -> widgets.Widget:
@@ -190,6 +201,7 @@ _TABS: list[Tab] = [
     Tab("Timeline", _rows(*_SLICES, "counters"), timeline),
     Tab("Difference", lambda explorer: explorer.beside is not None, compared),
     Tab("Flame graph", _rows("python", "operators", "api", "kernels"), flame_graph),
+    Tab(CODE, lambda explorer: has_lines(explorer.run.tables), code),
     Tab("Operators", _rows("operators"), table("operators")),
     Tab("Kernels", _rows("kernels"), kernels),
     Tab("API", _rows("api"), table("api")),

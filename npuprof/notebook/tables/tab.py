@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from npuprof.arrays import Int64
 from npuprof.notebook.grid.widget import GridWidget, Message
 from npuprof.notebook.tables.controller import KINDS, Choose, Kind, Show, TableController
 
@@ -16,10 +17,26 @@ def kinds_in(run: Profile) -> list[Kind]:
     return [kind for kind in KINDS if len(run.tables[kind.table])]
 
 
-def build(run: Profile, kind: Kind, show: Show | None = None, choose: Choose | None = None) -> GridWidget:
-    """Return the grid widget of a table; `show` and `choose` are those of :class:`TableController`."""
-    origin_ns = _origin_ns(run)
-    controller = TableController(kind, run.tables[kind.table], origin_ns, show, choose)
+def build(
+    run: Profile, kind: Kind, show: Show | None = None, choose: Choose | None = None, rows: Int64 | None = None
+) -> GridWidget:
+    """Return the grid widget of a table, or of some of its rows.
+
+    Parameters
+    ----------
+    run, kind
+        The run and the kind of table.
+    show, choose
+        Those of :class:`TableController`.
+    rows
+        The rows to list; by default all. `show` is called with the rows of the whole table.
+    """
+    origin_ns, frame = _origin_ns(run), run.tables[kind.table]
+    if rows is not None:
+        whole, listed = show, rows
+        frame = frame.iloc[rows]
+        show = None if whole is None else lambda table, numbers: whole(table, listed[numbers])
+    controller = TableController(kind, frame, origin_ns, show, choose)
 
     def answer(question: Message) -> None:
         controller.answer(question)

@@ -221,6 +221,7 @@ def _describe(decoded: Decoded, recording: Recording, path: Path) -> None:
     info.metadata = recording.metadata
     info.failed, info.reason = recording.failed, recording.reason
     info.recording, info.executed = path, [(name, start, max(start, end)) for name, start, end in recording.executed]
+    info.code = recording.code
     for problem in recording.problems:
         decoded.notes.error(recording.collector, problem)
     for problem in recording.stack_problems:

@@ -72,7 +72,7 @@ def _allocations() -> pd.DataFrame:
 @pytest.mark.slow
 def test_absent_data_hides_its_tab() -> None:
     assert explorer_of(_run()).titles == [
-        *("Overview", "Timeline", "Flame graph", "Operators", "Kernels", "API"),
+        *("Overview", "Timeline", "Flame graph", "Code", "Operators", "Kernels", "API"),
         *("Memory", "Communication", "Steps", "Marks"),
     ]
     empty = Profile(Decoded(tables=factories.all_tables(), info=factories.info(), notes=Notes()))

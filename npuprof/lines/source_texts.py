@@ -1,0 +1,50 @@
+"""The text of the user's code that a recording keeps: of files that stacks name, never of installed packages."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from collections.abc import Callable, Iterable
+
+from npuprof.frames import Frame, cell_name
+from npuprof.texts import repaired
+
+_MOST_FILE = 256 << 10
+_MOST_BYTES = 1 << 20  # of all files together: they are part of recording.json
+_MOST_FILES = 200
+
+
+def source_texts(
+    frames: Iterable[tuple[str, str]], number_of: Callable[[str], int], known: Iterable[str] = ()
+) -> dict[str, str]:
+    """Return the texts of the user's files, by their names in tables.
+
+    Parameters
+    ----------
+    frames
+        File and function of each frame in a recorded stack.
+    number_of
+        Returns the number of the cell whose code has a file name; 0 for other files.
+    known
+        Names of files whose text is recorded already.
+    """
+    texts: dict[str, str] = {}
+    seen, left = set(known), _MOST_BYTES
+    for file, function in frames:
+        name = cell_name(file, number_of(file)) or file
+        if name in seen or len(texts) == _MOST_FILES:
+            continue
+        if not Frame(file, 1, function).is_users:
+            continue  # another function of the file may be the user's
+        seen.add(name)
+        text = "".join(linecache.getlines(file))  # which also has cells
+        if text and len(text) <= min(_MOST_FILE, left):
+            texts[name] = repaired(text)
+            left -= len(text)
+    return texts
+
+
+def imported_files() -> list[tuple[str, str]]:
+    """Return file and function of each module of this process, for a front end whose stacks are not known yet."""
+    files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
+    return [(file, "<module>") for file in files if isinstance(file, str) and file.endswith(".py")]

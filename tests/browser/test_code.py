@@ -1,0 +1,72 @@
+"""The code of a cell in JupyterLab: in its report, in the explorer, and with its kernels."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser.notebook_page import OpenNotebook, settle
+
+pytestmark = pytest.mark.browser
+
+_SETUP = """\
+%load_ext npuprof
+import time
+import npuprof
+import numpy as np
+from npuprof import simulator
+from npuprof.simulator import npu
+simulator.reset()
+x = npu.ones((64, 64))
+def forward(x):
+    return np.sin(x) @ x"""
+_CELL = """\
+%%npuprof --collector simulator --output {folder}
+losses = []
+for batch in range(10):
+    time.sleep(0.002)  # the data comes late
+    y = forward(x)
+    losses.append(float(np.sum(y)))"""
+_EXPLORE = "npuprof.last().explore()"
+
+
+def _line(place: Any, text: str) -> Any:
+    return place.locator("[data-row]", has_text=text)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "dark"), [(1400, False), (900, True)])
+def test_a_line_of_the_cell_chooses_its_kernels(
+    open_notebook: OpenNotebook, tmp_path: Path, width: int, dark: bool
+) -> None:
+    notebook = open_notebook([_SETUP, _CELL.format(folder=tmp_path), _EXPLORE], width=width, dark=dark)
+    page = notebook.page
+    notebook.run(0)
+    report = notebook.run(1).locator(".npuprof-report").first
+    code = report.locator("pre", has_text="time.sleep(0.002)")
+    code.wait_for()
+    assert "losses.append(float(np.sum(y)))" in code.inner_text()
+    assert code.evaluate("line => getComputedStyle(line).whiteSpace") == "pre"
+    report.locator("details", has_text="def forward(x):").wait_for()
+    code.scroll_into_view_if_needed()
+    page.screenshot(path=tmp_path / "report.png")
+
+    explorer = notebook.run(2)
+    page.get_by_role("tab", name="Code", exact=True).click()
+    line = _line(explorer, "losses.append(float(np.sum(y)))")
+    line.click()
+    explorer.get_by_text("kernels of this line").wait_for()
+    assert explorer.get_by_role("grid", name="Kernels").is_visible()
+    assert line.get_attribute("aria-pressed") == "true"
+    page.screenshot(path=tmp_path / "code.png")
+    explorer.get_by_role("button", name="Open the timeline").click()
+    page.wait_for_selector(".npuprof-timeline[data-drawn]")
+    settle(page)
+    page.screenshot(path=tmp_path / "timeline.png")
+    back = explorer.get_by_role("button", name=re.compile(r"Line 6 of In \["))
+    back.click()
+    line.wait_for()
+    assert line.get_attribute("aria-pressed") == "true"

@@ -1,0 +1,108 @@
+"""The code in the explorer: a line chooses its kernels, and a slice its line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from npuprof.notebook.explorer.code import CodeWidget
+from npuprof.notebook.explorer.explorer import Explorer
+from npuprof.notebook.explorer.tabs import explorer_of
+from npuprof.notebook.grid.widget import GridWidget
+from npuprof.profiles import Profile
+from tests import factories
+from tests.exports.test_code import profile, recorded
+from tests.exports.test_html import HOSTILE
+from tests.notebook.explorer.test_explorer import _all, _texts
+
+
+def _opened(run: Profile) -> Explorer:
+    explorer = explorer_of(run)
+    explorer.open("Code")
+    return explorer
+
+
+def _row(explorer: Explorer, text: str) -> int:
+    """Return the shown row of the line that has a text."""
+    shown = explorer.run.code()._frame["text"].fillna("").tolist()
+    return next(row for row, line in enumerate(shown) if text in line)
+
+
+def _highlighted(explorer: Explorer) -> list[tuple[str, int]]:
+    matches = explorer.timeline.matches
+    return [] if matches is None else [explorer.timeline.slices.row(number) for number in matches.slices.tolist()]
+
+
+def test_a_line_highlights_its_kernels_and_lists_them() -> None:
+    explorer = _opened(recorded())
+    widget = explorer.code.widget
+    row = _row(explorer, "return npu(y)")
+    explorer.code.code._receive(None, {"row": row}, [])
+    assert _highlighted(explorer) == [("kernels", 1)]
+    assert explorer.code.code.row == row
+    assert "1 kernel of this line" in _texts(widget)
+    (grid,) = [each for each in _all(widget) if isinstance(each, GridWidget)]
+    assert grid.page["total"] == 1
+    (button,) = [each for each in _all(widget) if each.__class__.__name__ == "Button"]
+    button.click()
+    assert explorer._tabs.opened == "Timeline"
+
+
+def test_rows_of_the_list_are_those_of_the_whole_table() -> None:
+    explorer = _opened(recorded())
+    explorer.code.choose(_row(explorer, "return npu(y)"))
+    (grid,) = [each for each in _all(explorer.code.widget) if isinstance(each, GridWidget)]
+    grid._answer({"kind": "action", "action": "timeline", "rows": [0]})
+    assert _highlighted(explorer) == [("kernels", 1)]
+
+
+def test_a_line_that_launches_nothing_says_so() -> None:
+    explorer = _opened(recorded())
+    explorer.code.choose(_row(explorer, "return npu(y)"))
+    explorer.code.choose(_row(explorer, "time.sleep"))
+    assert _highlighted(explorer) == []
+    assert "launched nothing" in _texts(explorer.code.widget)
+    for row in (-1, 10**9, _row(explorer, "%%npuprof")):
+        explorer.code.choose(row)
+        assert "launched nothing" in _texts(explorer.code.widget)
+
+
+def test_from_a_slice_back_to_its_line() -> None:
+    explorer = explorer_of(recorded())
+    explorer.open("Timeline")
+    (button,) = [each for each in _all(explorer.widget) if each.__class__.__name__ == "Button" and _is_line(each)]
+    assert button.layout.display == "none"
+    explorer.timeline.select(explorer.timeline.slices.first["kernels"] + 1)
+    assert button.description == "Line 7 of model.py"
+    assert button.layout.display == ""
+    button.click()
+    assert explorer._tabs.opened == "Code"
+    assert explorer.code.code.row == _row(explorer, "return npu(y)")
+    explorer.timeline.select(None)
+    assert button.layout.display == "none"
+
+
+def _is_line(button: Any) -> bool:
+    return "line of the selected slice" in button.tooltip
+
+
+def test_without_lines_there_is_no_tab() -> None:
+    run = factories.profile(20)
+    run["python"] = run["python"].iloc[:0]
+    assert "Code" not in explorer_of(profile(run)).titles
+
+
+def test_messages_that_the_page_did_not_send_are_ignored() -> None:
+    received: list[int] = []
+    widget = CodeWidget("", received.append)
+    contents: list[Any] = [{}, [], {"row": "1"}, {"row": True}, {"row": np.nan}, None]
+    for content in contents:
+        widget._receive(None, content, [])
+    assert received == []
+
+
+def test_the_code_of_the_page_is_escaped() -> None:
+    run = recorded()
+    run.info.code["<cell [3]>"] = f"{HOSTILE}\n" * 4
+    assert "<script" not in _opened(run).code.code.html
