@@ -160,10 +160,11 @@ def _detect(path: Path, preferred: Preference) -> Walk[DetectedResult]:
         return below
     if path.suffix.lower() in _PAGES:
         raise SourceError(f"{path} is a web page: open it in a browser, or give the result that it was made of")
+    problems = "".join(f"; {problem}" for problem in [*below.problems, *below.left_out][:3])
     raise SourceError(
         f"{path} holds {_WANTED[preferred]}: give it a recording of npuprof, a PROF_* directory, "
         f"a result of torch_npu (*_ascend_pt) or MindSpore (*_ascend_ms), one file of a result, or an archive of these"
-        f"{_hint(path, preferred)}{_lost_path(below)}"
+        f"{_hint(path, preferred)}{problems}"
     )
 
 
@@ -245,7 +246,10 @@ def _first(path: Path, sources: Sequence[Source], preferred: Preference = None) 
     for source in sources:
         if (choice and not source.is_raw) or not source.recognises(path):
             continue
-        if preferred is None and source.is_result_of_raw and _holds_raw(path):
+        has_raw = (
+            preferred is None and source.is_result_of_raw and any(raw.recognises(path) for raw in sources_for("raw"))
+        )
+        if has_raw:
             if problem := raw_problem(path):
                 message = "the vendor's result is shown; source='raw' shows the raw data, which is not complete"
                 return DetectedResult(source, path, f"{message}: {problem}")
@@ -253,10 +257,6 @@ def _first(path: Path, sources: Sequence[Source], preferred: Preference = None) 
             continue
         return DetectedResult(source, path, choice)
     return None
-
-
-def _holds_raw(path: Path) -> bool:
-    return any(source.recognises(path) for source in sources_for("raw"))
 
 
 def _hint(path: Path, preferred: Preference) -> str:
@@ -270,19 +270,12 @@ def _hint(path: Path, preferred: Preference) -> str:
             "torch_npu.profiler.profiler or mindspore.profiler.profiler those of a framework; without "
             f'source="{preferred}" whatever else is there is read'
         )
-    if path.is_dir() and (files := _single_files(path)):
+    entries = sorted(islice(path.iterdir(), _MAX_TRIED)) if path.is_dir() else []
+    if files := [file for file in entries if single_file.recognises(file)]:
         names = ", ".join(file.name for file in files[:_MAX_NAMED])
         return f"; it holds files of a result under other names, which can be read one at a time: give {names}"
     around = next((parent for parent in islice(path.parents, _MAX_AROUND) if _recognise(parent, preferred)), None)
     return f"; it is a part of {around}, which can be read: give that" if around else ""
-
-
-def _single_files(path: Path) -> list[Path]:
-    return [file for file in sorted(islice(path.iterdir(), _MAX_TRIED)) if single_file.recognises(file)]
-
-
-def _lost_path(below: Walk[DetectedResult]) -> str:
-    return "".join(f"; {problem}" for problem in [*below.problems, *below.left_out][:3])
 
 
 def _check_readable(path: Path) -> None:

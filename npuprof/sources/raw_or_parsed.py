@@ -91,10 +91,6 @@ def _side_files(side: Side) -> str:
     is_device = side.device_id is not None
     if is_device and not ("cntvct" in side.device_anchor and "clock_monotonic_raw" in side.host_anchor):
         return f"{side.label} has no anchor of its clock"
-    return _slice_files(side)
-
-
-def _slice_files(side: Side) -> str:
     problem = next(read_folder(side.data).problems(), None) if side.data.is_dir() else None
     return f"{side.label}: {problem[0]}: {problem[1]} ({problem[2]})" if problem else ""
 

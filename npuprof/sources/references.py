@@ -136,7 +136,8 @@ def _memory(every: _Tables) -> Iterator[Dangling]:
     blocks, memory = every["allocations"], every["memory"]
     begun = blocks["allocated_ns"].to_numpy(np.int64, na_value=ABSENT)
     sampled = memory[(memory["allocated_bytes"].notna()).to_numpy(bool)]
-    if not len(blocks) or "allocated_sequence" in blocks or not _has_totals(blocks):
+    has_totals = bool(blocks.filter(like="_total_allocated_bytes").notna().any(axis=None))
+    if not len(blocks) or "allocated_sequence" in blocks or not has_totals:
         return
     rows = (begun != ABSENT) & ~np.isin(begun, sampled["time_ns"].to_numpy())
     message = (
@@ -153,10 +154,6 @@ def _memory(every: _Tables) -> Iterator[Dangling]:
     rows = grown & ~np.isin(memory["time_ns"].to_numpy(), begun)
     message = "an allocator has more than before, and no block was allocated: rows of allocations are missing"
     yield Dangling("memory", rows, f"{message}; owners of memory are incomplete", "allocated_bytes")
-
-
-def _has_totals(blocks: pd.DataFrame) -> bool:
-    return bool(blocks.filter(like="_total_allocated_bytes").notna().any(axis=None))
 
 
 def _connections(frame: pd.DataFrame) -> Int64:

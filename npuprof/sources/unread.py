@@ -60,7 +60,7 @@ class UnreadRun:
     def __init__(self, run: DetectedResult, alone: Mapping[str, MakeSome], problems: Iterable[tuple[str, str]]) -> None:
         self._run, self._path, self._problems = run, run.path.absolute(), tuple(problems)
         self._alone = alone
-        self._files = _states(self._path)
+        self._files = {file: _state(file) for file in files_below(self._path)}
         self._read_alone: dict[str, pd.DataFrame] = {}
         self._decoded: Decoded | None = None
         self._lock = RLock()
@@ -127,10 +127,6 @@ class UnreadRun:
     def __reduce__(self) -> tuple[Any, ...]:
         """Return the run as a plain :class:`npuprof.sources.base.Decoded`, which has all of it."""
         return Decoded, (dict(self.tables), self.info, self.notes, self.statistics)
-
-
-def _states(path: Path) -> dict[Path, tuple[int, int] | None]:
-    return {file: _state(file) for file in files_below(path)}
 
 
 def _state(file: Path) -> tuple[int, int] | None:

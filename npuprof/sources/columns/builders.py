@@ -53,6 +53,17 @@ def optional(values: Records, absent: tuple[int, ...] = ()) -> Any:
     return pd.arrays.IntegerArray(np.where(mask, 0, values).astype(np.int64), mask)
 
 
+def where_present(values: Records, present: Bools) -> pd.arrays.IntegerArray:
+    """Make an Int64 array that is <NA> where the value is not present."""
+    return pd.arrays.IntegerArray(np.ascontiguousarray(values, np.int64), ~present)
+
+
+def flags(answers: pd.Categorical, yes: str) -> pd.arrays.BooleanArray:
+    """Make a boolean array that tells which answers are `yes`; <NA> where there is none."""
+    values = np.array([answer == yes for answer in answers.categories] + [False], np.bool_)
+    return pd.arrays.BooleanArray(values[answers.codes], answers.codes < 0)
+
+
 def missing(count: int) -> Any:
     """Make an Int64 array of <NA>."""
     return optional(np.full(count, ABSENT))

@@ -67,7 +67,10 @@ def _column(name: str, frames: Sequence[pd.DataFrame]) -> Any:
     if isinstance(known[0], pd.Categorical):
         lengths = (len(frame) for frame in frames)
         return _unite(
-            [_is_empty(size) if array is None else array for array, size in zip(arrays, lengths, strict=True)]
+            [
+                tables.categorical(np.full(size, -1), []) if array is None else array
+                for array, size in zip(arrays, lengths, strict=True)
+            ]
         )
     if len(known) == len(frames) and len({(type(array), array.dtype) for array in known}) == 1:
         joined = type(known[0])._concat_same_type(known)  # of 1,000 frames ten times as quick as series
@@ -110,10 +113,6 @@ def _unite(parts: Sequence[pd.Categorical]) -> pd.Categorical:
         for part, of_part, at in zip(parts, categories, first, strict=True)
     ]
     return tables.categorical(np.concatenate(codes), list(names))
-
-
-def _is_empty(count: int) -> pd.Categorical:
-    return tables.categorical(np.full(count, -1), [])
 
 
 def _order(frame: pd.DataFrame) -> Int64:

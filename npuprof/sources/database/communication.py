@@ -59,7 +59,7 @@ def read_communication(
     database: Database, strings: Names, tasks: Tasks, processes: Processes
 ) -> dict[str, pd.DataFrame]:
     """Read `communication` (without steps) and `communication_tasks`, where the file has them."""
-    operators, same = _read_operators(database)
+    operators, same = without_repeated(database, _TABLE, database.rows(_TABLE, [*_OPERATOR, *_LATER]), "opId")
     steps = database.rows(_INFO, _TASK, ["bandwidth"])
     # Of an operator or a task that was written twice, also the steps are.
     steps |= {"globalTaskId": tasks.kept(steps["globalTaskId"]), "opId": kept(steps["opId"], same)}
@@ -84,12 +84,6 @@ def read_communication(
     if len(steps["task"]):
         frames["communication_tasks"] = _tasks(database, strings, steps, operators, tasks)
     return frames
-
-
-def _read_operators(database: Database) -> tuple[dict[str, Records], tuple[Int64, Int64]]:
-    """Return the operators without those that equal an earlier one but for their ``opId``, and these numbers."""
-    rows = database.rows(_TABLE, [*_OPERATOR, *_LATER])
-    return without_repeated(database, _TABLE, rows, "opId")
 
 
 def _devices(operators: dict[str, Records], steps: dict[str, Records], tasks: Tasks) -> Int64:

@@ -211,7 +211,10 @@ def _series(database: Database, described: _Sampled, strings: Names) -> Iterator
     count = len(rows["timestampNs"])
     database.accounts.keep(described.table, "counters", count, count * len(values))
     instance = _instances(rows, described, strings)
-    modes = _modes(database, strings, rows[described.mode]) if described.mode else None
+    modes = None
+    if described.mode:
+        numbers = rows[described.mode]
+        modes = memory_names(database, strings, numbers, _MODES).column(numbers)
     for column in values:
         counter, unit, worth = described.values[column]
         value = rows[column] / worth
@@ -226,10 +229,6 @@ def _series(database: Database, described: _Sampled, strings: Names) -> Iterator
             "instance": instance,
             "unit": _constant(unit, len(instance)),
         }
-
-
-def _modes(database: Database, strings: Names, numbers: Records) -> pd.Categorical:
-    return memory_names(database, strings, numbers, _MODES).column(numbers)
 
 
 def _instances(rows: dict[str, Records], described: _Sampled, strings: Names) -> pd.Categorical:

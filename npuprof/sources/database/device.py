@@ -19,7 +19,7 @@ import pandas as pd
 from npuprof import tables
 from npuprof.arrays import Int64, Records, first_rows
 from npuprof.schema import SCHEMA, Column
-from npuprof.sources.columns.builders import ABSENT, SENTINELS, optional, whole
+from npuprof.sources.columns.builders import ABSENT, SENTINELS, flags, optional, whole
 from npuprof.sources.columns.shares import as_fractions
 from npuprof.sources.columns.steps import waits
 from npuprof.sources.database.connection import Database
@@ -204,7 +204,7 @@ def _described(numbers: Records, column: Column, strings: Names) -> Any:
     if column.kind == "int?":
         return optional(numbers, SENTINELS)
     if column.kind == "flag":
-        return _flags(numbers, strings)
+        return flags(strings.column(numbers), "YES")
     return strings.column(numbers, operand_text if column.name.startswith(_SIDES) else None)
 
 
@@ -250,9 +250,3 @@ def _copies(database: Database, tasks: Int64, repeated: tuple[Int64, Int64]) -> 
         "copied_bytes": optional(size, (-1,)),
         "copy_direction": Names(database, "ENUM_MEMCPY_OPERATION").column(direction),
     }
-
-
-def _flags(numbers: Records, strings: Names) -> Any:
-    texts = strings.column(numbers)
-    values = np.array([text == "YES" for text in texts.categories] + [False], np.bool_)
-    return pd.arrays.BooleanArray(values[texts.codes], texts.codes < 0)

@@ -15,8 +15,7 @@ from npuprof.sources.database.analyzer import READ as ANALYSES
 from npuprof.sources.database.connection import Database, is_database, table_names
 from npuprof.sources.database.known_tables import OF_RUN
 from npuprof.sources.result_folder.description import describe
-from npuprof.sources.result_folder.layout import OUTPUT
-from npuprof.sources.result_folder.layout import Layout as TorchLayout
+from npuprof.sources.result_folder.layout import OUTPUT, Layout
 from npuprof.texts import json_or_text
 
 ANALYSIS = "analysis.db"
@@ -28,7 +27,7 @@ _MAX_FILES = 64  # databases opened per directory
 
 
 @dataclass(frozen=True)
-class Layout:
+class DatabaseFiles:
     """Files of a result.
 
     Attributes
@@ -65,7 +64,7 @@ def kind_of_file(path: Path) -> str:
     return kind_of(table_names(path)) if is_database(path) else ""
 
 
-def find(path: Path) -> Layout | None:
+def find(path: Path) -> DatabaseFiles | None:
     """Return the layout of a database or of a result directory with a database; None for other paths."""
     try:
         return _find(path)
@@ -73,7 +72,7 @@ def find(path: Path) -> Layout | None:
         return None
 
 
-def _find(path: Path) -> Layout | None:
+def _find(path: Path) -> DatabaseFiles | None:
     if path.is_file():
         return _file_layout(path) if is_database(path) else None
     output = path / OUTPUT
@@ -86,21 +85,21 @@ def _find(path: Path) -> Layout | None:
     root = output.parent
     info = next((entry for entry in _listed(root) if entry.match("profiler_info*.json")), None)
     metadata = root / "profiler_metadata.json"
-    return Layout(root, kinds["profile"], kinds["analysis"], info, metadata if metadata.is_file() else None)
+    return DatabaseFiles(root, kinds["profile"], kinds["analysis"], info, metadata if metadata.is_file() else None)
 
 
-def _file_layout(path: Path) -> Layout:
+def _file_layout(path: Path) -> DatabaseFiles:
     """Return the layout of a single file; reading it reports a file that is not a profile."""
     if kind_of_file(path) == "analysis":
-        return Layout(path, (), (path,))
-    return Layout(path, (path,), ())
+        return DatabaseFiles(path, (), (path,))
+    return DatabaseFiles(path, (path,), ())
 
 
-def _export_layout(path: Path) -> Layout | None:
+def _export_layout(path: Path) -> DatabaseFiles | None:
     """Return the layout of a directory with ``msprof_*.db``, such as a ``PROF_*`` with its raw data."""
     kinds = _sorted_out(_listed(path))
     analyzed = _sorted_out(_listed(path / _ANALYZED))["analysis"]
-    return Layout(path, kinds["profile"], (*kinds["analysis"], *analyzed)) if kinds["profile"] else None
+    return DatabaseFiles(path, kinds["profile"], (*kinds["analysis"], *analyzed)) if kinds["profile"] else None
 
 
 def _sorted_out(entries: list[Path]) -> dict[str, tuple[Path, ...]]:
@@ -120,9 +119,9 @@ _LIMIT = 10_000
 _ENVIRONMENT = "ENV_VARIABLES"
 
 
-def describe_directory(layout: Layout, notes: Any) -> Info:
+def describe_directory(layout: DatabaseFiles, notes: Any) -> Info:
     """Return the facts of ``profiler_info*.json`` in the directory of the databases."""
-    torch_layout = TorchLayout(layout.root, None, None, layout.profiler_info, layout.metadata)
+    torch_layout = Layout(layout.root, None, None, layout.profiler_info, layout.metadata)
     info = describe(torch_layout, notes)
     if layout.profiler_info is None:
         info.collector = ""

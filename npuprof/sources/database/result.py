@@ -24,7 +24,7 @@ from npuprof.sources.database.connection import Database, open_database
 from npuprof.sources.database.device import Tasks, kernels_table, read_tasks
 from npuprof.sources.database.host import HostCalls, api_table, read_framework
 from npuprof.sources.database.known_tables import KNOWN
-from npuprof.sources.database.layout import Layout, add_facts, describe_directory, kind_of
+from npuprof.sources.database.layout import DatabaseFiles, add_facts, describe_directory, kind_of
 from npuprof.sources.database.links import links_table
 from npuprof.sources.database.lost_tables import note_lost_sums, note_lost_tables
 from npuprof.sources.database.marks import marks_table
@@ -59,7 +59,7 @@ _ALONE: tuple[tuple[tuple[str, ...], _Read], ...] = (
 class Reading(ResultReading):
     """Reader of the databases of a result."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: DatabaseFiles) -> None:
         super().__init__(Decoded())
         self._layout = layout
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from npuprof.errors import SourceError
 from npuprof.sources.base import Decoded
-from npuprof.sources.database.layout import Layout
+from npuprof.sources.database.layout import DatabaseFiles
 from npuprof.sources.database.result import Reading
 from npuprof.sources.forms.database_preview import holds_more
 from npuprof.sources.forms.discovery import Forms
@@ -60,5 +60,5 @@ def read_forms(path: Path, forms: Forms | None) -> Decoded:
     return decoded
 
 
-def _name(layout: Layout) -> str:
+def _name(layout: DatabaseFiles) -> str:
     return (*layout.profile, *layout.analysis)[0].name

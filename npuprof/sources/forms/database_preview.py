@@ -16,7 +16,7 @@ from npuprof.sources.base import Decoded
 from npuprof.sources.database import analyzer, counters
 from npuprof.sources.database.connection import Database, open_database
 from npuprof.sources.database.known_tables import KNOWN
-from npuprof.sources.database.layout import Layout
+from npuprof.sources.database.layout import DatabaseFiles
 from npuprof.sources.database.passthrough import is_of_run
 from npuprof.sources.database.versions import ReportDatabase, is_report
 
@@ -46,7 +46,7 @@ def far_more(theirs: int, ours: int) -> bool:
     return 4 * theirs > 5 * ours
 
 
-def holds_more(layout: Layout, text: Decoded) -> bool:
+def holds_more(layout: DatabaseFiles, text: Decoded) -> bool:
     """Check whether the databases may hold more than the text result; true for an unreadable database."""
     notes = Notes()
     try:

@@ -44,7 +44,7 @@ class Forms:
     """
 
     text: Callable[[], Decoded] | None
-    database: databases.Layout | None
+    database: databases.DatabaseFiles | None
     raw: Callable[[], Decoded] | None
     describe: Callable[[], Info]
 
@@ -97,12 +97,8 @@ def _export_forms(path: Path, *, raw: bool) -> Forms | None:
         None if layout is None else ExportReading(layout).run,
         database_layout,
         partial(raw_data.read, path) if raw and raw_data.recognises(path) else None,
-        partial(_describe_export, path, layout),
+        partial(database.describe if layout is None else msprof.describe_path, path),
     )
-
-
-def _describe_export(path: Path, layout: exports.Layout | None) -> Info:
-    return database.describe(path) if layout is None else msprof.describe_path(path)
 
 
 def _is_shown(layout: results.Layout) -> bool:

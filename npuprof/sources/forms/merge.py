@@ -55,7 +55,8 @@ def join(parts: Sequence[Part]) -> Decoded:
         joined_tables["communication_tasks"] = rows.with_operators(joined_tables["communication_tasks"], place)
     joined_tables["links"] = rows.links()
     for place, part in enumerate(parts):
-        _account(part, [name for name, at in chosen.items() if at != place])
+        for name in (*(name for name, at in chosen.items() if at != place), "links"):
+            part.decoded.notes.ledger.replace(name)
         if place:
             joined.notes.extend(part.decoded.notes)
             _add_facts(joined.info, part.decoded.info)
@@ -183,11 +184,6 @@ def _same_rows(theirs: pd.DataFrame, ours: pd.DataFrame) -> Int64:
     rows = np.full(len(theirs), -1, np.int64)
     rows[pairs["row"].to_numpy(np.int64)] = pairs["row_of_ours"].to_numpy(np.int64)
     return rows
-
-
-def _account(part: Part, left_names: Sequence[str]) -> None:
-    for name in (*left_names, "links"):
-        part.decoded.notes.ledger.replace(name)
 
 
 def _add_facts(info: Info, other: Info) -> None:

@@ -15,7 +15,7 @@ from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.sources.base import Decoded, MakeSome, Source
 from npuprof.sources.msprof.export import Reading, describe
-from npuprof.sources.msprof.layout import Layout, find
+from npuprof.sources.msprof.layout import ExportFiles, find
 
 __all__ = ["SOURCE", "describe_path", "read", "recognises"]
 
@@ -53,7 +53,7 @@ def describe_path(path: Path) -> Info:
     return describe(_layout(path))[0]
 
 
-def _layout(path: Path) -> Layout:
+def _layout(path: Path) -> ExportFiles:
     layout = find(path)
     if layout is None:
         raise SourceError(

@@ -21,7 +21,7 @@ from npuprof.sources.columns.builders import missing
 from npuprof.sources.columns.concatenation import merged, stacked
 from npuprof.sources.columns.steps import step_of
 from npuprof.sources.msprof.csv_files import read_marks, read_step_trace, read_steps, read_task_time
-from npuprof.sources.msprof.layout import File, Layout, Part
+from npuprof.sources.msprof.layout import ExportFiles, ExportPart, File
 from npuprof.sources.raw.metadata import clocks
 from npuprof.sources.raw.metadata.control_files import read_info, read_sides
 from npuprof.sources.text.communication_json import read_communication, read_communication_matrix
@@ -31,7 +31,7 @@ from npuprof.sources.text.kernel_details import read_kernel_details
 from npuprof.sources.text.memory_csv import MEMORY_READERS, read_operator_memory
 from npuprof.sources.text.result import Frames, TextReading
 from npuprof.sources.text.vendor_sums import add_listed_operators, check_sums
-from npuprof.sources.trace.columns import Trace, gather
+from npuprof.sources.trace.columns import gather
 from npuprof.sources.trace.conversion import build_tables, device_ids
 from npuprof.sources.trace.event import Event
 from npuprof.sources.trace.events import read_events
@@ -49,7 +49,7 @@ _EPOCH_FROM_NS = 10**17  # 1973; lower times count from boot
 _MOMENTS = ("start_ns", "time_ns")
 
 
-def describe(layout: Layout) -> tuple[Info, int | None]:
+def describe(layout: ExportFiles) -> tuple[Info, int | None]:
     """Return the facts in the control files, and the offset from times since boot to UTC.
 
     Results are often copied without these files: then few facts are known, without a note.
@@ -69,7 +69,7 @@ def describe(layout: Layout) -> tuple[Info, int | None]:
 class Reading(TextReading):
     """Reader of the files of an export."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: ExportFiles) -> None:
         super().__init__(Decoded())
         self._layout = layout
         self._utc_ns: int | None = None  # the offset from times since boot to UTC, if known
@@ -121,7 +121,7 @@ class Reading(TextReading):
             if is_due and module not in modules:
                 self.notes.warning(module, "missing, though files that are written with it exist")
 
-    def _part(self, part: Part) -> Frames:
+    def _part(self, part: ExportPart) -> Frames:
         statistics: dict[str, pd.DataFrame] = {}
         frames = read_timeline(part, self.notes, self.failed, statistics)
         self._marks(part, frames)
@@ -153,7 +153,7 @@ class Reading(TextReading):
         modules = {"memory": there.intersection(MEMORY_READERS), "allocations": there.intersection(_ALLOCATIONS)}
         return {name: read for name, files in modules.items() if files}
 
-    def _marks(self, part: Part, frames: Frames) -> None:
+    def _marks(self, part: ExportPart, frames: Frames) -> None:
         """Prefer the marks of the CSV files to those of the timeline, which have no device times."""
         names, listed = [], []
         for file in part.of("msprof_tx", "csv"):
@@ -173,7 +173,7 @@ class Reading(TextReading):
             frames["links"] = renumbered(frames["links"], "marks", frames["marks"], marks)
         frames["marks"] = marks
 
-    def _steps(self, part: Part, frames: Frames) -> None:
+    def _steps(self, part: ExportPart, frames: Frames) -> None:
         if len(frames.get("steps", ())):
             return
         names, listed = [], []
@@ -186,7 +186,7 @@ class Reading(TextReading):
             frames["steps"] = steps
             self.notes.ledger.make(names[0], "steps", len(steps))
 
-    def _tasks(self, part: Part, frames: Frames) -> None:
+    def _tasks(self, part: ExportPart, frames: Frames) -> None:
         if len(frames.get("tasks", ())):
             return  # task_time lists the same tasks with fewer facts
         listed = []
@@ -196,7 +196,7 @@ class Reading(TextReading):
         if listed:
             frames["tasks"] = tables.sort_by_time(stacked(listed))
 
-    def _kernels(self, part: Part, frames: Frames) -> None:
+    def _kernels(self, part: ExportPart, frames: Frames) -> None:
         listed = []
         for file in part.of("op_summary", "csv"):
             with self.skip_unreadable(file.path):
@@ -206,7 +206,7 @@ class Reading(TextReading):
         elif len(device_tasks := frames.get("tasks", ())):
             self.add_kernels_of_tasks(frames, missing(len(device_tasks)), "op_summary")
 
-    def _memory(self, part: Part, frames: Frames) -> None:
+    def _memory(self, part: ExportPart, frames: Frames) -> None:
         samples, blocks = [], []
         for module, read in MEMORY_READERS.items():
             for file in part.of(module, "csv"):
@@ -296,7 +296,7 @@ _WITH_DEVICE = ("tasks", "communication", "communication_tasks", "overlap", "ste
 
 
 def read_timeline(
-    part: Part, notes: Notes, failed: list[SourceError], statistics: dict[str, pd.DataFrame]
+    part: ExportPart, notes: Notes, failed: list[SourceError], statistics: dict[str, pd.DataFrame]
 ) -> dict[str, pd.DataFrame]:
     """Read the timelines of a part as one; empty without any.
 
@@ -314,7 +314,7 @@ def read_timeline(
     statistics.update(built.statistics)
     if frames:
         frames["links"] = links
-    if part.device and not _names_devices(trace):
+    if part.device and not any(device_ids(trace).values()):
         for name in _WITH_DEVICE:
             if name in frames and "device_id" in frames[name]:
                 frames[name]["device_id"] = pd.Series(part.device, frames[name].index, frames[name]["device_id"].dtype)
@@ -322,22 +322,18 @@ def read_timeline(
     return frames
 
 
-def name_of(part: Part) -> str:
+def name_of(part: ExportPart) -> str:
     """Return the name of a part's timelines in notes and in the ledger; empty without timelines."""
     files = _files_to_read(part)
     return "" if not files else files[0].path.name + (f" and {len(files) - 1} more" if len(files) > 1 else "")
 
 
-def _files_to_read(part: Part) -> list[File]:
+def _files_to_read(part: ExportPart) -> list[File]:
     """Return the files to read: a side file is skipped if the main timeline of its iteration repeats it."""
     main = part.of(_MAIN, "json")
     covered = {file.numbers for file in main}
     sides = [file for module in _SIDE_FILES for file in part.of(module, "json") if file.numbers not in covered]
     return [*main, *sides]
-
-
-def _names_devices(trace: Trace) -> bool:
-    return any(device_ids(trace).values())
 
 
 def _batches(files: list[File], notes: Notes, failed: list[SourceError]) -> Iterator[list[Event]]:

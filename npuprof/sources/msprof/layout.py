@@ -40,7 +40,7 @@ class File:
 
 
 @dataclass(frozen=True)
-class Part:
+class ExportPart:
     """The files of one export folder, or of one device of an old result; `device` is None if the files name it."""
 
     files: tuple[File, ...]
@@ -52,7 +52,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Layout:
+class ExportFiles:
     """The paths of the parts of a result.
 
     Attributes
@@ -68,7 +68,7 @@ class Layout:
     """
 
     root: Path
-    parts: tuple[Part, ...]
+    parts: tuple[ExportPart, ...]
     analyzed: Path | None = None
     older: int = 0
 
@@ -78,7 +78,7 @@ class Layout:
         return any(part.device is not None for part in self.parts)
 
 
-def find(path: Path) -> Layout | None:
+def find(path: Path) -> ExportFiles | None:
     """Return the layout of a result of msprof; None for other paths and for an unreadable directory."""
     try:
         return _find(path)
@@ -86,16 +86,16 @@ def find(path: Path) -> Layout | None:
         return None
 
 
-def find_files(folder: Path) -> Layout | None:
+def find_files(folder: Path) -> ExportFiles | None:
     """Return the layout of a folder of exported files, such as copies; None for other paths."""
     try:
         files, older = _newest(_name_files(folder)) if folder.is_dir() else ([], 0)
     except OSError:
         return None
-    return Layout(folder, (Part(tuple(files)),), older=older) if files else None
+    return ExportFiles(folder, (ExportPart(tuple(files)),), older=older) if files else None
 
 
-def _find(path: Path) -> Layout | None:
+def _find(path: Path) -> ExportFiles | None:
     if not path.is_dir():
         return None
     folder = path if path.name == OUTPUT else path / OUTPUT
@@ -104,9 +104,9 @@ def _find(path: Path) -> Layout | None:
     if folder.is_dir():
         files, older = _newest(_name_files(folder))
         if files:
-            return Layout(root, (Part(tuple(files)),), analyzed, older)
+            return ExportFiles(root, (ExportPart(tuple(files)),), analyzed, older)
     parts = tuple(part for part in _old_parts(path) if part.files)
-    return Layout(path, parts, analyzed) if parts else None
+    return ExportFiles(path, parts, analyzed) if parts else None
 
 
 def _name_files(folder: Path) -> Iterator[File]:
@@ -135,7 +135,7 @@ def _newest(files: Iterable[File]) -> tuple[list[File], int]:
     return sorted(kept_files, key=lambda file: (file.module, file.suffix, file.slice)), total - len(kept_files)
 
 
-def _old_parts(root: Path) -> Iterator[Part]:
+def _old_parts(root: Path) -> Iterator[ExportPart]:
     """Yield the parts of ``device_N/{timeline,summary}`` and ``host/{timeline,summary}``."""
     sides = sorted((entry for entry in islice(root.iterdir(), _MAX_LISTED)), key=lambda entry: entry.name)
     for side in sides:
@@ -144,7 +144,7 @@ def _old_parts(root: Path) -> Iterator[Part]:
             continue
         listed = [file for name in _OLD_FOLDERS if (side / name).is_dir() for file in _old_named(side / name)]
         files = sorted(listed, key=lambda file: (file.module, _numbers(file), file.slice))
-        yield Part(tuple(files), int(match[1] or 0))
+        yield ExportPart(tuple(files), int(match[1] or 0))
 
 
 def _old_named(folder: Path) -> Iterator[File]:

@@ -18,7 +18,7 @@ import pandas as pd
 from npuprof import tables
 from npuprof.arrays import Int32, Int64, Records
 from npuprof.notes import Notes
-from npuprof.sources.columns.builders import ABSENT, SENTINELS, Columns, optional, recoded
+from npuprof.sources.columns.builders import ABSENT, SENTINELS, Columns, flags, optional, recoded
 from npuprof.sources.columns.steps import step_of
 from npuprof.sources.trace.columns import Trace
 from npuprof.sources.trace.communication import group_name, operator_type, operators_of, plane_ids
@@ -201,7 +201,7 @@ class _Maker(TableMaker):
             "connection_id": optional(slices["connection_id"][selected_records], SENTINELS),
             "step": step_of(self.built.tables.get("steps"), slices["start_ns"][selected_records]),
             "rank_size": optional(slices["rank_size"][selected_records]),
-            **{name: _flags(names(slices, name, selected_records)) for name in ("relay", "retry")},
+            **{name: flags(names(slices, name, selected_records), "yes") for name in ("relay", "retry")},
         }
         self.put("communication", tables.build("communication", columns), slices["lane"][selected_records])
 
@@ -281,11 +281,6 @@ class _Maker(TableMaker):
 
 def _valid(name: str) -> str | None:
     return None if name == "INVALID_TYPE" else name
-
-
-def _flags(answers: pd.Categorical) -> Any:
-    values = np.array([answer == "yes" for answer in answers.categories] + [False], np.bool_)
-    return pd.arrays.BooleanArray(values[answers.codes], answers.codes < 0)
 
 
 def _joined_by(separator: str) -> Callable[[str], str]:

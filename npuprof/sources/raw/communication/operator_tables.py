@@ -128,7 +128,7 @@ class Communication:
                 "algorithm": algorithm.categorical(),
                 "count": _count(records["count"], is_known),
                 "connection_id": api.rows[operators.call] + 1,
-                "step": track_records.step_of(operators.start_ns, operators.device, steps_frame),
+                "step": track_records.steps_on_device(operators.start_ns, operators.device, steps_frame),
                 "rank_size": pd.arrays.IntegerArray(ranks, (first < 0) | (ranks == 0)),
                 "relay": pd.arrays.BooleanArray(records["flags"] & 1 != 0, ~is_known),
                 "retry": pd.arrays.BooleanArray(records["flags"] & 2 != 0, ~is_known),

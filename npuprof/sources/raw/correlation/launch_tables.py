@@ -14,7 +14,7 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.arrays import Bools, Int64, first_rows
-from npuprof.sources.columns.builders import recoded, whole
+from npuprof.sources.columns.builders import recoded, where_present, whole
 from npuprof.sources.columns.steps import waits
 from npuprof.sources.raw.correlation.collectives import Collectives
 from npuprof.sources.raw.correlation.launches import Launches
@@ -40,11 +40,6 @@ class DecodedLaunches:
     launches: Launches
     collectives: Collectives
     is_part: bool = False
-
-
-def optional(values: Int64, present: Bools) -> pd.arrays.IntegerArray:
-    """Build an ``Int64`` column with absent values."""
-    return pd.arrays.IntegerArray(np.ascontiguousarray(values, np.int64), ~present)
 
 
 def api_table(run: DecodedLaunches, communication: pd.DataFrame) -> pd.DataFrame:
@@ -85,7 +80,7 @@ def tasks_table(run: DecodedLaunches) -> pd.DataFrame:
     copied = take(run.tracks.copied_bytes, track)
     direction = Names.lookup(run.tracks.copy_direction, lambda value: enums.MEMCPY_DIRECTIONS.get(value) or str(value))
     columns = _task_columns(run, np.arange(len(run.tasks)))
-    columns["copied_bytes"] = optional(copied, copied >= 0)
+    columns["copied_bytes"] = where_present(copied, copied >= 0)
     columns["copy_direction"] = direction.take(track).where(copied >= 0).categorical()
     return tables.build("tasks", columns)
 
@@ -113,13 +108,13 @@ def _task_columns(run: DecodedLaunches, rows: Int64) -> dict[str, Any]:
         "start_ns": of(tasks.start_ns),
         "duration_ns": of(tasks.duration_ns),
         "device_id": of(tasks.device),
-        "stream_id": optional(of(tasks.stream), of(tasks.stream) >= 0),
+        "stream_id": where_present(of(tasks.stream), of(tasks.stream) >= 0),
         "task_id": of(tasks.task),
-        "batch_id": optional(of(tasks.batch), of(tasks.batch) >= 0),
-        "context_id": optional(context, context >= 0),
+        "batch_id": where_present(of(tasks.batch), of(tasks.batch) >= 0),
+        "context_id": where_present(context, context >= 0),
         "task_type": launches.task_type.take(rows).categorical(),
         "name": launches.name.take(rows).categorical(),
-        "connection_id": optional(connection, (call >= 0) | (mark >= 0)),
+        "connection_id": where_present(connection, (call >= 0) | (mark >= 0)),
         **_models(of(launches.model)),
     }
 
@@ -127,7 +122,7 @@ def _task_columns(run: DecodedLaunches, rows: Int64) -> dict[str, Any]:
 def _models(model: Int64) -> dict[str, Any]:
     """Return the column `model_id`; no column in a run without models."""
     is_known = model >= 0
-    return {"model_id": optional(model, is_known)} if bool(is_known.any()) else {}
+    return {"model_id": where_present(model, is_known)} if bool(is_known.any()) else {}
 
 
 def kernels_table(run: DecodedLaunches, counters: Sequence[pmu.Counters], steps_frame: pd.DataFrame) -> pd.DataFrame:
@@ -149,13 +144,13 @@ def kernels_table(run: DecodedLaunches, counters: Sequence[pmu.Counters], steps_
         "op_state": Names(
             np.where(is_known, _flags(operators.dynamic, operator), -1), ["static", "dynamic"]
         ).categorical(),
-        "block_num": optional(blocks, blocks > 0),
-        "mix_block_num": optional(mix, blocks > 0),
+        "block_num": where_present(blocks, blocks > 0),
+        "mix_block_num": where_present(mix, blocks > 0),
         "hf32": pd.arrays.BooleanArray(_flags(operators.hf32, operator).astype(bool), ~is_known),
         **{column: names.take(operator).categorical() for column, names in operators.tensors.items()},
         **_attributes(operators.attributes, operator),
         "wait_ns": _waits(tasks, rows, run.collectives),
-        "step": track_records.step_of(columns["start_ns"], columns["device_id"], steps_frame),
+        "step": track_records.steps_on_device(columns["start_ns"], columns["device_id"], steps_frame),
         **_counters(run, rows, blocks, mix, counters),
     }
     return tables.build("kernels", columns)

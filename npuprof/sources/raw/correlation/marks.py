@@ -13,6 +13,7 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.arrays import Bools, Int64, Records, first_rows
+from npuprof.sources.columns.builders import where_present
 from npuprof.sources.raw.device.reader import Device
 from npuprof.sources.raw.device.tasks import Track
 from npuprof.sources.raw.host.reader import Host
@@ -110,10 +111,10 @@ def marks_table(host: Host, device_marks: DeviceMarks) -> pd.DataFrame:
         "message": messages.categorical(),
         "domain": domain.categorical(),
         "thread_id": records["caller"].astype(np.int64),
-        "device_start_ns": _optional(device_marks.start_ns, at, seen),
-        "device_duration_ns": _optional(device_marks.end_ns - device_marks.start_ns, at, seen),
+        "device_start_ns": _of_device(device_marks.start_ns, at, seen),
+        "device_duration_ns": _of_device(device_marks.end_ns - device_marks.start_ns, at, seen),
         "id": ids,
-        "device_id": _optional(device_marks.device, at, seen),
+        "device_id": _of_device(device_marks.device, at, seen),
         "kind": Names.lookup(records["event_type"], lambda value: _KINDS.get(value) or str(value)).categorical(),
         "category": pd.arrays.IntegerArray(records["category"].astype(np.int64), is_ex),
     }
@@ -139,6 +140,5 @@ def _whole_messages(records: Records) -> tuple[Records, Names]:
     return whole, Names.distinct(np.arange(len(messages)), messages)
 
 
-def _optional(values: Int64, at: Int64, present: Bools) -> pd.arrays.IntegerArray:
-    filled = values[at] if len(values) else np.zeros(len(at), np.int64)
-    return pd.arrays.IntegerArray(filled, ~present)
+def _of_device(values: Int64, at: Int64, present: Bools) -> pd.arrays.IntegerArray:
+    return where_present(values[at] if len(values) else np.zeros(len(at), np.int64), present)

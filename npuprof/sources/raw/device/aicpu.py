@@ -244,13 +244,13 @@ def _kernels_of(device: Device, stream: Int64, task: Int64, start: Int64, kernel
 
 
 def _with_columns(kernels: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
-    is_joined = rows[rows["kernel"] >= 0]
-    if not len(is_joined):
+    joined_rows = rows[rows["kernel"] >= 0]
+    if not len(joined_rows):
         return kernels
     columns = {}
     for name, source in (("aicpu_compute_ns", "compute"), ("aicpu_copy_ns", "copy")):
         values = np.full(len(kernels), ABSENT)
-        written = is_joined[is_joined[source].notna()]
+        written = joined_rows[joined_rows[source].notna()]
         values[written["kernel"].to_numpy()] = (written[source] * 1000).astype(np.int64).to_numpy()
         columns[name] = optional(values)
     widened: pd.DataFrame = kernels.assign(**columns)

@@ -109,7 +109,7 @@ def steps_table(devices: Sequence[Device], tracks: Sequence[Track]) -> pd.DataFr
     return tables.sort_by_time(tables.build("steps", {**columns, "model_id": model_id}))
 
 
-def step_of(starts: Int64, devices: Int64, steps: pd.DataFrame) -> pd.arrays.IntegerArray:
+def steps_on_device(starts: Int64, devices: Int64, steps: pd.DataFrame) -> pd.arrays.IntegerArray:
     """Return the step of its device in which each kernel started; <NA> outside all steps."""
     step = np.zeros(len(starts), np.int64)
     outside = np.ones(len(starts), bool)

@@ -82,8 +82,8 @@ def _assemble(content: Uint8, record: np.dtype[Any], segments: Sequence[Segment]
         lost_count += _records(start - at, record) + len(part) - count
         at = start + len(sound) * record.itemsize
     lost_count += _records(len(content) - at, record)
-    is_joined = parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, whole), *parts])
-    return Framed(is_joined.view(record), lost_count)
+    sound_records = parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, whole), *parts])
+    return Framed(sound_records.view(record), lost_count)
 
 
 def _records(size_bytes: int, record: np.dtype[Any]) -> int:
