@@ -8,12 +8,12 @@ import numpy as np
 
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding
-from npuprof.analysis.accounting import IDLE, PARTS
+from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, PARTS
 from npuprof.analysis.intervals import Spans, covering, intersection, subtract, total, union
 from npuprof.arrays import Int64
 
 _OF_DEVICE = ("kernels", "tasks", "communication", "communication_tasks")
-_BUSY = tuple(part for part in PARTS if part not in IDLE)
+_BUSY = tuple(part for part in PARTS if part not in (*IDLE, BETWEEN_STEPS))
 
 
 def explained_ns(facts: Facts, findings: Iterable[Finding]) -> int:
@@ -48,7 +48,9 @@ def _about(facts: Facts, finding: Finding, step: Int64) -> Spans:
     if "device_id" in rows:
         rows = rows[(rows["device_id"] == facts.accounting.steps["device_id"].iloc[step[0]]).to_numpy(bool)]
     of_rows = covering(*(rows[name].to_numpy(np.int64) for name in ("start_ns", "duration_ns")))
-    return intersection(facts.spans(_BUSY if finding.table in _OF_DEVICE else IDLE, steps=step), of_rows)
+    return intersection(
+        facts.spans(_BUSY if finding.table in _OF_DEVICE else (*IDLE, BETWEEN_STEPS), steps=step), of_rows
+    )
 
 
 def _first(spans: Spans, length_ns: int) -> Spans:

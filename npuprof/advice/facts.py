@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables as schema
-from npuprof.analysis.accounting import IDLE, PARTS, Accounting
+from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, PARTS, Accounting
 from npuprof.analysis.balanced_steps import by_rank, complete
 from npuprof.analysis.chip_limits import ChipLimits, measured_limits
 from npuprof.analysis.code_lines import CodeLines
@@ -102,6 +102,14 @@ class Facts:
     def counted(self) -> Int64:
         """The rows of the accounting's steps that figures per step are of."""
         return self.accounting.counted()
+
+    @cached_property
+    def has_first(self) -> bool:
+        """Whether the first of several steps of a device counts, because only it lasts to the start of another."""
+        steps = self.accounting.steps
+        later = steps.duplicated(["rank", "device_id"])
+        several = later.groupby([steps["rank"].fillna(-1), steps["device_id"].fillna(-1)]).transform("any")
+        return bool((~later & several).iloc[self.counted].any())
 
     @cached_property
     def step_ns(self) -> int:
@@ -268,7 +276,7 @@ class Facts:
     def unknown_ns(self) -> int:
         """The idle time of a mean step whose cause was not recorded, or that no row of the host covers."""
         causes = [None, *self.accounting.intervals["cause"].cat.categories]
-        of_part = [part in IDLE for part in PARTS]
+        of_part = [part in (*IDLE, BETWEEN_STEPS) for part in PARTS]
         sums = self._sums[self.counted][:, of_part][:, :, [cause in (UNKNOWN, UNEXPLAINED) for cause in causes]]
         return int(sums.sum()) // max(len(self.counted), 1)
 
@@ -298,8 +306,12 @@ class Facts:
     @cached_property
     def idle_causes(self) -> dict[str, int]:
         """The idle time of a step by cause, the greatest first; an unknown head is left out."""
+        return {name: time for name, time in self.causes_of(IDLE).items() if name != UNKNOWN}
+
+    def causes_of(self, parts: Sequence[str]) -> dict[str, int]:
+        """Return the time of some parts of a step by cause, the greatest first."""
         names = self.accounting.intervals["cause"].cat.categories
-        times = {name: self.per_step(IDLE, [name]) for name in names if name != UNKNOWN}
+        times = {name: self.per_step(parts, [name]) for name in names}
         return dict(sorted(((name, time) for name, time in times.items() if time), key=lambda item: -item[1]))
 
     def spans(self, parts: Sequence[str], causes: Sequence[str] = (), steps: Int64 | None = None) -> Spans:
@@ -383,8 +395,10 @@ class Facts:
             if self._replay is None:
                 return None
             factors = self.kernel_factors([saves])
+            if BETWEEN_STEPS in saves.part and not self._replay.windows.between.any():
+                return None  # only the host's marks tell when a step ends
             durations = task_durations(self.tables, self._replay.device, factors, dict.fromkeys(saves.part, 0))
-            change = Change(durations, dict.fromkeys(saves.cause, 0))
+            change = Change(durations, dict.fromkeys(saves.cause, 0), 0 if BETWEEN_STEPS in saves.part else 1)
             return max(0, predicted(self._replay, change, []).gain_ns)
         except NpuprofError:
             return None

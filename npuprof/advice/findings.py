@@ -17,7 +17,7 @@ from npuprof.advice.explained import explained_ns
 from npuprof.advice.facts import Confidence, Facts
 from npuprof.advice.finding import Finding, Rule, State
 from npuprof.advice.rules import RULES
-from npuprof.analysis.accounting import IDLE, Accounting
+from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, Accounting
 from npuprof.analysis.device_words import NPU
 from npuprof.analysis.host_accounting import ACTIVITY_LABELS
 from npuprof.errors import NpuprofError
@@ -57,10 +57,11 @@ PARTS_OF_NAMES = {
     "communication": ("communication",),
     "copy": ("copy",),
     "idle": IDLE,
+    BETWEEN_STEPS: (BETWEEN_STEPS,),
 }
 """The parts of a step that each name of the JSON, the headline and the gates stands for."""
 
-_VERSION = 1
+_VERSION = 2
 
 Scope: TypeAlias = Literal["run", "job", "ranks"]
 
@@ -202,6 +203,7 @@ class Advice:
             devices, ranks = len(steps[["rank", "device_id"]].drop_duplicates()), steps["rank"].nunique()
             count = len(self.facts.counted) // devices
             basis = f"mean of {count} steps" if count > 1 else "1 step"
+            basis += ", the first too" * self.facts.has_first
             owners = f" of {ranks} ranks" if ranks > 1 else f" of {devices} devices" if devices > 1 else ""
             label = f"{duration(self.step_ns)} a step ({basis}{owners})"
         if self.facts.accounting.of_host:
@@ -212,7 +214,7 @@ class Advice:
 
     def verdict(self) -> str:
         """Return one line: how long a step is, the shares of its parts, and whether the NPU was simulated."""
-        names = {"copy": "copies", **ACTIVITY_LABELS}
+        names = {"copy": "copies", BETWEEN_STEPS: "between steps", **ACTIVITY_LABELS}
         parts = {names.get(name, name): time for name, time in self.parts().items()}
         shares = [f"{name} {share(time, self.step_ns)}" for name, time in parts.items() if time]
         simulated = ["simulated NPU"] if self.facts.info.simulated else []

@@ -13,18 +13,33 @@ from npuprof import tables as schema
 from npuprof.analysis.host_accounting import HOST, activities, is_of_host
 from npuprof.analysis.idle_causes import UNKNOWN, idle_causes, unmeasured_causes
 from npuprof.analysis.intervals import Spans, covering, intersection, pieces, subtract, union
-from npuprof.analysis.step_windows import Basis, StepWindows, step_windows
+from npuprof.analysis.step_windows import Basis, StepWindows, counted, step_windows
 from npuprof.arrays import Bools, Int64
 from npuprof.info import Selected
 
-PARTS = ("computing", "waiting", "moving", "communication", "copy", "idle_head", "idle_inside", "idle_tail", HOST)
+BETWEEN_STEPS = "between_steps"
+"""The part of a step between the end of its mark (of its last task) and the start of the next step."""
+
+PARTS = (
+    "computing",
+    "waiting",
+    "moving",
+    "communication",
+    "copy",
+    "idle_head",
+    "idle_inside",
+    "idle_tail",
+    BETWEEN_STEPS,
+    HOST,
+)
 """Disjoint parts of a step, in this order.
 
 ``computing`` is time of kernels. Exposed communication, which no kernel overlaps, is ``moving`` while data moves and
 ``waiting`` (for other ranks) otherwise, or ``communication`` where the profile lacks the tasks of collectives that tell
 them apart. ``copy`` is time of copies outside both. The device is idle before its first task of the step
-(``idle_head``), after its last task (``idle_tail``), and between them (``idle_inside``). Of a run without a device all
-time is ``host``, with what the host did as the causes.
+(``idle_head``), after its last task (``idle_tail``), and between them (``idle_inside``). A step lasts to the start of
+the next consecutive one: what the device does between the end of its mark and that start keeps its part, and the rest
+is ``between_steps``. Of a run without a device all time in a mark is ``host``, with what the host did as the causes.
 """
 
 IDLE = ("idle_head", "idle_inside", "idle_tail")
@@ -48,10 +63,11 @@ class Accounting:
     ----------
     steps
         A row for each step and device: ``rank``, ``device_id``, ``step`` (<NA> for a run without steps),
-        ``duration_ns``, ``basis`` (:data:`npuprof.analysis.step_windows.Basis`) and ``head_known`` (whether the device
-        was idle before the first task of the step, and not busy with an earlier step that is not in the profile). The
-        duration is the time of the step's mark that no step covers which began later, and the work of the device
-        between this step and the next consecutive one: no moment belongs to two steps of a device.
+        ``duration_ns``, ``basis`` (:data:`npuprof.analysis.step_windows.Basis`), ``head_known`` (whether the device
+        was idle before the first task of the step, and not busy with an earlier step that is not in the profile) and
+        ``closed`` (see :meth:`npuprof.analysis.step_windows.StepWindows.lasting`). The duration is the time of the
+        step's mark that no step covers which began later, and the time to the start of the next consecutive step: no
+        moment belongs to two steps of a device.
     intervals
         A row for each interval: ``row`` (of `steps`), ``part``, ``cause``, ``start_ns``, ``duration_ns``. The vendor's
         step times have no position: their start is <NA>.
@@ -71,13 +87,15 @@ class Accounting:
     def counted(self) -> Int64:
         """Return the rows of :attr:`steps` that figures per step are of.
 
-        A step that others cover has no time of its own. The first step of a device counts only if it has no other.
+        A step that others cover has no time of its own. Of the others those of
+        :func:`npuprof.analysis.step_windows.counted`.
         """
-        lasting = np.flatnonzero((self.steps["duration_ns"] > 0).to_numpy(bool))
-        steps, device = self.steps.iloc[lasting], ["rank", "device_id"]
-        later, alone = steps.duplicated(device), ~steps.duplicated(device, keep=False)
-        counted: Int64 = lasting[(later | alone).to_numpy(bool)]
-        return counted
+        is_lasting = (self.steps["duration_ns"] > 0).to_numpy(bool)
+        rows = np.flatnonzero(is_lasting if is_lasting.any() else ~is_lasting)
+        steps = self.steps.iloc[rows]
+        device = steps.groupby(["rank", "device_id"], dropna=False, sort=False).ngroup().to_numpy(np.int64)
+        kept: Int64 = rows[counted(device, steps["closed"].to_numpy(bool))]
+        return kept
 
     def breakdown(self) -> pd.DataFrame:
         """Sum the intervals by step, part and cause.
@@ -86,8 +104,7 @@ class Accounting:
         -------
         pandas.DataFrame
             ``rank``, ``device_id``, ``step``, ``part``, ``cause`` and ``duration_ns``. The rows of a step add up to its
-            duration in :attr:`steps` exactly; to that of its mark only if no other step overlaps it, and no work of
-            the device follows it.
+            duration in :attr:`steps` exactly.
         """
         rows = self.intervals
         sums = rows.groupby(["row", "part", "cause"], observed=True, sort=True)["duration_ns"].sum().reset_index()
@@ -121,8 +138,6 @@ def account(
 ) -> Accounting:
     """Attribute each nanosecond of each step of each device to one part and one cause.
 
-    Work of a device between a step and the next consecutive one is part of the former.
-
     Parameters
     ----------
     tables
@@ -139,7 +154,8 @@ def account(
     """
     cells = union(*np.array([span for _, *span in executed], np.int64).reshape(-1, 2).T)
     windows = {
-        device: step_windows(tables, device, joined=device not in apart).timed() for device in devices_of(tables)
+        device: step_windows(tables, device, joined=device not in apart).timed().lasting()
+        for device in devices_of(tables)
     }
     bounds = (selection or {}).get("start_ns"), (selection or {}).get("end_ns")
     if bounds != (None, None):
@@ -150,7 +166,8 @@ def account(
     accounted = [_device(tables, device, windows[device], cells, joined=device not in apart) for device in devices]
     accounted.append(_vendor(times[~known.isin(devices).to_numpy(bool)] if "rank" not in times else times))
     if is_of_host(tables):
-        accounted = [_host(tables, _within_cells(step_windows(tables, _NO_DEVICE).timed().clipped(*bounds), cells))]
+        alone = step_windows(tables, _NO_DEVICE).timed().lasting().clipped(*bounds)
+        accounted = [_host(tables, _within_cells(alone, cells))]
     steps: pd.DataFrame = pd.concat([device.steps for device in accounted], ignore_index=True)
     if rank is not None:
         steps["rank"] = steps["rank"].fillna(rank)
@@ -211,17 +228,19 @@ def devices_of(tables: Mapping[str, pd.DataFrame]) -> list[int]:
 
 
 def _within_cells(windows: StepWindows, *spans: Spans) -> StepWindows:
-    """Return the window of a run as a whole without the time outside of cells, if they are known, and of work."""
-    if windows.basis != "run" or not len(spans[0][0]):
+    """Return the windows without the time outside of cells, if they are known, of work and of the marks of steps."""
+    if not len(spans[0][0]):
         return windows
+    if windows.basis != "run":
+        spans = (*spans, (windows.starts[~windows.between], windows.ends[~windows.between]))
     return windows.within(union(*map(np.concatenate, zip(*spans, strict=True))))
 
 
 def _device(
-    tables: Mapping[str, pd.DataFrame], device_id: int, marked: StepWindows, cells: Spans, *, joined: bool
+    tables: Mapping[str, pd.DataFrame], device_id: int, lasting: StepWindows, cells: Spans, *, joined: bool
 ) -> _Accounted:
     parts, busy = device_parts(tables, device_id)
-    windows = _within_cells(marked.with_work(busy), cells, busy)
+    windows = _within_cells(lasting, cells, busy)
     stretches = []
 
     def add(part: str, cause: str, starts: Int64, ends: Int64, row: Int64) -> None:
@@ -231,22 +250,24 @@ def _device(
         starts, ends, window = pieces(spans, windows.spans)
         add(part, cause, starts, ends, windows.owner[window])
     first, last = _busy_bounds(busy, windows)
-    head_known = _head_known(tables["api"], marked, last)
+    head_known = _head_known(tables["api"], windows, last)
     idle = subtract(union(*windows.spans), busy)
     for cause, spans in idle_causes(tables, idle) if joined else [(UNKNOWN, idle)]:
         starts, ends, window = pieces(spans, windows.spans)
         row = windows.owner[window]
-        head = ends <= first[row]
-        tail = ~head & (starts >= last[row])
+        between = windows.between[window]
+        head = ~between & (ends <= first[row])
+        tail = ~between & ~head & (starts >= last[row])
         is_known = head & head_known[row]
         for part, name, is_selected in (
             ("idle_head", cause, is_known),
             ("idle_head", UNKNOWN, head & ~is_known),
-            ("idle_inside", cause, ~head & ~tail),
+            ("idle_inside", cause, ~between & ~head & ~tail),
             ("idle_tail", cause, tail),
+            (BETWEEN_STEPS, cause, between),
         ):
             add(part, name, starts[is_selected], ends[is_selected], row[is_selected])
-    steps = _steps(windows.steps, device_id, windows.durations(), windows.basis, head_known)
+    steps = _steps(windows.steps, device_id, windows.durations(), windows.basis, head_known, windows.closed)
     return _Accounted(steps, stretches)
 
 
@@ -254,12 +275,18 @@ def _host(tables: Mapping[str, pd.DataFrame], windows: StepWindows) -> _Accounte
     stretches = []
     for activity, spans in activities(tables, union(*windows.spans)):
         starts, ends, window = pieces(spans, windows.spans)
-        stretches.append(_Stretches(HOST, activity, windows.owner[window], starts, ends - starts))
-    steps = _steps(windows.steps, pd.NA, windows.durations(), windows.basis, head_known=False)
+        between = windows.between[window]
+        for part, rows in ((HOST, ~between), (BETWEEN_STEPS, between)):
+            stretches.append(
+                _Stretches(part, activity, windows.owner[window[rows]], starts[rows], (ends - starts)[rows])
+            )
+    steps = _steps(windows.steps, pd.NA, windows.durations(), windows.basis, False, windows.closed)
     return _Accounted(steps.astype({"device_id": "Int64"}), stretches)
 
 
-def _steps(step: object, device_id: object, durations: Int64, basis: Basis, head_known: object) -> pd.DataFrame:
+def _steps(
+    step: object, device_id: object, durations: Int64, basis: Basis, head_known: object, closed: object
+) -> pd.DataFrame:
     count = len(durations)
     frame: pd.DataFrame = pd.DataFrame(
         {
@@ -269,6 +296,7 @@ def _steps(step: object, device_id: object, durations: Int64, basis: Basis, head
             "duration_ns": durations,
             "basis": basis,
             "head_known": head_known,
+            "closed": closed,
         }
     )
     return frame
@@ -340,7 +368,7 @@ def _head_known(api: pd.DataFrame, windows: StepWindows, last: Int64) -> Bools:
     if windows.basis == "run":
         is_known[:] = True  # nothing came before the run
         return is_known
-    is_known[windows.owner[1:]] = True
+    is_known[windows.owner[windows.owner != windows.owner[:1].sum()]] = True
     waits = api[schema.matching(api["name"], lambda name: "Synchronize" in name)]
     begins = waits["start_ns"].to_numpy(np.int64)
     place = np.searchsorted(windows.starts, begins, side="right") - 1
@@ -372,7 +400,7 @@ def _vendor(rows: pd.DataFrame) -> _Accounted:
         ("idle_inside", UNKNOWN, free),
     ]
     stretches = [_Stretches(part, cause, np.flatnonzero(times), None, times[times > 0]) for part, cause, times in sums]
-    steps = _steps(rows["step"].array, rows["device_id"].array, computing + exposed + free, "step_times", False)
+    steps = _steps(rows["step"].array, rows["device_id"].array, computing + exposed + free, "step_times", False, True)
     if "rank" in rows:
         steps["rank"] = rows["rank"].array
     return _Accounted(steps, stretches)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from npuprof.analysis.accounting import IDLE
+from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE
 
 
 def with_waiting(parts: pd.DataFrame, waits: pd.DataFrame) -> pd.DataFrame:
@@ -53,11 +53,11 @@ def ranks_by_step(parts: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``rank``, ``step`` (numbered from 0 if the run has no numbers), ``duration_ns``, ``computing_ns``,
-        ``waiting_ns``, ``moving_ns``, ``communication_ns`` (not known to be either), ``copy_ns`` and ``idle_ns``, which
-        add up to the step, in order. Several devices of a rank are summed.
+        ``waiting_ns``, ``moving_ns``, ``communication_ns`` (not known to be either), ``copy_ns``, ``idle_ns`` and
+        ``between_steps_ns``, which add up to the step, in order. Several devices of a rank are summed.
     """
     names = ("duration_ns", "computing", "waiting", "moving", "communication", "copy")
-    columns = ["rank", "step", *(f"{name.removesuffix('_ns')}_ns" for name in names), "idle_ns"]
+    columns = ["rank", "step", *(f"{name.removesuffix('_ns')}_ns" for name in names), "idle_ns", "between_steps_ns"]
     if not len(parts):
         nothing: pd.DataFrame = pd.DataFrame({name: pd.Series(dtype="int64") for name in columns})
         return nothing
@@ -69,6 +69,7 @@ def ranks_by_step(parts: pd.DataFrame) -> pd.DataFrame:
             "step": known["step"].astype("Int64").fillna(place).astype("int64"),
             **{f"{name.removesuffix('_ns')}_ns": known[name].astype("int64") for name in names},
             "idle_ns": known[list(IDLE)].sum(axis=1).astype("int64"),
+            "between_steps_ns": known[BETWEEN_STEPS].astype("int64"),
         }
     )
     summed: pd.DataFrame = by_device.groupby(["rank", "step"], sort=True).sum().reset_index()

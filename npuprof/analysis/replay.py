@@ -12,7 +12,7 @@ import pandas as pd
 from npuprof.analysis.device_lanes import DeviceLanes, device_lanes
 from npuprof.analysis.host_lanes import SYNCHRONISE, HostLanes
 from npuprof.analysis.idle_causes import idle_causes
-from npuprof.analysis.intervals import Spans, within
+from npuprof.analysis.intervals import Spans, subtract, union, within
 from npuprof.analysis.prediction import TOLERANCE
 from npuprof.analysis.step_windows import StepWindows
 from npuprof.arrays import Int64
@@ -34,10 +34,18 @@ class Change:
         Durations of device tasks, in their order; None for the recorded durations.
     host
         Factors on the host time spent on each cause of idle time.
+    between
+        Factor on the host time between steps.
     """
 
     durations: Int64 | None = None
     host: Mapping[str, float] = field(default_factory=dict)
+    between: float = 1
+
+    @property
+    def of_host(self) -> bool:
+        """Whether the host takes another time."""
+        return self.between != 1 or any(factor != 1 for factor in self.host.values())
 
 
 @dataclass(frozen=True)
@@ -60,7 +68,9 @@ class Replay:
     Attributes
     ----------
     windows
-        The steps.
+        The steps. Those that are marked on the host last to the start of the next one.
+    by_marks
+        Whether steps are marked on a host thread.
     device, host
         The lanes of the device and of the host.
 
@@ -72,7 +82,6 @@ class Replay:
 
     def __init__(self, tables: Mapping[str, pd.DataFrame], windows: StepWindows) -> None:
         self._tables = tables
-        self.windows = windows
         self.device = device_lanes(tables)
         if not len(self.device) or not len(windows.starts):
             raise NpuprofError(
@@ -80,9 +89,11 @@ class Replay:
             )
         _check_clocks(tables, self.device)
         self.host = HostLanes(tables, self.device)
+        self.by_marks = windows.basis in ("steps", "run") and self.host.main is not None
+        self.windows = windows.lasting() if self.by_marks else windows
         self._order_nodes()
         self._join_batches()
-        self.recorded_ns = windows.durations()
+        self.recorded_ns = self.windows.durations()
         self.replayed_ns = self.step_times(Change())
         missed = abs(int(self.replayed_ns.sum()) - int(self.recorded_ns.sum()))
         if missed > TOLERANCE * int(self.recorded_ns.sum()):
@@ -197,11 +208,6 @@ class Replay:
         np.add.at(times, self.windows.owner, end - begin)
         return times
 
-    @property
-    def by_marks(self) -> bool:
-        """Whether steps are marked on a host thread."""
-        return self.windows.basis in ("steps", "run") and self.host.main is not None
-
     def _mark(self, done: Int64, moments: Int64, change: Change) -> Int64:
         points = self.points(np.full(len(moments), self.host.main, np.int64), moments)
         elapsed = self._elapsed_ns(points.thread, points.since, moments, change)
@@ -243,7 +249,7 @@ class Replay:
         lag, after = self.lag_ns, self.cause_ns - np.append(self.done_ns, self.root_ns)[self.cause]
         before = np.zeros(len(lag), np.int64)
         before[:count] = self._elapsed_ns(waits.thread, self._before_ns, self._begin_ns, change)
-        if change.host:
+        if change.of_host:
             from_ns = np.minimum(np.maximum(self.free_ns[:count], self.cause_ns[:count]), waits.time)
             lag = np.concatenate([self._elapsed_ns(waits.thread, from_ns, waits.time, change), lag[count:]])
             calls = (self.after_call, self.launched)
@@ -289,15 +295,20 @@ class Replay:
     def _elapsed_ns(self, thread: Int64, starts: Int64, ends: Int64, change: Change) -> Int64:
         """Return the time of threads from `starts` to `ends`, with the factors on causes."""
         elapsed: Int64 = ends - starts
-        factors = {name: factor for name, factor in change.host.items() if factor != 1}
-        if not factors:
+        if not change.of_host:
             return elapsed
+        between = union(*(side[self.windows.between] for side in self.windows.spans))
+        if change.between == 1:
+            between = between[0][:0], between[1][:0]
         for number in pd.unique(thread[thread >= 0]).tolist():
             rows = np.flatnonzero(thread == number)
+            scaled = [(between, change.between)]
             for name, spans in self._activities(number).items():
-                if name in factors:
-                    covered = within(spans, starts[rows], ends[rows])
-                    elapsed[rows] -= np.rint(covered * (1 - factors[name])).astype(np.int64)
+                if change.host.get(name, 1) != 1:
+                    scaled.append((subtract(spans, between), change.host[name]))
+            for spans, factor in scaled:
+                covered = within(spans, starts[rows], ends[rows])
+                elapsed[rows] -= np.rint(covered * (1 - factor)).astype(np.int64)
         never_back: Int64 = np.maximum(elapsed, 0)
         return never_back
 

@@ -12,7 +12,7 @@ import pandas as pd
 
 from npuprof.analysis.correlation import launch_moments
 from npuprof.analysis.intervals import Spans, pieces
-from npuprof.arrays import Int64, outer_first
+from npuprof.arrays import Bools, Int64, outer_first
 
 Basis: TypeAlias = Literal["steps", "kernels", "step_times", "run"]
 """The origins of windows: marked steps, step numbers of kernels, the vendor's step times, or the run as a whole."""
@@ -34,6 +34,10 @@ class StepWindows:
         The position in `steps` of each interval's step.
     basis
         The origin of the windows.
+    between
+        Which intervals lie between a step and the next one; see :meth:`lasting`.
+    closed
+        Which of `steps` last to the start of the next one, or are of a kind that has no such end.
     overlapping
         Whether the steps overlapped or nested before they were cut.
     """
@@ -43,6 +47,8 @@ class StepWindows:
     ends: Int64
     owner: Int64
     basis: Basis
+    between: Bools
+    closed: Bools
     overlapping: bool = False
 
     @property
@@ -57,14 +63,24 @@ class StepWindows:
         starts, ends = np.clip(self.starts, low, high), np.clip(self.ends, low, high)
         is_kept = ends > starts
         steps, owner = np.unique(self.owner[is_kept], return_inverse=True)
+        is_cut = np.zeros(len(self.steps), bool)
+        is_cut[self.owner[ends < self.ends]] = True
         return replace(
-            self, steps=self.steps[steps], starts=starts[is_kept], ends=ends[is_kept], owner=owner.astype(np.int64)
+            self,
+            steps=self.steps[steps],
+            starts=starts[is_kept],
+            ends=ends[is_kept],
+            owner=owner.astype(np.int64),
+            between=self.between[is_kept],
+            closed=(self.closed & ~is_cut)[steps],
         )
 
     def within(self, spans: Spans) -> StepWindows:
         """Return the windows without the time outside of some intervals, which are sorted and disjoint."""
         starts, ends, window = pieces(spans, self.spans)
-        return replace(self, starts=starts, ends=ends, owner=self.owner[window]) if len(starts) else self
+        if not len(starts):
+            return self
+        return replace(self, starts=starts, ends=ends, owner=self.owner[window], between=self.between[window])
 
     def timed(self) -> StepWindows:
         """Return the steps that have any time of their own, or all if none has.
@@ -74,39 +90,36 @@ class StepWindows:
         timed = self.clipped(None, None)
         return timed if len(timed.steps) else self
 
-    @property
-    def gaps(self) -> tuple[Spans, Int64]:
-        """The time between a step and the next consecutive one, with the position of the step before it in `steps`.
+    def lasting(self) -> StepWindows:
+        """Return the windows of steps that last to the start of the next consecutive one, which are then closed.
 
-        There is none around steps that are not numbered one after the other, or that overlap or nest.
+        The last step, and one before a gap in the numbers, ends with its mark or its last task. So do steps that
+        overlap, nest or have a number twice, and a run without steps: no next step ends them, and all count as closed.
         """
-        gaps = max(len(self.steps) - 1, 0) if self.basis == "steps" and not self.overlapping else 0
-        numbers, first = pd.array(self.steps, "Int64"), np.arange(gaps)
-        first = first[(numbers[first + 1] == numbers[first] + 1).to_numpy(bool, na_value=False)]
-        return (self.ends[first], self.starts[first + 1]), self.owner[first]
-
-    def with_work(self, busy: Spans) -> StepWindows:
-        """Return the windows with the device's work between a step and the next consecutive one, in the step before.
-
-        Asynchronous work runs past the mark of its step.
-        """
-        between, owner = self.gaps
-        starts, ends, gap = pieces(busy, between)
-        if not len(starts):
+        numbers = pd.array(self.steps, "Int64")
+        if self.basis not in ("steps", "kernels") or self.overlapping or pd.Series(numbers).duplicated().any():
             return self
-        starts, ends = np.concatenate((self.starts, starts)), np.concatenate((self.ends, ends))
+        first = np.arange(max(len(self.steps) - 1, 0))
+        first = first[(numbers[first + 1] == numbers[first] + 1).to_numpy(bool, na_value=False)]
+        closed = np.zeros(len(self.steps), bool)
+        closed[first] = True
+        first = first[self.starts[first + 1] > self.ends[first]]
+        starts = np.concatenate((self.starts, self.ends[first]))
         order = np.argsort(starts, kind="stable")
-        owners = np.concatenate((self.owner, owner[gap]))
-        return replace(self, starts=starts[order], ends=ends[order], owner=owners[order])
+        return replace(
+            self,
+            starts=starts[order],
+            ends=np.concatenate((self.ends, self.starts[first + 1]))[order],
+            owner=np.concatenate((self.owner, self.owner[first]))[order],
+            between=np.concatenate((self.between, np.ones(len(first), bool)))[order],
+            closed=closed,
+        )
 
     def at(self, moments: Int64) -> Any:
-        """Return the number of the step to which each moment belongs, as in :meth:`with_work`; <NA> outside all."""
-        step = np.full(len(moments), -1, np.int64)
-        between, owner = self.gaps
-        for (starts, ends), owners in (((self.starts, self.ends), self.owner), (between, owner)):
-            place = np.searchsorted(starts, moments, side="right") - 1
-            inside = np.flatnonzero((place >= 0) & (moments < np.append(ends, 0)[place]))
-            step[inside] = owners[place[inside]]
+        """Return the number of the step to which each moment belongs; <NA> outside all."""
+        place = np.searchsorted(self.starts, moments, side="right") - 1
+        inside = (place >= 0) & (moments < np.append(self.ends, 0)[place])
+        step = np.where(inside, np.append(self.owner, -1)[place], -1)
         return pd.array(self.steps, "Int64").take(step, allow_fill=True)
 
     def durations(self) -> Int64:
@@ -192,8 +205,28 @@ def steps_of_kernels(tables: Mapping[str, pd.DataFrame], apart: Collection[int] 
     steps = pd.array([pd.NA], "Int64").repeat(len(kernels))
     for device in np.unique(devices).tolist():
         rows = devices == device
-        steps[rows] = step_windows(tables, device, joined=device not in apart).timed().at(starts[rows])
+        steps[rows] = step_windows(tables, device, joined=device not in apart).timed().lasting().at(starts[rows])
     return steps
+
+
+def counted(device: Int64, closed: Bools) -> Bools:
+    """Return the mask of the steps that figures per step are of.
+
+    Parameters
+    ----------
+    device
+        A number for each step's device, whose steps are in order of time.
+    closed
+        Which steps last to the next one.
+
+    Of each device these are the closed steps without the first one; if there are none, the closed steps; if there are
+    none either, all without the first one, unless it is the only one.
+    """
+    later = pd.Series(device).duplicated().to_numpy(bool)
+    choices = [closed & later, closed, later, np.ones(len(device), bool)]
+    has = [np.isin(device, device[choice]) for choice in choices]
+    mask: Bools = np.select(has, choices, default=np.False_)
+    return mask
 
 
 def run_window(tables: Mapping[str, pd.DataFrame]) -> tuple[int, int] | None:
@@ -212,7 +245,8 @@ def _innermost(steps: Any, starts: Int64, ends: Int64, basis: Basis) -> StepWind
     """Cut steps so that each moment belongs to one step; where steps overlap, to the one that began last."""
     order = outer_first(starts, ends)
     if not (starts[order][1:] < np.maximum.accumulate(ends[order])[:-1]).any():
-        return StepWindows(steps[order], starts[order], ends[order], np.arange(len(order)), basis)
+        neither = np.zeros(len(order), bool)
+        return StepWindows(steps[order], starts[order], ends[order], np.arange(len(order)), basis, neither, ~neither)
     stretches: list[tuple[int, int, int]] = []
     active: list[tuple[int, int, int]] = []  # the latest start first, then the latest row
     edges = np.unique(np.concatenate((starts, ends)))
@@ -231,4 +265,6 @@ def _innermost(steps: Any, starts: Int64, ends: Int64, basis: Basis) -> StepWind
     last = np.append(is_first[1:], True)
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
-    return StepWindows(steps[order], begins[is_first], stops[last], place[owners[is_first]], basis, overlapping=True)
+    owner = place[owners[is_first]]
+    between, closed = np.zeros(len(owner), bool), np.ones(len(order), bool)
+    return StepWindows(steps[order], begins[is_first], stops[last], owner, basis, between, closed, overlapping=True)

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
-from npuprof.analysis.accounting import IDLE, PARTS, Accounting, account
+from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, PARTS, Accounting, account
 from npuprof.analysis.device_words import runtime_of
 from npuprof.analysis.host_times import HostTimes, host_times
 from npuprof.analysis.intervals import total, union
@@ -66,11 +66,11 @@ class DeviceTimes:
     @property
     def busy_ns(self) -> int:
         """Time with a kernel, collective or copy."""
-        return self.span_ns - self.idle_ns
+        return self.span_ns - self.idle_ns - self.parts[BETWEEN_STEPS]
 
     @property
     def idle_ns(self) -> int:
-        """Time without a kernel, collective or copy."""
+        """Time of the steps' marks without a kernel, collective or copy."""
         return sum(self.parts[part] for part in IDLE)
 
     @property

@@ -14,6 +14,7 @@ from npuprof.analysis.idle_causes import CAUSES, UNEXPLAINED, unmeasured_causes
 from npuprof.analysis.intervals import covering, within
 from npuprof.analysis.prediction import Prediction, checked_factor, checked_factors
 from npuprof.analysis.replay import Change, Replay
+from npuprof.analysis.step_windows import counted as counted_steps
 from npuprof.analysis.step_windows import step_windows
 from npuprof.arrays import Bools, Float64, Int64
 from npuprof.errors import NpuprofError, OptionsError
@@ -99,13 +100,13 @@ def predicted(replay: Replay, change: Change, changes: list[str]) -> Prediction:
         If the change affects the host, and the recording lacks the links from host calls to kernels.
     """
     kernels = replay.device.caller[replay.device.kind == KERNEL]
-    if any(factor != 1 for factor in change.host.values()) and (kernels < 0).sum() > _UNLINKED * len(kernels):
+    if change.of_host and (kernels < 0).sum() > _UNLINKED * len(kernels):
         raise NpuprofError(
             f"the launches of {(kernels < 0).sum():,} of {counted(len(kernels), 'kernel')} are not recorded, so the "
             "host cannot be replayed: collect with level=1, without captured graphs"
         )
     after = replay.step_times(change)
-    compared = slice(1 if len(after) > 1 else 0, None)
+    compared = counted_steps(np.zeros(len(after), np.int64), replay.windows.closed)
     times = (replay.recorded_ns, replay.replayed_ns, after)
     recorded, unchanged, changed = (int(step_ns[compared].sum()) // max(1, len(step_ns[compared])) for step_ns in times)
     names = ("recorded_ns", "replayed_ns", "predicted_ns")

@@ -21,7 +21,7 @@ from npuprof.difference.lines import places
 from npuprof.difference.noise import KIND_OF_PART, KINDS, Noise
 from npuprof.difference.owners import OWNERS
 from npuprof.difference.reasons import reasons
-from npuprof.difference.side import Side
+from npuprof.difference.side import WITHOUT_WORK, Side
 from npuprof.difference.tree import nodes
 from npuprof.errors import NpuprofError
 from npuprof.parameters import checked
@@ -36,6 +36,7 @@ _WORDS = {
     "communication": "communication",
     "copy": "copies",
     "idle": "an idle {}",
+    "between_steps": "time between steps",
     "host": "the host",
 }
 _COMMON = {
@@ -196,7 +197,7 @@ class Difference:
         most = with_sign.loc[with_sign["delta_ns"].abs().idxmax()]
         device = device_of(self.a.runs[0].info, self.a.runs[0].tables)
         part, amount = _WORDS[str(most["part"])].format(device), duration(abs(int(most["delta_ns"])))
-        caveat = ", not your kernels" if most["part"] in ("waiting", "idle") else ""
+        caveat = ", not your kernels" if most["part"] in ("waiting", *WITHOUT_WORK) else ""
         caveat += ", which may be noise" if self.noise.is_known and not sure[top.index.get_loc(most.name)] else ""
         if abs(most["delta_ns"]) > abs(total):
             return f"{first}: {part} takes {amount} {'more' if total > 0 else 'less'}{caveat}."
@@ -345,7 +346,7 @@ def _rows_of(side: Side, kinds: Bools) -> pd.DataFrame:
     for (run, table), group in of_kind.groupby(["run", "table"]):
         frame = side.runs[int(run)].tables[OWNERS[int(table)]]
         frames.append(frame.iloc[np.unique(group["row"].to_numpy())])
-    causes = side.kinds["cause"][kinds & (side.kinds["part"] == "idle").to_numpy(bool)].unique()
+    causes = side.kinds["cause"][kinds & side.kinds["part"].isin(WITHOUT_WORK).to_numpy(bool)].unique()
     for of_run in side.runs:
         of_causes = [pair for cause in causes for pair in host_rows(of_run, cause).items()]
         for name in dict.fromkeys(name for name, _ in of_causes):

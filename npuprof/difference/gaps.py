@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias, cast
 import numpy as np
 import pandas as pd
 
-from npuprof.analysis.accounting import IDLE
+from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE
 from npuprof.analysis.idle_causes import CAUSES
 from npuprof.analysis.intervals import union, within
 from npuprof.analysis.nesting import Nesting
@@ -76,6 +76,8 @@ def line_times(run: ComparedRun, cause: str) -> Mapping[str, int]:
 def _gaps(run: ComparedRun, cause: str) -> pd.DataFrame:
     intervals, counted = run.accounting.intervals, counted_steps(run).index
     of_cause = intervals[(intervals["cause"] == cause).to_numpy(bool)]
-    is_selected = of_cause["part"].isin(IDLE) & of_cause["row"].isin(counted) & of_cause["start_ns"].notna()
+    is_selected = (
+        of_cause["part"].isin([*IDLE, BETWEEN_STEPS]) & of_cause["row"].isin(counted) & of_cause["start_ns"].notna()
+    )
     gaps: pd.DataFrame = of_cause[is_selected.to_numpy(bool)]
     return gaps

@@ -7,7 +7,7 @@ import pandas as pd
 
 from npuprof.arrays import Int64
 from npuprof.difference.gaps import line_times
-from npuprof.difference.side import Side
+from npuprof.difference.side import WITHOUT_WORK, Side
 
 
 def places(nodes: pd.DataFrame, sides: tuple[Side, Side], of: tuple[Int64, Int64]) -> list[str]:
@@ -40,7 +40,7 @@ def places(nodes: pd.DataFrame, sides: tuple[Side, Side], of: tuple[Int64, Int64
     first = order[np.unique(row[order], return_index=True)[1]]
     line_of_row = np.full(len(parents), "", object)
     line_of_row[row[first]] = np.asarray(names, object)[line[first]]
-    for idle in np.flatnonzero((nodes["part"] == "idle").to_numpy(bool) & (nodes["depth"] == 1).to_numpy(bool)):
+    for idle in np.flatnonzero(nodes["part"].isin(WITHOUT_WORK).to_numpy(bool) & (nodes["depth"] == 1).to_numpy(bool)):
         line_of_row[idle] = _line_of_idle(sides, str(nodes["name"].iloc[idle]))
     return [str(place) if depth else "" for place, depth in zip(line_of_row, nodes["depth"], strict=True)]
 

@@ -22,7 +22,7 @@ KINDS = ("kernels", "host", "communication")
 FIRED = ("", "difference", "ratio", "both")
 """What tells that a row changed: its time, its ratio to the rows of its kind, or both."""
 
-KIND_OF_PART = {"computing": 0, "idle": 1, "waiting": 2, "moving": 2, "communication": 2}
+KIND_OF_PART = {"computing": 0, "idle": 1, "between_steps": 1, "waiting": 2, "moving": 2, "communication": 2}
 """The kind of the rows of a part."""
 
 _EACH = LEVEL / 2  # a row has two tests

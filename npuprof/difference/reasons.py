@@ -9,7 +9,14 @@ from npuprof.arrays import Bools, Int64
 from npuprof.difference.guards import clocks
 from npuprof.difference.side import Side
 
-OF_PART = {"waiting": "wait", "moving": "transfer", "communication": "communication", "copy": "copy", "idle": "gap"}
+OF_PART = {
+    "waiting": "wait",
+    "moving": "transfer",
+    "communication": "communication",
+    "copy": "copy",
+    "idle": "gap",
+    "between_steps": "gap",
+}
 _OF_CLOCK = (0.5, 1.5)  # the log ratio of kernel times relative to that of clocks, within which the clock explains it
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables as schema
-from npuprof.analysis.accounting import IDLE, PARTS, Accounting, copies
+from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, PARTS, Accounting, copies
 from npuprof.analysis.correlation import Causes, causes
 from npuprof.analysis.launches import framework_operators
 from npuprof.analysis.places import Places, lines
@@ -29,6 +29,9 @@ KEYS = ("part", "cause", "path", "op", "type", "shapes", "dtypes", "line", "nth"
 collectives of a type in their step, from 1.
 """
 
+
+WITHOUT_WORK = ("idle", BETWEEN_STEPS)
+"""The parts in which the device has no work, the three idle parts as one."""
 
 _LARGEST = 1 << 62  # limit of the integers that encode combinations
 _CALL = r"__\d+(_\d+)*$"  # hcom_allReduce__586_0_1

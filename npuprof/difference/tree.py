@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from npuprof.analysis.accounting import PARTS
+from npuprof.analysis.accounting import BETWEEN_STEPS, PARTS
 from npuprof.analysis.host_accounting import HOST
 from npuprof.arrays import Int64
 from npuprof.difference.owners import OWNERS
 from npuprof.difference.replaced import Key, replaced
-from npuprof.difference.side import Side
+from npuprof.difference.side import WITHOUT_WORK, Side
 
 NO_PATH = "(no call path)"
 UNNAMED = "(no name)"
@@ -35,7 +35,7 @@ def nodes(a: Side, b: Side) -> tuple[pd.DataFrame, tuple[Int64, Int64]]:
         For `a` and for `b`: the row in `nodes` of each of its :attr:`npuprof.difference.side.Side.kinds`.
     """
     kinds = pd.concat([a.kinds.assign(side=0), b.kinds.assign(side=1)], ignore_index=True)
-    kinds["part"] = _parts(kinds)
+    kinds["part"] = _parts(kinds, a, b)
     kinds["cause"] = _causes(kinds, a, b)
     with_ops, with_shapes, with_paths = (a.has(key) and b.has(key) for key in ("op", "shapes", "path"))
     if not with_ops:
@@ -96,21 +96,27 @@ def _median_step(side: Side) -> list[int]:
     return [int(kind) for kind in side.kind[in_order[np.sort(first)]]]
 
 
-def _parts(kinds: pd.DataFrame) -> pd.Series[Any]:
-    """Return the parts, with communication as a whole if one side cannot separate waiting from moving."""
-    unsplit = (kinds["part"] == "communication") & (kinds["duration_ns"] > 0)
-    if not unsplit.any():
-        return kinds["part"]
-    merged: pd.Series[Any] = kinds["part"].where(~kinds["part"].isin(_COMMUNICATION), "communication")
-    return merged
+def _parts(kinds: pd.DataFrame, a: Side, b: Side) -> pd.Series[Any]:
+    """Return the parts, each that one side cannot separate from another as one with it.
+
+    These are waiting and moving, and idle time and time between steps: a mark says where a step ends, but the kernels
+    of a step only where the next one begins.
+    """
+    parts: pd.Series[Any] = kinds["part"].astype(object)
+    if ((parts == "communication") & (kinds["duration_ns"] > 0)).any():
+        parts = parts.where(~parts.isin(_COMMUNICATION), "communication")
+    if len({basis for side in (a, b) for run in side.runs for basis in run.accounting.steps["basis"]}) > 1:
+        parts = parts.where(parts != BETWEEN_STEPS, "idle")
+    return parts
 
 
 def _causes(kinds: pd.DataFrame, a: Side, b: Side) -> pd.Series[Any]:
     """Return the causes, of idle time only those that both sides record."""
     unknown = [_unknown_head(side) for side in (a, b)]
     unmeasured = {cause for side in (a, b) for run in side.runs for cause in run.accounting.unmeasured}
-    idle = kinds["part"] == "idle"
-    measured = [set(kinds["cause"][idle & (kinds["side"] == number)]) - {"unknown", "unexplained"} for number in (0, 1)]
+    idle = kinds["part"].isin(WITHOUT_WORK)
+    by_side = [set(kinds["cause"][idle & (kinds["side"] == number)]) for number in (0, 1)]
+    measured = [not causes or causes - {"unknown", "unexplained"} for causes in by_side]  # no idle time has no causes
     causes: pd.Series[Any] = kinds["cause"].where(~(idle & kinds["cause"].isin(unmeasured)), "unexplained")
     if not all(measured) or unknown[0] != unknown[1]:
         causes = kinds["cause"].where(~idle, NOT_SPLIT)
@@ -119,7 +125,9 @@ def _causes(kinds: pd.DataFrame, a: Side, b: Side) -> pd.Series[Any]:
 
 def _unknown_head(side: Side) -> bool:
     """Return whether idle time at the start of steps is unknown."""
-    unknown = side.kinds["duration_ns"][(side.kinds["cause"] == "unknown") & (side.kinds["part"] == "idle")].sum()
+    unknown = side.kinds["duration_ns"][
+        (side.kinds["cause"] == "unknown") & side.kinds["part"].isin(WITHOUT_WORK)
+    ].sum()
     return bool(unknown > _UNKNOWN_SHARE * side.steps["duration_ns"].sum())
 
 
@@ -147,7 +155,7 @@ def _prefixes(path: str) -> list[str]:
 def _levels(kinds: pd.DataFrame) -> list[pd.Series[Any]]:
     """Return the name of each kind at every depth; empty below its deepest row."""
     part = kinds["part"]
-    computing, idle = part == "computing", part == "idle"
+    computing, idle = part == "computing", part.isin(WITHOUT_WORK)
     collective = part.isin(_COMMUNICATION) & (kinds["type"] != "")
     copy = part == "copy"
     empty = pd.Series("", index=kinds.index, dtype=object)
@@ -201,5 +209,7 @@ def _number(kinds: pd.DataFrame, levels: Sequence[pd.Series[Any]]) -> tuple[pd.D
 
 def _part_numbers(parts: pd.Series[Any]) -> tuple[Int64, list[str]]:
     """Return the number of each part in the order of the accounting, and the names of all parts."""
-    number = {part: place for place, part in enumerate((*PARTS[: PARTS.index("copy") + 1], "idle", HOST))}
+    number = {
+        part: place for place, part in enumerate((*PARTS[: PARTS.index("copy") + 1], "idle", BETWEEN_STEPS, HOST))
+    }
     return parts.map(number).to_numpy(np.int64), list(number)

@@ -193,6 +193,7 @@ PART_LABELS: Mapping[str, str] = {
     "communication": "communication",
     "copy": "copies",
     "idle": "idle",
+    "between_steps": "between steps",
 }
 """Names of the parts of a step in reports; the three idle parts are one."""
 

@@ -67,6 +67,7 @@ PARTS: Mapping[str, str] = {
     "communication": FAMILIES["communication"].colour,
     "copy": FAMILIES["movement"].colour,
     "idle": "rgba(128,128,128,.3)",
+    "between_steps": "rgba(128,128,128,.65)",
     "host": FAMILIES["python"].colour,
 }
 """Colours of the parts of a step."""

@@ -29,8 +29,9 @@ _PANELS = {
     "communication_ns": "communication",
     "copy_ns": "copies",
     "idle_ns": "idle",
+    "between_steps_ns": "between steps",
 }
-_MOST_CELLS = 48_000  # over all panels; beyond that, a cell shows the furthest of several values
+_MOST_CELLS = 44_000  # over all panels; beyond that, a cell shows the furthest of several values
 _LEAST_SPAN = 0.02  # of a step: noise of a healthy job stays pale
 _SCALE = [[0, FAMILIES["matrix"].colour], [0.5, "rgba(128,128,128,.14)"], [1, FAMILIES["communication"].colour]]
 

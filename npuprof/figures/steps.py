@@ -26,6 +26,7 @@ NAMES = {
     "communication": "communication",
     "copy": "copies",
     "idle": "idle",
+    "between_steps": "between steps",
     "host": "host, without a device",
 }
 """Names of the bars by part; the three idle parts share one bar."""

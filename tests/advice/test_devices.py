@@ -72,7 +72,9 @@ def test_a_host_that_launches_late_gets_the_actions_of_its_device(tmp_path: Path
     run = npuprof.load(trace.write(tmp_path / "t.json"))
     assert _foreign(run) == {}
     advice = run.advice()
-    assert advice["host_bound"].action == "larger batches, torch.compile, captured graphs (torch.cuda.graph)"
+    what_is_unexplained = "record operators and stacks to see what the host does"
+    helps = "larger batches, torch.compile, captured graphs (torch.cuda.graph)"
+    assert advice["host_bound"].action == f"{helps}; {what_is_unexplained}"
     assert advice["small_kernels"].action.startswith("torch.compile")
     assert "leaves the GPU idle" in advice["small_kernels"].detail
 

@@ -52,9 +52,11 @@ def test_each_moment_counts_for_one_finding(found: list[Finding], explained: int
 
 
 def test_of_several_steps_that_of_median_length_counts_and_of_two_their_mean() -> None:
-    three = facts([(0, 30), (30, 30), (60, 22), (82, 400)])  # the first is left out; the median is that from 30 to 60
+    three = facts(
+        [(0, 30), (30, 30), (60, 22), (82, 400), (482, 1)]
+    )  # the first is left out; the median is that from 30 to 60
     assert explained_ns(three, [finding(60)]) == 20
-    two = facts([(0, 30), (30, 25), (55, 45)])
+    two = facts([(0, 30), (30, 25), (55, 45), (100, 1)])
     assert explained_ns(two, [finding(60)]) == 20
     assert explained_ns(two, [finding(60, rows=_KERNELS[2:])]) == 10
 

@@ -19,7 +19,7 @@ from tests.analysis.test_accounting import table
 
 def test_of_each_device_the_first_step_is_left_out_only_if_it_has_others() -> None:
     run = factories.all_tables(
-        steps=table("steps", [(0, 100), (200, 100)]),
+        steps=table("steps", [(0, 100), (200, 100), (300, 100)]),
         kernels=pd.concat([table("kernels", [(0, 10), (200, 10)]), table("kernels", [(210, 10)], device_id=1)]),
     )
     accounting = account(run)
@@ -42,12 +42,13 @@ def test_the_parts_of_a_run_are_means_over_its_steps_and_add_up_to_the_mean_step
     copies = [(number * 1000 + 750, (10, 90, 20, 50)[number]) for number in range(steps)]
     lengths = (1000, 860, 900, 1000)
     run = factories.all_tables(
-        steps=table("steps", [(number * 1000, lengths[number]) for number in range(steps)]),
+        steps=table("steps", [(number * 1000, lengths[number]) for number in range(steps)] + [(steps * 1000, 10)]),
         kernels=table("kernels", kernels),
         tasks=table("tasks", copies),
     )
     facts = Facts(run, Info(), account(run))
-    assert facts.step_ns == sum(lengths[1:steps]) // (steps - 1)
+    assert facts.step_ns == 1000  # from start to start
+    assert facts.mean_step(["between_steps"]) in (1000 - sum(lengths[1:steps]) // (steps - 1) - late for late in (0, 1))
     assert sum(facts.mean_step([part]) for part in PARTS) == facts.step_ns
     assert facts.mean_step(["computing"]) == sum(time for _, time in kernels[1:]) // (steps - 1)
     profile = Profile(Decoded(run, factories.info()))

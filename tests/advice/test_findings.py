@@ -187,7 +187,7 @@ def test_the_first_step_is_in_no_figure_if_there_are_others() -> None:
     found = advice(steps=steps, kernels=kernels)
     assert found.step_ns == 100
     assert (found["first_step"].state, found["first_step"].cost_ns) == ("fires", 800)
-    assert found.verdict().startswith("100 ns a step (mean of 3 steps)   computing 90.0 %")
+    assert found.verdict().startswith("100 ns a step (mean of 2 steps)   computing 90.0 %")
     even = advice(steps=table("steps", [(0, 100), (100, 100)]), kernels=table("kernels", [(0, 90)]))
     assert even["first_step"].state == "clean"
 
@@ -204,6 +204,7 @@ def test_findings_are_data_too() -> None:
         "communication": 0,
         "copy": 0,
         "idle": 80,
+        "between_steps": 0,
     }
     first = plain["findings"][0]
     assert (first["rule"], first["gain_hi_ns"], first["evidence"]) == (
@@ -383,7 +384,7 @@ def test_what_was_collected_and_is_not_there_is_a_part_of_the_result() -> None:
 def test_steps_of_several_devices_are_counted_once() -> None:
     steps = table("steps", [(0, 100), (100, 100), (200, 100)])
     kernels = pd.concat([table("kernels", [(0, 90), (100, 90), (200, 90)], device_id=device) for device in (0, 9)])
-    assert advice(steps=steps, kernels=kernels).headline() == "100 ns a step (mean of 2 steps of 2 devices)"
+    assert advice(steps=steps, kernels=kernels).headline() == "100 ns a step (1 step of 2 devices)"
 
 
 def test_of_kernels_in_captured_graphs_the_hosts_part_is_unknown() -> None:

@@ -88,9 +88,10 @@ def test_names_are_the_parts_of_a_breakdown_and_idle_for_its_three() -> None:
     accounting = account(run)
     names = {name: figure.ns for name, figure in figures(advise(run, Info(), accounting)).items()}
     assert {"step", "idle", *PARTS} - {HOST} == set(names)
-    parts = accounting.breakdown().query("step == 1").groupby("part", observed=True)["duration_ns"].sum()
+    parts = accounting.breakdown().query("step == 0").groupby("part", observed=True)["duration_ns"].sum()
     assert {part: names[part] for part in parts.index} == parts.to_dict()
-    assert names["idle"] == sum(names[part] for part in IDLE) == 70
+    assert names["idle"] == sum(names[part] for part in IDLE) == 80
+    assert names["between_steps"] == 0
 
 
 def test_what_the_host_did_has_names_in_a_run_without_a_device() -> None:
@@ -149,8 +150,8 @@ def test_a_confident_gate_fails_only_where_the_whole_interval_breaks_the_limit(
 
 
 def test_a_part_that_is_missing_from_the_step_of_median_length_is_in_its_mean() -> None:
-    marks = [(0, 100), (100, 100), (200, 100), (300, 101)]
-    kernels = table("kernels", [(0, 100), (100, 100), (200, 100), (350, 51)])
+    marks = [(0, 100), (100, 100), (200, 100), (300, 101), (401, 100)]
+    kernels = table("kernels", [(0, 100), (100, 100), (200, 100), (350, 51), (401, 100)])
     run = factories.all_tables(steps=table("steps", marks), kernels=kernels)
     found = advise(run, Info(), account(run))
     names = figures(found)

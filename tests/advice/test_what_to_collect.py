@@ -26,6 +26,7 @@ _TASKS = "collect with --level 1, or load all ranks"
 _COUNTERS = "collect with --level 1 --aic-metrics PipeUtilization"
 _LACKS: dict[str, tuple[dict[str, pd.DataFrame], str]] = {
     "host_bound": ({"kernels": _KERNELS}, "collect with --level 1 --activities cpu,npu"),
+    "between_steps": ({"kernels": _KERNELS}, "record more steps, such as warmup=2, active=3"),
     "waiting": (_COLLECTIVES, _TASKS),
     "exposed_communication": (_COLLECTIVES, _TASKS),
     "slow_link": (_COLLECTIVES, _TASKS),

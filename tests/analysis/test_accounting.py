@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import npuprof
 from npuprof import tables
-from npuprof.analysis.accounting import BUBBLE, PARTS, SPLIT_UNKNOWN, Accounting, account
+from npuprof.analysis.accounting import BETWEEN_STEPS, BUBBLE, PARTS, SPLIT_UNKNOWN, Accounting, account
 from npuprof.analysis.idle_causes import CAUSES, UNEXPLAINED, UNKNOWN
 from npuprof.profiles import Profile
 from tests import factories
@@ -58,21 +58,19 @@ def innermost(windows: _Pairs) -> list[set[int]]:
     return owned
 
 
-def with_work_after(windows: _Pairs, owned: list[set[int]], busy: set[int]) -> list[set[int]]:
-    """The moments of each step, and those between it and the next consecutive one in which the device worked.
-
-    Steps that overlap leave none between them.
-    """
-    reached, extended = 0, list(owned)
+def until_the_next(windows: _Pairs, owned: list[set[int]]) -> list[set[int]]:
+    """The moments between each step and the next consecutive one; none of steps that overlap."""
+    between: list[set[int]] = [set() for _ in windows]
+    reached = 0
     for start, length in sorted(windows, key=lambda window: (window[0], -window[1])):
         if start < reached:
-            return owned
+            return between
         reached = max(reached, start + length)
     marked = [number for number in sorted(range(len(windows)), key=windows.__getitem__) if owned[number]]
     for number, after in itertools.pairwise(marked):
         if after == number + 1:
-            extended[number] = owned[number] | busy & set(range(sum(windows[number]), windows[after][0]))
-    return extended
+            between[number] = set(range(sum(windows[number]), windows[after][0]))
+    return between
 
 
 def by_step(accounting: Accounting) -> dict[tuple[int, str, str], int]:
@@ -107,8 +105,9 @@ def test_each_moment_of_each_step_is_counted_once(
     kernels, moved, copied = moments(computing), moments(moves), moments(copies)
     exposed = moments(collectives) - kernels
     split = exposed if moves else set()
-    working = kernels | moments(collectives) | copied
-    for step, own in enumerate(with_work_after(windows, innermost(windows), working)):
+    owned = innermost(windows)
+    for step, (mark, after) in enumerate(zip(owned, until_the_next(windows, owned), strict=True)):
+        own = mark | after
         expected = {
             ("computing", "kernels"): own & kernels,
             ("waiting", "other ranks"): own & split - moved,
@@ -123,8 +122,12 @@ def test_each_moment_of_each_step_is_counted_once(
         assert sum(time for (number, part, _), time in told.items() if number == step and part in PARTS[5:]) == len(
             idle
         )
-        inside = {moment for moment in idle if busy and min(busy) < moment < max(busy)} if busy else idle
+        assert sum(time for (number, part, _), time in told.items() if (number, part) == (step, BETWEEN_STEPS)) == len(
+            idle & after
+        )
         waited = moments(syncs)
+        assert told.get((step, BETWEEN_STEPS, "sync_call"), 0) == len(idle & after & waited)
+        inside = {moment for moment in idle & mark if not busy or min(busy) < moment < max(busy)}
         assert told.get((step, "idle_inside", "sync_call"), 0) == len(inside & waited)
         assert told.get((step, "idle_inside", "other_operators"), 0) == len((inside - waited) & moments(calls))
         assert told.get((step, "idle_inside", UNEXPLAINED), 0) == len(inside - waited - moments(calls))
@@ -189,8 +192,56 @@ def test_without_marked_steps_kernels_define_them() -> None:
     collectives = table("communication", [(40, 10)], step=3)
     run = factories.all_tables(kernels=kernels.astype({"name": "category"}), communication=collectives)
     steps = account(run).steps
-    assert steps[["step", "duration_ns", "basis"]].to_numpy().tolist() == [[3, 40, "kernels"], [4, 5, "kernels"]]
+    assert steps[["step", "duration_ns", "basis"]].to_numpy().tolist() == [[3, 50, "kernels"], [4, 5, "kernels"]]
     assert not {"idle_head", "idle_tail"} & set(account(run).intervals["part"])
+    assert by_step(account(run))[3, BETWEEN_STEPS, UNEXPLAINED] == 10
+
+
+@pytest.mark.parametrize(
+    ("marks", "numbers", "lengths", "closed"),
+    [
+        ([(0, 8), (30, 8), (60, 8)], [0, 1, 2], [30, 30, 8], [True, True, False]),
+        ([(0, 8), (30, 8), (60, 8)], [0, 1, 5], [30, 8, 8], [True, False, False]),
+        ([(0, 8), (30, 8), (60, 8)], [0, 1, 1], [8, 8, 8], [True, True, True]),
+        ([(0, 40), (30, 8), (60, 8)], [0, 1, 2], [32, 8, 8], [True, True, True]),
+        ([(0, 8), (8, 8)], [3, 4], [8, 8], [True, False]),
+        ([(0, 8)], [3], [8], [False]),
+    ],
+    ids=["consecutive", "a gap in the numbers", "a number twice", "nested", "without time between", "alone"],
+)
+def test_a_step_lasts_to_the_start_of_the_next_consecutive_one(
+    marks: _Pairs, numbers: list[int], lengths: list[int], closed: list[bool]
+) -> None:
+    steps = table("steps", marks)
+    steps["step"] = pd.array(numbers, "Int64")
+    kernels = table("kernels", [(start, 8) for start, _ in marks])
+    result = account(factories.all_tables(steps=steps, kernels=kernels))
+    assert result.steps["duration_ns"].tolist() == lengths
+    assert result.steps["closed"].tolist() == closed
+    own = (result.steps["duration_ns"] - result.by_part()[BETWEEN_STEPS]).tolist()
+    assert own == [32 if length == 40 else 8 for _, length in marks]
+
+
+def test_time_in_which_no_cell_ran_lies_outside_every_step() -> None:
+    run = factories.all_tables(
+        steps=table("steps", [(0, 10), (100, 10), (130, 10)]), kernels=table("kernels", [(0, 12), (100, 10), (130, 10)])
+    )
+    cells = [("In [1]", _BASE, _BASE + 20), ("In [2]", _BASE + 90, _BASE + 140)]
+    steps = account(run, executed=cells).by_part()
+    assert steps["duration_ns"].tolist() == [30, 30, 10]  # without the 70 ns between both cells
+    assert steps[BETWEEN_STEPS].tolist() == [18, 20, 0]
+
+
+def test_figures_are_of_closed_steps_without_the_first_one_if_there_are_any() -> None:
+    def counted(*marks: tuple[int, int]) -> list[int]:
+        run = factories.all_tables(steps=table("steps", list(marks)), kernels=table("kernels", list(marks)))
+        rows: list[int] = account(run).counted().tolist()
+        return rows
+
+    assert counted((0, 8), (30, 8), (60, 8), (90, 8)) == [1, 2]
+    assert counted((0, 8), (30, 8)) == [0]  # the second has no end
+    assert counted((0, 8)) == [0]
+    assert counted((0, 40), (30, 8), (60, 8)) == [1, 2]  # steps that overlap have none between them
 
 
 def test_a_step_that_is_marked_twice_is_one_step() -> None:

@@ -19,7 +19,10 @@ STEP_NS = 10_000_000
 
 
 def run(steps: Sequence[Sequence[tuple[str, str, int]]], *, name: str = "made", **about: object) -> Profile:
-    """Return a run whose steps each have kernels of a type, shapes and a duration, one behind the other."""
+    """Return a run whose steps each have kernels of a type, shapes and a duration, one behind the other.
+
+    A last step without kernels ends the one before it.
+    """
     rows = []
     for number, kernels in enumerate(steps):
         at = BASE + number * STEP_NS + 1_000
@@ -41,9 +44,9 @@ def run(steps: Sequence[Sequence[tuple[str, str, int]]], *, name: str = "made", 
     made = tables.build(
         "steps",
         {
-            "step": list(range(len(steps))),
-            "start_ns": BASE + np.arange(len(steps), dtype=np.int64) * STEP_NS,
-            "duration_ns": np.full(len(steps), STEP_NS, np.int64),
+            "step": list(range(len(steps) + 1)),
+            "start_ns": BASE + np.arange(len(steps) + 1, dtype=np.int64) * STEP_NS,
+            "duration_ns": np.append(np.full(len(steps), STEP_NS, np.int64), 1),
         },
     )
     return profile({"kernels": ran, "steps": made}, name=name, **about)

@@ -273,8 +273,10 @@ def test_the_sentence_says_that_a_difference_may_be_noise() -> None:
 
     def varied(shorter_ns: int) -> Profile:
         made = run(noisy(_model(), 10, random))
-        lengths = STEP_NS - shorter_ns - random.integers(0, 200_000, 10)
-        return profile({"kernels": made.kernels, "steps": made.steps.assign(duration_ns=lengths)})
+        lengths = np.append(STEP_NS - shorter_ns - random.integers(0, 200_000, 10), 1)
+        steps = made.steps.assign(start_ns=BASE + np.cumsum(lengths) - lengths, duration_ns=lengths)
+        earlier = (made.steps["start_ns"] - steps["start_ns"]).to_numpy()[:-1].repeat(len(_model()))
+        return profile({"kernels": made.kernels.assign(start_ns=made.kernels["start_ns"] - earlier), "steps": steps})
 
     a, b = varied(0), varied(0)
     assert "), which may be noise: no part of it differs" in (a - b).sentence()

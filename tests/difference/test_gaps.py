@@ -17,7 +17,7 @@ def _loading(ns: int) -> Profile:
     """Return two steps, in which kernels wait for a data loader and then for an operator that holds another one."""
     spans = [(0, ns), (ns, 30), (ns + 5, 20), (500, ns), (500 + ns, 30), (500 + ns + 5, 20)]
     made = {
-        "steps": table("steps", [(0, 200), (500, 200)]),
+        "steps": table("steps", [(0, 200), (500, 200), (800, 1)]),
         "kernels": table("kernels", [(ns + 30, 10), (530 + ns, 10)]),
         "operators": table("operators", spans),
     }

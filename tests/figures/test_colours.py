@@ -35,7 +35,7 @@ def test_a_name_has_one_shade_in_every_run() -> None:
 @pytest.mark.parametrize("sight", ["normal", "protanopia", "deuteranopia"])
 def test_families_and_parts_look_different(sight: str) -> None:
     families = {key: family.colour for key, family in FAMILIES.items() if key not in ("step", "wait")}
-    shown_parts = {part: colour for part, colour in PARTS.items() if part != "idle"}
+    shown_parts = {part: colour for part, colour in PARTS.items() if part not in ("idle", "between_steps")}
     for colours in (families, shown_parts):
         seen = {key: _lab(colour, _SIGHT[sight]) for key, colour in colours.items()}
         nearest = min((float(np.linalg.norm(seen[one] - seen[two])), one, two) for one, two in combinations(seen, 2))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from npuprof.advice.rules import (
     ai_cpu,
+    between_steps,
     copies,
     cube_efficiency,
     environment,
@@ -23,6 +24,7 @@ from npuprof.advice.rules import (
 
 RULES = (
     host_bound.RULE,
+    between_steps.RULE,
     waiting.RULE,
     exposed_communication.RULE,
     slow_link.RULE,
