@@ -38,8 +38,9 @@ def timeline_text(
     if drawn is None:
         whole = start_ns is end_ns is None if pictures is None else pictures.start_ns is pictures.end_ns is None
         return f"timeline: no slices in this {'run' if whole else 'window'}"
-    span = max(drawn.last_ns - drawn.first_ns, 1)
-    head = f"timeline: {duration(span)}, {duration(span // _COLUMNS)} per column, as high as its busy share"
+    begin, span = drawn.opened[0] - drawn.first_ns, drawn.opened[1] - drawn.opened[0]
+    since = f" from {duration(begin)} on" if begin else ""
+    head = f"timeline: {duration(span)}{since}, {duration(span // _COLUMNS)} per column, as high as its busy share"
     return "\n".join(line.rstrip() for line in [head, *_tracks(drawn, span), *_counters(drawn, span)])
 
 
@@ -48,7 +49,7 @@ def _tracks(drawn: Picture, span: int) -> Iterator[str]:
     bars, titles = drawn.bars, [lane.title for lane in drawn.lanes]
     track = np.cumsum([bool(title) for title in titles])[bars.lane]
     names = drawn.slices.names(bars.row)
-    edges = np.arange(_COLUMNS + 1) * (span / _COLUMNS)
+    edges = drawn.opened[0] - drawn.first_ns + np.arange(_COLUMNS + 1) * (span / _COLUMNS)
     for number, title in enumerate((title for title in titles if title), 1):
         rows = np.flatnonzero(track == number)
         if not len(rows):
@@ -66,7 +67,10 @@ def _tracks(drawn: Picture, span: int) -> Iterator[str]:
 def _counters(drawn: Picture, span: int) -> Iterator[str]:
     for number, line in enumerate(drawn.tracks):
         _, times, _, values = drawn.track(number)
-        since = times - drawn.first_ns
+        is_shown = (times >= drawn.opened[0]) & (times <= drawn.opened[1])
+        since, values = (times - drawn.opened[0])[is_shown], values[is_shown]
+        if not len(values):
+            continue
         ends = (np.arange(_COLUMNS) + 1) * (span / _COLUMNS)
         highest = values[np.maximum(np.searchsorted(since, ends) - 1, 0)].astype(np.float64)
         column = np.clip(since * _COLUMNS // span, 0, _COLUMNS - 1)

@@ -31,6 +31,7 @@ _SAVED_PICTURES = (
 )
 
 
+_LEAST_SAMPLED_NS = 100_000_000  # below that, twenty samples of Python at most, plots show nothing
 _WHOLE = "overview() and plot_ranks() read all of these runs: they have no small files with steps and collectives"
 
 
@@ -202,6 +203,8 @@ def _rerun_html(rerun: Rerun) -> str:
 
 def _figures(run: Profile) -> list[_Bundle]:
     # As data for the front end's renderer, since plotly's renderers would add scripts and URLs of other hosts.
+    import numpy as np
+
     from npuprof.exports.html import LIMIT_BYTES, report_figures
     from npuprof.exports.text import nothing_text
     from npuprof.exports.text_figures import flamegraph_text, timeline_text
@@ -211,7 +214,8 @@ def _figures(run: Profile) -> list[_Bundle]:
 
     # A viewer shows only the richest format it supports: the plotly figure if it has a renderer, else the SVG.
     pictures = Pictures(run.tables)
-    if nothing_text(run.summary, run.info) and not len(run.python):
+    sampled_ns = int(run.python["duration_ns"].to_numpy(np.int64).max(initial=0))
+    if sampled_ns < _LEAST_SAMPLED_NS and nothing_text(run.summary, run.info):
         return []  # the summary says why; empty plots would push the next cell out of sight
     picture = timeline_svg(run.tables, run.info, pictures=pictures)
     texts = (

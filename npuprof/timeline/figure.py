@@ -14,7 +14,6 @@ from npuprof.figures.colours import FAINT, FAMILIES, FOREGROUND, MODEBAR, Family
 from npuprof.figures.time_axis import unit_of
 from npuprof.info import Info
 from npuprof.quantities import counted
-from npuprof.timeline.opening import opening
 from npuprof.timeline.view import Picture, Pictures
 
 if TYPE_CHECKING:
@@ -70,16 +69,11 @@ def timeline(
     if start_ns is not None and end_ns is not None and end_ns < start_ns:
         raise OptionsError(f"the window ends at {end_ns} ns, before it starts at {start_ns} ns")
     drawn = (pictures or Pictures(tables, start_ns, end_ns)).of(max_slices)
-    if drawn is None:
-        return _empty(go, info)
-    return _figure(go, drawn, info, longest_name, is_whole=start_ns is None and end_ns is None)
+    return _empty(go, info) if drawn is None else _figure(go, drawn, info, longest_name)
 
 
-def _figure(go: Any, picture: Picture, info: Info, longest_name: int, *, is_whole: bool) -> go.Figure:
+def _figure(go: Any, picture: Picture, info: Info, longest_name: int) -> go.Figure:
     first, last, bars, looks = picture.first_ns, picture.last_ns, picture.bars, picture.looks()
-    opened = (
-        opening(picture.slices.tables, (first, max(last, first + 1))) if is_whole else (first, max(last, first + 1))
-    )
     unit_ns, unit = unit_of(last - first)
     columns = {
         "place": picture.places,
@@ -102,7 +96,7 @@ def _figure(go: Any, picture: Picture, info: Info, longest_name: int, *, is_whol
     figure.update_layout(
         **_layout(info, _subtitle(picture), picture.height),
         xaxis={
-            "range": [(edge - first) / unit_ns for edge in opened],
+            "range": [(edge - first) / unit_ns for edge in picture.opened],
             "side": "top",
             "ticksuffix": f" {unit}",
             "gridcolor": FAINT,

@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import compress
 
 import pandas as pd
 
@@ -35,13 +36,14 @@ _NO_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 @dataclass(frozen=True)
 class _Scale:
-    """Maps times since the first to pixels, clipped at the window's edges."""
+    """Maps times since the first to pixels, clipped at the edges of what is shown, which begins at `begin_ns`."""
 
     first_ns: int
+    begin_ns: int
     span_ns: int
 
     def x(self, since_ns: int) -> float:
-        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * min(max(since_ns / self.span_ns, 0.0), 1.0)
+        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * min(max((since_ns - self.begin_ns) / self.span_ns, 0.0), 1.0)
 
 
 def timeline_svg(
@@ -87,7 +89,8 @@ def _document(info: Info, legend: int, body: str) -> str:
 
 
 def _body(picture: Picture, legend: int, longest_name: int, *, hover: bool) -> Iterator[str]:
-    scale = _Scale(picture.first_ns, max(picture.last_ns - picture.first_ns, 1))
+    start, end = picture.opened
+    scale = _Scale(picture.first_ns, start - picture.first_ns, max(end - start, 1))
     bars, looks = picture.bars, picture.looks()
     shared = ""
     if picture.shared is not None:
@@ -108,7 +111,8 @@ def _body(picture: Picture, legend: int, longest_name: int, *, hover: bool) -> I
         picture.labels(looks.names, longest_name),
         picture.hover(looks.names, longest_name) if hover else [""] * len(bars),
     )
-    for row in zip(*columns, strict=True):
+    is_shown = (bars.end_ns >= start) & (bars.start_ns <= end)
+    for row in compress(zip(*columns, strict=True), is_shown.tolist()):
         yield _bar(scale, *row)
     for at, line in enumerate(picture.tracks):
         yield _track(scale, picture, at, label(line.title, _LONGEST_TITLE))
@@ -164,7 +168,8 @@ def _axis(scale: _Scale, bottom: int) -> Iterator[str]:
     power = 10.0 ** math.floor(math.log10(rough))
     step = next((factor * power for factor in _STEPS if factor * power >= rough), 10 * power)
     decimals = max(0, -math.floor(math.log10(step)))
-    for number in range(int(scale.span_ns / unit_ns / step) + 1):
+    first = math.ceil(scale.begin_ns / unit_ns / step)
+    for number in range(first, int((scale.begin_ns + scale.span_ns) / unit_ns / step) + 1):
         x = scale.x(round(number * step * unit_ns))
         yield f'<path d="M{x:.1f} {_TOP - 6}V{bottom}" stroke="#808080" stroke-opacity=".25"/>'
         yield f'<text x="{x:.1f}" y="{_TOP - 10}" text-anchor="middle">{number * step:,.{decimals}f} {unit}</text>'

@@ -18,6 +18,7 @@ from npuprof.timeline.counter_tracks import Line, queue_lines
 from npuprof.timeline.lane_packing import Bars, Lane
 from npuprof.timeline.layers import layers
 from npuprof.timeline.level_of_detail import WindowIndex
+from npuprof.timeline.opening import opening
 from npuprof.timeline.slices import Slices
 
 _MOST_BYTES = 200_000
@@ -99,13 +100,17 @@ _FACTS = 1  # facts per slice, which are shapes; a saved notebook has no room fo
 
 @dataclass(frozen=True)
 class Picture:
-    """Bars on lanes and their window in epoch nanoseconds; bars may extend beyond the window."""
+    """Bars on lanes and their window in epoch nanoseconds; bars may extend beyond the window.
+
+    A figure, drawing or text opens on `opened`: the window, or of a whole run the steps or the work of the device.
+    """
 
     lanes: list[Lane]
     bars: Bars
     slices: Slices
     first_ns: int
     last_ns: int
+    opened: tuple[int, int]
     tracks: list[Line] = field(default_factory=list)
 
     @property
@@ -181,7 +186,10 @@ class Pictures:
         first = first if self.start_ns is None else self.start_ns
         last = last if self.end_ns is None else self.end_ns
         tracks = [line for line in self._lines if line.time_ns[0] <= last and line.time_ns[-1] >= first]
-        return Picture(self._index.lanes, bars, self._slices, first, last, tracks)
+        opened = first, max(last, first + 1)
+        if self.start_ns is None and self.end_ns is None:
+            opened = opening(self.tables, opened)
+        return Picture(self._index.lanes, bars, self._slices, first, last, opened, tracks)
 
     @cached_property
     def _slices(self) -> Slices:

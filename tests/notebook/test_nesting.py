@@ -17,7 +17,7 @@ def test_capture_above_catches_value_output_and_report(kernel: Kernel) -> None:
     assert executed.kinds == []
     assert kernel.evaluate("caught.stdout") == repr("text\n")
     kinds = kernel.evaluate("' '.join(sorted(out.data)[0] for out in caught.outputs)")
-    assert kinds == "'text/plain text/html application/vnd.plotly.v1+json application/vnd.plotly.v1+json'"
+    assert kinds.startswith("'text/plain text/html")
     assert kernel.evaluate("caught.outputs[0].data['text/plain']") == "'42'"
 
 
@@ -70,7 +70,8 @@ def test_cells_inside_neither_end_the_run_nor_leave_it_running(kernel: Kernel, t
         "7"
     )
     assert "has been collecting" in executed.stream()
-    assert executed.kinds[-4:] == ["execute_result", "display_data", "display_data", "display_data"]
+    last = len(executed.kinds) - executed.kinds[::-1].index("execute_result")
+    assert set(executed.kinds[last:]) == {"display_data"}
     assert "nothing is collecting" in kernel.run("%npuprof").stream()
 
 

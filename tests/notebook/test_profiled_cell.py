@@ -16,7 +16,8 @@ def test_the_value_is_kept_and_shown_before_the_report(kernel: Kernel) -> None:
     number = executed.reply["execution_count"]
     assert executed.status == "ok"
     assert executed.value == "42"
-    assert executed.kinds == ["execute_result", "display_data", "display_data", "display_data"]
+    assert executed.kinds[0] == "execute_result"
+    assert set(executed.kinds[1:]) == {"display_data"}
     assert executed.has_report
     assert kernel.evaluate(f"_, Out[{number}], _{number}") == "(42, 42, 42)"
 
@@ -50,7 +51,7 @@ def test_showing_the_error_and_ending_the_run_are_not_taken_for_the_users_code(k
     kernel.run("import npuprof, time")
     kernel.run("%%npuprof --no-report\ntime.sleep(0.1)\n1 / 0")
     names = kernel.evaluate("sorted(set(npuprof.last().python['name']))")
-    assert "<cell>" in names
+    assert "<cell [" in names
     assert not [word for word in ("inspect.py", "ultratb.py", "contextlib.py") if word in names]
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from npuprof import tables as schema
+from npuprof.exports.text_figures import timeline_text
 from npuprof.info import Info
 from npuprof.schema import SCHEMA
 from npuprof.timeline.figure import timeline
 from npuprof.timeline.opening import opening
 from npuprof.timeline.state import Timeline
+from npuprof.timeline.svg import timeline_svg
 
 _SECOND = 1_000_000_000
 
@@ -46,6 +50,15 @@ def test_the_window_at_first_holds_the_steps_or_the_work(steps: bool, kernels: b
     assert [low, high] == pytest.approx([edge / _SECOND for edge in view.window])
     view.show_all()
     assert view.window == view.whole
+
+
+def test_drawings_and_texts_open_there_too() -> None:
+    tables = _tables(steps=True, kernels=True)
+    svg = timeline_svg(tables, Info())
+    ticks = [float(tick.replace(",", "")) / 1000 for tick in re.findall(r'text-anchor="middle">([\d,.]+) ms<', svg)]
+    assert min(ticks) >= 7.9
+    assert max(ticks) <= 13.1
+    assert timeline_text(tables).startswith("timeline: 5.20 s from 7.90 s on, ")
 
 
 def test_a_given_window_stays() -> None:
