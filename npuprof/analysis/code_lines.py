@@ -199,8 +199,7 @@ class CodeLines:
         edges = [start, start + duration]
         if thread == self._cell_thread:
             edges += list(self._statements)
-        moments: Int64 = np.unique(np.concatenate(edges))
-        return moments
+        return _distinct(np.concatenate(edges))
 
     @cached_property
     def _statements(self) -> Spans:
@@ -279,7 +278,9 @@ class CodeLines:
         sums = np.zeros(count + 1, np.int64)
         for thread in np.unique(threads).tolist():
             spans = idle[0][threads == thread], idle[1][threads == thread]
-            edges = np.union1d(self._edges(thread), self._edges(self._main_thread))
+            edges = self._edges(thread)
+            if thread != self._main_thread:
+                edges = _distinct(np.concatenate((edges, self._edges(self._main_thread))))
             low, high = (np.append(edges, side) for side in (spans[0][0], spans[1][-1]))
             windows = np.append(low.min(), edges), np.append(edges, high.max())
             starts, ends, _ = pieces(spans, windows)
@@ -310,6 +311,13 @@ def _united(columns: list[pd.Series[Any]]) -> tuple[Int64, list[str]]:
         of_name = [names.setdefault(str(name), len(names)) for name in values.cat.categories]
         codes.append(np.array([*of_name, -1], np.int64)[values.cat.codes.to_numpy(np.int64)])
     return np.concatenate(codes), list(names)
+
+
+def _distinct(moments: Int64) -> Int64:
+    """Return the distinct moments in order; for so many of them, NumPy's own takes several times as long."""
+    ordered = np.sort(moments)
+    distinct: Int64 = ordered[np.append(True, ordered[1:] > ordered[:-1])[: len(ordered)]]
+    return distinct
 
 
 def _sums(count: int, lines: Int64, values: Int64) -> Int64:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from npuprof import interactive
 from npuprof.advice.findings import Advice
 from npuprof.analysis.code_lines import CodeLines
 from npuprof.arrays import Bools, Float64
@@ -20,7 +21,7 @@ from npuprof.exports.code_texts import CodeTexts
 from npuprof.figures.colours import PARTS
 from npuprof.frames import cell_text
 from npuprof.quantities import count, counted, duration, printable, size
-from npuprof.texts import AS_TEXT, plain_line
+from npuprof.texts import AS_TEXT, KEYS, plain_line
 
 MEASURES = ("device_ns", "idle_ns", "host_ns", "launches", "operators", "peak_bytes")
 """The costs of a line, in the order of their columns."""
@@ -331,9 +332,10 @@ class AnnotatedCode:
     # -- HTML ------------------------------------------------------------------------------------------------------
 
     def _repr_html_(self) -> str:
+        interactive.keep_keys()
         return (
-            f'<div class="{AS_TEXT}" style="font-family:var(--jp-ui-font-family,system-ui,sans-serif);font-size:13px;'
-            f'color:var(--jp-ui-font-color1,inherit);max-width:100%">{self.html()}</div>'
+            f'<div class="{KEYS} {AS_TEXT}" style="font-family:var(--jp-ui-font-family,system-ui,sans-serif);'
+            f'font-size:13px;color:var(--jp-ui-font-color1,inherit);max-width:100%">{self.html()}</div>'
         )
 
     def html(self, *, clickable: bool = False) -> str:
