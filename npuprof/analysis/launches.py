@@ -50,24 +50,21 @@ def launches(tables: Mapping[str, pd.DataFrame], clocks: Collection[DeviceClock]
     links, aligned, without = causes(tables), on_host_clock(tables, clocks), apart(clocks)
     operator, outer, named = _operators_of(tables, links)
     api = np.maximum(links.launchers - links.first_row["api"], -1)
-    launch_ns = _host_rows(tables, links.launchers, "start_ns")
-    joined_rows: pd.DataFrame = (
-        tables["kernels"][list(_OF_KERNEL)]
-        .reset_index(drop=True)
-        .assign(
-            step=steps_of_kernels(aligned, without),
-            operator=_take(tables["operators"]["name"], operator),
-            operator_row=_optional(operator, operator < 0),
-            outer_operator=_take(tables["operators"]["name"], outer),
-            op=_take(tables["operators"]["name"], named),
-            op_row=_optional(named, named < 0),
-            api=_take(tables["api"]["name"], api),
-            api_row=_optional(api, api < 0),
-            thread_id=_host_rows(tables, links.launchers, "thread_id"),
-            launch_ns=launch_ns,
-            launch_delay_ns=_delays(aligned["kernels"], launch_ns, without),
-            **{str(name): column.array for name, column in Places(tables, links).at(links.launchers).items()},
-        )
+    launch_ns, thread_id = (_host_rows(tables, links.launchers, name) for name in ("start_ns", "thread_id"))
+    kernels = tables["kernels"][list(_OF_KERNEL)].reset_index(drop=True)
+    joined_rows: pd.DataFrame = kernels.assign(
+        step=steps_of_kernels(aligned, without),
+        operator=_take(tables["operators"]["name"], operator),
+        operator_row=_optional(operator, operator < 0),
+        outer_operator=_take(tables["operators"]["name"], outer),
+        op=_take(tables["operators"]["name"], named),
+        op_row=_optional(named, named < 0),
+        api=_take(tables["api"]["name"], api),
+        api_row=_optional(api, api < 0),
+        thread_id=thread_id,
+        launch_ns=launch_ns,
+        launch_delay_ns=_delays(aligned["kernels"], launch_ns, without),
+        **{str(name): column.array for name, column in Places(tables, links).at(links.launchers).items()},
     )
     return joined_rows
 

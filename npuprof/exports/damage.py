@@ -46,12 +46,12 @@ def _losses(notes: pd.DataFrame) -> list[tuple[str, str, int, re.Match[str]]]:
 
 def damage_lines(notes: pd.DataFrame) -> list[str]:
     """Return what is missing in a result, those that say how much first."""
-    told = sorted(_losses(notes), key=lambda loss: not (loss[2] > 1 or any(mark.isdigit() for mark in loss[1])))
+    losses = sorted(_losses(notes), key=lambda loss: not (loss[2] > 1 or any(mark.isdigit() for mark in loss[1])))
     lines = [
         f"Incomplete: {source}: {message}{f' ({count:,} times)' if count > 1 else ''}"
-        for source, message, count, _ in told[:MOST_LINES]
+        for source, message, count, _ in losses[:MOST_LINES]
     ]
-    more = len(told) - len(lines)
+    more = len(losses) - len(lines)
     return [*lines, f"{counted(more, 'more note')} on what is missing below"] if more else lines
 
 

@@ -72,15 +72,14 @@ def plot_waterfall(
     margin = max(max(highs) - min(lows), 1) * 0.15
     shown = [max(min(lows) - margin, 0) / unit_ns, (max(highs) + margin) / unit_ns]
     figure.update_xaxes(ticksuffix=f" {unit}", range=shown, exponentformat="none")
-    figure.update_yaxes(autorange="reversed", showgrid=False, type="category")
-    figure.update_layout(bargap=0.25)
+    figure.update_yaxes(autorange="reversed", showgrid=False, type="category").update_layout(bargap=0.25)
     if shown[0] > 0:
         _mark_break(figure, shown[0], round(shown[0] * unit_ns), (titles[0], titles[-1]))
     return figure
 
 
 def _mark_break(figure: go.Figure, left: float, begin_ns: int, titles: tuple[str, str]) -> None:
-    """Say that the axis does not begin at 0, and break the bars that do."""
+    """Write that the axis does not begin at 0, and break the bars that do."""
     for title in titles:
         figure.add_annotation(
             x=left, y=title, text="<b>//</b>", showarrow=False, xanchor="left", xshift=6, font={"color": "#ffffff"}

@@ -151,16 +151,16 @@ class Controller:
         if place is not None:
             del self._cells[place:]
         if not self._cells and self.by_hand and (run := _collecting()) is not None:
-            run.end_cell()
+            run.cells.end()
 
     def take_part(self) -> bool:
         """Make the running cell a part of the run by hand, reported by itself; return whether there is such a run."""
         run = _collecting() if self.by_hand else None
-        return run is not None and run.take_part()
+        return run is not None and run.cells.take_part()
 
     def _note_cell(self) -> None:
         if self._cells and self.by_hand and (run := _collecting()) is not None:
-            run.begin_cell(self._cells[0][1])
+            run.cells.begin(self._cells[0][1])
 
     @property
     def showing(self) -> bool:

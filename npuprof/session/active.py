@@ -26,6 +26,7 @@ from npuprof.machine import environment
 from npuprof.options import Options
 from npuprof.recording import JOURNAL_FILE_NAME, Recording, explain_write_errors, make_directory
 from npuprof.session import history
+from npuprof.session.executed_cells import ExecutedCells
 from npuprof.session.history import RecordedRun, attempt
 from npuprof.session.host_recorders import HostRecorders
 from npuprof.session.marking import Marking
@@ -60,6 +61,8 @@ class ActiveRun(RecordedRun):
 
     Attributes
     ----------
+    cells
+        The cells that are executed meanwhile, where the run was started by hand.
     end_step
         The method of the session that ends a step; None for a run without a session.
     """
@@ -90,8 +93,6 @@ class ActiveRun(RecordedRun):
         self.end_step: weakref.WeakMethod[Callable[[], None]] | None = None
         self._host = HostRecorders(collector, options, clock, cell)
         self._step = self._step_start_ns = self._turned_ns = 0
-        self._cell: tuple[Callable[[], str], int] | None = None  # of a run by hand: the one that runs
-        self._is_part = False  # whether that cell is to be reported by itself
         self._flushing = self.native
         self._pending_stop: dict[str, Callable[[], None]] = {"collector": collector.stop} if self.native else {}
         super().__init__(
@@ -105,6 +106,7 @@ class ActiveRun(RecordedRun):
                 reason=reason,
             )
         )
+        self.cells = ExecutedCells(self.recording, self._now_ns)
         self._journal = Journal()
         self._needs_journal = False  # the front end may have lost markers
         self.marking = Marking(collector, options, self.recording, self._journal, self._now_ns)
@@ -209,24 +211,6 @@ class ActiveRun(RecordedRun):
             if self.native:
                 self.collector.step(None if last else self._step)
 
-    def begin_cell(self, name: Callable[[], str]) -> None:
-        """Note that a cell of the notebook runs from now on; `name` returns its name, when it has ended."""
-        self._cell, self._is_part = (name, self._now_ns()), False
-
-    def take_part(self) -> bool:
-        """Note that the cell that runs is to be reported by itself; return whether one runs."""
-        self._is_part = self._cell is not None
-        return self._is_part
-
-    def end_cell(self) -> None:
-        """Note that no cell runs from now on."""
-        if self._cell is not None:
-            (name, start_ns), self._cell = self._cell, None
-            title = name()
-            self.recording.executed.append((title, start_ns, self.recording.stopped_ns or self._now_ns()))
-            if self._is_part:
-                self.recording.parts.append(title)
-
     def attach_metadata(self, facts: Mapping[str, Any]) -> None:
         """Store metadata that the user attached."""
         for key, value in facts.items():
@@ -298,7 +282,7 @@ class ActiveRun(RecordedRun):
 
     def _stop_sampling(self) -> None:
         self.recording.stopped_ns = self._now_ns()
-        self.end_cell()
+        self.cells.end()
         run = self.recording
         run.emulated_ns = max(0, self._left_out_ns() - run.emulated_ns)
         run.clock_step_ns = step_ns(self._clock, run.raw_clock_epoch_ns, run.stopped_ns - run.started_ns)

@@ -1,0 +1,43 @@
+"""The cells that were executed during a run that was started by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from npuprof.recording import Recording
+
+
+class ExecutedCells:
+    """Notes in a recording when each cell ran, and which of them are to be reported by themselves.
+
+    Parameters
+    ----------
+    recording
+        Receives the cells in ``executed`` and ``parts``.
+    now_ns
+        Returns the time of the run's clock.
+    """
+
+    def __init__(self, recording: Recording, now_ns: Callable[[], int]) -> None:
+        self._recording = recording
+        self._now_ns = now_ns
+        self._running: tuple[Callable[[], str], int] | None = None
+        self._is_part = False
+
+    def begin(self, name: Callable[[], str]) -> None:
+        """Note that a cell of the notebook runs from now on; `name` returns its name, when it has ended."""
+        self._running, self._is_part = (name, self._now_ns()), False
+
+    def take_part(self) -> bool:
+        """Note that the cell that runs is to be reported by itself; return whether one runs."""
+        self._is_part = self._running is not None
+        return self._is_part
+
+    def end(self) -> None:
+        """Note that no cell runs from now on."""
+        if self._running is not None:
+            (name, start_ns), self._running = self._running, None
+            title = name()
+            self._recording.executed.append((title, start_ns, self._recording.stopped_ns or self._now_ns()))
+            if self._is_part:
+                self._recording.parts.append(title)
