@@ -28,10 +28,11 @@ def test_a_set_answers_about_its_job(samples: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_set_without_steps_has_an_empty_breakdown(samples: Path) -> None:
+def test_the_breakdown_of_a_set_without_devices_is_what_its_hosts_did(samples: Path) -> None:
     runs = npuprof.load_set(samples / "mindspore/cpu")
     assert runs.breakdown().columns.tolist() == ["rank", "device_id", "step", "part", "cause", "duration_ns"]
-    assert not len(runs.breakdown())
+    assert set(runs.breakdown()["part"]) == {"host"}
+    assert runs.breakdown()["step"].isna().all()
 
 
 @pytest.mark.slow

@@ -227,7 +227,7 @@ def test_shown_below_a_cell_it_is_an_overview_of_less_than_a_megabyte(runs: Prof
         runs._ipython_display_()
     head, *figures = [output.data for output in captured.outputs]
     assert head["text/plain"].startswith("Rank 5 is slow. ")
-    places = [head["text/html"].index(words) for words in ("Rank 5 is slow", "Groups of ranks", "The 8 runs")]
+    places = [head["text/html"].index(words) for words in ("Rank 5 is slow", "Groups of ranks", "8 runs below")]
     assert places == sorted(places)
     assert [figure[MIMETYPE]["layout"]["title"]["text"].partition(" · ")[0] for figure in figures] == [
         "Steps of all ranks",
