@@ -167,6 +167,7 @@ def _largest(
     together = rank[0] + step[0] - rest[0]
     with np.errstate(divide="ignore", invalid="ignore"):
         freedom = together**2 / np.sum([part**2 / of_part for part, of_part in (rank, step, rest)], axis=0)
+    freedom = np.where(together > 0, freedom, 1.0)  # a row of zeros, beside one that varies on the other side
     choices = np.stack([together, rank[0], step[0], rest[0]])
     most = choices.argmax(axis=0)
     freedoms = np.stack([np.broadcast_to(value, most.shape) for value in (freedom, rank[1], step[1], rest[1])])

@@ -106,6 +106,14 @@ def test_times_that_do_not_vary_differ_for_certain_or_not_at_all() -> None:
     assert estimate.p_values().tolist() == [0.0, 1.0]
 
 
+def test_a_row_that_one_side_lacks_differs_as_surely_as_the_other_side_is_steady() -> None:
+    busy = np.random.default_rng(1).normal(10, 1, (1, 2, 6))
+    there = difference(np.zeros((1, 3, 6)), busy, paired=False)
+    assert there.error[0] == pytest.approx(mean(busy, in_sequence=True).error[0], rel=0.5)
+    assert there.p_values()[0] < LEVEL
+    assert np.isfinite(there.bounds()).all()
+
+
 _SIZES = st.tuples(st.integers(1, 5), st.integers(2, 8))
 _SEEDS = st.integers(0, 1 << 32)
 
