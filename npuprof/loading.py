@@ -7,7 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from npuprof.errors import OptionsError, SourceError
+from npuprof.errors import NpuprofError, OptionsError, SourceError
 from npuprof.options.load_arguments import FORMS
 from npuprof.parameters import checked
 from npuprof.profiles import Profile
@@ -218,5 +218,7 @@ def _runs(
 ) -> list[Iterable[Profile]]:
     """Return the ranks of each run of a side."""
     runs = side if isinstance(side, Sequence) and not isinstance(side, str) else [side]
+    if not runs:
+        raise NpuprofError("a side of compare() is an empty list: give it at least one run")
     opened = [open_path(run) if isinstance(run, (str, PathLike)) else run for run in runs]
     return [[run] if isinstance(run, Profile) else run for run in opened]

@@ -357,11 +357,13 @@ def _rows_of(side: Side, kinds: Bools) -> pd.DataFrame:
 
 
 def _steps(side: Side) -> str:
-    """Return the number of steps of a side as text: ``4 steps on each of 2 devices``."""
+    """Return the number of steps of a side as text: ``4 steps on each of 2 devices``, ``4 steps in each of 3 runs``."""
     counts = side.steps.groupby(["run", "rank", "device_id"], dropna=False).size()
-    few, largest = int(counts.min()), int(counts.max())
+    few, largest, runs = int(counts.min()), int(counts.max()), len(side.repeats)
     steps = f"{few} to {largest} steps" if few < largest else counted(largest, "step")
-    return f"{steps} on each of {len(counts)} devices" if len(counts) > 1 else steps
+    if len(counts) == runs:
+        return f"{steps} in each of {runs} runs" if runs > 1 else steps
+    return f"{steps} on each of {len(counts)} devices" + (f" of {runs} runs" if runs > 1 else "")
 
 
 def _bracketed(text: str) -> str:

@@ -418,3 +418,10 @@ def test_one_step_of_several_ranks_tells_nothing_of_noise(samples: Path) -> None
     assert difference.basis == "1 step on each of 2 devices against 1 step on each of 2 devices: noise unknown"
     _check_sums(difference)
     assert len((a[0] - b).b.steps) == len((b - a[0]).a.steps) == 2
+
+
+def test_a_side_without_a_run_is_refused_and_several_runs_are_not_called_devices() -> None:
+    runs = [run([[("MatMul", "2,2", 100 + number)] for number in range(4)]) for _ in range(3)]
+    with pytest.raises(NpuprofError, match="at least one run"):
+        npuprof.compare([], runs)
+    assert npuprof.compare(runs, runs[:2]).basis.startswith("3 steps in each of 3 runs against 3 steps in each of 2 ")
