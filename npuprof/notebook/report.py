@@ -179,26 +179,18 @@ def _summary(run: Profile, rerun: Rerun | None) -> list[_Bundle]:
 
 
 def _rerun_html(rerun: Rerun) -> str:
-    """Return what changed since the run before as HTML, the changed lines with their times folded."""
-    from npuprof.exports.grid import Grid
-    from npuprof.exports.html import grid_html
-    from npuprof.quantities import duration
+    """Return what changed since the run before as HTML, the changed lines folded."""
+    from npuprof.quantities import printable
 
-    shown = f'<div style="margin:4px 0"><strong>since the run before:</strong> {escape(rerun.sentence())}</div>'
+    sentence = escape(printable(rerun.sentence(), 600))
+    shown = f'<div style="margin:4px 0"><strong>since the run before:</strong> {sentence}</div>'
     if not rerun.lines:
         return shown
-    rows = [
-        (
-            *("" if number is None else str(number) for number in (line.line_before, line.line)),
-            line.text_before,
-            line.text,
-            *(duration(time) if time else "" for time in (line.device_ns_before, line.device_ns)),
-        )
-        for line in rerun.lines
-    ]
-    headings = ("before", "now", "line before", "line now", "device before", "device now")
-    table = grid_html(Grid("Changed lines, with device time per step", headings, rows, 2))
-    return f'{shown}<details><summary style="cursor:pointer">what was changed</summary>{table}</details>'
+    lines = escape("\n".join(rerun.differing()))
+    return (
+        f'{shown}<details><summary style="cursor:pointer">what was changed, with device time per step</summary>'
+        f'<pre style="margin:2px 0;font-size:12px;overflow-x:auto">{lines}</pre></details>'
+    )
 
 
 def _figures(run: Profile) -> list[_Bundle]:

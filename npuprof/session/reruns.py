@@ -7,11 +7,16 @@ The run before is the newest one of it in the folder of the recordings, also of 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+import json
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -33,6 +38,11 @@ _LARGEST_BYTES = 256 << 20
 _LEAST_SHARE = 0.05  # of the change: smaller parts are not named
 _MOST_PARTS = 3
 _MOST_LINES = 8
+_MOST_SHOWN = 40  # changed lines in a report
+_MOST_MATCHING = 1_000_000  # steps of difflib: lines that occur often take it the cube of their number
+_MOST_TRIED = 3  # runs before, until one has steps
+_MOST_BYTES = 256 << 20  # of descriptions in which a cell is looked for
+_LINE_END = re.compile(r"\r\n|\n|\r")  # str.splitlines knows more, at which Python counts no line
 _COMPARED_OPTIONS = ("level", "aic_metrics", "stacks", "memory", "shapes", "activities", "collector")
 """Options that change how long the host takes, or what a run tells."""
 
@@ -83,14 +93,14 @@ class Rerun:
     before
         The recording of the run before.
     lines
-        What was changed in the cell.
+        What was changed in the cell; None where a run has no code.
     unlike
         The options in which the runs differ, as text.
     """
 
     comparison: Comparison
     before: Path
-    lines: list[ChangedLine]
+    lines: list[ChangedLine] | None
     unlike: list[str]
 
     @property
@@ -136,25 +146,41 @@ class Rerun:
                 yield f"{row['name']} {signed(int(row['delta_ns']))}"
 
     def _changed(self) -> str:
-        numbers = [line.line for line in self.lines if line.line is not None]
+        if self.lines is None:
+            return "what you changed is not known: not both runs have their code"
+        numbers = changed_numbers(self.lines)
         removed = sum(line.line is None for line in self.lines)
         if not self.lines:
             return "the code is the same"
-        named = ", ".join(map(str, numbers[:_MOST_LINES])) + (" ..." if len(numbers) > _MOST_LINES else "")
-        parts = [f"changed {'line' if len(numbers) == 1 else 'lines'} {named}"] if numbers else []
+        parts = [f"changed {'line' if len(numbers) == 1 else 'lines'} {_listed(numbers)}"] if numbers else []
         parts += [f"removed {counted(removed, 'line')}"] if removed else []
         return f"you {' and '.join(parts)}"
 
     def text(self) -> str:
         """Return the sentence and the changed lines as text."""
-        return "\n".join([printable(self.sentence(), 600), *(printable(line, 200) for line in self._differing())])
+        return "\n".join([printable(self.sentence(), 600), *self.differing()])
 
-    def _differing(self) -> Iterator[str]:
-        for line in self.lines:
+    def differing(self) -> list[str]:
+        """Return the first changed lines as text, with the device time of each per step."""
+        lines = self.lines or []
+        shown = [printable(line, 200) for line in self._differing(lines[:_MOST_SHOWN])]
+        return shown + ([f"  and {len(lines) - _MOST_SHOWN:,} more lines"] if len(lines) > _MOST_SHOWN else [])
+
+    def _differing(self, lines: Sequence[ChangedLine]) -> Iterator[str]:
+        for line in lines:
             if line.line_before is not None:
                 yield f"  -{line.line_before:>4} {line.text_before}{_time(line.device_ns_before)}"
             if line.line is not None:
                 yield f"  +{line.line:>4} {line.text}{_time(line.device_ns)}"
+
+
+def changed_numbers(lines: Sequence[ChangedLine]) -> list[int]:
+    """Return the numbers that changed and added lines have now."""
+    return [line.line for line in lines if line.line is not None]
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers[:_MOST_LINES])) + (" ..." if len(numbers) > _MOST_LINES else "")
 
 
 def _time(nanoseconds: int) -> str:
@@ -162,21 +188,27 @@ def _time(nanoseconds: int) -> str:
 
 
 def since_before(run: Profile, recording: Recording) -> Rerun | None:
-    """Return what changed since the same cell ran before; None if it never did, or that cannot be read."""
-    earlier = _before(recording)
-    if earlier is None:
+    """Return what changed since the same cell ran before; None if it never did, it failed, or that cannot be read."""
+    if recording.failed or not len(run.accounting.steps):  # the step in which it failed is none
         return None
-    before = _profile(earlier.directory)
-    if before is None or not len(run.accounting.steps) or not len(before.accounting.steps):
-        return None
+    for earlier in islice(_before(recording), _MOST_TRIED):
+        before = _profile(earlier.directory)
+        if before is not None and len(before.accounting.steps):
+            return _compared(run, recording, before, earlier)
+    return None
+
+
+def _compared(run: Profile, recording: Recording, before: Profile, earlier: Recording) -> Rerun | None:
     from npuprof.comparison import Comparison
 
     try:
         comparison = Comparison.of([[run]], [[before]], ("this run", "the run before"))
     except NpuprofError:  # a side has nothing of a device
         return None
-    lines = _changed_lines(_of_cell(recording), _of_cell(earlier), _times(run, recording), _times(before, earlier))
-    return Rerun(comparison, earlier.directory, lines, _unlike(recording.options, earlier.options))
+    lines = None
+    if recording.code and earlier.code:
+        lines = _changed_lines(_of_cell(recording), _of_cell(earlier), _times(run, recording), _times(before, earlier))
+    return Rerun(comparison, earlier.directory, lines, _unlike(recording, earlier))
 
 
 def note_outcome(recording: Recording, run: Profile, rerun: Rerun | None) -> None:
@@ -184,17 +216,26 @@ def note_outcome(recording: Recording, run: Profile, rerun: Rerun | None) -> Non
     step_ns = run.advice().step_ns
     recording.outcome = {"step_ns": step_ns} if step_ns else {}
     if rerun is not None:
-        changed = [line.line for line in rerun.lines if line.line is not None]
         recording.outcome |= {
             "change": rerun.change,
             "verdict": rerun.verdict,
             "before": str(rerun.before.name),
-            "changed_lines": ", ".join(map(str, changed)),
+            "changed_lines": _listed(changed_numbers(rerun.lines or [])),
         }
 
 
+@dataclass(frozen=True)
+class _Outcome:
+    """What :func:`note_outcome` keeps, as read back: the fields that have the right type."""
+
+    step_ns: int | None = None
+    change: float | None = None
+    verdict: str = ""
+    changed_lines: str = ""
+
+
 @checked
-def history(folder: Path | None = None) -> pd.DataFrame:
+def history(folder: str | PathLike[str] | None = None) -> pd.DataFrame:
     """Return the recorded runs of a folder, also those of earlier kernels, the newest last.
 
     Parameters
@@ -206,22 +247,25 @@ def history(folder: Path | None = None) -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``started``, ``cell`` (its number), ``name``, ``step_ns`` (absent without a report or a step), ``change``
-        (relative to the run of the same cell before: -0.5 for half of the time), ``verdict`` (``first``, ``faster``,
-        ``slower``, ``may be noise``, ``noise unknown``), ``changed_lines``, ``simulated``, ``failed`` and ``path``.
+        (relative to the run of the same cell before: -0.5 for half of the time), ``verdict`` (``first`` of those that
+        can be compared, ``faster``, ``slower``, ``may be noise``, ``noise unknown``), ``changed_lines``,
+        ``simulated``, ``failed`` and ``path``.
         At most the newest thousand.
     """
+    from npuprof.small_files import read_fields
+
     rows = []
-    for recording in reversed(list(_recordings(default_output() if folder is None else folder))):
-        outcome = recording.outcome
+    for recording in reversed(list(_recordings(default_output() if folder is None else Path(folder)))):
+        outcome = _Outcome(**read_fields(_Outcome, recording.outcome)[0])
         rows.append(
             {
-                "started": pd.Timestamp(recording.started_ns, unit="ns", tz="UTC"),
+                "started": recording.started_ns,
                 "cell": recording.cell.get("number", ""),
                 "name": recording.name,
-                "step_ns": outcome.get("step_ns"),
-                "change": outcome.get("change"),
-                "verdict": outcome.get("verdict", "first" if outcome else ""),
-                "changed_lines": outcome.get("changed_lines", ""),
+                "step_ns": outcome.step_ns,
+                "change": outcome.change,
+                "verdict": outcome.verdict or ("first" if recording.outcome else ""),
+                "changed_lines": outcome.changed_lines,
                 "simulated": recording.simulated,
                 "failed": recording.failed,
                 "path": str(recording.directory),
@@ -232,31 +276,45 @@ def history(folder: Path | None = None) -> pd.DataFrame:
     return ordered
 
 
-def _recordings(folder: Path) -> Iterator[Recording]:
-    """Yield the readable recordings of a folder, the newest first."""
+def _recordings(folder: Path, sought: Sequence[bytes] = ()) -> Iterator[Recording]:
+    """Yield the readable recordings of a folder, the newest first; only those that hold one of the texts sought."""
     dated = []
     try:
         for path in islice(folder.iterdir(), 10 * _MOST_RUNS):
             try:
-                dated.append(((path / FILE_NAME).stat().st_mtime_ns, path))
+                status = (path / FILE_NAME).stat()
+                dated.append((status.st_mtime_ns, path, status.st_size))
             except OSError:
                 continue
     except OSError:
         return
-    for _, path in sorted(dated, reverse=True)[:_MOST_RUNS]:
+    left = _MOST_BYTES
+    for _, path, size in sorted(dated, reverse=True)[:_MOST_RUNS]:
+        left -= size
+        if left < 0:
+            return
         try:
-            yield Recording.read(path)
-        except SourceError:
+            if not sought or _holds(path / FILE_NAME, size, sought):
+                yield Recording.read(path)
+        except (SourceError, OSError):
             continue
 
 
-def _before(recording: Recording) -> Recording | None:
-    """Return the newest recording of the same cell that ended before this one began."""
-    for other in _recordings(recording.directory.parent):
+def _holds(path: Path, size: int, sought: Sequence[bytes]) -> bool:
+    """Return whether a file holds one of some texts: much faster than to decode it."""
+    with path.open("rb") as file:
+        content = file.read(size)
+    return any(text in content for text in sought)
+
+
+def _before(recording: Recording) -> Iterator[Recording]:
+    """Yield the recordings of the same cell that ended before this one began, the newest first."""
+    named = (recording.cell.get("id"), recording.options.get("name"))
+    sought = [json.dumps(text).encode() for text in named if text]  # as Recording.write() writes them
+    for other in _recordings(recording.directory.parent, sought) if sought else ():
         is_earlier = other.directory != recording.directory and 0 < other.stopped_ns <= recording.started_ns
         if is_earlier and not other.failed and _is_same_cell(other, recording):
-            return other
-    return None
+            yield other
 
 
 def _is_same_cell(first: Recording, second: Recording) -> bool:
@@ -285,17 +343,25 @@ def _profile(directory: Path) -> Profile | None:
     return opened if isinstance(opened, Profile) else None
 
 
-def _unlike(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
-    return [
-        f"{name} {now.get(name)}, was {before.get(name)}"
+def _unlike(now: Recording, before: Recording) -> list[str]:
+    """Return in what the recordings of two runs differ, a phrase each."""
+    unlike = [
+        f"{name} {printable(str(now.options.get(name)), 60)}, was {printable(str(before.options.get(name)), 60)}"
         for name in _COMPARED_OPTIONS
-        if now.get(name) != before.get(name)
+        if now.options.get(name) != before.options.get(name)
     ]
+    # Without the option, the collector is chosen by what is installed.
+    if now.options.get("collector") == before.options.get("collector") and now.collector != before.collector:
+        unlike.append(f"collector {printable(now.collector, 60)}, was {printable(before.collector, 60)}")
+    if now.simulated != before.simulated:
+        words = {True: "a simulated NPU", False: "a real one"}
+        unlike.append(f"{words[now.simulated]}, was {words[before.simulated]}")
+    return unlike
 
 
 def _of_cell(recording: Recording) -> list[str]:
     """Return the lines of the profiled cell without ``%%npuprof``, whose options are compared apart."""
-    lines = next(iter(recording.code.values()), "").splitlines()
+    lines = _LINE_END.split(next(iter(recording.code.values()), ""))
     return ["" if line.lstrip().startswith("%%npuprof") else line.rstrip() for line in lines]
 
 
@@ -316,12 +382,12 @@ def _changed_lines(
     now: list[str], before: list[str], times: Mapping[int, int], times_before: Mapping[int, int]
 ) -> list[ChangedLine]:
     changed = []
-    for kind, first, last, start, end in difflib.SequenceMatcher(None, before, now, autojunk=False).get_opcodes():
-        if kind == "equal":
-            continue
+    for first, last, start, end in _differing_stretches(before, now):
         for place in range(max(last - first, end - start)):
             old, new = first + place, start + place
             has_old, has_new = old < last, new < end
+            if has_old and has_new and before[old] == now[new]:
+                continue
             if (before[old] if has_old else "").strip() or (now[new] if has_new else "").strip():
                 changed.append(
                     ChangedLine(
@@ -334,3 +400,42 @@ def _changed_lines(
                     )
                 )
     return changed
+
+
+def _differing_stretches(before: list[str], now: list[str]) -> Iterator[tuple[int, int, int, int]]:
+    """Yield the stretches of lines that differ: first and end before, first and end now.
+
+    Lines that are unique on both sides, and in the same order, divide the cell; what is between two of them is matched
+    by difflib, or line by line where lines that repeat would take it long.
+    """
+    old = new = 0
+    for place, place_now in [*_common_lines(before, now), (len(before), len(now))]:
+        left, right = before[old:place], now[new:place_now]
+        count = Counter(right)
+        if sum(count[line] for line in left) * min(len(left), len(right)) > _MOST_MATCHING:
+            yield old, place, new, place_now
+        elif left or right:
+            for kind, first, last, start, end in difflib.SequenceMatcher(None, left, right, False).get_opcodes():
+                if kind != "equal":
+                    yield old + first, old + last, new + start, new + end
+        old, new = place + 1, place_now + 1
+
+
+def _common_lines(before: list[str], now: list[str]) -> list[tuple[int, int]]:
+    """Return the places of the lines that are unique on both sides: the longest series of them in the same order."""
+    counts, counts_now = Counter(before), Counter(now)
+    place_now = {line: place for place, line in enumerate(now) if counts_now[line] == 1}
+    pairs = [(place, place_now[line]) for place, line in enumerate(before) if counts[line] == 1 and line in place_now]
+    ends: list[int] = []  # the smallest end of a series of each length
+    at: list[int] = []  # its pair
+    previous: list[int] = []
+    for number, (_, place) in enumerate(pairs):
+        length = bisect_left(ends, place)
+        ends[length : length + 1], at[length : length + 1] = [place], [number]
+        previous.append(at[length - 1] if length else -1)
+    series = []
+    number = at[-1] if at else -1
+    while number >= 0:
+        series.append(pairs[number])
+        number = previous[number]
+    return series[::-1]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import npuprof
 from npuprof.recording import Recording
-from npuprof.session.reruns import history
+from npuprof.session.reruns import Rerun, _before, _changed_lines, _of_cell, history
+from tests.budget import examples
 
 _BEFORE = """%%npuprof --level 1
 for _ in range(8):
@@ -45,7 +49,7 @@ def run(
 
 
 def _since(report: str) -> str:
-    return next((line for line in report.splitlines() if " was " in line), "")
+    return next((line for line in report.splitlines() if " a step, was " in line), "")
 
 
 @pytest.mark.slow
@@ -99,3 +103,113 @@ def test_runs_are_listed_with_their_change_and_from_disk_too(run: Run, tmp_path:
     recording = Recording.read(Path(listed["path"].iloc[1]))
     assert recording.cell["id"] == "one"
     assert Path(listed["path"].iloc[0]).name == recording.outcome["before"]
+
+
+@pytest.mark.slow
+def test_a_run_whose_code_is_not_kept_does_not_say_what_was_changed(run: Run) -> None:
+    run(_BEFORE.replace("--level 1", "--level 1 --no-code"))
+    report = run(_BEFORE)
+    assert "not both runs have their code" in _since(report)
+    assert "you changed lines" not in report
+
+
+@pytest.mark.slow
+def test_a_run_that_failed_is_not_compared_and_one_without_steps_is_passed_over(run: Run) -> None:
+    run(_BEFORE)
+    with pytest.raises(ZeroDivisionError):
+        run(f"{_BEFORE}    1 / 0\n")
+    run("%%npuprof --level 1\npass\n")
+    assert "the code is the same" in _since(run(_BEFORE))
+    assert npuprof.history()["change"].isna().tolist() == [True, True, True, False]
+
+
+def test_a_long_change_is_shown_in_part() -> None:
+    changed = _changed_lines([f"a{line}" for line in range(9_000)], [f"b{line}" for line in range(9_000)], {}, {})
+    assert len(changed) == 9_000
+    shown = Rerun(None, Path(), changed, []).differing()  # type: ignore[arg-type]
+    assert shown[-1] == "  and 8,960 more lines"
+    assert len(shown) == 81
+
+
+_LINES = st.lists(st.sampled_from(["", "a", "b", "c", *"defghijkl"]), max_size=30)
+
+
+@settings(max_examples=examples(200))
+@given(_LINES, _LINES, st.sampled_from([0, 20, 1_000_000]))
+def test_lines_that_are_not_named_are_the_same_and_in_the_same_order(
+    before: list[str], now: list[str], most: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("npuprof.session.reruns._MOST_MATCHING", most)
+        changed = _changed_lines(now, before, {}, {})
+    removed = {line.line_before for line in changed}
+    added = {line.line for line in changed}
+    left = [text for number, text in enumerate(before, 1) if number not in removed and text]
+    assert left == [text for number, text in enumerate(now, 1) if number not in added and text]
+
+
+def test_one_line_that_is_added_to_many_is_the_only_one_that_changed() -> None:
+    before = [f"x{line} = {line}" if line % 3 else "step()" for line in range(9_000)]
+    (added,) = _changed_lines([*before[:4_000], "new()", *before[4_000:]], before, {}, {})
+    assert (added.line, added.line_before, added.text) == (4_001, None, "new()")
+
+
+def test_lines_that_repeat_are_not_left_to_a_matching_that_takes_the_cube_of_their_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    matched = []
+
+    class Matcher(difflib.SequenceMatcher[str]):
+        def __init__(self, isjunk: None, a: list[str], b: list[str], autojunk: bool) -> None:
+            matched.append(len(a))
+            super().__init__(isjunk, a, b, autojunk)
+
+    monkeypatch.setattr("difflib.SequenceMatcher", Matcher)
+    changed = _changed_lines(["step()", "x = 1"] * 2_000, ["step()"] * 4_000, {}, {})
+    assert [line.line for line in changed] == list(range(2, 4_001, 2))
+    assert max(matched, default=0) <= 100
+
+
+def test_lines_are_counted_as_python_counts_them(tmp_path: Path) -> None:
+    text = "%%npuprof\na = 'x\x0cy\u2028z'\r\nb = 2\nc = 3"
+    recording = Recording(tmp_path, "", "", True, code={"<cell [1]>": text})
+    assert _of_cell(recording)[2:] == ["b = 2", "c = 3"]
+
+
+def _recorded(folder: Path, name: str, **fields: Any) -> Recording:
+    (folder / name).mkdir(parents=True)
+    recording = Recording(folder / name, name, "simulator", simulated=True, **fields)
+    recording.write()
+    return recording
+
+
+@pytest.mark.parametrize(
+    "outcome", [{"step_ns": "5"}, {"step_ns": 1.5}, {"step_ns": 1 << 70}, {"change": []}, {"verdict": {}}]
+)
+def test_a_damaged_outcome_is_listed_without_what_is_damaged(tmp_path: Path, outcome: dict[str, Any]) -> None:
+    _recorded(tmp_path, "a", outcome=outcome, started_ns=-(1 << 63))
+    _recorded(tmp_path, "b", outcome={"step_ns": 7, "change": 0.5, "verdict": "slower"}, started_ns=1)
+    listed = history(str(tmp_path)).set_index("name")
+    assert listed.loc["a", ["step_ns", "change", "started"]].isna().all()
+    assert listed.loc["b", ["step_ns", "change", "verdict"]].tolist() == [7, 0.5, "slower"]
+
+
+def test_only_descriptions_that_may_be_of_the_cell_are_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    origin = {"id": "ü one", "notebook": "n"}
+    for number in range(50):
+        _recorded(tmp_path, f"other{number}", cell={"id": "two", "notebook": "n"}, stopped_ns=1)
+    same = _recorded(tmp_path, "same", cell=origin, stopped_ns=1)
+    now = _recorded(tmp_path, "now", cell=origin, started_ns=2)
+    read: list[Path] = []
+    whole = Recording.read
+
+    def reading(path: Path) -> Recording:
+        read.append(path)
+        return whole(path)
+
+    monkeypatch.setattr(Recording, "read", reading)
+    assert [recording.directory for recording in _before(now)] == [same.directory]
+    assert {path.name for path in read} == {"same", "now"}
+    # Nothing says which cell it is.
+    assert not list(_before(_recorded(tmp_path, "unknown", started_ns=2)))
+    assert len(read) == 2
