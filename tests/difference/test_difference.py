@@ -17,7 +17,9 @@ import npuprof
 from npuprof import tables
 from npuprof.comparison import Comparison
 from npuprof.errors import NpuprofError
+from npuprof.figures.difference import plot_waterfall
 from npuprof.figures.embed import saved_bytes
+from npuprof.info import Info
 from npuprof.profiles import Profile
 from tests import factories
 from tests.analysis.test_accounting import table
@@ -335,7 +337,8 @@ def test_an_axis_of_a_waterfall_that_does_not_begin_at_0_says_so() -> None:
     assert low > 0
     assert notes.count("<b>//</b>") == 2  # the two steps, whose bars begin at 0
     assert any(note.startswith("// the axis begins at ") for note in notes if note)
-    whole = (run([[("Add", "8", 1_000_000)]]) - run([[("Add", "8", 10)]])).plot_waterfall()
+    bars = pd.DataFrame({"title": ["Add"], "delta_ns": [900], "low_ns": [800], "high_ns": [999], "why": [""]})
+    whole = plot_waterfall(bars, (100, 1000), ("a", "b"), Info())
     assert whole.layout.xaxis.range[0] == 0
     assert not [note.text for note in whole.layout.annotations if "//" in (note.text or "")]
 
