@@ -430,11 +430,9 @@ class Facts:
     @cached_property
     def _replay(self) -> Replay | None:
         """The replay of the run; None if other ranks determine how long it waits, or it is too large."""
-        count = len(self.tables["kernels"]) + len(self.tables["tasks"])
+        kernels, tasks, communication = (len(self.tables[name]) for name in ("kernels", "tasks", "communication"))
         with suppress(NpuprofError):
-            return (
-                None if count > _MOST_TASKS or len(self.tables["communication"]) else replay_of(self.tables, self.info)
-            )
+            return None if kernels + tasks > _MOST_TASKS or communication else replay_of(self.tables, self.info)
         return None
 
     @property

@@ -203,6 +203,8 @@ class Advice:
             devices, ranks = len(steps[["rank", "device_id"]].drop_duplicates()), steps["rank"].nunique()
             count = len(self.facts.counted) // devices
             basis = f"mean of {count} steps" if count > 1 else "1 step"
+            kinds = self.facts.tables["steps"].get("kind", pd.Series(dtype=object)).dropna().unique()
+            basis += f", the {kinds[0]}" if len(kinds) == 1 else ""
             basis += ", the first too" * self.facts.has_first
             owners = f" of {ranks} ranks" if ranks > 1 else f" of {devices} devices" if devices > 1 else ""
             label = f"{duration(self.step_ns)} a step ({basis}{owners})"
