@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 USUAL = "default"
 _EXAMPLES = 100
 
-for _name, _examples in (("fast", _EXAMPLES // 5), (USUAL, _EXAMPLES), ("full", _EXAMPLES * 5)):
+for _name, _examples in (("fast", _EXAMPLES // 5), (USUAL, _EXAMPLES * 3 // 5), ("full", _EXAMPLES * 5)):
     settings.register_profile(
         _name,
         deadline=None,
