@@ -66,7 +66,8 @@ def place(executed: Executed) -> str:
 def test_an_interrupt_while_the_report_is_drawn_is_one_line(own: Kernel, tmp_path: Path) -> None:
     with own as kernel:
         kernel.run(_DRAWING)
-        executed = kernel.run("%%npuprof --output kept\n6 * 7", on_stream=kernel.interrupt)
+        kernel.run("import time")
+        executed = kernel.run("%%npuprof --output kept\ntime.sleep(0.3)\n6 * 7", on_stream=kernel.interrupt)
         assert executed.status == "ok"
         assert executed.value == "42"
         assert not executed.traceback()
