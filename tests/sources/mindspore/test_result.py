@@ -44,7 +44,8 @@ def test_the_run_is_known_as_one_of_mindspore(run: Profile) -> None:
     }
     assert info.options["jit_level"] == "O0"
     assert "parallel_group_info" in info.metadata
-    assert not (run.notes["severity"] != "info").any()
+    # This result has no rows of the tasks whose transfers the vendor's sums have.
+    assert run.notes["source"][run.notes["severity"] != "info"].tolist() == ["communication_tasks"]
 
 
 def test_without_its_info_file_the_timeline_is_used(tmp_path: Path) -> None:
