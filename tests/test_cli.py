@@ -19,7 +19,7 @@ from npuprof.simulator import synthesise
 from npuprof.sources.base import Decoded
 from tests import factories, pace
 from tests.analysis.test_accounting import table
-from tests.difference.runs import profile, run
+from tests.difference.runs import BASE, profile, run
 
 
 @pytest.mark.slow
@@ -155,10 +155,12 @@ def test_a_reader_that_has_enough_ends_a_command_quietly() -> None:
 
 
 def _saved(path: Path, microseconds: list[int]) -> str:
-    """Save a run of steps of these lengths, each filled by one kernel; return where."""
+    """Save a run of steps of these lengths one after another, each filled by one kernel; return where."""
     made = run([[("Op", "8", length * 1_000)] for length in microseconds])
-    lengths = np.array(microseconds, np.int64) * 1_000
-    return str(profile({"kernels": made.kernels, "steps": made.steps.assign(duration_ns=lengths)}).save(path))
+    lengths = np.array([*microseconds, 0], np.int64) * 1_000  # a last one ends the one before it
+    starts = BASE + np.concatenate(([0], np.cumsum(lengths)[:-1]))
+    steps = made.steps.assign(start_ns=starts, duration_ns=np.maximum(lengths, 1))
+    return str(profile({"kernels": made.kernels.assign(start_ns=starts[:-1]), "steps": steps}).save(path))
 
 
 @pytest.mark.slow
