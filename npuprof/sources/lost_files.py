@@ -187,7 +187,7 @@ def _lost_databases(databases: Sequence[Path], info: Info, *, has_text: bool) ->
         elif not kind_of_file(path):
             yield _Lost(path.name, _TABLELESS, tables)
     exported = info.options.get("export_type") or ()
-    is_due = "db" in ([exported] if isinstance(exported, str) else exported)
+    is_due = "db" in (exported if isinstance(exported, list) else [exported])
     has_main, has_analysis = any(map(_is_main, databases)), any(path.name == ANALYSIS for path in databases)
     if not has_main and (is_due or (has_analysis and not has_text)):
         yield _Lost(_MAIN, _MISSING, _OF_MAIN)

@@ -151,7 +151,9 @@ def test_the_picture_that_jupyterlab_saves_of_a_figure_fits_a_narrower_window(
         "i => (i.width / i.height) / (i.naturalWidth / i.naturalHeight))"
     )
     assert ratios == pytest.approx([1, 1], abs=0.02)
-    box = page.locator(".plot-img").first.bounding_box()
+    picture = page.locator(".plot-img").first
+    picture.scroll_into_view_if_needed()
+    box = picture.bounding_box()
     page.mouse.move(box["x"] + 200, box["y"] + 200)
     page.wait_for_selector(".js-plotly-plot .main-svg .trace")
 

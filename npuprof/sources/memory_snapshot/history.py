@@ -180,7 +180,9 @@ class _History:
 
     def read_segment(self, segment: Any) -> None:
         """Read the blocks of a segment at the time of the snapshot."""
-        segment = segment if isinstance(segment, dict) else {}
+        if not isinstance(segment, dict) or not isinstance(segment.get("blocks"), list):
+            self.notes.warning(self.source, "a segment has no readable blocks: allocations are missing")
+            return
         device, address = _whole(segment.get("device")) or 0, _whole(segment.get("address")) or 0
         outcomes: Counter[str] = Counter()
         for block in self.take(segment.get("blocks")):
@@ -191,7 +193,11 @@ class _History:
             at = _whole(block.get("address"))
             key = device, address if at is None else at
             address = key[1] + size
-            if block.get("state") not in _ACTIVE or key in self.alive:
+            state = block.get("state")
+            if not isinstance(state, str) or not state.startswith(("active", "inactive")):
+                outcomes["a block has no known state"] += 1
+                continue
+            if state not in _ACTIVE or key in self.alive:
                 outcomes["used"] += 1
                 continue
             self.blocks.add(size, self.stacks.text(_frames_of(block)), device, _UNKNOWN, _UNKNOWN)

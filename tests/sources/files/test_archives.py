@@ -53,7 +53,9 @@ def test_a_run_in_an_archive_has_the_tables_of_the_run(tmp_path: Path, suffix: s
         pd.testing.assert_frame_equal(packed.tables[name], frame)
     assert packed.info.recording == archive
     assert packed.info.source == plain.info.source
-    assert packed.notes["message"].tolist() == plain.notes["message"].tolist()
+    # A folder that is called as torch_npu's results are is expected to have their description.
+    described = ~packed.notes["message"].str.startswith("profiler_info*.json is missing")
+    assert packed.notes["message"][described].tolist() == plain.notes["message"].tolist()
     assert archive.read_bytes() == before
     assert tempfile.gettempdir() not in f"{packed!r}{packed.info}{packed.notes.to_string()}"
 
