@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 import pandas as pd
 
 from npuprof.analysis.device_words import OF_DEVICE
-from npuprof.analysis.idle_causes import UNEXPLAINED, IdleCause, Rows, collections, forward, named
-from npuprof.analysis.intervals import Spans, intersection, subtract
+from npuprof.analysis.idle_causes import IdleCause, Rows, collections, divided, forward, named
+from npuprof.analysis.intervals import Spans
 from npuprof.arrays import Bools
 
 HOST = "host"
@@ -64,10 +64,4 @@ def is_of_host(tables: Mapping[str, pd.DataFrame]) -> bool:
 
 def activities(tables: Mapping[str, pd.DataFrame], spans: Spans) -> Iterator[tuple[str, Spans]]:
     """Yield disjoint parts of a time with what the host did, on any thread; what no row covers is unexplained."""
-    for activity in ACTIVITIES:
-        if not len(spans[0]):
-            return
-        rows = activity.spans(tables)
-        yield activity.name, intersection(spans, rows)
-        spans = subtract(spans, rows)
-    yield UNEXPLAINED, spans
+    yield from divided(ACTIVITIES, tables, spans)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -90,13 +90,20 @@ CAUSES = (
 
 def idle_causes(tables: Mapping[str, pd.DataFrame], idle: Spans) -> Iterator[tuple[str, Spans]]:
     """Yield disjoint parts of the idle time with their causes; time that no host row covers is :data:`UNEXPLAINED`."""
-    for cause in CAUSES:
-        if not len(idle[0]):
+    yield from divided(CAUSES, tables, idle)
+
+
+def divided(
+    causes: Iterable[IdleCause], tables: Mapping[str, pd.DataFrame], time: Spans
+) -> Iterator[tuple[str, Spans]]:
+    """Yield disjoint parts of a time by cause, in order of precedence; what no row covers is :data:`UNEXPLAINED`."""
+    for cause in causes:
+        if not len(time[0]):
             return
         spans = cause.spans(tables)
-        yield cause.name, intersection(idle, spans)
-        idle = subtract(idle, spans)
-    yield UNEXPLAINED, idle
+        yield cause.name, intersection(time, spans)
+        time = subtract(time, spans)
+    yield UNEXPLAINED, time
 
 
 def unmeasured_causes(tables: Mapping[str, pd.DataFrame]) -> dict[str, str]:

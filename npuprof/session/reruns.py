@@ -1,6 +1,6 @@
 """What changed since the same cell ran before, and the list of the runs of a notebook.
 
-A cell is the same if the front end gives it the same id in the same notebook, or else if it has the same ``--name``.
+A cell is the same if the front end gives it the same id in the same notebook, or if both have the same ``--name``.
 The run before is the newest one of it in the folder of the recordings, also of an earlier kernel.
 """
 
@@ -319,8 +319,8 @@ def _before(recording: Recording) -> Iterator[Recording]:
 
 def _is_same_cell(first: Recording, second: Recording) -> bool:
     ids = [recording.cell.get("id", "") for recording in (first, second)]
-    if all(ids):
-        return ids[0] == ids[1] and first.cell.get("notebook") == second.cell.get("notebook")
+    if ids[0] and ids[0] == ids[1] and first.cell.get("notebook") == second.cell.get("notebook"):
+        return True
     names = [str(recording.options.get("name") or "") for recording in (first, second)]
     return bool(names[0]) and names[0] == names[1]
 

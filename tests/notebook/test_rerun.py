@@ -79,6 +79,8 @@ def test_a_name_stands_for_a_cell_where_the_front_end_gives_no_id(shell: Any, ru
     named = _BEFORE.replace("--level 1", "--level 1 --name base")
     run(named, cell_id="")
     assert _since(run(named, cell_id=""))
+    assert _since(run(named, cell_id="another"))  # a name is given to both on purpose
+    assert _since(run(named, cell_id="and another"))
 
 
 @pytest.mark.slow
