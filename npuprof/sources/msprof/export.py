@@ -140,6 +140,7 @@ class Reading(TextReading):
         """Return how to read the tables whose files alone have all of them: `memory` and `allocations`."""
 
         def read(notes: Notes) -> dict[str, pd.DataFrame]:
+            """Return the tables of memory of all parts."""
             reading = Reading(self._layout)
             _, reading._utc_ns = describe(self._layout)
             parts: list[Frames] = [{} for _ in self._layout.parts]
