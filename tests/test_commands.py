@@ -136,8 +136,8 @@ def test_the_next_step_of_the_doctor(name: str, subject: str, tmp_path: Path, mo
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setattr(sys, "executable", str(home / "python"))
     monkeypatch.setattr(doctor, "_version", lambda _: "" if subject == "none" else "1")
-    problem = doctor.Finding(subject, "problem", f"davinci{name} are closed to this user")
-    found = [doctor.Finding("hardware", "ok", ""), doctor.Finding("front end acl", "ok", "")]
+    problem = doctor.Diagnosis(subject, "problem", f"davinci{name} are closed to this user")
+    found = [doctor.Diagnosis("hardware", "ok", ""), doctor.Diagnosis("front end acl", "ok", "")]
     step = doctor.next_step(found if subject in ("none", "npu") else [problem, *found], home / "out")
     if subject == "hardware":
         (node,) = re.findall(r"%G (.*)\)\"", step.command, re.DOTALL)

@@ -18,7 +18,7 @@ import npuprof
 from npuprof import cli, tables
 from npuprof.dynamic.monitor import Log
 from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError
-from npuprof.machine.doctor import Finding
+from npuprof.machine.doctor import Diagnosis
 from npuprof.notes import Notes
 from npuprof.profiles import Profile
 from npuprof.progress import TerminalBar, report_progress, watched
@@ -70,7 +70,7 @@ def test_what_a_command_prints_is_plain(
 ) -> None:
     assert cli.main(["open", str(tmp_path / NAME)]) == 1
     assert_plain(capsys.readouterr().err)
-    monkeypatch.setattr("npuprof.machine.doctor.diagnose", lambda _: [Finding(HOSTILE, "ok", HOSTILE)])
+    monkeypatch.setattr("npuprof.machine.doctor.diagnose", lambda _: [Diagnosis(HOSTILE, "ok", HOSTILE)])
     assert cli.main(["doctor"]) == 0
     assert_plain(capsys.readouterr().out)
     for rank in range(2):

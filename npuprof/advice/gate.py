@@ -76,7 +76,7 @@ class _Value:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class CheckedComparison:
     """A comparison of a gate, with the figures of a run.
 
     Attributes
@@ -130,7 +130,7 @@ def figures(advice: Advice, run: str = "last") -> dict[str, Figure]:
     return {name: Figure(ns, times[name][facts.balanced].astype(np.float64), run) for name, ns in means.items()}
 
 
-def check(text: str, names: Mapping[str, Figure]) -> list[Comparison]:
+def check(text: str, names: Mapping[str, Figure]) -> list[CheckedComparison]:
     """Evaluate a gate.
 
     Parameters
@@ -156,7 +156,7 @@ def check(text: str, names: Mapping[str, Figure]) -> list[Comparison]:
     return [_comparison(part, names) for part in re.split(r"\band\b", text)]
 
 
-def require(text: str, names: Mapping[str, Figure], *, confident: bool = False) -> list[Comparison]:
+def require(text: str, names: Mapping[str, Figure], *, confident: bool = False) -> list[CheckedComparison]:
     """Evaluate a gate as :func:`check` does, and raise if it does not hold.
 
     Parameters
@@ -186,7 +186,7 @@ def require(text: str, names: Mapping[str, Figure], *, confident: bool = False) 
     return compared
 
 
-def _comparison(text: str, names: Mapping[str, Figure]) -> Comparison:
+def _comparison(text: str, names: Mapping[str, Figure]) -> CheckedComparison:
     tokens = _tokens(text)
     signs = [place for place, token in enumerate(tokens) if token["sign"] in _OPERATORS]
     if len(signs) != 1:
@@ -195,7 +195,7 @@ def _comparison(text: str, names: Mapping[str, Figure]) -> Comparison:
     if left.nanoseconds is None or right.nanoseconds is None:
         raise _wrong(text, "needs times on both sides: a plain number needs a unit (ns, us, ms, s, or % of the step)")
     sign = tokens[signs[0]]["sign"] or ""
-    return Comparison(
+    return CheckedComparison(
         " ".join(text.split()),
         left.nanoseconds,
         right.nanoseconds,

@@ -31,7 +31,7 @@ NEVER = int(np.iinfo(np.int64).max)
 
 
 @dataclass(frozen=True)
-class Launches:
+class LaunchedTasks:
     """Tasks with the calls that launched them, by the links; arrays with an entry per task.
 
     Attributes
@@ -54,9 +54,9 @@ class Launches:
     def __len__(self) -> int:
         return len(self.device)
 
-    def taken(self, rows: Int64 | Bools) -> Launches:
+    def taken(self, rows: Int64 | Bools) -> LaunchedTasks:
         """Return some of the launches."""
-        return Launches(*(getattr(self, field.name)[rows] for field in fields(self)))
+        return LaunchedTasks(*(getattr(self, field.name)[rows] for field in fields(self)))
 
     @property
     def early_ns(self) -> Int64:
@@ -88,7 +88,7 @@ class Waits:
     spare_ns: Int64
 
 
-def launches_of(tables: Mapping[str, pd.DataFrame]) -> Launches:
+def launches_of(tables: Mapping[str, pd.DataFrame]) -> LaunchedTasks:
     """Return the tasks, kernels and collectives whose launch the links name; of several links, that of a CANN call."""
     links = whole_links(tables)
     parts: list[list[Int64]] = []
@@ -106,7 +106,7 @@ def launches_of(tables: Mapping[str, pd.DataFrame]) -> Launches:
             known[name][target] = True
             parts.append([*_of_tasks(tables[name], target), begins[source], begins[source] + lengths[source]])
     device, stream, start, end, called, returned = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return Launches(device, stream, called, returned, start, end)
+    return LaunchedTasks(device, stream, called, returned, start, end)
 
 
 def _of_tasks(frame: pd.DataFrame, rows: Int64) -> list[Int64]:
@@ -117,7 +117,7 @@ def _of_tasks(frame: pd.DataFrame, rows: Int64) -> list[Int64]:
     return [device, stream, start, start + frame["duration_ns"].to_numpy(np.int64)[rows]]
 
 
-def are_in_order(launches: Launches) -> Bools:
+def are_in_order(launches: LaunchedTasks) -> Bools:
     """Return which launches agree with the order of their stream, which runs tasks in the order of their launches.
 
     These are the longest sequence of each stream in which tasks start in the order of their calls. The others have a
@@ -147,7 +147,7 @@ def _longest_ascending(values: list[int]) -> list[int]:
     return chosen[::-1]
 
 
-def waits_for(tables: Mapping[str, pd.DataFrame], launches: Launches, device: int) -> Waits:
+def waits_for(tables: Mapping[str, pd.DataFrame], launches: LaunchedTasks, device: int) -> Waits:
     """Return the calls that waited for tasks of a device, and how long after these tasks they returned.
 
     A call that synchronises a device waits for all tasks launched before. One that synchronises a stream waits for the
@@ -199,7 +199,7 @@ class _LastTask:
         return ends
 
 
-def _last_tasks(launches: Launches) -> dict[tuple[int, int], _LastTask]:
+def _last_tasks(launches: LaunchedTasks) -> dict[tuple[int, int], _LastTask]:
     """Return the tasks of each stream that start before all tasks launched later: others have a wrong link."""
     streams = {}
     for key, rows in launches.by_stream():

@@ -18,7 +18,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from npuprof.analysis.causality import Launches, Waits, are_in_order, launches_of, waits_for
+from npuprof.analysis.causality import LaunchedTasks, Waits, are_in_order, launches_of, waits_for
 from npuprof.arrays import Bools, Int64
 from npuprof.info import DeviceClock
 from npuprof.quantities import duration
@@ -49,7 +49,7 @@ def device_clocks(tables: Mapping[str, pd.DataFrame]) -> list[DeviceClock]:
     ]
 
 
-def _clock(device: int, launches: Launches, waits: Waits) -> DeviceClock:
+def _clock(device: int, launches: LaunchedTasks, waits: Waits) -> DeviceClock:
     early = launches.early_ns
     is_evidence = _are_evidence(launches, early)
     late = waits.spare_ns < 0
@@ -70,7 +70,7 @@ def _clock(device: int, launches: Launches, waits: Waits) -> DeviceClock:
     return _aligned(clock, bounds)
 
 
-def _are_evidence(launches: Launches, early: Int64) -> Bools:
+def _are_evidence(launches: LaunchedTasks, early: Int64) -> Bools:
     """Return which launches bound the clock: not those with a wrong link, by the order of their stream or by far."""
     if not (early > 0).any():
         return np.ones(len(early), bool)

@@ -36,7 +36,7 @@ from pathlib import Path
 from npuprof import list_files
 from npuprof.clock import Clock, EmulatingClock, SystemClock
 from npuprof.collectors import await_chains
-from npuprof.collectors.stack_tree import NOTHING, Columns, StackTree, Step
+from npuprof.collectors.stack_tree import NOTHING, Columns, LoopFrame, StackTree
 from npuprof.errors import CollectorError, SessionError
 from npuprof.journal import Journal
 from npuprof.quantities import counted
@@ -331,7 +331,7 @@ class _Sampler:
         frame: types.FrameType | None = leaf
         while frame is not None:
             index = self._tree.frame(frame)
-            if loop_frame is None and self._tree.steps[index] is Step.LOOP:
+            if loop_frame is None and self._tree.steps[index] is LoopFrame.LOOP:
                 loop_at, loop_frame = len(path), frame
             path.append(index)
             frame = frame.f_back
@@ -350,14 +350,14 @@ class _Sampler:
         if loop is None:
             return outer + inner
         steps = self._tree.steps
-        callback_runs = any(steps[index] is Step.CALLBACK for index in inner)
+        callback_runs = any(steps[index] is LoopFrame.CALLBACK for index in inner)
         if (running := asyncio.current_task(loop)) is not None:
             waiting = await_chains.awaiting_frames(running)
         elif not callback_runs and (task := self._main_tasks.of(loop)) is not None:
             waiting, inner = await_chains.waiting_frames(task), []
         else:
             return outer + inner
-        inner = [index for index in inner if steps[index] is Step.NONE]
+        inner = [index for index in inner if steps[index] is LoopFrame.NONE]
         return [*outer, *(self._tree.frame(frame) for frame in waiting), *inner]
 
 

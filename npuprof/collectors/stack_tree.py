@@ -22,7 +22,7 @@ _MAX_FRAMES = 100_000
 _FRAME_BITS = 32
 
 
-class Step(enum.Enum):
+class LoopFrame(enum.Enum):
     """The role of a frame in an event loop."""
 
     NONE = "not a frame of the loop"
@@ -32,12 +32,12 @@ class Step(enum.Enum):
 
 
 _STEPS = {
-    ("asyncio.base_events", "run_forever"): Step.LOOP,
-    ("asyncio.base_events", "_run_once"): Step.ROUND,
-    ("asyncio.events", "_run"): Step.CALLBACK,
-    ("nest_asyncio", "run_forever"): Step.LOOP,
-    ("nest_asyncio", "run_until_complete"): Step.LOOP,
-    ("nest_asyncio", "_run_once"): Step.ROUND,
+    ("asyncio.base_events", "run_forever"): LoopFrame.LOOP,
+    ("asyncio.base_events", "_run_once"): LoopFrame.ROUND,
+    ("asyncio.events", "_run"): LoopFrame.CALLBACK,
+    ("nest_asyncio", "run_forever"): LoopFrame.LOOP,
+    ("nest_asyncio", "run_until_complete"): LoopFrame.LOOP,
+    ("nest_asyncio", "_run_once"): LoopFrame.ROUND,
 }
 
 
@@ -49,7 +49,7 @@ class StackTree:
     """
 
     def __init__(self) -> None:
-        self.steps: list[Step] = []
+        self.steps: list[LoopFrame] = []
         self._codes: dict[int, tuple[weakref.ref[types.CodeType], int]] = {}
         self._frames: dict[tuple[str, int, str, str], int] = {}
         self._nodes: dict[int, int] = {}
@@ -76,7 +76,7 @@ class StackTree:
         key = (call_stacks.numbered_file(code.co_filename), code.co_firstlineno, code.co_name, name)
         index = self._frames.setdefault(key, len(self._frames))
         if index == len(self.steps):
-            self.steps.append(_STEPS.get((name, code.co_name), Step.NONE))
+            self.steps.append(_STEPS.get((name, code.co_name), LoopFrame.NONE))
         return index
 
     def node(self, path: list[int]) -> int:

@@ -28,7 +28,7 @@ def _unchanged(_name: str, value: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Kind:
+class ValueType:
     """The type of a value in the file, and its conversion.
 
     Attributes
@@ -61,7 +61,7 @@ class Key:
     """
 
     default: Any
-    kind: Kind
+    kind: ValueType
     option: str = ""
 
     def take(self, name: str, value: Any) -> Any:
@@ -79,8 +79,8 @@ class Key:
         return self.kind.take(name, typed)
 
 
-def _whole(least: int) -> Kind:
-    return Kind(Annotated[int, Meta(ge=least, le=_MAX_STEP)], f"a whole number of at least {least}")
+def _whole(least: int) -> ValueType:
+    return ValueType(Annotated[int, Meta(ge=least, le=_MAX_STEP)], f"a whole number of at least {least}")
 
 
 def _common_type(allowed: Iterable[Any]) -> Any:
@@ -88,29 +88,29 @@ def _common_type(allowed: Iterable[Any]) -> Any:
     return Literal.__getitem__(tuple(allowed))
 
 
-def _mapping_kind(meanings: Mapping[Any, Any]) -> Kind:
+def _mapping_kind(meanings: Mapping[Any, Any]) -> ValueType:
     """Return the kind of words or numbers that map to `meanings`."""
-    return Kind(_common_type(meanings), f"one of {values.listed(meanings)}", lambda _, value: meanings[value])
+    return ValueType(_common_type(meanings), f"one of {values.listed(meanings)}", lambda _, value: meanings[value])
 
 
-def _any_of(meanings: Mapping[str, str]) -> Kind:
+def _any_of(meanings: Mapping[str, str]) -> ValueType:
     def take(_name: str, value: str | list[str]) -> tuple[str, ...]:
         return tuple(meanings[word] for word in ([value] if isinstance(value, str) else value))
 
     word = _common_type(meanings)
-    return Kind(word | GenericAlias(list, (word,)), f"a list of any of {values.listed(meanings)}", take)
+    return ValueType(word | GenericAlias(list, (word,)), f"a list of any of {values.listed(meanings)}", take)
 
 
-_FLAG = Kind(bool, "True or False")
-_OBJECT = Kind(dict[str, Any], "a JSON object")
-_TEXT = Kind(str, "text", lambda _, value: value or "./")
-_WORDS = Kind(str | list[str] | None, "a list of words", lambda name, value: values.words(name, value or ()))
-_MILLISECONDS = Kind(
+_FLAG = ValueType(bool, "True or False")
+_OBJECT = ValueType(dict[str, Any], "a JSON object")
+_TEXT = ValueType(str, "text", lambda _, value: value or "./")
+_WORDS = ValueType(str | list[str] | None, "a list of words", lambda name, value: values.words(name, value or ()))
+_MILLISECONDS = ValueType(
     Annotated[int, Meta(ge=0)] | Annotated[float, Meta(ge=0)] | None,
     "a number of milliseconds of at least 0",
     values.at_least_zero,
 )
-_RANKS = Kind(
+_RANKS = ValueType(
     Annotated[list[Annotated[int, Meta(ge=0, le=_MAX_STEP)]], Meta(max_length=_MAX_RANKS)],
     "a list of ranks, such as [0, 8]",
     lambda _, value: tuple(value),

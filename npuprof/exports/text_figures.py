@@ -11,10 +11,9 @@ from npuprof.arrays import Float64
 from npuprof.flame.fold import Root, fold
 from npuprof.flame.scope import Scope
 from npuprof.flame.tree import Weight, merged_calls
-from npuprof.flame.view import TITLES
-from npuprof.flame.view import Picture as FlamePicture
+from npuprof.flame.view import TITLES, DrawnFlames
 from npuprof.quantities import count, counted, duration, printable, share
-from npuprof.timeline.view import Picture, Pictures
+from npuprof.timeline.view import DrawnTimeline, Pictures
 
 _COLUMNS = 60
 _BARS = 2_000
@@ -44,7 +43,7 @@ def timeline_text(
     return "\n".join(line.rstrip() for line in [head, *_tracks(drawn, span), *_counters(drawn, span)])
 
 
-def _tracks(drawn: Picture, span: int) -> Iterator[str]:
+def _tracks(drawn: DrawnTimeline, span: int) -> Iterator[str]:
     """Yield a line for each track, which includes the lanes below its first one, such as callees."""
     bars, titles = drawn.bars, [lane.title for lane in drawn.lanes]
     track = np.cumsum([bool(title) for title in titles])[bars.lane]
@@ -64,7 +63,7 @@ def _tracks(drawn: Picture, span: int) -> Iterator[str]:
         yield _line(title, busy, f"{counted(slices, 'slice')}, longest {most}")
 
 
-def _counters(drawn: Picture, span: int) -> Iterator[str]:
+def _counters(drawn: DrawnTimeline, span: int) -> Iterator[str]:
     for number, line in enumerate(drawn.tracks):
         _, times, _, values = drawn.track(number)
         is_shown = (times >= drawn.opened[0]) & (times <= drawn.opened[1])
@@ -90,7 +89,7 @@ def flamegraph_text(tables: Mapping[str, pd.DataFrame], weight: Weight) -> str:
     calls = merged_calls(tables)
     sums = calls.whole(tables)
     frames = fold(calls, sums[weight], Root(), _FRAMES)
-    graph = FlamePicture(calls, sums, weight, Scope(), Root(), frames)
+    graph = DrawnFlames(calls, sums, weight, Scope(), Root(), frames)
     whole = int(frames.total[0])
     if not whole:
         return f"flame graph: no {TITLES[weight]} in this run"

@@ -15,7 +15,7 @@ from npuprof.flame.scope import Scope, scoped
 from npuprof.flame.search import FrameMatches, matches_in, path_called, paths_with
 from npuprof.flame.tree import Weight as Weight  # the figure's argument
 from npuprof.flame.tree import merged_calls
-from npuprof.flame.view import MATCH, TITLES, Picture, scope_text
+from npuprof.flame.view import MATCH, TITLES, DrawnFlames, scope_text
 from npuprof.info import Info
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def flamegraph(
     top = Root(path_called(calls, sums[weight], root))
     matches = paths_with(calls, search, regex=regex)
     frames = fold(calls, sums[weight], top, max_nodes)
-    picture = Picture(calls, sums, weight, scope, top, frames)
+    picture = DrawnFlames(calls, sums, weight, scope, top, frames)
     hits = matches_in(calls, sums[weight], top, frames, matches) if search else None
     return _figure(picture, info, orientation, search, hits, longest_name)
 
@@ -90,7 +90,12 @@ def _check_arguments(weight: str, orientation: str, max_nodes: int) -> None:
 
 
 def _figure(
-    picture: Picture, info: Info, orientation: Orientation, search: str, hits: FrameMatches | None, longest_name: int
+    picture: DrawnFlames,
+    info: Info,
+    orientation: Orientation,
+    search: str,
+    hits: FrameMatches | None,
+    longest_name: int,
 ) -> go.Figure:
     import plotly.graph_objects as go
 
@@ -101,7 +106,9 @@ def _figure(
     return figure
 
 
-def _trace(go: Any, picture: Picture, orientation: Orientation, hits: FrameMatches | None, longest_name: int) -> Any:
+def _trace(
+    go: Any, picture: DrawnFlames, orientation: Orientation, hits: FrameMatches | None, longest_name: int
+) -> Any:
     frames = picture.frames
     rows = range(len(frames))
     ids = ["all", *(str(row - 1) for row in rows[1:])]
@@ -130,7 +137,9 @@ def _trace(go: Any, picture: Picture, orientation: Orientation, hits: FrameMatch
     )
 
 
-def _layout(info: Info, picture: Picture, search: str, hits: FrameMatches | None, longest_name: int) -> dict[str, Any]:
+def _layout(
+    info: Info, picture: DrawnFlames, search: str, hits: FrameMatches | None, longest_name: int
+) -> dict[str, Any]:
     parts = ["Flame graph", TITLES[picture.weight], scope_text(picture.scope)]
     if picture.root.path >= 0:
         parts.append(label(picture.name(0), longest_name))
@@ -158,6 +167,6 @@ def _layout(info: Info, picture: Picture, search: str, hits: FrameMatches | None
     }
 
 
-def nothing(picture: Picture) -> str:
+def nothing(picture: DrawnFlames) -> str:
     """Return the message of a flame graph without data."""
     return f"no {TITLES[picture.weight]} in {scope_text(picture.scope) or 'this run'}"

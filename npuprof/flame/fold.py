@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npuprof.arrays import Float64, Int64
-from npuprof.flame.tree import MergedCalls, Sums
+from npuprof.flame.tree import MergedCalls, PathWeights
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Frames:
         return np.array(left, np.float64) / max(int(self.total[0]), 1)
 
 
-def amount(sums: Sums, root: Root) -> tuple[int, int]:
+def amount(sums: PathWeights, root: Root) -> tuple[int, int]:
     """Return the total and the self amount of the root."""
     if root.path < 0:
         whole, self_amount = int(sums.exclusive.sum()), 0
@@ -89,7 +89,7 @@ def inside(calls: MergedCalls, root: Root) -> tuple[int, npt.NDArray[np.bool_]]:
     return low, np.cumsum(change)[:-1] == 0
 
 
-def fold(calls: MergedCalls, sums: Sums, root: Root, limit: int, levels: int | None = None) -> Frames:
+def fold(calls: MergedCalls, sums: PathWeights, root: Root, limit: int, levels: int | None = None) -> Frames:
     """Keep the widest paths below a root and fold each caller's other callees into one frame.
 
     Paths of zero weight are left out. At most `limit` frames remain, at least 2, on at most `levels` levels below the
@@ -134,7 +134,7 @@ def rest_of(frames: Frames, frame: int, root: Root) -> Root:
     return Root(int(frames.path[frame]), (*(root.without if caller == 0 else ()), *shown))
 
 
-def _callees(sums: Sums, root: Root) -> int:
+def _callees(sums: PathWeights, root: Root) -> int:
     without = sums.total[np.array(root.without, np.int64)] > 0
     return int(sums.callees[root.path]) - int(without.sum())
 

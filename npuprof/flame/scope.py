@@ -12,7 +12,7 @@ from npuprof.analysis.correlation import LAYERS, own_ns
 from npuprof.analysis.intervals import union
 from npuprof.arrays import Bools, Int64
 from npuprof.errors import OptionsError
-from npuprof.flame.tree import MergedCalls, Sums, Weight
+from npuprof.flame.tree import MergedCalls, PathWeights, Weight
 
 _MOST_LISTED = 12
 
@@ -47,7 +47,7 @@ def threads(tables: Mapping[str, pd.DataFrame]) -> list[int]:
     return [int(thread) for thread in pd.Series(_host(tables, "thread_id")).value_counts().index]
 
 
-def scoped(calls: MergedCalls, tables: Mapping[str, pd.DataFrame], scope: Scope) -> dict[Weight, Sums]:
+def scoped(calls: MergedCalls, tables: Mapping[str, pd.DataFrame], scope: Scope) -> dict[Weight, PathWeights]:
     """Sum the weights of all paths within a scope; callers outside the scope have no self amount.
 
     Raises

@@ -11,7 +11,7 @@ from npuprof.analysis.patterns import contains
 from npuprof.arrays import Bools, Int64
 from npuprof.errors import OptionsError
 from npuprof.flame.fold import Frames, Root, inside
-from npuprof.flame.tree import MergedCalls, Sums
+from npuprof.flame.tree import MergedCalls, PathWeights
 from npuprof.quantities import printable
 
 _LONGEST_PATTERN = 1000
@@ -52,7 +52,7 @@ def paths_with(calls: MergedCalls, text: str, *, regex: bool = False) -> Bools:
     return contains([str(name) for name in calls.names], text, regex=regex)[calls.label]
 
 
-def matches_in(calls: MergedCalls, sums: Sums, root: Root, frames: Frames, matches: Bools) -> FrameMatches:
+def matches_in(calls: MergedCalls, sums: PathWeights, root: Root, frames: Frames, matches: Bools) -> FrameMatches:
     """Return the matches within a view."""
     low, below = inside(calls, root)
     high = low + len(below)
@@ -67,7 +67,7 @@ def matches_in(calls: MergedCalls, sums: Sums, root: Root, frames: Frames, match
     return FrameMatches(len(paths) + is_root, total, is_visible | _hidden(calls, frames, low, lit))
 
 
-def path_called(calls: MergedCalls, sums: Sums, names: str | Sequence[str]) -> int:
+def path_called(calls: MergedCalls, sums: PathWeights, names: str | Sequence[str]) -> int:
     """Return the widest path with these names from the outermost call, or with one name anywhere; -1 without names.
 
     Raises
@@ -84,7 +84,7 @@ def path_called(calls: MergedCalls, sums: Sums, names: str | Sequence[str]) -> i
     return path
 
 
-def _widest_called(calls: MergedCalls, sums: Sums, paths: Int64, name: str, where: str) -> int:
+def _widest_called(calls: MergedCalls, sums: PathWeights, paths: Int64, name: str, where: str) -> int:
     by_width = paths[np.argsort(-sums.total[paths], kind="stable")]
     matches = by_width[(calls.names == name)[calls.label[by_width]]]
     if len(matches):
@@ -93,7 +93,7 @@ def _widest_called(calls: MergedCalls, sums: Sums, paths: Int64, name: str, wher
     raise OptionsError(f"there is no frame {name!r} {where}; the widest are {', '.join(widest) or '(none)'}")
 
 
-def _union(calls: MergedCalls, sums: Sums, paths: Int64) -> int:
+def _union(calls: MergedCalls, sums: PathWeights, paths: Int64) -> int:
     """Sum the totals of paths, leaving out paths below other ones."""
     ends = calls.end[paths]
     reach = np.maximum.accumulate(np.concatenate([[-1], ends]))[:-1]

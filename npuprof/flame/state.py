@@ -15,8 +15,8 @@ from npuprof.flame.figure import Orientation
 from npuprof.flame.fold import Root, fold, rest_of
 from npuprof.flame.scope import Scope, scoped, steps, threads
 from npuprof.flame.search import FrameMatches, matches_in, paths_with
-from npuprof.flame.tree import MergedCalls, Sums, Weight, has_modules, merged_calls
-from npuprof.flame.view import Picture
+from npuprof.flame.tree import MergedCalls, PathWeights, Weight, has_modules, merged_calls
+from npuprof.flame.view import DrawnFlames
 from npuprof.info import Info
 from npuprof.observable import Observable
 
@@ -65,8 +65,8 @@ class FlameGraph(Observable):
         self.text, self.regex = "", False
         self.cursor = 0
         self._matches: npt.NDArray[np.bool_] | None = None
-        self._sums: dict[Scope, dict[Weight, Sums]] = {}
-        self._picture: Picture | None = None
+        self._sums: dict[Scope, dict[Weight, PathWeights]] = {}
+        self._picture: DrawnFlames | None = None
         self._frame_matches: FrameMatches | None = None
 
     @cached_property
@@ -74,12 +74,12 @@ class FlameGraph(Observable):
         """The merged call tree of the run."""
         return merged_calls(self._tables, by_module=self.by_module)
 
-    def picture(self) -> Picture:
+    def picture(self) -> DrawnFlames:
         """Return the current view, with at most :data:`MOST_FRAMES` frames."""
         if self._picture is None:
             sums = self._scope()
             frames = fold(self.calls, sums[self.weight], self.root, MOST_FRAMES, MOST_LEVELS)
-            self._picture = Picture(self.calls, sums, self.weight, self.scope, self.root, frames)
+            self._picture = DrawnFlames(self.calls, sums, self.weight, self.scope, self.root, frames)
         return self._picture
 
     def frame_matches(self) -> FrameMatches | None:
@@ -219,7 +219,7 @@ class FlameGraph(Observable):
         after = np.searchsorted(rank[lit], here, side="right" if by > 0 else "left")
         self.point(int(lit[(after if by > 0 else after - 1) % len(lit)]))
 
-    def _scope(self) -> dict[Weight, Sums]:
+    def _scope(self) -> dict[Weight, PathWeights]:
         if self.scope not in self._sums:
             while len(self._sums) >= _MOST_SCOPES:
                 del self._sums[next(iter(self._sums))]

@@ -66,7 +66,7 @@ def call_tree(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 @dataclass(frozen=True)
-class Sums:
+class PathWeights:
     """One weight of every path.
 
     Attributes
@@ -152,7 +152,7 @@ class MergedCalls:
         """Return the range of rows below a path, or of all rows for -1."""
         return (path + 1, int(self.end[path])) if path >= 0 else (0, len(self))
 
-    def sums(self, slices: Int64, host_ns: Int64, kernels: Int64, kernel_ns: Int64) -> dict[Weight, Sums]:
+    def sums(self, slices: Int64, host_ns: Int64, kernels: Int64, kernel_ns: Int64) -> dict[Weight, PathWeights]:
         """Sum the weights of selected host slices and kernels; `host_ns` has the self time of every host slice."""
         count, host, device = (np.zeros(len(self), np.int64) for _ in range(3))
         for paths in (self.host_path[slices], self.kernel_path[kernels]):
@@ -161,17 +161,17 @@ class MergedCalls:
         np.add.at(device, self.kernel_path[kernels], kernel_ns)
         return {"host": self._sums(host), "device": self._sums(device), "count": self._sums(count)}
 
-    def whole(self, tables: Mapping[str, pd.DataFrame]) -> dict[Weight, Sums]:
+    def whole(self, tables: Mapping[str, pd.DataFrame]) -> dict[Weight, PathWeights]:
         """Sum the weights of the whole run."""
         slices, kernels = np.arange(len(self.host_path)), np.arange(len(self.kernel_path))
         kernel_ns = tables["kernels"]["duration_ns"].to_numpy(np.int64)
         return self.sums(slices, self.causes.self_ns, kernels, kernel_ns)
 
-    def _sums(self, amounts: Int64) -> Sums:
+    def _sums(self, amounts: Int64) -> PathWeights:
         before = np.concatenate([[0], np.cumsum(amounts)])
         total = before[self.end] - before[:-1]
         callees = np.bincount(np.where(self.parent >= 0, self.parent, len(self))[total > 0], minlength=len(self) + 1)
-        return Sums(amounts, total, callees)
+        return PathWeights(amounts, total, callees)
 
 
 def has_modules(tables: Mapping[str, pd.DataFrame]) -> bool:

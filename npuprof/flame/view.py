@@ -15,7 +15,7 @@ from npuprof.figures.colours import FAINT, FAMILIES, FOREGROUND, device_family, 
 from npuprof.flame.fold import Frames, Root
 from npuprof.flame.scope import Scope
 from npuprof.flame.search import FrameMatches
-from npuprof.flame.tree import MergedCalls, Sums, Weight
+from npuprof.flame.tree import MergedCalls, PathWeights, Weight
 from npuprof.quantities import count as count_text
 from npuprof.quantities import counted, printable
 from npuprof.quantities import duration as duration_text
@@ -40,11 +40,11 @@ _LAYER_WORDS: Mapping[str, tuple[str, str]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Picture:
+class DrawnFlames:
     """Frames of a view, with their paths, weights and scope."""
 
     calls: MergedCalls
-    sums: Mapping[Weight, Sums]
+    sums: Mapping[Weight, PathWeights]
     weight: Weight
     scope: Scope
     root: Root
@@ -189,7 +189,7 @@ class FlameColumns:
         return arrays + sum(_bytes(text) for text in (*self.names, *facts))
 
 
-def flame_columns(picture: Picture, matches: FrameMatches | None) -> FlameColumns:
+def flame_columns(picture: DrawnFlames, matches: FrameMatches | None) -> FlameColumns:
     """Return the frames of a view; all are lit if there is no search."""
     frames = picture.frames
     count = len(frames)
@@ -209,7 +209,7 @@ def flame_columns(picture: Picture, matches: FrameMatches | None) -> FlameColumn
     )
 
 
-def _names(picture: Picture) -> list[str]:
+def _names(picture: DrawnFlames) -> list[str]:
     """Return the names of all frames, cut to the first length at which all fit."""
     recorded = [picture.name(frame) for frame in range(len(picture.frames))]
     for longest in _NAME_LENGTHS:
@@ -219,7 +219,7 @@ def _names(picture: Picture) -> list[str]:
     return names
 
 
-def _facts(picture: Picture, width: Float64) -> list[list[str]]:
+def _facts(picture: DrawnFlames, width: Float64) -> list[list[str]]:
     """Return the facts of the widest frames, as many as fit."""
     facts: list[list[str]] = [[] for _ in range(len(width))]
     room = _ROOM_FOR_FACTS

@@ -25,7 +25,7 @@ TAKEN = 3
 """Numbers that are taken of each call."""
 
 
-class Line(NamedTuple):
+class StackLine(NamedTuple):
     """A line of a function that is in a stack."""
 
     file: str
@@ -53,10 +53,10 @@ class CallStacks:
         self.number_of = number_of
         self.calls = array("q")
         self.stacks: list[tuple[int, ...]] = []
-        self.lines: list[Line] = []
+        self.lines: list[StackLine] = []
         self._cell_file = cell_file
         self._numbers: dict[tuple[int, ...], int] = {}
-        self._line_numbers: dict[Line, int] = {}
+        self._line_numbers: dict[StackLine, int] = {}
         self._positions: dict[tuple[int, int], int] = {}
         self._codes: dict[int, weakref.ref[CodeType]] = {}
         self._adding = Lock()
@@ -100,7 +100,7 @@ class CallStacks:
         code = frame.f_code
         name = frame.f_globals.get("__name__")
         # Exact strings only: a user may set a module's name to anything.
-        line = Line(
+        line = StackLine(
             encodable(code.co_filename),
             frame.f_lineno or 0,
             encodable(code.co_name),

@@ -62,7 +62,7 @@ class Statement:
 
 
 @dataclass(frozen=True)
-class Names:
+class StampNames:
     """The names that stamps call; none is an identifier."""
 
     prefix: str
@@ -98,7 +98,7 @@ class Rewriting:
         The nodes that have names of their own.
     """
 
-    names: Names
+    names: StampNames
     statements: list[Statement] = field(default_factory=list)
     nodes: list[int] = field(default_factory=list)
     _node: int = -1

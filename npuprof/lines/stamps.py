@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Callable
 from functools import partial
 
-from npuprof.lines.rewriting import Names, Statement
+from npuprof.lines.rewriting import StampNames, Statement
 
 LEAST_TIME = 1 << 20
 """What is less is the number of a statement: no program runs in the first millisecond after the boot."""
@@ -37,7 +37,7 @@ class Stamps:
     """
 
     def __init__(self) -> None:
-        self.names = Names(f"npuprof {next(_numbers)}")
+        self.names = StampNames(f"npuprof {next(_numbers)}")
         self.statements: list[Statement] = []
         self.pairs = array("q")
         self._nodes: list[int] = []

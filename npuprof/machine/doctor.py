@@ -218,7 +218,7 @@ _PACKAGES = ("npuprof", "ipython", "ipykernel", "jupyterlab", "ipywidgets", "plo
 
 
 @dataclass(frozen=True)
-class Finding:
+class Diagnosis:
     """A checked subject: its state, and details or what to do."""
 
     subject: str
@@ -226,7 +226,7 @@ class Finding:
     detail: str
 
 
-def diagnose(output: Path = DEFAULT_OUTPUT) -> list[Finding]:
+def diagnose(output: Path = DEFAULT_OUTPUT) -> list[Diagnosis]:
     """Check the hardware, the front ends, the packages and the output directory, without changing anything.
 
     Front ends are imported in separate processes.
@@ -235,14 +235,14 @@ def diagnose(output: Path = DEFAULT_OUTPUT) -> list[Finding]:
 
 
 @dataclass(frozen=True)
-class Step:
+class NextStep:
     """The next thing to do, and the command for it."""
 
     what: str
     command: str
 
 
-def next_step(findings: Sequence[Finding], output: Path | None = None) -> Step:
+def next_step(findings: Sequence[Diagnosis], output: Path | None = None) -> NextStep:
     """Return the next step for the user of this machine: fix the first problem, install missing packages, or begin.
 
     Parameters
@@ -255,17 +255,17 @@ def next_step(findings: Sequence[Finding], output: Path | None = None) -> Step:
     states = {finding.subject: finding.state for finding in findings}
     for finding in findings:
         if finding.state == "problem":
-            return Step(f"mend the {finding.subject} ({finding.detail})", _remedy(finding))
+            return NextStep(f"mend the {finding.subject} ({finding.detail})", _remedy(finding))
     if lacking := [name for name in ("ipykernel", "jupyterlab") if not _version(name)]:
-        return Step(f"to see reports in a notebook, install {' and '.join(lacking)}", _install("npuprof[lab]"))
+        return NextStep(f"to see reports in a notebook, install {' and '.join(lacking)}", _install("npuprof[lab]"))
     if states.get("hardware") != "ok":
-        return Step("there is no NPU here: try it on the simulated one", own_command("demo"))
+        return NextStep("there is no NPU here: try it on the simulated one", own_command("demo"))
     if not any(states.get(f"front end {name}") == "ok" for name in _NATIVE):
         if torch := _version("torch"):
             wanted = f"torch-npu=={torch.partition('+')[0]}.*"
-            return Step("torch is here without its adapter for the NPU: install that", _install(wanted))
-        return Step("no front end reaches the NPU: let this shell know of CANN", f"source {_SET_ENV}")
-    return Step(
+            return NextStep("torch is here without its adapter for the NPU: install that", _install(wanted))
+        return NextStep("no front end reaches the NPU: let this shell know of CANN", f"source {_SET_ENV}")
+    return NextStep(
         "profile a small known workload with each front end, and see that it is decoded",
         own_command("doctor", "--verify", *(() if output is None else ("--output", output))),
     )
@@ -275,7 +275,7 @@ _NATIVE = ("acl", "torch_npu", "mindspore", "tensorflow", "msprof")
 _SET_ENV = "/usr/local/Ascend/ascend-toolkit/set_env.sh"
 
 
-def _remedy(finding: Finding) -> str:
+def _remedy(finding: Diagnosis) -> str:
     """Return the command that fixes a problem, or shows it completely."""
     kind, _, name = finding.subject.partition("front end ")
     if kind == "hardware" and "closed" in finding.detail:
@@ -313,21 +313,21 @@ def _by_name(name: str) -> FrontEnd:
     return next(front_end for front_end in FRONT_ENDS if front_end.name == name)
 
 
-def _packages() -> Finding:
+def _packages() -> Diagnosis:
     versions = []
     for name in _PACKAGES:
         try:
             versions.append(f"{name} {metadata.version(name)}")
         except metadata.PackageNotFoundError:
             versions.append(f"{name} absent")
-    return Finding("packages", "ok", f"Python {platform.python_version()}, " + ", ".join(versions))
+    return Diagnosis("packages", "ok", f"Python {platform.python_version()}, " + ", ".join(versions))
 
 
-def _front_ends() -> list[Finding]:
-    return [Finding(f"front end {result.name}", result.state, result.detail) for result in look()]
+def _front_ends() -> list[Diagnosis]:
+    return [Diagnosis(f"front end {result.name}", result.state, result.detail) for result in look()]
 
 
-def _hardware() -> Finding:
+def _hardware() -> Diagnosis:
     """Check the driver, the devices and CANN, which every native front end needs."""
     nodes = sorted(path.name for path in _DEVICES.glob("davinci[0-9]*"))
     driver, toolkit = cann.driver_version(), cann.toolkit_version()
@@ -337,51 +337,51 @@ def _hardware() -> Finding:
         f"CANN {toolkit}" if toolkit else "no CANN toolkit",
     ]
     if not nodes:
-        return Finding("hardware", "absent", f"{'; '.join(seen_names)}: runs are simulated, or read from disk")
+        return Diagnosis("hardware", "absent", f"{'; '.join(seen_names)}: runs are simulated, or read from disk")
     missing = [subject for subject, there in (("the driver", driver), ("the CANN toolkit", toolkit)) if not there]
     if missing:
-        return Finding("hardware", "problem", f"{'; '.join(seen_names)}: install {' and '.join(missing)}")
+        return Diagnosis("hardware", "problem", f"{'; '.join(seen_names)}: install {' and '.join(missing)}")
     closed_names = [name for name in nodes if not os.access(_DEVICES / name, os.R_OK | os.W_OK)]
     if closed_names:
-        return Finding(
+        return Diagnosis(
             "hardware", "problem", f"{', '.join(closed_names)} are closed to this user: join the driver's group"
         )
-    return Finding("hardware", "ok", "; ".join(seen_names))
+    return Diagnosis("hardware", "ok", "; ".join(seen_names))
 
 
-def _environment() -> Finding:
+def _environment() -> Diagnosis:
     """Check the variables that change the behaviour of the native profiler."""
     mode = os.environ.get("PROFILING_MODE")
     if mode:
-        return Finding(
+        return Diagnosis(
             "environment",
             "problem",
             f"PROFILING_MODE={mode} reserves the native profiler for msprof: use --collector msprof, or unset it and "
             "restart the kernel",
         )
     home = os.environ.get("ASCEND_HOME_PATH")
-    return Finding("environment", "ok", f"ASCEND_HOME_PATH={home}" if home else "ASCEND_HOME_PATH is not set")
+    return Diagnosis("environment", "ok", f"ASCEND_HOME_PATH={home}" if home else "ASCEND_HOME_PATH is not set")
 
 
-def _directory(output: Path) -> Finding:
+def _directory(output: Path) -> Diagnosis:
     place = _existing(output)
     if place.is_dir() and os.access(place, os.W_OK | os.X_OK):
-        return Finding("recordings", "ok", f"{output.absolute()} can be written to")
-    return Finding("recordings", "problem", f"{place} cannot be written to: choose another directory with --output")
+        return Diagnosis("recordings", "ok", f"{output.absolute()} can be written to")
+    return Diagnosis("recordings", "problem", f"{place} cannot be written to: choose another directory with --output")
 
 
-def _disk(output: Path) -> Finding:
+def _disk(output: Path) -> Diagnosis:
     free = shutil.disk_usage(_existing(output)).free
     if free < _LOW_DISK_BYTES:
-        return Finding("free disk", "problem", f"{free / 1e9:.1f} GB are left: free some, or choose another --output")
-    return Finding("free disk", "ok", f"{free / 1e9:.1f} GB are left")
+        return Diagnosis("free disk", "problem", f"{free / 1e9:.1f} GB are left: free some, or choose another --output")
+    return Diagnosis("free disk", "ok", f"{free / 1e9:.1f} GB are left")
 
 
-def _cache() -> Finding:
+def _cache() -> Diagnosis:
     """Return the directory and size of the cache of many ranks, and how to clear it."""
     used = f"{cache.directory()} holds {size(cache.size_bytes())} of at most {size(cache.MOST_BYTES)}"
     clear = shell_command("rm", "-r", cache.directory())
-    return Finding("cache", "ok", f"{used}: copies of small files of ranks; `{clear}` clears it")
+    return Diagnosis("cache", "ok", f"{used}: copies of small files of ranks; `{clear}` clears it")
 
 
 def _existing(path: Path) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -11,8 +11,9 @@ from typing import TypeAlias
 import pandas as pd
 
 from npuprof import tables
+from npuprof.notes import Notes
 from npuprof.ranks.tasks import unexpected
-from npuprof.sources.base import PARTS, Alone, PartName
+from npuprof.sources.base import PARTS, PartName, PartReader
 from npuprof.sources.decoding import decode_run
 from npuprof.sources.detect import DetectedResult
 from npuprof.sources.registry import source_named
@@ -57,12 +58,12 @@ def keys_of_run(source: str, path: Path) -> dict[PartName, str]:
     return _keys_of(_parts_of(source, path))
 
 
-def _keys_of(parts: Mapping[PartName, Alone]) -> dict[PartName, str]:
+def _keys_of(parts: Mapping[PartName, PartReader]) -> dict[PartName, str]:
     known: dict[Path, str] = {}  # several parts are of one file
     return {part: _key_of(files, known) for part, files in parts.items()}
 
 
-def _key_of(part: Alone, known: dict[Path, str]) -> str:
+def _key_of(part: PartReader, known: dict[Path, str]) -> str:
     for file in part.files:
         if file not in known:
             state = file.stat()
@@ -72,17 +73,23 @@ def _key_of(part: Alone, known: dict[Path, str]) -> str:
 
 def has_small_files(source: str) -> bool:
     """Return whether runs of a source have a file per part; otherwise reading a part means reading the whole run."""
-    return source_named(source).alone is not None
+    return source_named(source).has_small_files
 
 
-def _parts_of(source: str, path: Path) -> Mapping[PartName, Alone]:
+def _parts_of(source: str, path: Path) -> Mapping[PartName, PartReader]:
     """Return how to read the parts of a run: from the files of its format, or every part with the whole run."""
     of_source = source_named(source)
-    if of_source.alone is not None:
-        return of_source.alone(path)
+    if of_source.has_small_files:
+        parts = of_source.parts(path)
+        return {name: parts[name] for name in PARTS if name in parts}
     files = [path] if path.is_file() else [file for file in islice(path.rglob("*"), _MAX_FILES) if file.is_file()]
-    whole = Alone(tuple(sorted(files)), lambda _: decode_run(DetectedResult(of_source, path)))
-    return dict.fromkeys(PARTS, whole)
+
+    def read(notes: Notes, _columns: Collection[str]) -> Mapping[str, pd.DataFrame]:
+        decoded = decode_run(DetectedResult(of_source, path))
+        notes.extend(decoded.notes)
+        return {**decoded.statistics, **decoded.tables}
+
+    return dict.fromkeys(PARTS, PartReader(read, tuple(sorted(files))))
 
 
 def read_pieces(tasks: Sequence[PieceTask]) -> list[Pieces]:
@@ -120,20 +127,18 @@ def _read_alone(task: PieceTask) -> Pieces:
     return pieces
 
 
-def _read_part(task: PieceTask, part: PartName, files: Alone | None) -> Piece:
-    if files is None:
-        gone = f"{task.path} has no file of {part} any more: load the ranks again when whatever writes it is done"
-        return Piece(_nothing(part), [("warning", part, gone, 1)], "")
+def _read_part(task: PieceTask, name: PartName, part: PartReader | None) -> Piece:
+    if part is None:
+        gone = f"{task.path} has no file of {name} any more: load the ranks again when whatever writes it is done"
+        return Piece(_nothing(name), [("warning", name, gone, 1)], "")
+    notes = Notes()
     try:
-        decoded = files.read(task.wanted[part])
+        frame = part.read(notes, task.wanted[name]).get(name, _nothing(name))
     except Exception as error:  # noqa: BLE001 - a fault in reading one part must not lose the others
-        return Piece(_nothing(part), [("error", part, unexpected(task.path, error), 1)], "")
-    read = (decoded.statistics if part == MATRIX else decoded.tables).get(part)
-    frame = _nothing(part) if read is None else read
-    if task.wanted[part]:
-        frame = frame[list(task.wanted[part])]
-    notes = [tuple(row) for row in decoded.notes.to_frame().itertuples(index=False)] if len(decoded.notes) else []
-    return Piece(frame, notes, "")
+        return Piece(_nothing(name), [("error", name, unexpected(task.path, error), 1)], "")
+    if task.wanted[name]:
+        frame = frame[list(task.wanted[name])]
+    return Piece(frame, [tuple(row) for row in notes.to_frame().itertuples(index=False)] if len(notes) else [], "")
 
 
 def _nothing(part: PartName) -> pd.DataFrame:

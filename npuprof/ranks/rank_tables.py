@@ -17,7 +17,7 @@ from npuprof.ranks.clocks import RunClock, run_clocks
 from npuprof.ranks.memo import Memo
 from npuprof.ranks.run_list import RunList
 from npuprof.ranks.scan import Scan, Scans
-from npuprof.ranks.together import Part, labelled, nothing, on_one_clock, together
+from npuprof.ranks.together import RankOnClock, labelled, nothing, on_one_clock, together
 from npuprof.sources.base import PartName
 from npuprof.sources.columns.builders import recoded
 from npuprof.sources.columns.concatenation import stacked
@@ -131,12 +131,12 @@ class RankTables:
     def merged(self, *, apart: bool = False) -> dict[str, pd.DataFrame]:
         """Return all tables of all ranks as those of one run; see :func:`npuprof.ranks.together.together`."""
         leads = self.leads()
-        return together([Part(run, leads.get(row)) for row, run in self.runs.read_all().items()], apart=apart)
+        return together([RankOnClock(run, leads.get(row)) for row, run in self.runs.read_all().items()], apart=apart)
 
     def traced_runs(self) -> list[TracedRun]:
         """Return every run on the first rank's clock, to write it."""
         leads = self.leads()
-        return [on_one_clock(Part(run, leads.get(row))) for row, run in self.runs.read_all().items()]
+        return [on_one_clock(RankOnClock(run, leads.get(row))) for row, run in self.runs.read_all().items()]
 
     def kernel_spans(self) -> dict[int, Spans]:
         """Return the intervals of kernels for each rank that was read, on the common clock."""

@@ -59,7 +59,7 @@ def _on_one_clock(frame: pd.DataFrame, ahead: Lead | None) -> dict[str, pd.Serie
     return {} if ahead is None else {time: ahead.taken_off(frame[time]) for time in _TIMES if time in frame}
 
 
-def on_one_clock(part: Part) -> TracedRun:
+def on_one_clock(part: RankOnClock) -> TracedRun:
     """Return a run to write with others; a clock that drifts is made even, which a note says."""
     run, ahead = part
     decoded = Decoded(dict(run.tables), run.info, Notes(), run.statistics)
@@ -121,14 +121,14 @@ def separated(merged_tables: Mapping[str, pd.DataFrame], info: Info) -> list[Tra
 _ADDED = ("run", "rank", "host", "device_id")
 
 
-class Part(NamedTuple):
+class RankOnClock(NamedTuple):
     """The run of a rank, and the lead of its clock, which is subtracted from its times; None if unknown."""
 
     run: Profile
     ahead: Lead | None
 
 
-def together(parts: Sequence[Part], *, apart: bool = False) -> dict[str, pd.DataFrame]:
+def together(parts: Sequence[RankOnClock], *, apart: bool = False) -> dict[str, pd.DataFrame]:
     """Merge all tables of ranks in the order of time, with rank columns; ``links`` and other row numbers are adjusted.
 
     With `apart`, threads, devices and Python call ids are renumbered, so that no call of a rank is nested in a call of
@@ -140,7 +140,7 @@ def together(parts: Sequence[Part], *, apart: bool = False) -> dict[str, pd.Data
     return {name: joined_tables.get(name, tables.empty(name)) for name in tables.NAMES}
 
 
-def _label_tables(part: Part, number: int, *, apart: bool) -> dict[str, pd.DataFrame]:
+def _label_tables(part: RankOnClock, number: int, *, apart: bool) -> dict[str, pd.DataFrame]:
     frames = dict(part.run.tables)
     frames["links"] = whole_links(frames)
     if apart:

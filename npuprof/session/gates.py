@@ -10,11 +10,11 @@ from npuprof.session.history import EndedRun, ended_runs
 from npuprof.session.mixins import last
 
 if TYPE_CHECKING:
-    from npuprof.advice.gate import Comparison
+    from npuprof.advice.gate import CheckedComparison
     from npuprof.profiles import Profile
 
 
-def require(text: str, *, confident: bool = False) -> list[Comparison]:
+def require(text: str, *, confident: bool = False) -> list[CheckedComparison]:
     """Check a gate against the newest finished run.
 
     Parameters

@@ -109,10 +109,10 @@ def _end(native: ModelStream, release: Callable[[], None]) -> None:
         release()
 
 
-def _table(rows: list[Row]) -> pd.DataFrame:
+def _table(rows: list[StreamedOperator]) -> pd.DataFrame:
     import pandas as pd
 
-    frame = pd.DataFrame(rows, columns=list(Row._fields))
+    frame = pd.DataFrame(rows, columns=list(StreamedOperator._fields))
     kinds = {"start_ns": "int64", "duration_ns": "int64", "model_id": "int64"}
     typed: pd.DataFrame = frame.astype({**kinds, "op_name": "category", "op_type": "category"})
     return typed
@@ -127,7 +127,7 @@ _UNSUBSCRIBE = ("model_unsubscribe", "model_un_subscribe")
 _END_S = 10.0
 
 
-class Row(NamedTuple):
+class StreamedOperator(NamedTuple):
     """One executed operator."""
 
     start_ns: int
@@ -162,14 +162,14 @@ class ModelStream:
         acl: ModuleType,
         models: Iterable[int],
         clock: Clock,
-        callback: Callable[[list[Row]], object] | None = None,
+        callback: Callable[[list[StreamedOperator]], object] | None = None,
     ) -> None:
         self._prof: Any = acl.prof
         self._rt: Any = getattr(acl, "rt", None)
         self._callback = callback
         self._to_utc_ns = clock.realtime_ns() - clock.monotonic_raw_ns()
         self._news = threading.Condition()
-        self._rows: deque[Row] = deque(maxlen=_MOST_ROWS)
+        self._rows: deque[StreamedOperator] = deque(maxlen=_MOST_ROWS)
         self._closing = threading.Lock()
         self._subscribed: list[int] = []
         self._config = 0
@@ -200,7 +200,7 @@ class ModelStream:
                 raise CollectorError(codes.explain(f"model_subscribe({model})", code))
             self._subscribed.append(model)
 
-    def take(self, timeout_s: float | None) -> list[Row]:
+    def take(self, timeout_s: float | None) -> list[StreamedOperator]:
         """Return the rows that have arrived, waiting for the first; empty at the end or after the timeout."""
         with self._news:
             self._news.wait_for(lambda: self._rows or self._ended, timeout_s)
@@ -310,7 +310,7 @@ class ModelStream:
             self._ended = True
             self._news.notify_all()
 
-    def _call_back(self, rows: list[Row]) -> None:
+    def _call_back(self, rows: list[StreamedOperator]) -> None:
         if self._callback is None:
             return
         try:
@@ -322,7 +322,7 @@ class ModelStream:
             with suppress(NpuprofWarning):  # if warnings are errors, it is in the problems
                 warnings.warn(message, NpuprofWarning, stacklevel=2)
 
-    def _decode(self, data: bytes) -> list[Row]:
+    def _decode(self, data: bytes) -> list[StreamedOperator]:
         memory = (ctypes.c_char * len(data)).from_buffer_copy(data)
         place = (ctypes.addressof(memory), len(data))
         prof = self._prof
@@ -332,7 +332,7 @@ class ModelStream:
             start = _number(prof.get_op_start(*place, index))
             duration = _number(prof.get_op_duration(*place, index))
             rows.append(
-                Row(
+                StreamedOperator(
                     start + self._to_utc_ns if 0 < start < _MONOTONIC_NS else start,
                     duration if duration else max(0, _number(prof.get_op_end(*place, index)) - start),
                     _text(prof.get_op_name(*place, index, _NAME_BYTES)),

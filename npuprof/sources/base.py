@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -130,29 +130,35 @@ def size_of_files(root: Path) -> int:
 
 
 PartName: TypeAlias = Literal["step_times", "communication", "kernels", "communication_matrix"]
-"""What can be read of a run alone: tables, and a statistic."""
+"""What a set of ranks reads of a run alone: tables, and a statistic."""
 
 PARTS: tuple[PartName, ...] = get_args(PartName)
 
 
 @dataclass(frozen=True)
-class Alone:
-    """A way to read one part of a run alone.
+class PartReader:
+    """A table, or the statistic ``communication_matrix``, that is read without the rest of its run.
 
     Attributes
     ----------
-    files
-        The files that the part is read from.
     read
-        Returns the run with this part: at least the named columns of its table, or all if none are named.
+        Returns the part by its name, with tables that are read with it at no cost: at least the named columns, or all
+        if none are named. It notes what it repaired or skipped.
+    files
+        The small files that the part is read from, by which a set of ranks knows whether it changed; none if a set
+        reads the whole run instead.
+    is_exact
+        Whether the part has every row and column that it has in the whole run.
     """
 
-    files: tuple[Path, ...]
-    read: Callable[[tuple[str, ...]], Decoded]
+    read: Callable[[Notes, Collection[str]], Mapping[str, pd.DataFrame]]
+    files: tuple[Path, ...] = ()
+    is_exact: bool = True
 
 
-MakeSome: TypeAlias = Callable[[Notes], Mapping[str, pd.DataFrame]]
-"""Returns a table, and those that are read with it at no cost, by name; notes what it repaired or skipped."""
+def whole_alone(_path: Path) -> Mapping[str, PartReader]:
+    """Return no part: the format is read whole."""
+    return {}
 
 
 @dataclass(frozen=True)
@@ -168,7 +174,8 @@ class Source:
     recognises
         Return, from its content and cheaply, whether a path is of the format.
     read
-        Decode the run at a path, or raise a SourceError with the problem and the next step.
+        Decode the run at a path, or raise a SourceError with the problem and the next step. Its tables may be
+        :class:`npuprof.sources.lazy_tables.LazyTables`.
     read_part
         Decode at least the selected part: :func:`npuprof.sources.slicing.cut` removes the rest. None for a format that
         has to be read whole.
@@ -184,16 +191,14 @@ class Source:
         Whether the format is an analysis of many runs.
     only_given
         Whether only the user's path is tried; files below it, which may be copies, only where nothing else is there.
-    alone
-        Return how to read each part of a run that has its own files; None where this takes as long as the whole run.
-    read_lazily
-        As `read`, but tables may be :class:`npuprof.sources.lazy_tables.LazyTables`. None for a format that is always
-        read whole.
     is_complete
         Whether what is derived from other tables was stored with them, after every check.
-    tables_alone
-        Return how to read each table alone that has files, or tables of a database, of its own: exactly as the whole
-        run has it. None for a format that is always read whole.
+    parts
+        Return the parts of the run at a path that can be read without the rest, by name.
+    has_small_files
+        Whether parts have files of their own (:attr:`PartReader.files`), which a set of ranks reads.
+    is_read_when_touched
+        Whether a large run is read when it is touched, its exact parts without the rest.
     """
 
     name: str
@@ -208,6 +213,6 @@ class Source:
     of_many_runs: bool = False
     only_given: bool = False
     is_complete: bool = False
-    alone: Callable[[Path], Mapping[PartName, Alone]] | None = None
-    read_lazily: Callable[[Path], Decoded] | None = None
-    tables_alone: Callable[[Path], Mapping[str, MakeSome]] | None = None
+    parts: Callable[[Path], Mapping[str, PartReader]] = whole_alone
+    has_small_files: bool = False
+    is_read_when_touched: bool = False

@@ -49,10 +49,11 @@ def decode_run(run: DetectedResult, selection: Selection | None = None, *, lazil
         with progress.shown():
             if selection is not None and source.read_part is not None:
                 decoded = source.read_part(run.path, selection)
-            elif lazily and selection is None and run.unpacked is None and source.read_lazily is not None:
-                decoded = source.read_lazily(run.path)
             else:
                 decoded = source.read(run.path)
+            if isinstance(decoded.tables, LazyTables) and (not lazily or selection is not None or run.unpacked):
+                decoded.tables.make_all()
+                decoded.tables = dict(decoded.tables)
         decoded.statistics = {encodable(name): of_one_kind(frame) for name, frame in decoded.statistics.items()}
         frames = decoded.tables
         if not source.is_complete:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from npuprof.errors import SourceError
 from npuprof.sources.base import Decoded, Source
-from npuprof.sources.msprof.export import Reading as ExportReading
+from npuprof.sources.msprof.export import MsprofReading
 from npuprof.sources.msprof.layout import find_files
 from npuprof.sources.result_folder.layout import find_files as find_torch_files
-from npuprof.sources.torch_npu.result import Reading as TorchReading
+from npuprof.sources.torch_npu.result import TextResultReading
 
 
 def recognises(path: Path) -> bool:
@@ -29,11 +29,11 @@ def read(path: Path) -> Decoded:
         If there are no files, or none can be read.
     """
     if (layout := find_files(path)) is not None:
-        return ExportReading(layout).run()
+        return MsprofReading(layout).run()
     copied = find_torch_files(path)
     if copied is None:
         raise SourceError(f"{path} holds no file that a profiler exported; give the directory of a result")
-    decoded = TorchReading(copied).run()
+    decoded = TextResultReading(copied).run()
     if copied.profiler_info is None and not len(decoded.tables.get("operators", ())):
         if decoded.info.collector == "torch_npu":
             decoded.info.collector = ""  # MindSpore uses the same file names

@@ -22,7 +22,7 @@ from npuprof.sources.base import Decoded
 from npuprof.sources.database.connection import is_database
 from npuprof.sources.database.layout import ANALYSIS, kind_of_file
 from npuprof.sources.framework.mindspore import COLLECTOR as MINDSPORE
-from npuprof.sources.result_folder.layout import OUTPUT, Layout, find_files, of_directory
+from npuprof.sources.result_folder.layout import OUTPUT, ResultFiles, find_files, of_directory
 
 _TRACE, _KERNELS, _STEP_TIMES = "trace_view.json", "kernel_details.csv", "step_trace_time.csv"
 _OF_HOST = ("steps", "operators", "python")
@@ -83,7 +83,7 @@ def note_lost_results(path: Path, decoded: Decoded, frames: Mapping[str, pd.Data
     """
     layout = of_directory(path) if path.is_dir() else None
     if layout is not None and layout.output is None:
-        layout = find_files(path) or Layout(path, path, None)
+        layout = find_files(path) or ResultFiles(path, path, None)
     if layout is None or layout.output is None:
         return
     info, notes, lacking = decoded.info, decoded.notes, _lacking(decoded.info, frames)
@@ -114,7 +114,7 @@ def note_lost_results(path: Path, decoded: Decoded, frames: Mapping[str, pd.Data
         notes.warning(_TRACE, f"it has no Python calls, though the options call for stacks: {_NO_CALLS}; {_AGAIN}")
 
 
-def note_lost_records(layout: Layout, info: Info, notes: Notes) -> None:
+def note_lost_records(layout: ResultFiles, info: Info, notes: Notes) -> None:
     """Note the files of the framework that the options call for and that are missing or empty, as errors."""
     _note_no_info(layout, notes)
     options, activities = info.options, info.options.get("activities", ())
@@ -133,7 +133,7 @@ def note_lost_records(layout: Layout, info: Info, notes: Notes) -> None:
             notes.error(name, f"{reason}: there are no {content}; copy the whole recording again")
 
 
-def _note_no_info(layout: Layout, notes: Notes) -> None:
+def _note_no_info(layout: ResultFiles, notes: Notes) -> None:
     if layout.profiler_info is None and layout.root.name.endswith(_OF_TORCH_NPU):
         message = "profiler_info*.json is missing: options and versions are unknown, and which other files are missing"
         notes.warning(layout.root.name, f"{message}; copy the whole result again")
@@ -158,7 +158,7 @@ def _lacking(info: Info, frames: Mapping[str, pd.DataFrame]) -> set[str]:
     return {name for name in empty if wanted.get(name)}
 
 
-def _lost_text(layout: Layout, info: Info, frames: Mapping[str, pd.DataFrame]) -> Iterator[_Lost]:
+def _lost_text(layout: ResultFiles, info: Info, frames: Mapping[str, pd.DataFrame]) -> Iterator[_Lost]:
     """Yield each text file that is missing or that gave no rows."""
     if not _has_text(layout):
         return
@@ -174,7 +174,7 @@ def _lost_text(layout: Layout, info: Info, frames: Mapping[str, pd.DataFrame]) -
             yield _Lost(name, _ROWLESS, tables)
 
 
-def _has_text(layout: Layout) -> bool:
+def _has_text(layout: ResultFiles) -> bool:
     return any(layout.file(name) is not None for name in (*_OF_TEXT, *_COMMUNICATION))
 
 

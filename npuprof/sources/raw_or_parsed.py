@@ -20,10 +20,10 @@ from pathlib import Path
 from npuprof.notes import Notes
 from npuprof.sources.framework import reader_of
 from npuprof.sources.framework import torch as torch_files
-from npuprof.sources.raw.metadata.control_files import Side, read_sides
+from npuprof.sources.raw.metadata.control_files import RecordedSide, read_sides
 from npuprof.sources.raw.records.folders import read_folder
 from npuprof.sources.result_folder.description import describe
-from npuprof.sources.result_folder.layout import OUTPUT, Layout, find
+from npuprof.sources.result_folder.layout import OUTPUT, ResultFiles, find
 
 COMPARED_CHIPS = frozenset({"5"})  # 910B and 910C
 """The values of ``platform_version`` whose decoding was compared with the vendor's, table by table."""
@@ -50,7 +50,7 @@ def raw_problem(path: Path) -> str:
         return f"it cannot be listed ({error.strerror or error})"
 
 
-def _framework_files(layout: Layout) -> str:
+def _framework_files(layout: ResultFiles) -> str:
     if len(layout.raw) != 1:
         return f"there are {len(layout.raw)} PROF_* directories"
     info = describe(layout, Notes())
@@ -85,7 +85,7 @@ def _prof_files(path: Path) -> str:
     return next((problem for side in sides if (problem := _side_files(side))), "")
 
 
-def _side_files(side: Side) -> str:
+def _side_files(side: RecordedSide) -> str:
     if not side.end:
         return f"{side.label} has no end_info: the run did not end in order"
     is_device = side.device_id is not None
@@ -95,6 +95,6 @@ def _side_files(side: Side) -> str:
     return f"{side.label}: {problem[0]}: {problem[1]} ({problem[2]})" if problem else ""
 
 
-def _has_data(side: Side) -> bool:
+def _has_data(side: RecordedSide) -> bool:
     streams = read_folder(side.data).streams if side.data.is_dir() else {}
     return any(part.size for slices in streams.values() for part in slices)

@@ -127,32 +127,14 @@ def _unlike(name: str, taken: Container[str]) -> str:
 
 
 def read(path: Path) -> Decoded:
-    """Read a saved profile.
-
-    Raises
-    ------
-    SourceError
-        If a file is missing, differs from what was saved, is damaged, or was not written by npuprof.
-    """
-    decoded, frames = _read(path, lazily=False)
-    frames.make_all()
-    decoded.tables = dict(frames)
-    return decoded
-
-
-def read_lazily(path: Path) -> Decoded:
     """Open a saved profile and check its files; each table is read from its file when it is touched.
 
     Raises
     ------
     SourceError
-        As :func:`read`; also when a table is touched whose file was changed meanwhile.
+        If a file is missing, differs from what was saved, is damaged, or was not written by npuprof; also when a table
+        is touched whose file was changed meanwhile.
     """
-    decoded, _ = _read(path, lazily=True)
-    return decoded
-
-
-def _read(path: Path, *, lazily: bool) -> tuple[Decoded, LazyTables]:
     with _telling_damage(path, "save it again from its recording"):
         contents = _contents(path)
         notes = Notes.from_frame(pd.DataFrame(msgspec.to_builtins(contents.notes)))
@@ -163,11 +145,10 @@ def _read(path: Path, *, lazily: bool) -> tuple[Decoded, LazyTables]:
                 called = expected.statistic if expected else None
                 decoded.statistics[name.stem if called is None else called] = _read_frame(path, name, expected)
             else:
-                if lazily:
-                    with _checked(path, name, expected):
-                        pass  # a file that is damaged already is told now
+                with _checked(path, name, expected):
+                    pass  # a file that is damaged already is told now
                 frames.later(name.stem, _table_of(path, name, expected, notes))
-    return decoded, frames
+    return decoded
 
 
 def _table_of(path: Path, name: PurePath, expected: _File | None, notes: Notes) -> Make:
@@ -283,6 +264,4 @@ def _as_table(name: str, stored: pd.DataFrame) -> pd.DataFrame:
     return frame
 
 
-SOURCE = Source(
-    "saved", (None, "parsed"), recognises, read, describe=describe, is_complete=True, read_lazily=read_lazily
-)
+SOURCE = Source("saved", (None, "parsed"), recognises, read, describe=describe, is_complete=True)

@@ -61,7 +61,7 @@ class Windows:
 
 
 @dataclass(frozen=True)
-class Part:
+class SelectedWindows:
     """The selected intervals of a run, and the intervals in which the host launched their device work."""
 
     windows: Windows

@@ -21,7 +21,7 @@ from npuprof.sources.files.gzip_file import read_head
 from npuprof.sources.framework import mindspore
 from npuprof.sources.msprof.csv_files import read_marks, read_step_trace, read_steps, read_task_time
 from npuprof.sources.result_folder.description import describe
-from npuprof.sources.result_folder.layout import Layout
+from npuprof.sources.result_folder.layout import ResultFiles
 from npuprof.sources.text.communication_json import read_communication, read_communication_matrix
 from npuprof.sources.text.csv_kinds import kind_of
 from npuprof.sources.text.csv_table import column_names, read_statistic
@@ -139,7 +139,7 @@ def _description(path: Path, kind: str) -> Decoded:
     """Read the metadata file of a run, which has no tables."""
     decoded = Decoded()
     info = path if kind == "profiler_info" else None
-    decoded.info = describe(Layout(path, None, None, info, None if info else path), decoded.notes)
+    decoded.info = describe(ResultFiles(path, None, None, info, None if info else path), decoded.notes)
     decoded.info.source = f"single file, {kind}"
     if kind == "profiler_metadata":
         decoded.info.collector = ""  # torch_npu and MindSpore write the same file

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -17,7 +17,7 @@ from npuprof import tables as schema
 from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.notes import Notes
-from npuprof.sources.base import Decoded, MakeSome, files_below
+from npuprof.sources.base import Decoded, PartReader, files_below
 from npuprof.sources.decoding import decode_run, refusing_too_large
 from npuprof.sources.detect import DetectedResult
 from npuprof.sources.lazy_tables import LazyTables
@@ -37,9 +37,9 @@ def unread(run: DetectedResult, problems: Iterable[tuple[str, str]] = ()) -> Unr
         Sources and messages of warnings to add to the run's notes.
     """
     source = run.source
-    if run.unpacked is not None or source.tables_alone is None or source.size_bytes(run.path) < SMALL_BYTES:
+    if run.unpacked is not None or not source.is_read_when_touched or source.size_bytes(run.path) < SMALL_BYTES:
         return None
-    return UnreadRun(run, source.tables_alone(run.path.absolute()), problems)
+    return UnreadRun(run, problems)
 
 
 class UnreadRun:
@@ -51,15 +51,13 @@ class UnreadRun:
     ----------
     run
         The run.
-    alone
-        The tables that can be read without the others.
     problems
         Sources and messages of warnings to add to the notes.
     """
 
-    def __init__(self, run: DetectedResult, alone: Mapping[str, MakeSome], problems: Iterable[tuple[str, str]]) -> None:
+    def __init__(self, run: DetectedResult, problems: Iterable[tuple[str, str]]) -> None:
         self._run, self._path, self._problems = run, run.path.absolute(), tuple(problems)
-        self._alone = alone
+        self._exact = {name: part for name, part in run.source.parts(self._path).items() if part.is_exact}
         self._files = {file: _state(file) for file in files_below(self._path)}
         self._read_alone: dict[str, pd.DataFrame] = {}
         self._decoded: Decoded | None = None
@@ -99,20 +97,20 @@ class UnreadRun:
 
     def _make(self, name: str) -> pd.DataFrame:
         with self._lock:
-            make = self._alone.get(name)
-            if make is not None and self._decoded is None and name not in self._read_alone:
+            part = self._exact.get(name)
+            if part is not None and self._decoded is None and name not in self._read_alone:
                 self._refuse_changed()
-                self._read_some(make)
+                self._read_part(part)
             if name in self._read_alone:
                 return self._read_alone[name]
             frame = self._whole().tables.get(name)
             return schema.empty(name) if frame is None else frame
 
-    def _read_some(self, make: MakeSome) -> None:
+    def _read_part(self, part: PartReader) -> None:
         """Read tables alone, unless something is wrong with their file: the whole run's notes tell it."""
         notes = Notes()
         with suppress(SourceError), refusing_too_large(self._path), progress.shown():
-            frames = make(notes)
+            frames = part.read(notes, ())
             if (notes.to_frame()["severity"] == "info").all():
                 self._read_alone.update(frames)
 

@@ -25,7 +25,7 @@ _MIB = 1 << 20
 
 
 @dataclass(frozen=True)
-class Line:
+class CounterLine:
     """A counter's samples.
 
     Attributes
@@ -60,25 +60,25 @@ class Line:
         return self.time_ns[low:high][kept], self.value[low:high][kept]
 
 
-def lines(counters: pd.DataFrame) -> list[Line]:
+def lines(counters: pd.DataFrame) -> list[CounterLine]:
     """Return the counters that change most often, sorted by name."""
     known = counters[np.isfinite(counters["value"].to_numpy(np.float64))]
     if not len(known):
         return []
     keys = ["counter", "instance", *owner(known), "device_id", "unit"]
-    ranked: list[tuple[int, Line]] = []
+    ranked: list[tuple[int, CounterLine]] = []
     for key, rows in known.groupby(keys, observed=True, dropna=False, sort=False):
         facts: Mapping[str, object] = dict(zip(keys, key, strict=True))
         order = np.argsort(rows["time_ns"].to_numpy(), kind="stable")
         value = rows["value"].to_numpy(np.float64)[order]
         unit = facts["unit"] if isinstance(facts["unit"], str) else ""
-        line = Line(_title(facts), unit, rows["time_ns"].to_numpy()[order], value, str(facts["counter"]))
+        line = CounterLine(_title(facts), unit, rows["time_ns"].to_numpy()[order], value, str(facts["counter"]))
         ranked.append((int(np.count_nonzero(np.diff(value))), line))
     ranked.sort(key=lambda pair: -pair[0])
     return sorted((line for _, line in ranked[:MOST_LINES]), key=lambda line: line.title)
 
 
-def memory_lines(memory: pd.DataFrame) -> list[Line]:
+def memory_lines(memory: pd.DataFrame) -> list[CounterLine]:
     """Return the allocated memory of the largest components, reserved memory if only that is known; no modules."""
     is_drawn = ~memory["component"].astype(str).str.endswith(MODULE) & memory["time_ns"].notna()
     rows = memory[is_drawn.to_numpy(bool)]
@@ -92,13 +92,13 @@ def memory_lines(memory: pd.DataFrame) -> list[Line]:
                 kind = f"{facts['component']} {word}"
                 mib = known[column].to_numpy(np.float64) / _MIB
                 lines.append(
-                    Line(" ".join([kind, *_whose(facts)]), "MiB", known["time_ns"].to_numpy(np.int64), mib, kind)
+                    CounterLine(" ".join([kind, *_whose(facts)]), "MiB", known["time_ns"].to_numpy(np.int64), mib, kind)
                 )
                 break
     return sorted(lines, key=lambda line: -line.top)[:MOST_LINES]
 
 
-def queue_lines(tables: Mapping[str, pd.DataFrame]) -> list[Line]:
+def queue_lines(tables: Mapping[str, pd.DataFrame]) -> list[CounterLine]:
     """Return the number of launched kernels not yet started, per device; see :mod:`npuprof.analysis.queue_depth`."""
     if not len(tables["links"]) or not len(tables["kernels"]):
         return []
@@ -106,7 +106,7 @@ def queue_lines(tables: Mapping[str, pd.DataFrame]) -> list[Line]:
     keys = [*owner(depths), "device_id"]
     devices = [rows for _, rows in depths.groupby(keys, dropna=False, sort=True)]
     return [
-        Line(
+        CounterLine(
             " ".join([QUEUE, *(_whose(rows[keys].iloc[0].to_dict()) if len(devices) > 1 else [])]),
             "kernels",
             rows["time_ns"].to_numpy(np.int64),
@@ -117,21 +117,21 @@ def queue_lines(tables: Mapping[str, pd.DataFrame]) -> list[Line]:
     ]
 
 
-def totals(lines: Sequence[Line]) -> list[Line]:
+def totals(lines: Sequence[CounterLine]) -> list[CounterLine]:
     """Return the sum of lines of the same kind and unit; a line counts as 0 before its first sample."""
-    alike: dict[tuple[str, str], list[Line]] = {}
+    alike: dict[tuple[str, str], list[CounterLine]] = {}
     for line in lines:
         alike.setdefault((line.kind, line.unit), []).append(line)
     return [_total(kind, unit, some) for (kind, unit), some in alike.items() if len(some) > 1]
 
 
-def _total(kind: str, unit: str, lines: Sequence[Line]) -> Line:
+def _total(kind: str, unit: str, lines: Sequence[CounterLine]) -> CounterLine:
     time_ns = np.unique(np.concatenate([line.time_ns for line in lines]))
     value = np.zeros(len(time_ns))
     for line in lines:
         at = np.searchsorted(line.time_ns, time_ns, side="right")
         value += np.concatenate([[0.0], line.value])[at]
-    return Line(f"{kind}, sum of {len(lines)}", unit, time_ns, value, kind, total=True)
+    return CounterLine(f"{kind}, sum of {len(lines)}", unit, time_ns, value, kind, total=True)
 
 
 def _whose(facts: Mapping[str, object]) -> list[str]:

@@ -14,7 +14,7 @@ from npuprof.figures.colours import FAINT, FAMILIES, FOREGROUND, MODEBAR, Family
 from npuprof.figures.time_axis import unit_of
 from npuprof.info import Info
 from npuprof.quantities import counted
-from npuprof.timeline.view import Picture, Pictures
+from npuprof.timeline.view import DrawnTimeline, Pictures
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -72,7 +72,7 @@ def timeline(
     return _empty(go, info) if drawn is None else _figure(go, drawn, info, longest_name)
 
 
-def _figure(go: Any, picture: Picture, info: Info, longest_name: int) -> go.Figure:
+def _figure(go: Any, picture: DrawnTimeline, info: Info, longest_name: int) -> go.Figure:
     first, last, bars, looks = picture.first_ns, picture.last_ns, picture.bars, picture.looks()
     unit_ns, unit = unit_of(last - first)
     columns = {
@@ -110,7 +110,7 @@ def _figure(go: Any, picture: Picture, info: Info, longest_name: int) -> go.Figu
     return figure
 
 
-def _lane_axis(picture: Picture) -> dict[str, Any]:
+def _lane_axis(picture: DrawnTimeline) -> dict[str, Any]:
     titled = [lane for lane in picture.lanes if lane.title]
     tracks = range(len(picture.tracks))
     titles = [*(lane.title for lane in titled), *(line.title for line in picture.tracks)]
@@ -152,7 +152,7 @@ def _trace(go: Any, look: Family, name: str, rows: pd.DataFrame) -> Any:
     )
 
 
-def _track(go: Any, picture: Picture, at: int, unit_ns: int) -> Any:
+def _track(go: Any, picture: DrawnTimeline, at: int, unit_ns: int) -> Any:
     """Return a counter track as a line of steps: each value holds until the next one."""
     _, times, places, values = picture.track(at)
     line = picture.tracks[at]
@@ -167,7 +167,7 @@ def _track(go: Any, picture: Picture, at: int, unit_ns: int) -> Any:
     )
 
 
-def _subtitle(picture: Picture) -> str:
+def _subtitle(picture: DrawnTimeline) -> str:
     begin = f"starts {moment(picture.first_ns)}"
     if picture.shared is None:
         return begin

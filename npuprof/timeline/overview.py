@@ -17,7 +17,7 @@ OVERVIEW_PARTS = ("computing", "waiting", "moving", "communication", "copy")
 
 
 @dataclass(frozen=True)
-class Overview:
+class PartsByColumn:
     """Shares of device time by part and column.
 
     Attributes
@@ -32,7 +32,7 @@ class Overview:
     devices: int
 
 
-def overview(tables: Mapping[str, pd.DataFrame], start_ns: int, end_ns: int, columns: int) -> Overview:
+def overview(tables: Mapping[str, pd.DataFrame], start_ns: int, end_ns: int, columns: int) -> PartsByColumn:
     """Return the device activity in `columns` equal intervals of a run."""
     # Whole numbers, so that no nanosecond counts twice.
     edges = np.array([start_ns + (end_ns - start_ns) * at // columns for at in range(columns + 1)], np.int64)
@@ -42,4 +42,4 @@ def overview(tables: Mapping[str, pd.DataFrame], start_ns: int, end_ns: int, col
         for part, _, spans in device_parts(tables, device)[0]:
             sums[OVERVIEW_PARTS.index(part)] += within(spans, edges[:-1], edges[1:])
     whole = np.maximum(np.diff(edges), 1) * max(len(devices), 1)
-    return Overview((sums / whole).astype(np.float32), len(devices))
+    return PartsByColumn((sums / whole).astype(np.float32), len(devices))

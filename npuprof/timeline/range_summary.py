@@ -19,7 +19,7 @@ _P95 = 95
 
 
 @dataclass(frozen=True)
-class Sums:
+class SlicesInRange:
     """Slices of one name or lane in a range; only the time within the range counts.
 
     Attributes
@@ -48,7 +48,7 @@ class Sums:
 
 
 @dataclass(frozen=True)
-class Part:
+class TimeOfPart:
     """Device time in a range by part and cause (:data:`npuprof.analysis.accounting.PARTS`)."""
 
     part: str
@@ -76,9 +76,9 @@ class RangeSummary:
 
     start_ns: int
     end_ns: int
-    by_name: tuple[Sums, ...]
-    by_lane: tuple[Sums, ...]
-    parts: tuple[Part, ...]
+    by_name: tuple[SlicesInRange, ...]
+    by_lane: tuple[SlicesInRange, ...]
+    parts: tuple[TimeOfPart, ...]
     names_left: int
     code: str
 
@@ -122,7 +122,7 @@ def frame_code(start_ns: int, end_ns: int, table: str) -> str:
     )
 
 
-def _by_name(tables: Mapping[str, pd.DataFrame], start_ns: int, end_ns: int) -> Iterator[Sums]:
+def _by_name(tables: Mapping[str, pd.DataFrame], start_ns: int, end_ns: int) -> Iterator[SlicesInRange]:
     tasks_are_kernels = len(tables["kernels"]) > 0
     for table in _ORDER:
         if table == "tasks" and tasks_are_kernels:
@@ -132,10 +132,10 @@ def _by_name(tables: Mapping[str, pd.DataFrame], start_ns: int, end_ns: int) -> 
         names = frame[NAME_COLUMNS[table]]
         categories = names.cat.categories
         for code, sums in _group(names.cat.codes.to_numpy()[rows].astype(np.int64), inside):
-            yield Sums(table, str(categories[code]) if code >= 0 else "", *sums)
+            yield SlicesInRange(table, str(categories[code]) if code >= 0 else "", *sums)
 
 
-def _by_lane(groups: Sequence[Group], start_ns: int, end_ns: int) -> Iterator[Sums]:
+def _by_lane(groups: Sequence[Group], start_ns: int, end_ns: int) -> Iterator[SlicesInRange]:
     for group in groups:
         for layer in group.layers:
             some = layer.within(start_ns, end_ns)
@@ -147,14 +147,14 @@ def _by_lane(groups: Sequence[Group], start_ns: int, end_ns: int) -> Iterator[Su
             is_kept = (start < end_ns) & (start + duration > start_ns)
             _, whole_keys = layer.tracks()
             for code, sums in _group(codes[is_kept], inside[is_kept]):
-                yield Sums(group.title, some.track_title(keys[code], whole_keys) or layer.title, *sums)
+                yield SlicesInRange(group.title, some.track_title(keys[code], whole_keys) or layer.title, *sums)
 
 
-def _parts(accounting: Accounting) -> list[Part]:
+def _parts(accounting: Accounting) -> list[TimeOfPart]:
     rows = accounting.intervals
     rows = rows[rows["start_ns"].notna().to_numpy(bool)]
     sums = rows.groupby(["part", "cause"], observed=True, sort=True)["duration_ns"].sum()
-    return [Part(str(part), str(cause), int(time)) for (part, cause), time in sums.items() if time]
+    return [TimeOfPart(str(part), str(cause), int(time)) for (part, cause), time in sums.items() if time]
 
 
 def _clip(frame: pd.DataFrame, start_ns: int, end_ns: int) -> tuple[Int64, Int64]:

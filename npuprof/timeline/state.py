@@ -15,14 +15,14 @@ from npuprof.arrays import Int64
 from npuprof.info import Info
 from npuprof.observable import Observable
 from npuprof.timeline.columns import Columns, columns
-from npuprof.timeline.counter_tracks import Line, lines, memory_lines, queue_lines, totals
+from npuprof.timeline.counter_tracks import CounterLine, lines, memory_lines, queue_lines, totals
 from npuprof.timeline.flows import Arrows, Relations
 from npuprof.timeline.jumps import Jumps
 from npuprof.timeline.labels import Labels
 from npuprof.timeline.layers import Group, groups
 from npuprof.timeline.level_of_detail import WindowIndex
 from npuprof.timeline.opening import opening
-from npuprof.timeline.overview import Overview, overview
+from npuprof.timeline.overview import PartsByColumn, overview
 from npuprof.timeline.range_summary import RangeSummary, summary
 from npuprof.timeline.slices import Matches, Slices, search
 
@@ -112,7 +112,7 @@ class Timeline(Observable):
         for number, lane in enumerate(self._index.lanes):
             self.rows[group_of[lane.layer]].append(Row(number, lane.title))
         each = [*queue_lines(tables), *memory_lines(tables["memory"]), *lines(tables["counters"])]
-        self.lines: list[Line] = [*each, *totals(each)]
+        self.lines: list[CounterLine] = [*each, *totals(each)]
         self.relations = Relations(tables, self.slices)
         self.whole = self._whole()
         self.origin = self._index.span[0] if self._index.span else self.whole[0]
@@ -154,7 +154,7 @@ class Timeline(Observable):
         exact = len(bars) == self._index.elements_within(start_ns, end_ns, shown)
         return Answer(start_ns, end_ns, columns(bars, self.labels, self.origin, lit), exact)
 
-    def overview(self, start_ns: int, end_ns: int) -> Overview:
+    def overview(self, start_ns: int, end_ns: int) -> PartsByColumn:
         """Return the device activity in a window."""
         return overview(self.tables, start_ns, end_ns, _OVERVIEW_COLUMNS)
 

@@ -19,7 +19,7 @@ from npuprof.figures.time_axis import unit_of
 from npuprof.info import Info
 from npuprof.quantities import counted
 from npuprof.timeline.slices import TABLES
-from npuprof.timeline.view import Picture, Pictures
+from npuprof.timeline.view import DrawnTimeline, Pictures
 
 LIMIT_BYTES = 100_000
 """Maximum size of the SVG."""
@@ -88,7 +88,7 @@ def _document(info: Info, legend: int, body: str) -> str:
     return _NO_XML.sub(" ", document)
 
 
-def _body(picture: Picture, legend: int, longest_name: int, *, hover: bool) -> Iterator[str]:
+def _body(picture: DrawnTimeline, legend: int, longest_name: int, *, hover: bool) -> Iterator[str]:
     start, end = picture.opened
     scale = _Scale(picture.first_ns, start - picture.first_ns, max(end - start, 1))
     bars, looks = picture.bars, picture.looks()
@@ -146,7 +146,7 @@ def _bar(
     )
 
 
-def _track(scale: _Scale, picture: Picture, at: int, title: str) -> str:
+def _track(scale: _Scale, picture: DrawnTimeline, at: int, title: str) -> str:
     """Draw a counter track as a step line with its maximum."""
     top, times, places, _ = picture.track(at)
     corners = [

@@ -14,7 +14,7 @@ from npuprof.figures.chart import label
 from npuprof.figures.colours import shade
 from npuprof.quantities import counted
 from npuprof.quantities import duration as duration_text
-from npuprof.timeline.counter_tracks import Line, queue_lines
+from npuprof.timeline.counter_tracks import CounterLine, queue_lines
 from npuprof.timeline.lane_packing import Bars, Lane
 from npuprof.timeline.layers import layers
 from npuprof.timeline.level_of_detail import WindowIndex
@@ -99,7 +99,7 @@ _FACTS = 1  # facts per slice, which are shapes; a saved notebook has no room fo
 
 
 @dataclass(frozen=True)
-class Picture:
+class DrawnTimeline:
     """Bars on lanes and their window in epoch nanoseconds; bars may extend beyond the window.
 
     A figure, drawing or text opens on `opened`: the window, or of a whole run the steps or the work of the device.
@@ -111,7 +111,7 @@ class Picture:
     first_ns: int
     last_ns: int
     opened: tuple[int, int]
-    tracks: list[Line] = field(default_factory=list)
+    tracks: list[CounterLine] = field(default_factory=list)
 
     @property
     def height(self) -> float:
@@ -171,9 +171,9 @@ class Pictures:
     ) -> None:
         self.tables = tables
         self.start_ns, self.end_ns = start_ns, end_ns
-        self._by_number: dict[int, Picture] = {}
+        self._by_number: dict[int, DrawnTimeline] = {}
 
-    def of(self, limit: int) -> Picture | None:
+    def of(self, limit: int) -> DrawnTimeline | None:
         """Return at most `limit` bars where the lanes allow; None if no slice touches the window."""
         if self._index.span is None:
             return None
@@ -181,7 +181,7 @@ class Pictures:
             self._by_number[limit] = self._drawn(limit, *self._index.span)
         return self._by_number[limit]
 
-    def _drawn(self, limit: int, first: int, last: int) -> Picture:
+    def _drawn(self, limit: int, first: int, last: int) -> DrawnTimeline:
         bars = self._index.within(first, last, pixels=None, most=max(limit, len(self._index.lanes)))
         first = first if self.start_ns is None else self.start_ns
         last = last if self.end_ns is None else self.end_ns
@@ -189,7 +189,7 @@ class Pictures:
         opened = first, max(last, first + 1)
         if self.start_ns is None and self.end_ns is None:
             opened = opening(self.tables, opened)
-        return Picture(self._index.lanes, bars, self._slices, first, last, opened, tracks)
+        return DrawnTimeline(self._index.lanes, bars, self._slices, first, last, opened, tracks)
 
     @cached_property
     def _slices(self) -> Slices:
@@ -201,5 +201,5 @@ class Pictures:
         return WindowIndex([part for part in parts if len(part.slices)])
 
     @cached_property
-    def _lines(self) -> list[Line]:
+    def _lines(self) -> list[CounterLine]:
         return list(queue_lines(self.tables))

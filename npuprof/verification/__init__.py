@@ -22,7 +22,7 @@ from typing import Any
 from npuprof import atomic
 from npuprof.errors import NpuprofError
 from npuprof.machine import environment as machine
-from npuprof.machine.doctor import Finding, diagnose
+from npuprof.machine.doctor import Diagnosis, diagnose
 from npuprof.options import DEFAULT_OUTPUT
 from npuprof.quantities import counted
 
@@ -142,7 +142,7 @@ def verify(output: Path = DEFAULT_OUTPUT, show: Callable[[str], object] = print)
     return Verdict(not failed, text, write(output, plain))
 
 
-def _present(findings: list[Finding]) -> list[str]:
+def _present(findings: list[Diagnosis]) -> list[str]:
     """Return the ready front ends; the simulated one only without a native one."""
     ready = [
         finding.subject.removeprefix(_PREFIX)
@@ -154,7 +154,7 @@ def _present(findings: list[Finding]) -> list[str]:
     return [name for name in ready if name != "simulator" or not native]
 
 
-def _on_npu(findings: list[Finding], name: str) -> bool:
+def _on_npu(findings: list[Diagnosis], name: str) -> bool:
     """Return whether a front end that also runs without an NPU uses one."""
     return any(finding.subject == _PREFIX + name and "target Ascend" in finding.detail for finding in findings)
 

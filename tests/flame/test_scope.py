@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from npuprof import tables
 from npuprof.errors import OptionsError
 from npuprof.flame.scope import Scope, scoped, steps, threads
-from npuprof.flame.tree import COLUMNS, Sums, Weight, merged_calls
+from npuprof.flame.tree import COLUMNS, PathWeights, Weight, merged_calls
 from tests import factories
 from tests.budget import examples
 
@@ -149,7 +149,7 @@ def test_any_calls_split_at_a_moment_keep_their_time(calls_given: list[tuple[int
         _balanced(sums["host"], calls.parent)
 
 
-def _balanced(sums: Sums, parents: np.ndarray) -> None:
+def _balanced(sums: PathWeights, parents: np.ndarray) -> None:
     expected = sums.exclusive.copy()
     for row in range(len(parents) - 1, -1, -1):
         if parents[row] >= 0:

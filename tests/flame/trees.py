@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from npuprof.analysis.correlation import Causes
 from npuprof.flame.fold import Root
-from npuprof.flame.tree import MergedCalls, Sums
+from npuprof.flame.tree import MergedCalls, PathWeights
 
 NAMES = ("a", "b", "c", "ab")
 Row = tuple[int, int, int]
@@ -20,7 +20,7 @@ rows = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 9), st.integers(0, l
 """(depth, at most one more than that of the row before, own amount, name) of each path, callers before callees."""
 
 
-def tree(given: Sequence[Row]) -> tuple[MergedCalls, Sums]:
+def tree(given: Sequence[Row]) -> tuple[MergedCalls, PathWeights]:
     """Make a call tree of rows, and one weight of it."""
     depth = list(accumulate((row[0] for row in given), lambda before, wanted: min(wanted, before + 1), initial=-1))[1:]
     count = len(given)
@@ -40,7 +40,7 @@ def tree(given: Sequence[Row]) -> tuple[MergedCalls, Sums]:
         kernel_path=nothing,
         causes=Causes({}, nothing, nothing, nothing, nothing, nothing),
     )
-    return calls, Sums(np.array(own, np.int64), np.array(total, np.int64), np.array(callees, np.int64))
+    return calls, PathWeights(np.array(own, np.int64), np.array(total, np.int64), np.array(callees, np.int64))
 
 
 def below(calls: MergedCalls, root: Root) -> list[int]:

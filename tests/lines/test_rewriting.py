@@ -190,7 +190,7 @@ def test_any_code_does_what_it_did(parts: list[list[str]], is_on: bool, whole: b
 
 
 def test_a_cell_of_very_many_statements_is_left_as_it_is() -> None:
-    from npuprof.lines.rewriting import Names, Rewriting
+    from npuprof.lines.rewriting import Rewriting, StampNames
 
     tree: Any = ast.Module([ast.Pass()] * 100_001, [])
-    assert Rewriting(Names("x")).rewrite(tree) is None
+    assert Rewriting(StampNames("x")).rewrite(tree) is None

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from npuprof import cache
-from npuprof.machine.doctor import Finding, diagnose
+from npuprof.machine.doctor import Diagnosis, diagnose
 from npuprof.options import COLLECTORS
 
 
@@ -21,7 +21,7 @@ def _quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("npuprof.machine.doctor.run_probe", lambda program: ({}, "not tried in this test"))
 
 
-def _finding(subject: str, output: Path) -> Finding:
+def _finding(subject: str, output: Path) -> Diagnosis:
     return next(finding for finding in diagnose(output) if finding.subject == subject)
 
 

@@ -11,16 +11,16 @@ import pytest
 
 from npuprof.commands import own_command, shell_word
 from npuprof.machine import doctor
-from npuprof.machine.doctor import Finding, State, next_step
+from npuprof.machine.doctor import Diagnosis, State, next_step
 
 _PYTHON = shell_word(sys.executable)
 _CLOSED = "davinci0, davinci1 are closed to this user: join the driver's group"
 
 
-def _of(hardware: State = "ok", *others: Finding, **front_ends: State) -> list[Finding]:
+def _of(hardware: State = "ok", *others: Diagnosis, **front_ends: State) -> list[Diagnosis]:
     return [
-        Finding("hardware", hardware, ""),
-        *(Finding(f"front end {name}", state, "") for name, state in front_ends.items()),
+        Diagnosis("hardware", hardware, ""),
+        *(Diagnosis(f"front end {name}", state, "") for name, state in front_ends.items()),
         *others,
     ]
 
@@ -75,7 +75,7 @@ def test_a_machine_that_has_everything_is_verified() -> None:
     ids=str,
 )
 def test_a_problem_comes_first_with_the_command_that_mends_or_shows_it(subject: str, detail: str, command: str) -> None:
-    step = next_step([Finding(subject, "problem", detail), *_of("absent")])
+    step = next_step([Diagnosis(subject, "problem", detail), *_of("absent")])
     assert detail in step.what
     assert step.command.startswith(command)
 
@@ -87,11 +87,11 @@ def test_recordings_go_to_the_first_directory_that_can_be_written_to(
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
 
-    def directory(output: Path) -> Finding:
-        return Finding("recordings", "problem" if output.parent.name in closed else "ok", "")
+    def directory(output: Path) -> Diagnosis:
+        return Diagnosis("recordings", "problem" if output.parent.name in closed else "ok", "")
 
     monkeypatch.setattr(doctor, "_directory", directory)
-    monkeypatch.setattr(doctor, "_disk", lambda output: Finding("free disk", "ok", ""))
-    command = next_step([Finding("recordings", "problem", "/ro cannot be written to")]).command
+    monkeypatch.setattr(doctor, "_disk", lambda output: Diagnosis("free disk", "ok", ""))
+    command = next_step([Diagnosis("recordings", "problem", "/ro cannot be written to")]).command
     chosen = Path(shlex.split(command)[-1])
     assert chosen.parent == [tmp_path / "home", tmp_path / "temporary", Path("/var/tmp")][len(closed)]

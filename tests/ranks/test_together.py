@@ -17,7 +17,7 @@ from npuprof.errors import NpuprofError, NpuprofWarning
 from npuprof.flame.tree import call_tree
 from npuprof.notes import Notes
 from npuprof.profiles import Profile
-from npuprof.ranks.together import Part, separated, together
+from npuprof.ranks.together import RankOnClock, separated, together
 from npuprof.sources.base import Decoded
 from npuprof.sources.cluster.analysis import CLUSTER_ANALYSIS
 from npuprof.timeline.counter_tracks import lines
@@ -107,7 +107,7 @@ def test_runs_without_a_rank_have_lanes_and_lines_of_their_own(tmp_path: Path) -
 
 
 def test_counters_of_devices_with_the_same_number_are_lines_of_each_rank() -> None:
-    merged = together([Part(rank(number), None) for number in range(_COUNT)])
+    merged = together([RankOnClock(rank(number), None) for number in range(_COUNT)])
     drawn = lines(merged["counters"])
     assert [line.title for line in drawn] == [f"HBM read rank {number} device 0" for number in range(_COUNT)]
     assert [line.value.tolist() for line in drawn] == [[*range(number, number + 5)] for number in range(_COUNT)]
@@ -116,7 +116,7 @@ def test_counters_of_devices_with_the_same_number_are_lines_of_each_rank() -> No
 @pytest.mark.slow
 def test_no_slice_of_any_rank_is_left_out() -> None:
     run = rank(0)
-    merged = together([Part(rank(number), None) for number in range(_COUNT)])
+    merged = together([RankOnClock(rank(number), None) for number in range(_COUNT)])
     of_one = {layer.title: len(layer.slices) for layer in layers(Slices(run.tables))}
     of_all = {layer.title: len(layer.slices) for layer in layers(Slices(merged))}
     assert of_all == {title: _COUNT * count for title, count in of_one.items()}
@@ -124,7 +124,7 @@ def test_no_slice_of_any_rank_is_left_out() -> None:
 
 @pytest.mark.slow
 def test_times_are_on_the_clock_of_the_first_rank_and_stay_whole() -> None:
-    merged = together([Part(rank(0), None), Part(rank(1), Lead(1_234_567_891))])
+    merged = together([RankOnClock(rank(0), None), RankOnClock(rank(1), Lead(1_234_567_891))])
     starts = merged["kernels"].groupby("rank")["start_ns"].min()
     assert starts[0] - starts[1] == 1_234_567_891
     assert merged["kernels"]["start_ns"].dtype == np.int64
@@ -133,7 +133,7 @@ def test_times_are_on_the_clock_of_the_first_rank_and_stay_whole() -> None:
 @pytest.mark.slow
 def test_one_flame_graph_adds_up_the_ranks(job: npuprof.ProfileSet) -> None:
     alone = call_tree(rank(0).tables)
-    merged = call_tree(together([Part(rank(number), None) for number in range(_COUNT)], apart=True))
+    merged = call_tree(together([RankOnClock(rank(number), None) for number in range(_COUNT)], apart=True))
     assert merged[["layer", "name", "depth"]].astype(str).equals(alone[["layer", "name", "depth"]].astype(str))
     for column in ("count", "host_ns", "device_ns"):
         assert (merged[column] == _COUNT * alone[column]).all()
@@ -210,7 +210,10 @@ def test_a_set_without_a_run_that_can_be_read_draws_that_there_is_nothing(tmp_pa
 @pytest.mark.slow
 def test_a_lane_names_the_rank_where_only_one_has_slices() -> None:
     merged = together(
-        [Part(rank(0), None), Part(Profile(Decoded(factories.all_tables(), factories.info(rank=1))), None)]
+        [
+            RankOnClock(rank(0), None),
+            RankOnClock(Profile(Decoded(factories.all_tables(), factories.info(rank=1))), None),
+        ]
     )
     streams = next(layer for layer in layers(Slices(merged)) if layer.title == "stream")
     _, keys = streams.tracks()
@@ -221,7 +224,7 @@ def test_merged_tables_are_separated_into_the_runs_that_they_are_of() -> None:
     runs = [Profile(Decoded(factories.profile(20 + rank), factories.info(rank=rank))) for rank in (0, 3)]
     for run in runs:
         run.tables["overlap"] = tables.sort_by_time(run.overlap)  # as merged tables are
-    traced_runs = separated(together([Part(run, None) for run in runs]), factories.info())
+    traced_runs = separated(together([RankOnClock(run, None) for run in runs]), factories.info())
     assert [traced.run.info.rank for traced in traced_runs] == [0, 3]
     for run, traced in zip(runs, traced_runs, strict=True):
         assert_same_frames(run.tables, traced.run.tables)

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from npuprof import cli, verification
-from npuprof.machine.doctor import Finding
+from npuprof.machine.doctor import Diagnosis
 from tests.collectors import msprof_double
 
 
-def _only(*names: str) -> list[Finding]:
-    return [Finding(f"front end {name}", "ok", "") for name in names]
+def _only(*names: str) -> list[Diagnosis]:
+    return [Diagnosis(f"front end {name}", "ok", "") for name in names]
 
 
 @pytest.fixture(autouse=True)
@@ -119,8 +119,8 @@ def test_what_is_ready_is_verified_and_the_simulated_npu_where_there_is_no_other
     ready: list[str], verified: list[str]
 ) -> None:
     assert verification._present(_only(*ready)) == verified
-    assert verification._present([Finding("front end acl", "problem", "")]) == []
-    on_npu = [Finding("front end mindspore", "ok", "mindspore 2.5, target Ascend"), *_only("simulator")]
+    assert verification._present([Diagnosis("front end acl", "problem", "")]) == []
+    on_npu = [Diagnosis("front end mindspore", "ok", "mindspore 2.5, target Ascend"), *_only("simulator")]
     assert verification._present(on_npu) == ["mindspore"]
 
 

@@ -16,7 +16,7 @@ from npuprof.notebook.panel import runs as run_actions
 from npuprof.notebook.panel.background import RunInBackground, run_in_background
 from npuprof.notebook.panel.files import Growth, measure
 from npuprof.notebook.panel.form import OptionsForm
-from npuprof.notebook.panel.runs import RunList
+from npuprof.notebook.panel.runs import ListedRuns
 from npuprof.notebook.panel.state import Mode, Opened, Question, State
 from npuprof.session import active as running
 from npuprof.session.history import EndedRun
@@ -62,7 +62,7 @@ class PanelController:
         in_background: RunInBackground = run_in_background,
     ) -> None:
         self.form = OptionsForm()
-        self.runs = RunList()
+        self.runs = ListedRuns()
         self.mode: Mode = "by hand"
         self.opened: Opened | None = None
         self.question: Question | None = None

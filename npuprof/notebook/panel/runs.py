@@ -63,7 +63,7 @@ _OURS = (
 )
 
 
-class RunList:
+class ListedRuns:
     """The runs of this kernel, newest first; `runs` returns them oldest first."""
 
     def __init__(self, runs: Callable[[], list[EndedRun]] = run_history.ended_runs) -> None:

@@ -74,7 +74,7 @@ Choose: TypeAlias = Callable[[npt.NDArray[np.int64]], None]
 
 
 @dataclass(frozen=True)
-class Kind:
+class GridTable:
     """A table that has a grid.
 
     Attributes
@@ -91,18 +91,18 @@ class Kind:
     groups: tuple[tuple[str, ...], ...]
 
 
-KINDS: tuple[Kind, ...] = (
-    Kind("operators", "Operators", "operators", (("name",), ("name", "input_shapes"), ("thread_id",), ("step",))),
-    Kind(
+KINDS: tuple[GridTable, ...] = (
+    GridTable("operators", "Operators", "operators", (("name",), ("name", "input_shapes"), ("thread_id",), ("step",))),
+    GridTable(
         "kernels",
         "Kernels",
         "kernels",
         (("name", "op_type"), ("op_type",), ("core",), ("op_type", "input_shapes"), ("stream_id",), ("step",)),
     ),
-    Kind("api", "API", "calls", (("name", "level"), ("level",), ("thread_id",))),
-    Kind("communication", "Communication", "operators", (("op_type",), ("group",), ("name",), ("step",))),
-    Kind("marks", "Marks", "markers", (("message",), ("domain",), ("thread_id",))),
-    Kind("allocations", "Allocations", "blocks", (("name",), ("device_id",), ("stream",))),
+    GridTable("api", "API", "calls", (("name", "level"), ("level",), ("thread_id",))),
+    GridTable("communication", "Communication", "operators", (("op_type",), ("group",), ("name",), ("step",))),
+    GridTable("marks", "Marks", "markers", (("message",), ("domain",), ("thread_id",))),
+    GridTable("allocations", "Allocations", "blocks", (("name",), ("device_id",), ("stream",))),
 )
 """The tables with a grid, in order."""
 
@@ -124,7 +124,7 @@ class TableController:
 
     def __init__(
         self,
-        kind: Kind,
+        kind: GridTable,
         frame: pd.DataFrame,
         origin_ns: int = 0,
         show: Show | None = None,

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING
 
 from npuprof.arrays import Int64
 from npuprof.notebook.grid.widget import GridWidget, Message
-from npuprof.notebook.tables.controller import KINDS, Choose, Kind, Show, TableController
+from npuprof.notebook.tables.controller import KINDS, Choose, GridTable, Show, TableController
 
 if TYPE_CHECKING:
     from npuprof.profiles import Profile
 
 
-def kinds_in(run: Profile) -> list[Kind]:
+def kinds_in(run: Profile) -> list[GridTable]:
     """Return the kinds of tables in which a run has rows."""
     return [kind for kind in KINDS if len(run.tables[kind.table])]
 
 
 def build(
-    run: Profile, kind: Kind, show: Show | None = None, choose: Choose | None = None, rows: Int64 | None = None
+    run: Profile, kind: GridTable, show: Show | None = None, choose: Choose | None = None, rows: Int64 | None = None
 ) -> GridWidget:
     """Return the grid widget of a table, or of some of its rows.
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.sources.base import Decoded, Source
-from npuprof.sources.cluster.analysis import Reading
+from npuprof.sources.cluster.analysis import ClusterReading
 from npuprof.sources.cluster.layout import find
 
 __all__ = ["SOURCE", "describe", "read", "recognises"]
@@ -50,7 +50,7 @@ def _reading(path: Path, *, whole: bool) -> Decoded:
             f"{path} is no analysis of a cluster: give it cluster_analysis_output or one of its files, which "
             "`msprof-analyze cluster -d PATH` makes of the results of all ranks"
         )
-    reading = Reading(layout)
+    reading = ClusterReading(layout)
     reading.run(whole=whole)
     return reading.decoded
 

@@ -13,7 +13,7 @@ from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.sources.base import Decoded, ResultReading
 from npuprof.sources.cluster import database as tables_of
-from npuprof.sources.cluster.layout import Kind, Layout, kind_of_name
+from npuprof.sources.cluster.layout import ClusterFiles, Kind, kind_of_name
 from npuprof.sources.cluster.text_files import ranks_of, read_communication, read_groups, read_matrix, read_steps
 from npuprof.sources.database.connection import Database, open_database
 from npuprof.sources.database.versions import note_views
@@ -28,10 +28,10 @@ _STAMP = re.compile(r"_\d{14,17}$")  # time stamp of the export
 _MAX_PARALLEL = 100  # kinds of parallelism that a summary names
 
 
-class Reading(ResultReading):
+class ClusterReading(ResultReading):
     """Reader of the files of a cluster analysis."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: ClusterFiles) -> None:
         info = Info(name=layout.root.name, source=CLUSTER_ANALYSIS, recording=layout.root)
         super().__init__(Decoded(info=info))
         self._layout = layout

@@ -39,7 +39,7 @@ _LINKS = re.compile(rb'"Transport Type"\s*:')
 
 
 @dataclass(frozen=True)
-class Layout:
+class ClusterFiles:
     """The files of one analysis.
 
     Attributes
@@ -60,7 +60,7 @@ class Layout:
     recipes: tuple[Path, ...] = ()
 
 
-def find(path: Path) -> Layout | None:
+def find(path: Path) -> ClusterFiles | None:
     """Return the layout of a file or directory of an analysis; None for other paths and unreadable directories.
 
     A single file is identified by its content. In a directory, an empty or damaged file with the vendor's name counts
@@ -69,7 +69,7 @@ def find(path: Path) -> Layout | None:
     try:
         if path.is_file():
             kind = kind_of_file(path)
-            return Layout(path, {kind: path}) if kind else None
+            return ClusterFiles(path, {kind: path}) if kind else None
         return _directory_layout(path) if path.is_dir() else None
     except OSError:
         return None
@@ -100,7 +100,7 @@ def kind_of_file(path: Path) -> Kind | None:
         return None
 
 
-def _directory_layout(path: Path) -> Layout | None:
+def _directory_layout(path: Path) -> ClusterFiles | None:
     files: dict[Kind, Path] = {}
     other_paths = []
     listed = sorted(islice(path.iterdir(), _MAX_LISTED), key=lambda entry: (len(entry.name), entry.name))
@@ -113,7 +113,7 @@ def _directory_layout(path: Path) -> Layout | None:
             other_paths.append(entry)
         else:
             files[kind] = entry
-    return Layout(path, files, tuple(other_paths), _recipes(listed)) if files else None
+    return ClusterFiles(path, files, tuple(other_paths), _recipes(listed)) if files else None
 
 
 def _recipes(listed: list[Path]) -> tuple[Path, ...]:

@@ -27,7 +27,7 @@ from npuprof.sources.columns.decimals import US_TO_NS
 from npuprof.sources.text.communication_entries import (
     SIZES,
     Bandwidth,
-    Group,
+    GroupEntry,
     Members,
     Row,
     Times,
@@ -99,7 +99,7 @@ def read_groups(path: Path, notes: Notes) -> pd.DataFrame:
     named = [group for group in listed if isinstance(group, dict)]
     notes.ledger.read(path.name, len(listed) - len(named))
     notes.leave_out(path.name, "a named group is no JSON object", len(listed) - len(named))
-    groups = [fields_of(group, Group, path.name, notes) for group in named]
+    groups = [fields_of(group, GroupEntry, path.name, notes) for group in named]
     rows = [tuple(map(group.get, ("type", "rank_set", "group_name", "group_id", "pg_name"))) for group in groups]
     seen = Counter((row[0], as_text(ranks_of(row[1]))) for row in rows)
     for kind, sets in plain.items():

@@ -138,7 +138,7 @@ class Codebook:
         return self._texts
 
 
-class Columns:
+class GatheredColumns:
     """Columns of rows gathered batch by batch, joined to one array each at the end.
 
     Parameters

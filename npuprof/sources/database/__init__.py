@@ -14,10 +14,10 @@ from pathlib import Path
 from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.notes import Notes
-from npuprof.sources.base import Decoded, MakeSome, Source
+from npuprof.sources.base import Decoded, PartReader, Source
 from npuprof.sources.database.connection import open_database
 from npuprof.sources.database.layout import add_facts, describe_directory, find
-from npuprof.sources.database.result import Reading
+from npuprof.sources.database.result import DatabaseReading
 from npuprof.sources.database.versions import ReportDatabase, is_report
 
 __all__ = ["SOURCE", "describe", "read", "recognises"]
@@ -42,7 +42,7 @@ def read(path: Path) -> Decoded:
             f"{path} holds no database of a profile: load an ascend_*_profiler*.db, msprof_*.db or analysis.db, "
             "or the directory that holds it"
         )
-    return Reading(layout).run()
+    return DatabaseReading(layout).run()
 
 
 def describe(path: Path) -> Info:
@@ -64,10 +64,10 @@ def describe(path: Path) -> Info:
     return info
 
 
-def tables_alone(path: Path) -> dict[str, MakeSome]:
+def parts(path: Path) -> dict[str, PartReader]:
     """Return how to read the tables of a database that need no other table."""
     layout = find(path)
-    return {} if layout is None else Reading(layout).tables_alone()
+    return {} if layout is None else DatabaseReading(layout).parts()
 
 
 SOURCE = Source(
@@ -77,5 +77,6 @@ SOURCE = Source(
     read,
     describe=describe,
     is_result_of_raw=True,
-    tables_alone=tables_alone,
+    parts=parts,
+    is_read_when_touched=True,
 )

@@ -16,8 +16,8 @@ from npuprof.sources.columns.builders import ABSENT, SENTINELS, optional
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.device import Tasks
 from npuprof.sources.database.intervals import drop_repeated, in_order, kept, span, take, without_repeated
-from npuprof.sources.database.names import Names
-from npuprof.sources.database.processes import Processes
+from npuprof.sources.database.names import TextsById
+from npuprof.sources.database.processes import DatabaseProcesses
 from npuprof.sources.trace.communication import operator_type
 
 _OPERATOR = [
@@ -56,7 +56,7 @@ _BYTES_PER_GB = 1e9
 
 
 def read_communication(
-    database: Database, strings: Names, tasks: Tasks, processes: Processes
+    database: Database, strings: TextsById, tasks: Tasks, processes: DatabaseProcesses
 ) -> dict[str, pd.DataFrame]:
     """Read `communication` (without steps) and `communication_tasks`, where the file has them."""
     operators, same = without_repeated(database, _TABLE, database.rows(_TABLE, [*_OPERATOR, *_LATER]), "opId")
@@ -97,14 +97,14 @@ def _devices(operators: dict[str, Records], steps: dict[str, Records], tasks: Ta
     return devices
 
 
-def _operators(database: Database, strings: Names, rows: dict[str, Records], device: Int64) -> pd.DataFrame:
+def _operators(database: Database, strings: TextsById, rows: dict[str, Records], device: Int64) -> pd.DataFrame:
     columns: dict[str, Any] = {
         **span(rows),
         "device_id": device,
         "name": strings.column(rows["opName"]),
         "op_type": _types(strings, rows),
         "group": strings.column(rows["groupName"]),
-        "data_type": Names(database, "ENUM_HCCL_DATA_TYPE").column(rows["dataType"]),
+        "data_type": TextsById(database, "ENUM_HCCL_DATA_TYPE").column(rows["dataType"]),
         "algorithm": strings.column(rows["algType"]),
         "count": optional(rows["count"], _NONE),
         "connection_id": optional(rows["connectionId"], SENTINELS),
@@ -119,7 +119,7 @@ def _later(rows: dict[str, Records]) -> dict[str, Any]:
     return {"rank_size": optional(rows["rankSize"], _NONE), **flags}
 
 
-def _types(strings: Names, rows: dict[str, Records]) -> pd.Categorical:
+def _types(strings: TextsById, rows: dict[str, Records]) -> pd.Categorical:
     """Return operator types; derived from the operators' names at Level0, where the file has none."""
     types = strings.column(rows["opType"])
     named = strings.column(rows["opName"], operator_type)
@@ -127,7 +127,7 @@ def _types(strings: Names, rows: dict[str, Records]) -> pd.Categorical:
 
 
 def _tasks(
-    database: Database, strings: Names, steps: dict[str, Records], operators: dict[str, Records], tasks: Tasks
+    database: Database, strings: TextsById, steps: dict[str, Records], operators: dict[str, Records], tasks: Tasks
 ) -> pd.DataFrame:
     on = take(tasks.rows, steps["task"])
     operator = first_rows(operators["opId"], steps["opId"])
@@ -140,15 +140,15 @@ def _tasks(
         "task_type": strings.column(steps["taskType"]),
         "src_rank": optional(steps["srcRank"], _NONE),
         "dst_rank": optional(steps["dstRank"], _NONE),
-        "transport": Names(database, "ENUM_HCCL_TRANSPORT_TYPE").column(steps["transportType"]),
-        "link": Names(database, "ENUM_HCCL_LINK_TYPE").column(steps["linkType"]),
+        "transport": TextsById(database, "ENUM_HCCL_TRANSPORT_TYPE").column(steps["transportType"]),
+        "link": TextsById(database, "ENUM_HCCL_LINK_TYPE").column(steps["linkType"]),
         "size_bytes": optional(size),
         "bandwidth_gb_s": _bandwidth(database, steps["bandwidth"], size, on["duration"]),
         "stream_id": optional(on["streamId"], SENTINELS),
         "task_id": optional(on["taskId"], SENTINELS),
         "context_id": optional(on["contextId"], SENTINELS),
-        "data_type": Names(database, "ENUM_HCCL_DATA_TYPE").column(steps["dataType"]),
-        "rdma_type": Names(database, "ENUM_HCCL_RDMA_TYPE").column(steps["rdmaType"]),
+        "data_type": TextsById(database, "ENUM_HCCL_DATA_TYPE").column(steps["dataType"]),
+        "rdma_type": TextsById(database, "ENUM_HCCL_RDMA_TYPE").column(steps["rdmaType"]),
         "notify_id": optional(steps["notifyId"], (*_NONE, _NO_NOTIFY)),
         "estimated_us": np.full(len(steps["task"]), np.nan),  # not in a database
     }

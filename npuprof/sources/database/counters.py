@@ -20,7 +20,7 @@ from npuprof.sources.columns.shares import converted
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.intervals import sampled, take
 from npuprof.sources.database.memory import process_kinds, process_samples
-from npuprof.sources.database.names import Names, memory_names
+from npuprof.sources.database.names import TextsById, memory_names
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ def columns_of(table: str) -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(("timestampNs", *samples.values)), frozenset(("deviceId", "dieId", samples.instance, samples.mode))
 
 
-def counters_table(database: Database, strings: Names) -> pd.DataFrame | None:
+def counters_table(database: Database, strings: TextsById) -> pd.DataFrame | None:
     """Build `counters` in order of time, with the names and units of raw data (`counter_rows`)."""
     series = [part for described in _TABLES for part in _series(database, described, strings)]
     series += [part for table in _PORTS for part in _shares(database, table)]
@@ -203,7 +203,7 @@ def counters_table(database: Database, strings: Names) -> pd.DataFrame | None:
     return tables.sort_by_time(tables.build("counters", columns))
 
 
-def _series(database: Database, described: _Sampled, strings: Names) -> Iterator[dict[str, Any]]:
+def _series(database: Database, described: _Sampled, strings: TextsById) -> Iterator[dict[str, Any]]:
     extra = [name for name in (described.instance, described.mode) if name]
     values = [column for column in described.values if database.has(described.table, column)]
     rows = database.rows(described.table, ["timestampNs", "deviceId", *extra], values)
@@ -231,7 +231,7 @@ def _series(database: Database, described: _Sampled, strings: Names) -> Iterator
         }
 
 
-def _instances(rows: dict[str, Records], described: _Sampled, strings: Names) -> pd.Categorical:
+def _instances(rows: dict[str, Records], described: _Sampled, strings: TextsById) -> pd.Categorical:
     if not described.instance:
         return _constant(None, len(rows["timestampNs"]))
     numbers = rows[described.instance]
@@ -277,7 +277,7 @@ def _shares(database: Database, table: str) -> Iterator[dict[str, Any]]:
             }
 
 
-def _process_series(database: Database, strings: Names) -> list[dict[str, Any]]:
+def _process_series(database: Database, strings: TextsById) -> list[dict[str, Any]]:
     rows = process_samples(database, strings)
     is_known = (rows["ddr"] >= 0) & (rows["hbm"] >= 0)
     neither = int((~is_known & ~rows["in_memory"]).sum())

@@ -24,8 +24,8 @@ from npuprof.sources.columns.shares import as_fractions
 from npuprof.sources.columns.steps import waits
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.intervals import in_order, kept, span, take, without_repeated
-from npuprof.sources.database.names import Names
-from npuprof.sources.database.processes import Processes
+from npuprof.sources.database.names import TextsById
+from npuprof.sources.database.processes import DatabaseProcesses
 from npuprof.sources.text.kernel_details import column_name, operand_text
 
 _TABLE = "TASK_PMU_INFO"
@@ -36,7 +36,7 @@ _ELSEWHERE = re.compile(r"aic_vec_.*|aiv_(mac|mte1|fixpipe)_.*")
 """Metrics of units that only the other kind of core has; they are written as 0."""
 
 
-def read_pmu(database: Database, strings: Names, tasks: Tasks, kernels: Int64, cores: Int64) -> dict[str, Any]:
+def read_pmu(database: Database, strings: TextsById, tasks: Tasks, kernels: Int64, cores: Int64) -> dict[str, Any]:
     """Read the counters of kernels.
 
     Parameters
@@ -141,7 +141,7 @@ class Tasks:
         return ends
 
 
-def read_tasks(database: Database, strings: Names, processes: Processes) -> Tasks:
+def read_tasks(database: Database, strings: TextsById, processes: DatabaseProcesses) -> Tasks:
     """Read all device tasks.
 
     A task is named after its operator, or after its type if the operator is unknown.
@@ -164,7 +164,9 @@ def read_tasks(database: Database, strings: Names, processes: Processes) -> Task
     return Tasks(rows, tables.build("tasks", columns), repeated)
 
 
-def kernels_table(database: Database, strings: Names, tasks: Tasks, collectives: pd.DataFrame | None) -> pd.DataFrame:
+def kernels_table(
+    database: Database, strings: TextsById, tasks: Tasks, collectives: pd.DataFrame | None
+) -> pd.DataFrame:
     """Build `kernels` of the compute tasks in order of time, without steps.
 
     Parameters
@@ -199,7 +201,7 @@ def kernels_table(database: Database, strings: Names, tasks: Tasks, collectives:
     return tables.build("kernels", columns)
 
 
-def _described(numbers: Records, column: Column, strings: Names) -> Any:
+def _described(numbers: Records, column: Column, strings: TextsById) -> Any:
     """Return a column of ``COMPUTE_TASK_INFO``, which holds numbers of cores, and numbers of names for all else."""
     if column.kind == "int?":
         return optional(numbers, SENTINELS)
@@ -248,5 +250,5 @@ def _copies(database: Database, tasks: Int64, repeated: tuple[Int64, Int64]) -> 
     size[row >= 0], direction[row >= 0] = (copies[name][row[row >= 0]] for name in ("size", "memcpyOperation"))
     return {
         "copied_bytes": optional(size, (-1,)),
-        "copy_direction": Names(database, "ENUM_MEMCPY_OPERATION").column(direction),
+        "copy_direction": TextsById(database, "ENUM_MEMCPY_OPERATION").column(direction),
     }

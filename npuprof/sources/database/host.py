@@ -28,15 +28,15 @@ from npuprof.sources.database.intervals import (
     take,
     thread_ids,
 )
-from npuprof.sources.database.names import Names
-from npuprof.sources.database.processes import Processes
+from npuprof.sources.database.names import TextsById
+from npuprof.sources.database.processes import DatabaseProcesses
 from npuprof.sources.database.references import note_lost_calls
 
 _MAX_TEXT = 64 << 10
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
-def stack_names(database: Database, chains: Records, strings: Names) -> pd.Categorical:
+def stack_names(database: Database, chains: Records, strings: TextsById) -> pd.Categorical:
     """Return the stack of each chain number: innermost frame first, one frame per line."""
     rows = database.rows("PYTORCH_CALLCHAINS", ["id", "stack", "stackDepth"])
     rows = drop_repeated(database, "PYTORCH_CALLCHAINS", rows, "id")
@@ -50,7 +50,7 @@ def stack_names(database: Database, chains: Records, strings: Names) -> pd.Categ
     return recoded(codes.astype(np.int32), texts)
 
 
-def _distinct_stacks(frames: Int64, starts: npt.NDArray[np.intp], strings: Names) -> tuple[list[str | None], Int64]:
+def _distinct_stacks(frames: Int64, starts: npt.NDArray[np.intp], strings: TextsById) -> tuple[list[str | None], Int64]:
     """Join the frames of each distinct chain once: the texts, and the text index of each chain.
 
     Thousands of operators share a stack, and each writes its own chain. Equal chains are found by a 64-bit hash of
@@ -114,7 +114,7 @@ class HostCalls:
     connection: Int64 = field(default_factory=lambda: np.empty(0, np.int64))
 
 
-def read_framework(database: Database, strings: Names, processes: Processes) -> HostCalls:
+def read_framework(database: Database, strings: TextsById, processes: DatabaseProcesses) -> HostCalls:
     """Read the framework's steps, operators and Python calls, where the file has them."""
     calls = HostCalls()
     rows = in_order(database, _API, database.rows(_API, _COLUMNS), "operators and python")
@@ -138,14 +138,14 @@ def read_framework(database: Database, strings: Names, processes: Processes) -> 
     return calls
 
 
-def api_table(database: Database, strings: Names, processes: Processes) -> pd.DataFrame | None:
+def api_table(database: Database, strings: TextsById, processes: DatabaseProcesses) -> pd.DataFrame | None:
     """Read ``CANN_API``; the file stores its levels as numbers."""
     columns = ["startNs", "endNs", "type", "globalTid", "connectionId", "name"]
     rows = in_order(database, "CANN_API", database.rows("CANN_API", columns), "api")
     database.accounts.keep("CANN_API", "api", len(rows["startNs"]))
     if not len(rows["startNs"]):
         return None
-    levels = Names(database, "ENUM_API_TYPE")
+    levels = TextsById(database, "ENUM_API_TYPE")
     return tables.build(
         "api",
         {
@@ -160,7 +160,7 @@ def api_table(database: Database, strings: Names, processes: Processes) -> pd.Da
 
 def _kinds(database: Database, types: Records) -> npt.NDArray[np.object_]:
     """Return the type names of queue and Python rows; operators have an empty one."""
-    names = Names(database, "ENUM_API_TYPE").column(types)
+    names = TextsById(database, "ENUM_API_TYPE").column(types)
     typed = database.has(_API, "type")
     unknown = np.array([*(name not in (_OPERATOR, _QUEUE, _PYTHON) for name in names.categories), typed], np.bool_)
     if rows := int(unknown[names.codes].sum()):
@@ -170,7 +170,7 @@ def _kinds(database: Database, types: Records) -> npt.NDArray[np.object_]:
     return kinds
 
 
-def _step_marks(names: Records, strings: Names, database: Database) -> tuple[npt.NDArray[np.bool_], Int64]:
+def _step_marks(names: Records, strings: TextsById, database: Database) -> tuple[npt.NDArray[np.bool_], Int64]:
     """Return a mask of the rows that mark a step, and the step numbers."""
     marks = strings.numbers_of(lambda text: text.startswith("ProfilerStep#"))
     numbers = step_numbers(marks.items(), database.notes, database.path.name)
@@ -193,7 +193,7 @@ def _add_steps(database: Database, calls: HostCalls, marks: dict[str, Records]) 
 
 
 def _add_operators(
-    database: Database, calls: HostCalls, rows: dict[str, Records], queued: npt.NDArray[np.bool_], strings: Names
+    database: Database, calls: HostCalls, rows: dict[str, Records], queued: npt.NDArray[np.bool_], strings: TextsById
 ) -> None:
     ids = database.rows("CONNECTION_IDS", ["id", "connectionId"])
     database.accounts.use("CONNECTION_IDS", len(ids["id"]))
@@ -221,12 +221,14 @@ def _add_operators(
     calls.tables["operators"] = tables.build("operators", columns)
 
 
-def _operator_kinds(names: Records, queued: npt.NDArray[np.bool_], strings: Names) -> pd.Categorical:
+def _operator_kinds(names: Records, queued: npt.NDArray[np.bool_], strings: TextsById) -> pd.Categorical:
     dequeues = strings.numbers_of(lambda text: text.startswith("Dequeue"))
     return recoded(np.where(queued, 1 + np.isin(names, list(dequeues)), 0), ["op", "enqueue", "dequeue"])
 
 
-def _operands(database: Database, rows: dict[str, Records], strings: Names) -> tuple[pd.Categorical, pd.Categorical]:
+def _operands(
+    database: Database, rows: dict[str, Records], strings: TextsById
+) -> tuple[pd.Categorical, pd.Categorical]:
     """Return shapes and dtypes of the inputs. Some writers swap the two columns; only dtypes contain letters."""
     shapes, dtypes = (
         strings.column(rows[column], lambda text: _LINE.sub(";", text)) for column in ("inputShapes", "inputDtypes")
@@ -240,7 +242,7 @@ def _operands(database: Database, rows: dict[str, Records], strings: Names) -> t
     return shapes, dtypes
 
 
-def _python(rows: dict[str, Records], strings: Names) -> pd.DataFrame:
+def _python(rows: dict[str, Records], strings: TextsById) -> pd.DataFrame:
     """Build `python`; the file has no callers, so the parent of a call is the innermost enclosing call."""
     nesting = Nesting.build(rows["startNs"], rows["startNs"] + rows["duration"], rows["globalTid"])
     count = len(rows["startNs"])

@@ -15,7 +15,7 @@ from npuprof.sources.database.analyzer import READ as ANALYSES
 from npuprof.sources.database.connection import Database, is_database, table_names
 from npuprof.sources.database.known_tables import OF_RUN
 from npuprof.sources.result_folder.description import describe
-from npuprof.sources.result_folder.layout import OUTPUT, Layout
+from npuprof.sources.result_folder.layout import OUTPUT, ResultFiles
 from npuprof.texts import json_or_text
 
 ANALYSIS = "analysis.db"
@@ -121,7 +121,7 @@ _ENVIRONMENT = "ENV_VARIABLES"
 
 def describe_directory(layout: DatabaseFiles, notes: Any) -> Info:
     """Return the facts of ``profiler_info*.json`` in the directory of the databases."""
-    torch_layout = Layout(layout.root, None, None, layout.profiler_info, layout.metadata)
+    torch_layout = ResultFiles(layout.root, None, None, layout.profiler_info, layout.metadata)
     info = describe(torch_layout, notes)
     if layout.profiler_info is None:
         info.collector = ""

@@ -17,12 +17,12 @@ from npuprof.sources.columns.concatenation import stacked
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.device import Tasks
 from npuprof.sources.database.intervals import in_order, span, thread_ids
-from npuprof.sources.database.names import Names
+from npuprof.sources.database.names import TextsById
 
 _COLUMNS = ["startNs", "endNs", "eventType", "rangeId", "category", "message", "globalTid", "domainId", "connectionId"]
 
 
-def marks_table(database: Database, strings: Names, tasks: Tasks) -> tuple[pd.DataFrame | None, Int64]:
+def marks_table(database: Database, strings: TextsById, tasks: Tasks) -> tuple[pd.DataFrame | None, Int64]:
     """Build `marks`; also return the connection ID from each row to its device side.
 
     `kind` is the call of the mark (``marker``, ``push/pop``, ``start/end``, ``marker_ex``), `device_id` the device of
@@ -54,7 +54,7 @@ def _pauses(database: Database) -> pd.DataFrame | None:
     return tables.build("marks", columns)
 
 
-def _marks(database: Database, strings: Names, tasks: Tasks) -> tuple[pd.DataFrame | None, Int64]:
+def _marks(database: Database, strings: TextsById, tasks: Tasks) -> tuple[pd.DataFrame | None, Int64]:
     rows = in_order(database, "MSTX_EVENTS", database.rows("MSTX_EVENTS", _COLUMNS), "marks")
     database.accounts.keep("MSTX_EVENTS", "marks", len(rows["startNs"]))
     connection = np.where(np.isin(rows["connectionId"], SENTINELS), ABSENT, rows["connectionId"])
@@ -75,7 +75,7 @@ def _marks(database: Database, strings: Names, tasks: Tasks) -> tuple[pd.DataFra
         "device_duration_ns": optional(device["duration"]),
         "id": optional(_ids(rows["rangeId"], connection)),
         "device_id": optional(device["deviceId"]),
-        "kind": Names(database, "ENUM_MSTX_EVENT_TYPE").column(rows["eventType"]),
+        "kind": TextsById(database, "ENUM_MSTX_EVENT_TYPE").column(rows["eventType"]),
         "category": optional(rows["category"], SENTINELS),
     }
     return tables.build("marks", columns), connection

@@ -17,7 +17,7 @@ from npuprof.sources.columns.concatenation import stacked
 from npuprof.sources.columns.decimals import MAX_TIME_NS
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.intervals import drop_repeated, sampled, take
-from npuprof.sources.database.names import Names, memory_names
+from npuprof.sources.database.names import TextsById, memory_names
 
 _RECORD = ["component", "timestamp", "totalAllocated", "totalReserved", "totalActive", "streamPtr", "deviceId"]
 _OPERATOR = [
@@ -42,7 +42,7 @@ _KINDS = {"app": "APP", "device": "Device"}
 _EVENTS = ("allocate", "release")
 
 
-def memory_table(database: Database, strings: Names) -> pd.DataFrame | None:
+def memory_table(database: Database, strings: TextsById) -> pd.DataFrame | None:
     """Build `memory` in order of time.
 
     Components are the allocators (``PTA``, ``GE``, ``PTA+GE``, ``WORKSPACE``), ``APP`` for the process's device
@@ -55,7 +55,7 @@ def memory_table(database: Database, strings: Names) -> pd.DataFrame | None:
     return tables.sort_by_time(stacked(frames))
 
 
-def allocations_table(database: Database, strings: Names) -> pd.DataFrame | None:
+def allocations_table(database: Database, strings: TextsById) -> pd.DataFrame | None:
     """Build `allocations`: the framework's blocks in the order of the file, else those of the graph engine.
 
     A block that is live at the end has no release; a negative size is the release of a block allocated before the
@@ -112,7 +112,7 @@ def _account_repeated(database: Database, blocks: dict[str, Records]) -> None:
         )
 
 
-def _allocators(database: Database, strings: Names) -> dict[str, Any]:
+def _allocators(database: Database, strings: TextsById) -> dict[str, Any]:
     if database.has("MEMORY_RECORD"):
         rows = sampled(database, "MEMORY_RECORD", database.rows("MEMORY_RECORD", _RECORD), "timestamp", "memory")
         database.accounts.keep("MEMORY_RECORD", "memory", len(rows["timestamp"]))
@@ -134,7 +134,7 @@ def _allocators(database: Database, strings: Names) -> dict[str, Any]:
     }
 
 
-def _process(database: Database, strings: Names) -> dict[str, Any]:
+def _process(database: Database, strings: TextsById) -> dict[str, Any]:
     """Return the reserved memory of the process, and of the device where no allocator is recorded (msprof)."""
     rows = process_samples(database, strings)
     rows = take(rows, rows["in_memory"])
@@ -148,7 +148,7 @@ def _process(database: Database, strings: Names) -> dict[str, Any]:
     return {**columns, "hbm_bytes": optional(rows["hbm"], _UNKNOWN), "ddr_bytes": optional(rows["ddr"], _UNKNOWN)}
 
 
-def process_samples(database: Database, strings: Names) -> dict[str, Records]:
+def process_samples(database: Database, strings: TextsById) -> dict[str, Records]:
     """Read ``NPU_MEM``: memory of the process (app) and of the whole device in bytes.
 
     `in_memory` marks the rows of the table `memory`: only rows of the process, if its allocators are recorded too.
@@ -166,7 +166,7 @@ def _engine_events(database: Database) -> dict[str, Records]:
     return sampled(database, "NPU_OP_MEM", rows, "timestampNs", "memory and allocations")
 
 
-def process_kinds(database: Database, strings: Names, rows: dict[str, Records]) -> pd.Categorical:
+def process_kinds(database: Database, strings: TextsById, rows: dict[str, Records]) -> pd.Categorical:
     """Return the owner of each row of ``NPU_MEM``: ``APP``, ``Device``, or another name in the file."""
     names = memory_names(database, strings, rows["type"], _KINDS)
     return names.column(rows["type"], lambda kind: _KINDS.get(kind.lower(), kind))
@@ -176,7 +176,7 @@ def _modules(database: Database) -> dict[str, Any]:
     columns = ["moduleId", "timestampNs", "totalReserved", "deviceId"]
     rows = sampled(database, "NPU_MODULE_MEM", database.rows("NPU_MODULE_MEM", columns), "timestampNs", "memory")
     database.accounts.keep("NPU_MODULE_MEM", "memory", len(rows["moduleId"]))
-    modules = Names(database, "ENUM_MODULE").column(rows["moduleId"], module_component)
+    modules = TextsById(database, "ENUM_MODULE").column(rows["moduleId"], module_component)
     return _reserved_columns(rows, rows["totalReserved"], modules)
 
 
@@ -189,7 +189,7 @@ def _reserved_columns(rows: dict[str, Records], held_records: Int64, component: 
     }
 
 
-def _paired_blocks(database: Database, strings: Names) -> dict[str, Records]:
+def _paired_blocks(database: Database, strings: TextsById) -> dict[str, Records]:
     """Build blocks from ``NPU_OP_MEM``: the next row with the address of an allocation releases it."""
     rows, release = _block_events(database, strings)
     is_same = (rows["addr"][1:] == rows["addr"][:-1]) & (rows["deviceId"][1:] == rows["deviceId"][:-1])
@@ -224,7 +224,7 @@ def _paired_blocks(database: Database, strings: Names) -> dict[str, Records]:
     return take(blocks, selected_rows[np.argsort(rows["timestampNs"][selected_rows], kind="stable")])
 
 
-def _block_events(database: Database, strings: Names) -> tuple[dict[str, Records], Records]:
+def _block_events(database: Database, strings: TextsById) -> tuple[dict[str, Records], Records]:
     """Return the rows of ``NPU_OP_MEM`` sorted by device, address and time, and the mask of releases."""
     rows = _engine_events(database)
     words = memory_names(database, strings, rows["type"], _EVENTS).column(rows["type"], str.lower)

@@ -24,7 +24,7 @@ UNNAMED = "what it names has no name; tables, links, memory and sums by names ar
 _MEMORY = "ENUM_MEMORY"  # 2024 only: earlier and later versions use STRING_IDS
 
 
-class Names:
+class TextsById:
     """The names of a table by number."""
 
     def __init__(self, database: Database, table: str, text: str = "name") -> None:
@@ -65,13 +65,13 @@ class Names:
         return {number: text for number, text in self._by_number.items() if wanted(text)}
 
 
-def memory_names(database: Database, strings: Names, numbers: Records, words: Collection[str]) -> Names:
+def memory_names(database: Database, strings: TextsById, numbers: Records, words: Collection[str]) -> TextsById:
     """Return the names of a column of the memory tables that holds one of a few words, such as ``release``.
 
     Files of 2024 number these words in ``ENUM_MEMORY``, other files in ``STRING_IDS``, and a number may occur in both:
     the table that resolves more of the numbers to these words is returned.
     """
-    enum = Names(database, _MEMORY)
+    enum = TextsById(database, _MEMORY)
     if not len(enum):
         return strings
     named = [

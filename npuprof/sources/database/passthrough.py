@@ -16,7 +16,7 @@ import pandas as pd
 from npuprof.ledger import STATISTICS
 from npuprof.sources.columns.builders import ABSENT
 from npuprof.sources.database.connection import Database
-from npuprof.sources.database.names import Names
+from npuprof.sources.database.names import TextsById
 
 _OF_VIEWER = ("connectionCats", "status_info")  # MindStudio Insight adds these to a file that it opens
 _NAMES = {"OSRT_API": ("name",), "SAMPLE_PMU_SUMMARY": ("metric", "coreType")}
@@ -26,7 +26,7 @@ _MAX_CELLS = 5_000_000
 _MAX_TABLES = 40
 
 
-def rest_of(database: Database, strings: Names, known_names: Collection[str]) -> dict[str, pd.DataFrame]:
+def rest_of(database: Database, strings: TextsById, known_names: Collection[str]) -> dict[str, pd.DataFrame]:
     """Read the tables that are not `known_names`; a note names each non-empty one.
 
     Name tables and tables that a viewer added are omitted. The frame is named after the table, in lower case, with
@@ -55,7 +55,7 @@ def is_of_run(name: str, known_names: Collection[str]) -> bool:
     return name not in known_names and not name.startswith(("ENUM_", "_")) and name not in _OF_VIEWER
 
 
-def _frame(database: Database, strings: Names, table: str) -> pd.DataFrame | None:
+def _frame(database: Database, strings: TextsById, table: str) -> pd.DataFrame | None:
     columns = list(database.tables[table])
     limit = max(_MAX_CELLS // max(len(columns), 1), 1)
     records = database.records(table, columns, limit + 1)
@@ -74,7 +74,7 @@ def _frame(database: Database, strings: Names, table: str) -> pd.DataFrame | Non
     return frame
 
 
-def _name(strings: Names, cell: Any) -> Any:
+def _name(strings: TextsById, cell: Any) -> Any:
     text = strings.text(cell if isinstance(cell, int) else ABSENT)
     return cell if text is None else text
 

@@ -17,7 +17,7 @@ _ID_BITS = 33  # connection IDs have 32
 
 
 @dataclass(frozen=True)
-class Processes:
+class DatabaseProcesses:
     """The processes whose connection IDs coincide, in order; none where all IDs are of one numbering."""
 
     ids: Int64
@@ -36,11 +36,11 @@ def bare(connections: Int64) -> Int64:
     return np.where(connections >= 0, connections & ((1 << _ID_BITS) - 1), connections)
 
 
-def read_processes(database: Database) -> Processes:
+def read_processes(database: Database) -> DatabaseProcesses:
     """Return the processes of a file, if tasks or calls of two of them have the same connection ID."""
     bounds = database.bounds("TASK", "globalPid") or (), database.bounds("CANN_API", "globalTid") or ()
     if len({*bounds[0], *(number >> 32 for number in bounds[1])}) < 2:
-        return Processes(np.empty(0, np.int64))
+        return DatabaseProcesses(np.empty(0, np.int64))
     tasks = database.rows("TASK", ["connectionId", "globalPid"])
     calls = database.rows("CANN_API", ["connectionId", "globalTid"])
     pids = np.concatenate((tasks["globalPid"], calls["globalTid"] >> 32))
@@ -52,5 +52,5 @@ def read_processes(database: Database) -> Processes:
         if (count := int(np.count_nonzero(np.diff(pairs[0]) == 0))) > 0:
             message = "a connection ID is of calls or tasks of several processes: it is another one for each"
             database.notes.info(database.path.name, message, count)
-            return Processes(ids)
-    return Processes(ids[:0])
+            return DatabaseProcesses(ids)
+    return DatabaseProcesses(ids[:0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Mapping, MutableMapping
 from functools import partial
 from typing import TypeAlias
 
@@ -15,7 +15,7 @@ from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.notes import Notes
 from npuprof.quantities import counted
-from npuprof.sources.base import Decoded, MakeSome, ResultReading
+from npuprof.sources.base import Decoded, PartReader, ResultReading
 from npuprof.sources.columns.builders import ABSENT
 from npuprof.sources.columns.steps import assign_steps
 from npuprof.sources.database import analyzer, counters
@@ -29,7 +29,7 @@ from npuprof.sources.database.links import links_table
 from npuprof.sources.database.lost_tables import note_lost_sums, note_lost_tables
 from npuprof.sources.database.marks import marks_table
 from npuprof.sources.database.memory import allocations_table, memory_table
-from npuprof.sources.database.names import UNNAMED, Names
+from npuprof.sources.database.names import UNNAMED, TextsById
 from npuprof.sources.database.overlap import overlap_of
 from npuprof.sources.database.passthrough import rest_of
 from npuprof.sources.database.processes import read_processes
@@ -43,7 +43,7 @@ from npuprof.sources.database.references import (
 from npuprof.sources.database.versions import ReportDatabase, is_report, note_shape
 from npuprof.sources.text.vendor_sums import add_listed_operators, check_collectives
 
-_Read: TypeAlias = Callable[[Database, Names], Mapping[str, pd.DataFrame | None]]
+_Read: TypeAlias = Callable[[Database, TextsById], Mapping[str, pd.DataFrame | None]]
 _ALONE: tuple[tuple[tuple[str, ...], _Read], ...] = (
     (
         ("operators", "python", "steps"),
@@ -56,7 +56,7 @@ _ALONE: tuple[tuple[tuple[str, ...], _Read], ...] = (
 )
 
 
-class Reading(ResultReading):
+class DatabaseReading(ResultReading):
     """Reader of the databases of a result."""
 
     def __init__(self, layout: DatabaseFiles) -> None:
@@ -89,22 +89,22 @@ class Reading(ResultReading):
         self.name_devices()
         return self.decoded
 
-    def tables_alone(self) -> dict[str, MakeSome]:
-        """Return how to read each table that needs no other table, as :meth:`run` makes it."""
+    def parts(self) -> dict[str, PartReader]:
+        """Return the tables that need no other table, as :meth:`run` makes them."""
 
-        def read(names: tuple[str, ...], read: _Read, notes: Notes) -> dict[str, pd.DataFrame]:
+        def read(names: tuple[str, ...], read: _Read, notes: Notes, _: Collection[str]) -> dict[str, pd.DataFrame]:
             frames = {name: tables.empty(name) for name in names}
             for path in self._layout.profile[:1]:
                 with open_database(path, notes) as opened:
                     database = _versioned(opened)
-                    _put(frames, read(database, Names(database, "STRING_IDS", "value")))
+                    _put(frames, read(database, TextsById(database, "STRING_IDS", "value")))
             return frames
 
-        return {name: partial(read, names, of) for names, of in _ALONE for name in names} | {
-            "step_times": self._step_times
+        return {name: PartReader(partial(read, names, of)) for names, of in _ALONE for name in names} | {
+            "step_times": PartReader(self._step_times)
         }
 
-    def _step_times(self, notes: Notes) -> dict[str, pd.DataFrame]:
+    def _step_times(self, notes: Notes, _: Collection[str]) -> dict[str, pd.DataFrame]:
         frames = {"step_times": tables.empty("step_times")}
         info = describe_directory(self._layout, notes)
         for path in (*self._layout.profile[:1], *self._layout.analysis):
@@ -121,7 +121,7 @@ class Reading(ResultReading):
         note_shape(database)
         note_lacking(database)
         add_facts(self.decoded.info, database)
-        strings = Names(database, "STRING_IDS", "value")
+        strings = TextsById(database, "STRING_IDS", "value")
         if not len(strings):
             self.notes.warning(database.path.name, f"STRING_IDS is missing or empty: {UNNAMED}")
         by_name = self.decoded.tables
@@ -151,7 +151,7 @@ class Reading(ResultReading):
         note_lost_tables(database, self.decoded.info)
         database.note_unread(KNOWN)
 
-    def _device_tables(self, database: Database, strings: Names, tasks: Tasks) -> None:
+    def _device_tables(self, database: Database, strings: TextsById, tasks: Tasks) -> None:
         by_name = self.decoded.tables
         note_unlaunched(database, tasks)
         collectives = by_name.get("communication")

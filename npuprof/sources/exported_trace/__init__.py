@@ -16,7 +16,7 @@ from npuprof.notes import Notes
 from npuprof.sources import saved
 from npuprof.sources.base import Decoded, Source
 from npuprof.sources.exported_trace.head import heads_of, info_of
-from npuprof.sources.exported_trace.reading import Reading
+from npuprof.sources.exported_trace.reading import ExportedTraceReading
 from npuprof.sources.trace.events import read_events
 
 __all__ = ["SOURCE", "heads_of", "read", "read_runs", "recognises", "save_runs"]
@@ -49,7 +49,7 @@ def read_runs(path: Path) -> list[Decoded]:
     heads = heads_of(path)
     if not heads:
         raise SourceError(f"{path} is no Chrome trace of npuprof that can be read: export the run again")
-    reading = Reading(path, heads)
+    reading = ExportedTraceReading(path, heads)
     for batch in read_events(path, reading.notes, exact=True):
         reading.add(batch)
     return reading.finish()

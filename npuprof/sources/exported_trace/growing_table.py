@@ -10,12 +10,12 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.arrays import Bools, Int64, Records
-from npuprof.sources.columns.builders import ABSENT, Columns, floats, optional, whole_numbers
+from npuprof.sources.columns.builders import ABSENT, GatheredColumns, floats, optional, whole_numbers
 from npuprof.sources.exported_trace.layout import ROW
 
 _INFINITE = {"Infinity": float("inf"), "-Infinity": float("-inf")}
 _WHOLE, _FLAGS = ("int64", "Int64"), ("bool", "boolean")
-_NUMBER = "start_ns"  # by which Columns count their rows
+_NUMBER = "start_ns"  # by which GatheredColumns count their rows
 _COLUMN = "_"  # before the names of the table's columns
 
 
@@ -37,7 +37,7 @@ class GrowingTable:
     ) -> None:
         self.dtypes = dict(dtypes)
         self._lost, self._arguments = lost, arguments or {}
-        self._columns = Columns()
+        self._columns = GatheredColumns()
 
     def __len__(self) -> int:
         return len(self._columns)

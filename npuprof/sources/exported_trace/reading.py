@@ -39,7 +39,7 @@ _TABLES = {**{category: table for table, category in CATEGORIES.items()}, KERNEL
 _LATEST_NS = 1 << 62
 
 
-class Reading:
+class ExportedTraceReading:
     """Gathers the events of a trace.
 
     Parameters

@@ -18,10 +18,10 @@ from functools import partial
 from pathlib import Path
 
 from npuprof.info import Info
-from npuprof.sources.base import Alone, Decoded, PartName, Preference, Source
+from npuprof.sources.base import Decoded, PartReader, Preference, Source, whole_alone
 from npuprof.sources.forms.combination import read_forms
 from npuprof.sources.forms.discovery import Forms, find, find_loose
-from npuprof.sources.torch_npu.result import alone
+from npuprof.sources.torch_npu.result import parts
 
 
 def _source(
@@ -29,7 +29,7 @@ def _source(
     serves: tuple[Preference, ...],
     forms_of: Callable[[Path], Forms | None],
     *,
-    alone: Callable[[Path], Mapping[PartName, Alone]] | None = None,
+    parts: Callable[[Path], Mapping[str, PartReader]] = whole_alone,
     is_result_of_raw: bool = False,
     only_given: bool = False,
 ) -> Source:
@@ -50,7 +50,8 @@ def _source(
         serves,
         recognises,
         read,
-        alone=alone,
+        parts=parts,
+        has_small_files=parts is not whole_alone,
         describe=describe,
         is_result_of_raw=is_result_of_raw,
         only_given=only_given,
@@ -58,8 +59,8 @@ def _source(
 
 
 SOURCES = (
-    _source("forms", (None,), partial(find, raw=True), alone=alone, is_result_of_raw=True),
-    _source("forms.parsed_only", ("parsed",), find, alone=alone),
+    _source("forms", (None,), partial(find, raw=True), parts=parts, is_result_of_raw=True),
+    _source("forms.parsed_only", ("parsed",), find, parts=parts),
     _source("forms.copied_files", (None, "parsed"), find_loose, only_given=True),
 )
 """Forms including raw data, without raw data (``source="parsed"``), and files copied out of their result."""

@@ -8,10 +8,10 @@ from pathlib import Path
 from npuprof.errors import SourceError
 from npuprof.sources.base import Decoded
 from npuprof.sources.database.layout import DatabaseFiles
-from npuprof.sources.database.result import Reading
+from npuprof.sources.database.result import DatabaseReading
 from npuprof.sources.forms.database_preview import holds_more
 from npuprof.sources.forms.discovery import Forms
-from npuprof.sources.forms.merge import Part, join
+from npuprof.sources.forms.merge import ResultForm, join
 
 _TEXT, _RAW = "the text result", "the raw data"
 _NEEDED = ("api", "tasks", "kernels")  # tables that every run on a device has
@@ -27,12 +27,12 @@ def read_forms(path: Path, forms: Forms | None) -> Decoded:
     """
     if forms is None:
         raise SourceError(f"{path} no longer holds a result; give the directory of a result")
-    parts: list[Part] = []
+    parts: list[ResultForm] = []
     failed: list[tuple[str, SourceError]] = []
 
     def attempt(name: str, form: str, read: Callable[[], Decoded]) -> None:
         try:
-            parts.append(Part(name, form, read()))
+            parts.append(ResultForm(name, form, read()))
         except SourceError as error:
             failed.append((name, error))
 
@@ -43,7 +43,7 @@ def read_forms(path: Path, forms: Forms | None) -> Decoded:
         if parts and not holds_more(layout, parts[0].decoded):
             skipped = _name(layout)
         else:
-            attempt(_name(layout), "db", Reading(layout).run)
+            attempt(_name(layout), "db", DatabaseReading(layout).run)
     lacking = [name for name in _NEEDED if not any(len(part.decoded.tables.get(name, ())) for part in parts)]
     if forms.raw is not None and lacking:
         attempt(_RAW, "raw", forms.raw)

@@ -19,11 +19,11 @@ from npuprof.sources import raw as raw_data
 from npuprof.sources.base import Decoded
 from npuprof.sources.database import layout as databases
 from npuprof.sources.msprof import layout as exports
-from npuprof.sources.msprof.export import Reading as ExportReading
+from npuprof.sources.msprof.export import MsprofReading
 from npuprof.sources.result_folder import layout as results
 from npuprof.sources.result_folder.description import describe as describe_torch
 from npuprof.sources.torch_npu.raw_files import read_layout
-from npuprof.sources.torch_npu.result import Reading as TorchReading
+from npuprof.sources.torch_npu.result import TextResultReading
 
 _MAX_LISTED = 10_000
 _OF_FRONT_END = ("profiler_info", "profiler_metadata")
@@ -81,7 +81,7 @@ def _framework_forms(path: Path, *, raw: bool) -> Forms | None:
     if layout is None or layout.output is None:
         return None
     return Forms(
-        TorchReading(layout).run if _is_shown(layout) else None,
+        TextResultReading(layout).run if _is_shown(layout) else None,
         databases.find(path),
         partial(read_layout, layout) if raw and layout.is_raw else None,
         partial(describe_torch, layout, Notes()),
@@ -94,14 +94,14 @@ def _export_forms(path: Path, *, raw: bool) -> Forms | None:
     if layout is None and database_layout is None:
         return None
     return Forms(
-        None if layout is None else ExportReading(layout).run,
+        None if layout is None else MsprofReading(layout).run,
         database_layout,
         partial(raw_data.read, path) if raw and raw_data.recognises(path) else None,
         partial(database.describe if layout is None else msprof.describe_path, path),
     )
 
 
-def _is_shown(layout: results.Layout) -> bool:
+def _is_shown(layout: results.ResultFiles) -> bool:
     """Check whether there is text to read; MindSpore's raw files of a run on a CPU have more data than its text."""
     return (layout.is_parsed or not layout.is_raw) and layout.output is not None and _holds_text(layout.output)
 

@@ -22,7 +22,7 @@ _LANES = ("device_id", "thread_id")
 
 
 @dataclass(frozen=True)
-class Part:
+class ResultForm:
     """A form of the run: its name in notes, the `source` that selects it, and its tables."""
 
     name: str
@@ -34,7 +34,7 @@ class Part:
         return len(self.decoded.tables.get(table, ()))
 
 
-def join(parts: Sequence[Part]) -> Decoded:
+def join(parts: Sequence[ResultForm]) -> Decoded:
     """Join forms, in order of preference.
 
     A form of another run, which does not overlap the first in time, is omitted with a warning; then the form with the
@@ -71,7 +71,7 @@ def join(parts: Sequence[Part]) -> Decoded:
     return joined
 
 
-def _drop_other_runs(parts: Sequence[Part]) -> Sequence[Part]:
+def _drop_other_runs(parts: Sequence[ResultForm]) -> Sequence[ResultForm]:
     spans = [extent(part.decoded.tables) for part in parts]
     if not any(are_apart(spans[0], span) for span in spans[1:]):
         return parts
@@ -88,7 +88,7 @@ def _drop_other_runs(parts: Sequence[Part]) -> Sequence[Part]:
     return kept
 
 
-def _choose_all(parts: Sequence[Part]) -> dict[str, int]:
+def _choose_all(parts: Sequence[ResultForm]) -> dict[str, int]:
     """Return the part that each table is taken from; for kernels, that of the tasks that they refer to, if possible."""
     chosen = {name: _choose(parts, name) for name in tables.NAMES if name != "links"}
     of_tasks, of_kernels = (parts[chosen[name]] for name in ("tasks", "kernels"))
@@ -98,7 +98,7 @@ def _choose_all(parts: Sequence[Part]) -> dict[str, int]:
     return chosen
 
 
-def _choose(parts: Sequence[Part], table: str) -> int:
+def _choose(parts: Sequence[ResultForm], table: str) -> int:
     """Return the first part that has a table, or a later part with far more rows of it."""
     present = [place for place, part in enumerate(parts) if part.rows(table)]
     original = [place for place in present if table not in parts[place].decoded.derived]
@@ -112,7 +112,7 @@ def _choose(parts: Sequence[Part], table: str) -> int:
 class _Rows:
     """Row mapping from each part's tables to the selected tables."""
 
-    def __init__(self, parts: Sequence[Part], chosen: Mapping[str, int]) -> None:
+    def __init__(self, parts: Sequence[ResultForm], chosen: Mapping[str, int]) -> None:
         self._parts, self._chosen = parts, chosen
         self._known: dict[tuple[int, str], Int64] = {}
 
@@ -197,7 +197,7 @@ def _add_facts(info: Info, other: Info) -> None:
         setattr(info, name, {**getattr(other, name), **getattr(info, name)})
 
 
-def _note_choice(joined: Decoded, parts: Sequence[Part], chosen: Mapping[str, int]) -> None:
+def _note_choice(joined: Decoded, parts: Sequence[ResultForm], chosen: Mapping[str, int]) -> None:
     """Note the form of each table, and forms with more rows of a table than the selected form."""
     taken = [
         [name for name in chosen if name in joined.tables and chosen[name] == place] for place in range(len(parts))

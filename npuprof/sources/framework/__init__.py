@@ -13,7 +13,7 @@ from typing import Protocol
 
 from npuprof.sources.base import Decoded
 from npuprof.sources.framework import mindspore, mindspore_ranges, torch
-from npuprof.sources.raw.metadata.clocks import Clock
+from npuprof.sources.raw.metadata.clocks import CounterClock
 
 
 class Reader(Protocol):
@@ -25,7 +25,7 @@ class Reader(Protocol):
         """Check whether a FRAMEWORK folder has files of this framework."""
         ...
 
-    def read(self, folder: Path, clock_of: Callable[[], Clock], decoded: Decoded, /) -> None:
+    def read(self, folder: Path, clock_of: Callable[[], CounterClock], decoded: Decoded, /) -> None:
         """Read the files into tables, statistics and notes of `decoded`; `clock_of` is called only if needed."""
         ...
 

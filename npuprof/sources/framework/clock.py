@@ -15,8 +15,8 @@ from fractions import Fraction
 from typing import Any
 
 from npuprof.notes import Notes
-from npuprof.sources.raw.metadata.clocks import Clock, epoch_offset, host_clock, parse_frequency
-from npuprof.sources.raw.metadata.control_files import Side, whole_number
+from npuprof.sources.raw.metadata.clocks import CounterClock, epoch_offset, host_clock, parse_frequency
+from npuprof.sources.raw.metadata.control_files import RecordedSide, whole_number
 
 _SOURCE = "profiler_info.json"
 _COUNTING = "mindspore"
@@ -24,8 +24,8 @@ _LIMIT = 4_000_000_000_000_000_000  # sums of two timestamps stay in 63 bits
 
 
 def framework_clock(
-    info: dict[str, Any], sides: Sequence[Side], notes: Notes, collector: str = "torch_npu", epoch_ns: int = 0
-) -> Clock:
+    info: dict[str, Any], sides: Sequence[RecordedSide], notes: Notes, collector: str = "torch_npu", epoch_ns: int = 0
+) -> CounterClock:
     """Choose the clock of FRAMEWORK files.
 
     Parameters
@@ -50,7 +50,7 @@ def framework_clock(
         return host_clock(list(sides), offset_ns, Notes())  # the reader of the raw directory adds the same note
     monotonic_ns = _is_plausible(start.get("start_monotonic")) or 0
     if start.get("syscnt_enable") is not True:
-        return Clock(monotonic_ns, monotonic_ns + offset_ns, Fraction(1))
+        return CounterClock(monotonic_ns, monotonic_ns + offset_ns, Fraction(1))
     if from_raw:
         clock = host_clock(list(sides), offset_ns, Notes())  # the reader of the raw directory adds the same note
         if clock.ns_per_tick != 1:
@@ -59,10 +59,10 @@ def framework_clock(
     if mhz is None:
         notes.warning(_SOURCE, "the frequency of the system counter is missing; 100 MHz is assumed")
         mhz = Fraction(100)
-    return Clock(_is_plausible(start.get("start_cnt")) or 0, monotonic_ns + offset_ns, 1000 / mhz)
+    return CounterClock(_is_plausible(start.get("start_cnt")) or 0, monotonic_ns + offset_ns, 1000 / mhz)
 
 
-def _offset_of_sides(sides: Sequence[Side]) -> int | None:
+def _offset_of_sides(sides: Sequence[RecordedSide]) -> int | None:
     silent = Notes()  # a warning means that the offset is unknown
     offset_ns = epoch_offset(sides, silent)
     return None if len(silent) else offset_ns

@@ -13,7 +13,7 @@ from npuprof.arrays import Int32, Int64, Uint64
 from npuprof.notes import Notes
 from npuprof.progress import report_progress
 from npuprof.sources.files.memory_limit import too_large, written_parts
-from npuprof.sources.framework.tlv import PADDING_BYTES, Content
+from npuprof.sources.framework.tlv import PADDING_BYTES, PaddedBytes
 
 MINDSPORE_RANGES = "mindspore.op_range"
 """MindSpore's file of a run on an NPU."""
@@ -23,7 +23,7 @@ _BYTES_AT_ONCE = 16 << 20  # bytes between two progress reports
 _MAX_NAMED = 50  # further files share a note
 
 
-def read_content(folder: Path, name: str, notes: Notes) -> Content | None:
+def read_content(folder: Path, name: str, notes: Notes) -> PaddedBytes | None:
     """Read a file of the folder; None if it is missing, or, with a note, if it cannot be read."""
     path = folder / name
     try:
@@ -51,7 +51,7 @@ def read_content(folder: Path, name: str, notes: Notes) -> Content | None:
         report_progress(name, size, size)
         if not size:
             notes.warning(name, "the file is empty: its records are missing")
-        return Content(padded[: got + PADDING_BYTES])
+        return PaddedBytes(padded[: got + PADDING_BYTES])
     except OSError as error:
         notes.error(name, f"cannot be read ({error.strerror or error})")
         return None
@@ -90,7 +90,7 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
 def read_texts(
-    content: Content, start: Int64, length: Int64, notes: Notes, source: str
+    content: PaddedBytes, start: Int64, length: Int64, notes: Notes, source: str
 ) -> tuple[Int32, list[str | None]]:
     """Return the texts at given offsets as codes (-1 for none), and the distinct texts.
 
@@ -116,7 +116,7 @@ def read_texts(
     return codes, _decode(book, notes, source)
 
 
-def _codes(content: Content, start: Int64, size: int, book: dict[bytes, int]) -> Int32:
+def _codes(content: PaddedBytes, start: Int64, size: int, book: dict[bytes, int]) -> Int32:
     """Return the codes of texts of equal length; new texts are added to the book."""
     if len(start) >= _FEW and size:
         words = _words(content, start, size)
@@ -133,13 +133,13 @@ def _codes(content: Content, start: Int64, size: int, book: dict[bytes, int]) ->
     return _one_by_one(content, start, size, book)
 
 
-def _one_by_one(content: Content, start: Int64, size: int, book: dict[bytes, int]) -> Int32:
+def _one_by_one(content: PaddedBytes, start: Int64, size: int, book: dict[bytes, int]) -> Int32:
     buffer = content.padded.data
     texts = (bytes(buffer[at : at + size]) for at in start.tolist())
     return np.fromiter((book.setdefault(text, len(book)) for text in texts), np.int32, len(start))
 
 
-def _words(content: Content, start: Int64, size: int) -> list[Uint64]:
+def _words(content: PaddedBytes, start: Int64, size: int) -> list[Uint64]:
     """Return the texts as columns of eight bytes, the last column padded with zeros."""
     view = content.words("<u8")
     words = [view[start + at].astype(np.uint64) for at in range(0, size, 8)]

@@ -9,13 +9,13 @@ import numpy.typing as npt
 
 from npuprof.arrays import Int64
 from npuprof.notes import Notes
-from npuprof.sources.raw.metadata.clocks import Clock
+from npuprof.sources.raw.metadata.clocks import CounterClock
 
 NONE = -1
 """No row."""
 
 
-def reached(clock: Clock, stamps: list[npt.NDArray[Any]], notes: Notes, source: str) -> npt.NDArray[np.bool_]:
+def reached(clock: CounterClock, stamps: list[npt.NDArray[Any]], notes: Notes, source: str) -> npt.NDArray[np.bool_]:
     """Return a mask of timestamps (8 bytes each) in range of the clock; a note counts the rest as damaged."""
     within = np.ones(len(stamps[0]), np.bool_)
     for column in stamps:
@@ -26,7 +26,7 @@ def reached(clock: Clock, stamps: list[npt.NDArray[Any]], notes: Notes, source: 
     return within
 
 
-def to_ns(clock: Clock, stamps: npt.NDArray[Any]) -> Int64:
+def to_ns(clock: CounterClock, stamps: npt.NDArray[Any]) -> Int64:
     """Convert timestamps that :func:`reached` accepts to UTC epoch nanoseconds."""
     return clock.to_ns(stamps.view("<u8").astype(np.uint64, copy=False))
 

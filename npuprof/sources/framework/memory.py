@@ -23,7 +23,7 @@ from npuprof.sources.framework.correlation import operator_rows
 from npuprof.sources.framework.files import read_content
 from npuprof.sources.framework.intervals import reached, to_ns
 from npuprof.sources.framework.tlv import Records, scan
-from npuprof.sources.raw.metadata.clocks import Clock
+from npuprof.sources.raw.metadata.clocks import CounterClock
 
 _FILE, _KIND, _BYTES = "torch.memory_usage", 3, 77
 _CPU, _NPU = 0, 20  # device type numbers of torch
@@ -47,7 +47,7 @@ class _Events:
     caching: npt.NDArray[np.bool_]
 
 
-def read_memory(folder: Path, clock: Clock, operators: pd.DataFrame, notes: Notes) -> dict[str, pd.DataFrame]:
+def read_memory(folder: Path, clock: CounterClock, operators: pd.DataFrame, notes: Notes) -> dict[str, pd.DataFrame]:
     """Read the records of a FRAMEWORK folder.
 
     Returns

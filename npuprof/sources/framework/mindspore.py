@@ -24,7 +24,7 @@ from npuprof.sources.columns.decimals import MS_TO_NS, scaled
 from npuprof.sources.files.gzip_file import read_head, read_whole
 from npuprof.sources.framework.files import MINDSPORE_RANGES, note_unread
 from npuprof.sources.framework.intervals import by_time
-from npuprof.sources.raw.metadata.clocks import Clock
+from npuprof.sources.raw.metadata.clocks import CounterClock
 from npuprof.sources.text.csv_table import read_statistic
 
 COLLECTOR = "mindspore"
@@ -47,7 +47,7 @@ def holds_data(folder: Path) -> bool:
     return folder.is_dir() and any(_OPERATORS.fullmatch(path.name) for path in folder.iterdir())
 
 
-def read(folder: Path, _clock_of: Callable[[], Clock], decoded: Decoded) -> None:
+def read(folder: Path, _clock_of: Callable[[], CounterClock], decoded: Decoded) -> None:
     """Read the tables ``operators`` and ``memory``; the vendor's sums become statistics.
 
     A file name ends with the device number; several files of a kind are stacked. Times are UTC epoch times, so no clock

@@ -27,7 +27,7 @@ from npuprof.sources.framework import mindspore
 from npuprof.sources.framework.files import MINDSPORE_RANGES, read_content, read_texts
 from npuprof.sources.framework.intervals import by_time, durations, reached, to_ns
 from npuprof.sources.framework.tlv import Records, scan
-from npuprof.sources.raw.metadata.clocks import Clock
+from npuprof.sources.raw.metadata.clocks import CounterClock
 
 COLLECTOR = mindspore.COLLECTOR
 
@@ -77,7 +77,7 @@ def holds_data(folder: Path) -> bool:
     return (folder / MINDSPORE_RANGES).is_file()
 
 
-def read(folder: Path, clock_of: Callable[[], Clock], decoded: Decoded) -> None:
+def read(folder: Path, clock_of: Callable[[], CounterClock], decoded: Decoded) -> None:
     """Read the tables ``operators``, ``python`` and ``memory``; `clock_of` returns the clock of the host's counter.
 
     `operators` gets the column ``correlation_id``, shared by calls that pass work to each other.
@@ -96,7 +96,7 @@ def read(folder: Path, clock_of: Callable[[], Clock], decoded: Decoded) -> None:
     decoded.tables["python"] = _python(ranges)
 
 
-def read_ranges(folder: Path, clock: Clock, notes: Notes) -> Ranges | None:
+def read_ranges(folder: Path, clock: CounterClock, notes: Notes) -> Ranges | None:
     """Read ``mindspore.op_range``; None if it cannot be read."""
     content = read_content(folder, MINDSPORE_RANGES, notes)
     if content is None:

@@ -25,7 +25,7 @@ from npuprof.sources.columns.steps import step_numbers, step_of
 from npuprof.sources.framework.files import read_content, read_texts
 from npuprof.sources.framework.intervals import by_time, durations, reached, to_ns
 from npuprof.sources.framework.tlv import scan
-from npuprof.sources.raw.metadata.clocks import Clock
+from npuprof.sources.raw.metadata.clocks import CounterClock
 
 _RANGES, _RANGE_KIND, _RANGE_BYTES = "torch.op_range", 1, 58
 _MARKS, _MARK_KIND, _MARK_BYTES = "torch.op_mark", 2, 40
@@ -38,7 +38,7 @@ Names = tuple[Int32, list["str | None"]]
 
 
 @dataclass(frozen=True)
-class Calls:
+class OperatorCalls:
     """Calls of a file as columns; a name column is an array of codes and a list of names."""
 
     start_ns: Int64
@@ -53,7 +53,7 @@ class Calls:
         return len(self.start_ns)
 
 
-def read_operators(folder: Path, clock: Clock, notes: Notes) -> dict[str, pd.DataFrame]:
+def read_operators(folder: Path, clock: CounterClock, notes: Notes) -> dict[str, pd.DataFrame]:
     """Read both files of a FRAMEWORK folder.
 
     Returns
@@ -77,7 +77,7 @@ def read_operators(folder: Path, clock: Clock, notes: Notes) -> dict[str, pd.Dat
     return {"operators": operators, "steps": steps}
 
 
-def _read_ranges(folder: Path, clock: Clock, notes: Notes) -> Calls:
+def _read_ranges(folder: Path, clock: CounterClock, notes: Notes) -> OperatorCalls:
     content = read_content(folder, _RANGES, notes)
     if content is None:
         return _no_operators()
@@ -92,7 +92,7 @@ def _read_ranges(folder: Path, clock: Clock, notes: Notes) -> Calls:
         return read_texts(content, at[good], length[good], notes, _RANGES)
 
     forward = records.column(48, "<i8")[good].astype(np.int64)
-    return Calls(
+    return OperatorCalls(
         start_ns,
         durations(start_ns, end_ns, notes, _RANGES),
         records.column(32, "<i8")[good].astype(np.int64),
@@ -111,7 +111,7 @@ def _read_ranges(folder: Path, clock: Clock, notes: Notes) -> Calls:
     )
 
 
-def _read_queue(folder: Path, clock: Clock, notes: Notes) -> Calls:
+def _read_queue(folder: Path, clock: CounterClock, notes: Notes) -> OperatorCalls:
     content = read_content(folder, _MARKS, notes)
     if content is None:
         return _no_operators()
@@ -130,7 +130,7 @@ def _read_queue(folder: Path, clock: Clock, notes: Notes) -> Calls:
     begin, end = _pair(kind, thread, codes, time_ns, notes)
     is_dequeue = kind[begin] > 1
     name = _queue_names(is_dequeue, codes[begin], names, correlation[end])
-    return Calls(
+    return OperatorCalls(
         time_ns[begin],
         time_ns[end] - time_ns[begin],
         thread[begin],
@@ -191,7 +191,7 @@ def _queue_names(is_dequeue: npt.NDArray[np.bool_], codes: Int32, names: list[st
     return new_codes.astype(np.int32), [*texts, "Enqueue"]
 
 
-def _steps(ranges: Calls, is_step: npt.NDArray[np.bool_], numbers: dict[int, int]) -> pd.DataFrame:
+def _steps(ranges: OperatorCalls, is_step: npt.NDArray[np.bool_], numbers: dict[int, int]) -> pd.DataFrame:
     rows = np.flatnonzero(is_step)
     rows = rows[by_time(ranges.start_ns[rows], ranges.duration_ns[rows])]
     number = [numbers[code] for code in ranges.name[0][rows].tolist()]
@@ -204,7 +204,7 @@ def _steps(ranges: Calls, is_step: npt.NDArray[np.bool_], numbers: dict[int, int
     return tables.build("steps", columns)
 
 
-def _table(ranges: Calls, queue: Calls, rows: Int64, steps: pd.DataFrame) -> pd.DataFrame:
+def _table(ranges: OperatorCalls, queue: OperatorCalls, rows: Int64, steps: pd.DataFrame) -> pd.DataFrame:
     """Return the selected calls of both files as one table in order of time."""
     start_ns = np.concatenate((ranges.start_ns, queue.start_ns))
     duration_ns = np.concatenate((ranges.duration_ns, queue.duration_ns))
@@ -228,7 +228,7 @@ def _table(ranges: Calls, queue: Calls, rows: Int64, steps: pd.DataFrame) -> pd.
     return tables.build("operators", columns)
 
 
-def _texts(calls: Calls, column: str) -> Names:
+def _texts(calls: OperatorCalls, column: str) -> Names:
     return calls.texts.get(column, (np.full(len(calls), -1, np.int32), []))
 
 
@@ -248,6 +248,6 @@ def _without(values: Int64, none: int) -> Int64:
     return np.where(values == none, ABSENT, values)
 
 
-def _no_operators() -> Calls:
+def _no_operators() -> OperatorCalls:
     nothing = np.zeros(0, np.int64)
-    return Calls(nothing, nothing, nothing, nothing.astype(np.int8), (nothing.astype(np.int32), []), {}, {})
+    return OperatorCalls(nothing, nothing, nothing, nothing.astype(np.int8), (nothing.astype(np.int32), []), {}, {})

@@ -20,7 +20,7 @@ from npuprof.sources.columns.builders import recoded
 from npuprof.sources.framework.files import read_content, read_rows, read_texts
 from npuprof.sources.framework.intervals import reached, to_ns
 from npuprof.sources.framework.tlv import scan
-from npuprof.sources.raw.metadata.clocks import Clock
+from npuprof.sources.raw.metadata.clocks import CounterClock
 
 _EVENTS, _NAMES, _NAME_KIND = "torch.python_tracer_func", "torch.python_tracer_hash", 4
 _LAYOUT = [("time", "<u8"), ("thread", "<i8"), ("process", "<u8"), ("key", "<u8"), ("tag", "u1")]
@@ -28,7 +28,7 @@ _LAST_TAG = 3  # events: call and return of a Python function, call and return o
 _MODULE = "######"  # separates the class name of an nn.Module from the number of the object
 
 
-def read_python(folder: Path, clock: Clock, notes: Notes) -> pd.DataFrame:
+def read_python(folder: Path, clock: CounterClock, notes: Notes) -> pd.DataFrame:
     """Read the calls of a FRAMEWORK folder; an empty table without the files.
 
     A call without a return lasts until the last event of its thread. Modules are numbered by class and thread in order

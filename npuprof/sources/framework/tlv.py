@@ -29,7 +29,7 @@ _MAX_FIELDS = 32  # the longest record has nine
 
 
 @dataclass(frozen=True)
-class Content:
+class PaddedBytes:
     """The bytes of a file, followed by :data:`PADDING_BYTES` zeros."""
 
     padded: Uint8
@@ -60,7 +60,7 @@ class Records:
         The length of the fixed part, complete in every payload.
     """
 
-    content: Content
+    content: PaddedBytes
     start: Int64
     length: Int64
     fixed_bytes: int
@@ -96,7 +96,7 @@ class Records:
         return fields
 
 
-def scan(content: Content, kind: int, fixed_bytes: int, notes: Notes, source: str) -> Records:
+def scan(content: PaddedBytes, kind: int, fixed_bytes: int, notes: Notes, source: str) -> Records:
     """Find the records of a file, all of one kind, with payloads of at least `fixed_bytes`.
 
     After damage, the scan resumes at the next place that looks like a record; notes count skipped bytes and records.
@@ -130,7 +130,7 @@ def scan(content: Content, kind: int, fixed_bytes: int, notes: Notes, source: st
     return Records(content, start[whole] + _HEADER.size, length[whole], fixed_bytes)
 
 
-def _walk(content: Content, kind: int, at: int, starts: list[int]) -> int:
+def _walk(content: PaddedBytes, kind: int, at: int, starts: list[int]) -> int:
     """Follow records until damage or the end; return the position reached.
 
     This is the only loop over records: 0.1 us per record header.
@@ -148,7 +148,7 @@ def _walk(content: Content, kind: int, at: int, starts: list[int]) -> int:
     return at
 
 
-def _next_record(content: Content, at: int, kind: int, fixed_bytes: int) -> int:
+def _next_record(content: PaddedBytes, at: int, kind: int, fixed_bytes: int) -> int:
     """Return the next place that looks like a record followed by another record or the end."""
     kinds, lengths, size = content.words("<u2"), content.words("<u4"), content.size
     for low in range(at, size - _HEADER.size - fixed_bytes + 1, _WINDOW_BYTES):

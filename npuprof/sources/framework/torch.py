@@ -22,7 +22,7 @@ from npuprof.sources.framework.files import note_unread, read_content, read_rows
 from npuprof.sources.framework.intervals import by_time, durations, reached, to_ns
 from npuprof.sources.framework.python_calls import read_hash
 from npuprof.sources.framework.tlv import scan
-from npuprof.sources.raw.metadata.clocks import Clock
+from npuprof.sources.raw.metadata.clocks import CounterClock
 
 _PAUSES = "torch.gc_record"
 _PAUSE_LAYOUT = [("process", "<i8"), ("start", "<u8"), ("end", "<u8")]
@@ -42,7 +42,7 @@ def holds_data(folder: Path) -> bool:
     return folder.is_dir() and any((folder / name).is_file() for name in _FILES)
 
 
-def read(folder: Path, clock_of: Callable[[], Clock], decoded: Decoded) -> None:
+def read(folder: Path, clock_of: Callable[[], CounterClock], decoded: Decoded) -> None:
     """Read the tables ``operators, steps, python, memory, allocations, marks`` and ``links``, and the parameters.
 
     A missing file leaves its tables empty. `clock_of` is :func:`npuprof.sources.framework.clock.framework_clock`.
@@ -59,7 +59,7 @@ def read(folder: Path, clock_of: Callable[[], Clock], decoded: Decoded) -> None:
     note_unread(folder, _FILES, notes)
 
 
-def read_garbage(folder: Path, clock: Clock, notes: Notes) -> pd.DataFrame:
+def read_garbage(folder: Path, clock: CounterClock, notes: Notes) -> pd.DataFrame:
     """Read the pauses of Python's garbage collector as rows of `marks`; empty without the file.
 
     The file has no thread id: the process id is used, which on Linux is also the id of the main thread.

@@ -19,7 +19,7 @@ from npuprof.sources.files.gzip_file import read_head
 from npuprof.sources.global_ranks import MATRIX, add_global_ranks
 from npuprof.sources.kineto.communication import groups_in
 from npuprof.sources.kineto.conversion import build_tables
-from npuprof.sources.kineto.facts import Facts, describe, info_of, read_facts
+from npuprof.sources.kineto.facts import TraceFacts, describe, info_of, read_facts
 from npuprof.sources.kineto.layouts import KINETO
 from npuprof.sources.kineto.links import build_links
 from npuprof.sources.kineto.transfers import sent_bytes
@@ -90,7 +90,7 @@ def _add_groups(decoded: Decoded, groups: dict[str, dict[str, Any]]) -> None:
         add_global_ranks(decoded, decoded.notes)
 
 
-def _info(path: Path, facts: Facts, decoded: Decoded) -> Info:
+def _info(path: Path, facts: TraceFacts, decoded: Decoded) -> Info:
     info = info_of(path, facts)
     devices = {int(device) for device in decoded.tables["tasks"]["device_id"]} if "tasks" in decoded.tables else set()
     info.devices = sorted(devices)

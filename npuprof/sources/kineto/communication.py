@@ -13,7 +13,7 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.arrays import Bools, Int64, Records
-from npuprof.sources.columns.builders import ABSENT, Columns, optional, recoded
+from npuprof.sources.columns.builders import ABSENT, GatheredColumns, optional, recoded
 from npuprof.sources.kineto.facts import purpose_of
 from npuprof.sources.kineto.kernel_names import short_name
 from npuprof.sources.trace.collective_names import operation_of
@@ -33,7 +33,7 @@ _BYTES_OF = {
 }
 
 
-def are_collectives(slices: Columns, task: pd.DataFrame) -> Bools:
+def are_collectives(slices: GatheredColumns, task: pd.DataFrame) -> Bools:
     """Return which device tasks are collectives: by their arguments, their category, or the name of the kernel."""
     symbols = task["name"].cat.categories
     by_name = np.array([*(operation_of(name, short_name(name)) is not None for name in symbols), False], np.bool_)
@@ -43,7 +43,7 @@ def are_collectives(slices: Columns, task: pd.DataFrame) -> Bools:
     return rows
 
 
-def communication_table(slices: Columns, task: pd.DataFrame, rows: Records) -> pd.DataFrame:
+def communication_table(slices: GatheredColumns, task: pd.DataFrame, rows: Records) -> pd.DataFrame:
     """Build ``communication`` without steps, of the given rows of the tasks."""
     chosen = task.iloc[rows].reset_index(drop=True)
     columns: dict[str, Any] = {
@@ -60,7 +60,7 @@ def communication_table(slices: Columns, task: pd.DataFrame, rows: Records) -> p
     return tables.build("communication", columns)
 
 
-def groups_in(slices: Columns) -> dict[str, dict[str, Any]]:
+def groups_in(slices: GatheredColumns) -> dict[str, dict[str, Any]]:
     """Return purpose and ranks of the process groups that the arguments of collectives name, by the group's name."""
     if not len(slices):
         return {}
@@ -76,7 +76,7 @@ def groups_in(slices: Columns) -> dict[str, dict[str, Any]]:
     return groups
 
 
-def _operations(slices: Columns, rows: Records) -> pd.Categorical:
+def _operations(slices: GatheredColumns, rows: Records) -> pd.Categorical:
     """Return the type of each operator, as the arguments name it, or else the name of its kernel."""
     named, kinds = slices["collective"][rows], slices.names("collective")
     by_name = [operation_of(name, short_name(name)) for name in slices.names("name")]
@@ -90,7 +90,7 @@ def _algorithm(symbol: str) -> str | None:
     return match and "_".join(part.upper() for part in match.groups() if part)
 
 
-def _sizes(slices: Columns, rows: Records) -> Any:
+def _sizes(slices: GatheredColumns, rows: Records) -> Any:
     """Return the bytes of the input of each collective."""
     widths = np.array([*(_BYTES_OF.get(name.lower(), ABSENT) for name in slices.names("data_type")), ABSENT], np.int64)
     width, count = widths[slices["data_type"][rows]], slices["count"][rows]

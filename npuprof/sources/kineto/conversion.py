@@ -11,7 +11,7 @@ import pandas as pd
 from npuprof import tables
 from npuprof.arrays import Int64, Records, first_rows
 from npuprof.notes import Notes
-from npuprof.sources.columns.builders import ABSENT, Columns, missing, optional
+from npuprof.sources.columns.builders import ABSENT, GatheredColumns, missing, optional
 from npuprof.sources.columns.steps import step_of
 from npuprof.sources.kineto.communication import are_collectives, communication_table
 from npuprof.sources.kineto.kernel_names import short_name
@@ -34,7 +34,7 @@ def build_tables(trace: Trace, notes: Notes, source: str) -> TraceTables:
     A table without events in the trace is omitted.
     """
     maker = _Maker(trace, notes, source)
-    makers: dict[str, Callable[[Columns], None]] = {
+    makers: dict[str, Callable[[GatheredColumns], None]] = {
         "annotation": maker.annotations,
         "operator": maker.operators,
         "python": maker.python,
@@ -62,13 +62,13 @@ def build_tables(trace: Trace, notes: Notes, source: str) -> TraceTables:
 class _Maker(TableMaker):
     """Builder of the tables of a trace."""
 
-    def annotations(self, slices: Columns) -> None:
+    def annotations(self, slices: GatheredColumns) -> None:
         """Build ``steps`` from the profiler's ranges, and ``marks`` from the user's."""
         is_selected = ~self.steps(slices)
         if is_selected.any():
             self.put("marks", self._marks(slices, is_selected), slices["lane"][is_selected])
 
-    def _marks(self, slices: Columns, selected_records: Records) -> pd.DataFrame:
+    def _marks(self, slices: GatheredColumns, selected_records: Records) -> pd.DataFrame:
         start, duration = self._on_device(slices["external_id"][selected_records])
         return tables.build(
             "marks",
@@ -93,7 +93,7 @@ class _Maker(TableMaker):
         start, duration = (np.where(row >= 0, device[name][first], ABSENT) for name in ("start_ns", "duration_ns"))
         return optional(start), optional(duration)
 
-    def python(self, slices: Columns) -> None:
+    def python(self, slices: GatheredColumns) -> None:
         """Build ``python`` without what runs the user's code, threads that only wait, and calls of the profiler."""
         super().python(slices)
         every = self.built.tables["python"]
@@ -108,7 +108,7 @@ class _Maker(TableMaker):
         self.notes.ledger.keep(self.source, "python", len(calls) - len(every))
         self.notes.ledger.use(self.source, len(every) - len(calls))
 
-    def operators(self, slices: Columns) -> None:
+    def operators(self, slices: GatheredColumns) -> None:
         """Build ``operators``."""
         columns = {
             **span(slices),
@@ -128,7 +128,7 @@ class _Maker(TableMaker):
         self.put("operators", tables.build("operators", columns), slices["lane"])
         self.built.tables["operators"]["id"] = np.arange(len(slices))  # the id of a row is its number
 
-    def calls(self, slices: Columns) -> None:
+    def calls(self, slices: GatheredColumns) -> None:
         """Build ``api`` from the calls of the GPU runtime and driver."""
         columns = {
             **span(slices),
@@ -140,7 +140,7 @@ class _Maker(TableMaker):
         }
         self.put("api", tables.build("api", columns), slices["lane"])
 
-    def tasks(self, slices: Columns) -> None:
+    def tasks(self, slices: GatheredColumns) -> None:
         """Build ``tasks`` from GPU activities, ``kernels`` from compute and ``communication`` from collectives."""
         unplaced = slices["device"] == ABSENT
         if unplaced.any():
@@ -169,7 +169,7 @@ class _Maker(TableMaker):
         for name, is_selected in (("kernels", computed), ("communication", collective)):
             self.notes.ledger.make(self.source, name, int(is_selected.sum()))
 
-    def _kernels(self, slices: Columns, task: pd.DataFrame, rows: Records) -> pd.DataFrame:
+    def _kernels(self, slices: GatheredColumns, task: pd.DataFrame, rows: Records) -> pd.DataFrame:
         chosen = task.iloc[rows].reset_index(drop=True)
         columns: dict[str, Any] = {
             name: chosen[name] for name in chosen.columns if name not in ("external_id", "copied_bytes")
@@ -184,7 +184,7 @@ class _Maker(TableMaker):
         columns["occupancy_percent"] = slices["occupancy_percent"][rows]
         return tables.build("kernels", columns)
 
-    def _product(self, slices: Columns, column: str, rows: Records) -> Any:
+    def _product(self, slices: GatheredColumns, column: str, rows: Records) -> Any:
         """Return the product of the dimensions of each grid or block."""
         codes = slices[column][rows]
         products = np.array([*map(_multiply, slices.names(column)), ABSENT], np.int64)[codes]
@@ -214,7 +214,7 @@ class _Maker(TableMaker):
         return launchers.remove_unused_categories(), steps
 
 
-def _operator_ids(slices: Columns) -> Int64:
+def _operator_ids(slices: GatheredColumns) -> Int64:
     """Return the id of the operator that each row names; where none is known, some versions repeat the correlation."""
     ids = np.where(slices["external_id"] == ABSENT, slices["old_external_id"], slices["external_id"])
     return np.where(ids == slices["correlation"], ABSENT, ids)

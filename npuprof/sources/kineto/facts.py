@@ -57,7 +57,7 @@ _KINDS_OF_GROUPS = (
 
 
 @dataclass(frozen=True)
-class Facts:
+class TraceFacts:
     """Facts before and after the events of a file.
 
     Attributes
@@ -90,7 +90,7 @@ class Facts:
     first_ns: int | None = None
 
 
-def read_facts(path: Path) -> Facts:
+def read_facts(path: Path) -> TraceFacts:
     """Return the facts at both ends of a file, and those of its name where the file has none.
 
     Raises
@@ -106,7 +106,7 @@ def read_facts(path: Path) -> Facts:
     base, job = _BASE.search(before) or _BASE.search(tail), _job(before) or _job(tail) or {}
     base_ns = int(base[1]) if base and int(base[1]) < _LATEST_NS else 0
     rank, world_size, backend = (job.get(name) for name in ("rank", "world_size", "backend"))
-    return Facts(
+    return TraceFacts(
         base_ns,
         {
             ours: match[1] == b"1"
@@ -129,7 +129,7 @@ def describe(path: Path) -> Info:
     return info_of(path, read_facts(path))
 
 
-def info_of(path: Path, facts: Facts) -> Info:
+def info_of(path: Path, facts: TraceFacts) -> Info:
     """Return the facts of a trace as the metadata of a run."""
     info = Info(name=path.name, collector=COLLECTOR, source=SOURCE_NAME, recording=path)
     info.options, info.rank, info.chip, info.versions = facts.options, facts.rank, facts.gpu, facts.versions

@@ -8,7 +8,7 @@ from functools import lru_cache
 import msgspec
 
 from npuprof.sources.trace.event import Event
-from npuprof.sources.trace.layouts import Layout, Layouts, Text, Whole, keys_of
+from npuprof.sources.trace.layouts import Layouts, SliceLayout, Text, Whole, keys_of
 from npuprof.sources.trace.torch_categories import kind_of_category
 
 _NOTHING = msgspec.Raw(b"")
@@ -96,8 +96,10 @@ def joined(raw: bytes) -> str | None:
     return ";".join(",".join(map(str, value)) if isinstance(value, list) else str(value) for value in values) or None
 
 
-def _layout(name: str, args: type[msgspec.Struct], names: str = "", raw: str = "", floats: str = "") -> Layout:
-    return Layout(name, args, frozenset(names.split()), frozenset(floats.split()), dict.fromkeys(raw.split(), joined))
+def _layout(name: str, args: type[msgspec.Struct], names: str = "", raw: str = "", floats: str = "") -> SliceLayout:
+    return SliceLayout(
+        name, args, frozenset(names.split()), frozenset(floats.split()), dict.fromkeys(raw.split(), joined)
+    )
 
 
 _PLAIN = _layout("plain", _NoArgs)
@@ -130,12 +132,12 @@ _BY_ARGUMENTS = (
 )
 
 
-def _known_layout(category: str | None) -> Layout | None:
+def _known_layout(category: str | None) -> SliceLayout | None:
     kind = kind_of_category(category)
     return None if kind is None else _BY_KIND[kind]
 
 
-def _of(category: str | None, events: Sequence[Event]) -> Layout:
+def _of(category: str | None, events: Sequence[Event]) -> SliceLayout:
     if (known := _known_layout(category)) is not None:
         return known
     keys = next((keys for event in events[:_EXAMINED] if (keys := keys_of(event))), frozenset())

@@ -8,7 +8,7 @@ import pandas as pd
 from npuprof import tables
 from npuprof.arrays import Int64, Records
 from npuprof.notes import Notes
-from npuprof.sources.columns.builders import ABSENT, Columns, missing, optional
+from npuprof.sources.columns.builders import ABSENT, GatheredColumns, missing, optional
 from npuprof.sources.trace.maker import TraceTables
 from npuprof.sources.trace.nesting import innermost
 
@@ -16,7 +16,7 @@ _CPU = 0
 _COMPONENTS = {0: "CPU", 1: "CUDA"}  # by torch's device type number
 
 
-def read_memory(slices: Columns, built: TraceTables, notes: Notes, source: str) -> dict[str, pd.DataFrame]:
+def read_memory(slices: GatheredColumns, built: TraceTables, notes: Notes, source: str) -> dict[str, pd.DataFrame]:
     """Build both tables from the instants of a trace; empty without memory events.
 
     A block allocated before the recording, or freed after it, lacks one of its two times. Its name is that of the
@@ -58,7 +58,7 @@ def _components(kind: Int64) -> pd.Categorical:
     return tables.categorical(codes, components)
 
 
-def _allocations(slices: Columns, rows: Records, built: TraceTables) -> pd.DataFrame:
+def _allocations(slices: GatheredColumns, rows: Records, built: TraceTables) -> pd.DataFrame:
     """Join the allocation of each block with its release: the next event at its address."""
     address, size, time_ns = (slices[name][rows] for name in ("address", "size_bytes", "start_ns"))
     kind, device = slices["device_type"][rows], slices["device"][rows]

@@ -13,8 +13,8 @@ from pathlib import Path
 from npuprof.commands import shell_command
 from npuprof.errors import SourceError
 from npuprof.info import Info
-from npuprof.sources.base import Decoded, MakeSome, Source
-from npuprof.sources.msprof.export import Reading, describe
+from npuprof.sources.base import Decoded, PartReader, Source
+from npuprof.sources.msprof.export import MsprofReading, describe
 from npuprof.sources.msprof.layout import ExportFiles, find
 
 __all__ = ["SOURCE", "describe_path", "read", "recognises"]
@@ -33,13 +33,13 @@ def read(path: Path) -> Decoded:
     SourceError
         If the path is not such a result, or no file of it can be read.
     """
-    return Reading(_layout(path)).run()
+    return MsprofReading(_layout(path)).run()
 
 
-def tables_alone(path: Path) -> dict[str, MakeSome]:
+def parts(path: Path) -> dict[str, PartReader]:
     """Return how to read the tables of a result that need no other file."""
     layout = find(path)
-    return {} if layout is None else Reading(layout).tables_alone()
+    return {} if layout is None else MsprofReading(layout).parts()
 
 
 def describe_path(path: Path) -> Info:
@@ -70,5 +70,6 @@ SOURCE = Source(
     read,
     describe=describe_path,
     is_result_of_raw=True,
-    tables_alone=tables_alone,
+    parts=parts,
+    is_read_when_touched=True,
 )

@@ -5,7 +5,7 @@ Source: sources/RESULTS.md sections 2 and 2.5.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,7 @@ from npuprof.commands import shell_command
 from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.notes import Notes
-from npuprof.sources.base import Decoded, MakeSome
+from npuprof.sources.base import Decoded, PartReader
 from npuprof.sources.columns.builders import missing
 from npuprof.sources.columns.concatenation import merged, stacked
 from npuprof.sources.columns.steps import step_of
@@ -66,7 +66,7 @@ def describe(layout: ExportFiles) -> tuple[Info, int | None]:
     return info, utc_ns
 
 
-class Reading(TextReading):
+class MsprofReading(TextReading):
     """Reader of the files of an export."""
 
     def __init__(self, layout: ExportFiles) -> None:
@@ -136,13 +136,13 @@ class Reading(TextReading):
             self.decoded.statistics[name] = stacked([*earlier, frame]).reset_index(drop=True)
         return frames
 
-    def tables_alone(self) -> dict[str, MakeSome]:
-        """Return how to read the tables whose files alone have all of them: `memory` and `allocations`."""
+    def parts(self) -> dict[str, PartReader]:
+        """Return the tables whose files alone have all of them: `memory` and `allocations`."""
 
-        def read(notes: Notes) -> dict[str, pd.DataFrame]:
+        def read(notes: Notes, _: Collection[str]) -> dict[str, pd.DataFrame]:
             """Return the tables of memory of all parts."""
-            reading = Reading(self._layout)
-            _, reading._utc_ns = describe(self._layout)
+            reading = MsprofReading(self._layout)
+            reading._utc_ns = describe(self._layout)[1]
             parts: list[Frames] = [{} for _ in self._layout.parts]
             for part, frames in zip(self._layout.parts, parts, strict=True):
                 reading._memory(part, frames)
@@ -152,7 +152,7 @@ class Reading(TextReading):
 
         there = {file.module for part in self._layout.parts for file in part.files if file.suffix == "csv"}
         modules = {"memory": there.intersection(MEMORY_READERS), "allocations": there.intersection(_ALLOCATIONS)}
-        return {name: read for name, files in modules.items() if files}
+        return {name: PartReader(read) for name, files in modules.items() if files}
 
     def _marks(self, part: ExportPart, frames: Frames) -> None:
         """Prefer the marks of the CSV files to those of the timeline, which have no device times."""

@@ -47,25 +47,25 @@ from npuprof.sources.raw.correlation import (
 from npuprof.sources.raw.correlation.collectives import gather
 from npuprof.sources.raw.device import pmu, track_records
 from npuprof.sources.raw.device.aicpu import read_aicpu
-from npuprof.sources.raw.device.reader import Device
+from npuprof.sources.raw.device.reader import RawDevice
 from npuprof.sources.raw.device.task_rates import read_task_rates
 from npuprof.sources.raw.device.tasks import join
 from npuprof.sources.raw.host import captures, memory, runtime_records
 from npuprof.sources.raw.host.calls import nest_calls, read_calls
 from npuprof.sources.raw.host.hccl import read_hccl
 from npuprof.sources.raw.host.operators import read_operands, read_operators, with_captured
-from npuprof.sources.raw.host.reader import Host
+from npuprof.sources.raw.host.reader import RawHost
 from npuprof.sources.raw.host.tracks import join_calls, read_launched
 from npuprof.sources.raw.metadata import clocks
 from npuprof.sources.raw.metadata.chip_families import note_family, note_old_names
 from npuprof.sources.raw.metadata.clocks import relative_clock
-from npuprof.sources.raw.metadata.control_files import Side, read_info, read_old_sides, read_sides
+from npuprof.sources.raw.metadata.control_files import RecordedSide, read_info, read_old_sides, read_sides
 from npuprof.sources.raw.metadata.dictionaries import read_dictionaries
 from npuprof.sources.raw.records import layouts
 from npuprof.sources.raw.records.folders import devices_of, old_folder
 from npuprof.sources.raw.records.slices import Streams
 from npuprof.sources.raw.samples.counter_tables import counters_table, held_rows, memory_table
-from npuprof.sources.selection import Part, Selection
+from npuprof.sources.selection import SelectedWindows, Selection
 
 _SIDE = re.compile(r"host|device_\d{1,4}")
 _NO_START = int(np.iinfo(np.int64).min)
@@ -82,7 +82,7 @@ def recognises(path: Path) -> bool:
         return False
 
 
-def read(path: Path, part: Selection | Part | None = None) -> Decoded:
+def read(path: Path, part: Selection | SelectedWindows | None = None) -> Decoded:
     """Decode a raw directory.
 
     Parameters
@@ -123,7 +123,7 @@ def read_lazily(path: Path) -> Decoded:
     return decoded
 
 
-def _read(path: Path, part: Selection | Part | None) -> tuple[Decoded, LazyTables]:
+def _read(path: Path, part: Selection | SelectedWindows | None) -> tuple[Decoded, LazyTables]:
     notes = Notes()
     try:
         sides = _read_sides(path, notes)
@@ -151,7 +151,11 @@ def read_part(path: Path, selection: Selection) -> Decoded:
 
 
 def _decode(
-    decoded: Decoded, tables: LazyTables, sides: list[Side], utc_ns: int, part: Selection | Part | None
+    decoded: Decoded,
+    tables: LazyTables,
+    sides: list[RecordedSide],
+    utc_ns: int,
+    part: Selection | SelectedWindows | None,
 ) -> None:
     notes, info = decoded.notes, decoded.info
     host = _open_host(sides, utc_ns, info, notes)
@@ -218,7 +222,7 @@ def _add_launch_tables(
 
 
 def _add_device_statistics(
-    decoded: Decoded, host: Host, devices: list[Device], graphs: captures.CaptureStreams
+    decoded: Decoded, host: RawHost, devices: list[RawDevice], graphs: captures.CaptureStreams
 ) -> None:
     tables = decoded.tables
     aicpu = read_aicpu(devices, tables, host.names)
@@ -242,7 +246,7 @@ def _overlap_of(
     return make
 
 
-def _account(decoded: Decoded, host: Host, device_marks: int) -> Callable[[Mapping[str, pd.DataFrame]], None]:
+def _account(decoded: Decoded, host: RawHost, device_marks: int) -> Callable[[Mapping[str, pd.DataFrame]], None]:
     statistics, notes = list(decoded.statistics.values()), decoded.notes
 
     def account(frames: Mapping[str, pd.DataFrame]) -> None:
@@ -253,21 +257,21 @@ def _account(decoded: Decoded, host: Host, device_marks: int) -> Callable[[Mappi
     return account
 
 
-def _host_side(sides: list[Side]) -> Side | None:
+def _host_side(sides: list[RecordedSide]) -> RecordedSide | None:
     return next((side for side in sides if side.device_id is None), None)
 
 
-def _open_host(sides: list[Side], utc_ns: int, info: Info, notes: Notes) -> Host:
+def _open_host(sides: list[RecordedSide], utc_ns: int, info: Info, notes: Notes) -> RawHost:
     side = _host_side(sides)
     if side is None:
         notes.error("host", "the host side is missing: no calls, no operator names")
     streams = Streams(side.data if side else None, notes, "host")
-    return Host(
+    return RawHost(
         streams, read_dictionaries(streams, notes), clocks.host_clock(sides, utc_ns, notes), _start(info), notes
     )
 
 
-def _open_devices(sides: list[Side], host: Host, utc_ns: int, info: Info, notes: Notes) -> list[Device]:
+def _open_devices(sides: list[RecordedSide], host: RawHost, utc_ns: int, info: Info, notes: Notes) -> list[RawDevice]:
     expanded = any(
         bool((host.streams.read(f"{age}.compact.{kind}", layouts.EXPANSION)["status"] == 1).any())
         for age in ("unaging", "aging")
@@ -286,7 +290,7 @@ def _open_devices(sides: list[Side], host: Host, utc_ns: int, info: Info, notes:
         clock = relative_clock(side, streams, notes) if is_undated else clocks.device_clock(side, utc_ns, notes)
         if clock is not None:
             start_ns = _NO_START if is_undated else _start(info)
-            device = Device(side.device_id, side, streams, clock, start_ns, expanded, notes)
+            device = RawDevice(side.device_id, side, streams, clock, start_ns, expanded, notes)
             note_family(device.family, side.info.get("platform_version"), side.label, notes)
             devices.append(device)
     return devices
@@ -294,9 +298,9 @@ def _open_devices(sides: list[Side], host: Host, utc_ns: int, info: Info, notes:
 
 def _note_missing(
     run: launch_tables.DecodedLaunches,
-    devices: list[Device],
-    host: Host,
-    side: Side | None,
+    devices: list[RawDevice],
+    host: RawHost,
+    side: RecordedSide | None,
     marks: pd.DataFrame,
     level: object,
 ) -> None:
@@ -318,7 +322,7 @@ def _start(info: Info) -> int:
     return info.started_ns if info.started_ns is not None else _NO_START
 
 
-def _is_undated(side: Side) -> bool:
+def _is_undated(side: RecordedSide) -> bool:
     """Return whether a side belongs to an old recording without clock anchors."""
     return side.is_old and not (side.host_anchor and side.device_anchor)
 
@@ -328,7 +332,7 @@ def _side_folders(path: Path) -> list[str]:
     return [name for name in names if (path / name / "data").is_dir() or any((path / name).glob("info.json*"))]
 
 
-def _read_sides(path: Path, notes: Notes) -> list[Side]:
+def _read_sides(path: Path, notes: Notes) -> list[RecordedSide]:
     if _side_folders(path):
         return read_sides(path, notes)
     root = old_folder(path)
@@ -346,4 +350,4 @@ def describe(path: Path) -> Info:
     return read_info(path, sides, clocks.epoch_offset(sides, notes))
 
 
-SOURCE = Source("raw", (None, "raw"), recognises, read, read_part, describe, is_raw=True, read_lazily=read_lazily)
+SOURCE = Source("raw", (None, "raw"), recognises, read_lazily, read_part, describe, is_raw=True)

@@ -26,7 +26,7 @@ class Start(msgspec.Struct, tag="start", array_like=True):
     start_ns: _Int64
 
 
-class Step(msgspec.Struct, tag="step", array_like=True, gc=False):
+class JournalStep(msgspec.Struct, tag="step", array_like=True, gc=False):
     """A step that had ended."""
 
     number: _Int64
@@ -34,7 +34,7 @@ class Step(msgspec.Struct, tag="step", array_like=True, gc=False):
     end_ns: _Int64
 
 
-class Mark(msgspec.Struct, tag="mark", array_like=True, gc=False):
+class JournalMark(msgspec.Struct, tag="mark", array_like=True, gc=False):
     """A marker, or a range that had ended."""
 
     message: str
@@ -56,8 +56,8 @@ class Recovered:
     """The contents of a journal, in order; `damaged` counts unreadable lines, including one cut off by the kill."""
 
     started_ns: int = 0
-    steps: list[Step] = field(default_factory=list)
-    marks: list[Mark] = field(default_factory=list)
+    steps: list[JournalStep] = field(default_factory=list)
+    marks: list[JournalMark] = field(default_factory=list)
     metadata: dict[str, Any] = field(default_factory=dict)
     damaged: int = 0
 
@@ -71,7 +71,7 @@ def read(path: Path, more: bytes = b"") -> Recovered:
         If it cannot be read.
     """
     recovered = Recovered()
-    decode = msgspec.json.Decoder(Start | Step | Mark | Fact).decode
+    decode = msgspec.json.Decoder(Start | JournalStep | JournalMark | Fact).decode
     with path.open("rb") as file:
         content = file.read(_MAX_BYTES) + more
     for line in content.splitlines():
@@ -80,9 +80,9 @@ def read(path: Path, more: bytes = b"") -> Recovered:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             recovered.damaged += 1
             continue
-        if isinstance(entry, Step):
+        if isinstance(entry, JournalStep):
             recovered.steps.append(entry)
-        elif isinstance(entry, Mark):
+        elif isinstance(entry, JournalMark):
             recovered.marks.append(entry)
         elif isinstance(entry, Fact):
             recovered.metadata[entry.key] = entry.value
@@ -91,7 +91,7 @@ def read(path: Path, more: bytes = b"") -> Recovered:
     return recovered
 
 
-def complete(decoded: Decoded, marks: list[Mark]) -> None:
+def complete(decoded: Decoded, marks: list[JournalMark]) -> None:
     """Add the markers that the front end had not written yet, and the domains of the markers that it had written.
 
     The front end writes markers as they end, so for each message the first ones are in its files.
@@ -120,7 +120,7 @@ def complete(decoded: Decoded, marks: list[Mark]) -> None:
     ledger.use(JOURNAL_FILE_NAME, len(marks) - len(missing))
 
 
-def _table(marks: list[Mark]) -> pd.DataFrame:
+def _table(marks: list[JournalMark]) -> pd.DataFrame:
     start_ns = np.array([mark.start_ns for mark in marks], np.int64)
     return tables.build(
         "marks",

@@ -14,8 +14,8 @@ from npuprof.sources.base import Decoded
 from npuprof.sources.kineto.operators import add_flops
 from npuprof.sources.raw.metadata.clocks import epoch_offset
 from npuprof.sources.raw.metadata.control_files import read_sides
-from npuprof.sources.result_folder.layout import FRAMEWORK, Layout, find
-from npuprof.sources.selection import Part, Selection
+from npuprof.sources.result_folder.layout import FRAMEWORK, ResultFiles, find
+from npuprof.sources.selection import SelectedWindows, Selection
 from npuprof.sources.torch_npu.raw_files import read_layout
 
 _OF_FRAMEWORKS = ("*_ascend_pt", "*_ascend_ms")
@@ -27,7 +27,7 @@ _NO_DEVICE = (
 )
 
 
-def read_native(path: Path, recording: Recording, part: Selection | Part | None) -> Decoded:
+def read_native(path: Path, recording: Recording, part: Selection | SelectedWindows | None) -> Decoded:
     """Read the front end's output in a recording.
 
     Parameters
@@ -97,7 +97,7 @@ def _note_missing_device(decoded: Decoded, recording: Recording) -> None:
         decoded.notes.warning(recording.collector, f"MindSpore ran on {device or 'an unknown device'}, not on an NPU")
 
 
-def _results(path: Path) -> Iterator[Layout]:
+def _results(path: Path) -> Iterator[ResultFiles]:
     for pattern in _OF_FRAMEWORKS:
         for directory in _directories(path, pattern):
             layout = find(directory)

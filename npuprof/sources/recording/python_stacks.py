@@ -58,7 +58,7 @@ class Samples:
 
 
 @dataclass(frozen=True)
-class Calls:
+class SampledCalls:
     """Calls as parallel arrays, callers before callees; ``parent`` is a row, -1 for none."""
 
     start_ns: Int64
@@ -163,7 +163,7 @@ def _samples(columns: dict[str, Any], path: Path) -> Samples:
     )
 
 
-def merge(samples: Samples) -> Calls:
+def merge(samples: Samples) -> SampledCalls:
     """Merge consecutive stacks with the same outer frames into one call per frame.
 
     Works level by level, from the deepest: the rows of the arrays at a level are the intervals of samples that reach
@@ -182,7 +182,7 @@ def merge(samples: Samples) -> Calls:
     return _sort(_levels(start, end, thread, node, follows, samples.node_parent))
 
 
-def _levels(start: Int64, end: Int64, thread: Int64, node: Int64, follows: Bools, parents: Int64) -> Calls:
+def _levels(start: Int64, end: Int64, thread: Int64, node: Int64, follows: Bools, parents: Int64) -> SampledCalls:
     reach = node_depths(parents)[node] if len(node) else np.zeros(0, np.int64)
     current = node.copy()
     row_of = np.full(len(node), -1, np.int64)  # the row of an interval at the level below
@@ -213,19 +213,19 @@ def _levels(start: Int64, end: Int64, thread: Int64, node: Int64, follows: Bools
         count += len(heads)
         current[active] = parents[here]
     if not rows:
-        return Calls(*(np.zeros(0, np.int64) for _ in range(6)))
+        return SampledCalls(*(np.zeros(0, np.int64) for _ in range(6)))
     parent_parts.append(np.full(len(rows[-1][0]), -1, np.int64))
     _, starts, durations, threads, nodes, depths = (np.concatenate(part) for part in zip(*rows, strict=True))
-    return Calls(starts, durations, threads, nodes, np.concatenate(parent_parts), depths)
+    return SampledCalls(starts, durations, threads, nodes, np.concatenate(parent_parts), depths)
 
 
-def _sort(calls: Calls) -> Calls:
+def _sort(calls: SampledCalls) -> SampledCalls:
     """Sort by time, callers before callees, and renumber the parents."""
     order = np.lexsort((calls.depth, calls.thread_id, calls.start_ns))
     place = np.empty(len(order) + 1, np.int64)
     place[order] = np.arange(len(order))
     place[-1] = -1  # -1 stays -1
-    return Calls(
+    return SampledCalls(
         calls.start_ns[order],
         calls.duration_ns[order],
         calls.thread_id[order],
@@ -271,7 +271,7 @@ def _name(file: str, line: int, function: str) -> str:
     return f"{short}({line}): {function}"
 
 
-def _table(calls: Calls, node_frame: Int64, names: list[str]) -> pd.DataFrame:
+def _table(calls: SampledCalls, node_frame: Int64, names: list[str]) -> pd.DataFrame:
     codes: dict[str, int] = {}
     code_of_frame = np.array([codes.setdefault(name, len(codes)) for name in names], np.int64)
     code = code_of_frame[node_frame[calls.node]] if len(calls.node) else np.zeros(0, np.int64)

@@ -15,7 +15,7 @@ from npuprof.options import FRAMEWORK_NAMES
 from npuprof.options.metric_names import NATIVE
 from npuprof.small_files import convert, decode
 from npuprof.sources.files.gzip_file import read_head
-from npuprof.sources.result_folder.layout import Layout
+from npuprof.sources.result_folder.layout import ResultFiles
 
 _MAX_BYTES = 64 << 20
 _LEVELS: dict[str, str | int] = {"Level_none": "none", "LevelNone": "none", "Level0": 0, "Level1": 1, "Level2": 2}
@@ -60,7 +60,7 @@ class _Fields:
         return _Fields(self.take(key, dict[str, Any], {}), self._source, self._notes)
 
 
-def describe(layout: Layout, notes: Notes) -> Info:
+def describe(layout: ResultFiles, notes: Notes) -> Info:
     """Gather the facts of both files; a missing or damaged file is noted, and its facts stay empty."""
     info = Info(name=layout.root.name, collector="torch_npu", source="torch_npu text result", recording=layout.root)
     profiler_info, metadata = (

@@ -22,7 +22,7 @@ _MAX_LISTED = 10_000  # a directory of thousands of ranks is not a single result
 
 
 @dataclass(frozen=True)
-class Layout:
+class ResultFiles:
     """The paths of the parts of one result.
 
     Attributes
@@ -73,7 +73,7 @@ class Layout:
         return next((path for end in ("", ".gz") if (path := self.output / f"{name}{end}").is_file()), None)
 
 
-def find(path: Path) -> Layout | None:
+def find(path: Path) -> ResultFiles | None:
     """Recognise a ``*_ascend_pt`` directory, its output or FRAMEWORK directory, or a single timeline.
 
     A directory that was not analysed has FRAMEWORK files, or ``profiler_info*.json`` next to ``PROF_*``. The name of
@@ -85,7 +85,7 @@ def find(path: Path) -> Layout | None:
         return None
 
 
-def of_directory(path: Path) -> Layout | None:
+def of_directory(path: Path) -> ResultFiles | None:
     """Return the layout of a directory, whether or not it is a result; None if it is not a directory."""
     root = path.parent if path.name in (OUTPUT, FRAMEWORK) else path
     if not root.is_dir():
@@ -94,7 +94,7 @@ def of_directory(path: Path) -> Layout | None:
     trace = next((output / name for name in _TRACE_NAMES if (output / name).is_file()), None)
     info = next(_matching(root, "profiler_info*.json", Path.is_file), None)
     metadata = root / "profiler_metadata.json"
-    return Layout(
+    return ResultFiles(
         root,
         output if output.is_dir() else None,
         trace,
@@ -104,27 +104,27 @@ def of_directory(path: Path) -> Layout | None:
     )
 
 
-def _find(path: Path) -> Layout | None:
+def _find(path: Path) -> ResultFiles | None:
     if path.is_file():
-        return Layout(path, None, path) if is_trace(path) else None
+        return ResultFiles(path, None, path) if is_trace(path) else None
     layout = of_directory(path)
     return layout if layout is not None and (layout.is_parsed or layout.is_raw) else None
 
 
-def find_files(folder: Path) -> Layout | None:
+def find_files(folder: Path) -> ResultFiles | None:
     """Recognise a folder that directly holds files of a result, such as files copied out of a result."""
     try:
         if not folder.is_dir():
             return None
         trace = next((folder / name for name in _TRACE_NAMES if (folder / name).is_file()), None)
-        layout = Layout(folder, folder, trace)
+        layout = ResultFiles(folder, folder, trace)
         if trace is None and not any(layout.file(name) is not None for name in _ONLY_HERE):
             return None
         info = next(_matching(folder, "profiler_info*.json", Path.is_file), None)
     except OSError:
         return None
     metadata = folder / "profiler_metadata.json"
-    return Layout(folder, folder, trace, info, metadata if metadata.is_file() else None)
+    return ResultFiles(folder, folder, trace, info, metadata if metadata.is_file() else None)
 
 
 def _matching(directory: Path, pattern: str, is_kind: Callable[[Path], bool]) -> Iterator[Path]:

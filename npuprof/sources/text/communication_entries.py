@@ -70,7 +70,7 @@ Transfer = TypedDict(
 """The transfers between two ranks."""
 
 
-class Group(TypedDict, total=False):
+class GroupEntry(TypedDict, total=False):
     """A group of ``comm_group_parallel_info``."""
 
     type: str | None
@@ -83,9 +83,9 @@ class Group(TypedDict, total=False):
 Members: TypeAlias = list[_Rank]
 """The ranks of a group."""
 
-Kind: TypeAlias = type[Times] | type[Bandwidth] | type[Transfer] | type[Group]
+Kind: TypeAlias = type[Times] | type[Bandwidth] | type[Transfer] | type[GroupEntry]
 _TYPES: Mapping[Any, Mapping[str, Any]] = {
-    kind: get_type_hints(kind, include_extras=True) for kind in (Times, Bandwidth, Transfer, Group)
+    kind: get_type_hints(kind, include_extras=True) for kind in (Times, Bandwidth, Transfer, GroupEntry)
 }
 
 

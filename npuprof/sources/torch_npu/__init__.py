@@ -18,7 +18,7 @@ from npuprof.sources.base import Decoded, Source, describe_by_name, size_of_file
 from npuprof.sources.result_folder.description import describe
 from npuprof.sources.result_folder.layout import OUTPUT, find
 from npuprof.sources.torch_npu.raw_files import read_layout
-from npuprof.sources.torch_npu.result import Reading, alone, tables_alone
+from npuprof.sources.torch_npu.result import TextResultReading, parts
 
 __all__ = ["SOURCE", "read", "recognises"]
 
@@ -44,7 +44,7 @@ def read(path: Path) -> Decoded:
             "give the *_ascend_pt directory, from which raw files are read if it was not analysed"
         )
     try:
-        decoded = Reading(layout).run()
+        decoded = TextResultReading(layout).run()
     except SourceError as error:
         if not layout.is_raw:
             raise
@@ -72,9 +72,10 @@ SOURCE = Source(
     (None, "parsed", "text"),
     recognises,
     read,
-    alone=alone,
+    parts=parts,
+    has_small_files=True,
     describe=describe_path,
     size_bytes=_size_bytes,
     is_result_of_raw=True,
-    tables_alone=tables_alone,
+    is_read_when_touched=True,
 )

@@ -30,11 +30,11 @@ from npuprof.sources.framework import reader_of
 from npuprof.sources.framework.clock import framework_clock
 from npuprof.sources.framework.correlation import launch_links
 from npuprof.sources.lost_files import note_lost_records
-from npuprof.sources.raw.metadata.control_files import Side, read_sides
+from npuprof.sources.raw.metadata.control_files import RecordedSide, read_sides
 from npuprof.sources.result_folder.description import describe, load
-from npuprof.sources.result_folder.layout import OUTPUT, Layout, find
-from npuprof.sources.selection import Part, Selection
-from npuprof.sources.torch_npu.result import Reading
+from npuprof.sources.result_folder.layout import OUTPUT, ResultFiles, find
+from npuprof.sources.selection import SelectedWindows, Selection
+from npuprof.sources.torch_npu.result import TextResultReading
 
 _OF_DEVICE = ("kernels", "communication")
 
@@ -65,7 +65,9 @@ def read(path: Path, selection: Selection | None = None) -> Decoded:
     return read_layout(layout, selection)
 
 
-def read_layout(layout: Layout, selection: Selection | Part | None = None, epoch_ns: int = 0) -> Decoded:
+def read_layout(
+    layout: ResultFiles, selection: Selection | SelectedWindows | None = None, epoch_ns: int = 0
+) -> Decoded:
     """Read the files of the framework's profiler and of the collector; a missing or damaged side is noted.
 
     `epoch_ns` is the UTC time of CLOCK_MONOTONIC_RAW 0 from the enclosing recording, which the files lack.
@@ -99,9 +101,11 @@ def read_layout(layout: Layout, selection: Selection | Part | None = None, epoch
     return decoded
 
 
-def _part(frames: Mapping[str, pd.DataFrame], selection: Selection | Part | None) -> Selection | Part | None:
+def _part(
+    frames: Mapping[str, pd.DataFrame], selection: Selection | SelectedWindows | None
+) -> Selection | SelectedWindows | None:
     """Return the windows of the selected steps, and the launch times within them."""
-    if isinstance(selection, Part):
+    if isinstance(selection, SelectedWindows):
         if not len(selection.launches.starts) or "operators" not in frames:
             return selection
         windows = selection.windows
@@ -117,10 +121,10 @@ def _part(frames: Mapping[str, pd.DataFrame], selection: Selection | Part | None
     selected = windows.touch(starts, starts)
     launches = windows.joined(starts[selected], ends[selected])  # an operator may enqueue after the end of its step
     later = dequeues[launches.touch(starts, starts)[enqueues]]
-    return Part(windows, launches.joined(starts[later], ends[later]))
+    return SelectedWindows(windows, launches.joined(starts[later], ends[later]))
 
 
-def _read_raw(layout: Layout, notes: Notes, part: Selection | Part | None) -> Decoded | None:
+def _read_raw(layout: ResultFiles, notes: Notes, part: Selection | SelectedWindows | None) -> Decoded | None:
     """Read the newest raw directory, the last by name; None, with a note, if there is none or it is damaged."""
     if not layout.raw:
         notes.info("PROF_*", "there is no raw directory: the device was not recorded")
@@ -134,7 +138,7 @@ def _read_raw(layout: Layout, notes: Notes, part: Selection | Part | None) -> De
         return None
 
 
-def _sides(layout: Layout) -> list[Side]:
+def _sides(layout: ResultFiles) -> list[RecordedSide]:
     try:
         return read_sides(layout.raw[-1], Notes()) if layout.raw else []
     except OSError:  # noted by the reader of the raw directory
@@ -190,11 +194,11 @@ def describe_path(path: Path) -> Info:
 SOURCE = Source("torch_npu.unparsed", (None, "raw"), recognises, read, read, describe_path, is_raw=True)
 
 
-def add_sums(layout: Layout, decoded: Decoded) -> None:
+def add_sums(layout: ResultFiles, decoded: Decoded) -> None:
     """Add `step_times` and statistics from the result next to raw files."""
     if layout.output is None:
         return
-    reading = Reading(layout)
+    reading = TextResultReading(layout)
     reading.notes = decoded.notes
     reading.decoded.info.devices = decoded.info.devices
     reading.read_sums()

@@ -10,21 +10,20 @@ from collections.abc import Collection, Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Literal
 
 import pandas as pd
 
 from npuprof import tables
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
-from npuprof.sources.base import Alone, Decoded, MakeSome, PartName
+from npuprof.sources.base import Decoded, PartReader
 from npuprof.sources.columns.builders import recoded
 from npuprof.sources.columns.concatenation import stacked
 from npuprof.sources.columns.steps import step_of
 from npuprof.sources.exported_trace.layout import FORMAT
 from npuprof.sources.framework.mindspore import COLLECTOR as MINDSPORE
 from npuprof.sources.result_folder.description import describe
-from npuprof.sources.result_folder.layout import Layout, of_directory
+from npuprof.sources.result_folder.layout import ResultFiles, of_directory
 from npuprof.sources.text.communication_json import read_communication, read_communication_matrix
 from npuprof.sources.text.communication_times import read_times
 from npuprof.sources.text.csv_kinds import in_tables
@@ -60,10 +59,10 @@ _ANALYSE = {
 }
 
 
-class Reading(TextReading):
+class TextResultReading(TextReading):
     """Reader of the text files of a result."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: ResultFiles) -> None:
         super().__init__(Decoded())
         self._layout = layout
 
@@ -90,8 +89,8 @@ class Reading(TextReading):
         for part in (self._step_times, self._communication, self._statistics):
             part()
 
-    def read_part(self, part: PartName | Literal["memory"], columns: Collection[str] = ()) -> None:
-        """Read only one part, as :meth:`run` would without a timeline: at least `columns` of its table, or all."""
+    def read_part(self, part: str, columns: Collection[str] = ()) -> None:
+        """Read one of :func:`parts`, as :meth:`run` would without a timeline: at least `columns`, or all."""
         if part == "communication":
             if not columns or "device_id" in columns:
                 self._step_times()  # the timeline names the device
@@ -104,6 +103,7 @@ class Reading(TextReading):
                 "kernels": self._kernels,
                 "step_times": self._step_times,
                 "memory": self._memory,
+                "allocations": self._memory,
             }
             parts[part]()
 
@@ -262,53 +262,38 @@ class Reading(TextReading):
                 self.notes.info(path.name, "this file of the result is not read")
 
 
-def tables_alone(path: Path) -> dict[str, MakeSome]:
-    """Return how to read each table of a text result whose file alone has all of it."""
-    layout = of_directory(path)
-    if layout is None or layout.output is None:
-        return {}
-
-    def read(part: Literal["memory", "step_times"], notes: Notes) -> dict[str, pd.DataFrame]:
-        reading = Reading(layout)
-        reading.read_part(part)
-        notes.extend(reading.notes)
-        # Where the file has no row, the rest of the run decides what is shown.
-        return {name: frame for name, frame in reading.decoded.tables.items() if len(frame)}
-
-    names = [name for name, files in _TABLE_FILES.items() if any(layout.file(file) is not None for file in files)]
-    makers: dict[str, MakeSome] = {name: partial(read, "memory") for name in names}
-    times = layout.file("step_trace_time.csv")
-    if times is not None and names_devices(times):  # else the timeline has the device's number
-        makers["step_times"] = partial(read, "step_times")
-    return makers
-
-
-_TABLE_FILES = {"memory": tuple(f"{name}.csv" for name in _MEMORY), "allocations": ("operator_memory.csv",)}
-
-
-_PART_FILES: dict[PartName, tuple[str, ...]] = {
+_PART_FILES: dict[str, tuple[str, ...]] = {
     "step_times": ("step_trace_time.csv",),
     "communication": ("communication.json", "kernel_details.csv", "step_trace_time.csv"),
     "kernels": ("kernel_details.csv",),
     "communication_matrix": ("communication_matrix.json",),
-}  # the first file is required, the rest complete it
+    "memory": tuple(f"{name}.csv" for name in _MEMORY),
+    "allocations": ("operator_memory.csv",),
+}
+"""The files of each part. Of `memory`, one is enough; of the others, the first is required."""
 
 
-def alone(path: Path) -> dict[PartName, Alone]:
-    """Return how to read each part of a text result without its timeline, if the part's file exists."""
+def parts(path: Path) -> dict[str, PartReader]:
+    """Return the parts of a text result that are read without its timeline."""
     layout = of_directory(path)
     if layout is None or layout.output is None:
         return {}
 
-    def read(part: PartName, columns: tuple[str, ...]) -> Decoded:
-        reading = Reading(layout)
+    def read(part: str, notes: Notes, columns: Collection[str]) -> dict[str, pd.DataFrame]:
+        reading = TextResultReading(layout)
         reading.read_part(part, columns)
-        return reading.decoded
+        notes.extend(reading.notes)
+        found = {**reading.decoded.statistics, **reading.decoded.tables}
+        # Where the file has no row, the rest of the run decides what is shown.
+        return {name: frame for name, frame in found.items() if len(frame)}
 
-    there = {name: layout.file(name) for name in {name for names in _PART_FILES.values() for name in names}}
-    files = {part: [there[name] for name in names] for part, names in _PART_FILES.items()}
+    there = {name: layout.file(name) for names in _PART_FILES.values() for name in names}
+    exact = {"memory", "allocations"}
+    times = there["step_trace_time.csv"]
+    if times is not None and names_devices(times):  # else the timeline has the device's number
+        exact.add("step_times")
     return {
-        part: Alone(tuple(file for file in some if file is not None), partial(read, part))
-        for part, some in files.items()
-        if some[0] is not None
+        part: PartReader(partial(read, part), tuple(file for name in names if (file := there[name])), part in exact)
+        for part, names in _PART_FILES.items()
+        if (any(there[name] for name in names) if part == "memory" else there[names[0]])
     }

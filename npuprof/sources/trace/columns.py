@@ -20,12 +20,12 @@ import numpy.typing as npt
 
 from npuprof.arrays import Bools, Int32, Int64, Records
 from npuprof.notes import Notes
-from npuprof.sources.columns.builders import MAX_NAME, Codebook, Columns, floats, whole_numbers
+from npuprof.sources.columns.builders import MAX_NAME, Codebook, GatheredColumns, floats, whole_numbers
 from npuprof.sources.columns.decimals import MAX_DURATION_US, MAX_TIME_NS, US_TO_NS, column_ns, scaled
 from npuprof.sources.columns.repetitions import REPEATED, repetitions
 from npuprof.sources.trace.event import Event
 from npuprof.sources.trace.events import UNREADABLE, readable
-from npuprof.sources.trace.layouts import VENDOR, Layout, Layouts, lost_arguments
+from npuprof.sources.trace.layouts import VENDOR, Layouts, SliceLayout, lost_arguments
 
 LAST_THREAD = 1 << 62
 """Thread numbers from here on are replaced."""
@@ -56,9 +56,9 @@ class Trace:
 
     def __init__(self) -> None:
         shared = {"name": Codebook(), "category": Codebook()}
-        self.slices: defaultdict[str, Columns] = defaultdict(lambda: Columns(shared))
-        self.flows = Columns(shared)
-        self.counters = Columns(shared)
+        self.slices: defaultdict[str, GatheredColumns] = defaultdict(lambda: GatheredColumns(shared))
+        self.flows = GatheredColumns(shared)
+        self.counters = GatheredColumns(shared)
         self.lane_book = Codebook()
         self.pid_book = Codebook()
         self.processes: dict[Any, str] = {}
@@ -249,7 +249,7 @@ class _Gatherer:
             }
         )
 
-    def _arguments(self, layout: Layout, columns: Columns, events: list[Event]) -> dict[str, Records]:
+    def _arguments(self, layout: SliceLayout, columns: GatheredColumns, events: list[Event]) -> dict[str, Records]:
         if not layout.fields:
             return {}
         args = self._decode(events, layout.args)

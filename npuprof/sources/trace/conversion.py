@@ -18,7 +18,7 @@ import pandas as pd
 from npuprof import tables
 from npuprof.arrays import Int32, Int64, Records
 from npuprof.notes import Notes
-from npuprof.sources.columns.builders import ABSENT, SENTINELS, Columns, flags, optional, recoded
+from npuprof.sources.columns.builders import ABSENT, SENTINELS, GatheredColumns, flags, optional, recoded
 from npuprof.sources.columns.steps import step_of
 from npuprof.sources.trace.columns import Trace
 from npuprof.sources.trace.communication import group_name, operator_type, operators_of, plane_ids
@@ -147,7 +147,7 @@ class _Maker(TableMaker):
         }
         self.put("api", tables.build("api", columns), slices["lane"])
 
-    def _levels(self, slices: Columns) -> Any:
+    def _levels(self, slices: GatheredColumns) -> Any:
         """Return the level of each call; in old graph mode, only the name before ``@`` contains it."""
         levels = names(slices, "level", change=lambda level: _LEVELS.get(level, level))
         if not levels.isna().any():
@@ -188,7 +188,7 @@ class _Maker(TableMaker):
         if is_task.any():
             self._communication_tasks(slices, is_task)
 
-    def _communication_operators(self, slices: Columns, selected_records: Records) -> None:
+    def _communication_operators(self, slices: GatheredColumns, selected_records: Records) -> None:
         columns = {
             **span(slices, selected_records),
             "device_id": self._device_of(slices)[selected_records],
@@ -205,7 +205,7 @@ class _Maker(TableMaker):
         }
         self.put("communication", tables.build("communication", columns), slices["lane"][selected_records])
 
-    def _communication_tasks(self, slices: Columns, selected_records: Records) -> None:
+    def _communication_tasks(self, slices: GatheredColumns, selected_records: Records) -> None:
         lanes, lane = self.trace.lanes, slices["lane"][selected_records]
         columns = {
             **span(slices, selected_records),
@@ -267,7 +267,7 @@ class _Maker(TableMaker):
         self.notes.ledger.keep(self.source, "steps", len(steps))
         leave_out_repeated(len(slices) - len(steps), self.notes, self.source)
 
-    def _device_of(self, slices: Columns) -> Int64:
+    def _device_of(self, slices: GatheredColumns) -> Int64:
         known = set(self._devices.values())
         default = known.pop() if len(known) == 1 else 0  # a process without a label
         devices = np.array([self._devices.get(pid, default) for pid, _ in self.trace.lanes], np.int64)

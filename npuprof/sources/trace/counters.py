@@ -14,7 +14,7 @@ import pandas as pd
 from npuprof import tables
 from npuprof.arrays import Int64
 from npuprof.notes import Notes
-from npuprof.sources.columns.builders import Columns, recoded
+from npuprof.sources.columns.builders import GatheredColumns, recoded
 from npuprof.sources.columns.shares import HIT_RATE, PORT_SHARES, converted
 from npuprof.sources.trace.columns import Trace
 
@@ -81,7 +81,7 @@ def _account(event: Int64, chosen: Any, filled_in: Any, notes: Notes, source: st
     notes.leave_out(source, "a counter event holds no value", total - measured, affects="counters")
 
 
-def _filled_in(counters: Columns) -> Any:
+def _filled_in(counters: GatheredColumns) -> Any:
     event, key = (
         np.array([name == wanted for name in counters.names(column)], np.bool_)[counters[column]]
         for column, wanted in zip(("name", "key"), _NOT_MEASURED, strict=True)

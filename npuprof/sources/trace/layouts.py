@@ -101,7 +101,7 @@ class _PlainArgs(msgspec.Struct, gc=False):
 
 
 @dataclass(frozen=True)
-class Layout:
+class SliceLayout:
     """A kind of slice: the struct of its arguments, and which fields are names or floats; other fields are integers.
 
     `raw` names are computed from the undecoded bytes of an argument.
@@ -119,8 +119,8 @@ class Layout:
         return self.args.__struct_fields__
 
 
-def _layout(name: str, args: type[msgspec.Struct], names: str = "", floats: str = "") -> Layout:
-    return Layout(name, args, frozenset(names.split()), frozenset(floats.split()))
+def _layout(name: str, args: type[msgspec.Struct], names: str = "", floats: str = "") -> SliceLayout:
+    return SliceLayout(name, args, frozenset(names.split()), frozenset(floats.split()))
 
 
 PLAIN = _layout("plain", _PlainArgs)
@@ -165,12 +165,12 @@ _LISTED_KEYS = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 _DECODED_EVENTS = 8  # events inspected per kind, since the arguments of the first may be damaged
 
 
-def known_layout(category: str | None) -> Layout | None:
+def known_layout(category: str | None) -> SliceLayout | None:
     """Return the layout that a category determines; None for others."""
     return _BY_CATEGORY.get(category or "")
 
 
-def layout_of(category: str | None, events: Sequence[Event]) -> Layout:
+def layout_of(category: str | None, events: Sequence[Event]) -> SliceLayout:
     """Return the layout of slices with the same process and category."""
     known = known_layout(category)
     if known is not None:
@@ -191,8 +191,8 @@ def keys_of(event: Event) -> frozenset[str]:
 class Layouts(NamedTuple):
     """Rules to recognise layouts: by category, or by category and arguments."""
 
-    known: Callable[[str | None], Layout | None]
-    of: Callable[[str | None, Sequence[Event]], Layout]
+    known: Callable[[str | None], SliceLayout | None]
+    of: Callable[[str | None, Sequence[Event]], SliceLayout]
 
 
 VENDOR = Layouts(known_layout, layout_of)
@@ -203,7 +203,7 @@ _MAX_EXAMINED = 100  # rows per batch: damage is rare, and an argument that many
 _SIMILAR = 0.8
 
 
-def lost_arguments(layout: Layout, events: Sequence[Event], columns: Mapping[str, Records]) -> tuple[int, int]:
+def lost_arguments(layout: SliceLayout, events: Sequence[Event], columns: Mapping[str, Records]) -> tuple[int, int]:
     """Count events of a layout that lack an argument which most have: with a misspelt name, and without arguments.
 
     A name that lost or changed a character leaves the JSON valid and the argument absent. `columns` are the arguments

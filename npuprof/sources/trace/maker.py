@@ -13,7 +13,7 @@ import pandas as pd
 from npuprof import tables
 from npuprof.arrays import Bools, Int32, Int64, Records
 from npuprof.notes import Notes
-from npuprof.sources.columns.builders import Columns, recoded
+from npuprof.sources.columns.builders import GatheredColumns, recoded
 from npuprof.sources.columns.steps import step_numbers
 from npuprof.sources.trace.columns import LAST_THREAD, Trace
 from npuprof.sources.trace.nesting import python_calls
@@ -44,7 +44,7 @@ class TableMaker:
         self.notes.ledger.keep(self.source, name, len(frame))
         return order
 
-    def steps(self, slices: Columns) -> Bools:
+    def steps(self, slices: GatheredColumns) -> Bools:
         """Build ``steps`` from the slices that a framework puts around its steps; return the mask of these slices."""
         numbers = step_numbers(enumerate(slices.names("name")), self.notes, self.source)
         is_selected: Bools = np.isin(slices["name"], list(numbers))
@@ -55,7 +55,7 @@ class TableMaker:
             self.notes.ledger.keep(self.source, "steps", len(frame))
         return is_selected
 
-    def python(self, slices: Columns) -> None:
+    def python(self, slices: GatheredColumns) -> None:
         """Build ``python``; in the file the root is its own parent, in the table it has none."""
         columns = {
             **span(slices),
@@ -91,14 +91,14 @@ def _thread_number(tid: object) -> int | None:
     return tid if isinstance(tid, int) and abs(tid) < LAST_THREAD else None
 
 
-def span(slices: Columns, selected_records: Records | None = None) -> dict[str, Any]:
+def span(slices: GatheredColumns, selected_records: Records | None = None) -> dict[str, Any]:
     """Return start and duration of the selected slices, or of all."""
     rows = slice(None) if selected_records is None else selected_records
     return {"start_ns": slices["start_ns"][rows], "duration_ns": slices["duration_ns"][rows]}
 
 
 def names(
-    slices: Columns,
+    slices: GatheredColumns,
     column: str,
     selected_records: Records | None = None,
     change: Callable[[str], str | None] | None = None,

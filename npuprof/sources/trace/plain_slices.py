@@ -15,7 +15,7 @@ from npuprof import tables
 from npuprof.arrays import Bools
 from npuprof.ledger import STATISTICS
 from npuprof.notes import Notes
-from npuprof.sources.columns.builders import ABSENT, Columns
+from npuprof.sources.columns.builders import ABSENT, GatheredColumns
 from npuprof.sources.trace.columns import Trace
 
 _OPERATORS = ("MindSpore", "CPU OP")
@@ -56,13 +56,13 @@ def take_mindspore(trace: Trace, notes: Notes, source: str) -> dict[str, pd.Data
 
 def _keep(trace: Trace, is_selected: Bools) -> None:
     """Keep only the selected slices without a layout."""
-    plain, remainder = trace.slices["plain"], Columns()
+    plain, remainder = trace.slices["plain"], GatheredColumns()
     remainder.books = plain.books
     remainder.add({name: plain[name][is_selected] for name in _COLUMNS})
     trace.slices["plain"] = remainder
 
 
-def _add_operators(operators: Columns, plain: Columns, is_selected: Bools) -> None:
+def _add_operators(operators: GatheredColumns, plain: GatheredColumns, is_selected: Bools) -> None:
     count = int(is_selected.sum())
     columns = {name: plain[name][is_selected] for name in ("start_ns", "duration_ns", "lane")}
     for name in ("name", "category"):
@@ -73,7 +73,7 @@ def _add_operators(operators: Columns, plain: Columns, is_selected: Bools) -> No
     operators.add(columns)
 
 
-def _scope_layers(trace: Trace, plain: Columns, is_selected: Bools) -> pd.DataFrame:
+def _scope_layers(trace: Trace, plain: GatheredColumns, is_selected: Bools) -> pd.DataFrame:
     depths = np.array([tid if isinstance(tid, int) and 0 <= tid < 1 << 31 else 0 for _, tid in trace.lanes], np.int64)
     frame: pd.DataFrame = pd.DataFrame(
         {

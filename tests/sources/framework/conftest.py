@@ -10,10 +10,10 @@ import pytest
 from npuprof import tables
 from npuprof.sources.base import Decoded
 from npuprof.sources.framework import torch
-from npuprof.sources.raw.metadata.clocks import Clock
+from npuprof.sources.raw.metadata.clocks import CounterClock
 from tests.sources.framework.writer import EPOCH_OFFSET_NS, START_NS, Framework
 
-CLOCK = Clock(START_NS, START_NS + EPOCH_OFFSET_NS, Fraction(1))
+CLOCK = CounterClock(START_NS, START_NS + EPOCH_OFFSET_NS, Fraction(1))
 
 
 class Reader:

@@ -11,13 +11,13 @@ import pytest
 
 from npuprof.notes import Notes
 from npuprof.sources.framework.clock import framework_clock
-from npuprof.sources.raw.metadata.control_files import Side, read_sides
+from npuprof.sources.raw.metadata.control_files import RecordedSide, read_sides
 from tests.sources.framework.writer import EPOCH_OFFSET_NS, START_NS, profiler_info
 
 OTHER_OFFSET_US = 1_763_700_000_000_000
 
 
-def sides(folder: Path, frequency: str = "", log: bool = True) -> list[Side]:
+def sides(folder: Path, frequency: str = "", log: bool = True) -> list[RecordedSide]:
     """Write the control files of a raw directory whose clocks differ from profiler_info.json."""
     host = folder / "PROF_1" / "host"
     host.mkdir(parents=True)
@@ -31,7 +31,11 @@ def sides(folder: Path, frequency: str = "", log: bool = True) -> list[Side]:
 
 
 def convert(
-    told: dict[str, Any], stamp: int, found: list[Side] | None = None, notes: Notes | None = None, epoch_ns: int = 0
+    told: dict[str, Any],
+    stamp: int,
+    found: list[RecordedSide] | None = None,
+    notes: Notes | None = None,
+    epoch_ns: int = 0,
 ) -> int:
     clock = framework_clock(told, found or [], Notes() if notes is None else notes, epoch_ns=epoch_ns)
     stamps = np.array([stamp], np.uint64)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from npuprof import tables
 from npuprof.sources.base import Decoded
 from npuprof.sources.framework import mindspore_ranges, reader_of
-from npuprof.sources.raw.metadata.clocks import Clock
+from npuprof.sources.raw.metadata.clocks import CounterClock
 from npuprof.sources.torch_npu import raw_files
 from tests.budget import examples
 from tests.sources.framework.conftest import CLOCK
@@ -45,7 +45,7 @@ RANGES = (
 )
 
 
-def read(folder: Path, clock: Clock = CLOCK) -> Decoded:
+def read(folder: Path, clock: CounterClock = CLOCK) -> Decoded:
     decoded = Decoded()
     mindspore_ranges.read(folder, lambda: clock, decoded)
     for name, frame in decoded.tables.items():
@@ -112,7 +112,7 @@ def test_operators_are_linked_to_the_calls_that_they_made(tmp_path: Path) -> Non
 
 
 def test_a_counter_of_ten_nanoseconds_is_exact(tmp_path: Path) -> None:
-    clock = Clock(1000, _EPOCH_NS, Fraction(10))
+    clock = CounterClock(1000, _EPOCH_NS, Fraction(10))
     (tmp_path / NAME).write_bytes(op_range(1003, 1007, "Add", "Add"))
     (row,) = read(tmp_path, clock).tables["operators"].to_dict("records")
     assert (row["start_ns"], row["duration_ns"]) == (_EPOCH_NS + 30, 40)

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from npuprof.notes import Notes
-from npuprof.sources.framework.tlv import PADDING_BYTES, Content, scan
+from npuprof.sources.framework.tlv import PADDING_BYTES, PaddedBytes, scan
 from tests.sources.framework.writer import record, text
 
 KIND, FIXED = 3, 4
 
 
-def content(raw: bytes) -> Content:
-    return Content(np.frombuffer(bytearray(raw + bytes(PADDING_BYTES)), np.uint8))
+def content(raw: bytes) -> PaddedBytes:
+    return PaddedBytes(np.frombuffer(bytearray(raw + bytes(PADDING_BYTES)), np.uint8))
 
 
 def one(number: int, *fields: bytes) -> bytes:

@@ -15,7 +15,7 @@ from npuprof.arrays import Int64, Records
 from npuprof.sources.raw.chips.hwts import STREAM_MASK, note_gaps
 from npuprof.sources.raw.device.metrics import UNSPLIT, metric_columns, metrics_of
 from npuprof.sources.raw.device.pmu import Frequencies, Kernels, cube_utilization, is_sampled, profiling_events
-from npuprof.sources.raw.device.reader import Device
+from npuprof.sources.raw.device.reader import RawDevice
 from npuprof.sources.raw.metadata.clocks import parse_frequency
 from npuprof.sources.raw.metadata.control_files import whole_number
 from npuprof.sources.raw.records import chip_layouts
@@ -26,7 +26,7 @@ _STREAMS = (("aicore", "aic", "ai_core_num"), ("aiVectorCore", "aiv", "aiv_num")
 _VECTOR_CORE = "AI_VECTOR_CORE"
 
 
-def read_counters(device: Device, kernels: Kernels, frequencies: Frequencies) -> Columns:
+def read_counters(device: RawDevice, kernels: Kernels, frequencies: Frequencies) -> Columns:
     """Read performance counters of a device and derive the metrics of its kernels.
 
     Returns
@@ -56,7 +56,7 @@ def read_counters(device: Device, kernels: Kernels, frequencies: Frequencies) ->
 
 
 def _match_in_order(
-    device: Device, stream: str, records: Records, kernels: Kernels, among: Int64
+    device: RawDevice, stream: str, records: Records, kernels: Kernels, among: Int64
 ) -> tuple[Int64, Int64]:
     """Match records with kernels in order, for the ids with equally many of both; return the rows of both."""
     tasks, rows = kernels.tasks, kernels.rows[among]
@@ -76,7 +76,7 @@ def _match_in_order(
 
 
 def _metrics(
-    device: Device,
+    device: RawDevice,
     core: str,
     cores: int,
     records: Records,
@@ -108,5 +108,5 @@ def _memory_bound(columns: Columns) -> Columns:
     return {"memory_bound": bound}
 
 
-def _rated_mhz(device: Device) -> float:
+def _rated_mhz(device: RawDevice) -> float:
     return float(parse_frequency(device.side.device_fact("aic_frequency")) or 0)

@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 from npuprof.arrays import Bools, Int64, Records
-from npuprof.sources.raw.device.reader import Device
+from npuprof.sources.raw.device.reader import RawDevice
 from npuprof.sources.raw.device.tasks import DeviceTasks, Track, join, pair_rows
 from npuprof.sources.raw.join_keys.batches import batch_ids
-from npuprof.sources.raw.metadata.dictionaries import Names
+from npuprof.sources.raw.metadata.dictionaries import NameColumn
 from npuprof.sources.raw.records import chip_layouts, enums
 
 STREAM_MASK = 0x7FF
@@ -24,7 +24,7 @@ _AI_CPU = "AI_CPU"
 _STATE_AI_CPU = 1
 
 
-def read_tasks(device: Device, track: Track) -> DeviceTasks:
+def read_tasks(device: RawDevice, track: Track) -> DeviceTasks:
     """Read and pair start and end records of tasks by log, stream and task.
 
     The 910A logs no AI CPU tasks: their times are in their ``ts_track`` states.
@@ -35,7 +35,7 @@ def read_tasks(device: Device, track: Track) -> DeviceTasks:
     return join(parts)
 
 
-def _of_log(device: Device, track: Track, log: str) -> DeviceTasks:
+def _of_log(device: RawDevice, track: Track, log: str) -> DeviceTasks:
     records = device.streams.read(f"{log}.{device.id}", chip_layouts.HWTS)
     note_gaps(device, log, records)
     records = device.keep_sound(records, log)
@@ -43,26 +43,26 @@ def _of_log(device: Device, track: Track, log: str) -> DeviceTasks:
     other = int((tag > _END).sum())
     device.skip(log, "records of blocks and counters are not decoded", other, info=True)
     stream, task = records["stream"].astype(np.int64) & STREAM_MASK, records["task"].astype(np.int64)
-    kinds = Names.lookup(records["type"], lambda value: enums.HWTS_TYPES.get(value) or str(value))
+    kinds = NameColumn.lookup(records["type"], lambda value: enums.HWTS_TYPES.get(value) or str(value))
     return _paired(device, track, log, records, (stream, task), (tag == _START, tag == _END), kinds)
 
 
-def _ai_cpu(device: Device, track: Track) -> DeviceTasks:
+def _ai_cpu(device: RawDevice, track: Track) -> DeviceTasks:
     records = track.states[track.states["type"] == _STATE_AI_CPU]
     stream, task = records["stream"].astype(np.int64) & STREAM_MASK, records["task"].astype(np.int64)
     marks = (records["state"] == _STARTED, records["state"] == _ENDED)
-    kinds = Names(np.zeros(len(records), np.int32), [_AI_CPU])
+    kinds = NameColumn(np.zeros(len(records), np.int32), [_AI_CPU])
     return _paired(device, track, _TRACK, records, (stream, task), marks, kinds)
 
 
 def _paired(
-    device: Device,
+    device: RawDevice,
     track: Track,
     source: str,
     records: Records,
     ids: tuple[Int64, Int64],
     marks: tuple[Bools, Bools],
-    kinds: Names,
+    kinds: NameColumn,
 ) -> DeviceTasks:
     stream, task = ids
     counter = records["counter"].astype(np.int64)
@@ -86,7 +86,7 @@ def _paired(
     )
 
 
-def note_gaps(device: Device, log: str, records: Records) -> None:
+def note_gaps(device: RawDevice, log: str, records: Records) -> None:
     """Note gaps in the 4-bit count of records. Source: raw/FORMAT.md section 7."""
     count = (records["tag"] >> 4).astype(np.int64)
     gaps = int(((count[1:] - count[:-1]) % _COUNTS != 1).sum())

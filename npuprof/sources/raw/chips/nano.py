@@ -16,11 +16,11 @@ from npuprof.arrays import Records, Uint64
 from npuprof.notes import Notes
 from npuprof.sources.raw.device.metrics import UNSPLIT, metric_columns, metrics_of
 from npuprof.sources.raw.device.pmu import Kernels, profiling_events
-from npuprof.sources.raw.device.reader import Device
+from npuprof.sources.raw.device.reader import RawDevice
 from npuprof.sources.raw.device.tasks import DeviceTasks, join
 from npuprof.sources.raw.join_keys import joins
 from npuprof.sources.raw.metadata.clocks import parse_frequency
-from npuprof.sources.raw.metadata.dictionaries import Names
+from npuprof.sources.raw.metadata.dictionaries import NameColumn
 from npuprof.sources.raw.records import chip_layouts, enums
 
 _STREAM = "nano_stars_profile"
@@ -28,7 +28,7 @@ _COUNTERS = 10
 _TYPE_BITS = 7
 
 
-def read_tasks(device: Device) -> DeviceTasks:
+def read_tasks(device: RawDevice) -> DeviceTasks:
     """Read the tasks of a device."""
     records, begin = _read(device, device.notes)
     end = begin + records["duration"].astype(np.uint64)
@@ -44,7 +44,7 @@ def read_tasks(device: Device) -> DeviceTasks:
         batch=absent,
         task=records["task"].astype(np.int64),
         context=absent,
-        kind=Names.lookup(
+        kind=NameColumn.lookup(
             records["type"] >> 1 & _TYPE_BITS, lambda value: enums.GE_TASK_TYPES.get(value) or str(value)
         ),
     )
@@ -52,7 +52,7 @@ def read_tasks(device: Device) -> DeviceTasks:
     return join([tasks])
 
 
-def read_counters(device: Device, kernels: Kernels) -> dict[str, npt.NDArray[Any]]:
+def read_counters(device: RawDevice, kernels: Kernels) -> dict[str, npt.NDArray[Any]]:
     """Return kernel metrics without a core prefix; times are NaN, as the number of blocks is unknown."""
     records, begin = _read(device, Notes())  # damage is noted when the tasks are read
     tasks, rows = kernels.tasks, kernels.rows
@@ -75,7 +75,7 @@ def read_counters(device: Device, kernels: Kernels) -> dict[str, npt.NDArray[Any
     return columns
 
 
-def _read(device: Device, notes: Notes) -> tuple[Records, Uint64]:
+def _read(device: RawDevice, notes: Notes) -> tuple[Records, Uint64]:
     """Read the records with valid timestamps, and their starts in device counter ticks."""
     records = device.streams.read(f"{_STREAM}.data.{device.id}", chip_layouts.NANO)
     begin = records["low"].astype(np.uint64)

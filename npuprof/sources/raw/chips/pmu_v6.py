@@ -14,7 +14,7 @@ from npuprof.arrays import Float64, Int64, Records
 from npuprof.sources.raw.chips.stars_v6 import BLOCK_PMU, CONTEXT_PMU
 from npuprof.sources.raw.device.metrics import METRICS_V6, metric_columns
 from npuprof.sources.raw.device.pmu import Frequencies, Kernels, cube_utilization, is_sampled, profiling_events
-from npuprof.sources.raw.device.reader import Device
+from npuprof.sources.raw.device.reader import RawDevice
 from npuprof.sources.raw.join_keys import joins
 from npuprof.sources.raw.metadata.clocks import parse_frequency
 from npuprof.sources.raw.metadata.control_files import whole_number
@@ -27,7 +27,7 @@ _STREAM = "ffts_profile"
 _MAIN, _MIX, _OVERFLOW = 1, 2, 4
 
 
-def read_counters(device: Device, kernels: Kernels, frequencies: Frequencies) -> Columns:
+def read_counters(device: RawDevice, kernels: Kernels, frequencies: Frequencies) -> Columns:
     """Read performance counters of a device and derive kernel metrics, like ``device/pmu.py``.
 
     The time of a MIX kernel's first core comes from its timestamps, that of the other core from its cycles.
@@ -70,7 +70,7 @@ def _owners(records: Records, kernels: Kernels) -> Int64:
 
 
 def _metrics(
-    device: Device,
+    device: RawDevice,
     core: str,
     records: Records,
     kernels: Kernels,
@@ -90,7 +90,7 @@ def _metrics(
     return {f"{core}_total_time_ns": total_ns, f"{core}_total_cycles": cycles, **derived}
 
 
-def _by_cycles(device: Device, core: str, cycles: Float64, mhz: Float64, blocks: Int64) -> Float64:
+def _by_cycles(device: RawDevice, core: str, cycles: Float64, mhz: Float64, blocks: Int64) -> Float64:
     """Estimate the time of a MIX kernel's second core from its cycles; the vendor has no estimate for a cube core."""
     cores = whole_number(device.side.device_fact("aiv_num")) or 0
     if core == "aic" or not cores:

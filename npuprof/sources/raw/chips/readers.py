@@ -14,12 +14,12 @@ import pandas as pd
 from npuprof.sources.raw.chips import core_pmu, hwts, nano, pmu_v6, stars_v6
 from npuprof.sources.raw.chips.training_trace import read_training_trace
 from npuprof.sources.raw.device import pmu, tasks
-from npuprof.sources.raw.device.reader import Device
+from npuprof.sources.raw.device.reader import RawDevice
 from npuprof.sources.raw.device.tasks import DeviceTasks, Track
 from npuprof.sources.raw.metadata.chip_families import Family
 
 
-def track_of(of: Device) -> Track:
+def track_of(of: RawDevice) -> Track:
     """Read step tags and task id wraps."""
     if of.family is Family.STARS_V6:
         return stars_v6.read_track(of)
@@ -31,7 +31,7 @@ def track_of(of: Device) -> Track:
     return replace(track, steps=steps[np.argsort(steps["counter"], kind="stable")])
 
 
-def tasks_of(of: Device, track: Track) -> DeviceTasks:
+def tasks_of(of: RawDevice, track: Track) -> DeviceTasks:
     """Read the tasks of a device."""
     if of.family is Family.HWTS:
         return hwts.read_tasks(of, track)
@@ -42,12 +42,12 @@ def tasks_of(of: Device, track: Track) -> DeviceTasks:
     return tasks.read_tasks(of, track)
 
 
-def counters_of(devices: Sequence[Device], frequencies: Sequence[pmu.Frequencies]) -> list[pmu.Counters]:
+def counters_of(devices: Sequence[RawDevice], frequencies: Sequence[pmu.Frequencies]) -> list[pmu.Counters]:
     """Return the performance counters of each device."""
     return [_counters_of(*each) for each in zip(devices, frequencies, strict=True)]
 
 
-def _counters_of(of: Device, frequencies: pmu.Frequencies) -> pmu.Counters:
+def _counters_of(of: RawDevice, frequencies: pmu.Frequencies) -> pmu.Counters:
     if of.family is Family.HWTS:
         return pmu.Counters(of.id, lambda kernels: core_pmu.read_counters(of, kernels, frequencies))
     if of.family is Family.STARS_V6:
@@ -57,12 +57,12 @@ def _counters_of(of: Device, frequencies: pmu.Frequencies) -> pmu.Counters:
     return pmu.read_counters(of, frequencies)
 
 
-def have_unique_ids(devices: Sequence[Device]) -> bool:
+def have_unique_ids(devices: Sequence[RawDevice]) -> bool:
     """Return whether task ids have 32 bits and are unique on a device."""
     return any(of.family is Family.STARS_V6 for of in devices)
 
 
-def read_details(devices: Sequence[Device]) -> dict[str, pd.DataFrame]:
+def read_details(devices: Sequence[RawDevice]) -> dict[str, pd.DataFrame]:
     """Read the parts of tasks, for families that record them."""
     parts = [stars_v6.read_details(of) for of in devices if of.family is Family.STARS_V6]
     names = dict.fromkeys(name for part in parts for name in part)

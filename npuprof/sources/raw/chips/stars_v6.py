@@ -15,10 +15,10 @@ import pandas as pd
 
 from npuprof.arrays import Int64, Records
 from npuprof.notes import Notes
-from npuprof.sources.raw.device.reader import Device
+from npuprof.sources.raw.device.reader import RawDevice
 from npuprof.sources.raw.device.tasks import DeviceTasks, Track, join, pair_rows
 from npuprof.sources.raw.join_keys.batches import Flips
-from npuprof.sources.raw.metadata.dictionaries import Names
+from npuprof.sources.raw.metadata.dictionaries import NameColumn
 from npuprof.sources.raw.records import chip_layouts, enums, layouts
 
 _TASK_START, _TASK_END = 0, 1
@@ -31,7 +31,7 @@ CONTEXT_PMU, BLOCK_PMU = 0b101010, 0b101001
 """Function codes of counter records: per core of a task, and per block."""
 
 
-def read_track(device: Device) -> Track:
+def read_track(device: RawDevice) -> Track:
     """Read ``ts_track``: step tags; 32-bit ids do not wrap."""
     records = device.read("ts_track", chip_layouts.TS_TRACK_V6)
     tagged = records[records["function"] == _STEP]
@@ -46,7 +46,7 @@ def read_track(device: Device) -> Track:
     return Track(Flips(empty, empty, empty), steps, np.empty(0, chip_layouts.TASK_STATE))
 
 
-def read_tasks(device: Device) -> DeviceTasks:
+def read_tasks(device: RawDevice) -> DeviceTasks:
     """Read and pair start and end records of tasks by their ids."""
     records = device.read("stars_soc", chip_layouts.STARS_V6)
     function = records["head"] & 0x3F
@@ -58,7 +58,7 @@ def read_tasks(device: Device) -> DeviceTasks:
     rows, closing = pair_rows(device, "stars_soc", task, counter, function == _TASK_START, function == _TASK_END)
     device.keep("stars_soc", "tasks", 2 * len(rows), len(rows))
     start_ns = device.clock.counter.to_ns(records["counter"][rows])
-    kinds = Names.lookup(records["head"][rows] >> 10, lambda value: enums.V6_SQE_TYPES.get(value) or str(value))
+    kinds = NameColumn.lookup(records["head"][rows] >> 10, lambda value: enums.V6_SQE_TYPES.get(value) or str(value))
     tasks = DeviceTasks(
         device=np.full(len(rows), device.id),
         start_ns=start_ns,
@@ -74,7 +74,7 @@ def read_tasks(device: Device) -> DeviceTasks:
     return join([tasks])
 
 
-def read_details(device: Device) -> dict[str, pd.DataFrame]:
+def read_details(device: RawDevice) -> dict[str, pd.DataFrame]:
     """Read parts of tasks: ``block_times`` (a block on a core) and ``fusion_tasks`` (a part of a fused task).
 
     Both have the columns Device_id, Task Id, Start(ns) and Duration(ns).
@@ -89,26 +89,26 @@ def read_details(device: Device) -> dict[str, pd.DataFrame]:
     return {name: frame for name, frame in frames.items() if len(frame)}
 
 
-def _noted_records(device: Device, stream: str, record: np.dtype[Any], stamp: str = "counter") -> Records:
+def _noted_records(device: RawDevice, stream: str, record: np.dtype[Any], stamp: str = "counter") -> Records:
     """Read a stream again; its damage was noted by the first reading."""
     return replace(device, notes=Notes()).read(stream, record, stamp)
 
 
-def _blocks(device: Device, records: Records) -> pd.DataFrame:
+def _blocks(device: RawDevice, records: Records) -> pd.DataFrame:
     records = records[np.isin(records["head"] & 0x3F, (_BLOCK_START, _BLOCK_END))]
     core_type = (records["core_type"] & 1).astype(np.int64)
     key = core_type << 56 | records["core"].astype(np.int64) << 48
     key |= records["block"].astype(np.int64) << 32 | records["task"].astype(np.int64)
     rows, spans = _spans(device, "stars_block", records, key, (_BLOCK_START, _BLOCK_END))
     columns = {
-        "Core": Names.lookup(core_type[rows], lambda core: _CORES[core]).categorical(),
+        "Core": NameColumn.lookup(core_type[rows], lambda core: _CORES[core]).categorical(),
         "Core Id": records["core"][rows].astype(np.int64),
         "Block Id": records["block"][rows].astype(np.int64),
     }
     return _frame(device, records[rows], columns, spans)
 
 
-def _counted_blocks(device: Device) -> pd.DataFrame:
+def _counted_blocks(device: RawDevice) -> pd.DataFrame:
     """Read blocks from their counter records, which hold times too."""
     records = _noted_records(device, "ffts_profile", chip_layouts.PMU_V6, "end")
     clock = device.clock.counter
@@ -118,7 +118,7 @@ def _counted_blocks(device: Device) -> pd.DataFrame:
     records = records[sound]
     records = records[np.lexsort((records["end"], records["start"]))]
     columns = {
-        "Core": Names.lookup(records["core_type"] & 1, lambda core: _CORES[core]).categorical(),
+        "Core": NameColumn.lookup(records["core_type"] & 1, lambda core: _CORES[core]).categorical(),
         "Core Id": records["core"].astype(np.int64),
         "Block Id": records["block"].astype(np.int64),
     }
@@ -126,18 +126,18 @@ def _counted_blocks(device: Device) -> pd.DataFrame:
     return _frame(device, records, columns, (start_ns, clock.to_ns(records["end"]) - start_ns))
 
 
-def _fuse(device: Device, records: Records) -> pd.DataFrame:
+def _fuse(device: RawDevice, records: Records) -> pd.DataFrame:
     records = records[np.isin(records["head"] & 0x3F, (_FUSED_START, _FUSED_END))]
     part = (records["fusion"] & 0x1FF).astype(np.int64)
     key = part << 32 | records["task"].astype(np.int64)
     rows, spans = _spans(device, "stars_soc", records, key, (_FUSED_START, _FUSED_END))
-    types = Names.lookup(part[rows] & 0x1F, lambda value: _FUSED_TYPES.get(value) or str(value))
+    types = NameColumn.lookup(part[rows] & 0x1F, lambda value: _FUSED_TYPES.get(value) or str(value))
     columns = {"Type": types.categorical(), "Mission Id": part[rows] >> 5}
     return _frame(device, records[rows], columns, spans)
 
 
 def _spans(
-    device: Device, source: str, records: Records, keys: Int64, functions: tuple[int, int]
+    device: RawDevice, source: str, records: Records, keys: Int64, functions: tuple[int, int]
 ) -> tuple[Int64, tuple[Int64, Int64]]:
     """Pair records; return the rows of the starts in order of time, and their starts and durations in ns."""
     function, counter = records["head"] & 0x3F, records["counter"].astype(np.int64)
@@ -149,7 +149,7 @@ def _spans(
     return rows, (start_ns, device.clock.counter.to_ns(records["counter"][closing]) - start_ns)
 
 
-def _frame(device: Device, records: Records, details: dict[str, Any], spans: tuple[Int64, Int64]) -> pd.DataFrame:
+def _frame(device: RawDevice, records: Records, details: dict[str, Any], spans: tuple[Int64, Int64]) -> pd.DataFrame:
     columns = {
         "Device_id": np.full(len(records), device.id),
         "Task Id": records["task"].astype(np.int64),

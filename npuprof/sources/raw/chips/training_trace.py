@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from npuprof.arrays import Records, taken
-from npuprof.sources.raw.device.reader import Device
+from npuprof.sources.raw.device.reader import RawDevice
 from npuprof.sources.raw.records import chip_layouts, layouts
 from npuprof.sources.raw.records.framing import frame
 
@@ -20,7 +20,7 @@ _BACKWARD = 2
 _NO_MODEL = 0xFFFFFFFF
 
 
-def read_training_trace(device: Device) -> Records:
+def read_training_trace(device: RawDevice) -> Records:
     """Read step tags in order of time as records of ``ts_track``: today's form (40 bytes) or that of 2020 (20)."""
     name = f"{STREAM}.data.{device.id}"
     content = device.streams.read_bytes(name)
@@ -40,7 +40,7 @@ def read_training_trace(device: Device) -> Records:
     return _from_2020(device, records[np.argsort(records["counter"], kind="stable")])
 
 
-def _from_2020(device: Device, records: Records) -> Records:
+def _from_2020(device: RawDevice, records: Records) -> Records:
     """Return numbered iterations: each starts at the end of the previous one, the first with its forward pass."""
     ends = np.flatnonzero(records["tag"] == _ITERATION_END)
     is_known = np.isin(records["tag"], (_FORWARD, _BACKWARD, _ITERATION_END))

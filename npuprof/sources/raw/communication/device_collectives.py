@@ -19,7 +19,7 @@ from npuprof import tables
 from npuprof.arrays import Bools, Int64, Uint64
 from npuprof.sources.columns.concatenation import stacked
 from npuprof.sources.raw.host.captures import CaptureStreams
-from npuprof.sources.raw.host.reader import Host
+from npuprof.sources.raw.host.reader import RawHost
 from npuprof.sources.raw.join_keys import joins
 from npuprof.sources.raw.records import layouts
 
@@ -51,7 +51,7 @@ class Groups:
     issuer: Int64
 
 
-def read_groups(host: Host) -> tuple[Groups, pd.DataFrame]:
+def read_groups(host: RawHost) -> tuple[Groups, pd.DataFrame]:
     """Read mc2_comm_info: the groups, and the records as a statistics frame; both may be empty."""
     records, _ = host.read("additional.mc2_comm_info", layouts.MC2_COMM)
     width = records["streams"].shape[1]
@@ -78,7 +78,7 @@ def read_groups(host: Host) -> tuple[Groups, pd.DataFrame]:
 
 
 def add_rows(
-    host: Host,
+    host: RawHost,
     graphs: CaptureStreams,
     frames: MutableMapping[str, pd.DataFrame],
     statistics: Mapping[str, pd.DataFrame],
@@ -174,7 +174,7 @@ def _rows_of_streams(streams: Int64, groups: Groups) -> list[Int64]:
 
 
 def _operators(
-    host: Host, kernels: pd.DataFrame, steps: pd.DataFrame, groups: Groups, recorded: pd.DataFrame | None
+    host: RawHost, kernels: pd.DataFrame, steps: pd.DataFrame, groups: Groups, recorded: pd.DataFrame | None
 ) -> tuple[pd.DataFrame, Int64]:
     """Build the operators, each from its first step's start to its last step's end, and each step's operator."""
     ends = steps["start_ns"].to_numpy() + steps["duration_ns"].to_numpy()

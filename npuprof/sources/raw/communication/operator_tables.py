@@ -20,7 +20,7 @@ from npuprof.sources.raw.device import track_records
 from npuprof.sources.raw.host.hccl import Hccl
 from npuprof.sources.raw.host.operators import take
 from npuprof.sources.raw.join_keys import joins
-from npuprof.sources.raw.metadata.dictionaries import Dictionaries, Names
+from npuprof.sources.raw.metadata.dictionaries import Dictionaries, NameColumn
 from npuprof.sources.raw.records import enums
 
 _CLOSING_STEPS = 4  # after RDMA payloads: a notification of arrival, and a barrier
@@ -193,7 +193,7 @@ class Communication:
         group = np.where(by_operator, records["group"], self._hccl.steps["group"][first])
         return group, group != 0
 
-    def _operator_names(self, group: Uint64, has_group: Bools) -> tuple[Names, Names]:
+    def _operator_names(self, group: Uint64, has_group: Bools) -> tuple[NameColumn, NameColumn]:
         """Return the vendor's operator names: call, last digits of the group, number in it, and execution number."""
         operators, api = self._operators, self._api
         rows = api.rows[operators.call]
@@ -205,7 +205,7 @@ class Communication:
         numbers = joins.turns(operators.device * (len(group) + 1) + groups)
         parts = zip(named.codes.tolist(), digits, numbers.tolist(), operators.turn.tolist(), strict=True)
         whole = [f"{named.names[code]}_{of_group}_{number}_{turn}" for code, of_group, number, turn in parts]
-        return Names.distinct(np.arange(len(whole)), whole), types.where(api.level[rows] == enums.NODE)
+        return NameColumn.distinct(np.arange(len(whole)), whole), types.where(api.level[rows] == enums.NODE)
 
     def _are_point_to_point(self) -> Bools:
         types = self._api.name.take(self._api.rows[self._operators.call])

@@ -12,7 +12,7 @@ import numpy as np
 
 from npuprof.analysis.nesting import time_order
 from npuprof.arrays import Bools, Int64
-from npuprof.sources.raw.correlation.launches import Launches
+from npuprof.sources.raw.correlation.launches import TaskOrigins
 from npuprof.sources.raw.device.tasks import DeviceTasks
 from npuprof.sources.raw.host.calls import Api
 from npuprof.sources.raw.host.operators import take
@@ -50,7 +50,7 @@ class Collectives:
         return len(self.call)
 
 
-def gather(tasks: DeviceTasks, launches: Launches, tracks: Tracks, api: Api) -> Collectives:
+def gather(tasks: DeviceTasks, launches: TaskOrigins, tracks: Tracks, api: Api) -> Collectives:
     """Return the communication operators with their steps. Source: raw/FORMAT.md section 8.9."""
     rows = np.flatnonzero(launches.is_step)
     if not len(rows):

@@ -17,13 +17,13 @@ from npuprof.arrays import Bools, Int64, first_rows
 from npuprof.sources.columns.builders import recoded, where_present, whole
 from npuprof.sources.columns.steps import waits
 from npuprof.sources.raw.correlation.collectives import Collectives
-from npuprof.sources.raw.correlation.launches import Launches
+from npuprof.sources.raw.correlation.launches import TaskOrigins
 from npuprof.sources.raw.device import pmu, track_records
 from npuprof.sources.raw.device.tasks import DeviceTasks
 from npuprof.sources.raw.host.calls import Api
 from npuprof.sources.raw.host.operators import Operators, take
 from npuprof.sources.raw.host.tracks import Tracks
-from npuprof.sources.raw.metadata.dictionaries import Names
+from npuprof.sources.raw.metadata.dictionaries import NameColumn
 from npuprof.sources.raw.records import enums
 
 _FIRST_MARK_CONNECTION = 4_000_000_001  # connection IDs of marks are far above those of calls
@@ -37,7 +37,7 @@ class DecodedLaunches:
     operators: Operators
     tracks: Tracks
     tasks: DeviceTasks
-    launches: Launches
+    launches: TaskOrigins
     collectives: Collectives
     is_part: bool = False
 
@@ -48,7 +48,7 @@ def api_table(run: DecodedLaunches, communication: pd.DataFrame) -> pd.DataFrame
     Calls are numbered from 1: these are their connection IDs. Source: raw/FORMAT.md section 8.4.
     """
     api = run.api
-    levels = Names.lookup(api.level, lambda level: enums.LEVELS[level])
+    levels = NameColumn.lookup(api.level, lambda level: enums.LEVELS[level])
     columns = {
         "start_ns": api.start_ns,
         "duration_ns": api.duration_ns,
@@ -78,7 +78,9 @@ def tasks_table(run: DecodedLaunches) -> pd.DataFrame:
     """Build `tasks`. `copied_bytes` and `copy_direction`, for copies, are added after the columns of the schema."""
     track = run.launches.track
     copied = take(run.tracks.copied_bytes, track)
-    direction = Names.lookup(run.tracks.copy_direction, lambda value: enums.MEMCPY_DIRECTIONS.get(value) or str(value))
+    direction = NameColumn.lookup(
+        run.tracks.copy_direction, lambda value: enums.MEMCPY_DIRECTIONS.get(value) or str(value)
+    )
     columns = _task_columns(run, np.arange(len(run.tasks)))
     columns["copied_bytes"] = where_present(copied, copied >= 0)
     columns["copy_direction"] = direction.take(track).where(copied >= 0).categorical()
@@ -141,7 +143,7 @@ def kernels_table(run: DecodedLaunches, counters: Sequence[pmu.Counters], steps_
         "op_name": columns["name"],
         "op_type": operators.op_type.take(operator).categorical(),
         "core": columns["task_type"],
-        "op_state": Names(
+        "op_state": NameColumn(
             np.where(is_known, _flags(operators.dynamic, operator), -1), ["static", "dynamic"]
         ).categorical(),
         "block_num": where_present(blocks, blocks > 0),
@@ -156,7 +158,7 @@ def kernels_table(run: DecodedLaunches, counters: Sequence[pmu.Counters], steps_
     return tables.build("kernels", columns)
 
 
-def _attributes(attributes: Names, operator: Int64) -> dict[str, Any]:
+def _attributes(attributes: NameColumn, operator: Int64) -> dict[str, Any]:
     return {"attributes": attributes.take(operator).categorical()} if attributes.names else {}
 
 

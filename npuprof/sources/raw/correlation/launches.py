@@ -20,7 +20,7 @@ from npuprof.sources.raw.host.hccl import Hccl
 from npuprof.sources.raw.host.operators import Operators, take
 from npuprof.sources.raw.host.tracks import Launched, Tracks
 from npuprof.sources.raw.join_keys import joins
-from npuprof.sources.raw.metadata.dictionaries import Dictionaries, Names
+from npuprof.sources.raw.metadata.dictionaries import Dictionaries, NameColumn
 from npuprof.sources.raw.records import enums
 
 _CORES = frozenset(enums.KERNEL_TASK_TYPES.values())
@@ -29,7 +29,7 @@ _LAUNCHED_BY_A_NODE = frozenset({"STARS_COMMON", "FFTS_PLUS"})
 
 
 @dataclass(frozen=True)
-class Launches:
+class TaskOrigins:
     """Host facts of each device task; rows as in `DeviceTasks`.
 
     Attributes
@@ -58,8 +58,8 @@ class Launches:
     operator: Int64
     call: Int64
     collective: Int64
-    task_type: Names
-    name: Names
+    task_type: NameColumn
+    name: NameColumn
     is_step: Bools
     is_kernel: Bools
     mark: Int64
@@ -78,7 +78,7 @@ class HostSide:
     names: Dictionaries
 
 
-def join(tasks: DeviceTasks, host: HostSide, matched: tuple[Int64, Bools]) -> Launches:
+def join(tasks: DeviceTasks, host: HostSide, matched: tuple[Int64, Bools]) -> TaskOrigins:
     """Return device tasks joined with host tasks; `matched` is the result of :func:`match`."""
     tracks, operators = host.tracks, host.operators
     track, has_parts = matched
@@ -88,7 +88,7 @@ def join(tasks: DeviceTasks, host: HostSide, matched: tuple[Int64, Bools]) -> La
     host_type = tracks.task_type.take(track)
     compute = _is_compute(tasks, host_type, track, launch, collective)
     core = operators.core.take(operator).fill(_kernel_types(host_type)).where(compute)
-    return Launches(
+    return TaskOrigins(
         track=track,
         operator=operator,
         call=take(tracks.call, track),
@@ -120,8 +120,8 @@ def _models(tasks: DeviceTasks, model: Int64, graphs: CaptureStreams) -> Int64:
 
 
 def add_marks(
-    tasks: DeviceTasks, launches: Launches, device_marks: DeviceMarks, marks: pd.DataFrame
-) -> tuple[DeviceTasks, Launches]:
+    tasks: DeviceTasks, launches: TaskOrigins, device_marks: DeviceMarks, marks: pd.DataFrame
+) -> tuple[DeviceTasks, TaskOrigins]:
     """Add device marks as tasks of type ``MsTx``, named after their message, as the vendor does."""
     count = len(device_marks.id)
     if not count:
@@ -137,27 +137,27 @@ def add_marks(
         none + 1,
         device_marks.task,
         none,
-        Names(np.zeros(count, np.int32), [_MARK]),
+        NameColumn(np.zeros(count, np.int32), [_MARK]),
     )
     messages = _messages(device_marks, marks)
-    extra = Launches(none, none, none, none, more.kind, messages, none >= 0, none >= 0, device_marks.id, none)
+    extra = TaskOrigins(none, none, none, none, more.kind, messages, none >= 0, none >= 0, device_marks.id, none)
     start = np.concatenate((tasks.start_ns, more.start_ns))
     order = time_order(start, start + np.concatenate((tasks.duration_ns, more.duration_ns)))
     return _appended(tasks, more, order), _appended(launches, extra, order)
 
 
-def _messages(device_marks: DeviceMarks, marks: pd.DataFrame) -> Names:
+def _messages(device_marks: DeviceMarks, marks: pd.DataFrame) -> NameColumn:
     message = marks["message"].array
     ids = marks["id"].to_numpy(np.int64, na_value=-1)
     rows = np.flatnonzero(marks["device_start_ns"].notna().to_numpy())
     if not len(rows):
-        return Names.absent(len(device_marks.id))
+        return NameColumn.absent(len(device_marks.id))
     seen = first_rows(ids[rows], device_marks.id)
     row = np.where(seen >= 0, rows[seen], -1)
-    return Names(message.codes.astype(np.int32), list(message.categories)).take(row)
+    return NameColumn(message.codes.astype(np.int32), list(message.categories)).take(row)
 
 
-_Rows = TypeVar("_Rows", DeviceTasks, Launches)
+_Rows = TypeVar("_Rows", DeviceTasks, TaskOrigins)
 
 
 def _appended(first: _Rows, second: _Rows, order: Int64) -> _Rows:
@@ -165,7 +165,7 @@ def _appended(first: _Rows, second: _Rows, order: Int64) -> _Rows:
     columns: dict[str, Any] = {}
     for field in fields(first):
         left, right = getattr(first, field.name), getattr(second, field.name)
-        if isinstance(left, Names):
+        if isinstance(left, NameColumn):
             columns[field.name] = left.append(right).take(order)
         else:
             columns[field.name] = np.concatenate((left, right))[order]
@@ -207,13 +207,13 @@ def match(tasks: DeviceTasks, tracks: Launched) -> tuple[Int64, Bools]:
     return track, has_parts
 
 
-def may_be_kernels(tasks: DeviceTasks, host_type: Names, track: Int64) -> Bools:
+def may_be_kernels(tasks: DeviceTasks, host_type: NameColumn, track: Int64) -> Bools:
     """Return a mask of tasks that are compute kernels unless they are steps of a collective or lack a call."""
     some_call, none = np.zeros(len(tasks), np.int64), np.full(len(tasks), -1, np.int64)
     return _is_compute(tasks, host_type, track, some_call, none)
 
 
-def _is_compute(tasks: DeviceTasks, host_type: Names, track: Int64, launch: Int64, collective: Int64) -> Bools:
+def _is_compute(tasks: DeviceTasks, host_type: NameColumn, track: Int64, launch: Int64, collective: Int64) -> Bools:
     by_name = [name in enums.KERNEL_TASK_TYPES or name.startswith("KERNEL_") for name in host_type.names]
     kernel = np.array([*by_name, False])[host_type.codes]
     by_node = np.array([*(name in _LAUNCHED_BY_A_NODE for name in host_type.names), False])[host_type.codes]
@@ -225,9 +225,9 @@ def _is_compute(tasks: DeviceTasks, host_type: Names, track: Int64, launch: Int6
     return result
 
 
-def _kernel_types(host_type: Names) -> Names:
-    return Names.distinct(host_type.codes, [enums.KERNEL_TASK_TYPES.get(name, name) for name in host_type.names])
+def _kernel_types(host_type: NameColumn) -> NameColumn:
+    return NameColumn.distinct(host_type.codes, [enums.KERNEL_TASK_TYPES.get(name, name) for name in host_type.names])
 
 
-def _kernel_names(tracks: Tracks, track: Int64, names: Dictionaries) -> Names:
+def _kernel_names(tracks: Tracks, track: Int64, names: Dictionaries) -> NameColumn:
     return names.names_of(tracks.kernel_name).where(tracks.kernel_name != 0).take(track)

@@ -14,10 +14,10 @@ import pandas as pd
 from npuprof import tables
 from npuprof.arrays import Bools, Int64, Records, first_rows
 from npuprof.sources.columns.builders import where_present
-from npuprof.sources.raw.device.reader import Device
+from npuprof.sources.raw.device.reader import RawDevice
 from npuprof.sources.raw.device.tasks import Track
-from npuprof.sources.raw.host.reader import Host
-from npuprof.sources.raw.metadata.dictionaries import Names
+from npuprof.sources.raw.host.reader import RawHost
+from npuprof.sources.raw.metadata.dictionaries import NameColumn
 from npuprof.sources.raw.records import layouts
 
 _EX = 1
@@ -55,7 +55,7 @@ class DeviceMarks:
         return DeviceMarks(*(getattr(self, field.name)[rows] for field in fields(self)))
 
 
-def read_device_marks(devices: Sequence[Device], tracks: Sequence[Track]) -> DeviceMarks:
+def read_device_marks(devices: Sequence[RawDevice], tracks: Sequence[Track]) -> DeviceMarks:
     """Read the times of marks on devices: the first and the last record of each mark id.
 
     Source: raw/FORMAT.md section 5.4 (tags 11 and 12).
@@ -86,7 +86,7 @@ def read_device_marks(devices: Sequence[Device], tracks: Sequence[Track]) -> Dev
     return joined.take(order[first])
 
 
-def marks_table(host: Host, device_marks: DeviceMarks) -> pd.DataFrame:
+def marks_table(host: RawHost, device_marks: DeviceMarks) -> pd.DataFrame:
     """Read markers and ranges. Source: raw/FORMAT.md section 4.3.
 
     `kind` is the call of the mark (``marker``, ``push/pop``, ``start/end``, ``marker_ex``), `device_id` the device of
@@ -115,13 +115,13 @@ def marks_table(host: Host, device_marks: DeviceMarks) -> pd.DataFrame:
         "device_duration_ns": _of_device(device_marks.end_ns - device_marks.start_ns, at, seen),
         "id": ids,
         "device_id": _of_device(device_marks.device, at, seen),
-        "kind": Names.lookup(records["event_type"], lambda value: _KINDS.get(value) or str(value)).categorical(),
+        "kind": NameColumn.lookup(records["event_type"], lambda value: _KINDS.get(value) or str(value)).categorical(),
         "category": pd.arrays.IntegerArray(records["category"].astype(np.int64), is_ex),
     }
     return tables.sort_by_time(tables.build("marks", columns))
 
 
-def _whole_messages(records: Records) -> tuple[Records, Names]:
+def _whole_messages(records: Records) -> tuple[Records, NameColumn]:
     """Join the segments of long messages: one record per mark, and its message."""
     is_ex = records["info_type"] == _EX
     plain, long = records[~is_ex], records[is_ex]
@@ -137,7 +137,7 @@ def _whole_messages(records: Records) -> tuple[Records, Names]:
         texts[number] += message
     whole = np.concatenate((plain, long[first]))
     messages = [text.split(b"\0", 1)[0].decode("utf-8", "replace") for text in [*plain["message"].tolist(), *texts]]
-    return whole, Names.distinct(np.arange(len(messages)), messages)
+    return whole, NameColumn.distinct(np.arange(len(messages)), messages)
 
 
 def _of_device(values: Int64, at: Int64, present: Bools) -> pd.arrays.IntegerArray:

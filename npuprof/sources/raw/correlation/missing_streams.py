@@ -17,10 +17,10 @@ from npuprof.arrays import Bools
 from npuprof.notes import Notes
 from npuprof.quantities import share
 from npuprof.sources.raw.correlation.launch_tables import DecodedLaunches
-from npuprof.sources.raw.device.reader import Device
+from npuprof.sources.raw.device.reader import RawDevice
 from npuprof.sources.raw.host.operators import take
-from npuprof.sources.raw.host.reader import Host
-from npuprof.sources.raw.metadata.control_files import Side
+from npuprof.sources.raw.host.reader import RawHost
+from npuprof.sources.raw.metadata.control_files import RecordedSide
 from npuprof.sources.raw.records import enums
 
 _FEW = 16  # tasks that were launched before the collection began may run beside later ones
@@ -103,7 +103,9 @@ def note_lost_descriptions(frames: Mapping[str, pd.DataFrame], level: object, no
             notes.warning(stream, message, int(np.count_nonzero(lacking)))
 
 
-def note_switched_on(devices: Sequence[Device], host: Host, side: Side | None, run: DecodedLaunches) -> None:
+def note_switched_on(
+    devices: Sequence[RawDevice], host: RawHost, side: RecordedSide | None, run: DecodedLaunches
+) -> None:
     """Warn of streams that ``sample.json`` switches on and and that are not there, of devices that ran kernels.
 
     `side` has the control files of the host.
@@ -122,7 +124,7 @@ def note_switched_on(devices: Sequence[Device], host: Host, side: Side | None, r
                 _note(notes, "host", stream, f"{key}=on")
 
 
-def _due(device: Device) -> Iterator[tuple[str, str]]:
+def _due(device: RawDevice) -> Iterator[tuple[str, str]]:
     sample = device.side.sample
     metrics = sample.get("ai_core_metrics")
     if metrics and sample.get("ai_core_profiling_mode") == "task-based":

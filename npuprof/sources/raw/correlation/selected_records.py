@@ -19,16 +19,16 @@ from npuprof.arrays import Bools, Int64
 from npuprof.info import Info
 from npuprof.sources.overlap import WITHOUT_SPAN
 from npuprof.sources.raw.correlation.launches import may_be_kernels
-from npuprof.sources.raw.device.reader import Device
+from npuprof.sources.raw.device.reader import RawDevice
 from npuprof.sources.raw.device.tasks import DeviceTasks
-from npuprof.sources.raw.host.calls import Calls
+from npuprof.sources.raw.host.calls import HostCalls
 from npuprof.sources.raw.host.operators import take
-from npuprof.sources.raw.host.reader import JOINED, Host
+from npuprof.sources.raw.host.reader import JOINED, RawHost
 from npuprof.sources.raw.host.tracks import Launched
 from npuprof.sources.raw.metadata.chip_families import Family
 from npuprof.sources.raw.metadata.dictionaries import HASHES, TYPES
 from npuprof.sources.raw.records import enums
-from npuprof.sources.selection import Part, Selection, Windows
+from npuprof.sources.selection import SelectedWindows, Selection, Windows
 
 _MARGIN_NS = 10_000  # longer than a tick of any host counter
 _COVERED = frozenset(
@@ -45,9 +45,9 @@ _JOINED_WITH_ALL = ("l2_cache.", "socpmu.")  # device streams without times, mat
 class Recorded:
     """Records of a directory: calls, launched tasks, device tasks, and their matches."""
 
-    host: Host
-    devices: Sequence[Device]
-    calls: Calls
+    host: RawHost
+    devices: Sequence[RawDevice]
+    calls: HostCalls
     launched: Launched
     tasks: DeviceTasks
     matched: tuple[Int64, Bools]
@@ -70,7 +70,7 @@ class Needed(Recorded):
             frame["connection_id"] = pd.arrays.IntegerArray(numbers, frame["connection_id"].isna().to_numpy())
 
 
-def find(whole: Recorded, steps: pd.DataFrame, info: Info, part: Selection | Part | None) -> Needed | None:
+def find(whole: Recorded, steps: pd.DataFrame, info: Info, part: Selection | SelectedWindows | None) -> Needed | None:
     """Return the records that a part of a run needs; None for the whole run.
 
     Raises
@@ -83,7 +83,7 @@ def find(whole: Recorded, steps: pd.DataFrame, info: Info, part: Selection | Par
             return None
         windows = part.windows(steps, info.started_ns or 0)
         # A kernel that starts exactly at the end of a step belongs to it.
-        part = Part(windows if part.steps is None else windows.joined(windows.starts, windows.ends + 1))
+        part = SelectedWindows(windows if part.steps is None else windows.joined(windows.starts, windows.ends + 1))
     if part is None or not _can_be_divided(whole):
         return None
     launched, (track, _) = whole.launched, whole.matched
@@ -180,7 +180,7 @@ def _named_kernels(whole: Recorded, track: Int64) -> Bools:
     return result
 
 
-def _host_ranges(whole: Recorded, part: Part, is_wanted: Bools, call_times: Spans) -> Windows:
+def _host_ranges(whole: Recorded, part: SelectedWindows, is_wanted: Bools, call_times: Spans) -> Windows:
     """Return the host time ranges of the wanted tasks' records, bounded by launching calls."""
     stamps = whole.launched.stamp_ns
     tracks = np.unique(whole.matched[0][is_wanted])

@@ -15,19 +15,19 @@ import pandas as pd
 from npuprof.arrays import Bools, Float64, Int64, Records, taken
 from npuprof.ledger import STATISTICS
 from npuprof.sources.columns.builders import ABSENT, optional
-from npuprof.sources.raw.device.reader import Device
+from npuprof.sources.raw.device.reader import RawDevice
 from npuprof.sources.raw.join_keys import joins
-from npuprof.sources.raw.metadata.dictionaries import Dictionaries, Names, hash_of
+from npuprof.sources.raw.metadata.dictionaries import Dictionaries, NameColumn, hash_of
 from npuprof.sources.raw.records import enums, layouts
 
 
-def stream_ids(device: Device, records: Records, field: str = "stream") -> Int64:
+def stream_ids(device: RawDevice, records: Records, field: str = "stream") -> Int64:
     """Return stream ids without their flag bits."""
     stream: Int64 = records[field].astype(np.int64)
     return stream if device.expanded else stream & device.stream_mask
 
 
-def moments(device: Device, counters: npt.NDArray[Any]) -> Int64:
+def moments(device: RawDevice, counters: npt.NDArray[Any]) -> Int64:
     """Convert device counter values to UTC nanoseconds; ABSENT where no value was written."""
     good = device.clock.counter.reaches(counters) & (counters > 0)
     base = np.uint64(max(device.clock.counter.anchor_counter, 0))
@@ -48,7 +48,7 @@ _STEP_NAMES = {
 }
 
 
-def read_operators(device: Device, records: Records, names: Dictionaries) -> pd.DataFrame:
+def read_operators(device: RawDevice, records: Records, names: Dictionaries) -> pd.DataFrame:
     """Build a row per operator that an AI CPU issued (type 10), with the stream and task of its kernel."""
     columns = {
         "Device_id": np.full(len(records), device.id),
@@ -67,7 +67,7 @@ def read_operators(device: Device, records: Records, names: Dictionaries) -> pd.
     return frame
 
 
-def read_ends(device: Device, records: Records, _names: Dictionaries) -> pd.DataFrame:
+def read_ends(device: RawDevice, records: Records, _names: Dictionaries) -> pd.DataFrame:
     """Build a row per first (``head``) or last (``tail``) step of a kernel that issues communication (type 12)."""
     columns = {
         "Device_id": np.full(len(records), device.id),
@@ -81,7 +81,7 @@ def read_ends(device: Device, records: Records, _names: Dictionaries) -> pd.Data
     return frame
 
 
-def read_steps(device: Device, records: Records, names: Dictionaries) -> pd.DataFrame:
+def read_steps(device: RawDevice, records: Records, names: Dictionaries) -> pd.DataFrame:
     """Build a row per step that an AI CPU issued (type 13); a record holds two steps, the second one may be empty."""
     steps = np.ascontiguousarray(records["halves"]).reshape(-1)
     steps = steps[(steps["item"] != 0) | (steps["group"] != 0)]
@@ -91,7 +91,7 @@ def read_steps(device: Device, records: Records, names: Dictionaries) -> pd.Data
         "Timestamp(ns)": optional(moments(device, steps["stamp"])),
         "Stream ID": stream_ids(device, steps),
         "Task ID": steps["task"].astype(np.int64) & 0xFFFF,
-        "Name": Names.lookup(steps["item"], lambda item: _step_name(names, item)).where(is_known).categorical(),
+        "Name": NameColumn.lookup(steps["item"], lambda item: _step_name(names, item)).where(is_known).categorical(),
         "Group": _hash_names(names, steps["group"]),
         "Plane ID": steps["plane"].astype(np.int64),
         "Src Rank": _whole(steps["local_rank"], steps["local_rank"] != _NO_RANK),
@@ -123,7 +123,7 @@ def _enum_names(values: npt.NDArray[Any], names: Mapping[int, str]) -> pd.Catego
     codes, distinct = pd.factorize(values)
     known_names = [names.get(value, "") for value in distinct.tolist()]
     absent = np.array([not name for name in known_names] + [True])[codes]
-    return Names.distinct(codes, known_names).where(~absent).categorical()
+    return NameColumn.distinct(codes, known_names).where(~absent).categorical()
 
 
 def _whole(values: npt.NDArray[Any], present: Bools) -> pd.arrays.IntegerArray:
@@ -141,7 +141,7 @@ _COMPUTE_STAMPS = ("wait_compute", "compute_start", "compute_end")
 
 
 def read_aicpu(
-    devices: Sequence[Device], run: MutableMapping[str, pd.DataFrame], names: Dictionaries
+    devices: Sequence[RawDevice], run: MutableMapping[str, pd.DataFrame], names: Dictionaries
 ) -> dict[str, pd.DataFrame]:
     """Read the records of AI CPUs.
 
@@ -182,7 +182,7 @@ def read_aicpu(
     return {name: pd.concat(parts, ignore_index=True) for name, parts in frames.items()}
 
 
-def _by_type(device: Device) -> dict[int, Records]:
+def _by_type(device: RawDevice) -> dict[int, Records]:
     """Read the records of a device by type, without the types that other readers read."""
     records = device.streams.read(f"aicpu.data.{device.id}", layouts.AICPU)
     undated = records["type"] == _STEPS  # the steps of these records have timestamps, the records do not
@@ -195,7 +195,7 @@ def _by_type(device: Device) -> dict[int, Records]:
     return {kind: np.ascontiguousarray(records["body"][types == kind]).view(dtype) for kind, dtype in known.items()}
 
 
-def _node_rows(device: Device, records: Records, kernels: pd.DataFrame) -> pd.DataFrame:
+def _node_rows(device: RawDevice, records: Records, kernels: pd.DataFrame) -> pd.DataFrame:
     """Build a row per executed node; `kernel` is its row of `kernels`, or -1."""
     start, end = moments(device, records["run_start"]), moments(device, records["run_end"])
     ran = (start != ABSENT) & (end != ABSENT) & (start <= end)
@@ -228,7 +228,7 @@ def _passed_us(begin: npt.NDArray[Any], end: npt.NDArray[Any]) -> Float64:
     return np.where((end >= begin) & (passed <= _LONGEST_US), passed, np.nan)
 
 
-def _kernels_of(device: Device, stream: Int64, task: Int64, start: Int64, kernels: pd.DataFrame) -> Int64:
+def _kernels_of(device: RawDevice, stream: Int64, task: Int64, start: Int64, kernels: pd.DataFrame) -> Int64:
     rows = np.flatnonzero(kernels["device_id"].to_numpy() == device.id)
     if not len(rows) or not len(start):
         return np.full(len(start), -1)
@@ -276,7 +276,7 @@ def _node_table(rows: pd.DataFrame, kernels: pd.DataFrame) -> pd.DataFrame:
     return frame
 
 
-def _describe(device: Device, records: Records, columns: Mapping[str, Any]) -> pd.DataFrame:
+def _describe(device: RawDevice, records: Records, columns: Mapping[str, Any]) -> pd.DataFrame:
     frame: pd.DataFrame = pd.DataFrame({"Device_id": np.full(len(records), device.id), **columns})
     return frame
 
@@ -285,7 +285,7 @@ def _text(values: npt.NDArray[Any]) -> list[str]:
     return [value.split(b"\0", 1)[0].decode("utf-8", "replace") for value in values.tolist()]
 
 
-def _data(device: Device, records: Records) -> pd.DataFrame:
+def _data(device: RawDevice, records: Records) -> pd.DataFrame:
     columns = {
         "Timestamp(ns)": device.clock.counter.to_ns(records["stamp"]),
         "Action": _text(records["action"]),
@@ -295,7 +295,7 @@ def _data(device: Device, records: Records) -> pd.DataFrame:
     return _describe(device, records, columns)
 
 
-def _model(device: Device, records: Records) -> pd.DataFrame:
+def _model(device: RawDevice, records: Records) -> pd.DataFrame:
     columns = {
         "Timestamp(ns)": device.clock.counter.to_ns(records["stamp"]),
         **{f"{name.title()} Id": records[name] for name in ("index", "model", "tag", "event")},
@@ -303,7 +303,7 @@ def _model(device: Device, records: Records) -> pd.DataFrame:
     return _describe(device, records, columns)
 
 
-def _queue(device: Device, records: Records) -> pd.DataFrame:
+def _queue(device: RawDevice, records: Records) -> pd.DataFrame:
     """Read waits for a MindSpore queue; their microseconds come from an unknown clock and stay unconverted."""
     columns = {
         "Node Name": [_QUEUE_NODES.get(node) or str(node) for node in records["node"].tolist()],
@@ -314,8 +314,8 @@ def _queue(device: Device, records: Records) -> pd.DataFrame:
     return _describe(device, records, columns)
 
 
-def _turns(names: Sequence[str]) -> Callable[[Device, Records], pd.DataFrame]:
-    def read(device: Device, records: Records) -> pd.DataFrame:
+def _turns(names: Sequence[str]) -> Callable[[RawDevice, Records], pd.DataFrame]:
+    def read(device: RawDevice, records: Records) -> pd.DataFrame:
         stamps = {
             f"{name}(ns)": optional(moments(device, records["stamps"][:, column])) for column, name in enumerate(names)
         }
@@ -325,7 +325,7 @@ def _turns(names: Sequence[str]) -> Callable[[Device, Records], pd.DataFrame]:
     return read
 
 
-def _flip(device: Device, records: Records) -> pd.DataFrame:
+def _flip(device: RawDevice, records: Records) -> pd.DataFrame:
     columns = {
         "Timestamp(ns)": device.clock.counter.to_ns(records["stamp"]),
         "Stream ID": stream_ids(device, records),
@@ -347,7 +347,7 @@ _LAYOUTS: Mapping[int, np.dtype[Any]] = {
     _ENDS: layouts.AICPU_MASTER_STREAM,
     _STEPS: layouts.AICPU_KFC_HCCL,
 }
-_READERS: Mapping[int, tuple[str, Callable[[Device, Records], pd.DataFrame]]] = {
+_READERS: Mapping[int, tuple[str, Callable[[RawDevice, Records], pd.DataFrame]]] = {
     _DATA: ("dp", _data),
     _MODEL: ("aicpu_model", _model),
     _QUEUE: ("aicpu_mi", _queue),
@@ -355,7 +355,7 @@ _READERS: Mapping[int, tuple[str, Callable[[Device, Records], pd.DataFrame]]] = 
     _KFC_COMPUTE: ("kfc_compute_turn", _turns(_COMPUTE_STAMPS)),
     _FLIP: ("aicpu_flip", _flip),
 }
-_NAMED_READERS: Mapping[int, tuple[str, Callable[[Device, Records, Dictionaries], pd.DataFrame]]] = {
+_NAMED_READERS: Mapping[int, tuple[str, Callable[[RawDevice, Records, Dictionaries], pd.DataFrame]]] = {
     _OPERATORS: ("aicpu_hccl_op", read_operators),
     _ENDS: ("aicpu_hccl_ends", read_ends),
     _STEPS: ("kfc_hccl_info", read_steps),

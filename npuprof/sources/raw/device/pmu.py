@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from npuprof.arrays import Bools, Float64, Int64, Records, Uint8
 from npuprof.sources.raw.device.metrics import metric_columns, metrics_of
-from npuprof.sources.raw.device.reader import Device
+from npuprof.sources.raw.device.reader import RawDevice
 from npuprof.sources.raw.device.tasks import DeviceTasks, fix_up
 from npuprof.sources.raw.join_keys import joins
 from npuprof.sources.raw.metadata.clocks import parse_frequency
@@ -81,7 +81,7 @@ class Frequencies:
         return np.where(at >= 0, self.mhz[at].astype(np.float64), rated_mhz)
 
 
-def read_frequencies(device: Device) -> Frequencies:
+def read_frequencies(device: RawDevice) -> Frequencies:
     """Read ``lpmFreqConv``: changes of the AI core frequency. Source: raw/FORMAT.md section 5.3."""
     stream = f"lpmFreqConv.data.{device.id}"
     blocks = device.streams.read(stream, layouts.FREQUENCIES)
@@ -98,7 +98,7 @@ def read_frequencies(device: Device) -> Frequencies:
     return Frequencies(counters[last], values["mhz"].astype(np.int64)[last])
 
 
-def _changes_in(content: Uint8, device: Device) -> Records:
+def _changes_in(content: Uint8, device: RawDevice) -> Records:
     """Parse frequency changes in truncated blocks: pairs of a plausible timestamp and a plausible frequency.
 
     A block holds 55 changes and a run has few blocks, so a truncated block must not be dropped.
@@ -112,7 +112,7 @@ def _changes_in(content: Uint8, device: Device) -> Records:
     return values
 
 
-def is_sampled(device: Device) -> bool:
+def is_sampled(device: RawDevice) -> bool:
     """Return whether the cores were sampled over time, so that records have no task."""
     return device.side.sample.get("ai_core_profiling_mode") == "sample-based"
 
@@ -136,14 +136,14 @@ class Counters:
     in_memory: bool = False
 
 
-def read_counters(device: Device, frequencies: Frequencies) -> Counters:
+def read_counters(device: RawDevice, frequencies: Frequencies) -> Counters:
     """Read the records of performance counters; none where the cores were sampled over time."""
     records = np.empty(0, layouts.PMU) if is_sampled(device) else device.read(_STREAM, layouts.PMU, stamp="end")
     device.use(_STREAM, len(records))
     return Counters(device.id, partial(_join, device, records, frequencies), in_memory=True)
 
 
-def _join(device: Device, every: Records, frequencies: Frequencies, kernels: Kernels) -> dict[str, npt.NDArray[Any]]:
+def _join(device: RawDevice, every: Records, frequencies: Frequencies, kernels: Kernels) -> dict[str, npt.NDArray[Any]]:
     """Join records of performance counters to kernels and derive their metrics.
 
     Returns
@@ -206,7 +206,7 @@ def _sum_up(records: Records, owner: Int64, masters: Int64, slaves: Int64, count
     return totals
 
 
-def _owners(device: Device, records: Records, kernels: Kernels) -> Int64:
+def _owners(device: RawDevice, records: Records, kernels: Kernels) -> Int64:
     """Return the kernel number of each record, or -1. Source: section 8.8."""
     stream, task = fix_up(device, records)
     context = np.where(records["ffts"] >> 13 == _FFTS_PLUS, records["sub_task"].astype(np.int64), -1)
@@ -240,7 +240,7 @@ def _slaves(blocks: Int64, owner: Int64, kernels: Kernels, masters: Int64) -> In
 
 
 def _core_columns(
-    device: Device, core: str, totals: _Totals, blocks: Int64, frequencies: Frequencies, rated_mhz: float
+    device: RawDevice, core: str, totals: _Totals, blocks: Int64, frequencies: Frequencies, rated_mhz: float
 ) -> dict[str, npt.NDArray[Any]]:
     if not bool(totals.present.any()):
         return {}
@@ -256,7 +256,7 @@ def _core_columns(
     return {f"{core}_total_time_ns": total_ns, f"{core}_total_cycles": cycles, **derived}
 
 
-def profiling_events(device: Device, core: str, limit: int = 8) -> list[int]:
+def profiling_events(device: RawDevice, core: str, limit: int = 8) -> list[int]:
     """Return up to `limit` events that a core (``aic`` or ``aiv``) counted, in the order of its counters."""
     key = "ai_core_profiling_events" if core == "aic" else "aiv_profiling_events"
     words = str(device.side.sample.get(key) or "").split(",")
@@ -268,7 +268,7 @@ def profiling_events(device: Device, core: str, limit: int = 8) -> list[int]:
 
 
 def cube_utilization(
-    device: Device, cycles: npt.NDArray[Any] | None, kernels: Kernels, rated_mhz: float
+    device: RawDevice, cycles: npt.NDArray[Any] | None, kernels: Kernels, rated_mhz: float
 ) -> dict[str, npt.NDArray[Any]]:
     """Return ``cube_utilization_percent`` per kernel from total cycles. Source: raw/FORMAT.md section 9 (PMU)."""
     cores = whole_number(device.side.device_fact("ai_core_num"))

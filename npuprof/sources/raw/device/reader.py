@@ -15,8 +15,8 @@ import numpy.typing as npt
 from npuprof.arrays import Records, taken
 from npuprof.notes import Notes
 from npuprof.sources.raw.metadata.chip_families import Family, family_of
-from npuprof.sources.raw.metadata.clocks import DeviceClock
-from npuprof.sources.raw.metadata.control_files import Side
+from npuprof.sources.raw.metadata.clocks import DeviceCounters
+from npuprof.sources.raw.metadata.control_files import RecordedSide
 from npuprof.sources.raw.records.repeated_records import REPEATED, repeated_records
 from npuprof.sources.raw.records.slices import Streams
 
@@ -28,7 +28,7 @@ _EXPANDED_BITS = 15
 
 
 @dataclass(frozen=True)
-class Device:
+class RawDevice:
     """Context for decoding the records of a device.
 
     Attributes
@@ -50,9 +50,9 @@ class Device:
     """
 
     id: int
-    side: Side
+    side: RecordedSide
     streams: Streams
-    clock: DeviceClock
+    clock: DeviceCounters
     started_ns: int
     expanded: bool
     notes: Notes

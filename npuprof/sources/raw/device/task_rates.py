@@ -14,7 +14,7 @@ import pandas as pd
 
 from npuprof.arrays import Float64, Int64, Records
 from npuprof.ledger import STATISTICS
-from npuprof.sources.raw.device.reader import Device
+from npuprof.sources.raw.device.reader import RawDevice
 from npuprof.sources.raw.join_keys import joins
 from npuprof.sources.raw.metadata.chip_families import Family
 from npuprof.sources.raw.records import layouts
@@ -34,14 +34,14 @@ _WITHOUT_HITS = (Family.STARS, Family.STARS_V6)
 _TLB = {"requests": (0x8A,), "hits": (0x8C, 0x8D), "misses": (0x02,)}
 
 
-def read_task_rates(devices: Sequence[Device], run: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+def read_task_rates(devices: Sequence[RawDevice], run: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     """Read the tables ``l2_cache`` and ``soc_pmu``, where they have rows; they name the kernels of the tables `run`.
 
     Columns are the vendor's: Device_id, Stream Id, Task Id, two rates and Op Name. Rates are fractions; a hit rate
     above 1 (more hits than requests) is NaN, which the vendor shows as N/A, and so is that of every chip whose tasks
     are scheduled by STARS (910B and later), for which the vendor shows no hit rate at all.
     """
-    readers: dict[str, Callable[[Device], pd.DataFrame | None]] = {"l2_cache": _l2_cache, "soc_pmu": _soc_pmu}
+    readers: dict[str, Callable[[RawDevice], pd.DataFrame | None]] = {"l2_cache": _l2_cache, "soc_pmu": _soc_pmu}
     frames = {}
     for name, reader in readers.items():
         parts = [part for device in devices if (part := reader(device)) is not None]
@@ -51,7 +51,7 @@ def read_task_rates(devices: Sequence[Device], run: Mapping[str, pd.DataFrame]) 
     return frames
 
 
-def _l2_cache(device: Device) -> pd.DataFrame | None:
+def _l2_cache(device: RawDevice) -> pd.DataFrame | None:
     records = device.streams.read(f"l2_cache.data.{device.id}", layouts.L2_CACHE)
     wanted = _L2_OF_CHIP.get(str(device.side.info.get("platform_version")), _L2)
     sums = _sums(device, "l2_cache", records, str(device.side.sample.get("l2CacheTaskProfilingEvents") or ""), wanted)
@@ -62,7 +62,7 @@ def _l2_cache(device: Device) -> pd.DataFrame | None:
     return _frame(device, records, {"Hit Rate": hit_rate, "Victim Rate": _share(sums["victims"], sums["requests"])})
 
 
-def _soc_pmu(device: Device) -> pd.DataFrame | None:
+def _soc_pmu(device: RawDevice) -> pd.DataFrame | None:
     if device.family is Family.STARS_V6:  # these records have another, undocumented layout
         return None
     records = device.streams.read(f"socpmu.data.{device.id}", layouts.SOC_PMU)
@@ -82,7 +82,7 @@ def _soc_pmu(device: Device) -> pd.DataFrame | None:
 
 
 def _sums(
-    device: Device, stream: str, records: Records, events: str, wanted: dict[str, tuple[int, ...]]
+    device: RawDevice, stream: str, records: Records, events: str, wanted: dict[str, tuple[int, ...]]
 ) -> dict[str, Float64] | None:
     """Return the event sums that a rate needs; None, with a note, if an event was not counted."""
     if not len(records):
@@ -106,7 +106,7 @@ def _share(part: Float64, whole: Float64) -> Float64:
     return share
 
 
-def _frame(device: Device, records: Records, rates: dict[str, Float64]) -> pd.DataFrame:
+def _frame(device: RawDevice, records: Records, rates: dict[str, Float64]) -> pd.DataFrame:
     stream = records["stream"].astype(np.int64)
     columns: dict[str, Any] = {
         "Device_id": np.full(len(records), device.id),

@@ -12,11 +12,11 @@ import numpy as np
 
 from npuprof.analysis.nesting import time_order
 from npuprof.arrays import Bools, Int64, Records, taken
-from npuprof.sources.raw.device.reader import STREAM_BITS, Device
+from npuprof.sources.raw.device.reader import STREAM_BITS, RawDevice
 from npuprof.sources.raw.join_keys import joins
 from npuprof.sources.raw.join_keys.batches import Flips, batch_ids
 from npuprof.sources.raw.metadata.chip_families import Family
-from npuprof.sources.raw.metadata.dictionaries import Names
+from npuprof.sources.raw.metadata.dictionaries import NameColumn
 from npuprof.sources.raw.records import chip_layouts, enums, layouts
 
 _TASK_START, _TASK_END, _SUB_START, _SUB_END = 0, 1, 0b100010, 0b100011
@@ -55,7 +55,7 @@ class DeviceTasks:
     batch: Int64
     task: Int64
     context: Int64
-    kind: Names
+    kind: NameColumn
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -74,7 +74,7 @@ class Track:
     states: Records
 
 
-def read_track(device: Device) -> Track:
+def read_track(device: RawDevice) -> Track:
     """Read ``ts_track``. Source: raw/FORMAT.md section 5.4."""
     records = device.read("ts_track", layouts.TS_TRACK)
     records = records[np.argsort(records["counter"], kind="stable")]
@@ -95,7 +95,7 @@ def read_track(device: Device) -> Track:
     )
 
 
-def read_tasks(device: Device, track: Track) -> DeviceTasks:
+def read_tasks(device: RawDevice, track: Track) -> DeviceTasks:
     """Read start and end records of tasks and sub-tasks and pair them. Source: raw/FORMAT.md sections 5.1 and 8.7."""
     records = device.read("stars_soc", layouts.STARS)
     function = records["head"] & 0x3F
@@ -109,7 +109,7 @@ def read_tasks(device: Device, track: Track) -> DeviceTasks:
     return join(parts)
 
 
-def fix_up(device: Device, records: Records) -> tuple[Int64, Int64]:
+def fix_up(device: RawDevice, records: Records) -> tuple[Int64, Int64]:
     """Return stream and task ids without the hardware's flag bits.
 
     Source: raw/FORMAT.md section 5.1 (stream/task fix-up).
@@ -130,7 +130,7 @@ def fix_up(device: Device, records: Records) -> tuple[Int64, Int64]:
 
 
 def _pair(
-    device: Device,
+    device: RawDevice,
     track: Track,
     records: Records,
     is_start: Bools,
@@ -161,7 +161,7 @@ def _pair(
 
 
 def pair_rows(
-    device: Device,
+    device: RawDevice,
     source: str,
     keys: Int64,
     counter: Int64,
@@ -183,20 +183,20 @@ def pair_rows(
     return starts[paired], ends[closing]
 
 
-def _kinds(records: Records, *, contexts: bool) -> Names:
+def _kinds(records: Records, *, contexts: bool) -> NameColumn:
     if contexts:
-        return Names.lookup(records["sub_type"], lambda value: enums.SUB_TASK_TYPES.get(value) or str(value))
-    return Names.lookup(records["head"] >> 10, lambda value: enums.SQE_TYPES.get(value) or str(value))
+        return NameColumn.lookup(records["sub_type"], lambda value: enums.SUB_TASK_TYPES.get(value) or str(value))
+    return NameColumn.lookup(records["head"] >> 10, lambda value: enums.SQE_TYPES.get(value) or str(value))
 
 
 def join(parts: list[DeviceTasks]) -> DeviceTasks:
     """Return the tasks of several devices in order of time."""
     if not parts:
         empty = np.empty(0, np.int64)
-        return DeviceTasks(empty, empty, empty, empty, empty, empty, empty, empty, empty, Names.absent(0))
+        return DeviceTasks(empty, empty, empty, empty, empty, empty, empty, empty, empty, NameColumn.absent(0))
     joined = parts[0]
     if len(parts) > 1:
         columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS}
-        joined = DeviceTasks(**columns, kind=reduce(Names.append, [part.kind for part in parts]))
+        joined = DeviceTasks(**columns, kind=reduce(NameColumn.append, [part.kind for part in parts]))
     order = time_order(joined.start_ns, joined.start_ns + joined.duration_ns)
     return joined if bool((order[1:] > order[:-1]).all()) else joined.take(order)

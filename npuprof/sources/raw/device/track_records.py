@@ -17,11 +17,11 @@ from npuprof import tables
 from npuprof.arrays import Int64, Records
 from npuprof.ledger import STATISTICS
 from npuprof.sources.raw.device.aicpu import moments, stream_ids
-from npuprof.sources.raw.device.reader import Device
+from npuprof.sources.raw.device.reader import RawDevice
 from npuprof.sources.raw.device.tasks import Track
 from npuprof.sources.raw.join_keys import joins
 from npuprof.sources.raw.metadata.chip_families import Family
-from npuprof.sources.raw.metadata.dictionaries import Names
+from npuprof.sources.raw.metadata.dictionaries import NameColumn
 from npuprof.sources.raw.records import enums, layouts
 
 _COPY_STATES = {0: "created", 1: "started", 2: "ended"}
@@ -29,7 +29,7 @@ _CHIPS = (Family.STARS, Family.HWTS)  # streams with records of this length
 _NONE = np.iinfo(np.int64).min
 
 
-def read_statistics(devices: Sequence[Device]) -> dict[str, pd.DataFrame]:
+def read_statistics(devices: Sequence[RawDevice]) -> dict[str, pd.DataFrame]:
     """Read the non-empty frames among ``scheduler_copy``, ``scheduler_task`` and ``scheduler_blocks``."""
     frames: dict[str, list[pd.DataFrame]] = {}
     for device in devices:
@@ -42,7 +42,7 @@ def read_statistics(devices: Sequence[Device]) -> dict[str, pd.DataFrame]:
     return {name: pd.concat(parts, ignore_index=True) for name, parts in frames.items()}
 
 
-def _read(device: Device) -> Records:
+def _read(device: RawDevice) -> Records:
     name = f"ts_track.data.{device.id}"
     if name not in device.streams.names() or device.family not in _CHIPS:
         return np.empty(0, layouts.TRACK_OF_TASK)
@@ -51,7 +51,7 @@ def _read(device: Device) -> Records:
     return wanted_records
 
 
-def _frame(device: Device, records: Records, columns: Mapping[str, Any]) -> pd.DataFrame:
+def _frame(device: RawDevice, records: Records, columns: Mapping[str, Any]) -> pd.DataFrame:
     time_ns = moments(device, records["counter"])
     is_kept = time_ns >= device.started_ns  # other records were noted by the readers of steps and flips
     is_kept &= time_ns != _NONE
@@ -69,12 +69,12 @@ def _frame(device: Device, records: Records, columns: Mapping[str, Any]) -> pd.D
 
 
 def _copies(records: Records) -> dict[str, Any]:
-    states = Names.lookup(records["copy_state"], lambda value: _COPY_STATES.get(value) or str(value))
+    states = NameColumn.lookup(records["copy_state"], lambda value: _COPY_STATES.get(value) or str(value))
     return {"State": states.categorical()}
 
 
 def _types(records: Records) -> dict[str, Any]:
-    types = Names.lookup(records["type"], lambda value: enums.TRACK_TASK_TYPES.get(value) or str(value))
+    types = NameColumn.lookup(records["type"], lambda value: enums.TRACK_TASK_TYPES.get(value) or str(value))
     return {"Task Type": types.categorical(), "State": records["type_state"].astype(np.int64)}
 
 
@@ -94,7 +94,7 @@ _MODEL_START, _MODEL_END, _ITERATION_END = 0, 1, 4
 _NO_MODEL = 0xFFFFFFFF
 
 
-def steps_table(devices: Sequence[Device], tracks: Sequence[Track]) -> pd.DataFrame:
+def steps_table(devices: Sequence[RawDevice], tracks: Sequence[Track]) -> pd.DataFrame:
     """Read iterations: from step tags if the device wrote them, else from starts and ends of models.
 
     `device_id` and `model_id` (absent for steps of the framework) are added after the columns of the schema.
@@ -122,7 +122,7 @@ def steps_on_device(starts: Int64, devices: Int64, steps: pd.DataFrame) -> pd.ar
     return pd.arrays.IntegerArray(step, outside)
 
 
-def _device_side(device: Device, records: Records) -> dict[str, Int64]:
+def _device_side(device: RawDevice, records: Records) -> dict[str, Int64]:
     tags = records["tag"]
     begins, ends = records[tags == _STEP_BEGIN], records[tags == _STEP_END]
     keep_model, lost_count = not len(begins), 0

@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from npuprof.analysis.nesting import Nesting, time_order
 from npuprof.arrays import Bools, Int64, Records, Uint64, taken
-from npuprof.sources.raw.host.reader import Host
-from npuprof.sources.raw.metadata.dictionaries import Dictionaries, Names
+from npuprof.sources.raw.host.reader import RawHost
+from npuprof.sources.raw.metadata.dictionaries import Dictionaries, NameColumn
 from npuprof.sources.raw.records import enums, layouts
 
 _STREAM = "api_event.data"
@@ -50,7 +50,7 @@ class Api:
     level: npt.NDArray[np.uint16]
     thread: npt.NDArray[np.uint32]
     item: Uint64
-    name: Names
+    name: NameColumn
     model: npt.NDArray[np.uint32]
     tree: Nesting
     rows: Int64
@@ -69,19 +69,19 @@ class Api:
 
 
 @dataclass(frozen=True)
-class Calls:
+class HostCalls:
     """Recorded calls ordered by begin, longer first: records, and their bounds in host counter ticks."""
 
     records: Records
     begins: Int64
     ends: Int64
 
-    def take(self, rows: Int64) -> Calls:
+    def take(self, rows: Int64) -> HostCalls:
         """Return the selected rows."""
-        return Calls(taken(self.records, rows), self.begins[rows], self.ends[rows])
+        return HostCalls(taken(self.records, rows), self.begins[rows], self.ends[rows])
 
 
-def read_calls(host: Host) -> Calls:
+def read_calls(host: RawHost) -> HostCalls:
     """Read the calls, as ranges and as pairs of point events. Calls without duration are dropped, as the vendor does.
 
     Source: raw/FORMAT.md sections 4 and 8.1.
@@ -102,12 +102,12 @@ def read_calls(host: Host) -> Calls:
         records = taken(records, sound)
     host.keep(_STREAM, "api", len(records) + int(of_pairs), len(records))
     begins, ends = records["begin"].astype(np.int64), records["end"].astype(np.int64)
-    calls = Calls(records, begins, ends)
+    calls = HostCalls(records, begins, ends)
     order = time_order(begins, ends)
     return calls if bool((order[1:] > order[:-1]).all()) else calls.take(order)
 
 
-def nest_calls(host: Host, calls: Calls) -> Api:
+def nest_calls(host: RawHost, calls: HostCalls) -> Api:
     """Name calls and build their tree."""
     records, begins, ends = calls.records, calls.begins, calls.ends
     start_ns = host.clock.to_ns(begins.view(np.uint64))
@@ -140,13 +140,15 @@ def _on_side_streams(names: Dictionaries, level: npt.NDArray[np.uint16], records
     on_side_stream = np.zeros(len(rows), bool)
     steps = np.flatnonzero(level[rows] == enums.COMMUNICATION)
     if len(steps):
-        types = Names.lookup(records["type"][rows[steps]], lambda value: names.type_name(enums.COMMUNICATION, value))
+        types = NameColumn.lookup(
+            records["type"][rows[steps]], lambda value: names.type_name(enums.COMMUNICATION, value)
+        )
         on_main = [code for code, name in enumerate(types.names) if name in _MAIN_STREAM]
         on_side_stream[steps] = ~np.isin(types.codes, on_main)
     return on_side_stream
 
 
-def _known_levels(host: Host, records: Records) -> Records:
+def _known_levels(host: RawHost, records: Records) -> Records:
     is_known = np.isin(records["level"], list(enums.LEVELS))
     if bool(is_known.all()):
         return records
@@ -159,7 +161,7 @@ def _known_levels(host: Host, records: Records) -> Records:
     return taken(records, is_known)
 
 
-def _pair_points(host: Host, points: Records) -> Records:
+def _pair_points(host: RawHost, points: Records) -> Records:
     # Two point events that differ only in their timestamp are the start and the end of a range.
     keys = ("level", "type", "thread", "request", "item")
     points = points[np.lexsort((points["begin"], *(points[key] for key in keys)))]
@@ -176,9 +178,9 @@ def _pair_points(host: Host, points: Records) -> Records:
     return spans
 
 
-def _call_names(names: Dictionaries, records: Records) -> Names:
+def _call_names(names: Dictionaries, records: Records) -> NameColumn:
     # A step of a collective is named by its item, other calls by their registered type.
-    typed = Names.lookup(
+    typed = NameColumn.lookup(
         records["level"].astype(np.uint64) << np.uint64(32) | records["type"],
         lambda key: names.type_name(key >> 32, key & 0xFFFFFFFF),
     )
@@ -189,4 +191,4 @@ def _call_names(names: Dictionaries, records: Records) -> Names:
     items = names.names_of(records["item"][rows])
     codes = typed.codes.copy()
     codes[rows] = items.codes + len(typed.names)
-    return Names.distinct(codes, typed.names + items.names)
+    return NameColumn.distinct(codes, typed.names + items.names)

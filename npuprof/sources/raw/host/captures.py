@@ -15,10 +15,10 @@ import numpy as np
 import pandas as pd
 
 from npuprof.arrays import Bools, Int64, Records, Uint8
-from npuprof.sources.raw.host.reader import Host
+from npuprof.sources.raw.host.reader import RawHost
 from npuprof.sources.raw.host.tensors import describe_tensors, operand_lists
 from npuprof.sources.raw.join_keys import joins
-from npuprof.sources.raw.metadata.dictionaries import Names
+from npuprof.sources.raw.metadata.dictionaries import NameColumn
 from npuprof.sources.raw.records import enums, layouts
 
 _STREAMS, _STREAMS_V2, _V2 = "compact.capture_stream_info", "compact.capture_stream_info_v2", 809
@@ -82,15 +82,15 @@ class CapturedOperators:
     stream: Int64
     task: Int64
     stamp_ns: Int64
-    op_name: Names
-    op_type: Names
-    core: Names
+    op_name: NameColumn
+    op_type: NameColumn
+    core: NameColumn
     blocks: Int64
     ratio: Int64
     hf32: Bools
     dynamic: Bools
-    attributes: Names
-    tensors: dict[str, Names]
+    attributes: NameColumn
+    tensors: dict[str, NameColumn]
 
     def __len__(self) -> int:
         return len(self.stamp_ns)
@@ -101,7 +101,7 @@ class CapturedOperators:
         return joins.latest(wanted, start_ns, captured, self.stamp_ns)
 
 
-def read_streams(host: Host) -> CaptureStreams:
+def read_streams(host: RawHost) -> CaptureStreams:
     """Read both versions of capture_stream_info. The end record of a graph ends all its streams."""
     parts = [_columns(host, name) for name in (_STREAMS, _STREAMS_V2)]
     device, stream, original, model, status, stamp = (np.concatenate(part) for part in zip(*parts, strict=True))
@@ -134,7 +134,7 @@ def read_statistics(streams: CaptureStreams) -> dict[str, pd.DataFrame]:
     return {"capture_stream": frame}
 
 
-def read_operators(host: Host) -> CapturedOperators:
+def read_operators(host: RawHost) -> CapturedOperators:
     """Read capture_op_info: records of fixed length with three tensors, and records of variable length."""
     records, aging = host.read(_OPERATORS, layouts.CAPTURE_OP_RECORD)
     long, long_tensors, owner = _read_long(host)
@@ -156,7 +156,7 @@ def read_operators(host: Host) -> CapturedOperators:
         stamp_ns=host.clock.to_ns(fixed["stamp"]),
         op_name=host.names.names_of(fixed["op_name"]),
         op_type=host.names.names_of(fixed["op_type"]),
-        core=Names.lookup(fixed["task_type"], lambda value: enums.GE_TASK_TYPES.get(value) or str(value)),
+        core=NameColumn.lookup(fixed["task_type"], lambda value: enums.GE_TASK_TYPES.get(value) or str(value)),
         blocks=fixed["blocks"].astype(np.int64),
         ratio=fixed["ratio"].astype(np.int64),
         hf32=(fixed["flags"] & 1).astype(bool),
@@ -166,7 +166,7 @@ def read_operators(host: Host) -> CapturedOperators:
     )
 
 
-def _columns(host: Host, name: str) -> list[Int64]:
+def _columns(host: RawHost, name: str) -> list[Int64]:
     plain, _ = host.read(name, layouts.CAPTURE_STREAM)
     is_v2 = (plain["type"] == _V2) | (name == _STREAMS_V2)
     longer = np.ascontiguousarray(plain).view(layouts.CAPTURE_STREAM_V2)[is_v2]
@@ -174,7 +174,7 @@ def _columns(host: Host, name: str) -> list[Int64]:
     return [np.concatenate([part[field].astype(np.int64) for part in (plain[~is_v2], longer)]) for field in fields]
 
 
-def _read_long(host: Host) -> tuple[Records, Records, Int64]:
+def _read_long(host: RawHost) -> tuple[Records, Records, Int64]:
     """Read records of variable length: the fixed part, all tensors, and the record of each tensor."""
     parts = [host.streams.read_bytes(f"{age}.{_LONG_OPERATORS}") for age in ("unaging", "aging")]
     content = np.concatenate(parts)
@@ -197,7 +197,7 @@ def _read_long(host: Host) -> tuple[Records, Records, Int64]:
     )
 
 
-def _walk(host: Host, content: bytes) -> tuple[Int64, Int64]:
+def _walk(host: RawHost, content: bytes) -> tuple[Int64, Int64]:
     """Return consecutive records, resuming at the next magic word after damage."""
     starts, lengths = [], []
     at = lost_count = 0

@@ -12,7 +12,7 @@ import numpy as np
 from npuprof.arrays import Bools, Int64, Records, first_rows
 from npuprof.sources.raw.host.calls import Api
 from npuprof.sources.raw.host.operators import take
-from npuprof.sources.raw.host.reader import Host
+from npuprof.sources.raw.host.reader import RawHost
 from npuprof.sources.raw.host.tracks import Tracks
 from npuprof.sources.raw.join_keys import joins
 from npuprof.sources.raw.records import enums, layouts
@@ -75,7 +75,7 @@ class Hccl:
         return _lookup(self.of_call, self.operator_of_call, call)
 
 
-def read_hccl(host: Host, api: Api, tracks: Tracks, contexts: Records) -> Hccl:
+def read_hccl(host: RawHost, api: Api, tracks: Tracks, contexts: Records) -> Hccl:
     """Read hccl_info and hccl_op_info, and join them and the context_id_info records to calls and tracks."""
     steps, _ = host.read("additional.hccl_info", layouts.HCCL_INFO)
     call = (
@@ -129,7 +129,7 @@ def _ranges(api: Api, records: Records) -> tuple[Int64, Int64]:
     return ranges[order], ends[order]
 
 
-def _read_operators(host: Host, api: Api) -> tuple[Records, Int64, Int64]:
+def _read_operators(host: RawHost, api: Api) -> tuple[Records, Int64, Int64]:
     records, _ = host.read("compact.hccl_op_info", layouts.HCCL_OP_INFO)
     if not len(records):
         return records, _no_records(), _no_records()
@@ -140,7 +140,7 @@ def _read_operators(host: Host, api: Api) -> tuple[Records, Int64, Int64]:
     return records, calls, rows[first]
 
 
-def _note_lost(host: Host, stream: str, call: Int64) -> None:
+def _note_lost(host: RawHost, stream: str, call: Int64) -> None:
     lost_count = int((call < 0).sum())
     if lost_count:
         host.notes.warning(stream, "records outside any communication call are lost", lost_count)

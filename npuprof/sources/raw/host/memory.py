@@ -20,7 +20,7 @@ from npuprof.arrays import Int64, Records
 from npuprof.sources.columns.concatenation import stacked
 from npuprof.sources.raw.host.calls import Api
 from npuprof.sources.raw.host.operators import take
-from npuprof.sources.raw.host.reader import Host
+from npuprof.sources.raw.host.reader import RawHost
 from npuprof.sources.raw.join_keys import joins
 from npuprof.sources.raw.records import enums, layouts
 
@@ -33,13 +33,13 @@ _MOST = 1 << 62  # a larger value is damage, neither a size nor an address
 class Events:
     """Allocations and releases in order of time, and their valid records."""
 
-    host: Host
+    host: RawHost
     records: Records
     time_ns: Int64
     size: Int64
 
 
-def add_tables(host: Host, frames: MutableMapping[str, pd.DataFrame]) -> None:
+def add_tables(host: RawHost, frames: MutableMapping[str, pd.DataFrame]) -> None:
     """Read task_memory_info: add `allocations`, and the rows of the allocator to `memory`."""
     events = read_events(host)
     frames["allocations"] = allocations_table(events)
@@ -49,7 +49,7 @@ def add_tables(host: Host, frames: MutableMapping[str, pd.DataFrame]) -> None:
         host.notes.ledger.make(host.streams.account(_STREAM), "allocations", len(frames["allocations"]))
 
 
-def read_events(host: Host) -> Events:
+def read_events(host: RawHost) -> Events:
     """Read task_memory_info. Records of zero or impossible sizes are noted and skipped."""
     records, _ = host.read(_STREAM, layouts.TASK_MEMORY, used=False)
     sound = (records["allocated"] < _MOST) & (records["reserved"] < _MOST) & (records["address"] < _MOST)
@@ -126,13 +126,13 @@ _END_OF_GRAPH = 0xFFFFFFFF
 _MEMORY = ("Input", "Output", "Weight", "Workspace", "Total")
 
 
-def read_statistics(host: Host, api: Api) -> dict[str, pd.DataFrame]:
+def read_statistics(host: RawHost, api: Api) -> dict[str, pd.DataFrame]:
     """Read the non-empty frames of both kinds, by the name of the vendor's file."""
     frames = {"static_op_mem": read_static_memory(host), "fusion_op": read_fused_operators(host, api)}
     return {name: frame for name, frame in frames.items() if len(frame)}
 
 
-def read_static_memory(host: Host) -> pd.DataFrame:
+def read_static_memory(host: RawHost) -> pd.DataFrame:
     """Read static_op_mem as the vendor's ``static_op_mem`` file; a block without a last node lives until the end."""
     records, _ = host.read("additional.static_op_mem", layouts.STATIC_MEMORY)
     nodes = {name: records[name].astype(np.int64) for name in ("first_node", "last_node")}
@@ -150,7 +150,7 @@ def read_static_memory(host: Host) -> pd.DataFrame:
     return frame
 
 
-def read_fused_operators(host: Host, api: Api) -> pd.DataFrame:
+def read_fused_operators(host: RawHost, api: Api) -> pd.DataFrame:
     """Read fusion_op_info as the vendor's ``fusion_op`` file; graph_id_map names the models."""
     records, _ = host.read("additional.fusion_op_info", layouts.FUSION_OP)
     graphs, _ = host.read("additional.graph_id_map", layouts.GRAPH_ID)

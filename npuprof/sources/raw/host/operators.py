@@ -14,9 +14,9 @@ import numpy.typing as npt
 from npuprof.arrays import Bools, Int64, Records, first_rows
 from npuprof.sources.raw.host.calls import Api
 from npuprof.sources.raw.host.captures import CapturedOperators
-from npuprof.sources.raw.host.reader import Host
+from npuprof.sources.raw.host.reader import RawHost
 from npuprof.sources.raw.host.tensors import OperandLists, describe_tensors, operand_lists
-from npuprof.sources.raw.metadata.dictionaries import Names
+from npuprof.sources.raw.metadata.dictionaries import NameColumn
 from npuprof.sources.raw.records import enums, layouts
 
 
@@ -42,15 +42,15 @@ class Operators:
         Sorted keys of (call, context id) and the operator of each, for operators fused in a launch.
     """
 
-    op_name: Names
-    op_type: Names
-    core: Names
+    op_name: NameColumn
+    op_type: NameColumn
+    core: NameColumn
     blocks: Int64
     ratio: Int64
     hf32: Bools
     dynamic: Bools
-    attributes: Names
-    tensors: dict[str, Names]
+    attributes: NameColumn
+    tensors: dict[str, NameColumn]
     of_call: Int64
     contexts: Int64
     of_context: Int64
@@ -88,12 +88,12 @@ def take(values: Int64, rows: Int64) -> Int64:
     return np.where(rows >= 0, values[rows], -1)
 
 
-def read_operands(host: Host) -> OperandLists:
+def read_operands(host: RawHost) -> OperandLists:
     """Read tensor_info, whose records are the largest: before others are in memory."""
     return operand_lists(host.read("additional.tensor_info", layouts.TENSOR_INFO)[0])
 
 
-def read_operators(host: Host, api: Api, context_ids: Records, operands: OperandLists) -> Operators:
+def read_operators(host: RawHost, api: Api, context_ids: Records, operands: OperandLists) -> Operators:
     """Read operator descriptions, and join tensors, attributes and context_id_info records to them."""
     nodes, aging = host.read("compact.node_basic_info", layouts.NODE_BASIC)
     launch_of = api.nearest(enums.NODE)
@@ -112,7 +112,7 @@ def read_operators(host: Host, api: Api, context_ids: Records, operands: Operand
     return Operators(
         op_name=host.names.names_of(nodes["op_name"]),
         op_type=host.names.names_of(nodes["op_type"]),
-        core=Names.lookup(nodes["task_type"], lambda value: enums.GE_TASK_TYPES.get(value) or str(value)),
+        core=NameColumn.lookup(nodes["task_type"], lambda value: enums.GE_TASK_TYPES.get(value) or str(value)),
         blocks=nodes["blocks"].astype(np.int64),
         ratio=nodes["ratio"].astype(np.int64),
         hf32=(nodes["flags"] & 1).astype(bool),
@@ -157,10 +157,10 @@ class _Finder:
         return first_rows(keys_of_nodes, calls * len(distinct) + codes[len(self._names) :])
 
 
-def _attributes(host: Host, api: Api, launch_of: Int64, finder: _Finder, count: int) -> Names:
+def _attributes(host: RawHost, api: Api, launch_of: Int64, finder: _Finder, count: int) -> NameColumn:
     records, _ = host.read("compact.node_attr_info", layouts.NODE_ATTR)
     if not len(records):
-        return Names.absent(count)
+        return NameColumn.absent(count)
     operators = finder.find(take(launch_of, api.at(records["thread"], records["stamp"])), records["op_name"])
     held_rows = np.flatnonzero(operators >= 0)
     of_operator = np.full(count, -1, np.int64)

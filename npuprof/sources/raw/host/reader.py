@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from npuprof.arrays import Records, taken
 from npuprof.notes import Notes
-from npuprof.sources.raw.metadata.clocks import Clock
+from npuprof.sources.raw.metadata.clocks import CounterClock
 from npuprof.sources.raw.metadata.dictionaries import Dictionaries
 from npuprof.sources.raw.records.repeated_records import REPEATED, repeated_records
 from npuprof.sources.raw.records.slices import Streams
@@ -29,7 +29,7 @@ JOINED = frozenset(
 
 
 @dataclass(frozen=True)
-class Host:
+class RawHost:
     """Context for decoding host records.
 
     Attributes
@@ -50,7 +50,7 @@ class Host:
 
     streams: Streams
     names: Dictionaries
-    clock: Clock
+    clock: CounterClock
     started_ns: int
     notes: Notes
     within: Windows | None = None

@@ -16,8 +16,8 @@ import pandas as pd
 
 from npuprof.arrays import Records
 from npuprof.ledger import STATISTICS
-from npuprof.sources.raw.host.reader import Host
-from npuprof.sources.raw.metadata.dictionaries import Names
+from npuprof.sources.raw.host.reader import RawHost
+from npuprof.sources.raw.metadata.dictionaries import NameColumn
 from npuprof.sources.raw.records import enums, layouts
 
 _STREAM_SQ, _DPU, _COPY, _FILL, _MEMORY = 807, 806, 810, 811, 812
@@ -30,7 +30,7 @@ _DEVICE_BITS = 12
 _FALLBACK = {_STREAM_SQ: "stream_sq_info", _DPU: "dpu_track"}
 
 
-def read_statistics(host: Host) -> dict[str, pd.DataFrame]:
+def read_statistics(host: RawHost) -> dict[str, pd.DataFrame]:
     """Read all non-empty frames by name.
 
     Returns
@@ -38,7 +38,7 @@ def read_statistics(host: Host) -> dict[str, pd.DataFrame]:
     ``stream_queue`` (which hardware queue serves a stream), ``memory_copy``, ``memory_fill``, ``memory_management``
     (allocations and releases of the runtime), ``dpu_task`` and ``multi_thread`` (threads that launch together).
     """
-    readers: Mapping[str, tuple[str | None, np.dtype[Any], Callable[[Host, Records], dict[str, Any]]]] = {
+    readers: Mapping[str, tuple[str | None, np.dtype[Any], Callable[[RawHost, Records], dict[str, Any]]]] = {
         "stream_queue": (_compact(host, _STREAM_SQ), layouts.STREAM_SQ, _stream_queue),
         "memory_copy": (_compact(host, _COPY), layouts.MEMCPY_EXT, _memory_copy),
         "memory_fill": (_compact(host, _FILL), layouts.MEMSET, _memory_fill),
@@ -56,13 +56,13 @@ def read_statistics(host: Host) -> dict[str, pd.DataFrame]:
     return frames
 
 
-def _compact(host: Host, kind: int) -> str | None:
+def _compact(host: RawHost, kind: int) -> str | None:
     """Return the stream of a runtime type; its name is that of the type in the dictionary."""
     name = host.names.types.get((enums.RUNTIME, kind)) or _FALLBACK.get(kind)
     return f"compact.{name}" if name else None
 
 
-def _stream_queue(_host: Host, records: Records) -> dict[str, Any]:
+def _stream_queue(_host: RawHost, records: Records) -> dict[str, Any]:
     return {
         "Device_id": records["device"],
         "Stream ID": records["stream"],
@@ -72,7 +72,7 @@ def _stream_queue(_host: Host, records: Records) -> dict[str, Any]:
     }
 
 
-def _memory_copy(_host: Host, records: Records) -> dict[str, Any]:
+def _memory_copy(_host: RawHost, records: Records) -> dict[str, Any]:
     return {
         "Device_id": records["device"],
         "Stream ID": records["stream"],
@@ -81,7 +81,7 @@ def _memory_copy(_host: Host, records: Records) -> dict[str, Any]:
     }
 
 
-def _memory_fill(_host: Host, records: Records) -> dict[str, Any]:
+def _memory_fill(_host: RawHost, records: Records) -> dict[str, Any]:
     return {
         "Device_id": records["device"],
         "Stream ID": records["stream"],
@@ -90,7 +90,7 @@ def _memory_fill(_host: Host, records: Records) -> dict[str, Any]:
     }
 
 
-def _memory_management(_host: Host, records: Records) -> dict[str, Any]:
+def _memory_management(_host: RawHost, records: Records) -> dict[str, Any]:
     """Return the columns of memory management; the meaning of the runtime's operation numbers is unknown."""
     return {
         "Device_id": records["device"],
@@ -102,30 +102,30 @@ def _memory_management(_host: Host, records: Records) -> dict[str, Any]:
     }
 
 
-def _dpu_task(host: Host, records: Records) -> dict[str, Any]:
+def _dpu_task(host: RawHost, records: Records) -> dict[str, Any]:
     start = host.clock.reaches(records["start"])
     start_ns = host.clock.to_ns(np.where(start, records["start"], 0))
     return {
         "Device_id": records["device"] & ((1 << _DEVICE_BITS) - 1),
         "Stream ID": records["stream"],
         "Task ID": records["task"],
-        "Task Type": Names.lookup(records["task_type"], lambda value: _task_type(host, value)).categorical(),
+        "Task Type": NameColumn.lookup(records["task_type"], lambda value: _task_type(host, value)).categorical(),
         "Start(ns)": pd.arrays.IntegerArray(start_ns, ~start),
     }
 
 
-def _task_type(host: Host, value: int) -> str:
+def _task_type(host: RawHost, value: int) -> str:
     return host.names.type_name(enums.RUNTIME, value, enums.TRACK_TASK_TYPES)
 
 
-def _multi_thread(_host: Host, records: Records) -> dict[str, Any]:
+def _multi_thread(_host: RawHost, records: Records) -> dict[str, Any]:
     counts = np.minimum(records["count"], records["threads"].shape[1]).tolist()
     threads = zip(records["threads"].tolist(), counts, strict=True)
     return {"Threads": [",".join(map(str, ids[:count])) for ids, count in threads]}
 
 
 def _name(values: npt.NDArray[Any], names: Mapping[int, str]) -> pd.Categorical:
-    return Names.lookup(values, lambda value: names.get(value) or str(value)).categorical()
+    return NameColumn.lookup(values, lambda value: names.get(value) or str(value)).categorical()
 
 
 def _size(values: npt.NDArray[Any]) -> pd.arrays.IntegerArray:

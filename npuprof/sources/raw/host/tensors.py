@@ -15,7 +15,7 @@ import pandas as pd
 
 from npuprof.arrays import Bools, Int64, Records, taken
 from npuprof.notes import Notes
-from npuprof.sources.raw.metadata.dictionaries import Names
+from npuprof.sources.raw.metadata.dictionaries import NameColumn
 from npuprof.sources.raw.records import enums, layouts
 
 COLUMNS = ("input_shapes", "input_dtypes", "input_formats", "output_shapes", "output_dtypes", "output_formats")
@@ -66,7 +66,7 @@ def operand_lists(records: Records) -> OperandLists:
 
 def describe_tensors(
     recorded: OperandLists, operators: Int64, count: int, notes: Notes, formats: Mapping[int, str]
-) -> dict[str, Names]:
+) -> dict[str, NameColumn]:
     """Describe the tensors of operators.
 
     Parameters
@@ -96,7 +96,7 @@ def describe_tensors(
         _texts([operand for part in parts for operand in recorded.operands[used[part]]], names) for parts in distinct
     ]
     return {
-        column: Names.distinct(np.arange(len(texts)), [text[number] for text in texts]).take(lists_of_operator)
+        column: NameColumn.distinct(np.arange(len(texts)), [text[number] for text in texts]).take(lists_of_operator)
         for number, column in enumerate(COLUMNS)
     }
 

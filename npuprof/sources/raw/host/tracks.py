@@ -13,16 +13,16 @@ import pandas as pd
 from npuprof.arrays import Bools, Int64, Records, Uint64, taken
 from npuprof.sources.raw.host.calls import Api
 from npuprof.sources.raw.host.operators import take
-from npuprof.sources.raw.host.reader import Host
+from npuprof.sources.raw.host.reader import RawHost
 from npuprof.sources.raw.join_keys import joins
 from npuprof.sources.raw.join_keys.batches import Flips, batch_ids
-from npuprof.sources.raw.metadata.dictionaries import Names
+from npuprof.sources.raw.metadata.dictionaries import NameColumn
 from npuprof.sources.raw.records import enums, layouts
 
 _COPY = "MEMCPY_ASYNC"
 
 
-def join_copies(host: Host, records: Records, types: Names) -> tuple[Int64, Int64]:
+def join_copies(host: RawHost, records: Records, types: NameColumn) -> tuple[Int64, Int64]:
     """Join memcpy_info to copies by thread and timestamp; a copy above the maximum size is split into several tasks.
 
     Source: raw/FORMAT.md section 8.10.
@@ -107,7 +107,7 @@ class Tracks:
     stream: Int64
     task: Int64
     batch: Int64
-    task_type: Names
+    task_type: NameColumn
     kernel_name: Uint64
     blocks: Int64
     ratio: Int64
@@ -126,7 +126,7 @@ class Launched:
     """Recorded launched tasks, ordered by timestamp; the other arrays are as in `Tracks`."""
 
     records: Records
-    task_type: Names
+    task_type: NameColumn
     stamp_ns: Int64
     device: Int64
     stream: Int64
@@ -139,7 +139,7 @@ class Launched:
         return Launched(taken(self.records, rows), self.task_type.take(rows), *arrays)
 
 
-def read_launched(host: Host, *, unique_ids: bool = False) -> Launched:
+def read_launched(host: RawHost, *, unique_ids: bool = False) -> Launched:
     """Read launched tasks with their batch ids.
 
     With `unique_ids` (stars v6 family), task ids have 32 bits, even in records with a batch field.
@@ -149,7 +149,7 @@ def read_launched(host: Host, *, unique_ids: bool = False) -> Launched:
     if bool((stamps[1:] < stamps[:-1]).any()):
         records = records[np.argsort(stamps, kind="stable")]
     records = _npu_records(host, records)
-    types = Names.lookup(records["task_type"], lambda value: _type_name(host, value))
+    types = NameColumn.lookup(records["task_type"], lambda value: _type_name(host, value))
     batch = _batches(records, types)
     is_kept = ~np.isin(types.codes, [code for code, name in enumerate(types.names) if name in _IGNORED])
     if not bool(is_kept.all()):
@@ -165,7 +165,7 @@ def read_launched(host: Host, *, unique_ids: bool = False) -> Launched:
     )
 
 
-def _read(host: Host, *, unique_ids: bool) -> Records:
+def _read(host: RawHost, *, unique_ids: bool) -> Records:
     """Read task_track, or its second form with 32-bit ids where present. Source: raw/FORMAT.md section 4.1."""
     narrow, _ = host.read("compact.task_track", layouts.TASK_TRACK)
     wide, _ = host.read("compact.task_track_v2", layouts.TASK_TRACK_V2)
@@ -183,7 +183,7 @@ def _read(host: Host, *, unique_ids: bool) -> Records:
     return records
 
 
-def join_calls(host: Host, api: Api, launched: Launched) -> Tracks:
+def join_calls(host: RawHost, api: Api, launched: Launched) -> Tracks:
     """Join launched tasks with their enclosing calls, and copies with their memcpy_info."""
     records, types = launched.records, launched.task_type
     held_by = api.at(records["thread"], records["stamp"])
@@ -220,7 +220,7 @@ def _models(api: Api, held_by: Int64) -> Int64:
     return take(api.model[api.rows].astype(np.int64), call)
 
 
-def _npu_records(host: Host, records: Records) -> Records:
+def _npu_records(host: RawHost, records: Records) -> Records:
     kinds = records["device"] >> _DEVICE_KIND_SHIFT
     if not bool(kinds.any()):
         return records
@@ -229,12 +229,12 @@ def _npu_records(host: Host, records: Records) -> Records:
     return kept_records
 
 
-def _type_name(host: Host, value: int) -> str:
+def _type_name(host: RawHost, value: int) -> str:
     name = host.names.type_name(enums.RUNTIME, value, enums.TRACK_TASK_TYPES)
     return _FLIP if name == _OLD_FLIP else name
 
 
-def _batches(records: Records, types: Names) -> Int64:
+def _batches(records: Records, types: NameColumn) -> Int64:
     streams = records["device"].astype(np.int64) << 32 | records["stream"]
     flips = records[types.codes == types.names.index(_FLIP)] if _FLIP in types.names else records[:0]
     return batch_ids(

@@ -17,7 +17,7 @@ import numpy as np
 
 from npuprof.arrays import Bools, Int64, Uint64
 from npuprof.notes import Notes
-from npuprof.sources.raw.metadata.control_files import Side, whole_number
+from npuprof.sources.raw.metadata.control_files import RecordedSide, whole_number
 from npuprof.sources.raw.records import chip_layouts
 from npuprof.sources.raw.records.slices import Streams
 
@@ -46,7 +46,7 @@ def parse_frequency(value: Any) -> Fraction | None:
 
 
 @dataclass(frozen=True)
-class Clock:
+class CounterClock:
     """A counter with a known frequency and an anchor on the UTC clock; linear, without drift correction.
 
     Attributes
@@ -88,7 +88,7 @@ class Clock:
 
 
 @dataclass(frozen=True)
-class DeviceClock:
+class DeviceCounters:
     """The clocks of a device.
 
     Attributes
@@ -99,11 +99,11 @@ class DeviceClock:
         UTC epoch nanoseconds of the device's start, the base of sampled files.
     """
 
-    counter: Clock
+    counter: CounterClock
     start_ns: int
 
 
-def epoch_offset(sides: Iterable[Side], notes: Notes) -> int:
+def epoch_offset(sides: Iterable[RecordedSide], notes: Notes) -> int:
     """Return the offset of the host's CLOCK_MONOTONIC_RAW to UTC epoch nanoseconds.
 
     Each ``start_info`` and ``end_info`` holds both clocks, the time of day in microseconds: files differ by up to a
@@ -126,11 +126,11 @@ def epoch_offset(sides: Iterable[Side], notes: Notes) -> int:
     return 0
 
 
-def host_clock(sides: list[Side], utc_ns: int, notes: Notes) -> Clock:
+def host_clock(sides: list[RecordedSide], utc_ns: int, notes: Notes) -> CounterClock:
     """Return the clock of the host counter, with the best anchor in the directory."""
     mhz = _host_frequency(sides, notes)
     if mhz == _NANOSECOND_COUNTER_MHZ:
-        return Clock(0, utc_ns, Fraction(1))
+        return CounterClock(0, utc_ns, Fraction(1))
     for side in sides:  # the host folder first; a device folder has another reading of the two clocks
         mono, counter = side.host_anchor.get("clock_monotonic_raw"), side.host_anchor.get("cntvct")
         if mono is not None and counter is not None and _is_plausible(mono) and _is_plausible(counter):
@@ -142,7 +142,7 @@ def host_clock(sides: list[Side], utc_ns: int, notes: Notes) -> Clock:
     return _clock(0, utc_ns, mhz)
 
 
-def device_clock(side: Side, utc_ns: int, notes: Notes) -> DeviceClock | None:
+def device_clock(side: RecordedSide, utc_ns: int, notes: Notes) -> DeviceCounters | None:
     """Return the clocks of a device; None, with an error note, if its anchor is missing."""
     mono, counter = side.host_anchor.get("clock_monotonic_raw"), side.device_anchor.get("cntvct")
     if mono is None or counter is None or not _is_plausible(mono) or not _is_plausible(counter):
@@ -152,10 +152,10 @@ def device_clock(side: Side, utc_ns: int, notes: Notes) -> DeviceClock | None:
     if mhz is None:
         mhz = _DEVICE_MHZ.get(str(side.info.get("platform_version")), _DEFAULT_DEVICE_MHZ)
         notes.warning(side.label, f"hwts_frequency is missing; {mhz} MHz is assumed")
-    return DeviceClock(_clock(counter, mono + utc_ns, mhz), mono + utc_ns)
+    return DeviceCounters(_clock(counter, mono + utc_ns, mhz), mono + utc_ns)
 
 
-def _host_frequency(sides: list[Side], notes: Notes) -> Fraction:
+def _host_frequency(sides: list[RecordedSide], notes: Notes) -> Fraction:
     for side in sides:
         value = side.cpu_fact("Frequency")
         if value == "":
@@ -167,8 +167,8 @@ def _host_frequency(sides: list[Side], notes: Notes) -> Fraction:
     return _NANOSECOND_COUNTER_MHZ
 
 
-def _clock(counter: int, anchor_ns: int, mhz: Fraction) -> Clock:
-    return Clock(counter, anchor_ns, 1000 / mhz)
+def _clock(counter: int, anchor_ns: int, mhz: Fraction) -> CounterClock:
+    return CounterClock(counter, anchor_ns, 1000 / mhz)
 
 
 def _is_plausible(value: int) -> bool:
@@ -178,7 +178,7 @@ def _is_plausible(value: int) -> bool:
 _MHZ = Fraction(100)  # the 910A is the only chip with recordings of this kind
 
 
-def relative_clock(side: Side, streams: Streams, notes: Notes) -> DeviceClock:
+def relative_clock(side: RecordedSide, streams: Streams, notes: Notes) -> DeviceCounters:
     """Return a clock that is zero at the first task record of a device, with a note."""
     counters = streams.read(f"hwts.data.{side.device_id}", chip_layouts.HWTS)["counter"]
     notes.warning(
@@ -186,6 +186,6 @@ def relative_clock(side: Side, streams: Streams, notes: Notes) -> DeviceClock:
         f"host_start.log or dev_start.log is missing: times count from the first task record, at {_MHZ} MHz (910A)",
     )
     middle = int(np.partition(counters, len(counters) // 2)[len(counters) // 2]) if len(counters) else 0
-    around = Clock(min(middle, 1 << 62), 0, 1000 / _MHZ)
+    around = CounterClock(min(middle, 1 << 62), 0, 1000 / _MHZ)
     sound = counters[around.reaches(counters)]  # a damaged timestamp must not become the origin
-    return DeviceClock(Clock(int(sound.min()) if len(sound) else 0, 0, 1000 / _MHZ), 0)
+    return DeviceCounters(CounterClock(int(sound.min()) if len(sound) else 0, 0, 1000 / _MHZ), 0)

@@ -39,7 +39,7 @@ Source: raw/FORMAT.md section 1.
 
 
 @dataclass(frozen=True)
-class Side:
+class RecordedSide:
     """The control files of ``host`` or of a ``device_N``.
 
     Attributes
@@ -92,7 +92,7 @@ class Side:
         return self.cpu.get(key)
 
 
-def read_sides(path: Path, notes: Notes) -> list[Side]:
+def read_sides(path: Path, notes: Notes) -> list[RecordedSide]:
     """Read the control files of the host and of every device below a ``PROF_*`` directory, host first.
 
     A missing or damaged file is noted and left empty; nothing is raised.
@@ -104,7 +104,7 @@ def read_sides(path: Path, notes: Notes) -> list[Side]:
     return sides + [_read_side(path / name, device_id, notes) for device_id, name in devices]
 
 
-def read_old_sides(path: Path, devices: Iterable[int], notes: Notes) -> list[Side]:
+def read_old_sides(path: Path, devices: Iterable[int], notes: Notes) -> list[RecordedSide]:
     """Read the control files next to the ``data`` folder of an old recording."""
     return [_read_side(path, device_id, notes) for device_id in devices]
 
@@ -114,12 +114,12 @@ def _device_folders(path: Path) -> list[re.Match[str]]:
     return [match for match in names if match]
 
 
-def _read_side(directory: Path, device_id: int | None, notes: Notes) -> Side:
+def _read_side(directory: Path, device_id: int | None, notes: Notes) -> RecordedSide:
     suffix = "" if device_id is None else f".{device_id}"
     name = f"info.json{suffix}"
     info = _read_json(directory, name, InfoFile, notes)
     device, cpu = ((info.get(key) or [{}])[0] for key in ("DeviceInfo", "CPU"))
-    return Side(
+    return RecordedSide(
         directory,
         device_id,
         info=info,
@@ -197,7 +197,7 @@ _ENVIRONMENT = {
 _LEVELS = {f"l{number}": number for number in range(4)} | {f"level{number}": number for number in range(4)}
 
 
-def read_info(path: Path, sides: Sequence[Side], utc_ns: int) -> Info:
+def read_info(path: Path, sides: Sequence[RecordedSide], utc_ns: int) -> Info:
     """Return the known facts of the run.
 
     The collector is known if the msprof command started the program, since it then writes the program's name. pyACL and
@@ -228,13 +228,13 @@ def chip_name(platform_version: object) -> str:
     return CHIPS.get(version) or (f"Ascend (platform version {version})" if version else "")
 
 
-def _simulated_chip(side: Side) -> str:
+def _simulated_chip(side: RecordedSide) -> str:
     """Return the name of a simulated chip, such as ``Ascend 910B2``; the vendor's collector names only the family."""
     match = re.fullmatch(r"Ascend ?(\w+) \(simulated\)", str(side.device_fact("soc_name")))
     return f"Ascend {match[1]}" if match and side.info.get("simulated") is True else ""
 
 
-def _moment(sides: Sequence[Side], attribute: str, key: str, utc_ns: int) -> int | None:
+def _moment(sides: Sequence[RecordedSide], attribute: str, key: str, utc_ns: int) -> int | None:
     for side in sides:
         facts = getattr(side, attribute)
         mono, utc_us = whole_number(facts.get("clockMonotonicRaw")), whole_number(facts.get(key))
@@ -244,13 +244,13 @@ def _moment(sides: Sequence[Side], attribute: str, key: str, utc_ns: int) -> int
     return None
 
 
-def _environment(merged: dict[str, object], sides: Sequence[Side]) -> dict[str, str]:
+def _environment(merged: dict[str, object], sides: Sequence[RecordedSide]) -> dict[str, str]:
     known = {name: str(merged[key]) for key, name in _ENVIRONMENT.items() if merged.get(key) not in (None, "")}
     cpus = [str(side.cpu_fact("Type")) for side in sides if side.cpu_fact("Type")]
     return known | ({"cpu": cpus[0]} if cpus else {})
 
 
-def _options(sides: Sequence[Side]) -> dict[str, object]:
+def _options(sides: Sequence[RecordedSide]) -> dict[str, object]:
     options: dict[str, object] = {}
     for side in sides:
         level = _LEVELS.get(str(side.sample.get("profLevel") or side.sample.get("prof_level") or ""))

@@ -29,7 +29,7 @@ NO_NAMES: Mapping[int, str] = {}
 
 
 @dataclass(frozen=True)
-class Names:
+class NameColumn:
     """A column of names: codes of distinct names, -1 where absent.
 
     Attributes
@@ -44,45 +44,45 @@ class Names:
     names: list[str]
 
     @classmethod
-    def absent(cls, length: int) -> Names:
+    def absent(cls, length: int) -> NameColumn:
         """Return a column without names."""
         return cls(np.full(length, -1, np.int32), [])
 
     @classmethod
-    def lookup(cls, values: npt.NDArray[Any], name_of: Callable[[int], str]) -> Names:
+    def lookup(cls, values: npt.NDArray[Any], name_of: Callable[[int], str]) -> NameColumn:
         """Return the names of an integer column; `name_of` is called once per distinct value."""
         codes, distinct = pd.factorize(values)
         return cls.distinct(codes, [name_of(value) for value in distinct.tolist()])
 
     @classmethod
-    def distinct(cls, codes: npt.NDArray[Any], names: list[str]) -> Names:
+    def distinct(cls, codes: npt.NDArray[Any], names: list[str]) -> NameColumn:
         """Merge codes of equal names."""
         index: dict[str, int] = {}
         merged = np.array([index.setdefault(name, len(index)) for name in names] + [-1], np.int32)
         codes = codes.astype(np.int32, copy=False)
         return cls(codes if len(index) == len(names) else merged[codes], list(index))
 
-    def take(self, rows: Int64) -> Names:
+    def take(self, rows: Int64) -> NameColumn:
         """Return the names at the given rows; row -1 is absent."""
         if not len(self.codes):
-            return Names.absent(len(rows))
-        return Names(np.where(rows >= 0, self.codes[rows], -1), self.names)
+            return NameColumn.absent(len(rows))
+        return NameColumn(np.where(rows >= 0, self.codes[rows], -1), self.names)
 
-    def where(self, is_wanted: Bools) -> Names:
+    def where(self, is_wanted: Bools) -> NameColumn:
         """Return the column with only the `is_wanted` rows; other rows are absent."""
-        return Names(np.where(is_wanted, self.codes, -1), self.names)
+        return NameColumn(np.where(is_wanted, self.codes, -1), self.names)
 
-    def fill(self, other: Names) -> Names:
+    def fill(self, other: NameColumn) -> NameColumn:
         """Return the column with absent rows filled from `other`."""
         if not len(other.names) or bool((self.codes >= 0).all()):
             return self
         shifted = np.where(other.codes >= 0, other.codes + len(self.names), -1)
-        return Names.distinct(np.where(self.codes >= 0, self.codes, shifted), self.names + other.names)
+        return NameColumn.distinct(np.where(self.codes >= 0, self.codes, shifted), self.names + other.names)
 
-    def append(self, other: Names) -> Names:
+    def append(self, other: NameColumn) -> NameColumn:
         """Return the column followed by `other`."""
         shifted = np.where(other.codes >= 0, other.codes + len(self.names), -1)
-        return Names.distinct(np.concatenate((self.codes, shifted)), self.names + other.names)
+        return NameColumn.distinct(np.concatenate((self.codes, shifted)), self.names + other.names)
 
     def categorical(self) -> pd.Categorical:
         """Return the column as a categorical of a table."""
@@ -110,9 +110,9 @@ class Dictionaries:
     formats: Mapping[int, str] = field(default_factory=dict)
     unnamed: dict[str, set[str]] = field(default_factory=lambda: {HASHES: set(), TYPES: set()})
 
-    def names_of(self, hashes: npt.NDArray[Any]) -> Names:
+    def names_of(self, hashes: npt.NDArray[Any]) -> NameColumn:
         """Return the names of a column of hashes; an unknown hash is its number as text."""
-        return Names.lookup(hashes, self.name_of)
+        return NameColumn.lookup(hashes, self.name_of)
 
     def name_of(self, hash_id: int) -> str:
         """Return the name of a hash; an unknown hash is its number as text."""

@@ -15,9 +15,9 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from npuprof.sources.raw.host.reader import Host
-from npuprof.sources.raw.metadata.control_files import Side
-from npuprof.sources.raw.metadata.dictionaries import Names
+from npuprof.sources.raw.host.reader import RawHost
+from npuprof.sources.raw.metadata.control_files import RecordedSide
+from npuprof.sources.raw.metadata.dictionaries import NameColumn
 from npuprof.sources.raw.samples.counter_rows import CounterRows, rows
 from npuprof.sources.raw.samples.streams import lines, whole
 
@@ -49,7 +49,7 @@ class _Block:
     lines: list[str] = field(default_factory=list)
 
 
-def read_all_processes(host: Host, side: Side) -> list[CounterRows]:
+def read_all_processes(host: RawHost, side: RecordedSide) -> list[CounterRows]:
     """Read the samples of every process, and of the machine.
 
     Returns
@@ -69,7 +69,7 @@ def read_all_processes(host: Host, side: Side) -> list[CounterRows]:
 class _Reader:
     """Reader of a recording's streams; one note counts all damaged samples."""
 
-    def __init__(self, host: Host, side: Side) -> None:
+    def __init__(self, host: RawHost, side: RecordedSide) -> None:
         self._host, self._side = host, side
         self._lines = 0
 
@@ -171,7 +171,7 @@ class _Reader:
         index = {name: code for code, name in enumerate(dict.fromkeys(name for *_, name in samples))}
         codes = np.array([index[name] if name else -1 for *_, name in samples], np.int64)
         values = np.array([value for _, value, _ in samples], np.float64)
-        return rows(time_ns[good], None, values[good], counter, unit, Names.distinct(codes[good], list(index)))
+        return rows(time_ns[good], None, values[good], counter, unit, NameColumn.distinct(codes[good], list(index)))
 
     def _times(self, stamps: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
         """Convert stamps of the host counter or of CLOCK_MONOTONIC_RAW to UTC nanoseconds, whichever fits the run."""

@@ -10,10 +10,10 @@ import numpy as np
 from npuprof.arrays import Int64, Records
 from npuprof.sources.raw.device.metrics import UNSPLIT, metric_columns, metrics_of
 from npuprof.sources.raw.device.pmu import Frequencies, is_sampled, profiling_events
-from npuprof.sources.raw.device.reader import Device
+from npuprof.sources.raw.device.reader import RawDevice
 from npuprof.sources.raw.metadata.chip_families import Family
 from npuprof.sources.raw.metadata.clocks import parse_frequency
-from npuprof.sources.raw.metadata.dictionaries import Names
+from npuprof.sources.raw.metadata.dictionaries import NameColumn
 from npuprof.sources.raw.records import chip_layouts, layouts
 from npuprof.sources.raw.samples.counter_rows import CounterRows, passed_ns, rows
 from npuprof.sources.raw.samples.streams import read_device_ns
@@ -26,7 +26,7 @@ _STREAMS = ("aicore", "ffts_profile", _VECTOR_STREAM)  # STARS chips use the sec
 _UNITS = {"_time_ns": "ns", "_gb_s": "GB/s", "_kb": "KB"}
 
 
-def read_core_samples(device: Device, frequencies: Frequencies) -> list[CounterRows]:
+def read_core_samples(device: RawDevice, frequencies: Frequencies) -> list[CounterRows]:
     """Read samples and derive the metrics of their events: ``aic_mac_ratio``, ``aiv_vec_time_ns`` ... by core.
 
     Counters are deltas since the previous sample. Timestamps are the device's CLOCK_MONOTONIC_RAW.
@@ -56,7 +56,7 @@ def read_core_samples(device: Device, frequencies: Frequencies) -> list[CounterR
             events = profiling_events(device, core, counted_rows.shape[1])
             kind = core if is_split else UNSPLIT
             metrics = metric_columns(kind, events, counted_rows, cycles, total_ns, mhz, table)
-            instance = Names.lookup(records["core"][at], str)
+            instance = NameColumn.lookup(records["core"][at], str)
             prefix = f"{kind}_" if kind else ""
             for name, values in {f"{prefix}total_cycles": cycles, **metrics}.items():
                 unit = next((unit for end, unit in _UNITS.items() if name.endswith(end)), None)
@@ -78,7 +78,7 @@ _CHIP_NAMES = {
 _LPM = {1: "AIC Voltage", 2: "BUS Voltage"}
 
 
-def read_soc_profile(device: Device) -> list[CounterRows]:
+def read_soc_profile(device: RawDevice) -> list[CounterRows]:
     """Read accelerator and inter-die traffic, bandwidth levels, transfers between chips, power and QoS."""
     records = device.read(_STREAM, layouts.SOC_PROFILE)
     function = records["head"] & 0x3F
@@ -95,15 +95,15 @@ def read_soc_profile(device: Device) -> list[CounterRows]:
     return device.keep_counters(_STREAM, len(records) - other - others, parts)
 
 
-def _accelerators(device: Device, records: Records, time_ns: Int64) -> list[CounterRows]:
-    instance = Names.lookup(records["id"], str)
+def _accelerators(device: RawDevice, records: Records, time_ns: Int64) -> list[CounterRows]:
+    instance = NameColumn.lookup(records["id"], str)
     return [
         rows(time_ns, device.id, records["wide"][:, column], f"Acc PMU {name}", None, instance)
         for column, name in enumerate(_ACC_NAMES)
     ]
 
 
-def _dies(device: Device, records: Records, time_ns: Int64) -> list[CounterRows]:
+def _dies(device: RawDevice, records: Records, time_ns: Int64) -> list[CounterRows]:
     """Read traffic between dies: deltas since the previous record of a die."""
     is_v6 = device.family is Family.STARS_V6
     die = (records["head"] >> 10 if is_v6 else records["id"]).astype(np.int64)
@@ -111,14 +111,14 @@ def _dies(device: Device, records: Records, time_ns: Int64) -> list[CounterRows]
     order = np.lexsort((time_ns, die))
     counted_rows, time_ns, die = counted_rows[order], time_ns[order], die[order]
     seconds = passed_ns(die, time_ns) / 1e9
-    instance = Names.lookup(die, lambda number: f"die {number}")
+    instance = NameColumn.lookup(die, lambda number: f"die {number}")
     return [
         rows(time_ns, device.id, counted_rows[:, column] / seconds / 2**20, f"SIO {name}", "MB/s", instance)
         for column, name in enumerate(_SIO_NAMES)
     ]
 
 
-def _levels(device: Device, records: Records, time_ns: Int64) -> list[CounterRows]:
+def _levels(device: RawDevice, records: Records, time_ns: Int64) -> list[CounterRows]:
     """Read bandwidth levels, named as in the vendor's timeline; the vendor's parsers disagree on their order."""
     levels = records["narrow"][:, 0].astype(np.int64)
     return [
@@ -127,10 +127,10 @@ def _levels(device: Device, records: Records, time_ns: Int64) -> list[CounterRow
     ]
 
 
-def _chips(device: Device, records: Records, time_ns: Int64) -> list[CounterRows]:
+def _chips(device: RawDevice, records: Records, time_ns: Int64) -> list[CounterRows]:
     """Read transfers over PA links and PCIe; on the stars v6 family per die."""
     if device.family is Family.STARS_V6:
-        die = Names.lookup(records["head"] >> 10, lambda number: f"die {number}")
+        die = NameColumn.lookup(records["head"] >> 10, lambda number: f"die {number}")
         return [
             rows(time_ns, device.id, records["wide_v6"][:, column], f"Stars Chip Trans {name}", None, die)
             for column, name in enumerate(_CHIP_NAMES[_PCIE])
@@ -139,36 +139,36 @@ def _chips(device: Device, records: Records, time_ns: Int64) -> list[CounterRows
     kind = records["head"] >> 10
     for code, names in _CHIP_NAMES.items():
         at = np.flatnonzero(kind == code)
-        instance = Names.lookup(records["id"][at] & 63, str)
+        instance = NameColumn.lookup(records["id"][at] & 63, str)
         for column, name in enumerate(names):
             value = records["wide"][at, column]
             parts.append(rows(time_ns[at], device.id, value, f"Stars Chip Trans {name}", None, instance))
     return parts
 
 
-def _other_link_tables(device: Device, records: Records) -> int:
+def _other_link_tables(device: RawDevice, records: Records) -> int:
     is_v6 = device.family is Family.STARS_V6
     return 0 if is_v6 else int((~np.isin(records["head"] >> 10, list(_CHIP_NAMES))).sum())
 
 
-def _power(device: Device, records: Records, time_ns: Int64) -> list[CounterRows]:
+def _power(device: RawDevice, records: Records, time_ns: Int64) -> list[CounterRows]:
     """Read the twenty values of a power sample, per die; their meaning is undocumented."""
     values = records["power"].reshape(-1, 10, 2)[:, :, ::-1].reshape(-1, 20)  # each pair is stored high half first
-    instance = Names.lookup(records["head"] >> 10, str)
+    instance = NameColumn.lookup(records["head"] >> 10, str)
     return [
         rows(time_ns, device.id, values[:, column], f"Low Power {column}", None, instance)
         for column in range(values.shape[1])
     ]
 
 
-def _qos(device: Device, records: Records, time_ns: Int64) -> list[CounterRows]:
+def _qos(device: RawDevice, records: Records, time_ns: Int64) -> list[CounterRows]:
     return [
         rows(time_ns, device.id, records["qos"][:, column], "QoS", "MB/s", name)
         for column, name in enumerate(qos_names(device))
     ]
 
 
-def read_voltages(device: Device) -> list[CounterRows]:
+def read_voltages(device: RawDevice) -> list[CounterRows]:
     """Read ``AIC Voltage`` and ``BUS Voltage`` (mV) of ``lpmInfoConv``, a row per change."""
     blocks = device.streams.read(f"lpmInfoConv.data.{device.id}", layouts.POWER_INFOS)
     counts = np.minimum(blocks["count"], layouts.FREQUENCIES_A_RECORD)

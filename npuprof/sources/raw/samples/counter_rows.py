@@ -26,7 +26,7 @@ import pandas as pd
 from npuprof import tables
 from npuprof.arrays import Float64, Int64
 from npuprof.sources.columns.builders import ABSENT, optional
-from npuprof.sources.raw.metadata.dictionaries import Names
+from npuprof.sources.raw.metadata.dictionaries import NameColumn
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ class CounterRows:
     time_ns: Int64
     device: int | None
     value: Float64
-    counter: Names
-    instance: Names
-    unit: Names
+    counter: NameColumn
+    instance: NameColumn
+    unit: NameColumn
 
     def __len__(self) -> int:
         return len(self.time_ns)
@@ -60,9 +60,9 @@ def rows(
     time_ns: Int64,
     device: int | None,
     value: npt.NDArray[Any],
-    counter: Names | str,
-    unit: Names | str | None,
-    instance: Names | str | None = None,
+    counter: NameColumn | str,
+    unit: NameColumn | str | None,
+    instance: NameColumn | str | None = None,
 ) -> CounterRows:
     """Build rows; a single text is the name in all rows, None means absent."""
     count = len(time_ns)
@@ -76,10 +76,10 @@ def rows(
     )
 
 
-def _names(name: Names | str | None, count: int) -> Names:
-    if isinstance(name, Names):
+def _names(name: NameColumn | str | None, count: int) -> NameColumn:
+    if isinstance(name, NameColumn):
         return name
-    return Names.absent(count) if name is None else Names(np.zeros(count, np.int32), [name])
+    return NameColumn.absent(count) if name is None else NameColumn(np.zeros(count, np.int32), [name])
 
 
 def passed_ns(series: Int64, time_ns: Int64) -> Float64:
@@ -108,5 +108,5 @@ def joined_rows(parts: Sequence[CounterRows]) -> pd.DataFrame:
         "value": np.concatenate([part.value for part in parts]),
     }
     for key in ("counter", "instance", "unit"):
-        columns[key] = reduce(Names.append, [getattr(part, key) for part in parts]).categorical()
+        columns[key] = reduce(NameColumn.append, [getattr(part, key) for part in parts]).categorical()
     return tables.sort_by_time(tables.build("counters", columns))

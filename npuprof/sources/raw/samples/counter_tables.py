@@ -15,11 +15,11 @@ import pandas as pd
 from npuprof import tables
 from npuprof.sources.columns.builders import ABSENT, module_component, optional
 from npuprof.sources.raw.device.pmu import Frequencies
-from npuprof.sources.raw.device.reader import Device
-from npuprof.sources.raw.host.reader import Host
-from npuprof.sources.raw.metadata.clocks import Clock
-from npuprof.sources.raw.metadata.control_files import Side
-from npuprof.sources.raw.metadata.dictionaries import Names
+from npuprof.sources.raw.device.reader import RawDevice
+from npuprof.sources.raw.host.reader import RawHost
+from npuprof.sources.raw.metadata.clocks import CounterClock
+from npuprof.sources.raw.metadata.control_files import RecordedSide
+from npuprof.sources.raw.metadata.dictionaries import NameColumn
 from npuprof.sources.raw.records import layouts
 from npuprof.sources.raw.records.enums import MEMORY_MODULES
 from npuprof.sources.raw.samples import chip_monitors as core_samples
@@ -31,7 +31,7 @@ _COMPONENTS = ["APP", "Device"]
 _MAX_BYTES = 1 << 62
 
 
-def memory_table(devices: Sequence[Device], host_clock: Clock) -> pd.DataFrame:
+def memory_table(devices: Sequence[RawDevice], host_clock: CounterClock) -> pd.DataFrame:
     """Read device memory in bytes: ``npu_mem`` and ``npu_module_mem``.
 
     The components APP and Device are the application and the whole device: `reserved_bytes` is the vendor's sum of
@@ -47,11 +47,11 @@ def memory_table(devices: Sequence[Device], host_clock: Clock) -> pd.DataFrame:
     }
     for key in ("hbm_bytes", "ddr_bytes"):
         columns[key] = optional(columns[key])
-    columns["component"] = reduce(Names.append, [part["component"] for part in parts]).categorical()
+    columns["component"] = reduce(NameColumn.append, [part["component"] for part in parts]).categorical()
     return tables.sort_by_time(tables.build("memory", columns))
 
 
-def _memory_of(device: Device) -> list[dict[str, Any]]:
+def _memory_of(device: RawDevice) -> list[dict[str, Any]]:
     version = layout_version(device, "npu_mem")
     parts = []
     for stream in (f"npu_mem.data.{device.id}", f"npu_mem.app.{device.id}") if version else ():
@@ -70,13 +70,13 @@ def _memory_of(device: Device) -> list[dict[str, Any]]:
             "reserved_bytes": ddr + hbm,
             "hbm_bytes": hbm,
             "ddr_bytes": ddr,
-            "component": Names(records["event"].astype(np.int32), _COMPONENTS),
+            "component": NameColumn(records["event"].astype(np.int32), _COMPONENTS),
         }
         parts.append(part)
     return parts
 
 
-def _modules_of(device: Device, host_clock: Clock) -> dict[str, Any]:
+def _modules_of(device: RawDevice, host_clock: CounterClock) -> dict[str, Any]:
     """Read the memory of each software module; timestamps are host counter values."""
     stream = f"npu_module_mem.data.{device.id}"
     records = device.streams.read(stream, layouts.MODULE_MEMORY)
@@ -99,7 +99,7 @@ def _modules_of(device: Device, host_clock: Clock) -> dict[str, Any]:
         "reserved_bytes": records["size"].astype(np.int64),
         "hbm_bytes": absent,
         "ddr_bytes": absent,
-        "component": Names.lookup(
+        "component": NameColumn.lookup(
             records["module"], lambda value: module_component(MEMORY_MODULES.get(value) or str(value))
         ),
     }
@@ -112,7 +112,7 @@ def held_rows(memory: pd.DataFrame) -> list[CounterRows]:
     parts = []
     for device, frame in in_memory.groupby("device_id"):
         component = frame["component"].cat
-        names = Names(component.codes.to_numpy(np.int32), list(component.categories))
+        names = NameColumn(component.codes.to_numpy(np.int32), list(component.categories))
         for name, column in (("DDR", "ddr_bytes"), ("HBM", "hbm_bytes"), ("Memory", "reserved_bytes")):
             value = frame[column].to_numpy(np.float64) / 1024
             parts.append(rows(frame["time_ns"].to_numpy(), int(str(device)), value, f"NPU MEM {name}", "KB", names))
@@ -120,10 +120,10 @@ def held_rows(memory: pd.DataFrame) -> list[CounterRows]:
 
 
 def counters_table(
-    devices: Sequence[Device],
+    devices: Sequence[RawDevice],
     frequencies: Sequence[Frequencies],
-    host: Host,
-    side: Side | None,
+    host: RawHost,
+    side: RecordedSide | None,
     held: Sequence[CounterRows] = (),
 ) -> pd.DataFrame:
     """Read the sampled counters of all devices and of the host, with its control files `side`; append `held`.
@@ -150,7 +150,7 @@ def counters_table(
     return joined_rows(parts)
 
 
-def _frequency_rows(device: Device, frequencies: Frequencies) -> CounterRows:
+def _frequency_rows(device: RawDevice, frequencies: Frequencies) -> CounterRows:
     time_ns = device.clock.counter.to_ns(frequencies.counters.astype(np.uint64))
     changes = rows(time_ns, device.id, frequencies.mhz, "AI Core Freq", "MHz")
     device.notes.ledger.make(device.streams.account("lpmFreqConv"), "counters", len(changes))

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from npuprof.arrays import Bools, Int64
-from npuprof.sources.raw.host.reader import Host
+from npuprof.sources.raw.host.reader import RawHost
 from npuprof.sources.raw.metadata.clocks import parse_frequency
-from npuprof.sources.raw.metadata.control_files import Side, whole_number
-from npuprof.sources.raw.metadata.dictionaries import Names
+from npuprof.sources.raw.metadata.control_files import RecordedSide, whole_number
+from npuprof.sources.raw.metadata.dictionaries import NameColumn
 from npuprof.sources.raw.samples.all_processes import read_all_processes
 from npuprof.sources.raw.samples.counter_rows import CounterRows, rows
 from npuprof.sources.raw.samples.streams import counted_lines, number, whole
@@ -38,7 +38,7 @@ class _Block:
     lines: list[str]
 
 
-def read_host_usage(host: Host, side: Side | None) -> list[CounterRows]:
+def read_host_usage(host: RawHost, side: RecordedSide | None) -> list[CounterRows]:
     """Read all samples of the host; `side` holds the totals for usages."""
     if side is None:
         return []
@@ -47,7 +47,7 @@ def read_host_usage(host: Host, side: Side | None) -> list[CounterRows]:
     return [*parts, *read_all_processes(host, side)]
 
 
-def _to_utc(host: Host, stream: str, stamps: list[int]) -> tuple[Int64, Bools]:
+def _to_utc(host: RawHost, stream: str, stamps: list[int]) -> tuple[Int64, Bools]:
     """Convert host counter values to UTC nanoseconds; return them and the mask of plausible ones."""
     counters = np.array(stamps, np.uint64)
     good = host.clock.reaches(counters)
@@ -55,12 +55,12 @@ def _to_utc(host: Host, stream: str, stamps: list[int]) -> tuple[Int64, Bools]:
     return host.clock.to_ns(np.where(good, counters, np.uint64(0))), good
 
 
-def _note(host: Host, stream: str, subject: str, count: int) -> None:
+def _note(host: RawHost, stream: str, subject: str, count: int) -> None:
     if count:
         host.notes.warning(f"host {stream}", subject, count)
 
 
-def _account(host: Host, stream: str, parts: list[CounterRows]) -> list[CounterRows]:
+def _account(host: RawHost, stream: str, parts: list[CounterRows]) -> list[CounterRows]:
     """Register the lines of a stream and return its rows; a note counts damaged lines."""
     remainder = host.notes.ledger.open_rows(host.streams.account(stream))
     host.keep(stream, "counters", remainder, sum(map(len, parts)))
@@ -68,17 +68,17 @@ def _account(host: Host, stream: str, parts: list[CounterRows]) -> list[CounterR
 
 
 def _rows(
-    host: Host, stream: str, samples: list[tuple[int, float]], counter: str, unit: str, instances: list[str] | None
+    host: RawHost, stream: str, samples: list[tuple[int, float]], counter: str, unit: str, instances: list[str] | None
 ) -> CounterRows:
     time_ns, good = _to_utc(host, stream, [stamp for stamp, _ in samples])
-    names: Names | None = None
+    names: NameColumn | None = None
     if instances is not None:
         index = {name: code for code, name in enumerate(dict.fromkeys(instances))}
-        names = Names(np.array([index[name] for name in instances], np.int32)[good], list(index))
+        names = NameColumn(np.array([index[name] for name in instances], np.int32)[good], list(index))
     return rows(time_ns[good], None, np.array([value for _, value in samples])[good], counter, unit, names)
 
 
-def _blocks(host: Host, stream: str) -> Iterator[_Block]:
+def _blocks(host: RawHost, stream: str) -> Iterator[_Block]:
     """Yield the blocks of a stream, each after a ``time`` line; lines before the first are skipped."""
     block: _Block | None = None
     damaged = 0
@@ -99,7 +99,7 @@ def _blocks(host: Host, stream: str) -> Iterator[_Block]:
     _note(host, stream, "damaged lines skipped", damaged)
 
 
-def _cpu(host: Host, side: Side) -> list[CounterRows]:
+def _cpu(host: RawHost, side: RecordedSide) -> list[CounterRows]:
     """Read ``CPU Usage CPU`` by CPU and ``CPU Usage CPU Avg``, percent of the time between two samples.
 
     All time of a thread is counted for its last CPU, so that a CPU can exceed 100 %; such values are left out, as the
@@ -162,7 +162,7 @@ def _busy(before: Mapping[int, tuple[int, int]], now: Mapping[int, tuple[int, in
     return busy
 
 
-def _memory(host: Host, side: Side) -> list[CounterRows]:
+def _memory(host: RawHost, side: RecordedSide) -> list[CounterRows]:
     """Read ``Memory Usage``: the process's resident share of the machine's memory in percent."""
     total_kib = whole_number(side.info.get("memoryTotal")) or 0
     samples: list[tuple[int, float]] = []
@@ -179,7 +179,7 @@ def _memory(host: Host, side: Side) -> list[CounterRows]:
     return [_rows(host, "host_mem.data", samples, "Memory Usage", "%", None)]
 
 
-def _disk(host: Host, side: Side) -> list[CounterRows]:
+def _disk(host: RawHost, side: RecordedSide) -> list[CounterRows]:
     """Read ``Disk Usage`` (percent), and the read and write rates in the lines of iotop."""
     hertz = parse_frequency(side.sample.get("host_disk_freq"))
     start: int | None = None
@@ -220,7 +220,7 @@ def _iotop(fields: list[str]) -> tuple[float, float, float] | None:
     return read * _DISK_UNITS[fields[5]], written * _DISK_UNITS[fields[7]], share
 
 
-def _network(host: Host, side: Side) -> list[CounterRows]:
+def _network(host: RawHost, side: RecordedSide) -> list[CounterRows]:
     """Read ``Network Usage`` (percent of the total speed of the network cards with a known speed) and its rate.
 
     If no speed is known, the rate is per network card, since cards may carry the same traffic.
@@ -255,7 +255,7 @@ def _network(host: Host, side: Side) -> list[CounterRows]:
     ]
 
 
-def _speeds(side: Side) -> dict[str, int]:
+def _speeds(side: RecordedSide) -> dict[str, int]:
     """Return the speed of every network card in bytes per second, where known."""
     cards: Any = side.info.get("netCard")
     speeds = {}

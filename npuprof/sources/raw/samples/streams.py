@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from npuprof.arrays import Bools, Float64, Int64, Records
 from npuprof.notes import Notes
-from npuprof.sources.raw.device.reader import Device
+from npuprof.sources.raw.device.reader import RawDevice
 from npuprof.sources.raw.records.slices import Streams
 
 _REACH_NS = 366 * 86_400_000_000_000  # as for counters: no profile lasts a year
@@ -23,7 +23,7 @@ _FIRST_STAMPS = 9
 _ROWS_AT_ONCE = 1 << 16
 
 
-def layout_version(device: Device, stream: str) -> str | None:
+def layout_version(device: RawDevice, stream: str) -> str | None:
     """Return the layout version of hbm, llc and npu_mem; None, with a note, for an unknown version."""
     version = str(device.side.info.get("version") or _VERSIONS[0])
     if version in _VERSIONS:
@@ -33,7 +33,7 @@ def layout_version(device: Device, stream: str) -> str | None:
     return None
 
 
-def read_us(device: Device, stream: str, record: np.dtype[Any]) -> tuple[Records, Int64]:
+def read_us(device: RawDevice, stream: str, record: np.dtype[Any]) -> tuple[Records, Int64]:
     """Read a stream (by full name) whose `stamp` is microseconds since the device's start; return also UTC ns.
 
     32-bit stamps wrap after 71.6 minutes and are unwrapped.
@@ -45,7 +45,7 @@ def read_us(device: Device, stream: str, record: np.dtype[Any]) -> tuple[Records
     return _within(device, stream, (records, stamps), np.uint64(_REACH_NS // 1000), 0, 1000, device.clock.start_ns)
 
 
-def _read(device: Device, stream: str, record: np.dtype[Any]) -> Records:
+def _read(device: RawDevice, stream: str, record: np.dtype[Any]) -> Records:
     """Read the records of a stream without repetitions: a preallocated file contains only zeros."""
     records = device.streams.read(stream, record)
     words = records.view(np.uint32).reshape(-1, record.itemsize // 4)
@@ -59,7 +59,7 @@ def _read(device: Device, stream: str, record: np.dtype[Any]) -> Records:
     return np.ascontiguousarray(words[is_new]).view(record).reshape(-1)
 
 
-def _unwrap(device: Device, stream: str, stamps: npt.NDArray[Any]) -> Int64:
+def _unwrap(device: RawDevice, stream: str, stamps: npt.NDArray[Any]) -> Int64:
     """Unwrap 32-bit stamps: each is within 35.8 minutes of the previous record.
 
     A damaged stamp does not affect later ones.
@@ -74,7 +74,7 @@ def _unwrap(device: Device, stream: str, stamps: npt.NDArray[Any]) -> Int64:
     return unwrapped - int(np.median(unwrapped[:_FIRST_STAMPS])) // _TURN * _TURN
 
 
-def read_host_ns(device: Device, stream: str, record: np.dtype[Any]) -> tuple[Records, Int64]:
+def read_host_ns(device: RawDevice, stream: str, record: np.dtype[Any]) -> tuple[Records, Int64]:
     """Read a stream whose `stamp` is the host's CLOCK_MONOTONIC_RAW in ns; return also its UTC ns."""
     records = _read(device, stream, record)
     base = device.side.host_anchor.get("clock_monotonic_raw")
@@ -86,7 +86,7 @@ def read_host_ns(device: Device, stream: str, record: np.dtype[Any]) -> tuple[Re
     )
 
 
-def read_device_ns(device: Device, stream: str, record: np.dtype[Any]) -> tuple[Records, Int64]:
+def read_device_ns(device: RawDevice, stream: str, record: np.dtype[Any]) -> tuple[Records, Int64]:
     """Read a stream whose `stamp` is the device's CLOCK_MONOTONIC_RAW in ns; return also its UTC ns."""
     records = _read(device, stream, record)
     base = device_mono_ns(device)
@@ -98,19 +98,19 @@ def read_device_ns(device: Device, stream: str, record: np.dtype[Any]) -> tuple[
     )
 
 
-def device_mono_ns(device: Device) -> int | None:
+def device_mono_ns(device: RawDevice) -> int | None:
     """Return the device's CLOCK_MONOTONIC_RAW at its anchor; None if it is missing or implausible."""
     value = device.side.device_anchor.get("clock_monotonic_raw")
     return value if value is not None and 0 <= value < 1 << 62 else None
 
 
-def impossible(device: Device, stream: str, subject: str, bad: Bools) -> None:
+def impossible(device: RawDevice, stream: str, subject: str, bad: Bools) -> None:
     """Note records that are skipped."""
     device.skip(stream, f"{subject} skipped", int(np.count_nonzero(bad)))
 
 
 def _within(
-    device: Device,
+    device: RawDevice,
     stream: str,
     stamped: tuple[Records, npt.NDArray[Any]],
     most: np.uint64,
@@ -175,7 +175,7 @@ def number(text: str) -> float | None:
     return value if 0 <= value < _LARGEST else None
 
 
-def device_table(device: Device, stream: str, needed: int, optional: int = 0) -> tuple[Int64, Float64]:
+def device_table(device: RawDevice, stream: str, needed: int, optional: int = 0) -> tuple[Int64, Float64]:
     """Read a device's text stream after its header: lines of a timestamp (CLOCK_MONOTONIC_RAW, ns) and numbers.
 
     Parameters
@@ -214,7 +214,7 @@ def _is_header(fields: list[str]) -> bool:
     return words[:1].isalpha() and not any(map(str.isdigit, words)) and fields[0].lower() not in ("nan", "inf")
 
 
-def _to_utc(device: Device, stream: str, stamps: Int64, values: Float64) -> tuple[Int64, Float64]:
+def _to_utc(device: RawDevice, stream: str, stamps: Int64, values: Float64) -> tuple[Int64, Float64]:
     base = device_mono_ns(device)
     good = np.zeros(len(stamps), bool) if base is None else np.abs(stamps - base) <= _YEAR_NS
     impossible(device, stream, "impossible time stamps", ~good)

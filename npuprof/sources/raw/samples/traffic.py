@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from npuprof.arrays import Float64, Int64, Records
-from npuprof.sources.raw.device.reader import Device
-from npuprof.sources.raw.metadata.dictionaries import Names
+from npuprof.sources.raw.device.reader import RawDevice
+from npuprof.sources.raw.metadata.dictionaries import NameColumn
 from npuprof.sources.raw.records import layouts
 from npuprof.sources.raw.samples.counter_rows import CounterRows, passed_ns, rows
 from npuprof.sources.raw.samples.streams import (
@@ -38,7 +38,7 @@ _LLC_HITS = {"read": (0x02, 0x13, 0x22, 0x36), "write": (0x03, 0x14, 0x23, 0x37)
 _LLC_ACCESSES = {"read": (0x20, 0x34), "write": (0x21, 0x35)}
 
 
-def read_hbm(device: Device) -> list[CounterRows]:
+def read_hbm(device: RawDevice) -> list[CounterRows]:
     """Read ``HBM read`` and ``HBM write`` by HBM."""
     records, time_ns = _read_versioned(device, "hbm", layouts.HBM, layouts.HBM_V2)
     writes = (records["event"] != 0).astype(np.int64)
@@ -46,12 +46,12 @@ def read_hbm(device: Device) -> list[CounterRows]:
     order = np.lexsort((time_ns, series))
     records, series, time_ns = records[order], series[order], time_ns[order]
     value = _mb_a_second(records["count"] * np.float64(_HBM_BYTES), passed_ns(series, time_ns))
-    names = Names.distinct(series & 1, ["HBM read", "HBM write"])
-    parts = [rows(time_ns, device.id, value, names, "MB/s", Names.lookup(records["instance"], str))]
+    names = NameColumn.distinct(series & 1, ["HBM read", "HBM write"])
+    parts = [rows(time_ns, device.id, value, names, "MB/s", NameColumn.lookup(records["instance"], str))]
     return device.keep_counters("hbm", len(records), parts)
 
 
-def read_ddr(device: Device) -> list[CounterRows]:
+def read_ddr(device: RawDevice) -> list[CounterRows]:
     """Read ``DDR read`` and ``DDR write``, summed over controllers as the vendor does.
 
     Traffic of the selected master (option `ddr_master_id`) is named ``DDR read by master`` etc.
@@ -69,11 +69,11 @@ def read_ddr(device: Device) -> list[CounterRows]:
     value = _mb_a_second(total * _DDR_BYTES, passed_ns(series, time_ns))
     names = ["DDR read", "DDR write", "DDR read by master", "DDR write by master"]
     return device.keep_counters(
-        "ddr", len(order), [rows(time_ns, device.id, value, Names.distinct(series, names), "MB/s")]
+        "ddr", len(order), [rows(time_ns, device.id, value, NameColumn.distinct(series, names), "MB/s")]
     )
 
 
-def read_llc(device: Device) -> list[CounterRows]:
+def read_llc(device: RawDevice) -> list[CounterRows]:
     """Read ``LLC read Hit Rate`` (percent) and ``LLC read Throughput``, or those of writes, by cache.
 
     The events of one time form a row; a value is NaN if one of its events is missing.
@@ -98,7 +98,7 @@ def read_llc(device: Device) -> list[CounterRows]:
         hits = total(_LLC_HITS[mode]) / total(_LLC_ACCESSES[mode]) * 100
     hits[~np.isfinite(hits)] = np.nan
     moved = _mb_a_second(total(_LLC_TRAFFIC) * _LLC_BYTES, passed_ns(cache, moment_ns))
-    instance = Names.lookup(cache, str)
+    instance = NameColumn.lookup(cache, str)
     parts = [
         rows(moment_ns, device.id, hits, f"LLC {mode} Hit Rate", "%", instance),
         rows(moment_ns, device.id, moved, f"LLC {mode} Throughput", "MB/s", instance),
@@ -113,7 +113,9 @@ def _event_records(records: Records, row: Int64, event: int, count: int) -> Floa
     return values
 
 
-def _read_versioned(device: Device, stream: str, first: np.dtype[Any], second: np.dtype[Any]) -> tuple[Records, Int64]:
+def _read_versioned(
+    device: RawDevice, stream: str, first: np.dtype[Any], second: np.dtype[Any]
+) -> tuple[Records, Int64]:
     """Read a stream whose records have host clock timestamps since version 2.0."""
     version = layout_version(device, stream)
     name = f"{stream}.data.{device.id}"
@@ -123,7 +125,7 @@ def _read_versioned(device: Device, stream: str, first: np.dtype[Any], second: n
     return _with_instances(device, stream, stamped)
 
 
-def _with_instances(device: Device, stream: str, stamped: tuple[Records, Int64]) -> tuple[Records, Int64]:
+def _with_instances(device: RawDevice, stream: str, stamped: tuple[Records, Int64]) -> tuple[Records, Int64]:
     """Return the records with a valid number of the controller or cache."""
     records, time_ns = stamped
     good = records["instance"] < _MANY
@@ -147,7 +149,7 @@ _NET_FUNCTION = len(_NET_COLUMNS) - 1
 _MAX_EVENTS = 10
 
 
-def read_pcie(device: Device) -> list[CounterRows]:
+def read_pcie(device: RawDevice) -> list[CounterRows]:
     """Read ``PCIe post Tx`` etc.: averages, as the vendor shows, with separate ``min`` and ``max``.
 
     Rates, stored in 10**6 bytes per second, are in the vendor's MB/s; latencies, stored in ns, in us.
@@ -162,7 +164,7 @@ def read_pcie(device: Device) -> list[CounterRows]:
     return device.keep_counters("pcie", len(records), parts)
 
 
-def read_hccs(device: Device) -> list[CounterRows]:
+def read_hccs(device: RawDevice) -> list[CounterRows]:
     """Read ``HCCS Tx`` and ``HCCS Rx``: rates since the previous line, NaN for the first.
 
     The counters have 32 bits; a decrease is a wrap.
@@ -179,7 +181,7 @@ def read_hccs(device: Device) -> list[CounterRows]:
     return device.keep_counters("hccs", len(time_ns), parts)
 
 
-def read_network(device: Device, stream: str, label: str) -> list[CounterRows]:
+def read_network(device: RawDevice, stream: str, label: str) -> list[CounterRows]:
     """Read ``nic`` or ``roce`` by port, `label` being NIC or RoCE.
 
     ``NIC Port Rx Packets`` is packets per second, with the vendor's name; shares are in percent, NaN without traffic.
@@ -189,7 +191,7 @@ def read_network(device: Device, stream: str, label: str) -> list[CounterRows]:
     sound = (values[:, _NET_FUNCTION] >= 0) & (values[:, _NET_FUNCTION] < _HCCS_COUNTER)
     impossible(device, stream, "impossible ports", ~sound)
     time_ns, values = time_ns[sound], values[sound]
-    port = Names.lookup(values[:, _NET_FUNCTION].astype(np.int64), str)
+    port = NameColumn.lookup(values[:, _NET_FUNCTION].astype(np.int64), str)
     parts = [rows(time_ns, device.id, values[:, 0], f"{label} Bandwidth", "MB/s", port)]
     for first, way in ((1, "Rx"), (7, "Tx")):
         packets_s, bytes_s, packets, size, errors, dropped = values[:, first : first + 6].T
@@ -208,7 +210,7 @@ def read_network(device: Device, stream: str, label: str) -> list[CounterRows]:
     return device.keep_counters(stream, len(time_ns), parts)
 
 
-def read_qos(device: Device) -> list[CounterRows]:
+def read_qos(device: RawDevice) -> list[CounterRows]:
     """Read ``QoS``: the bandwidth (MB/s) of every traffic class in the options, one instance per class."""
     records = device.read("qos", layouts.QOS)
     time_ns = device.clock.counter.to_ns(records["counter"])
@@ -220,7 +222,7 @@ def read_qos(device: Device) -> list[CounterRows]:
     return device.keep_counters("qos", len(records), parts)
 
 
-def qos_names(device: Device) -> list[str]:
+def qos_names(device: RawDevice) -> list[str]:
     """Return the names of the traffic classes in the options; ``1`` etc. for classes without a name."""
     events = device.side.sample.get("qosEvents")
     names = [event.strip() for event in events.split(",")] if isinstance(events, str) and events.strip() else []

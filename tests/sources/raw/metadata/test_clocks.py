@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npuprof.notes import Notes
-from npuprof.sources.raw.metadata.clocks import Clock, device_clock, epoch_offset, host_clock, parse_frequency
-from npuprof.sources.raw.metadata.control_files import Side
+from npuprof.sources.raw.metadata.clocks import CounterClock, device_clock, epoch_offset, host_clock, parse_frequency
+from npuprof.sources.raw.metadata.control_files import RecordedSide
 
 _frequencies = st.sampled_from(["100.000000", "49.999001", "50", "1000", "1800", "8999.999999", "0.000001", "24.576"])
 
@@ -21,7 +21,7 @@ _frequencies = st.sampled_from(["100.000000", "49.999001", "50", "1000", "1800",
 def test_conversion_is_that_of_exact_fractions(text: str, anchor: int, anchor_ns: int, ticks: list[int]) -> None:
     mhz = parse_frequency(text)
     assert mhz is not None
-    clock = Clock(anchor, anchor_ns, 1000 / mhz)
+    clock = CounterClock(anchor, anchor_ns, 1000 / mhz)
     counters = np.array([max(0, anchor + tick) for tick in ticks], np.uint64)
     counters = counters[clock.reaches(counters)]
     exact = [math.floor((int(counter) - anchor) * Fraction(1000) / mhz) + anchor_ns for counter in counters]
@@ -30,14 +30,14 @@ def test_conversion_is_that_of_exact_fractions(text: str, anchor: int, anchor_ns
 
 def test_a_day_at_a_decimal_frequency_keeps_every_tick() -> None:
     # 20 ppm off 50 MHz: over a day a float or a rounded frequency would be 1.7 s away
-    clock = Clock(0, 0, 1000 / Fraction("49.999001"))
+    clock = CounterClock(0, 0, 1000 / Fraction("49.999001"))
     ticks = np.array([49_999_001 * 86_400], np.uint64)
     assert clock.to_ns(ticks).tolist() == [86_400 * 10**9]
 
 
 @pytest.mark.parametrize("counter", [(1 << 64) - 1, 1 << 63, 0])
 def test_a_value_more_than_a_year_away_is_refused(counter: int) -> None:
-    clock = Clock(3_647_113_054_733 * 10_000, 0, Fraction(10))
+    clock = CounterClock(3_647_113_054_733 * 10_000, 0, Fraction(10))
     assert not clock.reaches(np.array([counter], np.uint64))[0]
 
 
@@ -62,9 +62,9 @@ def test_frequencies_come_as_strings_or_numbers(value: object, mhz: Fraction | N
     assert parse_frequency(value) == mhz
 
 
-def _side(device_id: int | None = None, **facts: object) -> Side:
+def _side(device_id: int | None = None, **facts: object) -> RecordedSide:
     name = "host" if device_id is None else f"device_{device_id}"
-    return Side(Path(name), device_id, **facts)  # type: ignore[arg-type]  # facts are the fields of a Side
+    return RecordedSide(Path(name), device_id, **facts)  # type: ignore[arg-type]  # facts are the fields of a RecordedSide
 
 
 def test_an_empty_frequency_means_nanoseconds() -> None:

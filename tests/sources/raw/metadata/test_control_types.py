@@ -11,7 +11,7 @@ import pytest
 from npuprof.notes import Notes
 from npuprof.sources import raw
 from npuprof.sources.raw.metadata import control_types
-from npuprof.sources.raw.metadata.control_files import Side, read_sides
+from npuprof.sources.raw.metadata.control_files import RecordedSide, read_sides
 from tests.field_damage import WRONG
 from tests.sources.raw.writers.directory import RawDirectory
 
@@ -37,7 +37,7 @@ def directory(path: Path) -> Path:
     return path
 
 
-def damaged(path: Path, file: str, outer: str, key: str, value: str) -> tuple[Side, str]:
+def damaged(path: Path, file: str, outer: str, key: str, value: str) -> tuple[RecordedSide, str]:
     text = json.dumps({key: "the damaged value"}).replace('"the damaged value"', value)
     (path / "device_0" / file).write_text(f'{{"{outer}": [{text}]}}' if outer else text)
     notes = Notes()
