@@ -134,7 +134,7 @@ def _demo(parsed: argparse.Namespace) -> int:
     from npuprof.demo import run_demo
 
     profile, page = run_demo(parsed.output)
-    _say(repr(profile))
+    _say(str(profile))
     _say(f"\nThe whole report, one self-contained file: {page}")
     return 0
 
@@ -144,7 +144,7 @@ def _open(parsed: argparse.Namespace) -> int:
     from npuprof.profiles import Profile
 
     profile = open_path(parsed.path, **load_arguments(parsed))
-    _say(repr(profile))
+    _say(str(profile))
     if not isinstance(profile, Profile) and parsed.path.is_dir():
         _say(f"\nOne of them: {own_command('open', parsed.path / profile.info['path'].iloc[0])}")
     if parsed.html is not None:
@@ -167,7 +167,7 @@ def _advise(parsed: argparse.Namespace) -> int:
     from npuprof.loading import open_path
 
     advice = open_path(parsed.path, **load_arguments(parsed)).advice()
-    _say(advice.to_json() if parsed.json else repr(advice))
+    _say(advice.to_json() if parsed.json else str(advice))
     if parsed.fail_on is None:
         return 0
     if not advice.step_ns:
@@ -186,7 +186,7 @@ def _compare(parsed: argparse.Namespace) -> int:
 
     names = (parsed.a.name, parsed.b.name) if parsed.a.name != parsed.b.name else (str(parsed.a), str(parsed.b))
     difference = compare(parsed.a, parsed.b, names=names)
-    _say(difference.to_json() if parsed.json else repr(difference))
+    _say(difference.to_json() if parsed.json else str(difference))
     if parsed.html is not None:
         _say(f"\nThe whole comparison, one self-contained file: {difference.to_html(parsed.html)}", sys.stderr)
     if parsed.fail_on is None:
@@ -217,7 +217,7 @@ def _run(parsed: argparse.Namespace) -> int:
     recording = run_application(words.program, words.options, echo=sys.stdout.write, timeout_s=words.timeout_s)
     _say(f"\nThe recording is {recording.directory}")
     if words.report:
-        _say(repr(load(recording.directory)))
+        _say(str(load(recording.directory)))
     if recording.failed:
         raise NpuprofError(f"the program failed: {recording.failed}")
     return 0

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypedDict
 
-from npuprof.texts import encodable
+from npuprof.texts import LongText, encodable, plain_lines
 
 
 class Selected(TypedDict, total=False):
@@ -58,8 +58,8 @@ class DeviceClock:
     joined: bool = True
 
 
-@dataclass
-class Info:
+@dataclass(repr=False)
+class Info(LongText):
     """Facts about one run.
 
     Attributes
@@ -144,6 +144,20 @@ class Info:
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, encodable(value) if isinstance(value, str) else value)
+
+    def _one_line(self) -> str:
+        """Return the name of the run, its front end, chip and rank."""
+        by = f" of {self.collector or self.source}" if self.collector or self.source else ""
+        rank = "" if self.rank is None else f", rank {self.rank}"
+        chip = f", {self.chip}" if self.chip else ""
+        return f"{self.name}{by}{chip}{rank}{', simulated' if self.simulated else ''}; print() shows all facts"
+
+    def __str__(self) -> str:
+        """Return all facts that are known, one a line; of the code, the names of its files."""
+        facts = {item.name: getattr(self, item.name) for item in fields(self)} | {"code": list(self.code)}
+        return plain_lines(
+            "\n".join(f"{name}: {value}" for name, value in facts.items() if value not in (None, "", [], {}))
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serializable dictionary, which :mod:`npuprof.small_files` reads back."""

@@ -19,10 +19,12 @@ from npuprof.parameters import checked
 from npuprof.profile_exports import Exports
 from npuprof.profile_figures import ProfileFigures
 from npuprof.profile_replay import ProfileReplay
+from npuprof.quantities import counted
 from npuprof.sources import saved
 from npuprof.sources.base import Decoded
 from npuprof.sources.lazy_tables import LazyTables, completed
 from npuprof.sources.unread import UnreadRun
+from npuprof.texts import LongText
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -43,7 +45,7 @@ _PAGE_FIGURES_BYTES = 20 << 20  # a page has room for all the details that its f
 
 
 @checked
-class Profile(ProfileReplay, ProfileFigures, Exports):
+class Profile(LongText, ProfileReplay, ProfileFigures, Exports):
     """A run: its tables as attributes (``run.kernels``), ``info``, ``notes`` and figures.
 
     Every table of :data:`npuprof.schema.SCHEMA` is present; a table without data is empty. Tables of some formats are
@@ -389,7 +391,13 @@ class Profile(ProfileReplay, ProfileFigures, Exports):
 
     save = to_parquet
 
-    def __repr__(self) -> str:
+    def _one_line(self) -> str:
+        """Return the name of the run, its front end, and how much was recorded."""
+        by = f" of {self.info.collector or self.info.source}" if self.info.collector or self.info.source else ""
+        much = ", ".join(counted(len(frame), word) for frame, word in ((self.kernels, "kernel"), (self.steps, "step")))
+        return f"{self.info.name}{by}: {much}; print() shows its report"
+
+    def __str__(self) -> str:
         from npuprof.exports.text import summary_text
 
         return summary_text(*self._report)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from typing import Any
@@ -24,6 +25,24 @@ _ACTING = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f"
 _IN_A_LINE = re.compile(f"[{_ACTING}]+")
 _IN_LINES = re.compile(rf"(?!\n)[{_ACTING}]")
 _BYTES = re.compile(r"[\udc80-\udcff]")  # bytes of a file name that are not UTF-8, as Python represents them
+
+
+class LongText(ABC):
+    """An object that `print` and a notebook show as a text of several lines; its repr, as in a list, is one line."""
+
+    @abstractmethod
+    def _one_line(self) -> str:
+        """Return what it is, in one line."""
+
+    @abstractmethod
+    def __str__(self) -> str: ...
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {plain_line(self._one_line())}>"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Show the text in a terminal of IPython and in a notebook, within a container the one line."""
+        printer.text(repr(self) if cycle or len(printer.stack) > 1 else str(self))
 
 
 def did_you_mean(words: Iterable[str], known: Collection[str]) -> str:

@@ -41,7 +41,7 @@ def test_open_reads_what_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixt
     since = f"+{start_ns - whole.info.started_ns}ns"
     assert cli.main(["open", path, "--start", since, "--end", str(end_ns), "--source", "raw"]) == 0
     part = npuprof.load(path, start=start_ns, end=end_ns)
-    assert capsys.readouterr().out == f"{part!r}\n"
+    assert capsys.readouterr().out == f"{part}\n"
     assert 0 < len(part.kernels) < len(whole.kernels)
 
 
@@ -50,7 +50,7 @@ def test_open_reads_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     saved = str(Profile(Decoded(factories.profile(5), factories.info())).save(tmp_path / "saved"))
     number = int(npuprof.load(saved).steps["step"].iloc[0])
     assert cli.main(["open", saved, "--steps", str(number)]) == 0
-    assert capsys.readouterr().out == f"{npuprof.load(saved, steps=number)!r}\n"
+    assert capsys.readouterr().out == f"{npuprof.load(saved, steps=number)}\n"
     assert cli.main(["open", saved, "--steps", "3;4"]) == 1
     assert capsys.readouterr().err.startswith("npuprof: --steps is '3;4'; give numbers or ranges")
 
@@ -81,7 +81,7 @@ def test_advise_is_a_gate_for_scripts(tmp_path: Path, capsys: pytest.CaptureFixt
     worst = 100 * advice.worst_share()
     assert 1 < worst < 99
     assert cli.main(["advise", saved]) == 0
-    assert capsys.readouterr().out == f"{advice!r}\n"
+    assert capsys.readouterr().out == f"{advice}\n"
     assert cli.main(["advise", saved, "--json", "--fail-on", f"{worst + 1}%"]) == 0
     assert json.loads(capsys.readouterr().out) == advice.to_dict()
     assert cli.main(["advise", saved, "--fail-on", str(worst - 1)]) == 3

@@ -97,7 +97,7 @@ def test_a_run_under_such_a_name_is_read_shown_and_written(odd: Path, tmp_path: 
     run = npuprof.load(path)
     assert run.info.recording is not None
     assert run.info.recording.exists()  # the path itself stays what it is
-    _sound(repr(run), run._repr_html_(), run.notes.to_string(), run.info.name, *run.statistics)
+    _sound(str(run), run._repr_html_(), run.notes.to_string(), run.info.name, *run.statistics)
     _sound(run.to_html(tmp_path / "page.html").read_text())
     run.to_chrome_trace(tmp_path / "trace.json")
     run.notes.to_parquet(tmp_path / "notes.parquet")
@@ -121,7 +121,7 @@ def test_a_set_with_such_a_run_is_read_and_shown(odd: Path, tmp_path: Path, proc
     assert isinstance(runs, ProfileSet)
     assert len(runs.read(processes)) == 5
     assert len(runs.failed) == 1
-    _sound(repr(runs), runs._repr_html_(), runs.notes.to_string(), *runs.failed.values())
+    _sound(str(runs), runs._repr_html_(), runs.notes.to_string(), *runs.failed.values())
     runs.info.to_parquet(tmp_path / "info.parquet")
     assert runs.info["path"].str.contains(r"odd\xff\xe9", regex=False).sum() == 5
     assert runs.table("kernels")["run"].nunique() == 4
@@ -139,7 +139,7 @@ def test_a_recording_under_such_a_name(odd: Path, tmp_path: Path) -> None:
         sum(range(1000))
     run = profiling.result
     assert str(profiling.recording.directory).startswith(str(odd))
-    _sound(repr(run), run._repr_html_(), run.notes.to_string())
+    _sound(str(run), run._repr_html_(), run.notes.to_string())
     json.dumps(run.info.to_dict()).encode()
 
 

@@ -155,7 +155,7 @@ def test_text_that_nothing_can_encode_costs_no_marker_and_no_file(tmp_path: Path
         told = run.notes[~run.notes["message"].str.contains("sampled every|not started by")]  # of this process
         assert not {"warning", "error"} & set(told["severity"]), told["message"].tolist()
         assert run.to_html(tmp_path / "page.html").read_bytes().decode()
-        assert (repr(run) + run._repr_html_() + run.notes.to_string()).encode()
+        assert (str(run) + run._repr_html_() + run.notes.to_string()).encode()
     assert again.tables.keys() == session.result.tables.keys()
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from IPython.core.formatters import PlainTextFormatter
 
 import npuprof
 from npuprof import cli, tables
@@ -62,7 +63,26 @@ def test_folded_stacks_and_summaries_are_plain(tmp_path: Path) -> None:
         text = run.to_folded_stacks(tmp_path / weight, weight).read_text(encoding="utf-8")
         assert_plain(text)
         assert "exe" in text
-    assert_plain(repr(run))
+    assert_plain(str(run))
+
+
+def test_what_prints_as_a_text_is_one_line_in_a_list_and_as_a_method_without_parentheses(tmp_path: Path) -> None:
+    synthesise(tmp_path / f"{NAME}_PROF", launches=4)
+    run = npuprof.load(tmp_path)
+    runs = npuprof.load_set(tmp_path)
+    with npuprof.profile(collector="simulator", output=tmp_path / "out") as session:
+        pass
+    shown = PlainTextFormatter()
+    texts = (run, runs, run.advice(), run.code(), run - run, runs.overview(), run.info)
+    for one in (*texts, session, run.accounting, *run.advice()):
+        assert "\n" not in repr(one)
+        assert_plain(repr(one))
+        assert len(repr(one)) < 500
+    for one in texts:
+        assert shown(one) == str(one)
+        assert repr(one) in shown([one])
+    assert "\n" not in repr(run.breakdown)
+    assert "print() shows its report" in repr(run)
 
 
 def test_what_a_command_prints_is_plain(

@@ -13,7 +13,8 @@ from npuprof.advice.facts import Confidence, Facts, Saves
 from npuprof.analysis.device_words import GPU, NONE, NPU, DeviceName
 from npuprof.arrays import Int64
 from npuprof.errors import NpuprofError
-from npuprof.quantities import counted
+from npuprof.quantities import counted, duration
+from npuprof.texts import plain_line
 
 if TYPE_CHECKING:
     from ipywidgets import Widget
@@ -76,6 +77,11 @@ class Finding:
     parts: tuple[str, ...] = field(default=(), repr=False, compare=False)
     saves: Saves | None = field(default=None, repr=False, compare=False)
     explore: Callable[[Finding], Widget] | None = field(default=None, repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        costs = f": costs {duration(self.cost_ns)} of a step" if self.cost_ns else ""
+        gain = f", gain {duration(self.gain_lo_ns)} to {duration(self.gain_hi_ns)}" if self.gain_hi_ns else ""
+        return plain_line(f"<Finding {self.rule} {self.state}: {self.title or self.detail}{costs}{gain}>")
 
     @property
     def is_risk(self) -> bool:

@@ -22,8 +22,8 @@ from npuprof.analysis.device_words import NPU
 from npuprof.analysis.host_accounting import ACTIVITY_LABELS
 from npuprof.errors import NpuprofError
 from npuprof.info import Info
-from npuprof.quantities import duration, printable, share
-from npuprof.texts import encodable
+from npuprof.quantities import counted, duration, printable, share
+from npuprof.texts import LongText, encodable
 
 if TYPE_CHECKING:
     from ipywidgets import Widget
@@ -66,7 +66,7 @@ _VERSION = 2
 Scope: TypeAlias = Literal["run", "job", "ranks"]
 
 
-class Advice:
+class Advice(LongText):
     """The findings of a run: iterate over those that fire, the greatest gain first, or take one by its rule's name.
 
     Attributes
@@ -272,7 +272,13 @@ class Advice:
             (finding.gain_hi_ns / self.step_ns for finding in self.findings if finding.state == "fires"), default=0.0
         )
 
-    def __repr__(self) -> str:
+    def _one_line(self) -> str:
+        """Return how many findings fire, and the first of them."""
+        fired = [finding for finding in self.findings if finding.state == "fires"]
+        first = f", first of all: {fired[0].title}" if fired else ""
+        return f"of {counted(len(self.findings), 'rule')}: {counted(len(fired), 'finding')}{first}; print() shows all"
+
+    def __str__(self) -> str:
         return "\n".join(self.lines())
 
     def _repr_html_(self) -> str | None:

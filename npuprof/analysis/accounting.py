@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
+from npuprof import quantities
 from npuprof import tables as schema
 from npuprof.analysis.host_accounting import HOST, activities, is_of_host
 from npuprof.analysis.idle_causes import UNKNOWN, idle_causes, unmeasured_causes
@@ -78,6 +79,13 @@ class Accounting:
     steps: pd.DataFrame
     intervals: pd.DataFrame
     unmeasured: Mapping[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        sums = self.intervals.groupby("part", observed=True)["duration_ns"].sum()
+        whole = int(self.steps["duration_ns"].sum())
+        parts = ", ".join(f"{part} {quantities.share(int(time), whole)}" for part, time in sums.items() if time)
+        of = f"{quantities.counted(len(self.steps), 'step')}, {quantities.duration(whole)}"
+        return f"<Accounting of {of}: {parts or 'nothing recorded'}>"
 
     @property
     def of_host(self) -> bool:

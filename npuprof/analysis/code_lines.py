@@ -71,7 +71,8 @@ class CodeLines:
         keys = np.where((files[0] >= 0) & (line > 0), files[0] * most + line, -1)
         number, first = pd.factorize(keys)[0], np.sort(np.unique(keys, return_index=True)[1])
         rows = zip(files[0][first].tolist(), line[first].tolist(), functions[0][first].tolist(), strict=True)
-        frames = [Frame(files[1][file], at, [*functions[1], ""][function]) for file, at, function in rows]
+        named = [[*names, ""] for _, names in (files, functions)]  # -1 is no name
+        frames = [Frame(named[0][file], at, named[1][function]) for file, at, function in rows]
         # Sampled stacks do not number cells: the lines of several would be one.
         unnumbered = {_CELL} if any(name.startswith(f"{_CELL[:-1]} [") for name in files[1]) else set()
         is_kept = np.array([keys[row] >= 0 for row in first.tolist()], bool)

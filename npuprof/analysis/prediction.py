@@ -12,13 +12,14 @@ import pandas as pd
 
 from npuprof.errors import OptionsError
 from npuprof.quantities import duration, share
+from npuprof.texts import LongText
 
 TOLERANCE = 0.01
 """The largest allowed error of a replay without changes, as a fraction of the recorded time."""
 
 
-@dataclass(frozen=True)
-class Prediction:
+@dataclass(frozen=True, repr=False)
+class Prediction(LongText):
     """The predicted time of a step, or of a job, after a change, in nanoseconds.
 
     Attributes
@@ -47,11 +48,15 @@ class Prediction:
         """The replayed time without the changes minus the predicted time."""
         return self.replayed_ns - self.predicted_ns
 
-    def __repr__(self) -> str:
+    def _one_line(self) -> str:
+        """Return the predicted time beside that without the changes."""
         gain = self.gain_ns
         much = f"{duration(abs(gain))} ({share(abs(gain), self.replayed_ns)}) {'less' if gain >= 0 else 'more'}"
+        return f"{duration(self.predicted_ns)} instead of {duration(self.replayed_ns)}: {much}"
+
+    def __str__(self) -> str:
         lines = [
-            f"{duration(self.predicted_ns)} instead of {duration(self.replayed_ns)}: {much}",
+            self._one_line(),
             *(f"  {change}" for change in self.changes),
             f"  check: unchanged {duration(self.replayed_ns)}, recorded {duration(self.recorded_ns)}",
         ]

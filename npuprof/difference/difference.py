@@ -26,6 +26,7 @@ from npuprof.difference.tree import nodes
 from npuprof.errors import NpuprofError
 from npuprof.parameters import checked
 from npuprof.quantities import counted, duration, printable, signed
+from npuprof.texts import LongText
 
 _SHOWN = 10
 _VERSION = 2
@@ -47,7 +48,7 @@ _COMMON = {
 
 
 @checked
-class Difference:
+class Difference(LongText):
     """A step of run `a` minus a step of run `b`.
 
     Attributes
@@ -288,7 +289,11 @@ class Difference:
         """Return :meth:`to_dict` as JSON."""
         return json.dumps(self.to_dict(), indent=1)
 
-    def __repr__(self) -> str:
+    def _one_line(self) -> str:
+        """Return the difference of the whole step as one sentence; see :meth:`sentence`."""
+        return self.sentence()
+
+    def __str__(self) -> str:
         return "\n".join(self.lines())
 
     @cached_property

@@ -21,7 +21,7 @@ from npuprof.exports.code_texts import CodeTexts
 from npuprof.figures.colours import PARTS
 from npuprof.frames import cell_text
 from npuprof.quantities import count, counted, duration, printable, size
-from npuprof.texts import AS_TEXT, KEYS, plain_line
+from npuprof.texts import AS_TEXT, KEYS, LongText, plain_line
 
 MEASURES = ("device_ns", "idle_ns", "host_ns", "launches", "operators", "peak_bytes")
 """The costs of a line, in the order of their columns."""
@@ -74,7 +74,7 @@ class Section:
     is_folded: bool
 
 
-class AnnotatedCode:
+class AnnotatedCode(LongText):
     """The user's code with the costs of each line.
 
     Parameters
@@ -269,9 +269,10 @@ class AnnotatedCode:
             yield "(no line)", costs.iloc[-1]
         yield "(the run)", costs.sum()
 
-    # -- text ------------------------------------------------------------------------------------------------------
+    def _one_line(self) -> str:
+        return self.headline() if len(self) else "of no line"
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         return self.text()
 
     def text(self, *, whole: bool = True) -> str:

@@ -140,10 +140,10 @@ def _set_overview(runs: ProfileSet) -> list[_Bundle]:
 
     listed = runs._repr_html_()
     if not runs._is_seen_at_once():
-        return [{"text/plain": f"{runs!r}\n{_WHOLE}", "text/html": f"{listed}<p>{escape(_WHOLE)}</p>"}]
+        return [{"text/plain": f"{runs}\n{_WHOLE}", "text/html": f"{listed}<p>{escape(_WHOLE)}</p>"}]
     overview = runs.overview()
     shown = _SAVED_PICTURES + overview._repr_html_() + listed + framed(notes_html(runs.notes))
-    return [{"text/plain": f"{overview!r}\n{runs!r}", "text/html": shown}]
+    return [{"text/plain": f"{overview}\n{runs}", "text/html": shown}]
 
 
 def _set_figures(runs: ProfileSet) -> list[_Bundle]:
@@ -157,7 +157,7 @@ def _set_figures(runs: ProfileSet) -> list[_Bundle]:
 
 
 def _comparison(comparison: Comparison) -> list[_Bundle]:
-    return [{"text/plain": repr(comparison), "text/html": _SAVED_PICTURES + comparison._repr_html_()}]
+    return [{"text/plain": str(comparison), "text/html": _SAVED_PICTURES + comparison._repr_html_()}]
 
 
 def _comparison_figures(comparison: Comparison) -> list[_Bundle]:

@@ -28,7 +28,7 @@ def state_of(ranks: RankTables) -> str:
     entries = ranks.runs.entries
     if any(entry.outcome is not None or entry.selection is not None or entry.run.unpacked for entry in entries):
         return ""
-    described = [(str(entry.run.path), entry.run.source.name, repr(entry.info)) for entry in entries]
+    described = [(str(entry.run.path), entry.run.source.name, repr(entry.info.to_dict())) for entry in entries]
     keys = [sorted(of_part.items()) for of_part in keys_of(entries, _PARTS).values()]
     if not any(keys):
         return ""

@@ -19,6 +19,7 @@ from npuprof.ranks.rank_tables import RankTables
 from npuprof.ranks.set_notes import notes_of
 from npuprof.ranks.transfers import absent_ranks
 from npuprof.sources.files.memory_limit import give_back
+from npuprof.texts import LongText
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from npuprof.advice.job import JobFacts
 
 
-@dataclass(frozen=True)
-class Overview:
+@dataclass(frozen=True, repr=False)
+class Overview(LongText):
     """The result of :meth:`npuprof.ranks.profile_set.ProfileSet.overview`.
 
     Attributes
@@ -100,7 +101,11 @@ class Overview:
         counts = [self.communication[name].astype(str).tolist() for name in ("groups", "size", "operators")]
         return list(zip(self.communication["kind"].tolist(), origin, *counts, waiting, moving, strict=True))
 
-    def __repr__(self) -> str:
+    def _one_line(self) -> str:
+        """Return the verdict."""
+        return f"of a job: {self.verdict}"
+
+    def __str__(self) -> str:
         return "\n".join(printable(line, 400) for line in self.lines())
 
     def _repr_html_(self) -> str:

@@ -35,7 +35,7 @@ from npuprof.sources.base import Decoded
 from npuprof.sources.columns.concatenation import stacked
 from npuprof.sources.detect import DetectedResult
 from npuprof.sources.selection import Selection
-from npuprof.texts import encodable, plain_lines
+from npuprof.texts import LongText, encodable, plain_lines
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 @checked
-class ProfileSet(Exports):
+class ProfileSet(LongText, Exports):
     """The runs below a directory.
 
     ``runs[rank]`` is the :class:`~npuprof.profiles.Profile` of a rank, ``runs.at(row)`` the profile of a row of
@@ -691,7 +691,12 @@ class ProfileSet(Exports):
     def _table(self, name: str) -> pd.DataFrame:
         return getattr(self, name) if name in ("info", "launches", "notes") else self.table(name)
 
-    def __repr__(self) -> str:
+    def _one_line(self) -> str:
+        """Return how many runs there are, and of which ranks."""
+        of = f" of {counted(len(self.ranks), 'rank')} ({formatted_ranks(self.ranks)})" if self.ranks else ""
+        return f"of {counted(len(self), 'run')}{of} below {self.root}: overview() and advice() tell more"
+
+    def __str__(self) -> str:
         shown = self.info.head(MAX_SHOWN).to_string()
         more = f"\n... and {len(self) - MAX_SHOWN} more" if len(self) > MAX_SHOWN else ""
         absent = f"\nabsent ranks: {formatted_ranks(self.absent)}" if self.absent else ""

@@ -23,11 +23,13 @@ from npuprof.collectors.base import Collector, clock_of
 from npuprof.collectors.registry import Choice, choose
 from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError, SessionError, describe_failure
 from npuprof.options import Options, OptionValues, shows_options
+from npuprof.quantities import counted
 from npuprof.recording import Recording
 from npuprof.session.active import ActiveRun, current
 from npuprof.session.mixins import EndedRuns, HasMetadata
 from npuprof.session.precedence import make_way
 from npuprof.session.schedule import ProfilerAction, Schedule, ScheduleFunction, TraceReady, missing_steps, steps_needed
+from npuprof.texts import plain_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -115,6 +117,12 @@ class Session(EndedRuns, HasMetadata):
     @property
     def _clock(self) -> Clock:
         return self._given_clock or clock_of(self._collector, self.options)
+
+    def __repr__(self) -> str:
+        states = {"collecting": self.collecting, "active": self.active, "ended": bool(self._runs), "not started": True}
+        state = next(name for name, is_so in states.items() if is_so)
+        name = self.options.name or "without a name"
+        return plain_line(f"<Session {name} of {self._collector.name}: {state}, {counted(len(self._runs), 'run')}>")
 
     @property
     def collecting(self) -> bool:

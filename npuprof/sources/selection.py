@@ -149,6 +149,10 @@ class Selection:
         return Windows(*union(starts, starts + steps["duration_ns"].to_numpy(np.int64)[is_selected]))
 
 
+SelectedPart: TypeAlias = Selection | SelectedWindows | None
+"""What is read of a run: as asked for, or as found in its steps; None for all."""
+
+
 def choose(steps: int | Iterable[int] | None, start: Moment | None, end: Moment | None) -> Selection | None:
     """Check the arguments of a selection; return None if everything is selected.
 

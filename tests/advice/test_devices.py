@@ -30,7 +30,7 @@ _TRACES = ("two_ranks/rank-0", "sendrecv/rank0", "nccl/nccl_data", "amd/mi250", 
 def _shown(run: Profile) -> Iterator[tuple[str, str]]:
     """Iterate over everything that is shown of a run, by name."""
     advice = run.advice()
-    yield "text", repr(run)
+    yield "text", str(run)
     yield "html", run._repr_html_()
     yield "findings", str(advice)
     yield "json", advice.to_json()
@@ -91,7 +91,7 @@ def test_a_job_on_gpus_has_no_word_of_an_npu(tmp_path: Path) -> None:
     shown = {
         "findings": str(runs.advice()),
         "json": runs.advice().to_json(),
-        "overview": repr(runs.overview()),
+        "overview": str(runs.overview()),
         "matrix": runs.plot_communication_matrix().to_json(),
     }
     assert {name: _OF_NPUS.findall(text) for name, text in shown.items() if _OF_NPUS.search(text)} == {}
@@ -135,11 +135,11 @@ def test_the_runtime_is_known_by_its_calls(calls: list[str], runtime: str) -> No
 def test_lanes_and_frames_are_of_the_runtime_that_was_called(gpu: Profile) -> None:
     assert "CUDA" in gpu.timeline().to_json()
     assert "CUDA API" in gpu.flamegraph().to_json()
-    assert "CUDA calls" in repr(gpu)
+    assert "CUDA calls" in str(gpu)
 
 
 def test_a_trace_of_operators_alone_asks_for_no_npu(tmp_path: Path) -> None:
     trace = KinetoTrace(head={"schemaVersion": 1})
     trace.operator("aten::mm", 1, 20, 1)
     run = npuprof.load(trace.write(tmp_path / "t.json"))
-    assert not _OF_NPUS.search(repr(run) + str(run.advice()))
+    assert not _OF_NPUS.search(str(run) + str(run.advice()))

@@ -221,7 +221,7 @@ def test_findings_are_data_too() -> None:
 def test_a_run_without_a_step_a_device_or_a_host_has_no_findings() -> None:
     found = advice(marks=table("marks", [(0, 100)], message="a", thread_id=1))
     assert (len(found), found.step_ns, found.findings) == (0, 0, [])
-    assert "nothing can be concluded" in repr(found)
+    assert "nothing can be concluded" in str(found)
 
 
 def test_a_rule_of_another_package_that_fails_does_not_take_the_others_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,7 +278,7 @@ def test_a_rule_of_another_package_that_is_wrong_costs_only_itself(
     monkeypatch.setattr(findings, "entry_points", lambda group: [entry])
     run = Profile(Decoded(factories.all_tables(**factories.profile(30)), factories.info()))
     assert told in run.advice()["other"].detail
-    assert "rule failed" in " ".join(repr(run).split())  # a line may end anywhere
+    assert "rule failed" in " ".join(str(run).split())  # a line may end anywhere
     assert "rule failed" in run._repr_html_()
     assert len(run.advice().to_frame()) == len(json.loads(run.advice().to_json())["findings"]) == len(RULES) + 1
 
@@ -290,7 +290,7 @@ def test_a_notebook_shows_every_finding_of_an_advice_as_html(monkeypatch: pytest
     page = run.advice()._repr_html_() or ""
     assert [f"title {number}" in page for number in range(9)] == [True] * 9
     assert "SIMULATED NPU" in page
-    assert "simulated NPU" in repr(run.advice()).splitlines()[0]
+    assert "simulated NPU" in str(run.advice()).splitlines()[0]
 
 
 def test_a_rule_with_hostile_texts_and_times_is_shown_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,7 +301,7 @@ def test_a_rule_with_hostile_texts_and_times_is_shown_as_text(monkeypatch: pytes
     assert run.advice()["other"].cost_ns == 5
     page = run.advice()._repr_html_() or ""
     assert "&lt;script&gt;" in page
-    for text in (page, run._repr_html_(), repr(run), repr(run.advice())):
+    for text in (page, run._repr_html_(), str(run), str(run.advice())):
         text.encode()
         assert not re.search("[\u202e\x1b]", text)
     assert "<script>alert" not in run._repr_html_() + page

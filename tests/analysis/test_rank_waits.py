@@ -270,4 +270,4 @@ def test_what_kernels_on_the_vocabulary_cost_real_ranks(samples: Path) -> None:
         assert what_if(communication, saved_ns=saved).gain_ns / 1e6 == pytest.approx(gain, abs=0.05)
     exponents = runs.what_if(kernel={"Exp": 0, "RealDiv": 0})
     assert 0 < exponents.gain_ns <= kernels.query("rank == 2 and op_type in ('Exp', 'RealDiv')")["duration_ns"].sum()
-    assert "'Exp' x 0: 2 kernels" in repr(exponents)
+    assert "'Exp' x 0: 2 kernels" in str(exponents)

@@ -194,7 +194,7 @@ def test_the_first_step_is_in_the_table_but_not_in_the_mean() -> None:
     predicted = run.what_if(cause={"op_compile": 0})
     assert predicted.steps["gain_ns"].tolist()[0] > 8_000
     assert predicted.gain_ns == 0
-    assert "3 steps" in repr(predicted)
+    assert "3 steps" in str(predicted)
 
 
 def test_words_that_are_not_known_are_refused_with_the_nearest() -> None:
@@ -211,7 +211,7 @@ def test_words_that_are_not_known_are_refused_with_the_nearest() -> None:
         run.what_if(transfer=0, part={"moving": 0})
     with pytest.raises(NpuprofError, match="gc_detect_threshold=1"):
         run.what_if(cause={"python_gc": 0})
-    assert "kernel 'Cast' x 0: 8 kernels" in repr(run.what_if(kernel={"Cast": 0}))
+    assert "kernel 'Cast' x 0: 8 kernels" in str(run.what_if(kernel={"Cast": 0}))
 
 
 def test_what_cannot_be_played_again_is_refused() -> None:

@@ -241,7 +241,7 @@ def test_what_else_differs_heads_the_result() -> None:
         "the level",
     ]
     assert "different shapes" in difference.guards[3]
-    assert repr(difference).startswith("! the kind of device")
+    assert str(difference).startswith("! the kind of device")
     assert all(guard in difference._repr_html_() for guard in difference.guards)
 
 
@@ -371,7 +371,7 @@ def test_any_run_that_has_a_step_is_compared_with_any_other() -> None:
         difference = runs[name] - runs[other]
         _check_sums(difference)
         assert not difference.rows[["a_ns", "b_ns", "delta_ns", "a_count", "b_count"]].isna().any(axis=None)
-        for text in (difference.sentence(), repr(difference), difference._repr_html_(), difference.to_json()):
+        for text in (difference.sentence(), str(difference), difference._repr_html_(), difference.to_json()):
             assert not re.search(r"\b(nan|NaN|NA|None|inf)\b", text), (name, other, text)
         if name == other:
             assert difference.guards == []

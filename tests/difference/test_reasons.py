@@ -118,7 +118,7 @@ def test_names_of_any_text_and_none_and_times_of_years_are_compared() -> None:
     assert int(top["delta_ns"].sum()) == difference.delta_ns
     assert difference.delta_ns > year - 100
     assert "<b on" not in difference._repr_html_()
-    assert "\x1b" not in repr(difference)
+    assert "\x1b" not in str(difference)
     difference.to_json().encode()
     assert difference.plot_waterfall().to_json()
     assert np.isfinite(difference.rows["share"]).all()

@@ -51,7 +51,7 @@ def test_the_table_has_the_whole_cell_then_lines_of_files_and_last_what_has_no_l
 
 
 def test_text_for_a_terminal_has_lines_sums_and_the_definition_around() -> None:
-    text = repr(recorded().code())
+    text = str(recorded().code())
     lines = text.splitlines()
     assert lines[0].startswith("Your code: 130 ns of device time, ")
     assert any(line.endswith("  time.sleep(1)") and " 400 ns " in line and "░" in line for line in lines)
@@ -76,14 +76,14 @@ def test_a_hostile_text_is_shown_as_text() -> None:
     elements = Elements(run.code()._repr_html_())
     assert not {"script", "img"} & set(elements.tags)
     assert elements.text.count(HOSTILE) >= 5
-    assert "\x1b" not in repr(profile(cell(), code={"<cell [3]>": "\x1b[31m\n" * 5}).code())
+    assert "\x1b" not in str(profile(cell(), code={"<cell [3]>": "\x1b[31m\n" * 5}).code())
 
 
 def test_long_code_stays_within_bounds() -> None:
     run = profile(cell(), code={"<cell [3]>": "\n".join(['"' * 5_000] * 3_000)})
     code = run.code()
     assert len(code._repr_html_()) < 100_000
-    assert len(repr(code).splitlines()) < 500
+    assert len(str(code).splitlines()) < 500
     assert len(code.to_frame()) > 3_000
 
 
@@ -94,14 +94,14 @@ def test_without_a_device_the_headline_says_so() -> None:
     frame = code.to_frame()
     assert frame[["device_ns", "idle_ns", "launches"]].isna().all(axis=None)
     assert frame["operators"].tolist() == [2, 2]
-    assert "operators" in repr(code)
+    assert "operators" in str(code)
 
 
 def test_a_run_without_lines_says_what_to_record() -> None:
     run = profile(factories.all_tables())
-    assert "knows no line" in repr(run.code())
+    assert "knows no line" in str(run.code())
     assert run.code().to_frame()["line"].isna().all()
-    assert "Your code" not in repr(run)
+    assert "Your code" not in str(run)
 
 
 def test_lines_of_a_finding_are_marked_with_its_number() -> None:
@@ -109,22 +109,22 @@ def test_lines_of_a_finding_are_marked_with_its_number() -> None:
     numbers = {finding.rule: str(number) for number, finding in enumerate(run.advice(), 1)}
     code = run.code()
     assert "host_bound" in numbers
-    line = next(line for line in repr(code).splitlines() if line.endswith("time.sleep(1)"))
+    line = next(line for line in str(code).splitlines() if line.endswith("time.sleep(1)"))
     assert numbers["host_bound"] in line[: line.index("time")].split()[-2].split(",")
-    assert f"{numbers['host_bound']} {run.advice()['host_bound'].title}" in repr(code)
+    assert f"{numbers['host_bound']} {run.advice()['host_bound'].title}" in str(code)
 
 
 def test_report_and_page_show_the_code(tmp_path: Path) -> None:
     run = recorded()
-    assert "Your code: 130 ns" in repr(run)
+    assert "Your code: 130 ns" in str(run)
     assert "time.sleep(1)" in run._repr_html_()
     assert "time.sleep(1)" in run.to_html(tmp_path / "page.html").read_text()
 
 
 def test_the_text_is_in_a_saved_profile(tmp_path: Path) -> None:
     saved = npuprof.load(recorded().save(tmp_path / "saved"))
-    assert "time.sleep(1)" in repr(saved.code())
-    assert "sleep" not in repr(saved.info)
+    assert "time.sleep(1)" in str(saved.code())
+    assert "sleep" not in str(saved.info)
 
 
 def _with_root(root: Path, run: dict[str, pd.DataFrame] | None = None, **info: Any) -> AnnotatedCode:

@@ -42,7 +42,7 @@ def test_the_second_answer_is_the_first_one_without_a_look_at_collectives(
     monkeypatch.setattr(rank_tables.RankTables, "job", None)
     later = load_set(folder)
     again, same_roots = _look(later)
-    assert repr(again) == repr(first)
+    assert str(again) == str(first)
     assert again._repr_html_() == first._repr_html_()
     assert (again.groups, again.ranks, again.absent) == (first.groups, first.ranks, first.absent)
     for one, other in ((first.steps, again.steps), (roots, same_roots), (first.communication, again.communication)):

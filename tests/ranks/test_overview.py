@@ -185,7 +185,7 @@ def test_an_absent_rank_is_named_and_keeps_its_row(folder: Path, tmp_path: Path)
     seen = runs.overview()
     assert seen.absent == [3]
     assert "1 rank is absent" in seen.verdict
-    assert "absent ranks: 3" in repr(seen)
+    assert "absent ranks: 3" in str(seen)
     heat = seen.plot().data[0]
     assert list(heat.y) == [str(rank) for rank in range(8)]
     assert np.isnan(heat.z[3]).all()

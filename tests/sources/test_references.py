@@ -166,7 +166,7 @@ def test_without_the_allocators_record_report_and_memory_peak_agree(samples: Pat
     run = npuprof.load(path)
     (peak,) = run.memory_peak().groupby("device_id")["size_bytes"].sum()
     assert peak == run.summary.memory_peaks["allocated_bytes"].max() == 1_245_688_832
-    assert "memory peak of blocks of operators:" in repr(run)
+    assert "memory peak of blocks of operators:" in str(run)
 
 
 _FOLDERS = ("torch_npu/text", "torch_npu/db", "torch_npu/llm_4ranks", "torch_npu/host_only_raw", "msprof", "raw")

@@ -65,7 +65,7 @@ from npuprof.sources.raw.records import layouts
 from npuprof.sources.raw.records.folders import devices_of, old_folder
 from npuprof.sources.raw.records.slices import Streams
 from npuprof.sources.raw.samples.counter_tables import counters_table, held_rows, memory_table
-from npuprof.sources.selection import SelectedWindows, Selection
+from npuprof.sources.selection import SelectedPart, Selection
 
 _SIDE = re.compile(r"host|device_\d{1,4}")
 _NO_START = int(np.iinfo(np.int64).min)
@@ -82,7 +82,7 @@ def recognises(path: Path) -> bool:
         return False
 
 
-def read(path: Path, part: Selection | SelectedWindows | None = None) -> Decoded:
+def read(path: Path, part: SelectedPart = None) -> Decoded:
     """Decode a raw directory.
 
     Parameters
@@ -123,7 +123,7 @@ def read_lazily(path: Path) -> Decoded:
     return decoded
 
 
-def _read(path: Path, part: Selection | SelectedWindows | None) -> tuple[Decoded, LazyTables]:
+def _read(path: Path, part: SelectedPart) -> tuple[Decoded, LazyTables]:
     notes = Notes()
     try:
         sides = _read_sides(path, notes)
@@ -150,13 +150,7 @@ def read_part(path: Path, selection: Selection) -> Decoded:
     return read(path, selection)
 
 
-def _decode(
-    decoded: Decoded,
-    tables: LazyTables,
-    sides: list[RecordedSide],
-    utc_ns: int,
-    part: Selection | SelectedWindows | None,
-) -> None:
+def _decode(decoded: Decoded, tables: LazyTables, sides: list[RecordedSide], utc_ns: int, part: SelectedPart) -> None:
     notes, info = decoded.notes, decoded.info
     host = _open_host(sides, utc_ns, info, notes)
     devices = _open_devices(sides, host, utc_ns, info, notes)

@@ -29,7 +29,7 @@ from npuprof.sources.base import Decoded, Source
 from npuprof.sources.recording import files, journal, lines, lists, loops, python_stacks
 from npuprof.sources.recording.files import note_changes, take_steps
 from npuprof.sources.recording.native import clock_epoch, read_native
-from npuprof.sources.selection import SelectedWindows, Selection
+from npuprof.sources.selection import SelectedPart, SelectedWindows, Selection
 
 
 def recognises(path: Path) -> bool:
@@ -188,7 +188,7 @@ def _native(path: Path, recording: Recording, selection: Selection | None, *, ha
         return decoded
 
 
-def _part(recording: Recording, selection: Selection | None, *, has_lines: bool) -> Selection | SelectedWindows | None:
+def _part(recording: Recording, selection: Selection | None, *, has_lines: bool) -> SelectedPart:
     """Return the selected intervals by the session's steps, or by the raw data if the session has none."""
     if selection is not None and selection.steps is not None and not recording.steps and has_lines:
         return None  # the steps may be those of a loop, which launches tell

@@ -15,7 +15,7 @@ from npuprof.sources.kineto.operators import add_flops
 from npuprof.sources.raw.metadata.clocks import epoch_offset
 from npuprof.sources.raw.metadata.control_files import read_sides
 from npuprof.sources.result_folder.layout import FRAMEWORK, ResultFiles, find
-from npuprof.sources.selection import SelectedWindows, Selection
+from npuprof.sources.selection import SelectedPart
 from npuprof.sources.torch_npu.raw_files import read_layout
 
 _OF_FRAMEWORKS = ("*_ascend_pt", "*_ascend_ms")
@@ -27,7 +27,7 @@ _NO_DEVICE = (
 )
 
 
-def read_native(path: Path, recording: Recording, part: Selection | SelectedWindows | None) -> Decoded:
+def read_native(path: Path, recording: Recording, part: SelectedPart) -> Decoded:
     """Read the front end's output in a recording.
 
     Parameters

@@ -33,7 +33,7 @@ from npuprof.sources.lost_files import note_lost_records
 from npuprof.sources.raw.metadata.control_files import RecordedSide, read_sides
 from npuprof.sources.result_folder.description import describe, load
 from npuprof.sources.result_folder.layout import OUTPUT, ResultFiles, find
-from npuprof.sources.selection import SelectedWindows, Selection
+from npuprof.sources.selection import SelectedPart, SelectedWindows, Selection
 from npuprof.sources.torch_npu.result import TextResultReading
 
 _OF_DEVICE = ("kernels", "communication")
@@ -65,9 +65,7 @@ def read(path: Path, selection: Selection | None = None) -> Decoded:
     return read_layout(layout, selection)
 
 
-def read_layout(
-    layout: ResultFiles, selection: Selection | SelectedWindows | None = None, epoch_ns: int = 0
-) -> Decoded:
+def read_layout(layout: ResultFiles, selection: SelectedPart = None, epoch_ns: int = 0) -> Decoded:
     """Read the files of the framework's profiler and of the collector; a missing or damaged side is noted.
 
     `epoch_ns` is the UTC time of CLOCK_MONOTONIC_RAW 0 from the enclosing recording, which the files lack.
@@ -101,9 +99,7 @@ def read_layout(
     return decoded
 
 
-def _part(
-    frames: Mapping[str, pd.DataFrame], selection: Selection | SelectedWindows | None
-) -> Selection | SelectedWindows | None:
+def _part(frames: Mapping[str, pd.DataFrame], selection: SelectedPart) -> SelectedPart:
     """Return the windows of the selected steps, and the launch times within them."""
     if isinstance(selection, SelectedWindows):
         if not len(selection.launches.starts) or "operators" not in frames:
@@ -124,7 +120,7 @@ def _part(
     return SelectedWindows(windows, launches.joined(starts[later], ends[later]))
 
 
-def _read_raw(layout: ResultFiles, notes: Notes, part: Selection | SelectedWindows | None) -> Decoded | None:
+def _read_raw(layout: ResultFiles, notes: Notes, part: SelectedPart) -> Decoded | None:
     """Read the newest raw directory, the last by name; None, with a note, if there is none or it is damaged."""
     if not layout.raw:
         notes.info("PROF_*", "there is no raw directory: the device was not recorded")

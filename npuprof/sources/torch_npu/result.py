@@ -283,9 +283,9 @@ def parts(path: Path) -> dict[str, PartReader]:
         reading = TextResultReading(layout)
         reading.read_part(part, columns)
         notes.extend(reading.notes)
-        found = {**reading.decoded.statistics, **reading.decoded.tables}
+        by_name = {**reading.decoded.statistics, **reading.decoded.tables}
         # Where the file has no row, the rest of the run decides what is shown.
-        return {name: frame for name, frame in found.items() if len(frame)}
+        return {name: frame for name, frame in by_name.items() if len(frame)}
 
     there = {name: layout.file(name) for names in _PART_FILES.values() for name in names}
     exact = {"memory", "allocations"}

@@ -279,7 +279,7 @@ _PRINTED_FIGURE = re.compile(
 
 def _text(run: Profile) -> Parts:
     """Return the figures in the report's text."""
-    found = _PRINTED_FIGURE.findall(repr(run))
+    found = _PRINTED_FIGURE.findall(str(run))
     return {name: float(number.replace(",", "")) * _UNITS.get(unit, 1) for name, number, unit in found}
 
 

@@ -85,7 +85,7 @@ def test_runs_of_a_set_are_read_when_they_are_asked_for(tmp_path: Path, place: P
     assert len(runs.read(processes).failed) == 1
     assert runs[0].info.recording == archive
     assert len(runs[1].tasks)
-    shown = repr(runs) + str(runs._repr_html_()) + runs.notes.to_string() + "".join(runs.failed.values())
+    shown = str(runs) + str(runs._repr_html_()) + runs.notes.to_string() + "".join(runs.failed.values())
     assert str(place) not in shown
     assert str(archive) in shown
     del runs, folder

@@ -28,7 +28,7 @@ from npuprof.sources.raw.host.tracks import Launched
 from npuprof.sources.raw.metadata.chip_families import Family
 from npuprof.sources.raw.metadata.dictionaries import HASHES, TYPES
 from npuprof.sources.raw.records import enums
-from npuprof.sources.selection import SelectedWindows, Selection, Windows
+from npuprof.sources.selection import SelectedPart, SelectedWindows, Selection, Windows
 
 _MARGIN_NS = 10_000  # longer than a tick of any host counter
 _COVERED = frozenset(
@@ -70,7 +70,7 @@ class Needed(Recorded):
             frame["connection_id"] = pd.arrays.IntegerArray(numbers, frame["connection_id"].isna().to_numpy())
 
 
-def find(whole: Recorded, steps: pd.DataFrame, info: Info, part: Selection | SelectedWindows | None) -> Needed | None:
+def find(whole: Recorded, steps: pd.DataFrame, info: Info, part: SelectedPart) -> Needed | None:
     """Return the records that a part of a run needs; None for the whole run.
 
     Raises
