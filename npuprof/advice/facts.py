@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables as schema
-from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, PARTS, Accounting
+from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, PARTS, Accounting, of_every_kind
 from npuprof.analysis.balanced_steps import by_rank, complete
 from npuprof.analysis.chip_limits import ChipLimits, measured_limits
 from npuprof.analysis.code_lines import CodeLines
@@ -334,8 +334,8 @@ class Facts:
 
     @cached_property
     def code_lines(self) -> CodeLines:
-        """The costs of the lines of the user's code."""
-        return CodeLines(self.tables, self.accounting, self._places)
+        """The costs of the lines of the user's code, in steps of every kind."""
+        return CodeLines(self.tables, of_every_kind(self.accounting, self.tables, self.info), self._places)
 
     def lines_of(self, table: Literal["python", "operators", "api"], rows: Int64) -> pd.Categorical:
         """Return the source line of each row, ``main.py:350``; absent if unknown."""

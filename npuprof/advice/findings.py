@@ -20,6 +20,7 @@ from npuprof.advice.rules import RULES
 from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, Accounting
 from npuprof.analysis.device_words import NPU
 from npuprof.analysis.host_accounting import ACTIVITY_LABELS
+from npuprof.analysis.step_windows import of_counted_kind
 from npuprof.errors import NpuprofError
 from npuprof.info import Info
 from npuprof.quantities import counted, duration, printable, share
@@ -203,16 +204,28 @@ class Advice(LongText):
             devices, ranks = len(steps[["rank", "device_id"]].drop_duplicates()), steps["rank"].nunique()
             count = len(self.facts.counted) // devices
             basis = f"mean of {count} steps" if count > 1 else "1 step"
-            kinds = self.facts.tables["steps"].get("kind", pd.Series(dtype=object)).dropna().unique()
-            basis += f", the {kinds[0]}" if len(kinds) == 1 else ""
-            basis += ", the first too" * self.facts.has_first
+            kind, others = self._kinds_of_steps()
+            basis += f", the {kind}" * bool(kind) + ", the first too" * self.facts.has_first
             owners = f" of {ranks} ranks" if ranks > 1 else f" of {devices} devices" if devices > 1 else ""
-            label = f"{duration(self.step_ns)} a step ({basis}{owners})"
+            label = f"{duration(self.step_ns)} a step ({basis}{owners}{others})"
         if self.facts.accounting.of_host:
             label = label.replace(")", ", no device was recorded)")
         if self.facts.stacks:
             label = label.replace(")", ", Python stacks recorded)")
         return label
+
+    def _kinds_of_steps(self) -> tuple[str, str]:
+        """Return the kind of the steps, empty unless there is one, and what is said of steps of other kinds."""
+        steps = self.facts.tables["steps"]
+        if "kind" not in steps:
+            return "", ""
+        is_counted = of_counted_kind(steps)
+        kinds = steps["kind"][is_counted].dropna().unique()
+        others = [
+            f"; {len(times):,} of the {kind} take {duration(int(times.sum()) // len(times))} each"
+            for kind, times in steps[~is_counted].groupby("kind", observed=True, sort=True)["duration_ns"]
+        ]
+        return str(kinds[0]) if len(kinds) == 1 else "", "".join(others)
 
     def verdict(self) -> str:
         """Return one line: how long a step is, the shares of its parts, and whether the NPU was simulated."""

@@ -16,7 +16,7 @@ from npuprof.analysis.idle_causes import UNKNOWN, idle_causes, unmeasured_causes
 from npuprof.analysis.intervals import Spans, covering, intersection, pieces, subtract, union
 from npuprof.analysis.step_windows import Basis, StepWindows, counted, step_windows
 from npuprof.arrays import Bools, Int64
-from npuprof.info import Selected
+from npuprof.info import Info, Selected
 
 BETWEEN_STEPS = "between_steps"
 """The part of a step between the end of its mark (of its last task) and the start of the next step."""
@@ -180,6 +180,15 @@ def account(
     if rank is not None:
         steps["rank"] = steps["rank"].fillna(rank)
     return Accounting(steps, _intervals(accounted), unmeasured_causes(tables) if devices else {})
+
+
+def of_every_kind(accounting: Accounting, tables: Mapping[str, pd.DataFrame], info: Info) -> Accounting:
+    """Return the accounting of a run with the steps of other kinds, such as an evaluation, too."""
+    if "counted" not in tables["steps"]:
+        return accounting
+    tables = {**tables, "steps": tables["steps"].drop(columns="counted")}
+    without_host = [clock.device_id for clock in info.clocks if not clock.joined]
+    return account(tables, info.rank, info.selection, without_host, info.executed)
 
 
 @dataclass(frozen=True)

@@ -148,7 +148,8 @@ class CodeLines:
     def host_of_threads(self) -> pd.DataFrame:
         """Return ``thread_id``, ``row`` of :meth:`table` and ``host_ns``: the time of each thread adds up.
 
-        The time of a thread is that in which an operator, a call or a statement runs on it.
+        The time of a thread is that in which an operator, a call or a Python function runs on it; of the thread of a
+        cell, in which an operator, a call or a statement does.
         """
         parts = [
             pd.DataFrame({"thread_id": thread, "row": np.arange(len(sums)), "host_ns": sums})
@@ -166,10 +167,9 @@ class CodeLines:
         threads: set[int] = set(np.unique(self._thread).tolist())
         for thread in sorted(threads if self._cell_thread is None else threads | {self._cell_thread}):
             edges = self._edges(thread)
-            moments, is_busy = edges[:-1], np.zeros(max(len(edges) - 1, 0), bool)
-            for nesting, _ in (self._calls, self._python):
-                is_busy |= nesting.innermost(moments + 1, np.full(len(moments), thread)) >= 0
-            is_busy |= self._statement_at(thread, moments) >= 0
+            moments = edges[:-1]
+            is_busy = self._row_at(self._calls, thread, moments) >= 0
+            is_busy |= (self._python_at(thread, moments) >= 0) | (self._statement_at(thread, moments) >= 0)
             lines = self._lines_at(thread, moments)
             yield thread, _sums(len(self._located[0]), lines[is_busy], np.diff(edges)[is_busy])
 
@@ -223,10 +223,18 @@ class CodeLines:
         place = nested[0].innermost(moments + 1, np.full(len(moments), thread))
         return np.append(nested[1], -1)[place]
 
+    def _python_at(self, thread: int, moments: Int64) -> Int64:
+        """Return the innermost Python call at each moment, -1 for none.
+
+        On the thread of the cell that is none before the first statement: a sampled call seems to begin early.
+        """
+        python = self._row_at(self._python, thread, moments)
+        return np.where((thread == self._cell_thread) & (self._statement_at(thread, moments) < 0), -1, python)
+
     def _lines_at(self, thread: int, moments: Int64) -> Int64:
         """Return the line that runs on a thread from each moment to the next edge, -1 for none."""
         numbers, functions = np.append(self._numbers, -1), np.append(self._located[2], -1)
-        call, python = (self._row_at(nested, thread, moments) for nested in (self._calls, self._python))
+        call, python = self._row_at(self._calls, thread, moments), self._python_at(thread, moments)
         statement = self._statement_at(thread, moments)
         following = self._following(thread, moments)
         in_statement = self._statement_at(thread, np.append(self._start, 0)[following]) == statement

@@ -1,4 +1,4 @@
-"""Steps of a cell that loops: which of its loops is the step, and its iterations."""
+"""Steps of a cell that loops: which of its loops is the step, which others are of another kind, and iterations."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables as schema
-from npuprof.arrays import Int64
+from npuprof.arrays import Bools, Int64
 
 _MOST = 0.9  # of the launches of the loop around it
 _HALF = 0.5
 _LEAST_SHARE = 0.1
+_LEAST_OF_OTHER = 0.01
 _LEAST_ITERATIONS = 3
 
 
@@ -77,6 +78,34 @@ def step_loop(loops: Sequence[Loop], weights: Int64) -> Loop | None:
     return loop if launches and launches >= total * (_LEAST_SHARE if updates else _HALF) else None
 
 
+def other_loops(step: Loop, loops: Sequence[Loop], weights: Int64) -> list[Loop]:
+    """Return the loops beside that of the steps whose iterations are steps of another kind, such as an evaluation.
+
+    Each has at least 1 % of all launches; of loops within each other it is the one that :func:`step_loop` would choose.
+
+    Parameters
+    ----------
+    step
+        The loop of the steps.
+    loops, weights
+        As for :func:`step_loop`.
+    """
+    numbered = {loop.number: loop for loop in loops}
+    around, outer = {-1}, step.outer
+    while outer >= 0:
+        around.add(outer)
+        outer = numbered[outer].outer if outer in numbered else -1
+    others = []
+    for beside in loops:
+        if beside.outer in around and beside.number not in around and beside is not step:
+            nest = [beside, *_inside(loops, beside)]
+            held = {loop.number: _held(loop, weights) for loop in nest}
+            loop = _of_nest(nest, held)
+            if loop is not None and held[loop.number] >= max(1, _LEAST_OF_OTHER * int(weights.sum())):
+                others.append(loop)
+    return others
+
+
 def _inside(loops: Sequence[Loop], outer: Loop) -> list[Loop]:
     within = [loop for loop in loops if loop.outer == outer.number]
     return within + [inner for loop in within for inner in _inside(loops, loop)]
@@ -109,24 +138,27 @@ def iterations_of(loop: Loop, loops: Sequence[Loop], statements: pd.DataFrame) -
     return starts[loop.begins], np.concatenate((starts, last))[loop.ends], outside
 
 
-def steps_of(loop: Loop, loops: Sequence[Loop], statements: pd.DataFrame) -> pd.DataFrame:
-    """Return the table ``steps`` of the iterations of a loop.
+def steps_of(loop: Loop, loops: Sequence[Loop], statements: pd.DataFrame, others: Sequence[Loop] = ()) -> pd.DataFrame:
+    """Return the table ``steps`` of the iterations of a loop, and of other loops as steps of another kind.
 
-    It has the columns ``kind``, such as ``loop of line 3``, and ``outer_iteration``: the iteration of the loop around
-    it, such as the epoch, counted from 0.
+    Steps are numbered in order of time, whatever their kind. The table has the columns ``kind``, such as
+    ``loop of line 3``, ``outer_iteration``: the iteration of the loop around it, such as the epoch, counted from 0, and
+    with `others` ``counted``: whether figures per step are of its kind.
     """
-    starts, ends, outside = iterations_of(loop, loops, statements)
-    count = len(starts)
-    return schema.build(
-        "steps",
-        {
-            "step": np.arange(count, dtype=np.int64),
-            "start_ns": starts,
-            "duration_ns": ends - starts,
-            "kind": schema.categorical(np.zeros(count, np.int64), [f"loop of line {loop.line}"]),
-            "outer_iteration": pd.arrays.IntegerArray(np.maximum(outside, 0), outside < 0),
-        },
-    )
+    kinds = [loop, *others]
+    parts = [iterations_of(each, loops, statements) for each in kinds]
+    starts, ends, outside = (np.concatenate([part[at] for part in parts]) for at in range(3))
+    kind = np.repeat(np.arange(len(kinds)), [len(part[0]) for part in parts])
+    order = np.argsort(starts, kind="stable")
+    starts, ends, outside, kind = (column[order] for column in (starts, ends, outside, kind))
+    columns = {
+        "step": np.arange(len(starts), dtype=np.int64),
+        "start_ns": starts,
+        "duration_ns": ends - starts,
+        "kind": schema.categorical(kind, [f"loop of line {each.line}" for each in kinds]),
+        "outer_iteration": pd.arrays.IntegerArray(np.maximum(outside, 0), outside < 0),
+    }
+    return schema.build("steps", columns | ({"counted": kind == 0} if others else {}))
 
 
 def iterations(loops: Sequence[Loop], statements: pd.DataFrame) -> pd.DataFrame:
@@ -145,3 +177,19 @@ def iterations(loops: Sequence[Loop], statements: pd.DataFrame) -> pd.DataFrame:
         },
     )
     return schema.sort_by_time(frame)
+
+
+def holds_steps(iterations: pd.DataFrame, steps: pd.DataFrame) -> Bools:
+    """Return which rows of ``iterations`` are of a loop around that of the steps, such as epochs.
+
+    Each such loop has an iteration that holds a whole step, and is longer.
+    """
+    order = np.argsort(steps["start_ns"].to_numpy(np.int64), kind="stable")
+    begins, durations = (steps[name].to_numpy(np.int64)[order] for name in ("start_ns", "duration_ns"))
+    starts, lengths = (iterations[name].to_numpy(np.int64) for name in ("start_ns", "duration_ns"))
+    first = np.searchsorted(begins, starts, side="left")
+    begin, duration = np.append(begins, np.iinfo(np.int64).max)[first], np.append(durations, 0)[first]
+    holds = (begin < starts + lengths) & (begin - starts <= lengths - duration) & (duration < lengths)
+    loops = iterations["loop"].to_numpy(np.int64)
+    around: Bools = np.isin(loops, loops[holds])
+    return around

@@ -38,6 +38,8 @@ class StepWindows:
         Which intervals lie between a step and the next one; see :meth:`lasting`.
     closed
         Which of `steps` last to the start of the next one, or are of a kind that has no such end.
+    other
+        Which of `steps` are of another kind than the one that figures per step are of; see :func:`of_counted_kind`.
     overlapping
         Whether the steps overlapped or nested before they were cut.
     """
@@ -49,6 +51,7 @@ class StepWindows:
     basis: Basis
     between: Bools
     closed: Bools
+    other: Bools
     overlapping: bool = False
 
     @property
@@ -73,6 +76,7 @@ class StepWindows:
             owner=owner.astype(np.int64),
             between=self.between[is_kept],
             closed=(self.closed & ~is_cut)[steps],
+            other=self.other[steps],
         )
 
     def within(self, spans: Spans) -> StepWindows:
@@ -90,15 +94,16 @@ class StepWindows:
         timed = self.clipped(None, None)
         return timed if len(timed.steps) else self
 
-    def lasting(self) -> StepWindows:
+    def lasting(self, *, every_kind: bool = False) -> StepWindows:
         """Return the windows of steps that last to the start of the next consecutive one, which are then closed.
 
-        The last step, and one before a gap in the numbers, ends with its mark or its last task. So do steps that
-        overlap, nest or have a number twice, and a run without steps: no next step ends them, and all count as closed.
+        Steps of another kind end those before them, and are left out unless `every_kind` is asked for. The last step,
+        and one before a gap in the numbers, ends with its mark or its last task. So do steps that overlap, nest or have
+        a number twice, and a run without steps: no next step ends them, and all count as closed.
         """
         numbers = pd.array(self.steps, "Int64")
         if self.basis not in ("steps", "kernels") or self.overlapping or pd.Series(numbers).duplicated().any():
-            return self
+            return self if every_kind else self._of_counted_kind()
         first = np.arange(max(len(self.steps) - 1, 0))
         first = first[(numbers[first + 1] == numbers[first] + 1).to_numpy(bool, na_value=False)]
         closed = np.zeros(len(self.steps), bool)
@@ -106,13 +111,29 @@ class StepWindows:
         first = first[self.starts[first + 1] > self.ends[first]]
         starts = np.concatenate((self.starts, self.ends[first]))
         order = np.argsort(starts, kind="stable")
-        return replace(
+        lasting = replace(
             self,
             starts=starts[order],
             ends=np.concatenate((self.ends, self.starts[first + 1]))[order],
             owner=np.concatenate((self.owner, self.owner[first]))[order],
             between=np.concatenate((self.between, np.ones(len(first), bool)))[order],
             closed=closed,
+        )
+        return lasting if every_kind else lasting._of_counted_kind()
+
+    def _of_counted_kind(self) -> StepWindows:
+        if not self.other.any():
+            return self
+        kept = ~self.other[self.owner]
+        return replace(
+            self,
+            steps=self.steps[~self.other],
+            starts=self.starts[kept],
+            ends=self.ends[kept],
+            owner=(np.cumsum(~self.other) - 1)[self.owner[kept]],
+            between=self.between[kept],
+            closed=self.closed[~self.other],
+            other=self.other[~self.other],
         )
 
     def at(self, moments: Int64) -> Any:
@@ -155,7 +176,8 @@ def step_windows(tables: Mapping[str, pd.DataFrame], device_id: int, *, joined: 
         tables = _of_device_alone(tables, device_id)
     if len(steps):
         starts = steps["start_ns"].to_numpy(np.int64)
-        return _innermost(steps["step"].array, starts, starts + steps["duration_ns"].to_numpy(np.int64), "steps")
+        ends = starts + steps["duration_ns"].to_numpy(np.int64)
+        return _innermost(steps["step"].array, starts, ends, "steps", ~of_counted_kind(steps))
     rows = pd.concat(
         [
             frame[(frame["device_id"] == device_id).to_numpy(bool)][["step", "start_ns", "duration_ns"]]
@@ -173,6 +195,15 @@ def step_windows(tables: Mapping[str, pd.DataFrame], device_id: int, *, joined: 
     whole = run_window(tables)
     edges = np.array([] if whole is None else whole, np.int64).reshape(-1, 2)
     return _innermost(pd.array([pd.NA] * len(edges), dtype="Int64"), edges[:, 0], edges[:, 1], "run")
+
+
+def of_counted_kind(steps: pd.DataFrame) -> Bools:
+    """Return which rows of ``steps`` are of the kind that figures per step are of: all without other kinds."""
+    every = np.ones(len(steps), bool)
+    if "counted" not in steps:
+        return every
+    counted_kind = steps["counted"].to_numpy(bool, na_value=True)
+    return counted_kind if counted_kind.any() else every
 
 
 def _of_device_alone(tables: Mapping[str, pd.DataFrame], device_id: int) -> dict[str, pd.DataFrame]:
@@ -205,7 +236,8 @@ def steps_of_kernels(tables: Mapping[str, pd.DataFrame], apart: Collection[int] 
     steps = pd.array([pd.NA], "Int64").repeat(len(kernels))
     for device in np.unique(devices).tolist():
         rows = devices == device
-        steps[rows] = step_windows(tables, device, joined=device not in apart).timed().lasting().at(starts[rows])
+        windows = step_windows(tables, device, joined=device not in apart).timed().lasting(every_kind=True)
+        steps[rows] = windows.at(starts[rows])
     return steps
 
 
@@ -241,12 +273,15 @@ def run_window(tables: Mapping[str, pd.DataFrame]) -> tuple[int, int] | None:
     return min(start for start, _ in bounds), max(end for _, end in bounds)
 
 
-def _innermost(steps: Any, starts: Int64, ends: Int64, basis: Basis) -> StepWindows:
+def _innermost(steps: Any, starts: Int64, ends: Int64, basis: Basis, other: Bools | None = None) -> StepWindows:
     """Cut steps so that each moment belongs to one step; where steps overlap, to the one that began last."""
     order = outer_first(starts, ends)
+    other = np.zeros(len(order), bool) if other is None else other[order]
     if not (starts[order][1:] < np.maximum.accumulate(ends[order])[:-1]).any():
         neither = np.zeros(len(order), bool)
-        return StepWindows(steps[order], starts[order], ends[order], np.arange(len(order)), basis, neither, ~neither)
+        return StepWindows(
+            steps[order], starts[order], ends[order], np.arange(len(order)), basis, neither, ~neither, other
+        )
     stretches: list[tuple[int, int, int]] = []
     active: list[tuple[int, int, int]] = []  # the latest start first, then the latest row
     edges = np.unique(np.concatenate((starts, ends)))
@@ -267,4 +302,6 @@ def _innermost(steps: Any, starts: Int64, ends: Int64, basis: Basis) -> StepWind
     place[order] = np.arange(len(order))
     owner = place[owners[is_first]]
     between, closed = np.zeros(len(owner), bool), np.ones(len(order), bool)
-    return StepWindows(steps[order], begins[is_first], stops[last], owner, basis, between, closed, overlapping=True)
+    return StepWindows(
+        steps[order], begins[is_first], stops[last], owner, basis, between, closed, other, overlapping=True
+    )

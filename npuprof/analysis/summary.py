@@ -15,7 +15,7 @@ from npuprof.analysis.device_words import runtime_of
 from npuprof.analysis.host_times import HostTimes, host_times
 from npuprof.analysis.intervals import total, union
 from npuprof.analysis.memory_peak import BLOCKS, owning_devices, peak_of_blocks
-from npuprof.analysis.step_windows import Basis, run_window
+from npuprof.analysis.step_windows import Basis, of_counted_kind, run_window
 from npuprof.info import Info
 from npuprof.quantities import counted, size
 
@@ -116,7 +116,7 @@ class Summary:
         The highest allocation of each device and component: ``device_id, component, time_ns, allocated_bytes,
         reserved_bytes`` (at the same time).
     steps
-        ``step, duration_ns`` in order of time.
+        ``step, duration_ns`` in order of time, of the kind that figures per step are of.
     host
         Host times, for a run without a device.
     runtime
@@ -154,6 +154,7 @@ def summarise(
     """
     counted_names = ("kernels", "tasks", "api", "operators", "communication", "steps")
     parts = account(tables, selection=info.selection, executed=info.executed) if accounting is None else accounting
+    steps = tables["steps"][of_counted_kind(tables["steps"])]
     return Summary(
         wall_ns=_wall_ns(tables, info),
         devices=() if parts.of_host else device_times(parts, by_rank="rank" in tables["step_times"]),
@@ -163,7 +164,7 @@ def summarise(
         longest_kernels=longest_kernels(tables["kernels"], top),
         top_api=_totals(tables["api"], ["name", "level"]).head(top),
         memory_peaks=memory_peaks(tables["memory"], tables["allocations"]),
-        steps=tables["steps"].sort_values("start_ns", kind="stable")[["step", "duration_ns"]].reset_index(drop=True),
+        steps=steps.sort_values("start_ns", kind="stable")[["step", "duration_ns"]].reset_index(drop=True),
         host=host_times(tables, parts, top),
         runtime=runtime_of(tables["api"]["name"].cat.categories, info),
     )

@@ -11,7 +11,7 @@ import pandas as pd
 from npuprof.arrays import Int64, Uint8
 from npuprof.figures.colours import FAMILIES, SHADES, device_family
 from npuprof.frames import frame_text
-from npuprof.timeline.slices import NAME_COLUMNS, ONE_FAMILY, TABLES, Slices
+from npuprof.timeline.slices import NAME_COLUMNS, NUMBERED, ONE_FAMILY, TABLES, Slices
 
 FAMILY_KEYS: tuple[str, ...] = tuple(FAMILIES)
 """The colour families; their indices are the families of slices."""
@@ -38,7 +38,7 @@ class Labels:
         labels = np.zeros(len(numbers), np.int64)
         for table, places, rows in self._slices.by_table(numbers):
             first = int(self._bounds[TABLES.index(table)])
-            codes = rows if table == "steps" else _codes(self._slices.tables[table], NAME_COLUMNS[table], rows)
+            codes = rows if table in NUMBERED else _codes(self._slices.tables[table], NAME_COLUMNS[table], rows)
             labels[places] = np.where(codes >= 0, codes + first, ABSENT)
         return labels
 
@@ -61,8 +61,8 @@ class Labels:
             return ""
         at = int(np.searchsorted(self._bounds, label, side="right")) - 1
         table, code = TABLES[at], label - int(self._bounds[at])
-        if table == "steps":
-            return self._slices.name(self._slices.first["steps"] + code)
+        if table in NUMBERED:
+            return self._slices.name(self._slices.first[table] + code)
         text = str(self._slices.tables[table][NAME_COLUMNS[table]].cat.categories[code])
         return text.replace("_", " ") if table == "overlap" else frame_text(text)
 
@@ -94,7 +94,7 @@ def shade_of(name: str) -> int:
 
 
 def _distinct(table: str, frame: pd.DataFrame) -> int:
-    return len(frame) if table == "steps" else len(frame[NAME_COLUMNS[table]].cat.categories)
+    return len(frame) if table in NUMBERED else len(frame[NAME_COLUMNS[table]].cat.categories)
 
 
 def _codes(frame: pd.DataFrame, column: str, rows: Int64) -> Int64:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from npuprof.analysis.loops import holds_steps
 from npuprof.arrays import Bools, Int64
 from npuprof.tables import owner
 from npuprof.timeline.slices import Slices
@@ -109,7 +110,9 @@ def layers(slices: Slices) -> list[Layer]:
     # Computing and exposed communication do not overlap; free time is not drawn.
     drawn = slices.tables["overlap"]["kind"].isin(["computing", "communication_not_overlapped"])
     overlap = layer("busy", "overlap", "overlap", device, most_tracks=8, most_lanes=1)
+    loops = layer("outer loops", "step", "iterations", rank, most_tracks=8, most_lanes=4)
     visible_layers = [
+        loops.rows(holds_steps(slices.tables["iterations"], slices.tables["steps"]), "outer loops"),
         layer("steps", "step", "steps", rank, most_tracks=8, most_lanes=1) if rank else layer("steps", "step", "steps"),
         layer("marks", "step", "marks", most_lanes=3),
         layer("Python", "python", "python", thread, most_tracks=3, most_lanes=10),
@@ -166,12 +169,23 @@ class Group:
     layers: tuple[Layer, ...]
 
 
-_ORDER = ("Steps", "Marks", "Device", "Overlap", "Communication", "Python", "Operators", "Queues")  # then the runtime
+_ORDER = (
+    "Loops",
+    "Steps",
+    "Marks",
+    "Device",
+    "Overlap",
+    "Communication",
+    "Python",
+    "Operators",
+    "Queues",
+)  # then the runtime
 
 
 def groups(slices: Slices) -> list[Group]:
     """Return the groups of a run from top to bottom: the device above the host."""
     table_of: Mapping[str, tuple[str, Callable[[Layer, Slices], list[Layer]]]] = {
+        "outer loops": ("Loops", _whole),
         "steps": ("Steps", _whole),
         "marks": ("Marks", _whole),
         "Python": ("Python", _python),

@@ -11,6 +11,7 @@ import pandas as pd
 
 from npuprof.analysis.device_words import runtime_of
 from npuprof.analysis.patterns import contains
+from npuprof.analysis.step_windows import of_counted_kind
 from npuprof.arrays import Int64
 from npuprof.figures.chart import moment
 from npuprof.figures.colours import device_family
@@ -24,20 +25,24 @@ _Value = TypeVar("_Value")
 
 TABLES = (
     *("steps", "marks", "python", "operators", "api"),
-    *("kernels", "tasks", "communication", "communication_tasks", "overlap"),
+    *("kernels", "tasks", "communication", "communication_tasks", "overlap", "iterations"),
 )
 """The tables with slices, in the order of the slice numbers."""
 
+NUMBERED = ("steps", "iterations")
+"""The tables whose slices have a number instead of a name."""
+
 NAME_COLUMNS: Mapping[str, str] = {
-    **{name: "name" for name in TABLES if name != "steps"},
+    **{name: "name" for name in TABLES if name not in NUMBERED},
     "marks": "message",
     "communication_tasks": "task_type",
     "overlap": "kind",
 }
-"""The column with the slice name of each table; steps are numbered instead."""
+"""The column with the slice name of each table, but for those of :data:`NUMBERED`."""
 
 ONE_FAMILY: Mapping[str, str] = {
     "steps": "step",
+    "iterations": "step",
     "marks": "step",
     "python": "python",
     "operators": "operator",
@@ -128,7 +133,12 @@ def _strings(rows: pd.DataFrame, column: str) -> list[str]:
 
 def _names(table: str, rows: pd.DataFrame) -> list[str]:
     if table == "steps":
-        return ["step" if pd.isna(step) else f"step {step}" for step in rows["step"]]
+        kinds = [kind * bool(other) for kind, other in zip(_strings(rows, "kind"), ~of_counted_kind(rows), strict=True)]
+        steps = ["step" if pd.isna(step) else f"step {step}" for step in rows["step"]]
+        return [f"{step}, {kind}" if kind else step for step, kind in zip(steps, kinds, strict=True)]
+    if table == "iterations":
+        columns = (rows[name].tolist() for name in ("loop", "iteration"))
+        return [f"line {line}: iteration {number}" for line, number in zip(*columns, strict=True)]
     names = _strings(rows, NAME_COLUMNS[table])
     return [name.replace("_", " ") if table == "overlap" else frame_text(name) for name in names]
 

@@ -84,6 +84,13 @@ def test_the_line_that_lets_the_device_idle_has_the_idle_time() -> None:
     assert by_line(lines, "host_ns") == {3: 100, 4: 400, 5: 230, 7: 70}
 
 
+def test_a_sampled_call_that_seems_to_begin_before_the_cell_has_no_time_there() -> None:
+    run = cell()
+    early = {"start_ns": 0, "duration_ns": 900, "name": f"{_OTHER}(7): forward", "thread_id": 1, "id": 0, "depth": 0}
+    run["python"] = table("python", [early])
+    assert by_line(code_lines(run), "host_ns") == by_line(code_lines(cell()), "host_ns")
+
+
 def test_backward_kernels_count_for_their_forward_line() -> None:
     lines = code_lines(training())
     assert by_line(lines, "device_ns") == {10: 150, None: 95}
@@ -178,10 +185,10 @@ def test_the_lines_add_up_to_the_run(run: dict[str, pd.DataFrame]) -> None:
     assert (sums.drop(columns=["file", "line"]).fillna(0) >= 0).all(axis=None)
     host = lines.host_of_threads().groupby("thread_id")["host_ns"].sum()
     for thread, time in host.items():
-        rows = [
-            frame[(frame["thread_id"] == thread).to_numpy(bool)]
-            for frame in (run[name] for name in ("python", "operators", "api", "statements"))
-        ]
+        # On the thread of the cell, Python runs in statements.
+        of_cell = run["statements"]["thread_id"].iloc[:1].tolist() == [thread]
+        names = ("operators", "api", "statements" if of_cell else "python")
+        rows = [frame[(frame["thread_id"] == thread).to_numpy(bool)] for frame in (run[name] for name in names)]
         edges = (np.concatenate([frame[name].to_numpy(np.int64) for frame in rows]) for name in _EDGES)
         assert time == total(covering(*edges))
     assert int(sums["host_ns"].fillna(0).sum()) == int(host.sum())

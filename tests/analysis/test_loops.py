@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from npuprof import tables
-from npuprof.analysis.loops import Loop, iterations, step_loop, steps_of
+from npuprof.analysis.loops import Loop, holds_steps, iterations, other_loops, step_loop, steps_of
 from npuprof.arrays import Int64
 
 
@@ -101,3 +101,29 @@ def test_iterations_last_until_the_next_and_know_the_one_around_them() -> None:
 def test_a_cell_without_loops_has_no_iterations() -> None:
     assert not len(iterations([], _statements(3)))
     assert not len(iterations([], _statements(0)))
+
+
+def test_a_loop_beside_the_steps_is_a_kind_of_its_own() -> None:
+    loops = [_EPOCHS, _TRAIN, _EVALUATE]
+    assert other_loops(_TRAIN, loops, _weights(120)) == [_EVALUATE]
+    assert other_loops(_EVALUATE, loops, _weights(120)) == [_TRAIN]
+    # Not the loops around or within it, and none that launches nothing.
+    assert other_loops(_EPOCHS, loops, _weights(120)) == []
+    quiet = np.ones(120, np.int64)
+    for begin, end in zip(_EVALUATE.begins, _EVALUATE.ends, strict=True):
+        quiet[begin:end] = 0
+    assert other_loops(_TRAIN, loops, quiet) == []
+
+
+def test_steps_of_all_kinds_are_numbered_in_order_of_time() -> None:
+    loops = [_EPOCHS, _TRAIN, _EVALUATE]
+    statements = _statements(120)
+    steps = steps_of(_TRAIN, loops, statements, [_EVALUATE])
+    assert steps["step"].tolist() == list(range(54))
+    assert steps["start_ns"].is_monotonic_increasing
+    assert steps["counted"].tolist() == ([True] * 15 + [False] * 3) * 3
+    assert set(steps["kind"][~steps["counted"]]) == {"loop of line 6"}
+    assert steps["outer_iteration"].tolist() == [0] * 18 + [1] * 18 + [2] * 18
+    every = iterations(loops, statements)
+    assert set(every["loop"][holds_steps(every, steps)]) == {2}
+    assert not holds_steps(every, steps.iloc[:0]).any()

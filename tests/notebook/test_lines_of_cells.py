@@ -12,6 +12,8 @@ import npuprof
 from npuprof import simulator
 from npuprof.profiles import Profile
 from npuprof.recording import LINES_FILE_NAME, LINES_JOURNAL_FILE_NAME, Recording
+from npuprof.timeline import layers
+from npuprof.timeline.slices import Slices
 from tests.notebook.cells import Cells
 
 _FUNCTIONS = "def f(x):\n    return np.sin(x)\ndef g(x):\n    return np.cos(x)"
@@ -177,9 +179,13 @@ def test_epochs_are_groups_and_another_loop_can_be_chosen(cells: Cells) -> None:
     )
     cells.run("class Optimizer:\n    def step(self):\n        np.sin(x)\noptimizer = Optimizer()")
     run = cells.profile(code)
-    assert len(run.steps) == 12
-    assert run.steps["outer_iteration"].tolist() == [0] * 4 + [1] * 4 + [2] * 4
-    assert _steps_note(run) == "the loop of line 3, 12 iterations; --step-line chooses another: 2 (3), 5 (6)"
+    assert run.steps["counted"].sum() == 12
+    assert run.steps["kind"].value_counts().to_dict() == {"loop of line 3": 12, "loop of line 5": 6}
+    assert run.steps["outer_iteration"].tolist() == [0] * 6 + [1] * 6 + [2] * 6
+    assert _steps_note(run) == (
+        "the loop of line 3, 12 iterations; those of line 5, 6 iterations, are a kind of their own; "
+        "--step-line chooses another: 2 (3), 5 (6)"
+    )
     counts = run.iterations.groupby("loop")["iteration"].agg(["size", "max"])
     assert counts.to_dict("index") == {
         2: {"size": 3, "max": 2},
@@ -190,6 +196,33 @@ def test_epochs_are_groups_and_another_loop_can_be_chosen(cells: Cells) -> None:
     run = cells.profile(code, "--step-line 4")
     assert not len(run.steps)
     assert _steps_note(run) == "no loop of the cell begins in line 4: loops that ran begin in 2, 3, 5"
+
+
+def test_figures_per_step_are_of_one_kind_and_epochs_are_in_the_timeline(cells: Cells) -> None:
+    cells.run("class Optimizer:\n    def step(self):\n        np.sin(x)\noptimizer = Optimizer()")
+    run = cells.profile(
+        "for epoch in range(3):\n    for i in range(4):\n        optimizer.step()\n"
+        "    for i in range(3):\n        np.exp(x)"
+    )
+    numbers = run.steps["step"][run.steps["counted"]].tolist()
+    assert run.accounting.steps["step"].tolist() == numbers == [0, 1, 2, 3, 7, 8, 9, 10, 14, 15, 16, 17]
+    assert run.accounting.steps["closed"].all()  # an evaluation ends the step before it
+    assert run.advice().step_ns == run.accounting.steps["duration_ns"].iloc[1:].sum() // 11
+    assert "11 steps, the loop of line 3; 9 of the loop of line 5 take" in run.advice().headline()
+    assert run.launches["step"].value_counts().sort_index().tolist() == [1] * 21
+    assert len(run.summary.steps) == 12
+    costs = run.code().to_frame().set_index("line")
+    assert costs.loc[6, "idle_ns"] > 0  # in the evaluation, too
+    groups = layers.groups(Slices(run.tables))
+    assert [group.title for group in groups[:2]] == ["Loops", "Steps"]
+    (epochs,) = groups[0].layers
+    names = Slices(run.tables).names(epochs.slices)
+    assert names == ["line 2: iteration 0", "line 2: iteration 1", "line 2: iteration 2"]
+    # Chosen alone, the evaluation has all figures per step.
+    assert run.info.recording is not None
+    alone = npuprof.load(run.info.recording, steps=run.steps["step"][~run.steps["counted"]].tolist())
+    assert alone.accounting.steps["step"].tolist() == alone.steps["step"].tolist()
+    assert "the loop of line 5)" in alone.advice().headline()
 
 
 def test_a_cell_without_steps_keeps_its_statements_and_the_other_way_round(cells: Cells) -> None:

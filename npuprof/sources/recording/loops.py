@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from npuprof.analysis.loops import step_loop, steps_of
+from npuprof.analysis.loops import other_loops, step_loop, steps_of
 from npuprof.arrays import Int64
 from npuprof.quantities import counted
 from npuprof.sources.base import Decoded
@@ -33,6 +33,7 @@ def add_steps(decoded: Decoded, lines: Lines, line: int | None, collector: str) 
     collector
         The front end.
     """
+    weights = _weights(decoded.tables, lines)
     if line is not None:
         loop = next((each for each in lines.loops if each.line == line), None)
         if loop is None:
@@ -41,14 +42,20 @@ def add_steps(decoded: Decoded, lines: Lines, line: int | None, collector: str) 
                 _NOTED, f"no loop of the cell begins in line {line}: loops that ran begin in {lines_of}"
             )
     else:
-        loop = step_loop(lines.loops, _weights(decoded.tables, lines))
+        loop = step_loop(lines.loops, weights)
     if loop is None or not len(loop.begins):
         return
-    steps = steps_of(loop, lines.loops, lines.statements)
-    take_steps(decoded.tables, steps, collector, decoded.notes, SOURCE)
-    others = [f"{each.line} ({len(each.begins) + each.thinned:,})" for each in lines.loops if each is not loop]
-    choice = f"; --step-line chooses another: {', '.join(others[:_MOST_NAMED])}" if others else ""
-    decoded.notes.info(_NOTED, f"the loop of line {loop.line}, {counted(len(steps), 'iteration')}{choice}")
+    others = other_loops(loop, lines.loops, weights)
+    take_steps(decoded.tables, steps_of(loop, lines.loops, lines.statements, others), collector, decoded.notes, SOURCE)
+    beside = "".join(
+        f"; those of line {each.line}, {counted(len(each.begins), 'iteration')}, are a kind of their own"
+        for each in others
+    )
+    choices = [f"{each.line} ({len(each.begins) + each.thinned:,})" for each in lines.loops if each is not loop]
+    choice = f"; --step-line chooses another: {', '.join(choices[:_MOST_NAMED])}" if choices else ""
+    decoded.notes.info(
+        _NOTED, f"the loop of line {loop.line}, {counted(len(loop.begins), 'iteration')}{beside}{choice}"
+    )
 
 
 def _weights(tables: Mapping[str, pd.DataFrame], lines: Lines) -> Int64:
