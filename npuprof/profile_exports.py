@@ -31,8 +31,8 @@ class Exports(Figures):
         """Return the run, or every run of the set with the lead of its clock."""
 
     @abstractmethod
-    def _page(self, figures: Mapping[str, go.Figure], picture: str = "") -> str:
-        """Return a self-contained HTML page with the report and the given figures."""
+    def _page(self, figures: Mapping[str, go.Figure], explorer: str = "") -> str:
+        """Return a self-contained HTML page with the report, an explorer as HTML, and the given figures."""
 
     def to_chrome_trace(
         self,

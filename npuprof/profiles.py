@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from npuprof.exports.code import AnnotatedCode
 
 _OF_RUN = ("info", "statistics")
-_PAGE_FIGURES_BYTES = 20 << 20  # a page has room for all the details that its figures can show
 
 
 @checked
@@ -339,15 +338,15 @@ class Profile(LongText, ProfileReplay, ProfileFigures, Exports):
         return interactive.explorer(self, finding, window, beside)
 
     def to_html(self, path: str | PathLike[str]) -> Path:
-        """Write a self-contained page with the summary, timeline, flame graph and notes; return its path."""
-        from npuprof.exports.html import report_figures
-        from npuprof.timeline.svg import timeline_svg
-        from npuprof.timeline.view import Pictures
+        """Write a self-contained page with the report, the explorer and the notes; return its path.
 
-        pictures = Pictures(self.tables)
-        timeline, flame = report_figures(self.tables, self.info, limit_bytes=_PAGE_FIGURES_BYTES, pictures=pictures)
-        figures = {"Timeline": timeline, "Flame graph": flame}
-        return atomic.write_text(path, self._page(figures, timeline_svg(self.tables, self.info, pictures=pictures)))
+        The explorer needs no kernel: it has the timeline at any zoom, the flame graph with callers and callees of a
+        frame, tables, and the details of each slice. Beyond about 8 bytes a slice, columns of details are left out.
+        """
+        from npuprof.exports.explorer import saved_explorer
+
+        explorer = saved_explorer(self.tables, self.info, self.aligned, self.advice())
+        return atomic.write_text(path, self._page({}, explorer))
 
     @property
     def _table_names(self) -> Sequence[str]:
@@ -361,11 +360,11 @@ class Profile(LongText, ProfileReplay, ProfileFigures, Exports):
             return frame
         return self.tables[name] if name in self.tables else self.statistics[name]
 
-    def _page(self, figures: Mapping[str, go.Figure], picture: str = "") -> str:
+    def _page(self, figures: Mapping[str, go.Figure], explorer: str = "") -> str:
         from npuprof.exports.html import page_html
 
         summary, info, notes, advice, code = self._report
-        return page_html(summary, info, notes, advice, figures, picture=picture, code=code)
+        return page_html(summary, info, notes, advice, figures, explorer=explorer, code=code)
 
     def to_parquet(self, path: str | PathLike[str]) -> Path:
         """Write the profile as a directory of Parquet files, which ``npuprof.load`` reads back; return its path.

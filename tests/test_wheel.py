@@ -71,7 +71,7 @@ def test_it_is_small_and_has_what_the_package_needs_and_no_more(wheel: Path) -> 
     assert wheel.stat().st_size < _MOST_BYTES
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
-    assert {"npuprof/py.typed", "npuprof/_demo/quickstart.ipynb", "npuprof/notebook/grid/grid.js"} <= names
+    assert {"npuprof/py.typed", "npuprof/_demo/quickstart.ipynb", "npuprof/browser/scripts/grid.js"} <= names
     sources = {path.relative_to(_ROOT).as_posix() for path in (_ROOT / "npuprof").rglob("*.py")}
     assert sources <= names
     assert not [name for name in names if name.endswith((".md", ".pyc")) or name.startswith("tests/")]

@@ -13,6 +13,7 @@ from npuprof.advice.finding import Finding
 from npuprof.advice.findings import Advice, gain
 from npuprof.analysis.host_accounting import ACTIVITY_LABELS
 from npuprof.analysis.summary import Summary
+from npuprof.browser.page import policy
 from npuprof.exports.code import AnnotatedCode
 from npuprof.exports.damage import damage_lines, damaged_tables, headline_mark
 from npuprof.exports.grid import Grid
@@ -122,17 +123,17 @@ def page_html(
     advice: Advice,
     figures: Mapping[str, go.Figure],
     *,
-    picture: str = "",
+    explorer: str = "",
     code: AnnotatedCode | None = None,
 ) -> str:
-    """Return a self-contained page with the report and figures by title, plotly.js included (about 5 MB).
+    """Return a self-contained page with the report, the explorer, and figures by title.
 
-    The page refers to nothing outside itself, which its content security policy enforces. `picture` is an SVG document
-    for browsers without scripts.
+    The page refers to nothing outside itself, which its content security policy enforces. `explorer` is an HTML
+    fragment of :func:`npuprof.browser.page.fragment`. Only figures need plotly.js, about 5 MB.
     """
     title = f"npuprof · {info.name}" if info.name else "npuprof"
     head = framed(_overview(summary, info, notes, advice, code))
-    return page_of(title, head, figures, picture, framed(notes_html(notes)))
+    return page_of(title, head + explorer, figures, framed(notes_html(notes)))
 
 
 def set_page_html(head: str, runs: str, info: Info, notes: pd.DataFrame, figures: Mapping[str, go.Figure]) -> str:
@@ -141,21 +142,21 @@ def set_page_html(head: str, runs: str, info: Info, notes: pd.DataFrame, figures
     return page_of(title, head or framed(head_html(info)), figures, tail=runs + framed(notes_html(notes)))
 
 
-def page_of(title: str, head: str, figures: Mapping[str, go.Figure], picture: str = "", tail: str = "") -> str:
-    """Return a self-contained page of HTML fragments, with figures by title between them and plotly.js."""
-    unscripted = "<p>The interactive figures need JavaScript; nothing is loaded from elsewhere.</p>" + picture
+def page_of(title: str, head: str, figures: Mapping[str, go.Figure], tail: str = "") -> str:
+    """Return a self-contained page of HTML fragments, with figures by title between them, and then plotly.js."""
+    unscripted = "<p>The interactive figures need JavaScript; nothing is loaded from elsewhere.</p>"
     drawn = "".join(
         f"<section>{element(figure, f'figure-{index}', name)}</section>"
         for index, (name, figure) in enumerate(figures.items())
     )
+    content = (
+        f"<title>{text(title, _LONGEST_LINE)}</title><style>{_PAGE_STYLE}</style>{library() if figures else ''}</head>"
+        f"<body><main>{head}{drawn}<noscript>{unscripted}</noscript>{tail}</main></body></html>"
+    )
     return (
         '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; "
-        "style-src 'unsafe-inline'; img-src data: blob:\">"
-        '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{text(title, _LONGEST_LINE)}</title><style>{_PAGE_STYLE}</style>{library()}</head>"
-        f"<body><main>{head}{drawn}<noscript>{unscripted}</noscript>"
-        f"{tail}</main></body></html>"
+        f'<meta http-equiv="Content-Security-Policy" content="{policy(content)}">'
+        f'<meta name="viewport" content="width=device-width,initial-scale=1">{content}'
     )
 
 

@@ -31,10 +31,10 @@ class Jumps:
 
     def gap(self, marked: tuple[int, int] | None) -> tuple[int, int] | None:
         """Return the longest gap between two tasks of a device, or the next shorter gap after the marked one."""
-        if not self._gaps:
+        if not self.gaps:
             return None
-        at = self._gaps.index(marked) + 1 if marked in self._gaps else 0
-        return self._gaps[at % len(self._gaps)]
+        at = self.gaps.index(marked) + 1 if marked in self.gaps else 0
+        return self.gaps[at % len(self.gaps)]
 
     def step(self, window: tuple[int, int], by: int) -> tuple[int, int] | None:
         """Return the step after (1) or before (-1) the middle of the window."""
@@ -66,7 +66,8 @@ class Jumps:
         return _longest(duration) + self._slices.first["kernels"]
 
     @cached_property
-    def _gaps(self) -> list[tuple[int, int]]:
+    def gaps(self) -> list[tuple[int, int]]:
+        """The longest gaps between two tasks of a device, longest first."""
         gaps = []
         for device in devices_of(self._tables):
             starts, ends = device_parts(self._tables, device)[1]

@@ -193,6 +193,31 @@ class WindowIndex:
         lane_end = last[np.searchsorted(last, cuts, side="right")]
         return self._bars(cuts, np.minimum(np.append(cuts[1:], len(self._start)), lane_end))
 
+    @property
+    def elements(self) -> Bars:
+        """Every element as a bar."""
+        every = np.arange(len(self._start))
+        return self._bars(every, every + 1)
+
+    def lanes_of_slices(self, count: int) -> Int64:
+        """Return the lane of each of `count` slices, -1 for those that share the element of a longer one."""
+        lanes = np.full(count, -1, np.int64)
+        lanes[self._slice] = np.repeat(np.arange(len(self.lanes)), np.diff(self._bounds))
+        return lanes
+
+    def lanes_holding(self, layer: int, start_ns: Int64) -> Int64:
+        """Return the lane of a layer with an element of several slices at each start, the last one of several."""
+        lanes = np.full(len(start_ns), -1, np.int64)
+        for at in (at for at, lane in enumerate(self.lanes) if lane.layer == layer):
+            low, high = int(self._bounds[at]), int(self._bounds[at + 1])
+            place = low + np.searchsorted(self._start[low:high], start_ns, side="right") - 1
+            is_there = place >= low
+            place = np.maximum(place, low)
+            counted = self._counted
+            shared = np.zeros(len(place), bool) if counted is None else counted[place + 1] - counted[place] > 1
+            lanes[is_there & shared & (self._end[place] >= start_ns)] = at
+        return lanes
+
     def elements_within(self, start_ns: int, end_ns: int, is_visible: npt.NDArray[np.bool_] | None = None) -> int:
         """Return the number of bars of a window if none were shared; `is_visible` marks the lanes to include."""
         first, last = self._touching(start_ns, end_ns)

@@ -106,7 +106,9 @@ class Slices:
         """Return the present columns of a slice with their values as text; not escaped."""
         table, row = self.row(number)
         values = self.tables[table].iloc[row]
-        facts = [(str(column), _text(str(column), value)) for column, value in values.items() if not _absent(value)]
+        facts = [
+            (str(column), column_text(str(column), value)) for column, value in values.items() if not _absent(value)
+        ]
         return [("table", f"{table}, row {row:,}"), *facts]
 
     def by_table(self, numbers: Int64) -> Iterator[tuple[str, Int64, Int64]]:
@@ -183,7 +185,8 @@ def _absent(value: Any) -> bool:
     return bool(pd.isna(value)) if pd.api.types.is_scalar(value) else value is None
 
 
-def _text(column: str, value: Any) -> str:
+def column_text(column: str, value: Any) -> str:
+    """Return a value of a column as text, as the details of a slice have it; not escaped."""
     if column in ("start_ns", "device_start_ns"):
         return moment(int(value))
     unit = next((describe for end, describe in _UNITS.items() if column.endswith(end)), None)

@@ -19,6 +19,7 @@ from npuprof.timeline.counter_tracks import CounterLine, lines, memory_lines, qu
 from npuprof.timeline.flows import Arrows, Relations
 from npuprof.timeline.jumps import Jumps
 from npuprof.timeline.labels import Labels
+from npuprof.timeline.lane_packing import Bars, Lane
 from npuprof.timeline.layers import Group, groups
 from npuprof.timeline.level_of_detail import WindowIndex
 from npuprof.timeline.opening import opening
@@ -140,19 +141,42 @@ class Timeline(Observable):
 
     # Content of windows
 
-    def answer(
-        self, start_ns: int, end_ns: int, pixels: int, lanes: Sequence[int] | None = None, most: int = _MOST_COLUMNS
-    ) -> Answer:
-        """Return the bars of a window drawn `pixels` wide, at most `most`, on the given lanes or on all."""
+    def answer(self, start_ns: int, end_ns: int, pixels: int, lanes: Sequence[int] | None = None) -> Answer:
+        """Return the bars of a window drawn `pixels` wide, on the given lanes or on all."""
         shown = None
         if lanes is not None:
             shown = np.zeros(len(self._index.lanes), bool)
             shown[[lane for lane in lanes if 0 <= lane < len(shown)]] = True
-        most = max(most, len(self._index.lanes))
+        most = max(_MOST_COLUMNS, len(self._index.lanes))
         bars = self._index.within(start_ns, end_ns, pixels=pixels, most=most, shown=shown)
         lit = None if self.matches is None else self._index.held(bars, self._matched) > 0
         exact = len(bars) == self._index.elements_within(start_ns, end_ns, shown)
         return Answer(start_ns, end_ns, columns(bars, self.labels, self.origin, lit), exact)
+
+    @property
+    def gaps(self) -> list[tuple[int, int]]:
+        """The longest gaps between tasks of a device, longest first."""
+        return self._jumps.gaps
+
+    @property
+    def lanes(self) -> list[Lane]:
+        """The lanes of all groups."""
+        return self._index.lanes
+
+    def bars(self, most: int | None = None) -> Bars:
+        """Return all slices as bars: each its own where they do not overlap, or at most `most` that they share."""
+        return self._index.elements if most is None else self._index.within(*self.whole, pixels=None, most=most)
+
+    def lanes_of_slices(self) -> Int64:
+        """Return the lane of each slice, -1 for those that are not drawn."""
+        lanes = self._index.lanes_of_slices(self.slices.count)
+        layers = [layer for group in self.groups for layer in group.layers]
+        for at, layer in enumerate(layers):
+            hidden = layer.slices[lanes[layer.slices] < 0]  # they overlap others, and share a bar with them
+            if len(hidden):
+                start = layer.column("start_ns")[lanes[layer.slices] < 0]
+                lanes[hidden] = self._index.lanes_holding(at, start)
+        return lanes
 
     def overview(self, start_ns: int, end_ns: int) -> PartsByColumn:
         """Return the device activity in a window."""

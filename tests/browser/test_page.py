@@ -1,4 +1,4 @@
-"""The page of its own that a run is written as, in a browser without a network."""
+"""The page of its own that a run is written as: the explorer in a browser without a network and a kernel."""
 
 from __future__ import annotations
 
@@ -6,30 +6,37 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from npuprof.notes import Notes
 from npuprof.profiles import Profile
 from npuprof.sources.base import Decoded
+from npuprof.timeline.details import details
+from npuprof.timeline.state import Timeline
 from tests import factories
 
 pytestmark = pytest.mark.browser
 
 _HOSTILE = "<img src=x onerror='window.pwned=1'>"
 _NAMES = (_HOSTILE, "</script><script>window.pwned=2</script>", "$x$", "<a href='javascript:window.pwned=3'>x</a>")
-_DRAWN = "() => document.querySelectorAll('.js-plotly-plot .main-svg .trace, .js-plotly-plot .main-svg .slice').length"
 _WHITE, _BLACK = "rgb(255, 255, 255)", "rgb(17, 17, 17)"
 
 Open = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
-def page_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of a run whose every name is hostile."""
+def run() -> Profile:
+    """A run whose every name is hostile."""
     notes = Notes()
     notes.warning(_HOSTILE, _HOSTILE)
     about = factories.info(name=f"{_HOSTILE}</title><script>window.pwned=4</script>", chip=_HOSTILE)
-    run = Profile(Decoded(factories.profile(30, kernel_names=_NAMES), about, notes))
+    return Profile(Decoded(factories.profile(300, kernel_names=_NAMES), about, notes))
+
+
+@pytest.fixture(scope="module")
+def page_path(run: Profile, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of the run."""
     return run.to_html(tmp_path_factory.mktemp("page") / "report.html")
 
 
@@ -43,7 +50,12 @@ def open_page(browser: Any, page_path: Path) -> Iterator[Open]:
         asked: list[str] = []
         contexts[-1].on("request", lambda request: asked.append(request.url))
         page = contexts[-1].new_page()
+        page.errors = []
+        page.on("pageerror", lambda error: page.errors.append(str(error)))
+        page.on("console", lambda message: page.errors.append(message.text))
         page.goto(page_path.as_uri())
+        if how.get("java_script_enabled", True):
+            page.locator(".npuprof-timeline[data-drawn]").wait_for()
         return page, asked
 
     yield open_
@@ -51,37 +63,26 @@ def open_page(browser: Any, page_path: Path) -> Iterator[Open]:
         context.close()
 
 
-_HOSTILE_BAR = """() => {
-    const figure = document.getElementById('figure-0'), box = figure.getBoundingClientRect();
-    const {xaxis, yaxis} = figure._fullLayout;
-    for (const trace of figure._fullData) {
-        const bar = trace.hovertext.findIndex(text => text.startsWith('<b>&lt;img'));
-        if (bar >= 0) return [
-            box.x + xaxis._offset + xaxis.l2p(trace.base[bar] + trace.x[bar] / 2),
-            box.y + yaxis._offset + yaxis.l2p(trace.y[bar])];
-    }
-}"""
+def _window(page: Any) -> tuple[float, float]:
+    low, high = page.locator(".npuprof-timeline").first.get_attribute("data-window").split(",")
+    return float(low), float(high)
 
 
-def _hovered(page: Any) -> str:
-    """Move to a bar with a hostile name; gives what is told of it."""
-    across, down = page.evaluate(_HOSTILE_BAR)
-    page.mouse.move(across - 1, down)
-    page.mouse.move(across, down)
-    told = page.locator("#figure-0 .hoverlayer .hovertext")
-    told.wait_for()
-    return str(told.text_content())
+def _search(page: Any, text: str) -> str:
+    """Search in the timeline; gives what is said of the matches."""
+    field = page.get_by_role("searchbox", name="Search", exact=True)
+    field.fill(text)
+    field.press("Enter")
+    found = page.locator(".npuprof-timeline .found")
+    page.wait_for_function("() => document.querySelector('.npuprof-timeline .found').textContent.includes(' of ')")
+    return str(found.text_content())
 
 
 @pytest.mark.parametrize(("width", "theme"), [(1400, "light"), (900, "dark")])
 def test_it_is_whole_by_itself_and_follows_the_theme(open_page: Open, tmp_path: Path, width: int, theme: str) -> None:
     page, asked = open_page(width=width, color_scheme=theme)
-    page.wait_for_function(_DRAWN)
-    told = _hovered(page)
     page.screenshot(path=tmp_path / f"page_{theme}.png", full_page=True)
-    assert _HOSTILE in told
-    assert [address for address in asked if not address.startswith(("file:", "data:", "blob:"))] == []
-    assert len([address for address in asked if address.startswith("file:")]) == 1
+    assert len(asked) == 1
     assert page.evaluate("() => window.pwned") is None
     assert page.evaluate("() => document.querySelectorAll('img, iframe, a[href^=javascript]').length") == 0
     assert page.title().startswith(f"npuprof · {_HOSTILE}")
@@ -89,29 +90,145 @@ def test_it_is_whole_by_itself_and_follows_the_theme(open_page: Open, tmp_path: 
     background = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
     assert background == (_WHITE if theme == "light" else _BLACK)
     assert page.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
+    assert page.errors == []
 
 
-def test_zooming_needs_nothing_from_elsewhere(open_page: Open) -> None:
+def test_only_the_scripts_of_the_page_run_and_nothing_is_loaded(open_page: Open) -> None:
     page, asked = open_page()
-    page.wait_for_function(_DRAWN)
-    before = page.evaluate("() => document.getElementById('figure-0').layout.xaxis.range")
-    box = page.locator("#figure-0 .nsewdrag").first.bounding_box()
-    middle = box["y"] + box["height"] / 2
-    page.mouse.move(box["x"] + 0.3 * box["width"], middle)
-    page.mouse.down()
-    page.mouse.move(box["x"] + 0.4 * box["width"], middle, steps=4)
-    page.mouse.up()
-    page.wait_for_function(
-        "before => document.getElementById('figure-0').layout.xaxis.range[1] < before[1] / 2", arg=before
+    policy = page.locator("meta[http-equiv=Content-Security-Policy]").get_attribute("content")
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe-inline'; style" not in policy
+    page.evaluate(
+        """async () => {
+            const script = document.createElement('script');
+            script.textContent = 'window.pwned = 5';
+            document.body.append(script);
+            await fetch('data:text/plain,x').then(() => { window.pwned = 6; }).catch(() => {});
+        }"""
     )
+    assert page.evaluate("() => window.pwned") is None
+    assert len([address for address in asked if not address.startswith("data:")]) == 1
+
+
+def test_a_slice_is_told_as_the_kernel_tells_it(open_page: Open, run: Profile, tmp_path: Path) -> None:
+    page, _ = open_page()
+    timeline = Timeline(run.tables, run.info, run.aligned)
+    text = _search(page, "onerror")
+    names = run.kernels["name"].astype(str)
+    assert text.startswith(f"1 of {int((names == _HOSTILE).sum())} slices")
+    first = int(np.flatnonzero(names == _HOSTILE)[0])
+    panel = page.locator(".panel.selection")
+    panel.locator("dt", has_text="connection_id").wait_for()
+    assert panel.locator("h3").text_content() == _HOSTILE
+    told = dict(zip(panel.locator("dt").all_text_contents(), panel.locator("dd").all_text_contents(), strict=True))
+    number = timeline.slices.first["kernels"] + first
+    facts = {key: value for group in details(timeline.slices, number) for key, value in group.facts}
+    different = {key for key in facts if key not in ("start_ns", "duration_ns") and told.get(key) != facts[key]}
+    assert different == set()
+    assert told["duration_ns"].startswith(facts["duration_ns"])
+    assert panel.locator("section", has_text="caused by").locator("button").all_text_contents() == ["launch"]
+    page.keyboard.press("Escape")
+    page.locator(".npuprof-timeline").first.focus()
+    page.keyboard.press("ArrowUp")
+    page.wait_for_function("() => document.querySelector('.panel.selection h3')?.textContent === 'launch'")
+    page.screenshot(path=tmp_path / "slice.png", full_page=True)
+    assert page.errors == []
+
+
+def test_it_zooms_to_single_nanoseconds_and_jumps(open_page: Open) -> None:
+    page, asked = open_page()
+    before = _window(page)
+    root = page.locator(".npuprof-timeline").first
+    root.focus()
+    for key in "wwwwwwwwww":
+        page.keyboard.press(key)
+    page.wait_for_function(
+        "() => { const [a, b] = document.querySelector('.npuprof-timeline').dataset.window.split(',');"
+        " return b - a < 50000; }"
+    )
+    page.keyboard.press("l")
+    page.locator(".panel.selection h3").wait_for()
+    page.keyboard.press("i")
+    page.locator(".panel.range h3").wait_for()
+    low, high = _window(page)
+    assert high - low < (before[1] - before[0]) / 10
     assert len(asked) == 1
+
+
+def test_tables_are_searched_and_sorted_and_choose_slices_everywhere(open_page: Open, run: Profile) -> None:
+    page, _ = open_page()
+    page.get_by_role("tab", name="Kernels").click()
+    grid = page.locator(".npuprof-grid")
+    sums = run.kernels.groupby(run.kernels["name"].astype(str))["duration_ns"].sum().sort_values(ascending=False)
+    rows = grid.locator("tbody tr")
+    assert rows.first.locator("td").first.text_content() == sums.index[0]
+    assert rows.count() == len(sums)
+    grid.get_by_label("Filter name").fill("onerror")
+    grid.get_by_label("Filter name").press("Enter")
+    page.wait_for_function("() => document.querySelectorAll('.npuprof-grid tbody tr').length === 1")
+    rows.first.click()
+    grid.get_by_role("button", name="Show in timeline").click()
+    chosen = page.locator(".chosen")
+    chosen.get_by_role("button", name="Clear").wait_for()
+    assert page.get_by_role("tab", name="Timeline").get_attribute("aria-selected") == "true"
+    page.get_by_role("tab", name="Flame graph").click()
+    said = page.locator(".npuprof-flame-canvas .said").first
+    page.wait_for_function(
+        "() => document.querySelector('.npuprof-flame-canvas .said').textContent.includes('selected')"
+    )
+    hostile_ms = int(sums[_HOSTILE]) / 1e6
+    assert said.text_content().startswith(f"device time: {hostile_ms:.2f} ms")
+    chosen.get_by_role("button", name="Clear").click()
+    page.wait_for_function(
+        "() => !document.querySelector('.npuprof-flame-canvas .said').textContent.includes('selected')"
+    )
+    assert page.errors == []
+
+
+def test_the_flame_graph_is_of_the_marked_range_and_shows_callers_and_callees(
+    open_page: Open, run: Profile, tmp_path: Path
+) -> None:
+    page, _ = open_page()
+    page.get_by_role("tab", name="Flame graph").click()
+    flame = page.locator(".npuprof-flame-canvas").first
+    total = int(run.kernels["duration_ns"].sum())
+    assert flame.locator(".said").text_content() == f"device time: {total / 1e6:.2f} ms"
+    box = flame.locator("canvas").bounding_box()
+    page.mouse.click(box["x"] + box["width"] * 0.1, box["y"] + 19 * 2 + 9)
+    page.locator(".sandwich h4").wait_for()
+    page.screenshot(path=tmp_path / "flame.png", full_page=True)
+    assert "wherever it was called" in page.locator(".sandwich h4").text_content()
+    assert page.locator(".sandwich .npuprof-flame-canvas").count() == 2
+
+    page.get_by_role("tab", name="Timeline").click()
+    page.locator(".npuprof-timeline").first.focus()
+    page.keyboard.press("w")
+    page.keyboard.press("r")
+    page.locator(".panel.range td").first.wait_for()
+    low, high = _window(page)
+    page.get_by_role("tab", name="Flame graph").click()
+    start = run.kernels["start_ns"].to_numpy() - Timeline(run.tables, run.info).origin
+    end = start + run.kernels["duration_ns"].to_numpy()
+    inside = int((np.minimum(end, round(high)) - np.maximum(start, round(low))).clip(min=0).sum())
+    assert flame.locator(".said").text_content().startswith(f"device time: {inside / 1e6:.2f} ms, from ")
+    assert page.errors == []
 
 
 def test_without_scripts_it_shows_the_picture(open_page: Open, tmp_path: Path) -> None:
     page, _ = open_page(java_script_enabled=False)
     page.screenshot(path=tmp_path / "unscripted.png", full_page=True)
-    picture = page.locator("noscript svg[aria-label=Timeline]")
+    picture = page.locator(".npuprof-saved img")
     assert picture.is_visible()
     assert picture.bounding_box()["width"] > 800
-    assert "need JavaScript" in page.inner_text("main")
+    assert picture.evaluate("image => image.naturalWidth") > 0
     assert _HOSTILE in page.inner_text("main")
+
+
+def test_a_front_end_that_cannot_unpack_keeps_the_picture(browser: Any, page_path: Path) -> None:
+    context = browser.new_context(offline=True)
+    page = context.new_page()
+    page.add_init_script("delete globalThis.DecompressionStream")
+    page.goto(page_path.as_uri())
+    page.locator(".npuprof-saved [role=alert]").wait_for()
+    assert page.locator(".npuprof-saved img").is_visible()
+    context.close()

@@ -13,8 +13,9 @@ import pandas as pd
 import pytest
 
 from npuprof import tables as schema
+from npuprof.browser.script import script
 from npuprof.notebook.explorer import timeline as module
-from npuprof.notebook.explorer.canvas import CanvasWidget, script
+from npuprof.notebook.explorer.canvas import CanvasWidget
 from npuprof.notebook.explorer.timeline import TimelineView
 from npuprof.notes import Notes
 from npuprof.profiles import Profile

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
+from hashlib import sha256
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
@@ -148,5 +150,8 @@ def test_the_page_is_complete_and_lets_nothing_in() -> None:
     assert not {"script", "img", "link", "iframe", "base", "object"} & set(elements.tags)
     assert not {"src", "href", "srcdoc"} & {name for name, _ in elements.attributes}
     assert page.count("<script>") == page.count("</script>") == 3
-    assert "default-src 'none'" in page
+    scripts = re.findall(r"<script>(.*?)</script>", page, flags=re.DOTALL)
+    hashes = [b64encode(sha256(script.encode()).digest()).decode() for script in scripts]
+    allowed = " ".join(f"'sha256-{one}'" for one in hashes)
+    assert f"default-src 'none'; script-src {allowed};" in page
     assert page.index("figure-0") < page.index("figure-1") < page.index("Notes (1)")

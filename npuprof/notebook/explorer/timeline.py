@@ -6,17 +6,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from npuprof.browser.setup import timeline_setup
 from npuprof.errors import OptionsError
-from npuprof.figures.chart import moment
-from npuprof.figures.colours import FAMILIES, PARTS, family_label, shades
 from npuprof.notebook.explorer import view_export
 from npuprof.notebook.explorer.canvas import CanvasPlace, CanvasWidget, Message, as_bytes
 from npuprof.notebook.explorer.kernel import KernelView
 from npuprof.notebook.explorer.texts import matches_text
 from npuprof.quantities import printable
 from npuprof.timeline.details import details
-from npuprof.timeline.labels import FAMILY_KEYS, shade_of
-from npuprof.timeline.overview import OVERVIEW_PARTS
+from npuprof.timeline.labels import shade_of
 from npuprof.timeline.range_summary import RangeSummary
 from npuprof.timeline.slices import Matches
 from npuprof.timeline.state import Answer, Timeline
@@ -30,7 +28,6 @@ _MOST_PIXELS = 60_000
 _LONGEST_NAME = 300
 _LONGEST_VALUE = 4_000
 _MOST_RELATED = 12
-_FOLDED = ("Python",)  # groups that are folded at first
 
 Layout: TypeAlias = dict[str, Any]
 
@@ -125,32 +122,8 @@ class TimelineView:
         return self.canvas
 
     def _setup(self) -> Message:
-        timeline = self._timeline
-        start, end = timeline.whole
         return {
-            "view": "timeline",
-            "origin": moment(timeline.origin),
-            "start": start - timeline.origin,
-            "end": end - timeline.origin,
-            "window": [moment_ns - timeline.origin for moment_ns in timeline.window],
-            "families": [
-                {"label": family_label(key, timeline.slices.runtime), "ink": look.ink, "shades": shades(key)}
-                for key, look in FAMILIES.items()
-            ],
-            "groups": [
-                {
-                    "title": group.title,
-                    "lanes": [[row.lane, row.title] for row in rows],
-                    "folded": group.title in _FOLDED,
-                }
-                for group, rows in zip(timeline.groups, timeline.rows, strict=True)
-            ],
-            "steps": next((at for at, key in enumerate(FAMILY_KEYS) if key == "step"), 0),
-            "lines": [
-                {"title": line.title, "unit": line.unit, "top": line.top, "kind": line.kind, "total": line.total}
-                for line in timeline.lines
-            ],
-            "parts": [[part, PARTS[part]] for part in OVERVIEW_PARTS],
+            **timeline_setup(self._timeline),
             "layout": dict(_layout),
             "link": None if self._link is None else asdict(self._link),
         }
@@ -231,9 +204,7 @@ class TimelineView:
         what, timeline = asked.get("what"), self._timeline
         try:
             if what == "page":
-                # A new page has no names yet.
-                answer = timeline.answer(*timeline.window, _MOST_PIXELS, most=view_export.PAGE_BARS)
-                text = view_export.page(timeline, self._setup(), *self._content(answer, set()))
+                text = view_export.page(timeline)
             elif what == "trace":
                 text = view_export.trace(timeline)
             elif what == "code":

@@ -3,39 +3,18 @@
 from __future__ import annotations
 
 import io
-import json
-from base64 import b64encode
-from collections.abc import Mapping, Sequence
-from html import escape
-from pathlib import Path
-from typing import Any
-
-import numpy.typing as npt
 
 from npuprof.errors import OptionsError
 from npuprof.exports import chrome_trace
-from npuprof.notebook.explorer.canvas import CanvasWidget, as_bytes, script
+from npuprof.exports.explorer import explorer_of_timeline
+from npuprof.exports.html import page_of, text
 from npuprof.quantities import count
 from npuprof.ranks.together import separated
 from npuprof.sources.slicing import within
 from npuprof.timeline.state import Timeline
 
-PAGE_BARS = 100_000
-"""Maximum number of bars of a page."""
-
+_LONGEST_TITLE = 400
 _MOST_ROWS = 300_000  # maximum for a trace that is sent through the browser; about 60 MB
-_ALONE = (Path(__file__).parent / "canvas" / "alone.js").read_text(encoding="utf-8")
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>{title}</title>
-<style>:root {{ color-scheme: light dark; }} body {{ margin: 8px; font: 12px system-ui, sans-serif; }}
-{style}</style></head>
-<body><h1 style="font-size:14px;margin:4px 2px">{title}</h1><div id="place"></div>
-<script type="application/json" id="data">{data}</script>
-<script type="module">
-{script}
-</script></body></html>
-"""
 
 
 def code(timeline: Timeline) -> str:
@@ -69,43 +48,11 @@ def trace(timeline: Timeline) -> str:
     return out.getvalue()
 
 
-def page(
-    timeline: Timeline,
-    setup: Mapping[str, object],
-    content: Mapping[str, object],
-    arrays: Sequence[npt.NDArray[Any]],
-) -> str:
-    """Return a self-contained HTML page of the window.
-
-    Parameters
-    ----------
-    timeline
-        The timeline.
-    setup, content, arrays
-        The first messages to a page, limited to the window.
-    """
-    start, end = timeline.window
-    strip = timeline.overview(start, end)
-    data = {
-        "setup": {
-            **setup,
-            "start": start - timeline.origin,
-            "end": end - timeline.origin,
-            "window": [start - timeline.origin, end - timeline.origin],
-            "alone": True,
-            "link": None,
-        },
-        "first": {"content": content, "buffers": [_text(array) for array in arrays]},
-        "overview": {"devices": strip.devices, "columns": strip.shares.shape[1], "shares": _text(strip.shares)},
-    }
-    return _PAGE.format(
-        title=escape(f"{timeline.info.name or 'npuprof'}: timeline"),
-        style=CanvasWidget._css,
-        # "</script" in a name would end the element early.
-        data=json.dumps(data).replace("<", "\\u003c"),
-        script=script().replace("export default", "const makeWidget =") + _ALONE,
-    )
-
-
-def _text(array: npt.NDArray[Any]) -> str:
-    return b64encode(as_bytes(array)).decode()
+def page(timeline: Timeline) -> str:
+    """Return a self-contained HTML page with the explorer of the window; it needs no kernel."""
+    tables = within(timeline.tables, *timeline.window)
+    part = Timeline(tables, timeline.info)
+    part.origin = timeline.origin
+    title = f"{timeline.info.name or 'npuprof'}: timeline"
+    head = f'<h1 style="font-size:14px">{text(title, _LONGEST_TITLE)}</h1>'
+    return page_of(title, head + explorer_of_timeline(part, None), {})

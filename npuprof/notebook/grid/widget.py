@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import anywidget
 import traitlets
 
+from npuprof.browser.script import grid_script, grid_style
 from npuprof.notebook.keys import keep_keys
 
 Order: TypeAlias = Literal["none", "ascending", "descending"]
@@ -125,9 +125,6 @@ class Page:
         return asdict(self)
 
 
-_HERE = Path(__file__).parent
-
-
 class GridWidget(anywidget.AnyWidget):
     """Shows a page and passes requests on.
 
@@ -139,8 +136,8 @@ class GridWidget(anywidget.AnyWidget):
         Called with each request of the browser, which it must validate; calls :meth:`show`.
     """
 
-    _esm = (_HERE / "grid.js").read_text(encoding="utf-8")
-    _css = (_HERE / "grid.css").read_text(encoding="utf-8")
+    _esm = grid_script()
+    _css = grid_style()
     page = traitlets.Dict().tag(sync=True)
 
     def __init__(self, page: Page, answer: Callable[[Message], None]) -> None:

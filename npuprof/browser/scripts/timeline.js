@@ -38,7 +38,7 @@ function timelineView(store, model, el) {
     const files = make("div", { class: "menu" },
         button("Picture (PNG)", "what is shown, at twice the size of the screen", () => saveCanvas()),
         button("Drawing (SVG)", "what is shown, as lines and text", () => saveDrawing()),
-        ...(setup.alone ? [] : [
+        ...(store.alone ? [] : [
             button("Page (HTML)", "the window, which moves without a kernel", () => take("page")),
             button("Chrome trace (JSON)", "the window, for Perfetto", () => take("trace")),
             button("Line of code", "opens the explorer at this window again", () => take("code"))]));
@@ -47,12 +47,11 @@ function timelineView(store, model, el) {
         button("Zoom in", "W: show half as much", () => zoom(0.5, null)), button("Zoom out", "S: show twice as much", () => zoom(2, null)),
         button("◀ Move", "A: move to the left", () => pan(-0.25)), button("Move ▶", "D: move to the right", () => pan(0.25)),
         button("Selection", "F: show the selection or the marked range", fit), button("All", "0: show the whole run", all),
-        ...(setup.alone ? [] : [
-            make("label", { class: "search" }, "Search ", search), make("label", {}, regex, " regular expression"),
+        make("label", { class: "search" }, "Search ", search), make("label", {}, regex, " regular expression"),
             button("Previous", "P: the match before", () => store.send({ kind: "match", by: -1 })),
-            button("Next", "N: the next match", () => store.send({ kind: "match", by: 1 })), found]),
+            button("Next", "N: the next match", () => store.send({ kind: "match", by: 1 })), found,
         make("details", { ontoggle: listLanes }, make("summary", { text: "Lanes" }), lanes),
-        ...(setup.alone ? [] : [make("details", {}, make("summary", { text: "Go to" }), jumps)]),
+        make("details", {}, make("summary", { text: "Go to" }), jumps),
         make("details", {}, make("summary", { text: "Export" }), files),
         button("Table", "T: what is visible as a table", toggleTable), button("Full screen", "", fullScreen),
         button("?", "the keys", toggleHelp));

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import anywidget
@@ -12,38 +10,10 @@ import ipywidgets as widgets
 import numpy.typing as npt
 import traitlets
 
+from npuprof.browser.script import script, style
 from npuprof.notebook.widgets import answer_at_once
 
-_HERE = Path(__file__).parent
-_PARTS = (
-    "base.js",
-    "store.js",
-    "counters.js",
-    "link.js",
-    "layout.js",
-    "draw.js",
-    "keys.js",
-    "panels.js",
-    "export.js",
-    "timeline.js",
-    "flame.js",
-    "main.js",
-)
-
 Message: TypeAlias = Mapping[str, Any]
-
-
-_COMMENT = re.compile(r"^[ \t]*(?:/\*\*(?:(?!\*/).)*\*/|//[^\n]*)[ \t]*\n", re.MULTILINE | re.DOTALL)
-
-
-def commented_script() -> str:
-    """Return the module: plain scripts in one scope, of which only the last has exports."""
-    return "\n".join((_HERE / part).read_text(encoding="utf-8") for part in _PARTS)
-
-
-def script() -> str:
-    """Return the module without comment lines, as it is sent to pages."""
-    return _COMMENT.sub("", commented_script())
 
 
 class CanvasWidget(anywidget.AnyWidget):
@@ -60,7 +30,7 @@ class CanvasWidget(anywidget.AnyWidget):
     """
 
     _esm = script()
-    _css = (_HERE / "canvas.css").read_text(encoding="utf-8")
+    _css = style()
     setup = traitlets.Dict().tag(sync=True)
     first = traitlets.Dict().tag(sync=True)
 

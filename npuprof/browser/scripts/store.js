@@ -41,12 +41,18 @@ function decode(content, buffers, names, asked) {
     for (let at = content.columns.length; at + 1 < buffers.length; at += 2) {
         answer.lines.push([typed(buffers[at], "f8"), typed(buffers[at + 1], "f8")]);
     }
+    paint(answer, (label) => names.get(label)?.[1] ?? 0);
+    return answer;
+}
+
+/** Find how bars are drawn, and where each lane begins. @param {any} answer @param {(label: number) => number} shadeOf */
+function paint(answer, shadeOf) {
     const size = answer.lane.length;
     answer.colour = new Uint16Array(size);
     answer.tone = new Uint8Array(size);
     answer.lanes = new Map();
     for (let at = 0, first = 0; at < size; at += 1) {
-        answer.colour[at] = answer.family[at] * SHADES + (names.get(answer.label[at])?.[1] ?? 0);
+        answer.colour[at] = answer.family[at] * SHADES + shadeOf(answer.label[at]);
         const used = answer.count[at] > 1 ? Math.min(answer.busy[at] / Math.max(answer.length[at], 1), 1) : 1;
         answer.tone[at] = answer.lit[at] ? Math.max(1, Math.round(used * (TONES - 1))) : 0;
         if (at + 1 === size || answer.lane[at + 1] !== answer.lane[at]) {
@@ -54,14 +60,13 @@ function decode(content, buffers, names, asked) {
             first = at + 1;
         }
     }
-    return answer;
 }
 
 /**
  * What all views of one widget share.
- * @param {any} model
+ * @param {any} model @param {Run | null} [run] the run, where the page holds it
  */
-function makeStore(model) {
+function makeStore(model, run = null) {
     const page = Math.random().toString(36).slice(2);
     /** @type {Map<number, [string, number]>} */
     const names = new Map();
@@ -83,6 +88,8 @@ function makeStore(model) {
     const store = {
         setup, names, tell,
         version: 0,
+        pixels: 1000,
+        alone: run !== null,
         /** @type {any} */ selected: { slice: null },
         /** @type {any} */ range: { marked: null },
         /** @type {any} */ matches: { text: "" },
@@ -103,6 +110,7 @@ function makeStore(model) {
          * @param {number} start @param {number} end @returns {Answer[]}
          */
         covering(start, end) {
+            if (run) return [levelFor(run, end - start, store.pixels)];
             const whole = answers.filter((one) => one.start <= Math.max(start, setup.start) && one.end >= Math.min(end, setup.end));
             const narrow = (/** @type {Answer[]} */ some) =>
                 some.reduce((best, one) => (one.end - one.start <= best.end - best.start ? one : best));
@@ -116,7 +124,8 @@ function makeStore(model) {
          * @param {number} start @param {number} end @param {number} pixels @param {number[]} lanes
          */
         want(start, end, pixels, lanes) {
-            if (setup.alone) return;
+            store.pixels = pixels;
+            if (run) return;
             const span = end - start;
             const has = answers.some((one) => !one.stale
                 && one.start <= Math.max(start - span / 4, setup.start) && one.end >= Math.min(end + span / 4, setup.end)
@@ -164,7 +173,7 @@ function makeStore(model) {
         }
         if (content.kind === "export" && content.page !== page) return;
         if (content.kind === "overview") {
-            content.shares = typed(buffers[0], "f4");
+            content.shares ??= typed(buffers[0], "f4");
             store.overview = content;
         }
         if (content.kind === "matches" && content.version !== store.version) {
@@ -176,9 +185,12 @@ function makeStore(model) {
         if (["selected", "range", "matches"].includes(content.kind)) /** @type {any} */ (store)[content.kind] = content;
         tell(content.kind, content);
     }
-    const first = model.get("first");
-    answers = [decode(first.content, first.buffers, names, null)];
-    store.version = first.content.version;
+    if (run) run.looks.forEach(([text, , shade], look) => names.set(look, [run.texts[text], shade]));
+    else {
+        const first = model.get("first");
+        answers = [decode(first.content, first.buffers, names, null)];
+        store.version = first.content.version;
+    }
     model.on("msg:custom", receive);
     return store;
 }

@@ -1,0 +1,83 @@
+"""Columns of whole numbers as few bytes, which a page unpacks without a library.
+
+A column is stored as differences between neighbours or as its values, whichever deflates better, with one plane for
+each byte of a number: first the lowest byte of every row, then the next one. Planes of high bytes are nearly constant,
+so that deflate leaves little of them. ``scripts/packed.js`` is the other side.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from npuprof.arrays import Int64
+
+_SAMPLE = 1 << 15  # rows by which the form of a column is chosen
+_EXACT = 1 << 53  # numbers of JavaScript are exact below
+_LEVEL = 6
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A packed column.
+
+    Attributes
+    ----------
+    count
+        Number of rows.
+    width
+        Bytes of a number; 0 if all rows have the value `low`.
+    is_delta
+        Whether the numbers are differences to the row before, in zigzag form; the first one is to `low`.
+    low
+        The least value, which is subtracted from all.
+    data
+        The deflated planes.
+    """
+
+    count: int
+    width: int
+    is_delta: bool
+    low: int
+    data: bytes
+
+
+def pack(values: Int64) -> Packed | None:
+    """Return a column of whole numbers as bytes; None if a page could not hold its numbers exactly."""
+    if not len(values):
+        return Packed(0, 0, False, 0, b"")
+    low, high = int(values.min()), int(values.max())
+    if max(abs(low), abs(high), high - low) >= _EXACT:
+        return None
+    if low == high:
+        return Packed(len(values), 0, False, low, b"")
+    plain = (values - low).astype(np.uint64)
+    steps: Int64 = plain.astype(np.int64)
+    steps[1:] -= steps[:-1].copy()
+    delta = np.bitwise_xor(steps << 1, steps >> 63).view(np.uint64)
+    forms = {False: plain, True: delta}
+    sizes = {is_delta: len(_deflated(_planes(form[:_SAMPLE])[1])) for is_delta, form in forms.items()}
+    is_delta = sizes[True] < sizes[False]
+    width, planes = _planes(forms[is_delta])
+    return Packed(len(values), width, is_delta, low, _deflated(planes))
+
+
+def pack_floats(values: npt.NDArray[Any]) -> Packed:
+    """Return a column of floats with seven digits as bytes: the bit patterns of 32-bit floats."""
+    bits = values.astype("<f4").view("<u4").astype(np.uint64)
+    width, planes = _planes(bits) if len(bits) else (0, b"")
+    return Packed(len(values), width, False, 0, _deflated(planes))
+
+
+def _planes(numbers: npt.NDArray[np.uint64]) -> tuple[int, bytes]:
+    """Return the width of the numbers in bytes, and the bytes plane by plane."""
+    width = max((int(numbers.max()).bit_length() + 7) // 8, 1)
+    return width, numbers.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :width].T.tobytes()
+
+
+def _deflated(data: bytes) -> bytes:
+    return zlib.compress(data, _LEVEL)

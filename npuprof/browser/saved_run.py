@@ -1,0 +1,395 @@
+"""A run as the data of a saved explorer: slices, calls and what is known of them, in a few bytes a slice.
+
+The data is a header, deflated JSON, and packed columns behind it (:mod:`npuprof.browser.packing`), which a page unpacks
+when it needs them; ``scripts/run.js`` reads both. Slices keep the numbers that they have in the kernel
+(:class:`npuprof.timeline.slices.Slices`), so that a page with data and kernel can ask either.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from npuprof.arrays import Int64
+from npuprof.browser.packing import Packed, pack, pack_floats
+from npuprof.browser.setup import timeline_setup
+from npuprof.figures.time_axis import thinned
+from npuprof.flame.tree import MergedCalls, merged_calls
+from npuprof.quantities import printable
+from npuprof.timeline.labels import FAMILY_KEYS, shade_of
+from npuprof.timeline.lane_packing import Bars
+from npuprof.timeline.slices import TABLES, column_text
+from npuprof.timeline.state import Timeline
+
+VERSION = 1
+"""The version of the format; a page refuses any other."""
+
+_MAGIC = b"npuprof\x00"
+_LONGEST_NAME, _LONGEST_VALUE = 300, 4_000
+_MOST_SAMPLES = 2_000  # of a counter
+_MOST_DISTINCT = 1 << 16  # texts of a column
+_MOST_TRIES = 6  # to find how many bars fit
+_LAYERS = ("python", "operators", "api", "kernels")
+_FAMILIES = {"python": "python", "operators": "operator", "api": "api", "kernels": "vector"}
+_DRAWN = ("start_ns", "duration_ns", "name")  # columns that every slice has
+
+
+@dataclass(frozen=True)
+class SavedRun:
+    """The data of a saved explorer.
+
+    Attributes
+    ----------
+    data
+        Header and columns.
+    slices
+        Number of slices of the run.
+    merged
+        Number of slices that share a bar, because the data would be too large.
+    left_out
+        Columns of details that did not fit, as ``table.column``.
+    """
+
+    data: bytes
+    slices: int
+    merged: int
+    left_out: tuple[str, ...]
+
+
+@dataclass
+class _Writer:
+    """Collects packed columns."""
+
+    places: list[list[int]] = field(default_factory=list)
+    body: list[bytes] = field(default_factory=list)
+    size: int = 0
+
+    def add(self, column: Packed) -> int:
+        """Append a column, and return its number."""
+        self.places.append([self.size, len(column.data), column.count, column.width, int(column.is_delta), column.low])
+        self.body.append(column.data)
+        self.size += len(column.data)
+        return len(self.places) - 1
+
+    def numbers(self, values: npt.NDArray[Any]) -> int:
+        """Append whole numbers that a page can hold, and return the number of their column."""
+        column = pack(values.astype(np.int64))
+        if column is None:
+            raise ValueError("a column of the timeline has numbers of more than 53 bits")
+        return self.add(column)
+
+
+def save_run(
+    timeline: Timeline,
+    *,
+    limit_bytes: int | None = None,
+    setup: Mapping[str, Any] | None = None,
+    findings: Sequence[Mapping[str, Any]] = (),
+    lines: Mapping[str, tuple[Int64, Sequence[str]]] | None = None,
+) -> SavedRun:
+    """Return a run as the data of a saved explorer.
+
+    Parameters
+    ----------
+    timeline
+        The run.
+    limit_bytes
+        The largest size of the data. Columns of details that do not fit are left out, and then the shortest slices
+        share bars, as in a window that shows them all; None for no limit.
+    setup
+        The constant state of the view; by default that of the timeline.
+    findings
+        Findings as a page shows them.
+    lines
+        The row among the costs of lines for each row of a table, -1 for none, and the texts of those lines.
+    """
+    calls = merged_calls(timeline.tables)
+    most: int | None = None
+    for _ in range(_MOST_TRIES):
+        bars = timeline.bars(most)
+        run = _Run(timeline, calls, bars, lines or {}, is_limited=most is not None)
+        fixed = run.writer.size + len(run.header(setup, findings))
+        if limit_bytes is None or fixed <= limit_bytes or len(bars) <= len(timeline.lanes):
+            break
+        most = max(int(len(bars) * limit_bytes / fixed * 0.9), len(timeline.lanes))
+    if limit_bytes is None or fixed <= limit_bytes:
+        run.add_details(None if limit_bytes is None else limit_bytes - fixed)
+    header = run.header(setup, findings)
+    data = _MAGIC + struct.pack("<I", len(header)) + header + b"".join(run.writer.body)
+    merged = int(bars.count[bars.count > 1].sum()) if most is not None else 0
+    return SavedRun(data, int(bars.count.sum()), merged, tuple(run.left_out))
+
+
+class _Run:
+    """A run while it is saved: the slices that bars leave, and their columns."""
+
+    def __init__(
+        self,
+        timeline: Timeline,
+        calls: MergedCalls,
+        bars: Bars,
+        lines: Mapping[str, tuple[Int64, Sequence[str]]],
+        *,
+        is_limited: bool,
+    ) -> None:
+        self.writer = _Writer()
+        self.left_out: list[str] = []
+        self._timeline, self._calls, self._lines = timeline, calls, lines
+        self._counts, self._is_limited = bars.count, is_limited
+        self._texts: dict[str, int] = {}
+        self._looks: dict[tuple[int, int, int], int] = {}
+        self._places = _places(timeline, bars, is_limited=is_limited)
+        self._rows = {name: self._kept(name) for name in TABLES}
+        self._paths = self._save_paths()
+        self._tables = [self._save_table(name) for name in TABLES if len(self._rows[name])]
+        self._bars = self._save_bars(bars)
+        self._links = self._save_links()
+        self._counters = [self._save_line(line.time_ns, line.value) for line in timeline.lines]
+        self._overview = self._save_overview()
+
+    def header(self, setup: Mapping[str, Any] | None, findings: Sequence[Mapping[str, Any]]) -> bytes:
+        """Return the header as deflated JSON."""
+        timeline = self._timeline
+        content = {
+            "version": VERSION,
+            "setup": setup if setup is not None else timeline_setup(timeline),
+            "texts": list(self._texts),
+            "looks": [list(look) for look in self._looks],
+            "columns": self.writer.places,
+            "tables": self._tables,
+            "bars": self._bars,
+            "paths": self._paths,
+            "links": self._links,
+            "counters": self._counters,
+            "overview": self._overview,
+            "gaps": [[low - timeline.origin, high - timeline.origin] for low, high in timeline.gaps],
+            "slices": int(self._counts.sum()),
+            "merged": int(self._counts[self._counts > 1].sum()) if self._is_limited else 0,
+            "findings": findings,
+        }
+        return zlib.compress(json.dumps(content, separators=(",", ":")).encode("utf-8", "surrogatepass"), 9)
+
+    def _kept(self, name: str) -> Int64:
+        first = self._timeline.slices.first[name]
+        return np.flatnonzero(self._places[first : first + len(self._timeline.tables[name])] >= 0)
+
+    def _look(self, text: str, family: int) -> int:
+        """Return the number of a name and a colour family."""
+        shown = printable(text, _LONGEST_NAME)
+        look = (self._texts.setdefault(shown, len(self._texts)), family, shade_of(shown))
+        return self._looks.setdefault(look, len(self._looks))
+
+    def _look_of(self, slices: Int64) -> Int64:
+        """Return the number of the name and colour family of each slice."""
+        labels, families = self._timeline.labels.of(slices), self._timeline.labels.families(slices).astype(np.int64)
+        pairs, back = np.unique(labels * 256 + families, return_inverse=True)
+        texts = self._timeline.labels.texts((pairs // 256).tolist())
+        looks = [self._look(text, family) for text, family in zip(texts, (pairs % 256).tolist(), strict=True)]
+        return np.array(looks, np.int64)[back] if len(looks) else np.zeros(0, np.int64)
+
+    def _save_table(self, name: str) -> dict[str, Any]:
+        timeline, rows = self._timeline, self._rows[name]
+        frame, first = timeline.tables[name], timeline.slices.first[name]
+        numbers = rows + first
+        start = frame["start_ns"].to_numpy(np.int64)[rows] - timeline.origin
+        saved: dict[str, Any] = {"name": name, "first": first, "count": len(rows), "all": len(frame), "details": []}
+        if len(rows) < len(frame):
+            saved["rows"] = self.writer.numbers(rows)
+        saved["start"] = self.writer.numbers(start)
+        saved["duration"] = self.writer.numbers(frame["duration_ns"].to_numpy(np.int64)[rows])
+        saved["place"] = self.writer.numbers(self._places[numbers])
+        saved["look"] = self.writer.numbers(self._look_of(numbers))
+        if name in _LAYERS:
+            host, kernels = self._calls.host_path, self._calls.kernel_path
+            above = self._calls.causes
+            at = rows if name == "kernels" else rows + above.first_row[name]
+            saved["path"] = self.writer.numbers((kernels if name == "kernels" else host)[at])
+            saved["caller"] = self._save_callers(numbers, (above.launchers if name == "kernels" else above.callers)[at])
+        if name in self._lines:
+            line, texts = self._lines[name]
+            used, back = np.unique(line[rows], return_inverse=True)
+            values = [texts[at] if at >= 0 else None for at in used.tolist()]
+            saved["details"].append(
+                {"name": "line", "kind": "text", "values": values, "column": self.writer.numbers(back)}
+            )
+            saved["line"] = {"rows": used.tolist(), "column": saved["details"][-1]["column"]}
+        return saved
+
+    def _save_callers(self, numbers: Int64, callers: Int64) -> int:
+        """Save how far back the slice is that called each one; 0 for none, or for one that is left out."""
+        above = callers + self._timeline.slices.first["python"]
+        is_there = (callers >= 0) & (self._places[np.maximum(above, 0)] >= 0)
+        return self.writer.numbers(np.where(is_there, numbers - above, 0))
+
+    def _save_paths(self) -> dict[str, int]:
+        calls = self._calls
+        sums = calls.whole(self._timeline.tables)
+        looks = self._looks_of_paths()
+        holders = calls.causes.holders
+        elsewhere = np.flatnonzero(holders != calls.causes.callers)
+        first = self._timeline.slices.first["python"]
+        return {
+            "parent": self.writer.numbers(np.arange(len(calls)) - calls.parent),
+            "look": self.writer.numbers(looks),
+            "host_ns": self.writer.numbers(sums["host"].exclusive),
+            "device_ns": self.writer.numbers(sums["device"].exclusive),
+            "slices": self.writer.numbers(sums["count"].exclusive),
+            "held": self.writer.numbers(elsewhere + first),
+            "holder": self.writer.numbers(np.where(holders[elsewhere] >= 0, holders[elsewhere] + first, -1)),
+        }
+
+    def _looks_of_paths(self) -> Int64:
+        """Return the look of each path: that of its first kernel, or the one of its layer."""
+        calls, first = self._calls, self._timeline.slices.first["kernels"]
+        family = np.array([FAMILY_KEYS.index(_FAMILIES[layer]) for layer in calls.layers.tolist()], np.int64)[
+            calls.label
+        ]
+        rows = np.arange(len(calls.kernel_path))[::-1]
+        family[calls.kernel_path[::-1]] = self._timeline.labels.families(rows + first)
+        pairs, back = np.unique(calls.label * 256 + family, return_inverse=True)
+        looks = [self._look(str(calls.names[pair // 256]), pair % 256) for pair in pairs.tolist()]
+        return np.array(looks, np.int64)[back] if len(looks) else np.zeros(0, np.int64)
+
+    def _save_bars(self, bars: Bars) -> dict[str, int]:
+        """Save the bars that several slices share."""
+        some = bars.count > 1
+        look = self._look_of(bars.row[some])
+        columns = {
+            "lane": bars.lane[some],
+            "start": bars.start_ns[some] - self._timeline.origin,
+            "length": (bars.end_ns - bars.start_ns)[some],
+            "count": bars.count[some],
+            "busy": bars.busy_ns[some],
+            "longest": bars.longest_ns[some],
+            "slice": bars.row[some],
+            "look": look,
+        }
+        return {name: self.writer.numbers(values) for name, values in columns.items()}
+
+    def _save_links(self) -> dict[str, int]:
+        """Save the recorded links between slices that are not those of calls and launches."""
+        first, links = self._timeline.slices.first, self._timeline.tables["links"]
+        ends = []
+        for end in ("source", "target"):
+            table = links[f"{end}_table"].map(first).astype("Float64").fillna(-1).to_numpy(np.float64).astype(np.int64)
+            row = links[f"{end}_row"].to_numpy(np.int64)
+            ends.append(np.where((table >= 0) & (row >= 0), table + row, -1))
+        source, target = ends
+        count = len(self._places)
+        is_there = (source >= 0) & (source < count) & (target >= 0) & (target < count)
+        source, target = source[is_there], target[is_there]
+        is_shown = (self._places[source] >= 0) & (self._places[target] >= 0) & (source != self._caller_of(target))
+        return {
+            "source": self.writer.numbers(source[is_shown]),
+            "target": self.writer.numbers(target[is_shown]),
+        }
+
+    def _caller_of(self, numbers: Int64) -> Int64:
+        """Return the slice that called each slice, -1 for none."""
+        causes, first = self._calls.causes, self._timeline.slices.first
+        callers = np.full(len(self._places) + 1, -1, np.int64)
+        callers[first["python"] : first["python"] + len(causes.callers)] = causes.callers
+        callers[first["kernels"] : first["kernels"] + len(causes.launchers)] = causes.launchers
+        of_numbers = callers[numbers]
+        return np.where(of_numbers >= 0, of_numbers + first["python"], -1)
+
+    def _save_line(self, times: Int64, values: npt.NDArray[np.float64]) -> list[int]:
+        kept = thinned(values, _MOST_SAMPLES)
+        return [self.writer.numbers(times[kept] - self._timeline.origin), self.writer.add(pack_floats(values[kept]))]
+
+    def _save_overview(self) -> dict[str, int]:
+        strip = self._timeline.overview(*self._timeline.whole)
+        shares = np.round(np.clip(strip.shares, 0, 1) * 255).astype(np.int64)
+        return {
+            "devices": strip.devices,
+            "columns": strip.shares.shape[1],
+            "shares": self.writer.numbers(shares.ravel()),
+        }
+
+    def add_details(self, room: int | None) -> None:
+        """Save the other columns of each table, as far as there is room, in bytes."""
+        for saved in self._tables:
+            name = saved["name"]
+            frame, rows = self._timeline.tables[name], self._rows[name]
+            looks = self._look_of(rows + saved["first"])
+            for column in frame.columns:
+                if column in _DRAWN or frame[column].isna().all():
+                    continue
+                detail = _detail(str(column), frame[column], rows, looks, len(self._looks))
+                size = 0 if detail is None else len(detail.column.data) + detail.texts_bytes + 40
+                if detail is None or (room is not None and size > room):
+                    self.left_out.append(f"{name}.{column}")
+                    continue
+                room = None if room is None else room - size
+                saved["details"].append({**detail.facts, "column": self.writer.add(detail.column)})
+
+
+def _places(timeline: Timeline, bars: Bars, *, is_limited: bool) -> Int64:
+    """Return for each slice twice its lane, and one more if it shares a bar; -1 for a slice that is not saved.
+
+    Of each bar only the longest slice is saved where their number is limited.
+    """
+    lanes = timeline.lanes_of_slices()
+    single = bars.count == 1
+    places = np.full(timeline.slices.count, -1, np.int64)
+    if not is_limited:
+        places = np.where(lanes >= 0, 2 * lanes + 1, -1)
+    places[bars.row[~single]] = 2 * bars.lane[~single] + 1
+    places[bars.row[single]] = 2 * bars.lane[single]
+    return places
+
+
+@dataclass(frozen=True)
+class _Detail:
+    """A column of details: what the header says of it, its numbers, and the size of its texts."""
+
+    facts: dict[str, Any]
+    column: Packed
+    texts_bytes: int = 0
+
+
+def _detail(name: str, series: pd.Series[Any], rows: Int64, looks: Int64, count: int) -> _Detail | None:
+    """Return a column of some rows; None if it cannot be saved."""
+    if pd.api.types.is_float_dtype(series.dtype):
+        values = series.to_numpy(np.float64, na_value=np.nan)[rows]
+        return _Detail({"name": name, "kind": "float"}, pack_floats(values))
+    if pd.api.types.is_integer_dtype(series.dtype):
+        is_absent = series.isna().to_numpy()[rows]
+        numbers = series.to_numpy(np.int64, na_value=0)[rows]
+        absent = int(numbers.min(initial=0)) - 1
+        numbers = np.where(is_absent, absent, numbers)
+        by_look, numbers = _by_look(numbers, looks, count, absent)
+        if (column := pack(numbers)) is not None:
+            return _Detail({"name": name, "kind": "int", "absent": absent, "by_look": by_look}, column)
+    codes, texts = _texts_of(name, series, rows)
+    if texts is None:
+        return None
+    by_look, codes = _by_look(codes, looks, count, 0)
+    column = pack(codes)
+    if column is None:
+        return None
+    size = len(zlib.compress(json.dumps(texts).encode("utf-8", "surrogatepass")))
+    return _Detail({"name": name, "kind": "text", "values": [None, *texts], "by_look": by_look}, column, size)
+
+
+def _texts_of(name: str, series: pd.Series[Any], rows: Int64) -> tuple[Int64, list[str] | None]:
+    """Return a code for each row, 0 if absent, and the texts of codes from 1 on; None if they are too many."""
+    codes, values = pd.factorize(series.iloc[rows], sort=False)
+    if len(values) > _MOST_DISTINCT:
+        return codes, None
+    return codes.astype(np.int64) + 1, [column_text(name, value)[:_LONGEST_VALUE] for value in values]
+
+
+def _by_look(values: Int64, looks: Int64, count: int, absent: int) -> tuple[bool, Int64]:
+    """Return a column once for each look, if it is the same in all rows of a look."""
+    of_look = np.full(count, absent, np.int64)
+    of_look[looks] = values
+    return (True, of_look) if len(values) > count and bool((of_look[looks] == values).all()) else (False, values)

@@ -1,0 +1,89 @@
+"""The scripts of the views, and their style: one module for a live view and a saved page."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+_SCRIPTS = Path(__file__).parent / "scripts"
+_PARTS = (
+    "base.js",
+    "packed.js",
+    "run.js",
+    "answers.js",
+    "store.js",
+    "counters.js",
+    "link.js",
+    "layout.js",
+    "draw.js",
+    "keys.js",
+    "panels.js",
+    "export.js",
+    "timeline.js",
+    "flame.js",
+    "main.js",
+)
+_SAVED = ("calltree.js", "rows.js", "saved.js")
+
+_COMMENT = re.compile(r"^[ \t]*(?:/\*\*(?:(?!\*/).)*\*/|//[^\n]*)[ \t]*\n", re.MULTILINE | re.DOTALL)
+_INDENT = re.compile(r"^[ \t]+", re.MULTILINE)
+
+
+def commented_script() -> str:
+    """Return the module of a live view: plain scripts in one scope, of which only the last has exports."""
+    return _joined(_PARTS)
+
+
+def commented_saved_script(*, with_grid: bool = True) -> str:
+    """Return the script of a saved page: the views, the grid, and what answers them from the data of the page.
+
+    The grid's script has no types; without it the rest can be checked.
+    """
+    grid = _joined(("grid.js",)).replace("export default { render };", "return render;")
+    grid = f"(() => {{\n{grid}\n}})()" if with_grid else "/** @type {any} */ (null)"
+    return "\n".join([_joined(_PARTS[:-1]), f"const gridRender = {grid};", _joined(_SAVED)])
+
+
+@cache
+def grid_script() -> str:
+    """Return the module of a grid."""
+    return _joined(("grid.js",))
+
+
+@cache
+def script() -> str:
+    """Return the module of a live view without comment lines and indentation, as it is sent to pages."""
+    return _shortened(commented_script())
+
+
+@cache
+def saved_script() -> str:
+    """Return the script of a saved page, as :func:`script`; nothing of it is visible to other scripts."""
+    return f'(() => {{"use strict";\n{_shortened(commented_saved_script())}\n}})();'
+
+
+@cache
+def style() -> str:
+    """Return the style of the views that are drawn on a canvas."""
+    return _joined(("canvas.css",))
+
+
+@cache
+def grid_style() -> str:
+    """Return the style of a grid."""
+    return _joined(("grid.css",))
+
+
+@cache
+def saved_style() -> str:
+    """Return the style of a saved page."""
+    return _INDENT.sub("", _joined(("canvas.css", "grid.css", "saved.css")))
+
+
+def _joined(parts: tuple[str, ...]) -> str:
+    return "\n".join((_SCRIPTS / part).read_text(encoding="utf-8") for part in parts)
+
+
+def _shortened(text: str) -> str:
+    return _INDENT.sub("", _COMMENT.sub("", text))

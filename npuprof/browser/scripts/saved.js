@@ -1,0 +1,196 @@
+// @ts-check
+// A saved explorer: all views of a run that the page holds, without a kernel.
+
+/** @param {Run} run @param {HTMLElement} el */
+function savedView(run, el) {
+    /** @type {((content: any, buffers: any[]) => void)[]} */
+    const listeners = [];
+    /** @type {Record<string, (asked: any) => void>} */
+    let answers = {};
+    const tell = (/** @type {string} */ kind, /** @type {any} */ content) => {
+        for (const one of listeners) one({ kind, ...content }, []);
+        if (kind === "matches") selected(content.positions);
+    };
+    const model = {
+        get: (/** @type {string} */ name) => /** @type {any} */ ({ setup: run.setup })[name],
+        on: (/** @type {string} */ _, /** @type {any} */ listener) => listeners.push(listener),
+        off() {},
+        send(/** @type {any} */ asked) {
+            const answer = answers[asked.kind] ?? (() => tell("said", { text: "A saved page cannot tell this: open the run in a notebook." }));
+            setTimeout(() => answer(asked));
+        },
+    };
+    const store = makeStore(model, run);
+    answers = answersOf(run, store, tell);
+    const lightUp = (/** @type {string} */ text, /** @type {number[] | null} */ positions) => {
+        open("Timeline");
+        answers.light({ text, positions });
+    };
+
+    // Tabs
+
+    const bar = make("div", { class: "tabs", role: "tablist", "aria-label": "Views" }), places = make("div", { class: "places" });
+    /** @type {Record<string, {tab: any, place: any, build: ((place: HTMLElement) => void) | null}>} */
+    const tabs = {};
+    /** @param {string} title @param {(place: HTMLElement) => void} build */
+    function addTab(title, build) {
+        const tab = make("button", { type: "button", role: "tab", text: title, "aria-selected": "false", onclick: () => open(title) });
+        const place = make("div", { role: "tabpanel", "aria-label": title, hidden: true });
+        tabs[title] = { tab, place, build };
+        bar.append(tab);
+        places.append(place);
+    }
+    /** @param {string} title */
+    function open(title) {
+        for (const [name, { tab, place }] of Object.entries(tabs)) {
+            tab.setAttribute("aria-selected", String(name === title));
+            place.hidden = name !== title;
+        }
+        const { place, build } = tabs[title];
+        tabs[title].build = null;
+        build?.(place);
+    }
+
+    // What is selected is selected in all views
+
+    const tree = makeTree(run), chosen = make("div", { class: "chosen", role: "status" });
+    /** @type {any[]} */
+    const grids = [];
+    /** @type {(() => void)[]} */
+    const redraws = [];
+    /** @type {Uint8Array | null} */
+    let lit = null;
+    /** @param {number[] | null} positions */
+    function selected(positions) {
+        lit = positions?.length ? new Uint8Array(run.count) : null;
+        if (lit) for (const at of positions ?? []) lit[at] = 1;
+        follow();
+    }
+    function follow() {
+        tree.scope(store.range.marked, lit);
+        for (const redraw of redraws) redraw();
+        for (const grid of grids) grid.select(lit);
+        const of = [lit ? store.matches.text : "", store.range.marked ? `range of ${duration(store.range.marked[1] - store.range.marked[0])}` : ""].filter(Boolean);
+        chosen.replaceChildren(...(of.length ? [`Selected in all views: ${of.join(", ")} `, make("button", { type: "button", text: "Clear", onclick: () => answers.clear({}) })] : []));
+    }
+    store.listen((/** @type {string} */ what) => { if (what === "range") follow(); });
+
+    addTab("Timeline", (place) => timelineView(store, model, place));
+    if (tree.weights.length && run.paths.parent.length) addTab("Flame graph", (place) => savedFlame(run, tree, place, redraws, lightUp));
+    for (const table of run.tables) {
+        if (["overlap", "steps"].includes(table.name)) continue;
+        addTab(table.name[0].toUpperCase() + table.name.slice(1).replaceAll("_", " "), async (place) => {
+            const rows = rowsModel(run, table, lightUp);
+            await rows.ready;
+            gridRender({ model: rows.model, el: place });
+            grids.push(rows.model);
+            if (lit) rows.model.select(lit);
+        });
+    }
+    const merged = run.header.merged ? [make("p", { class: "faint", text: `${counted(run.header.merged)} of ${counted(run.header.slices)} slices, the shortest, share bars: the whole run would not fit in what is saved.` })] : [];
+    el.replaceChildren(make("div", { class: "npuprof-saved-views npuprof-keys" }, ...merged, bar, chosen, places));
+    open("Timeline");
+}
+
+/**
+ * The flame graph of a saved run, with callers and callees of a frame beside it.
+ * @param {Run} run @param {any} tree @param {HTMLElement} place @param {(() => void)[]} redraws @param {(text: string, positions: number[]) => void} lightUp
+ */
+function savedFlame(run, tree, place, redraws, lightUp) {
+    let name = "";
+    const search = make("input", { type: "search", placeholder: "part of a name", "aria-label": "Search frames", spellcheck: "false" });
+    const weights = tree.weights.map((/** @type {Weight} */ weight) => make("button", { type: "button", text: WEIGHT_TITLES[weight], onclick: () => { tree.weight = weight; redraw(); } }));
+    const bar = make("div", { class: "bar" }, "Width by ", ...weights, make("button", { type: "button", text: "Up", onclick: up }),
+        make("button", { type: "button", text: "All", onclick: () => { tree.root = []; redraw(); } }), make("label", {}, "Search ", search),
+        make("button", { type: "button", text: "Select its slices", title: "select the slices of the frame in all views", onclick: select }));
+    const main = make("div"), said = make("p", { class: "faint", role: "status", text: "A click on a frame zooms into it, and shows its callers and callees below." });
+    const beside = make("div", { class: "sandwich" });
+    place.append(make("div", { class: "npuprof-timeline" }, bar), main, said, beside);
+    const whole = frameModel(() => tree.picture(), (node, at) => {
+        if (at === 0) { up(); return; }
+        if (node.look < 0) return;
+        tree.root = node.paths;
+        name = node.name;
+        redraw();
+    });
+    const callers = frameModel(() => tree.sandwich(name).callers, (node) => { if (node.look >= 0) { name = node.name; redraw(); } });
+    const callees = frameModel(() => tree.sandwich(name).callees, (node) => { if (node.look >= 0) { name = node.name; redraw(); } });
+    flameView(whole, main);
+    function up() {
+        const parent = tree.root.length ? run.paths.parent[tree.root[0]] : -1;
+        tree.root = parent >= 0 ? [parent] : [];
+        redraw();
+    }
+    function select() {
+        const paths = new Set(tree.root);
+        if (!paths.size) { said.textContent = "Click a frame first."; return; }
+        for (let path = 0; path < run.paths.parent.length; path += 1) if (paths.has(run.paths.parent[path])) paths.add(path);
+        const positions = [];
+        for (let at = 0; at < run.count; at += 1) if (run.path[at] >= 0 && paths.has(run.path[at])) positions.push(at);
+        lightUp(name, positions);
+    }
+    function redraw() {
+        weights.forEach((/** @type {any} */ button, /** @type {number} */ at) => button.setAttribute("aria-pressed", String(tree.weights[at] === tree.weight)));
+        whole.changed();
+        if (!name) return;
+        if (!beside.firstChild) {
+            const above = make("div"), below = make("div");
+            beside.append(make("h4", { text: "" }), above, below);
+            flameView(callers, above);
+            flameView(callees, below);
+        }
+        beside.firstChild.textContent = `Callers above and callees below of ${name}, wherever it was called`;
+        callers.changed();
+        callees.changed();
+    }
+    search.addEventListener("input", () => { tree.searched = search.value ? looksNamed(run, search.value, false) : null; redraw(); });
+    redraws.push(redraw);
+    redraw();
+}
+
+/**
+ * What a flame graph's view shows, from the page's own data.
+ * @param {() => any} picture @param {(node: CallNode, at: number) => void} click
+ */
+function frameModel(picture, click) {
+    /** @type {any} */
+    let drawn = null;
+    let cursor = 0;
+    /** @type {Record<string, (() => void)[]>} */
+    const listeners = {};
+    const told = (/** @type {string} */ name) => { for (const one of listeners[name] ?? []) one(); };
+    const model = {
+        get: (/** @type {string} */ name) => (name === "cursor" ? cursor : (drawn ??= picture())),
+        on(/** @type {string} */ name, /** @type {() => void} */ listener) { (listeners[name] ??= []).push(listener); },
+        off() {},
+        send(/** @type {any} */ asked) {
+            if (asked.kind === "frame") click(drawn.nodes[asked.frame], asked.frame);
+            else if (asked.kind === "key") press(asked.key);
+        },
+        changed() { drawn = null; cursor = 0; told("change:picture"); },
+    };
+    /** @param {string} key */
+    function press(key) {
+        const { above, level, left, upwards } = drawn, order = [...level.keys()];
+        const inwards = key === (upwards ? "ArrowUp" : "ArrowDown"), outwards = key === (upwards ? "ArrowDown" : "ArrowUp");
+        const beside = order.filter((at) => level[at] === level[cursor]).sort((one, other) => left[one] - left[other]);
+        let to = cursor;
+        if (inwards) to = above.indexOf(cursor);
+        else if (outwards) to = above[cursor];
+        else if (key === "ArrowLeft" || key === "ArrowRight") to = beside[beside.indexOf(cursor) + (key === "ArrowLeft" ? -1 : 1)] ?? cursor;
+        else if (key === "Enter") { click(drawn.nodes[cursor], cursor); return; }
+        else if (key === "u" || key === "Backspace") { click(drawn.nodes[0], 0); return; }
+        if (to >= 0) { cursor = to; told("change:cursor"); }
+    }
+    return model;
+}
+
+(async () => {
+    const place = /** @type {HTMLElement} */ (document.currentScript?.parentElement);
+    const view = /** @type {HTMLElement} */ (place.querySelector(".npuprof-saved-place"));
+    try {
+        savedView(await openRun(bytesOf(place.querySelector(".npuprof-saved-data")?.textContent ?? "")), view);
+    } catch (error) {
+        view.append(make("div", { class: "failed", role: "alert", text: `npuprof: the saved views could not be opened: ${error}` }));
+    }
+})();
