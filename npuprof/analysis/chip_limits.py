@@ -271,7 +271,9 @@ def _fitting(
 def _alike(chips: list[ChipLimits]) -> ChipLimits:
     """Return the limits of chips with the same cores and clock; memory and cache only where all have the same."""
     first, several = chips[0], _agree(chips)
-    names = [each.name for each in chips if replace(each, name="", source="") != replace(first, name="", source="")]
+    # As text, where an unknown figure, NaN, is the same as another.
+    figures = [repr(replace(each, name="", source="")) for each in chips]
+    names = [each.name for each, of_chip in zip(chips, figures, strict=True) if of_chip != figures[0]]
     label = " or ".join([first.name, *(name.removeprefix("Ascend ") for name in names)])
     return replace(several, name=f"like {label}, by cores and clock")
 

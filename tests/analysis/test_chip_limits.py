@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import npuprof
+from npuprof.analysis import chip_limits
 from npuprof.analysis.chip_limits import LIMITS, ChipLimits, limits_of, measured_limits
 from npuprof.errors import OptionsError
 from npuprof.profiles import Profile
@@ -146,6 +148,14 @@ def test_of_a_family_that_counters_exclude_nothing_is_taken() -> None:
     assert limits is not None
     assert (limits.cube_cores, limits.mhz) == (32, 1000)
     assert doubt == "the counters show a chip like Ascend 910A, by cores and clock, which is no Ascend 910B"
+
+
+def test_chips_that_lack_the_same_figure_have_one_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, other = (replace(LIMITS["ascend910a"], memory_bytes_per_s=float("nan"), name=name) for name in ("A", "B"))
+    monkeypatch.setattr(chip_limits, "_CHIPS", [first, other])
+    limits, _ = measured_limits(with_counters(first, list(range(1, 200)), []), "")
+    assert limits is not None
+    assert limits.name == "like A, by cores and clock"
 
 
 def test_the_name_of_a_family_is_refused_with_its_chips() -> None:
