@@ -157,6 +157,7 @@ def test_two_hosts_read_their_share(job: Path) -> None:
         ) as cluster,
         distributed.Client(cluster, timeout=pace.seconds(60)) as client,
     ):
+        client.wait_for_workers(2, timeout=pace.seconds(60))  # else the first may have read all before the second came
         runs = load_set(job, client=client)
         assert sorted(set(runs.table("communication")["rank"])) == list(range(64))
         done = client.run(lambda dask_worker: len(dask_worker.state.log))
