@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from npuprof.errors import NpuprofError, OptionsError, SourceError
 from npuprof.options.load_arguments import FORMS
@@ -25,6 +25,32 @@ if TYPE_CHECKING:
     from npuprof.ranks.profile_set import ProfileSet
 
 
+@overload
+def load(
+    path: str | PathLike[str],
+    *,
+    client: Client,
+    source: Preference = None,
+    steps: int | Iterable[int] | None = None,
+    start: Moment | None = None,
+    end: Moment | None = None,
+    code_root: str | PathLike[str] | None = None,
+) -> ProfileSet: ...
+
+
+@overload
+def load(
+    path: str | PathLike[str],
+    *,
+    source: Preference = None,
+    steps: int | Iterable[int] | None = None,
+    start: Moment | None = None,
+    end: Moment | None = None,
+    client: None = None,
+    code_root: str | PathLike[str] | None = None,
+) -> Profile | Any: ...
+
+
 @checked
 def load(
     path: str | PathLike[str],
@@ -41,15 +67,13 @@ def load(
     Parameters
     ----------
     path
-        A recording of npuprof, a saved profile, a ``PROF_*`` directory, a torch_npu result directory, one CSV or JSON
-        file of a result, a directory around any of these, or an archive of them (``.zip``, ``.tar``, ``.tar.gz``,
-        ``.tgz``), which is unpacked into a private temporary folder. Known by content; never modified.
+        A recording of npuprof, a saved profile, a ``PROF_*`` directory, a torch_npu result directory, one of its files,
+        a directory around any of these, or an archive (``.zip``, ``.tar``, ``.tar.gz``, ``.tgz``). Never modified.
     source
         The form to read if a run has several: ``"raw"`` for raw data, ``"text"`` for the vendor's CSV and JSON files,
         ``"db"`` for its databases, ``"parsed"`` for both text and databases. By default raw data if it is complete,
-        since its digits are exact (see :mod:`npuprof.sources.raw_or_parsed`); otherwise each table from the form that
-        has it, text first (see :mod:`npuprof.sources.forms`). ``run.info.source`` has the choice, a note the reason.
-        The vendor's sums of a torch_npu run (`step_times`, `statistics`) always come from the result.
+        since its digits are exact (:mod:`npuprof.sources.raw_or_parsed`); else each table from the form that has it
+        (:mod:`npuprof.sources.forms`); the sums of a torch_npu run always come from the result. A note has the reason.
     steps
         Numbers of the steps to read, as in ``run.steps``: rows within their intervals, and tasks that they launched.
     start, end
@@ -59,14 +83,14 @@ def load(
         overlap it are kept whole, with their callers; intervals of `overlap` are clipped. A note says if it has none.
     client
         A Dask client (``pip install "npuprof[cluster]"``) whose workers read the small files of many ranks, under the
-        same paths; by default the client that is active in this process, or else this machine.
+        same paths, into a set; by default the client that is active in this process, or else this machine.
     code_root
         The folder in which :meth:`npuprof.profiles.Profile.code` finds files of which a result does not have the text.
 
     Returns
     -------
-    The profile; a text result or database of over 256 KiB is read when it is first used: its files must stay till then.
-    For several runs, a :class:`npuprof.ranks.profile_set.ProfileSet`, typed as ``Any``, as :func:`load_set` returns.
+    The profile, of a large result read when it is first used: its files must stay till then. For several runs, a
+    :class:`npuprof.ranks.profile_set.ProfileSet`, typed as ``Any``; :func:`load_set` returns one.
 
     Raises
     ------
@@ -75,7 +99,9 @@ def load(
     OptionsError
         If an argument has a wrong value, both steps and an interval are given, or `code_root` is no folder.
     """
-    return open_path(path, source=source, steps=steps, start=start, end=end, client=client, code_root=code_root)
+    if client is None:
+        return open_path(path, source=source, steps=steps, start=start, end=end, code_root=code_root)
+    return load_set(path, source=source, steps=steps, start=start, end=end, client=client, code_root=code_root)
 
 
 @checked
@@ -148,14 +174,13 @@ def open_path(
     steps: int | Iterable[int] | None = None,
     start: Moment | None = None,
     end: Moment | None = None,
-    client: Client | None = None,
     code_root: str | PathLike[str] | None = None,
 ) -> Profile | ProfileSet:
     """Return a profile for one run, or a set for several; see :func:`load`."""
     code = _folder(code_root)
     root, walked, selection = _detect(path, source, steps, start, end)
     if len(walked.results) > 1:
-        return _as_set(root, walked, selection, client, code)
+        return _as_set(root, walked, selection, None, code)
     run = walked.results[0]
     problems = [f"there may be more runs: {problem}" for problem in walked.problems] + walked.left_out
     if selection is None and (later := unread(run, [(root.name, problem) for problem in problems])) is not None:

@@ -21,6 +21,7 @@ from difflib import get_close_matches
 from typing import Literal, TypeAlias
 
 from npuprof.errors import OptionsError
+from npuprof.glossary import TERMS
 
 Kind: TypeAlias = Literal["int", "int?", "float", "name", "flag"]
 
@@ -304,28 +305,33 @@ SCHEMA: Mapping[str, Table] = {table.name: table for table in map(_table, _TABLE
 
 
 def explain(name: str) -> str:
-    """Return what a table, or a column of one, holds: ``npuprof.explain("kernels.block_num")``.
+    """Return what a column or table holds, or a word of reports means: ``npuprof.explain("kernels.block_num")``.
 
     Parameters
     ----------
     name
-        ``table`` or ``table.column``.
+        ``table.column``, ``table``, or a word such as ``HCCS`` (:data:`npuprof.glossary.TERMS`).
 
     Returns
     -------
     str
         For a column: its meaning, unit, dtype, whether a row may lack it, and its names in the sources; for a table:
-        what a row is, and a line for each column.
+        what a row is, and a line for each column; for a word: its meaning.
 
     Raises
     ------
     OptionsError
-        If there is no such table or column.
+        If there is no such table, column or word.
     """
     table_name, _, column_name = name.partition(".")
     table = SCHEMA.get(table_name)
     if table is None:
-        raise OptionsError(f"there is no table {table_name!r}: tables are {', '.join(SCHEMA)}")
+        words = {word.lower(): word for word in TERMS}
+        if name.lower() in words:
+            return f"{words[name.lower()]}: {TERMS[words[name.lower()]]}"
+        near = get_close_matches(name.lower(), words, 3)
+        alike = f" (did you mean {', '.join(words[word] for word in near)}?)" if near else ""
+        raise OptionsError(f"there is no table or word {name!r}{alike}: tables are {', '.join(SCHEMA)}")
     if not column_name:
         width = max(len(column.name) for column in table.columns)
         lines = (f"  {column.name:{width}}  {column.meaning}" for column in table.columns)

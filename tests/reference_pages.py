@@ -11,14 +11,18 @@ from typing import get_args
 import pandas as pd
 
 from npuprof import errors
+from npuprof.advice.gate import GateError
 from npuprof.analysis.by import Key
 from npuprof.cli import main
 from npuprof.dynamic import keys
+from npuprof.glossary import TERMS
 from npuprof.options import SPECIFICATION, has_value
 from npuprof.options.mindspore import SWITCHES
 from npuprof.options.specification import FRONT_ENDS
 from npuprof.schema import SCHEMA, Column
+from npuprof.simulator.cluster.exchange import RankError
 from tests import vendor_settings
+from tests.api_page import api_page
 from tests.samples.page import evidence_page
 
 FOLDER = Path(__file__).parents[1] / "notebooks" / "reference"
@@ -36,7 +40,7 @@ _ERRORS = """# Errors
 
 Each error says what happened, where, and what to do next; in a notebook only that is shown, without a traceback. All
 but the warning derive from `NpuprofError`. This page is written by `python -m tests.reference_pages` from
-`npuprof/errors.py`.
+`npuprof/errors.py`, `npuprof/advice/gate.py` and `npuprof/simulator/cluster/exchange.py`.
 
 | error | is also | raised when |
 |---|---|---|
@@ -119,16 +123,30 @@ def errors_page() -> str:
 
 
 def _classes() -> Iterator[type[BaseException]]:
-    found = (
-        value for value in vars(errors).values() if isinstance(value, type) and value.__module__ == errors.__name__
-    )
-    for error in found:
-        if issubclass(error, BaseException):
-            yield error
+    for value in vars(errors).values():
+        if isinstance(value, type) and value.__module__ == errors.__name__ and issubclass(value, BaseException):
+            yield value
+    yield from (GateError, RankError)
 
 
 def _first(error: type[BaseException]) -> str:
     return (error.__doc__ or "").strip().partition("\n\n")[0].replace("\n", " ").rstrip(".")
+
+
+_GLOSSARY = """# Glossary
+
+The words of the field and of npuprof's reports. In reports their meaning appears under the pointer, and
+`npuprof.explain("HCCS")` prints it. Columns are explained in [tables](tables.md), options in [options](options.md).
+This page is written by `python -m tests.reference_pages` from `npuprof/glossary.py`.
+
+| word | meaning |
+|---|---|
+"""
+
+
+def glossary_page() -> str:
+    """Return the glossary in Markdown."""
+    return _GLOSSARY + "".join(f"| {word} | {TERMS[word]} |\n" for word in sorted(TERMS, key=str.lower))
 
 
 def vendors_page() -> str:
@@ -174,6 +192,8 @@ PAGES = {
     "errors.md": errors_page,
     "vendors.md": vendors_page,
     "evidence.md": evidence_page,
+    "glossary.md": glossary_page,
+    "api.md": api_page,
 }
 
 if __name__ == "__main__":

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import npuprof
 from npuprof.errors import OptionsError
-from npuprof.schema import SCHEMA
+from npuprof.glossary import TERMS, with_meanings
+from npuprof.schema import SCHEMA, explain
 from npuprof.sources.database import known_tables
 
 _DATABASE_TABLES = {
@@ -54,7 +57,21 @@ def test_names_in_databases_are_columns_that_databases_have(table: str) -> None:
 
 
 def test_an_unknown_name_is_refused_with_those_that_are_near() -> None:
-    with pytest.raises(OptionsError, match="there is no table 'kernel': tables are steps, "):
+    with pytest.raises(OptionsError, match="there is no table or word 'kernel': tables are steps, "):
         npuprof.explain("kernel")
     with pytest.raises(OptionsError, match=r"kernels has no column 'block_dim'.*is it block_num"):
         npuprof.explain("kernels.block_dim")
+
+
+def test_words_of_reports_are_explained_too() -> None:
+    assert explain("hccs") == f"HCCS: {TERMS['HCCS']}"
+    with pytest.raises(OptionsError, match=r"no table or word 'HCSS' \(did you mean HCCS"):
+        explain("HCSS")
+
+
+def test_the_first_place_of_a_word_shows_its_meaning_and_tags_stay() -> None:
+    shown = with_meanings('<b title="HCCS">a mte2 of HCCS, &lt;HCCS&gt; again</b>')
+    assert shown.count("<abbr") == 2
+    assert '<b title="HCCS">' in shown
+    assert re.sub(r"</?abbr[^>]*>", "", shown) == '<b title="HCCS">a mte2 of HCCS, &lt;HCCS&gt; again</b>'
+    assert with_meanings("a rank, a submte2x and chatMFU") == "a rank, a submte2x and chatMFU"

@@ -36,6 +36,7 @@ from npuprof.exports.text import (
 from npuprof.figures.colours import ACTIVITIES, PARTS
 from npuprof.figures.embed import element, library, saved_bytes
 from npuprof.flame.figure import Weight, flamegraph
+from npuprof.glossary import with_meanings
 from npuprof.info import Info
 from npuprof.notes import Severity
 from npuprof.quantities import duration, printable, share
@@ -227,7 +228,7 @@ def findings_html(advice: Advice, limit: int | None = MOST_FINDINGS) -> str:
         for finding in advice.fired[:limit]
     )
     listed = f'<ol style="margin:6px 0 0;padding-left:22px">{items}</ol>' if items else ""
-    return listed + "".join(
+    return with_meanings(listed) + "".join(
         f'<div style="color:{FAINT_TEXT};margin-top:4px;overflow-wrap:anywhere">{text(said, _LONGEST_SENTENCE)}</div>'
         for said in (advice.explained(), advice.rest(limit))
         if said

@@ -28,6 +28,15 @@ does not have is refused before anything runs. This page is written by `python -
 | Option | Values | Default | Goes with | What it collects | Not with |
 |---|---|---|---|---|---|
 """
+_OF_CELLS = """
+`%%npuprof` and `%npuprof start` also take what is no option of a session:
+
+| argument | what it does |
+|---|---|
+| `--if-unavailable error` or `run` | What to do when the profiler cannot be started: refuse with an error (the default), or run the cell without it and say so. |
+| `--no-report` | Collect without showing the report; `npuprof.last()` has the run. |
+| `--overhead` | Run the cell a second time, unprofiled and without its output, and show the cost of profiling in the report. For cells that may run twice. |
+"""  # noqa: E501
 
 
 def keywords() -> str:
@@ -39,7 +48,7 @@ def keywords() -> str:
 
 def page() -> str:
     """Return the reference of the options in Markdown."""
-    return _PAGE + "".join(_row(name) for name in SPECIFICATION)
+    return _PAGE + "".join(_row(name) for name in SPECIFICATION) + _OF_CELLS
 
 
 def _row(name: str) -> str:

@@ -66,7 +66,7 @@ def test_a_kernel_named_script_shows_as_text() -> None:
 def test_the_fragment_has_inline_styles_only_and_refers_to_nothing() -> None:
     fragment = report()
 
-    assert {name for name, _ in Elements(fragment).attributes} <= {"class", "style", "open"}
+    assert {name for name, _ in Elements(fragment).attributes} <= {"class", "style", "open", "title"}
     assert "http" not in fragment
     assert "url(" not in fragment
     assert "var(--jp-ui-font-color1,inherit)" in fragment

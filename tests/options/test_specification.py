@@ -22,6 +22,14 @@ def test_the_files_that_are_made_from_it_are_current() -> None:
     assert _PAGE.read_text(encoding="utf-8") == reference.page(), remedy
 
 
+def test_every_argument_of_a_cell_is_in_the_reference() -> None:
+    flags = {flag for action in NpuprofMagics.npuprof_cell.parser._actions for flag in action.option_strings}
+    own = {flag for flag in flags if flag.removeprefix("--").removeprefix("no-").replace("-", "_") not in SPECIFICATION}
+    assert {"--overhead", "--no-report", "--if-unavailable"} <= own
+    listed = reference.page().partition("no option of a session")[2]
+    assert {flag for flag in own if f"`{flag}" not in listed} <= {"-h", "--help"}
+
+
 @pytest.mark.parametrize("name", SPECIFICATION)
 def test_what_no_option_takes_is_refused_by_its_name(name: str) -> None:
     with pytest.raises(OptionsError, match=f"^{name} "):

@@ -165,7 +165,7 @@ def test_one_run_below_is_that_run_and_the_choice_is_checked(tmp_path: Path) -> 
     result(tmp_path / "deep" / "PROF_1")
     assert isinstance(open_path(tmp_path), Profile)
     with pytest.raises(OptionsError, match=r"source of load\(\) must be one of text, db, raw, parsed or None"):
-        npuprof.load(tmp_path, source="both")  # type: ignore[arg-type]  # what a user may write
+        npuprof.load(tmp_path, source="both")  # type: ignore[call-overload]  # what a user may write
     with pytest.raises(SourceError, match="holds no raw data"):
         npuprof.load(tmp_path, source="raw")
 
