@@ -27,7 +27,7 @@ from tests.sources.kineto.traces import KinetoTrace
 pytestmark = pytest.mark.slow  # tables, figures and workbooks are made
 
 _OF_NPUS = re.compile(
-    r"\bNPU\b|torch_npu|\bnpu[:_]|Ascend|\bcann\b|\bHCCL\b|AI.?Core|\bcube\b|aic_metrics|--level|level=1"
+    r"\bNPU\b|torch_npu|\bnpu[:_]|Ascend(?!ing\b)|\bcann\b|\bHCCL\b|AI.?Core|\bcube\b|aic_metrics|--level|level=1"
     r"|at level \d|\(level \d|sys_hardware|step_trace_time|communication_matrix\.json",
     re.IGNORECASE,
 )
