@@ -1,7 +1,7 @@
 """How many examples property tests try.
 
-``--hypothesis-profile`` chooses: ``fast`` (as ``-m "not slow"`` does by itself), ``default`` or ``full``. The first two
-try the same examples in every run; ``full`` tries many, and others each time.
+``--hypothesis-profile`` chooses: ``fast`` (as ``-m "not slow"`` does by itself), ``default``, ``more`` (as ``.ci/run``
+does) or ``full``. The first three try the same examples in every run; ``full`` tries many, and others each time.
 """
 
 from __future__ import annotations
@@ -11,7 +11,12 @@ from hypothesis import HealthCheck, settings
 USUAL = "default"
 _EXAMPLES = 100
 
-for _name, _examples in (("fast", _EXAMPLES // 5), (USUAL, _EXAMPLES * 3 // 5), ("full", _EXAMPLES * 5)):
+for _name, _examples in (
+    ("fast", _EXAMPLES // 5),
+    (USUAL, _EXAMPLES * 2 // 5),
+    ("more", _EXAMPLES * 3 // 5),
+    ("full", _EXAMPLES * 5),
+):
     settings.register_profile(
         _name,
         deadline=None,

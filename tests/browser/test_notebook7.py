@@ -10,7 +10,7 @@ import pytest
 from tests import saved_notebooks
 from tests.browser.notebook_page import Lab, press_advertised_keys
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = [pytest.mark.browser, pytest.mark.long]  # in JupyterLab: test_timeline.py and test_keys.py
 
 _SOURCE = """\
 import sys

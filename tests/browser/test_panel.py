@@ -56,7 +56,7 @@ def test_start_a_cell_stop_and_the_run_is_listed(open_cells: Callable[..., Noteb
 
 
 @pytest.mark.skipif(_OLD_KERNEL, reason="ipykernel 6 has no subshells: see test_panel_old_kernel.py")
-@pytest.mark.parametrize("begun_by", ["Start", "next cell"])
+@pytest.mark.parametrize("begun_by", [pytest.param("Start", marks=pytest.mark.long), "next cell"])
 def test_stop_acts_while_a_cell_is_running(
     open_cells: Callable[..., NotebookPage], tmp_path: Path, begun_by: str
 ) -> None:

@@ -357,7 +357,7 @@ def test_names_are_cut_at_the_end_that_differs_least(browser: Any) -> None:
     ]
 
 
-@pytest.mark.parametrize(("width", "dark"), [(1200, False), (700, True)])
+@pytest.mark.parametrize(("width", "dark"), [pytest.param(1200, False, marks=pytest.mark.long), (700, True)])
 def test_it_fits_and_follows_the_theme(open_timeline: Open, tmp_path: Path, width: int, dark: bool) -> None:
     shown = open_timeline(width=width, dark=dark)
     page = shown.page

@@ -67,6 +67,18 @@ _REPORTED = {
     "a loop on a thread": "import asyncio\nloop = threading.Thread(target=lambda: asyncio.run(asyncio.sleep(0)))\n"
     "loop.start(); loop.join()",
 }
+# What takes something else each is tried in one cell as well; alone each is a long test.
+_AT_ONCE = (
+    "a loop on a thread",
+    "warnings are errors",
+    "no garbage collection",
+    "a profile function",
+    "no environment",
+    "no working directory",
+    "no umask",
+    "threads that go on",
+    "names of builtins",
+)
 _SAID = {
     "no memory is left": (_MEMORY, "The recording could not be decoded"),
     "a closed stdout": ("out = sys.stdout\nsys.stdout = io.StringIO()\nsys.stdout.close()", "cannot be displayed"),
@@ -89,11 +101,21 @@ def _run(folder: Path, *cells: str) -> tuple[dict[str, object], str]:
     return json.loads(outcome.removeprefix("== ")), output
 
 
-@pytest.mark.parametrize("taken", _REPORTED)
+def _check_reported(folder: Path, taken: str) -> None:
+    outcome, output = _run(folder, _PREPARED, f"%%npuprof\n{taken}\n42")
+    assert outcome == {"value": 42, "error": None}, output
+    assert output.count("npuprof ·") == 1, output
+
+
+@pytest.mark.parametrize(
+    "taken", [pytest.param(taken, marks=pytest.mark.long if taken in _AT_ONCE else ()) for taken in _REPORTED]
+)
 def test_a_cell_keeps_its_value_and_has_its_report(tmp_path: Path, taken: str) -> None:
-    outcome, output = _run(tmp_path, _PREPARED, f"%%npuprof\n{_REPORTED[taken]}\n42")
-    assert outcome == {"value": 42, "error": None}
-    assert output.count("npuprof ·") == 1
+    _check_reported(tmp_path, _REPORTED[taken])
+
+
+def test_a_cell_that_takes_much_at_once_keeps_its_value_and_has_its_report(tmp_path: Path) -> None:
+    _check_reported(tmp_path, "\n".join(_REPORTED[taken] for taken in _AT_ONCE))
 
 
 @pytest.mark.parametrize("taken", _SAID)

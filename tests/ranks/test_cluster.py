@@ -142,6 +142,7 @@ def test_without_a_scheduler_this_machine_reads(job: Path) -> None:
         assert len(runs.table("step_times")) == 64
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("no_copies")
 def test_two_hosts_read_their_share(job: Path) -> None:
     """Scheduler and workers are processes of their own that meet over TCP, as on two hosts."""
