@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import pandas as pd
 
 from npuprof import atomic, interactive
 from npuprof import tables as schema
 from npuprof.errors import NpuprofError
-from npuprof.info import DeviceClock, Info
+from npuprof.info import DeviceClock, Info, Selected
 from npuprof.notes import Notes
 from npuprof.parameters import checked
 from npuprof.profile_exports import Exports
 from npuprof.profile_figures import ProfileFigures
 from npuprof.profile_replay import ProfileReplay
+from npuprof.profile_selection import ProfileSelection, SelectedRows, decoded_part
 from npuprof.quantities import counted
 from npuprof.sources import saved
 from npuprof.sources.base import Decoded
@@ -44,7 +46,7 @@ _OF_RUN = ("info", "statistics")
 
 
 @checked
-class Profile(LongText, ProfileReplay, ProfileFigures, Exports):
+class Profile(LongText, ProfileSelection, ProfileReplay, ProfileFigures, Exports):
     """A run: its tables as attributes (``run.kernels``), ``info``, ``notes`` and figures.
 
     Every table of :data:`npuprof.schema.SCHEMA` is present; a table without data is empty. Tables of some formats are
@@ -63,10 +65,13 @@ class Profile(LongText, ProfileReplay, ProfileFigures, Exports):
     info: Info
     statistics: dict[str, pd.DataFrame]
 
-    def __init__(self, decoded: Decoded | UnreadRun, code_root: Path | None = None) -> None:
+    def __init__(
+        self, decoded: Decoded | UnreadRun, code_root: Path | None = None, whole: Accounting | None = None
+    ) -> None:
         self.tables: MutableMapping[str, pd.DataFrame] = completed(decoded.tables)
         self._decoded = decoded
         self._code_root = code_root
+        self._whole_accounting = whole  # of the run whose rows these are a selection of
 
     if not TYPE_CHECKING:  # else any name would be an attribute
 
@@ -128,8 +133,11 @@ class Profile(LongText, ProfileReplay, ProfileFigures, Exports):
     def accounting(self) -> Accounting:
         """Each nanosecond of each step by part and cause; see :mod:`npuprof.analysis.accounting`."""
         from npuprof.analysis.accounting import account
+        from npuprof.analysis.coverage import covered
         from npuprof.analysis.device_clocks import apart
 
+        if self._whole_accounting is not None:
+            return covered(self._whole_accounting, self.aligned)
         return account(self.aligned, self.info.rank, self.info.selection, apart(self._clocks), self.info.executed)
 
     def _step_parts(self) -> pd.DataFrame:
@@ -140,8 +148,21 @@ class Profile(LongText, ProfileReplay, ProfileFigures, Exports):
 
         The rows of a step add up exactly to its duration: the time of its mark that no later step covers, and the
         work of the device between it and the next consecutive step. See :data:`npuprof.analysis.accounting.PARTS`.
+        Of a selection of rows the parts are of the time that its rows cover, and the rest is ``not selected``.
         """
-        return self.accounting.breakdown()
+        from npuprof.analysis.coverage import with_rest
+
+        shown = self.accounting.breakdown()
+        return shown if self._whole_accounting is None else with_rest(shown, self.accounting, self._whole_accounting)
+
+    def _part(self, selected: SelectedRows) -> Profile:
+        tables, notes = decoded_part(self.tables, selected), Notes()
+        bounds = {name: bound for name, bound in vars(selected).items() if name.endswith("_ns") and bound is not None}
+        info = replace(self.info, selection=cast("Selected", {**self.info.selection, **bounds}))
+        what = selected.text or "a range of time"
+        notes.info("selection", f"a selection of {self.info.name or 'a run'}: {what}")
+        whole = None if selected.rows is None else self.accounting
+        return type(self)(Decoded(tables, info, notes), self._code_root, whole)
 
     def advice(self) -> Advice:
         """Return the findings: what makes a step slow, what that costs and what to do, greatest gain first.

@@ -42,6 +42,8 @@ _OF_ONE_RUN = {
     "aligned": "of one host: runs[rank].aligned; clocks() has the offsets between ranks",
     "code": "of one program: runs[rank].code()",
     "ledger": "of one result's files: runs[rank].ledger",
+    "select": "of one run: runs[rank].select(...)",
+    "selection": "of one run: runs[rank].selection",
     "plot_kernel": "of one kernel: runs[rank].plot_kernel(row)",
     "summary": "overview()",
 }

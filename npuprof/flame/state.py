@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from npuprof.arrays import Int64
 from npuprof.errors import OptionsError
 from npuprof.flame.figure import Orientation
 from npuprof.flame.fold import Root, fold, rest_of
@@ -97,6 +98,18 @@ class FlameGraph(Observable):
         """Return the names from the outermost call to the root, not escaped; empty if the whole tree is shown."""
         names = [self.calls.name(path) for path in self.calls.callers(self.root.path)]
         return [*names, "the rest"] if self.root.without else names
+
+    def rows_of_root(self) -> dict[str, Int64]:
+        """Return the rows of the frame at the top and of all that it calls, by table."""
+        low, high = (
+            (self.root.path, int(self.calls.end[self.root.path])) if self.root.path >= 0 else (0, len(self.calls))
+        )
+        host, kernels = self.calls.host_path, self.calls.kernel_path
+        is_below = (host >= low) & (host < high)
+        rows = {"kernels": np.flatnonzero((kernels >= low) & (kernels < high))}
+        for table, first in self.calls.causes.first_row.items():
+            rows[table] = np.flatnonzero(is_below[first : first + len(self._tables[table])])
+        return {table: some for table, some in rows.items() if len(some)}
 
     def weigh(self, weight: Weight) -> None:
         """Set the weight; if the root has none of it, its nearest caller with some becomes the root.

@@ -26,6 +26,7 @@ Frames: TypeAlias = Mapping[str, pd.DataFrame]
 _OF_DEVICE = ("tasks", "kernels", "communication", "communication_tasks")
 _STEPPED = ("operators", "kernels", "communication")
 _SPANS = ("python", "operators", "api", "tasks", "kernels", "communication", "communication_tasks", "marks")
+_CONTEXT = ("steps", "step_times", "statements", "iterations")
 _LIMITS = np.iinfo(np.int64)
 _STATISTIC_TIME = "Timestamp(ns)"
 
@@ -102,6 +103,28 @@ def within(frames: Frames, start_ns: int | None, end_ns: int | None) -> dict[str
     if start_ns is None and end_ns is None:
         return dict(frames)
     return _cut_tables({**frames, "links": whole_links(frames)}, Windows.between(start_ns, end_ns), None)
+
+
+def only_rows(frames: Frames, is_kept: Mapping[str, Bools]) -> dict[str, pd.DataFrame]:
+    """Return the chosen rows of tables of slices, with the calls that launched them.
+
+    Steps, and what the profiled cell ran, stay; other tables are empty, for none of their rows was chosen.
+
+    Parameters
+    ----------
+    frames
+        The tables of a run.
+    is_kept
+        A mask of the rows of each table of slices.
+    """
+    whole = {**frames, "links": whole_links(frames)}
+    kept = {
+        name: is_kept[name].copy() if name in is_kept else np.full(len(frame), name in _CONTEXT)
+        for name, frame in whole.items()
+        if name != "links"
+    }
+    _keep_causes(whole["links"], kept)
+    return kept_rows(whole, kept)
 
 
 def kept_rows(frames: Frames, is_kept: Mapping[str, Bools]) -> dict[str, pd.DataFrame]:

@@ -355,14 +355,23 @@ class Timeline(Observable):
         self._set_matches(matches)
         return 0 if matches is None else len(matches)
 
-    def light_up(self, table: str, rows: Int64, text: str) -> None:
-        """Highlight rows of a table as the matches of a search for `text`."""
-        frame = self.tables[table]
-        rows = np.asarray(rows, np.int64)
-        start = frame["start_ns"].to_numpy()[rows]
+    def light_up(self, rows: Mapping[str, Int64], text: str) -> None:
+        """Highlight rows of tables as the matches of a search for `text`."""
+        numbers, starts, total = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], 0
+        for table, some in rows.items():
+            frame = self.tables[table]
+            starts.append(frame["start_ns"].to_numpy(np.int64)[some])
+            numbers.append(np.asarray(some, np.int64) + self.slices.first[table])
+            total += int(frame["duration_ns"].to_numpy(np.int64)[some].sum())
+        start = np.concatenate(starts)
         order = np.argsort(start, kind="stable")
-        total = int(frame["duration_ns"].to_numpy()[rows].sum())
-        self._set_matches(Matches(text, rows[order] + self.slices.first[table], start[order], total))
+        self._set_matches(Matches(text, np.concatenate(numbers)[order], start[order], total))
+
+    def rows_of_matches(self) -> dict[str, Int64] | None:
+        """Return the rows of the matches by table, ascending; None if nothing is searched for."""
+        if self.matches is None:
+            return None
+        return {table: np.sort(rows) for table, _, rows in self.slices.by_table(self.matches.slices)}
 
     def next_match(self, by: int = 1) -> int | None:
         """Select the next (+1) or previous (-1) match and return its index; None without matches.

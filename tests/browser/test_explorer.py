@@ -122,6 +122,8 @@ def test_a_selected_kernel_is_described_in_detail(open_explorer: Open, tmp_path:
 
     page.get_by_role("tab", name="Kernels", exact=True).click()
     rows = page.get_by_role("grid", name="Kernels").locator("tbody tr[data-id]")
+    assert rows.count() == 1  # what the search found is selected in all views
+    page.get_by_role("button", name="Show all").click()
     rows.nth(1).click()
     wait_for_text(page.locator(".npuprof-measured .g-gtitle"), rows.nth(1).locator("td").first.inner_text())
     page.locator("tr[data-id][aria-selected=true]").wait_for()

@@ -198,7 +198,7 @@ def test_matches_stand_out_and_are_shown_where_they_can_be_seen() -> None:
 
 @pytest.mark.slow
 def test_rows_of_a_table_light_up(timeline: Timeline) -> None:
-    timeline.light_up("kernels", np.array([9, 3]), "two kernels")
+    timeline.light_up({"kernels": np.array([9, 3])}, "two kernels")
 
     assert _columns(timeline).lit.sum() == 2
     assert timeline.next_match() == 0

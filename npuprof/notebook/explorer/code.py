@@ -94,7 +94,7 @@ class CodeView:
             self._label.value = "<span class='faint'>This line launched nothing.</span>"
             self._rows.children = ()
             return
-        self._timeline.light_up(table, rows, f"{table} of a line")
+        self._timeline.light_up({table: rows}, f"{table} of a line")
         self._timeline.next_match()
         self._label.value = f"<span class='faint'>{what} of this line, highlighted in the timeline:</span>"
         self._rows.children = (

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from html import escape
@@ -16,8 +17,10 @@ from npuprof.notebook.explorer.code import TITLE as CODE
 from npuprof.notebook.explorer.code import CodeView
 from npuprof.notebook.explorer.kernel import KernelView
 from npuprof.notebook.explorer.texts import STYLE
-from npuprof.notebook.widgets import answer_at_once, explorer_box
+from npuprof.notebook.widgets import answer_at_once, close_all, explorer_box
+from npuprof.profile_selection import SelectedRows
 from npuprof.timeline.allocation_marks import allocating, lifetime
+from npuprof.timeline.slices import Matches
 from npuprof.timeline.state import Timeline
 
 if TYPE_CHECKING:
@@ -69,6 +72,8 @@ class Explorer:
         self.run: Profile = run
         self.beside = beside
         self.kernel = KernelView(run)
+        self._is_showing = False
+        self._taken: tuple[tuple[int, int] | None, Matches | None] = None, None
         builds = {tab.title: partial(tab.build, self) for tab in tabs if tab.has_data(self)}
         self._tabs = LazyTabs(builds, self.kernel.move)
         self._box = explorer_box(self._tabs.widget, run.info.name, run.info.recording)
@@ -82,8 +87,51 @@ class Explorer:
 
     @cached_property
     def timeline(self) -> Timeline:
-        """The state of the timeline, built on first use."""
-        return Timeline(self.run.tables, self.run.info, self.run.aligned)
+        """The state of the timeline, built on first use; it shows the selection of the run."""
+        timeline = Timeline(self.run.tables, self.run.info, self.run.aligned)
+        self._show_selected(timeline, self.run._selection.selected)
+        timeline.listen(lambda: self._take_selected(timeline))
+        self.run._selection.followers.append(lambda selected: self._show_selected(timeline, selected))
+        return timeline
+
+    def _take_selected(self, timeline: Timeline) -> None:
+        """Make what is marked or lit in the timeline the selection of the run."""
+        if self._is_showing or self._taken == (timeline.marked, timeline.matches):
+            return
+        self._taken = timeline.marked, timeline.matches
+        start, end = timeline.marked or (None, None)
+        text = "" if timeline.matches is None else timeline.matches.text
+        with self._showing():  # this timeline shows it already
+            self.run._choose(SelectedRows(start, end, timeline.rows_of_matches(), text))
+
+    def _show_selected(self, timeline: Timeline, selected: SelectedRows) -> None:
+        if self._is_showing:
+            return
+        with self._showing():
+            if selected.rows is not None:
+                timeline.light_up(selected.rows, selected.text or "a selection")
+            elif timeline.matches is not None:
+                timeline.search("")
+            if selected.start_ns is not None or selected.end_ns is not None:
+                low, high = timeline.whole
+                timeline.mark(
+                    *(
+                        bound if bound is not None else edge
+                        for bound, edge in ((selected.start_ns, low), (selected.end_ns, high))
+                    )
+                )
+            elif timeline.marked is not None:
+                timeline.select(timeline.selected)
+            self._taken = timeline.marked, timeline.matches
+
+    @contextmanager
+    def _showing(self) -> Iterator[None]:
+        """Do not take what the timeline shows for a selection by hand meanwhile."""
+        self._is_showing, before = True, self._is_showing
+        try:
+            yield
+        finally:
+            self._is_showing = before
 
     @cached_property
     def code(self) -> CodeView:
@@ -116,7 +164,7 @@ class Explorer:
             table, rows = "operators", allocating(self.run.tables, rows)
         timeline.clear()
         if len(rows):
-            timeline.light_up(table, rows, f"rows of {table}")
+            timeline.light_up({table: rows}, f"rows of {table}")
             timeline.next_match()
         if life is not None:
             timeline.mark(*life)
@@ -144,6 +192,21 @@ class Explorer:
         """Show the longest of the given rows of ``kernels`` in detail, in the tab `title`."""
         longest = rows[np.argmax(self.run.kernels["duration_ns"].to_numpy(np.int64)[rows])] if len(rows) else None
         self.kernel.show(None if longest is None else int(longest), title)
+
+
+def following(explorer: Explorer, build: Callable[[SelectedRows], widgets.Widget]) -> widgets.Widget:
+    """Return a view that is built again whenever the selection of the run changes."""
+    place = widgets.VBox([], layout={"width": "100%"})
+
+    def show(selected: SelectedRows) -> None:
+        former, place.children = place.children, (build(selected),)
+        answer_at_once(place)
+        for view in former:
+            close_all(view)
+
+    show(explorer.run._selection.selected)
+    explorer.run._selection.followers.append(show)
+    return place
 
 
 class LazyTabs:

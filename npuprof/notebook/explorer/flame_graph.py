@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any
 
 import ipywidgets as widgets
 import numpy as np
 
+from npuprof.arrays import Int64
 from npuprof.errors import OptionsError
 from npuprof.figures.colours import FAMILIES, family_label
 from npuprof.flame.figure import nothing
@@ -115,6 +116,9 @@ class FlameGraphView:
     ----------
     flame
         The state; others may change it too.
+    choose
+        Called with the rows of the frame at the top, by table, and its name, to select them in all views; None if
+        that is impossible.
 
     Attributes
     ----------
@@ -124,8 +128,9 @@ class FlameGraphView:
         The figure in it.
     """
 
-    def __init__(self, flame: FlameGraph) -> None:
+    def __init__(self, flame: FlameGraph, choose: Callable[[Mapping[str, Int64], str], None] | None = None) -> None:
         self._flame = flame
+        self._choose = choose
         self._lock = threading.RLock()  # browser messages may arrive on another thread
         self._drawn = self._picture_state()
         self.figure = FlameFigure(flame, self._under_lock(flame.zoom), self._under_lock(lambda key: press(flame, key)))
@@ -162,7 +167,11 @@ class FlameGraphView:
         choices = [choice for choice, least in ((step, 1), (thread, 2)) if len(choice.options) > least]
         for choice in choices:
             choice.observe(self._under_lock(look), "value")
-        return [self._up, self._all, weight, *([frames] if flame.has_modules else []), *choices, shape]
+        chosen = button(
+            "Select its slices", "Select the slices of the frame at the top in all views", self._select_root
+        )
+        selects = [] if self._choose is None else [chosen]
+        return [self._up, self._all, *selects, weight, *([frames] if flame.has_modules else []), *choices, shape]
 
     def _search_controls(self) -> list[widgets.Widget]:
         flame = self._flame
@@ -170,6 +179,11 @@ class FlameGraphView:
         previous = button("Previous", "P: the match before", self._under_lock(lambda: flame.next_match(-1)))
         following = button("Next", "N: the next match", self._under_lock(lambda: flame.next_match(1)))
         return [text, regex, previous, following, self._match_text]
+
+    def _select_root(self) -> None:
+        path = self._flame.path()
+        if self._choose is not None and path:
+            self._choose(self._flame.rows_of_root(), path[-1])
 
     def _changed_to(self, action: Callable[[Any], Any]) -> Callable[[Any], None]:
         return self._under_lock(lambda change: action(change["new"]))

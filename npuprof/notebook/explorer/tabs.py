@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from html import escape
 from typing import TYPE_CHECKING
 
 import ipywidgets as widgets
+import numpy as np
 
 from npuprof.analysis.code_lines import has_lines
+from npuprof.arrays import Int64
 from npuprof.figures.data_text import data_text
 from npuprof.figures.embed import mimebundle
 from npuprof.figures.memory import memory_axis
@@ -18,12 +20,13 @@ from npuprof.notebook.explorer.browser_events import CLICKED_CLASS, Clicks
 from npuprof.notebook.explorer.code import TITLE as CODE
 from npuprof.notebook.explorer.code import LineButton
 from npuprof.notebook.explorer.controls import button, side_by_side
-from npuprof.notebook.explorer.explorer import Explorer, Tab
+from npuprof.notebook.explorer.explorer import Explorer, Tab, following
+from npuprof.profile_selection import SelectedRows
 from npuprof.profiles import Profile
+from npuprof.quantities import printable
 from npuprof.texts import AS_TEXT
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
     import plotly.graph_objects as go
 
@@ -89,11 +92,31 @@ def code(explorer: Explorer) -> widgets.Widget:
 
 
 def flame_graph(explorer: Explorer) -> widgets.Widget:
-    """Return the live flame graph."""
+    """Return the live flame graph, of the selection of the run."""
     from npuprof.flame.state import FlameGraph
     from npuprof.notebook.explorer.flame_graph import FlameGraphView
 
-    return FlameGraphView(FlameGraph(explorer.run.tables, explorer.run.info)).widget
+    def of_selected(_: SelectedRows) -> widgets.Widget:
+        part = explorer.run.selection
+
+        def choose(rows: Mapping[str, Int64], name: str) -> None:
+            explorer.timeline.light_up(rows, name)
+
+        view = FlameGraphView(FlameGraph(part.tables, part.info), None if part is not explorer.run else choose)
+        return _with_note(explorer, view.widget, part is not explorer.run)
+
+    return following(explorer, of_selected)
+
+
+def _with_note(explorer: Explorer, view: widgets.Widget, is_part: bool) -> widgets.Widget:
+    """Return a view, below what is selected if it shows only that."""
+    if not is_part:
+        return view
+    text = escape(printable(explorer.run._selection.selected.text or "a range of time", _LONGEST_CELL))
+    note = widgets.HTML(f"<span class='faint'>Only what is selected: {text}</span>")
+    return _column(
+        side_by_side([note, button("Show all", "Clear the selection in all views", explorer.run.select)]), view
+    )
 
 
 def table(name: str, choose: Callable[[Explorer, npt.NDArray[np.int64]], None] | None = None) -> _Build:
@@ -111,7 +134,14 @@ def table(name: str, choose: Callable[[Explorer, npt.NDArray[np.int64]], None] |
         if kind is None:
             return rows_of(explorer, name)
         chosen = None if choose is None else lambda rows: choose(explorer, rows)
-        return build_grid(explorer.run, kind, explorer.light_up, chosen)
+
+        def of_selected(selected: SelectedRows) -> widgets.Widget:
+            rows = None if selected.rows is None else selected.rows.get(kind.table, np.zeros(0, np.int64))
+            return _with_note(
+                explorer, build_grid(explorer.run, kind, explorer.light_up, chosen, rows), rows is not None
+            )
+
+        return following(explorer, of_selected)
 
     return build
 

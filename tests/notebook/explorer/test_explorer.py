@@ -9,10 +9,12 @@ import pytest
 from npuprof import tables
 from npuprof.advice.finding import Finding
 from npuprof.errors import NpuprofError
+from npuprof.flame.state import FlameGraph
 from npuprof.notebook.explorer import explorer as lazy
-from npuprof.notebook.explorer.canvas import CanvasWidget
+from npuprof.notebook.explorer.canvas import CanvasWidget, FlameCanvas
 from npuprof.notebook.explorer.explorer import Explorer, Tab
 from npuprof.notebook.explorer.tabs import _TABS, explorer_of, register
+from npuprof.notebook.grid.widget import GridWidget
 from npuprof.notes import Notes
 from npuprof.profiles import Profile
 from npuprof.sources.base import Decoded
@@ -328,3 +330,57 @@ def test_show_returns_the_explorer_and_the_overview_has_a_button_for_each_findin
 def test_a_finding_without_evidence_says_so() -> None:
     with pytest.raises(NpuprofError, match="mine has no evidence to show, since it is clean"):
         Finding("mine", "clean", explore=_run().explore).show()
+
+
+def test_one_selection_is_shown_in_all_views_and_is_a_run() -> None:
+    run = _run(200)
+    first, second = explorer_of(run), explorer_of(run)
+    for explorer in (first, second):
+        explorer.open("Timeline")
+    first.timeline.search("MatMul")
+    wanted = np.flatnonzero(run.kernels["name"].astype(str).str.contains("MatMul"))
+    assert run.selection.kernels["start_ns"].tolist() == run.kernels["start_ns"].iloc[wanted].tolist()
+    matches = second.timeline.matches
+    assert matches is not None
+    assert matches.slices.tolist() == (wanted + second.timeline.slices.first["kernels"]).tolist()
+
+    low = factories.START_NS + 100_000
+    run.select(start=low, end=low + 50_000)
+    assert first.timeline.marked == second.timeline.marked == (low, low + 50_000)
+    assert first.timeline.matches is None
+    second.timeline.mark(low, low + 60_000)
+    assert first.timeline.marked == (low, low + 60_000)
+    assert run.selection.info.selection["end_ns"] == low + 60_000
+    first.timeline.clear()
+    assert run.selection is run
+    assert second.timeline.marked is None
+
+
+def test_tables_and_the_flame_graph_follow_the_selection() -> None:
+    run = _run(200)
+    explorer = explorer_of(run)
+    explorer.open("Kernels")
+    explorer.open("Flame graph")
+    run.select(where="op_type = MatMulV3")
+    grid = next(one for one in _all(explorer.widget) if isinstance(one, GridWidget))
+    assert len(grid.page["rows"]) == 1
+    flame = next(one for one in _all(explorer.widget) if isinstance(one, FlameCanvas))
+    total = int(FlameGraph(run.selection.tables, run.info).picture().frames.total[0])
+    assert f"{total / 1e6:.2f} ms" in flame.picture["title"]
+    assert len(run.selection.kernels) == 40
+    next(one for one in _all(explorer.widget) if getattr(one, "description", "") == "Show all").click()
+    assert run.selection is run
+    grid = next(one for one in _all(explorer.widget) if isinstance(one, GridWidget))
+    assert len(grid.page["rows"]) == 5
+
+
+def test_a_frame_selects_its_slices() -> None:
+    run = _run(200)
+    explorer = explorer_of(run)
+    explorer.open("Flame graph")
+    flame = FlameGraph(run.tables, run.info)
+    flame.zoom(next(at for at in range(len(flame.picture().frames)) if flame.picture().name(at) == "aten::linear"))
+    explorer.timeline.light_up(flame.rows_of_root(), "aten::linear")
+    rows = flame.rows_of_root()
+    assert len(run.selection.kernels) == len(rows["kernels"]) == len(rows["operators"]) > 0
+    assert set(run.operators["name"].iloc[rows["operators"]]) == {"aten::linear"}
