@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from npuprof import atomic
 from npuprof.errors import NpuprofError
 from npuprof.loading import load
 from npuprof.options import default_output
@@ -71,4 +72,4 @@ def _execute(source: Path, output: Path) -> None:
     except CellExecutionError as error:
         raise NpuprofError(f"a cell of the demo notebook failed: {error}") from error
     finally:
-        nbformat.write(notebook, output / _NOTEBOOK)
+        atomic.write_text(output / _NOTEBOOK, nbformat.writes(notebook))

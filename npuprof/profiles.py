@@ -387,7 +387,7 @@ class Profile(LongText, ProfileSelection, ProfileReplay, ProfileFigures, Exports
         summary, info, notes, advice, code = self._report
         return page_html(summary, info, notes, advice, figures, explorer=explorer, code=code)
 
-    def to_parquet(self, path: str | PathLike[str]) -> Path:
+    def save(self, path: str | PathLike[str]) -> Path:
         """Write the profile as a directory of Parquet files, which ``npuprof.load`` reads back; return its path.
 
         :meth:`save` is the same method.
@@ -408,8 +408,6 @@ class Profile(LongText, ProfileSelection, ProfileReplay, ProfileFigures, Exports
         from npuprof.exports.chrome_trace import TracedRun
 
         return [TracedRun(self._whole())]
-
-    save = to_parquet
 
     def _one_line(self) -> str:
         """Return the name of the run, its front end, and how much was recorded."""

@@ -49,7 +49,7 @@ def test_a_notebook_that_fails_is_reported_and_kept(tmp_path: Path, monkeypatch:
     monkeypatch.setattr("npuprof.demo.notebook_path", lambda: tmp_path / "broken.ipynb")
     with pytest.raises(NpuprofError, match=r"a cell of the demo notebook failed(.|\n)*ZeroDivisionError"):
         run_demo(tmp_path / "out")
-    assert (tmp_path / "out" / "quickstart.ipynb").exists()
+    assert (tmp_path / "out" / "quickstart.ipynb").stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.long

@@ -132,7 +132,7 @@ def test_one_convention_names_figures_and_exports() -> None:
     assert figures >= {"plot_steps", "plot_memory", "plot_counters", "plot_roofline", "plot_kernel"}
     exports = {name for name in dir(npuprof.Profile) if name.startswith("to_")}
     assert exports == {
-        *("to_html", "to_parquet", "to_chrome_trace", "to_speedscope", "to_folded_stacks", "to_memory_timeline"),
+        *("to_html", "to_chrome_trace", "to_speedscope", "to_folded_stacks", "to_memory_timeline"),
         "to_perfetto",
         *("to_csv", "to_xlsx"),
     }
@@ -170,7 +170,7 @@ def test_a_set_is_opened_of_several_runs_and_of_one(tmp_path: Path) -> None:
     run.save(tmp_path / "job" / "one")
     (single,) = npuprof.load_set(tmp_path / "job")
     assert len(single.kernels) == len(npuprof.load(tmp_path / "job").kernels) == len(run.kernels)
-    run.to_parquet(tmp_path / "job" / "two")
+    run.save(tmp_path / "job" / "two")
     for several in (npuprof.load_set(tmp_path / "job"), npuprof.load(tmp_path / "job")):
         assert isinstance(several, npuprof.ProfileSet)
         assert [len(each.kernels) for each in several] == [len(run.kernels)] * 2

@@ -30,7 +30,7 @@ assert len(run.kernels) == 500, len(run.kernels)
 assert run.info.simulated
 assert run.timeline().data
 assert run.sql("select count(*) as kernels from kernels").kernels[0] == 500
-for path in (run.to_xlsx("run.xlsx"), run.to_perfetto("run.pftrace"), run.to_parquet("run.parquet")):
+for path in (run.to_xlsx("run.xlsx"), run.to_perfetto("run.pftrace"), run.save("run.parquet")):
     assert path.exists(), path
 print(run.advice())
 """

@@ -143,7 +143,7 @@ def check(text: str, names: Mapping[str, Figure]) -> list[CheckedComparison]:
 
     Returns
     -------
-    list[Comparison]
+    list[CheckedComparison]
         Every comparison, in order.
 
     Raises

@@ -22,6 +22,7 @@ _NOTES = (
     "faster than HBM: its operands fit in L2",
     "shape or peak is wrong",
     "up to flops_most, unless the mask is causal",
+    "at the roof: above 1 by as much as its figures are off",
 )
 _RESOURCES = ("", "cube", "vector", "memory")
 _UNKNOWN, _CUBE, _VECTOR, _MEMORY = range(len(_RESOURCES))
@@ -56,10 +57,11 @@ def efficiency(
         Identity of the kernels, ``count``, ``total_ns``, ``share`` of all kernel time, and per kernel ``mean_ns``,
         ``flops`` (at least; ``flops_most`` without a mask), ``bytes`` (at least), their origin (``flops_from``,
         ``bytes_from``: ``counted`` or ``from shapes``), ``flops_per_s``, ``bytes_per_s``, ``roof_ns`` (the time at the
-        chip's limits), ``efficiency`` (``roof_ns`` over the mean, 0..1), ``bound`` (``cube``, ``vector`` or
-        ``memory``), ``of_best`` (the rate relative to the best rate in the run, of the resource in ``bound``) and
-        ``note``. ``attrs`` has ``chip``, the ``source`` of its limits, ``coverage_flops`` and ``coverage_bytes`` (the
-        share of all kernel time for which they are known), ``best_bytes_per_s`` (in the run, or NaN) and ``notes``.
+        chip's limits), ``efficiency`` (``roof_ns`` over the mean, 0..1; above 1 ``note`` says why), ``bound``
+        (``cube``, ``vector`` or ``memory``; empty where operations are unknown), ``of_best`` (the rate relative to the
+        best rate in the run, of the resource in ``bound``) and ``note``. ``attrs`` has ``chip``, the ``source`` of its
+        limits, ``coverage_flops`` and ``coverage_bytes`` (the share of all kernel time for which they are known),
+        ``best_bytes_per_s`` (in the run, or NaN) and ``notes``.
 
     Raises
     ------
@@ -71,8 +73,7 @@ def efficiency(
     kernels = tables["kernels"]
     work, codes = work_of_run(tables)
     known, differs = (limits, "") if limits is not None else measured_limits(kernels, chip, tables["counters"])
-    rows = work if each == "shapes" else _each_share(kernels, work, codes)
-    whole = int(kernels["duration_ns"].sum())
+    rows, whole = work if each == "shapes" else _each_share(kernels, work, codes), int(kernels["duration_ns"].sum())
     columns = [*(_ALIKE if each == "shapes" else _EACH), "launches", "total_ns", "mean_ns"]
     table = rows[columns].rename(columns={"launches": "count"})
     table.insert(table.columns.get_loc("total_ns") + 1, "share", rows["total_ns"] / max(whole, 1))
@@ -96,8 +97,8 @@ def _add_achieved(table: pd.DataFrame, work: pd.DataFrame, limits: ChipLimits | 
     of_cube = _of_cube(table)
     compute_s = table["flops"].to_numpy(np.float64) / _peaks(table, limits, of_cube)
     memory_s = table["bytes"].to_numpy(np.float64) / (limits.memory_bytes_per_s if limits else math.nan)
-    is_known = (compute_s > 0) | ~np.isnan(memory_s)
-    roof_ns = np.where(is_known, np.fmax(compute_s, memory_s) * 1e9, np.nan)
+    is_known = ~np.isnan(compute_s) & ((compute_s > 0) | ~np.isnan(memory_s))
+    roof_ns = np.fmax(compute_s, memory_s) * 1e9  # without operations, the least that its bytes take
     mean_ns = table["mean_ns"].to_numpy(np.float64)
     ratio = np.divide(roof_ns, mean_ns, out=np.full(len(table), np.nan), where=(mean_ns > 0) & (roof_ns > 0))
     in_memory = ~(compute_s > memory_s) & ~np.isnan(memory_s)
@@ -169,7 +170,7 @@ def _notes(ratio: Float64, table: pd.DataFrame, bound: Int64, limits: ChipLimits
     cached = (bound == _MEMORY) & (table["bytes"].to_numpy(np.float64) <= (limits.l2_bytes if limits else 0))
     masked = (table["flops_most"] > table["flops"]).to_numpy(bool)
     high = ratio > _TOO_GOOD
-    notes = np.select([high & cached, high, masked], [1, 2, 3], 0)
+    notes = np.select([high & cached, high, ratio > 1, masked], [1, 2, 4, 3], 0)
     return schema.categorical(notes, list(_NOTES))
 
 

@@ -132,6 +132,11 @@ class ProfileSet(LongText, Exports):
         return transfers.absent_ranks(self._ranks)
 
     @property
+    def tables(self) -> Mapping[str, pd.DataFrame]:
+        """Every table of all readable runs by name, as :meth:`table` returns it."""
+        return self._ranks.by_name()
+
+    @property
     def notes(self) -> pd.DataFrame:
         """Problems of the search, absent ranks, failures and repeated runs: severity, source, message, count."""
         return notes_of(self._ranks)
@@ -588,8 +593,8 @@ class ProfileSet(LongText, Exports):
         work, label = job.pipeline(self._ranks, number, step)
         return plot_stages(work, self._runs.merged_info, subtitle=label)
 
-    def to_parquet(self, path: str | PathLike[str]) -> Path:
-        """Save every run below a directory, as :meth:`Profile.to_parquet` does; ``load_set`` opens it again.
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Save every run below a directory, as :meth:`npuprof.profiles.Profile.save` does; ``load_set`` opens it again.
 
         :meth:`save` is the same method. A warning names runs that cannot be read.
 
@@ -606,13 +611,11 @@ class ProfileSet(LongText, Exports):
         for row, entry in enumerate(self._runs.entries):
             rank = "cluster" if entry.is_cluster else f"rank{entry.info.rank}" if entry.info.rank is not None else "run"
             if entry.profile is not None:
-                entry.profile.to_parquet(directory / f"{row:04}_{rank}")
+                entry.profile.save(directory / f"{row:04}_{rank}")
             else:
                 where = self._runs.where(row)
                 warnings.warn(f"{where} is not saved: {entry.problem}", NpuprofWarning, stacklevel=2)
         return directory
-
-    save = to_parquet
 
     def to_html(self, path: str | PathLike[str]) -> Path:
         """Write a self-contained page; return its path.

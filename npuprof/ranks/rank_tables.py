@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,8 +23,28 @@ from npuprof.sources.columns.builders import recoded
 from npuprof.sources.columns.concatenation import stacked
 from npuprof.sources.files.memory_limit import give_back
 from npuprof.sources.global_ranks import groups_of, with_global_ranks
+from npuprof.tables import NAMES
 
 _SMALL: tuple[PartName, ...] = ("communication", "step_times")  # tables of which a rank has a small file
+
+
+class _StackedTables(Mapping[str, pd.DataFrame]):
+    def __init__(self, of: RankTables) -> None:
+        self._of = of
+
+    def __getitem__(self, name: str) -> pd.DataFrame:
+        if name not in NAMES:
+            raise KeyError(name)
+        return self._of.table(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(NAMES)
+
+    def __len__(self) -> int:
+        return len(NAMES)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} tables of all ranks: {', '.join(self)}>"
 
 
 class RankTables:
@@ -55,6 +75,10 @@ class RankTables:
         of_read = self._of_read(name, set(self.runs.rows_read) - set(scanned.rows), leads)
         frames = [frame for frame in (self.labelled_scan(scanned, leads), *of_read) if len(frame)]
         return stacked(frames).sort_values("run", kind="stable", ignore_index=True) if frames else nothing(name)
+
+    def by_name(self) -> Mapping[str, pd.DataFrame]:
+        """Return the tables by name, each stacked when it is taken."""
+        return _StackedTables(self)
 
     def labelled_scan(self, scanned: Scan, leads: Mapping[int, Lead]) -> pd.DataFrame:
         """Add rank and host to the rows from small files, for all runs at once."""

@@ -154,6 +154,20 @@ def test_more_than_the_roof_is_reported() -> None:
     (row,) = efficiency(run, "Ascend 910B2").to_dict("records")
     assert row["efficiency"] > 1.1
     assert row["note"] == "shape or peak is wrong"
+    roof_ns = int(row["roof_ns"])
+    for duration_ns, note in ((roof_ns - roof_ns // 20, "at the roof: above 1"), (roof_ns + roof_ns // 20, "")):
+        run["kernels"] = run["kernels"].assign(duration_ns=duration_ns)
+        (row,) = efficiency(run, "Ascend 910B2").to_dict("records")
+        assert row["note"].partition(" by")[0] == note
+
+
+def test_unknown_operations_give_no_bound() -> None:
+    run = factories.profile(5)
+    run["kernels"] = run["kernels"].assign(op_type=pd.Categorical(["MaxPoolWithArgmaxV1"] * 5))
+    table = efficiency(run, "Ascend 910B2")
+    assert table["flops"].isna().all()
+    assert (table["bound"] == "").all()
+    assert table["of_best"].isna().all()
 
 
 @pytest.mark.slow

@@ -133,7 +133,7 @@ def test_links_of_damaged_files_end(tmp_path: Path) -> None:
     ]
     run = training(links=wild)
     assert len(launches(run)) == len(run["kernels"])
-    saved = Profile(Decoded(run, factories.info(), Notes())).to_parquet(tmp_path / "saved")
+    saved = Profile(Decoded(run, factories.info(), Notes())).save(tmp_path / "saved")
     assert len(npuprof.load(saved).launches) == len(run["kernels"])
 
 

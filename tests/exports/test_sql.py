@@ -93,7 +93,7 @@ def test_other_tables_are_there_by_their_names(run: npuprof.Profile) -> None:
 
 def test_a_set_has_its_ranks_in_one_table(run: npuprof.Profile, tmp_path: Path) -> None:
     for name in ("a", "b"):
-        run.to_parquet(tmp_path / name)
+        run.save(tmp_path / name)
     runs = npuprof.load_set(tmp_path)
     answer = runs.sql("select run, count(*) n from kernels join info on info.path is not null group by 1 order by 1")
     assert answer["n"].tolist() == [2 * len(run.kernels)] * 2

@@ -58,7 +58,7 @@ def faulty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (rank[3] / _OUTPUT / file).unlink()  # the analysis has come so far
     shutil.copytree(rank[4], folder / "rank4_again_ascend_pt")
     _told(rank[5], "profiler_info_5.json", cann_version="7.0.0")
-    load_set(rank[6]).at(0).to_parquet(folder / "saved")  # of another form
+    load_set(rank[6]).at(0).save(folder / "saved")  # of another form
     shutil.rmtree(rank[6])
     for file in ("step_trace_time.csv", "communication.json"):
         shutil.copy(rank[8] / _OUTPUT / file, rank[7] / _OUTPUT / file)  # mixed up: files of another rank

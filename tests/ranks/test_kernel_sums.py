@@ -81,7 +81,7 @@ def test_operators_of_a_rank_without_a_device_are_not_added_to_kernels(
     host = profile(training() | {name: empty[name] for name in ("kernels", "links")})
     for name, ranks in (("mixed", (profile(training()), host)), ("alone", (host, host))):
         for number, run in enumerate(ranks):
-            run.to_parquet(tmp_path / name / str(number))
+            run.save(tmp_path / name / str(number))
     mixed, alone = (npuprof.load_set(tmp_path / name).by("op") for name in ("mixed", "alone"))
     assert (
         mixed.set_index("op")["total_ns"].to_dict()

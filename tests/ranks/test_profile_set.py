@@ -160,6 +160,18 @@ def test_every_kind_of_run_can_be_in_a_set(tmp_path: Path) -> None:
     assert "saved" in info.index
 
 
+def test_tables_of_all_ranks_are_there_by_name_too(tmp_path: Path) -> None:
+    for rank in range(2):
+        Profile(Decoded(factories.profile(6), factories.info(rank=rank))).save(tmp_path / f"rank{rank}")
+    runs = npuprof.load_set(tmp_path)
+    assert list(runs.tables) == list(tables.NAMES)
+    pd.testing.assert_frame_equal(runs.tables["kernels"], runs.table("kernels"))
+    assert runs.tables["kernels"]["rank"].tolist() == [0] * 6 + [1] * 6
+    with pytest.raises(KeyError):
+        runs.tables["kernel"]
+    assert "\n" not in repr(runs.tables)
+
+
 @pytest.mark.slow
 def test_one_run_below_is_that_run_and_the_choice_is_checked(tmp_path: Path) -> None:
     result(tmp_path / "deep" / "PROF_1")

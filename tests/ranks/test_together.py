@@ -164,7 +164,7 @@ def test_a_set_is_saved_and_opened_again(job: npuprof.ProfileSet, tmp_path: Path
     for number in job.ranks:
         pd.testing.assert_frame_equal(again[number].kernels, job[number].kernels)
     with pytest.raises(NpuprofError, match="is not empty"):
-        job.to_parquet(tmp_path / "again")
+        job.save(tmp_path / "again")
 
 
 @pytest.mark.slow
