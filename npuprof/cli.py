@@ -146,6 +146,8 @@ def _open(parsed: argparse.Namespace) -> int:
     profile = open_path(parsed.path, **load_arguments(parsed))
     _say(str(profile))
     if not isinstance(profile, Profile) and parsed.path.is_dir():
+        if len(profile.ranks) > 1:
+            _say(f"\nWhat makes a step of all ranks slow: {own_command('advise', parsed.path)}")
         _say(f"\nOne of them: {own_command('open', parsed.path / profile.info['path'].iloc[0])}")
     if parsed.html is not None:
         _say(f"\nThe whole report, one self-contained file: {profile.to_html(parsed.html)}")

@@ -60,7 +60,10 @@ def test_open_of_many_runs_ends_with_the_command_for_one(tmp_path: Path, capsys:
     for rank in (0, 1):
         Profile(Decoded(factories.profile(3), factories.info(rank=rank))).save(tmp_path / "the job" / f"rank_{rank}")
     assert cli.main(["open", str(tmp_path / "the job")]) == 0
-    last = capsys.readouterr().out.splitlines()[-1]
+    *_, of_all, _, last = capsys.readouterr().out.splitlines()
+    assert of_all.startswith(f"What makes a step of all ranks slow: {own_command('advise')} ")
+    assert cli.main(shlex.split(of_all)[-2:]) == 0
+    assert "µs a step" in capsys.readouterr().out
     assert last.startswith(f"One of them: {own_command('open')} ")
     assert cli.main(shlex.split(last)[-2:]) == 0
     assert "rank 0" in capsys.readouterr().out

@@ -63,7 +63,7 @@ def words_of(command: str) -> list[str]:
 
 def commands_in(text: str) -> list[str]:
     """Return what a user can paste of a message: what stands in backquotes, on a line of its own, or after a colon."""
-    lines = re.findall(r"(?:^  |^One of them: )(.+)$", text, re.MULTILINE)
+    lines = re.findall(r"(?:^  |^One of them: |^What makes a step of all ranks slow: )(.+)$", text, re.MULTILINE)
     if len(ends := [match.start() for match in re.finditer("`", text)]) >= 2:  # a path may have backquotes, too
         starts = [match.end() for match in re.finditer(r"`(?=\w+ )", text)]
         lines += [text[start : ends[-1]] for start in starts]
