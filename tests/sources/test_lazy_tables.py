@@ -104,7 +104,7 @@ def test_a_table_is_made_when_it_is_touched_and_only_once_by_many_threads() -> N
 def test_whatever_shows_notes_makes_all_tables_first(tmp_path: Path) -> None:
     shows: list[Callable[[Profile], object]] = [
         lambda run: run.notes.to_string(),
-        repr,
+        str,
         Profile._repr_html_,
         lambda run: run.to_html(tmp_path / "run.html").read_text(),
         lambda run: npuprof.load(run.save(tmp_path / "saved")).notes.to_string(),
