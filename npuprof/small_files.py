@@ -78,7 +78,10 @@ def convert(plain: Any, kind: Any) -> Any:
     ValueError
         If the value has another type, or an integer does not fit into 64 bits.
     """
-    value = msgspec.convert(plain, kind, dec_hook=_path)
+    try:
+        value = msgspec.convert(plain, kind, dec_hook=_path)
+    except msgspec.ValidationError as error:  # a ValueError in newer versions only
+        raise ValueError(str(error)) from None
     if Any not in get_args(kind) and any(number not in _WHOLE for number in _numbers(value)):
         raise ValueError("a number does not fit into 64 bits")
     return value

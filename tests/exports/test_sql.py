@@ -30,13 +30,13 @@ def run() -> npuprof.Profile:
 
 
 def test_answers_are_those_of_the_tables_to_the_nanosecond(run: npuprof.Profile) -> None:
-    answer = run.sql("select op_type, count(*) n, sum(start_ns) total, max(start_ns) last from kernels group by 1")
+    answer = run.sql("select op_type, count(*) n, sum(start_ns) total, max(start_ns) newest from kernels group by 1")
     kernels = run.kernels.assign(op_type=run.kernels["op_type"].astype(str))
     for op_type, rows in kernels.groupby("op_type"):
         row = answer.set_index("op_type").loc[op_type]
-        assert (row["n"], row["last"]) == (len(rows), rows["start_ns"].max())
+        assert (row["n"], row["newest"]) == (len(rows), rows["start_ns"].max())
         assert int(row["total"]) == sum(rows["start_ns"].tolist())
-    assert answer["last"].dtype == "Int64"
+    assert answer["newest"].dtype == "Int64"
     assert run.sql("select start_ns from kernels order by start_ns").equals(
         run.kernels[["start_ns"]].sort_values("start_ns", ignore_index=True).astype("Int64")
     )

@@ -123,7 +123,8 @@ def test_a_run_that_failed_is_not_compared_and_one_without_steps_is_passed_over(
     with pytest.raises(ZeroDivisionError):
         run(f"{_BEFORE}    1 / 0\n")
     run("%%npuprof --level 1\npass\n")
-    assert "the code is the same" in _since(run(_BEFORE))
+    report = run(_BEFORE)
+    assert "the code is the same" in _since(report), report
     assert npuprof.history()["change"].isna().tolist() == [True, True, True, False]
 
 

@@ -95,7 +95,7 @@ def add_flops(operators: pd.DataFrame, path: Path, notes: Notes) -> pd.DataFrame
     try:
         with path.open("rb") as file:
             document = msgspec.json.decode(file.read(_MAX_BYTES), type=_Flops)
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError, msgspec.DecodeError, RecursionError) as error:
         notes.warning(path.name, f"the operators' flops cannot be read ({error}), and are left out")
         return operators
     ids, flops = np.array(document.external_id, np.int64), np.array(document.flops, np.int64)
