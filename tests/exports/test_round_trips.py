@@ -58,9 +58,14 @@ def _kineto(samples: Path) -> Iterator[Profile]:
         yield run
 
 
+_LARGE = ("msprof", "raw", "torch_npu/text", "torch_npu/llm_4ranks")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["trace.json", "saved"])
-@pytest.mark.parametrize("folder", [*FOLDERS, "kineto"])
+@pytest.mark.parametrize(
+    "folder", [pytest.param(each, marks=pytest.mark.long if each in _LARGE else ()) for each in (*FOLDERS, "kineto")]
+)
 def test_real_results(samples: Path, tmp_path: Path, folder: str, name: str) -> None:
     found = _kineto(samples) if folder == "kineto" else runs_below(samples / folder)
     for number, run in enumerate(found):

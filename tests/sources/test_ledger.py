@@ -56,7 +56,7 @@ def _distinct_files(samples: Path) -> Iterator[Path]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("preferred", [None, "raw", "parsed", "text", "db"])
+@pytest.mark.parametrize("preferred", [None, "raw", pytest.param("parsed", marks=pytest.mark.long), "text", "db"])
 def test_every_run_of_every_sample_balances(samples: Path, preferred: Preference) -> None:
     gaps: dict[str, list[str]] = {}
     for run in _runs(samples, preferred):
@@ -69,7 +69,7 @@ def test_every_run_of_every_sample_balances(samples: Path, preferred: Preference
     assert not gaps
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_selected_part_of_every_sample_balances(samples: Path) -> None:
     gaps: dict[str, list[str]] = {}
     cut = 0

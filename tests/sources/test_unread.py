@@ -71,7 +71,10 @@ def _is_read(run: Profile) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("place", "form", "alone"), _SAMPLES)
+@pytest.mark.parametrize(
+    ("place", "form", "alone"),
+    [pytest.param(*each, marks=pytest.mark.long if each in (_SAMPLES[1], _SAMPLES[3]) else ()) for each in _SAMPLES],
+)
 def test_samples_are_the_same_in_whatever_order_they_are_touched(
     samples: Path, unread: Callable[[DetectedResult], Profile], place: str, form: Preference, alone: set[str]
 ) -> None:
