@@ -88,7 +88,7 @@ def _table(
     frames = [
         operators[row].assign(rank=pd.array([rank] * len(operators[row]), "Int64")) for rank, row in newest.items()
     ]
-    estimated = rank_clocks.clocks(collectives(pd.concat(frames)))
+    estimated = rank_clocks.clocks(collectives(pd.concat([frame for frame in frames if len(frame)] or frames)))
     return clock_table(known, hosts, run_clocks(hosts, [None] * len(operators), estimated, newest))
 
 

@@ -138,7 +138,7 @@ def test_what_a_timeline_loses_is_reported(tmp_path: Path, what: str) -> None:
     assert [words in message for message in _warnings(run)] == [True]
     assert not _warnings(before)
     assert run.ledger["rows"].sum() == before.ledger["rows"].sum() + 1
-    assert run.ledger[["in_tables", "used", "left_out"]].sum(axis=None) == run.ledger["rows"].sum()
+    assert run.ledger[["in_tables", "used", "left_out"]].to_numpy().sum() == run.ledger["rows"].sum()
 
 
 @pytest.mark.slow
