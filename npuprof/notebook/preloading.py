@@ -17,6 +17,7 @@ _OF_A_REPORT = (
     "npuprof.loading",
     "npuprof.advice.findings",
     "npuprof.advice.rules",
+    "npuprof.analysis.coverage",
     "npuprof.analysis.summary",
     "npuprof.exports.html",
     "npuprof.exports.text",
