@@ -12,7 +12,7 @@ from npuprof import progress
 from npuprof.analysis.device_clocks import clock_text, device_clocks
 from npuprof.errors import SourceError
 from npuprof.quantities import duration
-from npuprof.sources import database, folder_of_files, forms, kineto, torch_npu
+from npuprof.sources import database, folder_of_files, forms, torch_npu
 from npuprof.sources.base import Decoded
 from npuprof.sources.cluster.analysis import CLUSTER_ANALYSIS
 from npuprof.sources.columns.builders import of_one_kind
@@ -95,19 +95,19 @@ def refusing_too_large(path: Path) -> Iterator[None]:
 def _check(decoded: Decoded, frames: Mapping[str, pd.DataFrame], run: DetectedResult, *, is_part: bool) -> None:
     """Note what is doubtful about all tables of a run, before they are cut.
 
-    At the edges of a part that was read alone, and of a GPU's window, launched work lies outside.
+    At the edges of a part that was read alone, launched work lies outside.
     """
     decoded.settle(frames)
     if run.source.is_complete:
         return
     note_repeated_rows(frames, decoded.notes)
-    if run.source is not kineto.SOURCE and not is_part:
+    if not is_part:
         note_dangling(frames, decoded.notes)
     if run.source in _RESULTS:
         note_lost_results(run.path, decoded, frames)
     if decoded.info.source == CLUSTER_ANALYSIS:
         return
-    compare(frames, decoded.notes)
+    compare(frames, decoded.notes, decoded.info.collector)
     decoded.info.devices = devices_of(frames)
     decoded.info.clocks = device_clocks(completed(dict(frames)))
     for clock in decoded.info.clocks:

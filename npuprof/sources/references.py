@@ -10,6 +10,7 @@ Source: sources/RESULTS.md section 5.8.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -26,6 +27,10 @@ UNLAUNCHED = frozenset({"MsTx", "PROFILING_ENABLE", "PROFILING_DISABLE", "PLACE_
 """Types of tasks that no recorded call launches."""
 
 _ALLOCATORS = ("PTA", "GE")  # each by itself: the samples of their sum repeat those of both
+_OF_GPU = ("kernel", "gpu_memcpy", "gpu_memset")  # types of tasks
+_ON_GPU = re.compile(r"cu|hip|musa|mc|tops")  # calls of the runtimes of GPUs
+_LAUNCH_ON_GPU = re.compile(rf"({_ON_GPU.pattern})\w*Launch(?!HostF)")
+_MOST_OF_NO_BYTES = 0.05  # of copies and fills may have had nothing to do: 3 of 2,529 had, all of memset
 _TASK = ["device_id", "stream_id", "task_id", "context_id"]  # not its start, which files round differently
 
 
@@ -70,19 +75,51 @@ def _calls(every: _Tables) -> Iterator[Dangling]:
     """Yield tasks without the call that launched them, and launches without the task."""
     api, tasks = every["api"], every["tasks"]
     called, effects = _connections(api), [_connections(every[name]) for name in ("tasks", "communication")]
+    has_task = np.isin(called, np.concatenate(effects)) & (called != ABSENT)
     is_called = np.isin(effects[0], called) & (effects[0] != ABSENT)
     # Calls before the first recorded one were made before the collection began.
-    first = int(called[called != ABSENT].min(initial=np.iinfo(np.int64).max))
-    if is_called.any():
-        is_lawful = tasks["task_type"].isin(UNLAUNCHED).to_numpy()
-        rows = ~is_called & (effects[0] > first) & ~is_lawful
-        yield Dangling("tasks", rows, "a task names a call that is not in api: counts and times of calls are too low")
-        launches = (api["level"] == "node").to_numpy(bool) & (called != ABSENT)
-        rows = launches & ~np.isin(called, np.concatenate(effects))
-        # The collection may have ended before the last tasks ran.
-        last = int(api["start_ns"].to_numpy()[launches & ~rows].max(initial=0))
-        rows &= api["start_ns"].to_numpy() < last
-        yield Dangling("api", rows, "a launch has no task: tasks, kernels or collectives are missing, sums too low")
+    first = int(called[called != ABSENT].min(initial=np.iinfo(np.int64).max)) if len(api) else ABSENT
+    of_gpu = tasks["task_type"].isin(_OF_GPU).to_numpy() & (len(api) == 0)
+    is_due = (is_called.any() | of_gpu) & ~tasks["task_type"].isin(UNLAUNCHED).to_numpy()
+    rows = ~is_called & (effects[0] > first) & is_due
+    message = "a task names a call that is not in api: counts and times of calls are too low, and its link is missing"
+    yield Dangling("tasks", rows, message)
+    # The collection may have ended before the last tasks ran.
+    last = int(api["start_ns"].to_numpy()[has_task].max(initial=0)) if len(tasks) else np.iinfo(np.int64).max
+    lacking = ~has_task & (called != ABSENT) & (api["start_ns"].to_numpy() < last)
+    launches = (api["level"] == "node").to_numpy(bool) & bool(is_called.any()) | _launches_on_gpu(api)
+    message = "a launch has no task: tasks, kernels or collectives are missing, and their links; sums are too low"
+    yield Dangling("api", launches & lacking, message)
+    for kind in ("memcpy", "memset"):
+        calls = schema.matching(api["name"], lambda name, kind=kind: bool(_ON_GPU.match(name)) and kind in name.lower())  # type: ignore[misc]
+        rows = calls & lacking
+        if rows.sum() > _MOST_OF_NO_BYTES * calls.sum():
+            message = f"a call of {kind} has no task: copies are missing, and their links; sums are too low"
+            yield Dangling("api", rows, message)
+
+
+def _launches_on_gpu(api: pd.DataFrame) -> Bools:
+    """Return the calls of a GPU's runtime that launch kernels or graphs; what is captured into a graph does not run."""
+    launches = schema.matching(api["name"], lambda name: _LAUNCH_ON_GPU.match(name) is not None)
+    starts = api["start_ns"].to_numpy(np.int64)
+    begins, ends = (
+        starts[schema.matching(api["name"], lambda name, word=word: word in name)]  # type: ignore[misc]
+        for word in ("BeginCapture", "EndCapture")
+    )
+    if len(begins):
+        launches &= (starts < begins.min()) | (starts > ends.max(initial=begins.max()))
+    return launches
+
+
+def _operators(every: _Tables) -> Iterator[Dangling]:
+    """Yield calls and tasks on a GPU whose operator is missing; those of a smaller id began before the recording."""
+    known = _ids(every["operators"], "external_id")
+    first = int(known[known != ABSENT].min(initial=np.iinfo(np.int64).max)) if len(known) else 0
+    known = np.concatenate([known, _ids(every["marks"], "id")])
+    for name, what in (("api", "a call"), ("tasks", "a task")):
+        named = _ids(every[name], "external_id")
+        message = f"{what} names an operator that is missing: so are rows of operators, and causes of idle time"
+        yield Dangling(name, (named > first) & ~np.isin(named, known), message)
 
 
 def _collectives(every: _Tables) -> Iterator[Dangling]:
@@ -157,8 +194,15 @@ def _memory(every: _Tables) -> Iterator[Dangling]:
 
 
 def _connections(frame: pd.DataFrame) -> Int64:
-    numbers: Int64 = frame["connection_id"].to_numpy(np.int64, na_value=ABSENT)
-    return numbers
+    return _ids(frame, "connection_id")
+
+
+def _ids(frame: pd.DataFrame, column: str) -> Int64:
+    """Return a column of ids, which are absent where a format lacks the column."""
+    if column not in frame:
+        return np.full(len(frame), ABSENT)
+    ids: Int64 = frame[column].to_numpy(np.int64, na_value=ABSENT)
+    return ids
 
 
 def _keys(frame: pd.DataFrame) -> pd.MultiIndex:
@@ -166,4 +210,11 @@ def _keys(frame: pd.DataFrame) -> pd.MultiIndex:
     return keys
 
 
-_CHECKS: tuple[Callable[[_Tables], Iterator[Dangling]], ...] = (_calls, _collectives, _queue, _python, _memory)
+_CHECKS: tuple[Callable[[_Tables], Iterator[Dangling]], ...] = (
+    _calls,
+    _operators,
+    _collectives,
+    _queue,
+    _python,
+    _memory,
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -22,6 +23,8 @@ from npuprof.sources.decoding import decode_run
 from npuprof.sources.detect import detect
 from npuprof.sources.references import note_dangling
 from tests.budget import examples
+from tests.sources.kineto.jobs import TorchJob
+from tests.sources.kineto.traces import KinetoTrace
 from tests.sources.trace.maker import HOST, small_trace
 
 _WORDS = (
@@ -39,6 +42,9 @@ _WORDS = (
     "a connection with one end",
     "lacks frames of a stack",
     "lacks rows, by the numbers",
+    "names an operator that is missing",
+    "has no task",
+    "by the numbers of the others",
 )
 
 
@@ -110,6 +116,45 @@ def test_of_a_timeline_lost_slices_are_told(tmp_path: Path, name: str, word: str
     assert told([name])[word] == 1
 
 
+_LOST_IN_TORCH: tuple[tuple[str, str, int], ...] = (  # category, words, and how many of its slices are lost
+    ("kernel", "has no task", 5),
+    ("kernel", "has no task", 24),
+    ("cuda_runtime", "names a call that is not in api", 5),
+    ("cuda_runtime", "names a call that is not in api", 24),
+    ("cpu_op", "names an operator that is missing", 2),
+    ("cpu_op", "names an operator that is missing", 6),
+    ("cpu_op", "by the numbers of the others", 2),
+    ("user_annotation", "by the numbers of the others", 2),
+)
+
+
+@pytest.mark.parametrize(("category", "word", "count"), _LOST_IN_TORCH)
+def test_of_a_trace_of_torch_lost_slices_are_told(tmp_path: Path, category: str, word: str, count: int) -> None:
+    (path,) = TorchJob([300], steps=6).write(tmp_path).iterdir()
+    assert not _told(npuprof.load(path))
+    document = json.loads(path.read_bytes())
+    rows = [at for at, event in enumerate(document["traceEvents"]) if event.get("cat") == category]
+    lost = set(rows if count >= len(rows) else rows[2 : 2 + count])
+    document["traceEvents"] = [event for at, event in enumerate(document["traceEvents"]) if at not in lost]
+    path.write_text(json.dumps(document))
+    assert word in _told(npuprof.load(path))
+
+
+def test_launches_that_a_graph_captures_need_no_task_and_few_fills_may_be_of_nothing(tmp_path: Path) -> None:
+    trace = KinetoTrace()
+    trace.slice("cuda_runtime", "cudaLaunchKernel", 1, 1, correlation=1)
+    trace.slice("cuda_runtime", "cudaStreamBeginCapture_v2", 3, 1, correlation=2)
+    trace.slice("cuda_runtime", "cudaLaunchKernel", 5, 1, correlation=3)
+    trace.slice("cuda_runtime", "cudaStreamEndCapture", 7, 1, correlation=4)
+    trace.slice("cuda_runtime", "cudaLaunchHostFunc", 9, 1, correlation=5)
+    trace.slice("cuda_runtime", "cudaMemsetAsync", 11, 1, correlation=6)
+    for number in range(20):
+        trace.slice("cuda_runtime", "cudaMemsetAsync", 20 + 4 * number, 1, correlation=10 + number)
+        trace.on_gpu("gpu_memset", "Memset (Device)", 21 + 4 * number, 1, 0, correlation=10 + number)
+    trace.on_gpu("kernel", "gemm", 2, 1, 0, correlation=1)
+    assert not _told(npuprof.load(trace.write(tmp_path / "trace.json")))
+
+
 _DAMAGES = (
     ("DELETE FROM PYTORCH_API WHERE rowid % 10 = 0", {"lacks the row that", "lacks rows, by the numbers"}),
     ("DELETE FROM PYTORCH_API WHERE rowid % 2 = 0", {"lacks the row that", "lacks rows, by the numbers"}),
@@ -169,7 +214,17 @@ def test_without_the_allocators_record_report_and_memory_peak_agree(samples: Pat
     assert "memory peak of blocks of operators:" in str(run)
 
 
-_FOLDERS = ("torch_npu/text", "torch_npu/db", "torch_npu/llm_4ranks", "torch_npu/host_only_raw", "msprof", "raw")
+_FOLDERS = (
+    "kineto/nccl",
+    "kineto/sendrecv",
+    "kineto/amd",
+    "torch_npu/text",
+    "torch_npu/db",
+    "torch_npu/llm_4ranks",
+    "torch_npu/host_only_raw",
+    "msprof",
+    "raw",
+)
 
 
 @pytest.mark.slow

@@ -25,6 +25,8 @@ from npuprof.sources.trace.nesting import call_depth, innermost
 from npuprof.sources.trace.torch_categories import KERNEL, task_type
 
 _USED = ("device_annotation", "span", "overhead")  # the device side of marks, and slices of the profiler itself
+_OF_TORCH = ("operator", "annotation", "python", "memory")  # whose events torch numbers together
+_MOST_GAPS = 10  # times as many numbers as events: then another tool has cut the trace
 _PROFILER_INSTANTS = ("Iteration Start: ", "Record Window End")
 
 
@@ -48,6 +50,7 @@ def build_tables(trace: Trace, notes: Notes, source: str) -> TraceTables:
     maker.built.tables.update(read_memory(trace.slices["memory"], maker.built, notes, source))
     if len(trace.counters):  # events that other tools add
         maker.built.tables["counters"] = counters_table(trace, {}, notes, source)
+    _note_gaps(trace, notes, source)
     for layout in _USED:
         notes.ledger.use(source, len(trace.slices[layout]))
     plain = trace.slices["plain"]
@@ -57,6 +60,18 @@ def build_tables(trace: Trace, notes: Notes, source: str) -> TraceTables:
         notes.ledger.use(source, used)
         notes.leave_out(source, "a slice belongs to no table", len(plain) - used, affects="the tables")
     return maker.built
+
+
+def _note_gaps(trace: Trace, notes: Notes, source: str) -> None:
+    """Warn of numbers that the events of torch skip, which begin at 0 in each trace."""
+    slices = [trace.slices[layout] for layout in _OF_TORCH if len(trace.slices[layout])]
+    numbers = np.unique(np.concatenate([np.zeros(0, np.int64), *(columns["event"] for columns in slices)]))
+    numbers = numbers[numbers >= 0]
+    missing = int(numbers[-1]) + 1 - len(numbers) if len(numbers) else 0
+    if 0 < missing <= _MOST_GAPS * len(numbers):
+        kinds = "operators, steps, marks, Python calls or memory events"
+        message = f"an event is missing by the numbers of the others (Ev Idx): {kinds} are incomplete, and so are their"
+        notes.warning(source, f"{message} sums, links, lines and allocations; export the trace again", missing)
 
 
 class _Maker(TableMaker):

@@ -24,15 +24,18 @@ class _OperatorArgs(msgspec.Struct, gc=False):
     input_dtypes: msgspec.Raw = msgspec.field(default=_NOTHING, name="Input type")
     stack: Text = msgspec.field(default=None, name="Call stack")
     module: Text = msgspec.field(default=None, name="Module Hierarchy")
+    event: Whole = msgspec.field(default=None, name="Ev Idx")
 
 
 class _AnnotationArgs(msgspec.Struct, gc=False):
     external_id: Whole = msgspec.field(default=None, name="External id")
+    event: Whole = msgspec.field(default=None, name="Ev Idx")
 
 
 class _PythonArgs(msgspec.Struct, gc=False):
     id: Whole = msgspec.field(default=None, name="Python id")
     parent_id: Whole = msgspec.field(default=None, name="Python parent id")
+    event: Whole = msgspec.field(default=None, name="Ev Idx")
 
 
 class _CallArgs(msgspec.Struct, gc=False):
@@ -73,6 +76,7 @@ class _MemoryArgs(msgspec.Struct, gc=False):
     device: Whole = msgspec.field(default=None, name="Device Id")
     device_type: Whole = msgspec.field(default=None, name="Device Type")
     address: Whole = msgspec.field(default=None, name="Addr")
+    event: Whole = msgspec.field(default=None, name="Ev Idx")
 
 
 class _NoArgs(msgspec.Struct, gc=False):

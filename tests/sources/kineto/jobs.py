@@ -62,23 +62,26 @@ class TorchJob:
         job = {"backend": "nccl", "rank": rank, "world_size": self.size, "pg_config": [group]}
         trace = KinetoTrace(head={"schemaVersion": 1, "distributedInfo": job})
         for step in steps:
-            self._add_step(trace, rank, step)
+            self._add_step(trace, rank, step, step - steps.start)
         return trace
 
-    def _add_step(self, trace: KinetoTrace, rank: int, step: int) -> None:
+    def _add_step(self, trace: KinetoTrace, rank: int, step: int, place: int) -> None:
         begin, first = step * _STEP_US, 10 * step
         starts = self.starts_us(step)
         end = max(starts) + _MOVING_US
-        trace.slice("user_annotation", f"ProfilerStep#{step}", begin, _STEP_US, External_id=first)
-        trace.operator("aten::mm", begin + 5, 4, first + 1)
-        trace.slice("cuda_runtime", "cudaLaunchKernel", begin + 6, 2, correlation=first + 1, External_id=first + 1)
-        lane = {"stream": 7, "External_id": first + 1}
+        event = 2 * place  # torch numbers its events in each trace
+        trace.slice("user_annotation", f"ProfilerStep#{step}", begin, _STEP_US, External_id=first, Ev_Idx=event)
+        trace.operator("aten::mm", begin + 5, 4, first + 5, Ev_Idx=event + 1)
+        trace.slice("cuda_runtime", "cudaLaunchKernel", begin + 6, 2, correlation=first + 1, External_id=first + 5)
+        lane = {"stream": 7, "External_id": first + 5}
         trace.on_gpu("kernel", "gemm", begin + 20, self.computing_us[rank], 0, correlation=first + 1, **lane)
         trace.slice("cuda_runtime", "cudaLaunchKernelExC", begin + 12, 2, correlation=first + 2)
         self._collective(trace, _REDUCE, starts[rank], end, first + 2, "allreduce")
         for number, kind in enumerate(("send", "all_to_all")):
             peer = {"Dst Rank": (rank + 1) % self.size} if kind == "send" else {}
-            self._collective(trace, _SEND_RECV, end + 10 + 50 * number, end + 40 + 50 * number, first + 3, kind, **peer)
+            call, start = first + 3 + number, end + 10 + 50 * number
+            trace.slice("cuda_runtime", "cudaLaunchKernelExC", begin + 15 + 3 * number, 2, correlation=call)
+            self._collective(trace, _SEND_RECV, start, start + 30, call, kind, **peer)
 
     def _collective(
         self, trace: KinetoTrace, name: str, start: int, end: int, correlation: int, kind: str, **peer: int

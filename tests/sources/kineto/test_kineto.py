@@ -309,6 +309,7 @@ def test_counters_that_another_tool_added_are_read(tmp_path: Path) -> None:
 def test_a_collective_is_known_by_its_name_where_it_has_no_arguments(
     trace: KinetoTrace, tmp_path: Path, category: str, name: str
 ) -> None:
+    trace.slice("cuda_runtime", "cudaLaunchKernelExC", 20, 2, cbid=430, correlation=80)
     trace.on_gpu(category, name, 30, 9, 0, stream=20, correlation=80)
     run = npuprof.load(trace.write(tmp_path / "t.json"))
     assert run.communication["name"].tolist() == [name]

@@ -44,8 +44,11 @@ def test_computing_communication_and_copies_are_exact(trace: Path, run: Profile)
 @pytest.mark.slow
 def test_healthy_traces_have_no_warnings_and_every_event_in_a_table(run: Profile) -> None:
     of_groups = run.notes["message"].str.contains("names no process group")  # which torch records since 2024
-    assert run.notes["message"][~of_groups].tolist() == []
-    assert (run.notes["severity"] == "info").all()
+    # An excerpt without operators, which its kernels name.
+    of_operators = run.notes["message"].str.contains("names an operator that is missing")
+    assert of_operators.sum() == (2 if not len(run.operators) else 0)
+    assert run.notes["message"][~of_groups & ~of_operators].tolist() == []
+    assert (run.notes["severity"][~of_operators] == "info").all()
     assert (run.ledger["left_out"] == 0).all()
 
 
