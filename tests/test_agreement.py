@@ -98,22 +98,8 @@ def test_every_invariant_compares_two_answers_of_some_run(tmp_path: Path) -> Non
     assert {one.name for one in OF_RUN} - compared <= exceptions
 
 
-_KNOWN = {
-    "cluster": "step_statistics() of step times of many ranks has those of one",
-    "mindspore": "a set sums operators of ranks without a device, each of them does not",
-    "torch_npu/host_only_raw": "the report of a run without a device lacks the time between its steps",
-}
-"""Folders of results without kernels in which two answers still differ, and which."""
-
-
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "folder",
-    [
-        pytest.param(folder, marks=[pytest.mark.xfail(strict=True, reason=_KNOWN[folder])] if folder in _KNOWN else [])
-        for folder in (*FOLDERS, "kineto")
-    ],
-)
+@pytest.mark.parametrize("folder", [*FOLDERS, "kineto"])
 def test_real_results_say_the_same_in_every_way(samples: Path, folder: str) -> None:
     compared = 0
     for found in _found(samples / folder):

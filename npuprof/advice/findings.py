@@ -19,7 +19,7 @@ from npuprof.advice.finding import Finding, Rule, State
 from npuprof.advice.rules import RULES
 from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, Accounting
 from npuprof.analysis.device_words import NPU
-from npuprof.analysis.host_accounting import ACTIVITY_LABELS
+from npuprof.analysis.host_times import HOST_LABELS
 from npuprof.analysis.step_windows import of_counted_kind
 from npuprof.errors import NpuprofError
 from npuprof.info import Info
@@ -229,7 +229,7 @@ class Advice(LongText):
 
     def verdict(self) -> str:
         """Return one line: how long a step is, the shares of its parts, and whether the NPU was simulated."""
-        names = {"copy": "copies", BETWEEN_STEPS: "between steps", **ACTIVITY_LABELS}
+        names = {"copy": "copies", **HOST_LABELS}
         parts = {names.get(name, name): time for name, time in self.parts().items()}
         shares = [f"{name} {share(time, self.step_ns)}" for name, time in parts.items() if time]
         simulated = ["simulated NPU"] if self.facts.info.simulated else []

@@ -9,16 +9,19 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from npuprof.analysis.accounting import Accounting
+from npuprof.analysis.accounting import BETWEEN_STEPS, Accounting
 from npuprof.analysis.by import Key, operator_rows, sums
 from npuprof.analysis.correlation import Causes, causes
-from npuprof.analysis.host_accounting import is_of_host
+from npuprof.analysis.host_accounting import ACTIVITY_LABELS, is_of_host
 from npuprof.analysis.intervals import total, union
 from npuprof.analysis.memory_peak import memory_peak
 from npuprof.frames import Frame, cell_name, frame_text
 
 _ADDRESS = re.compile(r"(?: object)? at 0x[0-9a-f]+")
 _GROUPS: Mapping[str, tuple[Key, ...]] = {"line": ("line",), "module": ("module",), "operator": ("op", "shapes")}
+
+HOST_LABELS: Mapping[str, str] = {**ACTIVITY_LABELS, BETWEEN_STEPS: "between steps"}
+"""Names of the parts of a run without a device, in reports and findings."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,8 @@ class HostTimes:
     alone
         Whether the run has host rows but no device rows.
     parts
-        Time of the steps by activity (:data:`npuprof.analysis.host_accounting.ACTIVITIES`), the most first.
+        Time of the steps by activity (:data:`npuprof.analysis.host_accounting.ACTIVITIES`), the most first; that
+        between their marks is :data:`npuprof.analysis.accounting.BETWEEN_STEPS`, whatever the host did.
     steps
         The number of these steps; 0 for a run without steps, whose times are those of the whole run.
     operators, python
@@ -99,8 +103,9 @@ def host_times(tables: Mapping[str, pd.DataFrame], accounting: Accounting, top: 
 
 def _parts(accounting: Accounting) -> dict[str, int]:
     rows = accounting.intervals
-    times = rows.groupby(rows["cause"].astype(str))["duration_ns"].sum().sort_values(ascending=False, kind="stable")
-    return {str(cause): int(time) for cause, time in times.items() if time}
+    names = rows["cause"].astype(str).where(rows["part"] != BETWEEN_STEPS, BETWEEN_STEPS)
+    times = rows.groupby(names)["duration_ns"].sum().sort_values(ascending=False, kind="stable")
+    return {str(name): int(time) for name, time in times.items() if time}
 
 
 def _functions(python: pd.DataFrame, correlation: Causes, top: int) -> pd.DataFrame:

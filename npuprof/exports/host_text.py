@@ -6,8 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from npuprof.analysis.host_accounting import ACTIVITY_LABELS
-from npuprof.analysis.host_times import HostTimes
+from npuprof.analysis.host_times import HOST_LABELS, HostTimes
 from npuprof.exports.grid import Grid
 from npuprof.quantities import count, counted, duration, share, size
 
@@ -20,7 +19,7 @@ def host_grids(host: HostTimes) -> list[Grid]:
     if not host.alone:
         return []
     where = counted(host.steps, "step") if host.steps else "the run, which has no steps"
-    parts = [(ACTIVITY_LABELS[name], duration(time), share(time, host.span_ns)) for name, time in host.parts.items()]
+    parts = [(HOST_LABELS[name], duration(time), share(time, host.span_ns)) for name, time in host.parts.items()]
     return [
         Grid(f"{HOST_TIME} of {where}", ("what the host did", "time", "share"), parts, 2),
         *(_operators(subject, table) for subject, table in host.operators_by.items()),

@@ -11,7 +11,7 @@ import pandas as pd
 
 from npuprof.advice.finding import Finding
 from npuprof.advice.findings import Advice, gain
-from npuprof.analysis.host_accounting import ACTIVITY_LABELS
+from npuprof.analysis.host_times import HOST_LABELS
 from npuprof.analysis.summary import Summary
 from npuprof.browser.page import policy
 from npuprof.exports.code import AnnotatedCode
@@ -305,11 +305,11 @@ def _figures(summary: Summary, info: Info, notes: pd.DataFrame) -> str:
 
 
 def _bar(label: str, parts: Mapping[str, int]) -> str:
-    """Return times by key of :data:`PART_LABELS`, or else :data:`ACTIVITY_LABELS`, as a bar with a legend."""
+    """Return times by key of :data:`PART_LABELS`, or else :data:`HOST_LABELS`, as a bar with a legend."""
     whole = sum(parts.values())
     labels, colours = PART_LABELS, PARTS
     if not parts.keys() <= PART_LABELS.keys():  # of a host without a device
-        labels, colours = ACTIVITY_LABELS, ACTIVITIES
+        labels, colours = HOST_LABELS, {**ACTIVITIES, **PARTS}
     shares = [(labels[part], parts[part], colours[part]) for part in labels if parts.get(part)]
     bar = "".join(
         f'<div style="width:{100 * time / whole:.2f}%;background:{colour}"></div>' for _, time, colour in shares

@@ -20,7 +20,7 @@ import pandas as pd
 
 from npuprof.advice.facts import Facts
 from npuprof.advice.findings import Advice
-from npuprof.analysis.accounting import IDLE, PARTS
+from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, PARTS
 from npuprof.analysis.by import KEYS
 from npuprof.analysis.host_accounting import HOST as HOST_PART
 from npuprof.analysis.intervals import intersection, total, union
@@ -208,7 +208,9 @@ def _breakdown(run: Profile | ProfileSet) -> Parts:
 
 def _report(run: Profile) -> Parts:
     parts = {part: sum(device.parts[part] for device in run.summary.devices) for part in PARTS}
-    return {**parts, HOST_PART: parts[HOST_PART] + sum(run.summary.host.parts.values())}
+    of_host = dict(run.summary.host.parts)
+    parts[BETWEEN_STEPS] += of_host.pop(BETWEEN_STEPS, 0)
+    return {**parts, HOST_PART: parts[HOST_PART] + sum(of_host.values())}
 
 
 def _explored(run: Profile) -> Parts | None:
@@ -256,18 +258,21 @@ def _to_advise(run: Profile) -> Parts:
 
 def _longest_of_statistics(run: Profile) -> Parts:
     rows = run.step_statistics()
-    most = rows[rows["part"] != WHOLE].set_index(["device_id", "part"])["max_ns"]
-    return {f"{device}, {part}": int(time) for (device, part), time in most.items()}
+    return _by_rank_device_and_part(rows[rows["part"] != WHOLE], "max_ns")
 
 
 def _longest_of_breakdown(run: Profile) -> Parts:
     if run.accounting.steps.duplicated(["rank", "device_id", "step"]).any():  # steps that only their order tells
-        parts = run.accounting.by_part().melt(["device_id"], list(PARTS), "part", "duration_ns")
+        parts = run.accounting.by_part().melt(["rank", "device_id"], list(PARTS), "part", "duration_ns")
     else:
-        keys = ["device_id", "step", "part"]
+        keys = ["rank", "device_id", "step", "part"]
         parts = breakdown(run).groupby(keys, observed=True, dropna=False)["duration_ns"].sum().reset_index()
-    most = parts.groupby(["device_id", "part"], observed=True, dropna=False)["duration_ns"].max()
-    return {f"{device}, {part}": int(time) for (device, part), time in most.items() if time}
+    return _by_rank_device_and_part(parts[parts["duration_ns"] > 0], "duration_ns")
+
+
+def _by_rank_device_and_part(rows: pd.DataFrame, column: str) -> Parts:
+    most = rows.groupby(["rank", "device_id", "part"], observed=True, dropna=False)[column].max()
+    return {", ".join(map(str, key)): int(time) for key, time in zip(most.index.tolist(), most.tolist(), strict=True)}
 
 
 _UNITS = {"ns": 1, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9, "min": 60e9, "h": 3600e9, "d": 86400e9}
@@ -419,7 +424,13 @@ def _every(answer: Callable[[Profile], Parts], runs: ProfileSet) -> Parts:
 
 
 def _summed_ranks(runs: ProfileSet) -> Parts:
-    parts = _every(_kernels, runs)
+    """Return the kernels of all ranks; of ranks without a device, their operators and the time of these alone."""
+    ranks = list(runs)
+    if any(len(run.kernels) for run in ranks) or not any(run.accounting.of_host for run in ranks):
+        parts = _every(_kernels, runs)
+    else:
+        sums = [by(run, "op") for run in ranks]
+        parts = {name: float(sum(one[of].sum() for one in sums)) for name, of in ((COUNT, "count"), ("ns", "total_ns"))}
     return {**parts, "share": float(parts["ns"] > 0)}
 
 
