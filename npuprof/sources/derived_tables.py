@@ -22,6 +22,8 @@ _ROUNDED_NS = 2  # per row: its start and its duration were each rounded
 _QUARTER_NS = 1_000  # additional tolerance for sums that went through a float of microseconds
 _NEARLY_ALL = 0.01  # of the steps' time: what lies between a step's mark and its first kernel is no news
 _KINDS = {"computing": "kernels", "communication": "communication"}
+_NUMBERS_STEPS = ("kineto", "torch_npu")  # collectors whose schedule numbers the steps one by one
+_MOST_NAMED = 5
 _WHAT = {"computing": "kernels", "communication": "communication operators"}
 
 
@@ -41,13 +43,16 @@ def complete(decoded: Decoded) -> None:
         decoded.notes.ledger.make("kernels", "overlap", len(frames["overlap"]))
 
 
-def compare(frames: Mapping[str, pd.DataFrame], notes: Notes) -> None:
-    """Note differences of the tables from the vendor's sums."""
+def compare(frames: Mapping[str, pd.DataFrame], notes: Notes, collector: str = "") -> None:
+    """Note differences of the tables from the vendor's sums, and steps that are missing by the numbers of others."""
     every = {name: frames[name] if name in frames else tables.empty(name) for name in tables.NAMES}
     _compare_overlap(every, notes)
     _compare_steps(every, notes)
     _compare_lengths(every, notes)
     _compare_marks(every["steps"], notes)
+    if collector in _NUMBERS_STEPS:
+        steps = every["steps"]
+        _compare_numbers(steps["step"] if "kind" not in steps else steps["step"][steps["kind"].isna()], notes)
 
 
 def _compare_overlap(frames: Mapping[str, pd.DataFrame], notes: Notes) -> None:
@@ -117,11 +122,21 @@ def _compare_marks(steps: pd.DataFrame, notes: Notes) -> None:
         overlapping += int((starts[1:] < np.maximum.accumulate(ends)[:-1]).sum())
         marked, covered = marked + int((ends - starts).sum()), covered + total(union(starts, ends))
     if marked - covered > _QUARTER_NS * overlapping:  # marks that touch may each be rounded
+        some = f"{overlapping:,} of {len(steps):,} steps {'starts' if overlapping == 1 else 'start'}"
         notes.warning(
             "steps",
-            f"{overlapping:,} of {len(steps):,} steps start before an earlier one ends: their marks take {_ms(marked)} "
-            f"in all and cover {_ms(covered)}; time that several share counts for the one that began last",
+            f"{some} before an earlier one ends: their marks take {_ms(marked)} in all and cover {_ms(covered)}; time "
+            "that several share counts for the one that began last",
         )
+
+
+def _compare_numbers(steps: pd.Series[int], notes: Notes) -> None:
+    """Warn of numbers that the steps skip: a profiler's schedule records consecutive steps."""
+    numbers = np.unique(steps.dropna().to_numpy(np.int64))
+    if len(numbers) and (missing := int(numbers[-1] - numbers[0]) + 1 - len(numbers)):
+        after = ", ".join(map(str, numbers[:-1][np.diff(numbers) > 1][:_MOST_NAMED].tolist()))
+        message = f"the marks of {counted(missing, 'step')} are missing, by the numbers of the others (after {after})"
+        notes.warning("steps", f"{message}: their time counts for the steps before; record or export them again")
 
 
 def _computing(rows: pd.DataFrame) -> pd.DataFrame:

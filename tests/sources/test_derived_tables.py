@@ -172,3 +172,12 @@ def test_steps_that_overlap_are_noted_and_their_parts_add_up_to_what_they_cover(
         [0, 2, 40_000],
         [1, 1, 90_000],
     ]
+
+
+@pytest.mark.parametrize(("collector", "told"), [("kineto", True), ("torch_npu", True), ("tensorflow", False)])
+def test_steps_that_the_numbers_of_others_skip_are_told(collector: str, *, told: bool) -> None:
+    spans = [(0, 10), (10, 20), (40, 50), (60, 70)]
+    decoded = run(steps=rows("steps", spans, step=[3, 4, 7, 9]).drop(columns="device_id"))
+    compare(decoded.tables, decoded.notes, collector)
+    words = "the marks of 3 steps are missing, by the numbers of the others (after 4, 7)"
+    assert any(message.startswith(words) for message in messages(decoded)) == told
