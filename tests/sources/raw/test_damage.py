@@ -243,6 +243,35 @@ def test_a_cut_record_is_skipped_and_counted(minimal: Path) -> None:
     ]
 
 
+def _told(directory: Path) -> list[str]:
+    decoded = _read(directory)
+    assert decoded is not None
+    return decoded.notes.to_frame()["message"].tolist()
+
+
+@pytest.mark.parametrize("name", ["host/end_info", "device_0/info.json.0", "host/host_start.log"])
+def test_a_control_file_of_no_bytes_is_told(minimal: Path, name: str) -> None:
+    (minimal / name).write_bytes(b"")
+    assert f"{Path(name).name} is empty: its facts are missing" in _told(minimal)
+
+
+def test_a_slice_of_no_bytes_is_told_also_where_its_mark_says_so(minimal: Path) -> None:
+    file = minimal / "device_0" / "data" / "stars_soc.data.0.slice_0"
+    file.write_bytes(b"")
+    file.with_name(f"{file.name}.done").write_text("filesize:0")
+    assert "stars_soc.data.0: slices are empty: what was recorded in them is missing" in _told(minimal)
+
+
+@pytest.mark.parametrize(
+    ("content", "lost"), [(b"\0" * 80, 1), (b"\0" * 40 + b"\n1 2 3\n", 1), (b"1 2 3\n" + b"\0" * 80, 0)]
+)
+def test_zeros_in_a_stream_of_text_are_damage_and_behind_it_none(minimal: Path, content: bytes, lost: int) -> None:
+    (minimal / "device_0" / "data" / "hccs.data.0.slice_0").write_bytes(
+        b"timestamp tx rx\n" * (content[0] != 0) + content
+    )
+    assert _told(minimal).count("a line is damaged; skipped") == lost
+
+
 def test_a_task_whose_end_was_lost_is_counted_not_invented(minimal: Path) -> None:
     file = minimal / "device_0" / "data" / "stars_soc.data.0.slice_0"
     content = file.read_bytes()

@@ -162,7 +162,7 @@ def test_a_name_may_hold_colons_and_the_later_one_wins(directory: RawDirectory) 
     decoded = raw.read(path)
     assert decoded.tables["kernels"]["op_name"].tolist() == ["a::b:c"]
     notes = decoded.notes.to_frame()
-    assert notes.loc[notes["message"] == "damaged lines skipped", "count"].tolist() == [1]
+    assert notes.loc[notes["message"] == "a line is damaged; skipped", "count"].tolist() == [1]
 
 
 @pytest.mark.parametrize(

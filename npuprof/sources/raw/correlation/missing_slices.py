@@ -39,7 +39,10 @@ def note_idle_devices(run: DecodedLaunches, notes: Notes) -> None:
     devices, counts = np.unique(run.tracks.device[_are_kernels(run)], return_counts=True)
     for device, count in zip(devices.tolist(), counts.tolist(), strict=True):
         if not ((run.tasks.device == device) & (run.launches.mark < 0)).any():
-            message = "kernels that the host launched have no task: its task records are missing or not decoded"
+            message = (
+                "kernels that the host launched have no task: its task records are missing or not decoded, and with "
+                "them tasks, kernels and collectives"
+            )
             notes.warning(f"device {device}", message, count)
 
 

@@ -88,7 +88,11 @@ def read_frequencies(device: RawDevice) -> Frequencies:
     counts = np.minimum(blocks["count"], layouts.FREQUENCIES_A_RECORD)
     values = blocks["values"][np.arange(layouts.FREQUENCIES_A_RECORD) < counts[:, None]]
     device.use("lpmFreqConv", len(blocks))
-    values = values[device.clock.counter.reaches(values["counter"])]
+    is_timed = device.clock.counter.reaches(values["counter"])
+    lost_count = int((blocks["count"] == 0).sum() + (~is_timed).sum())
+    if lost_count:
+        device.notes.warning(stream, "a change of the cores' clock has no possible time; left out", lost_count)
+    values = values[is_timed]
     if device.streams.is_cut(stream):
         values = _changes_in(device.streams.read_bytes(stream), device)
     values = values[np.argsort(values["counter"], kind="stable")]

@@ -139,7 +139,10 @@ def _read_text(directory: Path, name: str, notes: Notes) -> str:
         if not stat.S_ISREG(path.stat().st_mode):
             raise OSError("not a regular file")
         with path.open("rb") as file:
-            return file.read(_MAX_BYTES).decode("utf-8", "replace")
+            content = file.read(_MAX_BYTES)
+        if not content:
+            notes.warning(directory.name, f"{name} is empty: its facts are missing")
+        return content.decode("utf-8", "replace")
     except OSError as error:
         notes.warning(directory.name, f"{name} is missing or cannot be read ({error.strerror or error})")
         return ""

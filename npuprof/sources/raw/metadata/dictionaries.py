@@ -199,7 +199,7 @@ def _lines(streams: Streams, name: str, notes: Notes) -> list[tuple[int | tuple[
         notes.ledger.read(streams.account(name), len(entries) + damaged)
         notes.ledger.use(streams.account(name), len(entries))
     if damaged:
-        notes.warning(name, "damaged lines skipped", damaged)
+        notes.warning(name, "a line is damaged; skipped", damaged)
         notes.ledger.leave_out(streams.account(name), damaged)
     return entries
 

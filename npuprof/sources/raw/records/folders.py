@@ -84,7 +84,7 @@ class Folder:
         changes = [part.size - part.written for part in slices if part.written is not None]
         yield "bytes are missing in its slices, by their .done marks", -sum(change for change in changes if change < 0)
         yield "bytes more than in the .done marks of its slices", sum(change for change in changes if change > 0)
-        empty = sum(part.size == 0 and part.written is None for part in slices)
+        empty = sum(part.size == 0 and not part.written for part in slices)  # the collector writes none without data
         yield "slices are empty: what was recorded in them is missing", empty
         yield "its last slice is as full as those before it: later ones may be missing", int(_ends_full(slices))
         unmarked = sum(not part.is_marked for part in slices) if self.has_marks else 0

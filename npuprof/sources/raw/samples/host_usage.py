@@ -96,7 +96,7 @@ def _blocks(host: RawHost, stream: str) -> Iterator[_Block]:
         block = None if stamp is None else _Block(stamp, [])
     if block is not None:
         yield block
-    _note(host, stream, "damaged lines skipped", damaged)
+    _note(host, stream, "a line is damaged; skipped", damaged)
 
 
 def _cpu(host: RawHost, side: RecordedSide) -> list[CounterRows]:
@@ -129,7 +129,7 @@ def _cpu(host: RawHost, side: RecordedSide) -> list[CounterRows]:
             if cpus > 0:
                 means.append((before[0], sum(busy.values()) * 100 / (passed * cpus)))
         before = now
-    _note(host, "host_cpu.data", "damaged lines skipped", damaged)
+    _note(host, "host_cpu.data", "a line is damaged; skipped", damaged)
     return [
         _rows(host, "host_cpu.data", singles, "CPU Usage CPU", "%", names),
         _rows(host, "host_cpu.data", means, "CPU Usage CPU Avg", "%", None),
@@ -175,7 +175,7 @@ def _memory(host: RawHost, side: RecordedSide) -> list[CounterRows]:
             damaged += 1
         else:
             samples.append((stamp, resident * _PAGE_KIB * 100 / total_kib if total_kib > 0 else np.nan))
-    _note(host, "host_mem.data", "damaged lines skipped", damaged)
+    _note(host, "host_mem.data", "a line is damaged; skipped", damaged)
     return [_rows(host, "host_mem.data", samples, "Memory Usage", "%", None)]
 
 
@@ -193,7 +193,7 @@ def _disk(host: RawHost, side: RecordedSide) -> list[CounterRows]:
             sample = _iotop(fields)
             damaged += sample is None
             values += [sample] if sample else []
-    _note(host, "host_disk.data", "damaged lines skipped", damaged)
+    _note(host, "host_disk.data", "a line is damaged; skipped", damaged)
     if not values:
         return []
     if start is None or hertz is None:

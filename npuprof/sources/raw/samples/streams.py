@@ -131,24 +131,24 @@ _LARGEST = 1e18  # larger counts and rates are damage, whatever the unit
 
 
 def lines(streams: Streams, stream: str, notes: Notes) -> Iterator[str]:
-    """Yield the non-empty lines of a stream; overlong lines are skipped and counted.
+    """Yield the non-empty lines of a stream; overlong and zeroed lines are skipped and counted.
 
-    At most 256 MiB are read: about an hour of the largest streams at 20 ms per sample.
+    Zeros at the end are of a file that was longer than what was written. At most 256 MiB are read: about an hour of the
+    largest streams at 20 ms per sample.
     """
     content = streams.read_bytes(stream)
     if len(content) > _MAX_BYTES:
         notes.warning(stream, f"bytes beyond the first {_MAX_BYTES >> 20} MiB not read", len(content) - _MAX_BYTES)
         content = content[:_MAX_BYTES]
-    overlong = 0
-    for line in content.tobytes().split(b"\n"):
-        if len(line) > _MAX_LINE:
-            overlong += 1
-            continue
-        text = line.decode("utf-8", "replace").replace("\0", " ").strip()
+    damaged = 0
+    whole_lines = content.tobytes()
+    for line in (whole_lines.rstrip(b"\0") or whole_lines).split(b"\n"):
+        text = line.decode("utf-8", "replace").replace("\0", " ").strip() if len(line) <= _MAX_LINE else ""
+        damaged += not text and (b"\0" in line or len(line) > _MAX_LINE)
         if text:
             yield text
-    if overlong:
-        notes.warning(stream, "damaged lines skipped", overlong)
+    if damaged:
+        notes.warning(stream, "a line is damaged; skipped", damaged)
 
 
 def counted_lines(streams: Streams, stream: str, notes: Notes) -> Iterator[str]:
@@ -205,7 +205,7 @@ def device_table(device: RawDevice, stream: str, needed: int, optional: int = 0)
         values.append(values_of_line + [np.nan] * (needed + optional - len(values_of_line)))
     if stamps or damaged:
         device.notes.ledger.read(device.streams.account(name), len(stamps) + damaged)
-    device.skip(stream, "damaged lines skipped", damaged)
+    device.skip(stream, "a line is damaged; skipped", damaged)
     return _to_utc(device, stream, np.array(stamps, np.int64), np.array(values).reshape(-1, needed + optional))
 
 
