@@ -87,7 +87,7 @@ def note_lost_results(path: Path, decoded: Decoded, frames: Mapping[str, pd.Data
     if layout is None or layout.output is None:
         return
     info, notes, lacking = decoded.info, decoded.notes, _lacking(decoded.info, frames)
-    _note_no_info(layout, notes)
+    _note_no_info(layout, info, notes)
     databases = [path for path in islice(layout.output.iterdir(), _MAX_LISTED) if path.suffix == ".db"]
     lost_files = [*_lost_text(layout, info, frames), *_lost_databases(databases, info, has_text=_has_text(layout))]
     source = layout.output.name or OUTPUT
@@ -116,7 +116,7 @@ def note_lost_results(path: Path, decoded: Decoded, frames: Mapping[str, pd.Data
 
 def note_lost_records(layout: ResultFiles, info: Info, notes: Notes) -> None:
     """Note the files of the framework that the options call for and that are missing or empty, as errors."""
-    _note_no_info(layout, notes)
+    _note_no_info(layout, info, notes)
     options, activities = info.options, info.options.get("activities", ())
     is_queued = info.environment.get("TASK_QUEUE_ENABLE") != "0"
     due = {
@@ -133,9 +133,11 @@ def note_lost_records(layout: ResultFiles, info: Info, notes: Notes) -> None:
             notes.error(name, f"{reason}: there are no {content}; copy the whole recording again")
 
 
-def _note_no_info(layout: ResultFiles, notes: Notes) -> None:
+def _note_no_info(layout: ResultFiles, info: Info, notes: Notes) -> None:
     if layout.profiler_info is None and layout.root.name.endswith(_OF_TORCH_NPU):
-        message = "profiler_info*.json is missing: options and versions are unknown, and which other files are missing"
+        unknown = "options, versions and when the collection began are unknown, and which other files are missing"
+        rank = "the rank, " if info.rank is None else ""
+        message = f"profiler_info*.json is missing: {rank}{unknown}; wall time is that of the rows"
         notes.warning(layout.root.name, f"{message}; copy the whole result again")
 
 

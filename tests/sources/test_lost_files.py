@@ -126,6 +126,16 @@ def test_of_a_rank_of_which_only_sums_were_copied_the_missing_files_are_a_warnin
     assert run.notes["message"].str.startswith("trace_view.json and kernel_details.csv are missing: ").any()
 
 
+@pytest.mark.parametrize("name", ["job_ascend_pt", "rank0_ascend_pt"])
+def test_without_profiler_info_what_is_unknown_is_told(tmp_path: Path, name: str) -> None:
+    root = whole_result(tmp_path).rename(tmp_path / name)
+    (root / "profiler_info_0.json").unlink()
+    run = npuprof.load(root)
+    (message,) = run.notes["message"][run.notes["message"].str.startswith("profiler_info*.json is missing: ")]
+    assert ("the rank" in message) == (run.info.rank is None)
+    assert "wall time is that of the rows" in message
+
+
 def test_many_lost_files_share_one_line(tmp_path: Path) -> None:
     root = _describe(whole_result(tmp_path), profile_memory=True)
     for name in ("trace_view.json", "operator_memory.csv", "step_trace_time.csv"):
