@@ -11,7 +11,7 @@ HOST = ("operators", "python", "api", "links")
 STEPS = ("steps", "step_times")
 MEMORY = ("memory", "allocations")
 
-_CLOCKS = r"start before the calls|return before its tasks|cannot be joined|clock"
+_CLOCKS = r"starts? before the calls?|returns? before its tasks|cannot be joined|clock"
 _WORDS = {  # other tables are named as they are
     "kernels": r"kernel|COMPUTE_TASK_INFO|op_summary",
     "tasks": r"\btasks?\b|TASK\b",
@@ -31,6 +31,8 @@ _WORDS = {  # other tables are named as they are
     "stack": r"stacks?\b|CALLCHAINS",
     "statistics": r"statistic|sums|missing",
     "clock": _CLOCKS,
+    "rank": r"\branks?\b",
+    "wall time": r"wall time",
     "": r".",
 }
 

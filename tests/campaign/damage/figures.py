@@ -21,7 +21,7 @@ _PARTS = {
     **dict.fromkeys(("waiting", "moving", "communication"), _EXPOSED),
     "copy": ("tasks", "kernels", "communication", *STEPS),
 }
-_LAUNCHED = {"line": (*HOST, "stack"), "module": (*HOST, "stack"), "op": HOST, "step": STEPS}
+_LAUNCHED = {"line": (*HOST, "stack"), "module": (*HOST, "stack"), "op": HOST, "step": STEPS, "rank": ("rank",)}
 _SUMS = ("duration_ns", "size_bytes", "copied_bytes", "device_duration_ns", "wait_ns")
 _SAMPLES = {"memory": "component", "counters": "counter"}
 
@@ -73,7 +73,7 @@ def _each(run: Profile) -> Iterator[tuple[str, dict[str, float], tuple[str, ...]
 
 def _of_report(run: Profile) -> Iterator[tuple[str, dict[str, float], tuple[str, ...]]]:
     summary = run.summary
-    yield "report: wall time", {"": float(summary.wall_ns or 0)}, tuple(schema.NAMES)
+    yield "report: wall time", {"": float(summary.wall_ns or 0)}, ("wall time", *schema.NAMES)
     for device in summary.devices:
         for part, time_ns in device.parts.items():
             yield f"report: {device.label}, {part}", {"": float(time_ns)}, _PARTS.get(part, (*_DEVICE, *STEPS))

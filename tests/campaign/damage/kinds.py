@@ -8,6 +8,7 @@ import json
 import random
 import re
 import sqlite3
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
@@ -24,6 +25,7 @@ _ENCODINGS = {"UTF-16": "utf-16", "UTF-8 with a byte order mark": "utf-8-sig", "
 _SHIFTS = {"1 us": 10**3, "1 ms": 10**6, "1 s": 10**9, "1 h": 3600 * 10**9}
 _DRIFT_PPM = 100
 
+_FRAMEWORK = ["torch.op_range", "torch.op_mark", "torch.memory_usage"]  # files of records with their length before them
 _RECORD_BYTES = {"api_event": 40, "compact": 64, "additional": 256, "stars_soc": 64, "ffts_profile": 128, "hwts": 64}
 
 
@@ -74,6 +76,8 @@ def _of_file(path: Path, seed: int) -> Iterator[_Kind]:
         yield from _of_rows(_csv_rows(path.read_bytes()), partial(_change_csv, seed))
     elif ".slice_" in path.name and (size := _record_bytes(path)):
         yield from _of_rows(range(path.stat().st_size // size), partial(_change_records, size, seed))
+    elif path.name in _FRAMEWORK:
+        yield from _of_rows(_lengthy_records(path.read_bytes()), partial(_change_lengthy, seed))
     elif path.suffix == ".json" and b'"ph"' in path.read_bytes()[:100_000]:
         events = _events(json.loads(path.read_bytes()))
         for kind in sorted({_kind(event) for event in events}):
@@ -180,6 +184,22 @@ def _change_records(size: int, seed: int, share: int, times: int, path: Path) ->
     done = path.with_name(f"{path.name}.done")
     if done.exists():
         done.write_text(re.sub(r"filesize:\d+", f"filesize:{path.stat().st_size}", done.read_text()))
+
+
+def _lengthy_records(content: bytes) -> list[bytes]:
+    """Return the records of a file of torch_npu: a type and a length, and so many bytes."""
+    parts, at = [], 0
+    while at < len(content):
+        _, size = struct.unpack_from("<HI", content, at)
+        parts.append(content[at : at + 6 + size])
+        at += 6 + size
+    return parts
+
+
+def _change_lengthy(seed: int, share: int, times: int, path: Path) -> None:
+    parts = _lengthy_records(path.read_bytes())
+    chosen = _chosen(len(parts), share, seed)
+    path.write_bytes(b"".join(part * (times if at in chosen else 1) for at, part in enumerate(parts)))
 
 
 def _events(document: Any) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ from npuprof.simulator.jobs import text
 from npuprof.simulator.synthesis import synthesise
 from tests.samples import FOLDER
 from tests.sources.kineto.jobs import TorchJob
+from tests.sources.torch_npu.test_raw_files import run_around
 
 _REAL = {
     "text of torch_npu": "torch_npu/text/level1/rank0_ascend_pt",
@@ -55,6 +56,14 @@ def _kineto(folder: Path) -> Path:
     return next(TorchJob([300, 420], steps=6).write(folder).iterdir())
 
 
+def _not_analysed(folder: Path) -> Path:
+    """Write the raw files of a run of torch_npu: those of the framework, and the collector's directory."""
+    root = folder / "rank0_ascend_pt"
+    root.mkdir(parents=True)
+    device = synthesise(root, launches=60, streams=1)
+    return run_around(device, through_queue=True).write(root)
+
+
 def _copy(source: Path, folder: Path) -> Path:
     for path in [path for path in source.rglob("*") if path.is_file()]:
         place = folder / source.name / path.relative_to(source)
@@ -69,6 +78,7 @@ GENERATED: Mapping[str, Callable[[Path], Path]] = {
     "raw data of the simulator": partial(_raw, 200),
     "a recording of the simulator": partial(_recording, 1),
     **{f"a recording of {count} simulated devices": partial(_recording, count) for count in DEVICES},
+    "raw files of torch_npu": _not_analysed,
     "text of a simulated job": _job,
     "trace of torch": _kineto,
 }
