@@ -21,7 +21,7 @@ import pandas as pd
 from npuprof.analysis.causality import LaunchedTasks, Waits, are_in_order, launches_of, waits_for
 from npuprof.arrays import Bools, Int64
 from npuprof.info import DeviceClock
-from npuprof.quantities import duration
+from npuprof.quantities import counted, duration
 
 _MOST_SHIFT_NS = 1_000_000_000
 _MOST_DELAY_NS = 10_000_000_000  # no queue of a stream is that deep during a whole run
@@ -198,14 +198,14 @@ def apart(clocks: Collection[DeviceClock]) -> frozenset[int]:
 
 def clock_text(clock: DeviceClock) -> str:
     """Return what is wrong with the clock of a device, and what follows from it; empty if nothing is."""
-    early = (
-        f"{clock.early:,} of {clock.launches:,} tasks of device {clock.device_id} start before the calls that launched "
-        f"them, by up to {duration(clock.earliest_ns)}"
-    )
-    late = (
-        f"{clock.late:,} of {clock.waits:,} calls that waited for device {clock.device_id} return before its tasks "
-        f"end, by up to {duration(clock.latest_ns)}"
-    )
+    on, tasks = f"of device {clock.device_id}", counted(clock.launches, "task")
+    early = f"{clock.early:,} of {tasks} {on} start before the calls that launched them, by up to"
+    if clock.early == 1:
+        early = f"1 of {tasks} {on} starts before the call that launched it, by"
+    early = f"{early} {duration(clock.earliest_ns)}"
+    waits = f"{counted(clock.waits, 'call')} that waited for device {clock.device_id}"
+    late = f"{clock.late:,} of {waits} {'returns' if clock.late == 1 else 'return'} before its tasks end, by up to"
+    late = f"{late} {duration(clock.latest_ns)}"
     seen = ", and ".join([early] * bool(clock.early) + [late] * bool(clock.late))
     if not clock.joined:
         delayed = f"every task of device {clock.device_id} starts {duration(-(clock.least_ns or 0))} after its launch"

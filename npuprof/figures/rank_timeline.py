@@ -14,7 +14,7 @@ from npuprof.figures.chart import chart, label, moment, nothing, spread
 from npuprof.figures.colours import FAMILIES, FOREGROUND, PARTS
 from npuprof.figures.time_axis import unit_of
 from npuprof.info import Info
-from npuprof.quantities import count, duration
+from npuprof.quantities import count, counted, duration
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -182,8 +182,8 @@ def _lines(joined_tables: Sequence[pd.DataFrame], begin: int, unit_ns: int) -> l
         at = collective["rank"].tolist().index(late)
         text = (
             f"<b>rank {late} arrives last</b><br>{label(row['op_type'], 40)} {count(int(row['k']))} of group "
-            f"{label(row['group'], 20)}<br>{count(len(collective))} ranks, which wait "
-            f"{duration(int(collective['wait_ns'].sum()))} in all"
+            f"{label(row['group'], 20)}<br>{counted(len(collective), 'rank')}: "
+            f"{duration(int(collective['wait_ns'].sum()))} of waiting in all"
         )
         last.append((times[at], places[at], text))
     line = {"width": 1, "color": FOREGROUND}

@@ -173,7 +173,9 @@ class ProfileSet(LongText, Exports):
             If the row does not exist.
         """
         if not _is_whole(row) or not -len(self) <= row < len(self):
-            raise OptionsError(f"row {row!r} is not one of the {len(self)} runs: give a row of info, from 0 on")
+            raise OptionsError(
+                f"row {row!r} is not one of a set of {counted(len(self), 'run')}: give a row of info, from 0 on"
+            )
         return read(self._runs.entries[row])
 
     def read(self, processes: int | None = None) -> ProfileSet:

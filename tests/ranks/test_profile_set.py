@@ -386,7 +386,7 @@ def test_a_wrong_number_of_processes_is_refused(four: Path, processes: Any) -> N
 
 @pytest.mark.parametrize("row", [5, 9, -6, "0", None])
 def test_a_row_that_is_not_there_is_refused(four: Path, row: Any) -> None:
-    with pytest.raises(OptionsError, match=f"row {row!r} is not one of the 5 runs|row of at\\(\\) must be"):
+    with pytest.raises(OptionsError, match=f"row {row!r} is not one of a set of 5 runs|row of at\\(\\) must be"):
         _open(four).at(row)
 
 

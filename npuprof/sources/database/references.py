@@ -12,7 +12,7 @@ import numpy as np
 
 from npuprof import tables
 from npuprof.arrays import Int64, Records
-from npuprof.quantities import share
+from npuprof.quantities import counted, share
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.builders import ABSENT, FIRST_MARK_CONNECTION, SENTINELS, missing
 from npuprof.sources.database.connection import Database
@@ -178,7 +178,8 @@ def _missing(database: Database, table: str, orphans: Int64) -> str:
             part = int(duration[np.isin(rows["connectionId"], launched)].sum())
             shares.append(f"{share(part, whole)} of {name} time")
     of = f", to which {' and '.join(shares)} belong" if shares else ""
-    return f"{len(orphans):,} of {len(np.unique(ids['id'])):,} operators are missing{of}"
+    lost, every = f"{len(orphans):,}", counted(len(np.unique(ids["id"])), "operator")
+    return f"{lost} of {every} {'is' if len(orphans) == 1 else 'are'} missing{of}"
 
 
 def _note_lone_connections(database: Database) -> None:

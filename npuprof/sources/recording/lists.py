@@ -12,6 +12,7 @@ import numpy as np
 
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
+from npuprof.quantities import counted
 
 _MAX_BYTES = 1 << 30
 
@@ -44,7 +45,8 @@ def read(path: Path, kinds: Mapping[str, str]) -> dict[str, Any]:
             size_bytes = sum(metadata.row_group(index).total_byte_size for index in range(metadata.num_row_groups))
             if metadata.num_rows != 1 or size_bytes > _MAX_BYTES:
                 raise damage_error(
-                    path, f"has {metadata.num_rows} rows and {size_bytes} bytes, not one row of at most {_MAX_BYTES}"
+                    path,
+                    f"has {counted(metadata.num_rows, 'row')} of {size_bytes:,} bytes, not 1 of at most {_MAX_BYTES:,}",
                 )
             table = file.read(columns=list(expected)).combine_chunks()
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:  # the last part of a column's name

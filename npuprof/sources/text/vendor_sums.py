@@ -16,6 +16,7 @@ import pandas as pd
 from npuprof import tables
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
+from npuprof.quantities import counted
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.builders import ABSENT, optional, recoded, whole_numbers
 from npuprof.sources.columns.decimals import MS_TO_NS, US_TO_NS, scaled
@@ -152,8 +153,8 @@ def _only_device(frames: Mapping[str, pd.DataFrame]) -> int | None:
 
 def check_sums(decoded: Decoded) -> None:
     """Warn if files of a result disagree on the number of rows: the shorter file was truncated after a row."""
-    for name, counted, table, rows in _counts(decoded):
-        _compare(decoded, name, counted, table, rows)
+    for name, total, table, rows in _counts(decoded):
+        _compare(decoded, name, total, table, rows)
     _check_steps(decoded)
     _check_memory(decoded)
     check_collectives(decoded)
@@ -182,9 +183,9 @@ def _check_memory(decoded: Decoded) -> None:
         decoded.notes.warning("memory", "a block was allocated or released after the last sample", late)
 
 
-def _compare(decoded: Decoded, name: str, counted: int, table: str, rows: int) -> None:
-    if counted != rows:
-        message = f"it counts {counted} rows of {table}, and there are {rows}: one is incomplete"
+def _compare(decoded: Decoded, name: str, total: int, table: str, rows: int) -> None:
+    if total != rows:
+        message = f"it counts {counted(total, 'row')} of {table}, which has {rows:,}: one is incomplete"
         decoded.notes.warning(name, message + _FOLLOWS.get(table, ""))
 
 
