@@ -258,6 +258,14 @@ def test_the_shift_is_told_below_the_title_and_kept_with_the_run(tmp_path: Path)
     assert part.info.clocks == run.info.clocks  # a part of the run has the clock of all of it
 
 
+def test_one_task_and_one_wait_are_told_in_the_singular() -> None:
+    clock = DeviceClock(0, launches=1, early=1, earliest_ns=5_000, waits=9, late=1, latest_ns=7_000)
+    assert clock_text(clock).startswith(
+        "1 of 1 task of device 0 starts before the call that launched it, by 5.00 µs, and "
+        "1 of 9 calls that waited for device 0 returns before its tasks end, by up to 7.00 µs"
+    )
+
+
 def test_evidence_has_the_recorded_times() -> None:
     run = profile(with_device_clock(long_run(6, 2_000_000).tables, -300_000))
     rows = run.advice()["small_kernels"].rows, run.advice()["host_bound"].rows

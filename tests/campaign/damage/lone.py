@@ -20,7 +20,7 @@ LONE: Mapping[str, Mapping[str, str]] = {
         r"clock drifts by": _CLOCK,
     },
     "a recording of 2 simulated devices": {r"clock drifts by": _CLOCK},
-    "trace of torch": {r"of X user_annotation$": "steps, which nothing else marks"},
+    "raw files of torch_npu": {r"^torch.op_range: 1 of .* deleted": "operators and steps, which nothing numbers there"},
 }
 """Why nothing tells a damage, by a pattern of its name, by source."""
 

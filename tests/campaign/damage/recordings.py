@@ -13,6 +13,7 @@ from npuprof.simulator import Tensor, jobs
 from npuprof.simulator.jobs import text
 from npuprof.simulator.synthesis import synthesise
 from tests.samples import FOLDER
+from tests.sources.framework.writer import profiler_info
 from tests.sources.kineto.jobs import TorchJob
 from tests.sources.torch_npu.test_raw_files import run_around
 
@@ -61,7 +62,9 @@ def _not_analysed(folder: Path) -> Path:
     root = folder / "rank0_ascend_pt"
     root.mkdir(parents=True)
     device = synthesise(root, launches=60, streams=1)
-    return run_around(device, through_queue=True).write(root)
+    activities = {"activities": ["ProfilerActivity.CPU", "ProfilerActivity.NPU"]}
+    config = {"common_config": activities, "experimental_config": {"_profiler_level": "Level1"}}
+    return run_around(device, through_queue=True).write(root, profiler_info() | {"config": config})
 
 
 def _copy(source: Path, folder: Path) -> Path:
