@@ -30,7 +30,7 @@ _ALLOCATORS = ("PTA", "GE")  # each by itself: the samples of their sum repeat t
 _OF_GPU = ("kernel", "gpu_memcpy", "gpu_memset")  # types of tasks
 _ON_GPU = re.compile(r"cu|hip|musa|mc|tops")  # calls of the runtimes of GPUs
 _LAUNCH_ON_GPU = re.compile(rf"({_ON_GPU.pattern})\w*Launch(?!HostF)")
-_MOST_OF_NO_BYTES = 0.05  # of copies and fills may have had nothing to do: 3 of 2,529 had, all of memset
+_MOST_OF_NO_BYTES = 0.05  # of copies and fills may have had nothing to do: 3 of 2,469 had, all of memset
 _TASK = ["device_id", "stream_id", "task_id", "context_id"]  # not its start, which files round differently
 
 
