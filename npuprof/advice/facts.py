@@ -13,16 +13,17 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables as schema
+from npuprof.advice.to_collect import Recorded, needed, needed_for_limits, what_tells
 from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, PARTS, Accounting, of_every_kind
 from npuprof.analysis.balanced_steps import by_rank, complete
 from npuprof.analysis.chip_limits import ChipLimits, measured_limits
 from npuprof.analysis.code_lines import CodeLines
 from npuprof.analysis.correlation import Causes
 from npuprof.analysis.device_clocks import apart, to_device
-from npuprof.analysis.device_words import NPU, DeviceName, device_of, runtime_of
+from npuprof.analysis.device_words import DeviceName, device_of, runtime_of
 from npuprof.analysis.efficiency import efficiency
 from npuprof.analysis.host_accounting import ACTIVITY_LABELS, HOST
-from npuprof.analysis.idle_causes import UNEXPLAINED, UNKNOWN
+from npuprof.analysis.idle_causes import UNKNOWN
 from npuprof.analysis.intervals import Spans, covering, union, within
 from npuprof.analysis.places import BETWEEN, GUESSED, Places, lines
 from npuprof.analysis.rank_kernels import Savings, of_kernels, together
@@ -37,11 +38,6 @@ Confidence: TypeAlias = Literal["measured", "bounded", "guess"]
 
 _GRAPH = re.compile(r"aclmdl(RI)?Execute|ModelExecute|GraphLaunch")
 _MOSTLY = 0.5  # of the kernels
-_OF_TORCH = {  # options of npuprof, for its front end of torch's profiler, and that profiler's own arguments
-    "--activities cpu,npu": ("--activities cpu,gpu", "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"),
-    "--memory": ("--memory", "profile_memory=True"),
-    "--shapes": ("--shapes", "record_shapes=True"),
-}
 _MOST_TASKS = 200_000  # above this, a replay per finding takes longer than everything else
 
 
@@ -162,32 +158,19 @@ class Facts:
         instead
             An alternative to collecting again.
         """
-        if self.device != NPU:  # whose traces have no levels
-            return self._needs_of_torch(options) or instead or f"load a trace that has {level}"
-        whole = bool(level) and str(self.info.options.get("level")) in ("1", "2")
-        lacking = [option for option in options if not (whole and self._is_recorded(option))]
-        wanted = " ".join(["--level 1"] * bool(level and not whole) + lacking)
-        if not wanted:
-            return instead or f"load the whole result, this one has no {level}"
-        return f"collect with {wanted}{f', or {instead}' if instead else ''}"
+        return needed(self._recorded, options, level, instead)
 
-    def _needs_of_torch(self, options: Sequence[str]) -> str:
-        """Return the advice for a trace of torch's profiler: its arguments, or the options of npuprof's recording."""
-        recorded = {
-            "--shapes": self.info.options.get("shapes"),
-            "--memory": self.info.options.get("memory"),
-            "--activities cpu,npu": len(self.tables["operators"]) and len(self.tables["tasks"]),
-        }
-        lacking = [option for option in options if option in _OF_TORCH and not recorded[option]]
-        if self.info.source.startswith("recording"):
-            return f"collect with {' '.join(_OF_TORCH[option][0] for option in lacking)}" if lacking else ""
-        return f"collect with {', '.join(_OF_TORCH[option][1] for option in lacking)}" if lacking else ""
+    def needs_limits(self) -> str:
+        """Return the advice of a rule that cannot tell without the limits of the chip."""
+        return needed_for_limits(self._recorded, known=self.limits is not None)
 
-    def _is_recorded(self, option: str) -> bool:
-        """Return whether the run was recorded with an option of the command line that has a value."""
-        name, _, value = option.removeprefix("--").partition(" ")
-        recorded = self.info.options.get(name.replace("-", "_"))
-        return set(value.split(",")) <= set(recorded) if isinstance(recorded, list) else recorded == value
+    def what_tells(self, cause: str) -> str:
+        """Return what to do so that idle time without a known cause has one."""
+        return what_tells(self._recorded, cause)
+
+    @property
+    def _recorded(self) -> Recorded:
+        return Recorded(self.tables, self.info, self.device, self.joined)
 
     @cached_property
     def limits(self) -> ChipLimits | None:
@@ -254,14 +237,16 @@ class Facts:
 
     def mean_step(self, parts: Sequence[str]) -> int:
         """Return the mean over the counted steps of the time of some parts; all parts add up to the step."""
-        return sum(self._mean_parts[PARTS.index(part)] for part in parts)
+        return sum(time for part, _, time in self.mean_causes if part in parts)
 
     @cached_property
-    def _mean_parts(self) -> list[int]:
-        """The mean time of each part, rounded so that their sum is the mean step rounded down."""
-        sums = np.cumsum(self._sums[self.counted].sum(axis=(0, 2)))
-        means: list[int] = np.diff(sums // max(len(self.counted), 1), prepend=0).tolist()
-        return means
+    def mean_causes(self) -> list[tuple[str, str, int]]:
+        """Part, cause and time of a mean step, rounded so that their sum is the mean step rounded down."""
+        sums = np.cumsum(self._sums[self.counted].sum(axis=0))
+        means = np.diff(sums // max(len(self.counted), 1), prepend=0).tolist()
+        causes = ["", *self.accounting.intervals["cause"].cat.categories]
+        pairs = [(part, cause) for part in PARTS for cause in causes]
+        return [(*pair, time) for pair, time in zip(pairs, means, strict=True) if time]
 
     def times(self, parts: Sequence[str], activity: str = "") -> Int64:
         """Return the time of some parts in each counted step, of the host's `activity` only if one is named."""
@@ -271,14 +256,6 @@ class Facts:
         causes = [None, *rows["cause"].cat.categories]
         times: Int64 = sums[:, :, [not activity or cause == activity for cause in causes]].sum(axis=(1, 2))
         return times
-
-    @cached_property
-    def unknown_ns(self) -> int:
-        """The idle time of a mean step whose cause was not recorded, or that no row of the host covers."""
-        causes = [None, *self.accounting.intervals["cause"].cat.categories]
-        of_part = [part in (*IDLE, BETWEEN_STEPS) for part in PARTS]
-        sums = self._sums[self.counted][:, of_part][:, :, [cause in (UNKNOWN, UNEXPLAINED) for cause in causes]]
-        return int(sums.sum()) // max(len(self.counted), 1)
 
     @cached_property
     def balanced(self) -> Int64:

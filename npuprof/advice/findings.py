@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import pandas as pd
 
+from npuprof.advice.budget import budget, first_line, idle_text, unknown_ns
 from npuprof.advice.explained import explained_ns
 from npuprof.advice.facts import Confidence, Facts
 from npuprof.advice.finding import Finding, Rule, State
@@ -62,7 +63,7 @@ PARTS_OF_NAMES = {
 }
 """The parts of a step that each name of the JSON, the headline and the gates stands for."""
 
-_VERSION = 2
+_VERSION = 3
 
 Scope: TypeAlias = Literal["run", "job", "ranks"]
 
@@ -171,6 +172,7 @@ class Advice(LongText):
             "step_ns": self.step_ns,
             "steps": len(self.facts.counted),
             "parts_ns": self.parts(),
+            "budget": self.budget().to_dict("records"),
             "explained_ns": self.explained_ns,
             "findings": findings,
         }
@@ -186,6 +188,15 @@ class Advice(LongText):
         """
         parts = {name: self.facts.mean_step(parts) for name, parts in PARTS_OF_NAMES.items()}
         return {**parts, **self.facts.activities} if self.facts.accounting.of_host else parts
+
+    def budget(self) -> pd.DataFrame:
+        """Return where a mean step goes, to the nanosecond; see :func:`npuprof.advice.budget.budget`."""
+        table: pd.DataFrame = self._budget.copy()
+        return table
+
+    @cached_property
+    def _budget(self) -> pd.DataFrame:
+        return budget(self.facts)
 
     def idle_parts(self) -> dict[str, int]:
         """Return the nanoseconds of the three idle parts of a mean step."""
@@ -237,7 +248,7 @@ class Advice(LongText):
 
     def lines(self, limit: int | None = None) -> list[str]:
         """Return the verdict, the first `limit` findings or all, and the rules that lack data, as lines of text."""
-        lines = [self.verdict()]
+        lines = [self.verdict(), *(line for text in self.idle_lines() for line in _wrap(text))]
         for number, finding in enumerate(self.fired[:limit], 1):
             lines.append(
                 printable(f"{number}  {finding.title}   {duration(finding.cost_ns)}   {gain(finding)}", _LONGEST)
@@ -246,6 +257,13 @@ class Advice(LongText):
             evidence = f"   evidence: {finding.where}; advice()[{finding.rule!r}].show()"
             lines += [printable(evidence, _LONGEST)] if finding.where else []
         return lines + _wrap(self.explained()) + _wrap(self.rest(limit))
+
+    def idle_lines(self) -> list[str]:
+        """Return idle time by cause; before it, where much has no known cause, what to record to know it."""
+        if self.scope == "ranks" or not self.step_ns:
+            return []
+        texts = first_line(self._budget, self.step_ns), idle_text(self._budget, self.step_ns)
+        return [text for text in texts if text]
 
     def explained(self) -> str:
         """Return the share of a step that the findings explain together, in one sentence; empty without findings."""
@@ -277,7 +295,7 @@ class Advice(LongText):
     @property
     def unknown_ns(self) -> int:
         """Nanoseconds of a mean step in which the device is idle and the recording does not say why."""
-        return self.facts.unknown_ns
+        return unknown_ns(self._budget)
 
     def worst_share(self) -> float:
         """Return the greatest share of a step that a finding may gain, 0..1."""

@@ -11,6 +11,7 @@ from npuprof import tables as schema
 from npuprof.advice.actions import action_for
 from npuprof.advice.facts import Facts
 from npuprof.advice.wording import most_lines
+from npuprof.analysis.idle_causes import UNEXPLAINED
 from npuprof.arrays import Int64
 from npuprof.quantities import counted, duration
 
@@ -72,8 +73,7 @@ def _action(cause: str, facts: Facts) -> str:
 
 
 def _to_see_more(facts: Facts) -> str:
-    how = "name parts of the step with npuprof.range(...)" if facts.stacks else "record operators and stacks"
-    return f"{how} to see what the host does"
+    return f"{facts.what_tells(UNEXPLAINED)} to see what the host does"
 
 
 def _lines(facts: Facts, cause: str, parts: Sequence[str]) -> str:

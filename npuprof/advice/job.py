@@ -12,6 +12,7 @@ import pandas as pd
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding
 from npuprof.advice.findings import Advice
+from npuprof.advice.to_collect import is_unknown
 from npuprof.analysis.accounting import Accounting
 from npuprof.analysis.device_words import GPU, NONE, NPU, DeviceName
 from npuprof.analysis.prediction import TOLERANCE
@@ -22,7 +23,8 @@ from npuprof.arrays import Int64
 from npuprof.errors import NpuprofError
 from npuprof.info import Info
 
-_POINT_TO_POINT = r"send|recv|receive"
+POINT_TO_POINT = r"send|recv|receive"
+"""What the types of sends and receives have in common."""
 _MOST_ROWS = 10_000
 WORTH = 0.01
 """The share of a step that makes a cause worth a finding."""
@@ -112,6 +114,11 @@ class JobFacts(Facts):
     def stacks(self) -> bool:
         """Whether Python calls were recorded on any rank, which slows its host down."""
         return any(len(member.tables["python"]) for member in self.members.values())
+
+    def what_tells(self, cause: str) -> str:
+        """Return what to do so that idle time has a cause, on the rank with most of that time."""
+        facts = [member.advice.facts for member in self.members.values()]
+        return max(facts, key=lambda each: _unknown_ns(each, cause)).what_tells(cause)
 
     @cached_property
     def job(self) -> Job | None:
@@ -223,7 +230,7 @@ class JobFacts(Facts):
         if self.job is None:
             return []
         rows = self.job.rows[["rank", "group", "op_type"]].drop_duplicates()
-        sends = rows["op_type"].str.contains(_POINT_TO_POINT, case=False, regex=True)
+        sends = rows["op_type"].str.contains(POINT_TO_POINT, case=False, regex=True)
         senders, groups = (
             [set(members["rank"]) for _, members in some.groupby("group", observed=True)]
             for some in (rows[sends], rows[~sends])
@@ -256,6 +263,10 @@ class JobRule:
     check: Callable[[JobFacts], Finding]
     without: Callable[[JobFacts, Times], Times]
     devices: frozenset[DeviceName] = frozenset((NPU, GPU, NONE))
+
+
+def _unknown_ns(facts: Facts, unknown: str) -> int:
+    return sum(time for part, cause, time in facts.mean_causes if cause == unknown and is_unknown(part, cause))
 
 
 def _components(ranks: pd.Series[int], groups: Sequence[set[int]]) -> dict[int, int]:

@@ -21,15 +21,26 @@ from npuprof.advice.job_rules import (
     waiting,
 )
 from npuprof.advice.job_rules import slow_link as job_slow_link
-from npuprof.advice.rules import slow_link
+from npuprof.advice.rules import between_steps, host_bound, slow_link
 
 if TYPE_CHECKING:
     from ipywidgets import Widget
 
+_OF_HOST = (host_bound.NAME, between_steps.NAME)
+_OF_EACH_RANK = (slow_link.NAME, *_OF_HOST)
+"""Rules whose subject each rank has for itself: its links, and its host, which need not be late in a collective."""
 _STATES = ("cannot tell", "clean", "fires")
 # Problems of a single host or rank are fixed first; what remains is spread evenly.
 _IN_TURN = tuple(
-    rule.NAME for rule in (late_host, slow_rank, waiting, pipeline_imbalance, job_slow_link, exposed_communication)
+    rule.NAME
+    for rule in (
+        late_host,
+        slow_rank,
+        waiting,
+        pipeline_imbalance,
+        job_slow_link,
+        exposed_communication,
+    )
 )
 
 
@@ -51,7 +62,7 @@ def advise_job(
     spokesmen = _spokesmen(facts)
     for rank, member in facts.members.items():
         for finding in member.advice.findings:
-            if rank in spokesmen or finding.rule == slow_link.NAME:  # each rank has its own links
+            if rank in spokesmen or finding.rule in _OF_EACH_RANK:
                 alone.setdefault(finding.rule, []).append(_rank_finding(finding, rank, facts))
     known = {name: finding for name, finding in together.items() if finding.state != "cannot tell" or name not in alone}
     single = {name: _replay(max(findings, key=_weight), facts) for name, findings in alone.items() if name not in known}
@@ -108,7 +119,8 @@ def _rank_finding(finding: Finding, rank: int, facts: JobFacts) -> Finding:
 
 
 def _weight(finding: Finding) -> tuple[int, int]:
-    return _STATES.index(finding.state), finding.gain_lo_ns + finding.gain_hi_ns
+    worth = finding.cost_ns if finding.rule in _OF_HOST else finding.gain_lo_ns + finding.gain_hi_ns
+    return _STATES.index(finding.state), worth
 
 
 def _check(name: str, facts: JobFacts) -> Finding:

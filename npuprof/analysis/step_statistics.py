@@ -19,12 +19,13 @@ _MAX_NAMED = 20
 
 
 def step_statistics(accounting: Accounting) -> pd.DataFrame:
-    """Compare the steps of each rank and device.
+    """Compare the steps of each rank and device that figures per step are of.
 
     Parameters
     ----------
     accounting
-        The steps, from :func:`npuprof.analysis.accounting.account`.
+        The steps, from :func:`npuprof.analysis.accounting.account`; those of its
+        :meth:`~npuprof.analysis.accounting.Accounting.counted` count.
 
     Returns
     -------
@@ -34,7 +35,7 @@ def step_statistics(accounting: Accounting) -> pd.DataFrame:
         unusually long or short, given at least five steps, the furthest first. A run without steps is one step without
         a number. The median is rounded down, and the 95th percentile is a time that occurred (nearest rank).
     """
-    wide_rows = accounting.by_part()
+    wide_rows = accounting.by_part().iloc[accounting.counted()]
     rows = []
     for (rank, device), of_device in wide_rows.groupby(["rank", "device_id"], dropna=False, sort=True):
         typical = float(np.median(of_device["duration_ns"].to_numpy(np.int64)))

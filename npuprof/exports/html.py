@@ -228,11 +228,16 @@ def findings_html(advice: Advice, limit: int | None = MOST_FINDINGS) -> str:
         for finding in advice.fired[:limit]
     )
     listed = f'<ol style="margin:6px 0 0;padding-left:22px">{items}</ol>' if items else ""
-    return with_meanings(listed) + "".join(
+    idle = [
+        f'<div style="margin-top:4px;overflow-wrap:anywhere">{text(said, _LONGEST_SENTENCE)}</div>'
+        for said in advice.idle_lines()
+    ]
+    rest = [
         f'<div style="color:{FAINT_TEXT};margin-top:4px;overflow-wrap:anywhere">{text(said, _LONGEST_SENTENCE)}</div>'
         for said in (advice.explained(), advice.rest(limit))
         if said
-    )
+    ]
+    return "".join([*idle, with_meanings(listed), *rest])
 
 
 def _evidence(finding: Finding) -> str:

@@ -52,7 +52,7 @@ def default_output() -> Path:
 
 _NO_NPU = because("torch's own profiler knows no NPU", "kineto")
 _NOT_SIMULATED = because("the simulated NPU has no such hardware", "simulator")
-_NO_OPERATORS = because("it knows CANN's operators only, not a framework's", "acl", "simulator", "msprof")
+NO_OPERATORS = because("it knows CANN's operators only, not a framework's", "acl", "simulator", "msprof")
 _TORCH_ONLY = because("only torch_npu records it", "mindspore", "tensorflow")
 _ITERATIONS = because("its iterations are those that step() ends", "torch_npu", "mindspore", "msprof", "kineto")
 _NO_DOMAINS = because("its markers have no domains", "acl", "simulator", "tensorflow", "kineto")
@@ -140,24 +140,24 @@ class Options:
         "Keep the text of the profiled cell and of your files in stacks.", default=True, of_cell=True, panel=None
     )
     modules: bool = switch(
-        "Record the module hierarchy of framework operators.", activity="cpu", lacks=_NO_OPERATORS | _TORCH_ONLY,
+        "Record the module hierarchy of framework operators.", activity="cpu", lacks=NO_OPERATORS | _TORCH_ONLY,
         framework="with_modules",
     )
     flops: bool = switch(
         "Estimate the floating-point operations of framework operators. They are the column flops of operators, with "
         "kineto, and with torch_npu for what it has a formula for.",
         activity="cpu",
-        lacks=_NO_OPERATORS | because("only the profilers of torch estimate them", "mindspore", "tensorflow"),
+        lacks=NO_OPERATORS | because("only the profilers of torch estimate them", "mindspore", "tensorflow"),
         framework="with_flops",
     )
     gc_detect_threshold: float | None = other(
         "Record garbage collections that last at least so long.",
         None, values.at_least_zero, "milliseconds, at least 0", number=(float, "ms"),
-        lacks=_NO_OPERATORS | _TORCH_ONLY | because("only torch_npu records it", "kineto"),
+        lacks=NO_OPERATORS | _TORCH_ONLY | because("only torch_npu records it", "kineto"),
     )
     record_op_args: bool = switch(
         "Record the arguments of framework operators.", activity="cpu",
-        lacks=_NO_OPERATORS | _TORCH_ONLY | because("only torch_npu records it", "kineto"),
+        lacks=NO_OPERATORS | _TORCH_ONLY | because("only torch_npu records it", "kineto"),
     )
     op_attr: bool = switch(
         "Record the attributes of CANN's operators.", activity="npu",

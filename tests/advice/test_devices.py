@@ -72,7 +72,7 @@ def test_a_host_that_launches_late_gets_the_actions_of_its_device(tmp_path: Path
     run = npuprof.load(trace.write(tmp_path / "t.json"))
     assert _foreign(run) == {}
     advice = run.advice()
-    what_is_unexplained = "record operators and stacks to see what the host does"
+    what_is_unexplained = "collect with with_stack=True to see what the host does"
     helps = "larger batches, torch.compile, captured graphs (torch.cuda.graph)"
     assert advice["host_bound"].action == f"{helps}; {what_is_unexplained}"
     assert advice["small_kernels"].action.startswith("torch.compile")

@@ -41,8 +41,8 @@ def test_many_steps_have_a_median_and_outliers_by_number() -> None:
     table = run_of(durations).step_statistics().set_index("part")
     whole = table.loc["step"]
     figures = ["rank", "device_id", "steps", "median_ns", "p95_ns", "max_ns"]
-    assert whole[figures].tolist() == [2, 0, 200, 1_002, 1_004, 9_000]
-    assert whole["outliers"] == "7, 67, 57"  # the farthest first: 8000, 502 and 498 away
+    assert whole[figures].tolist() == [2, 0, 198, 1_002, 1_004, 1_500]  # neither the first nor the last, which is open
+    assert whole["outliers"] == "67, 57"  # the farthest first: 502 and 498 away
     assert table.loc["computing", ["median_ns", "outliers"]].tolist() == [400, ""]
     assert set(table.index) <= {"step", *PARTS}
 
@@ -51,6 +51,7 @@ def test_many_steps_have_a_median_and_outliers_by_number() -> None:
 def test_the_parts_of_equal_steps_add_up_and_few_steps_have_no_outliers() -> None:
     table = run_of([1_000] * 4).step_statistics().set_index("part")
     assert int(table.loc["step", "median_ns"]) == int(table.drop("step")["median_ns"].sum()) == 1_000
+    assert (run_of([1_000] * 4 + [9_000]).step_statistics()["max_ns"] <= 1_000).all()  # the last step is open
     assert (run_of([1_000, 1_000, 9_000]).step_statistics()["outliers"] == "").all()
 
 

@@ -23,7 +23,7 @@ def check(facts: Facts) -> Finding:
     """Fire if kernels of the cube reach less than half of the run's best, and that costs more than 1 % of a step."""
     kernels = facts.tables["kernels"]
     if facts.limits is None or not len(kernels):
-        return Finding(NAME, "cannot tell", collect=facts.needs("--aic-metrics PipeUtilization", level="counters"))
+        return Finding(NAME, "cannot tell", collect=facts.needs_limits())
     duration = kernels["duration_ns"].to_numpy(np.int64)
     whole = facts.kernels_per_step(duration[schema.matching(kernels["op_type"], is_of_cube) & facts.in_steps])
     if whole <= _THRESHOLD * facts.step_ns:

@@ -256,17 +256,34 @@ def _to_advise(run: Profile) -> Parts:
     return others | {"idle": sum(times.get(part, 0.0) for part in IDLE)}
 
 
+def _budget(run: Profile) -> Parts | None:
+    """Return the whole budget of the advice; of runs of one step, since that of several is a mean."""
+    if len(run.accounting.steps) != 1:
+        return None
+    advice = Advice(Facts(run.tables, run.info, run.accounting), [])
+    return {"step": int(advice.budget()["time_ns"].sum())}
+
+
+def _to_budget(run: Profile) -> Parts:
+    return {"step": sum(_breakdown(run).values())}
+
+
 def _longest_of_statistics(run: Profile) -> Parts:
     rows = run.step_statistics()
     return _by_rank_device_and_part(rows[rows["part"] != WHOLE], "max_ns")
 
 
 def _longest_of_breakdown(run: Profile) -> Parts:
+    steps = run.accounting.steps.iloc[run.accounting.counted()]
     if run.accounting.steps.duplicated(["rank", "device_id", "step"]).any():  # steps that only their order tells
-        parts = run.accounting.by_part().melt(["rank", "device_id"], list(PARTS), "part", "duration_ns")
+        parts = run.accounting.by_part().loc[steps.index]
+        parts = parts.melt(["rank", "device_id"], list(PARTS), "part", "duration_ns")
     else:
         keys = ["rank", "device_id", "step", "part"]
         parts = breakdown(run).groupby(keys, observed=True, dropna=False)["duration_ns"].sum().reset_index()
+        counted = set(zip(*(steps[name].fillna(-1) for name in keys[:3]), strict=True))
+        rows = zip(*(parts[name].fillna(-1) for name in keys[:3]), strict=True)
+        parts = parts[[place in counted for place in rows]]
     return _by_rank_device_and_part(parts[parts["duration_ns"] > 0], "duration_ns")
 
 
@@ -511,6 +528,7 @@ OF_RUN: tuple[Invariant, ...] = (
     Invariant("parts: breakdown() and explorer", _placed, _explored, _ANY, dear=True),
     Invariant("parts: breakdown() and plot_steps()", _as_bars, _bars, _ANY, share=1e-6, least=1, dear=True),
     Invariant("parts: breakdown() and verdict", _to_advise, _advised, _ANY, dear=True),
+    Invariant("parts: breakdown() and budget()", _to_budget, _budget, _ANY),
     Invariant("parts: breakdown() and step_statistics()", _longest_of_breakdown, _longest_of_statistics, _ANY),
     Invariant("report: its text, and breakdown() and tables", _text, _to_print, _ANY, share=_PRINTED, dear=True),
     Invariant("computing: breakdown() and kernels", _accounted_computing, _computing, _ANY, of_row="kernels"),

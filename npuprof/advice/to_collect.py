@@ -1,0 +1,151 @@
+"""What to collect, or to load, so that a rule can tell, and that idle time has a cause."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE
+from npuprof.analysis.device_words import NPU, DeviceName
+from npuprof.analysis.idle_causes import UNEXPLAINED, UNKNOWN
+from npuprof.commands import magic_word
+from npuprof.info import Info
+from npuprof.options import NO_OPERATORS, SPECIFICATION
+
+NOT_RECORDED = (UNKNOWN, UNEXPLAINED)
+"""The causes of idle time that say that its cause was not recorded."""
+
+MORE_STEPS = "record more steps, such as warmup=2, active=3"
+
+
+class Recorded(NamedTuple):
+    """What a run has: its tables and facts, what its devices are called, and whether they share the host's clock."""
+
+    tables: Mapping[str, pd.DataFrame]
+    info: Info
+    device: DeviceName
+    joined: bool
+
+
+_OF_TORCH = {  # options of npuprof, for its front end of torch's profiler, and that profiler's own arguments
+    "--activities cpu,npu": ("--activities cpu,gpu", "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"),
+    "--memory": ("--memory", "profile_memory=True"),
+    "--shapes": ("--shapes", "record_shapes=True"),
+    "--stacks": ("--stacks", "with_stack=True"),
+}
+_COUNTER = re.compile(r"(_ratio|_cycles)$|^(aic|aiv|mac|vec|cube|scalar|mte\d?)_.*time")
+_COMMANDS = {"msprof": "npuprof run"}
+_NOT_REPEATED = ("name", "output", "step_line")
+
+
+def needed(run: Recorded, options: Sequence[str], level: str = "", instead: str = "") -> str:
+    """Return what to collect or to load; see :meth:`npuprof.advice.facts.Facts.needs`."""
+    if run.device != NPU:  # whose traces have no levels
+        return _needed_of_torch(run, options) or instead or (f"load a trace that has {level}" if level else "")
+    whole = bool(level) and str(run.info.options.get("level")) in ("1", "2")
+    lacking = [option for option in options if not _is_recorded(run.info, option)]
+    wanted = " ".join(["--level 1"] * bool(level and not whole) + lacking)
+    if not wanted:
+        return instead or f"load the whole result{f', this one has no {level}' * bool(level)}"
+    return f"collect with {wanted}{f', or {instead}' if instead else ''}"
+
+
+def needed_for_limits(run: Recorded, *, known: bool) -> str:
+    """Return what to collect so that the limits of the chip are known; with counters, what else is missing."""
+    kernels = run.tables["kernels"]
+    counters = [name for name in kernels if _COUNTER.search(str(name)) and kernels[name].notna().any()]
+    if not known and counters:
+        named = f"the recording names only {run.info.chip!r}" if run.info.chip else "the chip has no name here"
+        return f"the chip's limits are missing: {named}; set run.info.chip = 'Ascend 910A', or whichever it is, first"
+    return needed(run, ["--aic-metrics PipeUtilization"], "counters")
+
+
+def _needed_of_torch(run: Recorded, options: Sequence[str]) -> str:
+    """Return the advice for a trace of torch's profiler: its arguments, or the options of npuprof's recording."""
+    info, tables = run.info, run.tables
+    recorded = {
+        "--shapes": info.options.get("shapes"),
+        "--memory": info.options.get("memory"),
+        "--stacks": len(tables["python"]),
+        "--activities cpu,npu": len(tables["operators"]) and len(tables["tasks"]),
+    }
+    lacking = [option for option in options if option in _OF_TORCH and not recorded[option]]
+    if info.source.startswith("recording"):
+        return f"collect with {' '.join(_OF_TORCH[option][0] for option in lacking)}" if lacking else ""
+    return f"collect with {', '.join(_OF_TORCH[option][1] for option in lacking)}" if lacking else ""
+
+
+def _is_recorded(info: Info, option: str) -> bool:
+    """Return whether the run was recorded with an option of the command line."""
+    name, _, value = option.removeprefix("--").partition(" ")
+    recorded = info.options.get(name.replace("-", "_"))
+    if not value:
+        return bool(recorded)
+    return set(value.split(",")) <= set(recorded) if isinstance(recorded, list) else recorded == value
+
+
+def what_tells(run: Recorded, cause: str) -> str:
+    """Return what to do so that idle time of :data:`NOT_RECORDED` has a cause.
+
+    For a recording of npuprof it is the whole command, with the options that the run was recorded with.
+    """
+    if not run.joined:
+        return "device and host times cannot be joined, see run.notes"
+    tables, collector = run.tables, run.info.collector
+    if not len(tables["kernels"]) and not len(tables["tasks"]):
+        return needed(run, ["--activities cpu,npu"], "kernels")
+    if cause == UNKNOWN:
+        return MORE_STEPS
+    calls = "" if len(tables["api"]) else "calls of the host"
+    if calls and run.device == NPU and str(run.info.options.get("level")) in ("1", "2"):
+        return needed(run, [], calls)
+    wanted = []
+    if not len(tables["operators"]) and not len(tables["python"]):
+        wanted.append("--activities cpu,npu")
+    if not len(tables["python"]) and collector not in NO_OPERATORS:
+        wanted.append("--stacks")
+    if not calls:
+        wanted = [option for option in wanted if not _is_recorded(run.info, option)]
+    if not calls and not wanted:
+        return "name parts of the code with npuprof.range(...)"
+    advice = needed(run, wanted, calls)
+    options = advice.removeprefix("collect with ")
+    return advice if options == advice else f"collect with {_command(run.info, options)}"
+
+
+def _command(info: Info, wanted: str) -> str:
+    """Return the command that repeats a recording of npuprof with some more options; for others, these options."""
+    if not info.source.startswith("recording"):
+        return wanted
+    names = {word.removeprefix("--").replace("-", "_") for word in wanted.split() if word.startswith("--")}
+    words = [_word(name, value) for name, value in _changed(info.options).items() if name not in names]
+    return " ".join([_COMMANDS.get(info.collector, "%%npuprof"), *words, wanted])
+
+
+def _changed(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a recording that are not the defaults."""
+    changed = {}
+    for name, option in SPECIFICATION.items():
+        value = options.get(name)
+        usual = list(option.usual) if isinstance(option.usual, tuple) else option.usual
+        of_auto = name == "activities" and value in (["cpu", "npu"], ["cpu", "gpu"])
+        of_level = name == "aic_metrics" and value in ("PipeUtilization", "none")
+        if not (value is None or value == usual or of_auto or of_level or name in _NOT_REPEATED):
+            changed[name] = value
+    return changed
+
+
+def _word(name: str, value: Any) -> str:
+    flag = name.replace("_", "-")
+    if isinstance(value, bool):
+        return f"--{flag}" if value else f"--no-{flag}"
+    text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    return f"--{flag}{'=' if text.startswith('-') else ' '}{magic_word(text)}"
+
+
+def is_unknown(part: str, cause: str) -> bool:
+    """Return whether the time of a part of a step and a cause is idle time whose cause was not recorded."""
+    return part in (*IDLE, BETWEEN_STEPS) and cause in NOT_RECORDED
