@@ -95,7 +95,7 @@ def _add_achieved(table: pd.DataFrame, work: pd.DataFrame, limits: ChipLimits | 
     """Add achieved rates, the roof, and the efficiency."""
     flops_per_s, bytes_per_s = _speeds(table)
     of_cube = _of_cube(table)
-    compute_s = table["flops"].to_numpy(np.float64) / _peaks(table, limits, of_cube)
+    compute_s = compute_ns(table, limits) / 1e9
     memory_s = table["bytes"].to_numpy(np.float64) / (limits.memory_bytes_per_s if limits else math.nan)
     is_known = ~np.isnan(compute_s) & ((compute_s > 0) | ~np.isnan(memory_s))
     roof_ns = np.fmax(compute_s, memory_s) * 1e9  # without operations, the least that its bytes take
@@ -113,6 +113,20 @@ def _add_achieved(table: pd.DataFrame, work: pd.DataFrame, limits: ChipLimits | 
         note=_notes(ratio, table, bound, limits),
     )
     return achieved
+
+
+def compute_ns(table: pd.DataFrame, limits: ChipLimits | None) -> Float64:
+    """Return the time of each row's operations at the peak of the cores and its data type; NaN if unknown.
+
+    Parameters
+    ----------
+    table
+        Rows with ``op_type``, ``input_dtypes``, ``hf32`` and ``flops``, such as the result of :func:`efficiency`.
+    limits
+        The limits of the chip; None if unknown.
+    """
+    times: Float64 = 1e9 * table["flops"].to_numpy(np.float64) / _peaks(table, limits, _of_cube(table))
+    return times
 
 
 def _speeds(table: pd.DataFrame) -> tuple[Float64, Float64]:

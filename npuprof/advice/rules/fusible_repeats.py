@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables as schema
+from npuprof.advice.counterparts import COUNTERPARTS
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
 from npuprof.advice.wording import most_lines
@@ -30,12 +31,9 @@ _MOST_KERNELS = 200_000  # in longer runs, the last kernels stand for all
 _CORES = ("AI_VECTOR_CORE", "AIVECTOR", "AIV", "MIX_AIV", "AI_CORE", "AICORE")
 _ALIKE = ["op_type", "input_shapes", "input_dtypes"]
 _FUSED = (
-    (("rsqrt", "mean"), "torch_npu.npu_rms_norm"),
+    *((each.kernels, each.call) for each in COUNTERPARTS if each.kernels),
     (("cos", "sin"), "cosines and sines once a step instead of in each layer"),
-    (("neg", "concat"), "torch_npu.npu_rotary_mul"),
-    (("sigmoid", "mul"), "torch_npu.npu_swiglu"),
     (("sqrt", "div"), "a fused optimizer (torch_npu.optim.NpuFusedAdamW)"),
-    (("softmax",), "torch_npu.npu_fusion_attention"),
 )
 
 
@@ -52,7 +50,7 @@ def check(facts: Facts) -> Finding:
     """Fire if sequences of vector kernels that occur at least five times would save 1 % of a step as single kernels."""
     kernels = facts.tables["kernels"]
     if facts.limits is None or not kernels["input_shapes"].notna().any():
-        return Finding(NAME, "cannot tell", collect=facts.needs("--aic-metrics PipeUtilization", level="counters"))
+        return Finding(NAME, "cannot tell", collect=facts.needs_limits())
     gaps = facts.host_known and facts.per_step(IDLE) > _HOST_BOUND * facts.step_ns
     sequences = [inside for rows in _sequences(kernels) if len(inside := rows[facts.in_steps[rows[:, 0]]])]
     of_all = max(1.0, len(kernels) / _MOST_KERNELS)

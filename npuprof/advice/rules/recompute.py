@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pandas as pd
 
 from npuprof import tables as schema
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
+from npuprof.advice.outer_calls import host_rows, kernels_within, outer_calls
 from npuprof.advice.wording import most_time
 from npuprof.analysis.correlation import nearest
 from npuprof.analysis.device_words import GPU, NPU
@@ -19,7 +18,6 @@ from npuprof.quantities import counted, share
 NAME = "recompute"
 _THRESHOLD = 0.01  # of the step
 _PATH = 3  # consecutive operators that must match the forward pass
-_LIBRARY = re.compile(r"(?!autograd::|torch::)\w+::")
 _ENGINE = "autograd::engine"
 
 
@@ -32,11 +30,8 @@ def check(facts: Facts) -> Finding:
     if not in_engine.any() or not operators["input_shapes"].notna().any() or not len(facts.tables["kernels"]):
         return Finding(NAME, "cannot tell", collect=facts.needs("--shapes", "--activities cpu,npu"))
     again = _are_repeats(facts, in_engine)
-    causes, first = facts.causes, facts.causes.first_row["operators"]
-    is_wanted = np.zeros(len(causes.callers), bool)
-    is_wanted[first : first + len(operators)] = again
     kernels = facts.tables["kernels"]
-    rows = kernels[(nearest(causes.callers, causes.launchers, is_wanted) >= 0) & facts.in_steps]
+    rows = kernels[kernels_within(facts, again) & facts.in_steps]
     cost = facts.kernels_per_step(rows["duration_ns"].to_numpy(np.int64))
     if cost <= _THRESHOLD * facts.step_ns:
         return Finding(NAME, "clean", cost_ns=cost)
@@ -59,12 +54,10 @@ def _are_repeats(facts: Facts, in_engine: Bools) -> Bools:
     """Return a mask of the backward pass's operators that repeat several consecutive ones of the forward pass."""
     operators, causes = facts.tables["operators"], facts.causes
     first = causes.first_row["operators"]
-    of_operators = slice(first, first + len(operators))
-    library, engine = np.zeros(len(causes.callers), bool), np.zeros(len(causes.callers), bool)
-    library[of_operators] = schema.matching(operators["name"], lambda name: bool(_LIBRARY.match(name)))
+    of_operators = host_rows(facts)
+    engine = np.zeros(len(causes.callers), bool)
     engine[of_operators] = in_engine
-    above = np.where(causes.callers >= 0, nearest(causes.callers, causes.callers, library), -1)
-    rows = np.flatnonzero(library[of_operators] & (above[of_operators] < 0))
+    rows = outer_calls(facts)
     node = nearest(causes.callers, rows + first, engine)
     thread = operators["thread_id"].to_numpy(np.int64)[rows]
     order = np.lexsort((operators["start_ns"].to_numpy(np.int64)[rows], node, thread))
