@@ -16,6 +16,7 @@ from npuprof.advice.job_rules import (
     JOB_RULES,
     exposed_communication,
     late_host,
+    pipeline_bubble,
     pipeline_imbalance,
     slow_rank,
     waiting,
@@ -38,6 +39,7 @@ _IN_TURN = tuple(
         slow_rank,
         waiting,
         pipeline_imbalance,
+        pipeline_bubble,
         job_slow_link,
         exposed_communication,
     )

@@ -22,6 +22,7 @@ _KERNELS = table("kernels", [(0, 9)])
 _HOST = {"kernels": _KERNELS, "operators": table("operators", [(0, 90)])}
 _COPIES = {"tasks": table("tasks", [(0, 9)])}
 _COLLECTIVES = {"kernels": _KERNELS, "communication": table("communication", [(9, 50)])}
+_ALL_TO_ALL = {"kernels": _KERNELS, "communication": table("communication", [(9, 50)], op_type="hcom_alltoallv_")}
 _TASKS = "collect with --level 1, or load all ranks"
 _COUNTERS = "collect with --level 1 --aic-metrics PipeUtilization"
 _LACKS: dict[str, tuple[dict[str, pd.DataFrame], str]] = {
@@ -34,18 +35,27 @@ _LACKS: dict[str, tuple[dict[str, pd.DataFrame], str]] = {
     "ai_cpu": (_COPIES, "collect with --activities cpu,npu"),
     "layout_and_casts": (_COPIES, "collect with --activities cpu,npu"),
     "fusible_repeats": ({"kernels": _KERNELS}, _COUNTERS),
+    "fused_counterparts": ({"kernels": _KERNELS}, "collect with --activities cpu,npu"),
+    "unfused_optimizer": ({"kernels": _KERNELS}, "collect with --level 1 --activities cpu,npu"),
     "cube_efficiency": ({"kernels": _KERNELS}, _COUNTERS),
     "unused_cores": ({"kernels": _KERNELS}, _COUNTERS),
+    "frequency_drop": ({"kernels": _KERNELS}, _COUNTERS),
     "recompute": ({"kernels": _KERNELS}, "collect with --shapes --activities cpu,npu"),
     "small_kernels": ({"kernels": _KERNELS}, "collect with --level 1 --activities cpu,npu"),
     "small_comm": (_COLLECTIVES, "collect with --level 1"),
+    "unaligned_messages": (_COLLECTIVES, "collect with --level 1"),
+    "contention": (_COLLECTIVES, "collect with --level 1"),
+    "expert_imbalance": (_ALL_TO_ALL, "collect with --level 1"),
+    "sync_batch_norm": (_COPIES, "collect with --activities cpu,npu"),
     "memory_peak": ({"kernels": _KERNELS}, "collect with --memory"),
     "first_step": ({"kernels": _KERNELS}, "record more steps, such as warmup=2, active=3"),
+    "utilization": ({"kernels": _KERNELS}, _COUNTERS),
     "environment": (_HOST, "collect with npuprof, which records these variables"),
 }
 _ALL_RANKS = "load the profiles of all ranks, with collectives"
 _OF_JOB = {
     "pipeline_imbalance": _ALL_RANKS,
+    "pipeline_bubble": _ALL_RANKS,
     "slow_rank": _ALL_RANKS,
     "late_host": f"{_ALL_RANKS}, and their hosts",
     "waiting": _TASKS,
@@ -91,3 +101,16 @@ def test_a_rule_of_an_installed_package_is_asked(tmp_path: Path, monkeypatch: py
     sys.modules.pop("shop_rules", None)
     assert (found["shop"].title, found["shop"].gain_hi_ns) == ("Ours", 100)
     assert "shop" in [one.rule for one in found]
+
+
+@pytest.mark.parametrize(("chip", "named"), [("", "the chip has no name here"), ("Ascend910", "only 'Ascend910'")])
+def test_of_kernels_with_counters_the_limits_of_the_chip_are_what_is_missing(chip: str, named: str) -> None:
+    """The text result of a 910A has ratios, and neither cycles nor numbers of blocks to tell the chip from."""
+    columns = {"core": "AI_CORE", "op_type": "MatMul", "input_shapes": "16,16", "mac_ratio": 0.5, "vec_time_ns": 9}
+    run = factories.all_tables(steps=table("steps", [(0, 100)]), kernels=table("kernels", [(0, 9)], **columns))
+    found = advise(run, Info(chip=chip), account(run))
+    for rule in ("fusible_repeats", "cube_efficiency", "unused_cores"):
+        assert found[rule].collect.startswith("the chip's limits are missing: ")
+        assert named in found[rule].collect
+    known = advise(run, Info(chip="Ascend 910A"), account(run))
+    assert (known["cube_efficiency"].state, known["unused_cores"].state) == ("clean", "cannot tell")

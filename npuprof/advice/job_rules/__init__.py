@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from npuprof.advice.job_rules import exposed_communication, late_host, pipeline_imbalance, slow_link, slow_rank, waiting
+from npuprof.advice.job_rules import (
+    exposed_communication,
+    late_host,
+    pipeline_bubble,
+    pipeline_imbalance,
+    slow_link,
+    slow_rank,
+    waiting,
+)
 
 JOB_RULES = (
     pipeline_imbalance.RULE,
+    pipeline_bubble.RULE,
     slow_rank.RULE,
     late_host.RULE,
     slow_link.RULE,

@@ -1,0 +1,157 @@
+"""Stages of a pipeline that have nothing to do while it fills and drains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from npuprof.advice.finding import Finding
+from npuprof.advice.job import POINT_TO_POINT, JobFacts, JobRule, Times, costliest
+from npuprof.analysis.pipeline_model import Pipeline, StageTimes, pipeline_of
+from npuprof.analysis.prediction import TOLERANCE
+from npuprof.arrays import Bools, Int64
+from npuprof.quantities import counted, duration, share
+
+NAME = "pipeline_bubble"
+_THRESHOLD = 0.05  # of the step
+_MORE = 2  # times as many micro-batches, and model chunks of a stage
+
+
+def check(facts: JobFacts) -> Finding:
+    """Fire if ranks wait at the borders between stages for more than 5 % of the step.
+
+    What more micro-batches gain is modelled from the recorded times of each stage, if the model gives the recorded
+    step within 1 %, and is an upper limit: smaller micro-batches compute less efficiently.
+    """
+    stages = facts.stages()
+    if facts.job is None:
+        return Finding(NAME, "cannot tell", collect="load the profiles of all ranks, with collectives")
+    rows = facts.job.rows
+    sends = rows["op_type"].str.contains(POINT_TO_POINT, case=False, regex=True).to_numpy(bool)
+    if len(stages) < 2 or not sends.any():
+        return Finding(NAME, "clean")
+    ranks = rows["rank"][sends].nunique()
+    waited = int(rows["wait_ns"][sends].sum()) // max(1, ranks * facts.steps)
+    if waited <= _THRESHOLD * facts.step_ns:
+        return Finding(NAME, "clean", cost_ns=waited)
+    modelled = _models(stages, rows, sends)
+    if not modelled:
+        return Finding(
+            NAME,
+            "cannot tell",
+            cost_ns=waited,
+            collect="these sends are not those of GPipe or 1F1B, or no pipeline has all of its ranks here",
+        )
+    return _finding(facts, waited, modelled, rows[sends])
+
+
+@dataclass(frozen=True)
+class _Model:
+    """A pipeline in a step, and how long the step took on its ranks."""
+
+    pipeline: Pipeline
+    recorded_ns: float
+
+
+def _finding(facts: JobFacts, waited: int, modelled: Sequence[_Model], rows: pd.DataFrame) -> Finding:
+    first = modelled[0].pipeline
+    steps = np.array([[each.recorded_ns, each.pipeline.step_ns(), each.pipeline.step_ns(_MORE)] for each in modelled])
+    recorded, unchanged, split = steps.mean(axis=0)
+    busiest = float(np.mean([each.pipeline.busiest_ns for each in modelled]))
+    bubble = max(0.0, float(unchanged) - busiest)
+    error = abs(float(unchanged / recorded) - 1)
+    count = counted(first.microbatches, "micro-batch", "micro-batches")
+    theory = (
+        f"{first.stages} stages and {count} ({first.schedule}) leave even stages idle for {100 * first.theory():.1f} % "
+        f"of the pipelined part, (p - 1) / (m + p - 1); ranks wait {duration(waited)} a step at the borders between "
+        f"stages ({share(waited, facts.step_ns)})"
+    )
+    if error > TOLERANCE:
+        gain = waited
+        sure = f"; a model of the schedule misses the recorded step by {100 * error:.1f} %"
+    else:
+        smaller, interleaved = round(max(0.0, float(unchanged - split))), round(bubble * (1 - 1 / _MORE))
+        gain = max(smaller, interleaved)
+        sure = (
+            f"; {_MORE * first.microbatches} micro-batches of half the size would gain at most "
+            f"{duration(smaller)}, {_MORE} chunks of layers on each stage (interleaved: "
+            f"{100 * first.theory(_MORE):.1f} %) {duration(interleaved)}, by a model that gives the recorded step "
+            f"within {100 * error:.1f} %"
+        )
+    return Finding(
+        NAME,
+        "fires",
+        title="The pipeline is empty at its ends",
+        cost_ns=waited,
+        gain_hi_ns=min(gain, facts.step_ns),
+        detail=theory + sure,
+        action="more micro-batches a step, or interleaved stages (num_layers_per_virtual_pipeline_stage in Megatron)",
+        table="waits",
+        rows=costliest(rows, "wait_ns").drop(columns="moving_ns"),
+    )
+
+
+def _models(stages: Sequence[Sequence[int]], rows: pd.DataFrame, sends: Bools) -> list[_Model]:
+    """Return the pipelines whose schedule is known, in the last step."""
+    of_group = rows[sends].groupby("group", observed=True)["rank"].agg(lambda ranks: tuple(sorted(set(ranks))))
+    pairs = {str(group): ranks for group, ranks in of_group.items() if len(ranks) == 2}
+    pair = [pairs.get(str(group), ()) if is_send else () for group, is_send in zip(rows["group"], sends, strict=True)]
+    steps = rows["step"].dropna()
+    rows = rows.assign(pair=pd.Series(pair, rows.index, dtype=object))
+    last = rows["step"] == steps.max() if len(steps) else pd.Series(True, rows.index)
+    inside = last.fillna(value=False).to_numpy(bool)
+    modelled = []
+    for chain in _chains(list(pairs.values()), stages):
+        times = [_stage_times(rows[(rows["rank"] == rank).to_numpy(bool)], inside, rank) for rank in chain]
+        pipeline = pipeline_of([each for each, _ in times])
+        if pipeline is not None:
+            modelled.append(_Model(pipeline, max(length for _, length in times)))
+    return modelled
+
+
+def _chains(pairs: Sequence[tuple[int, int]], stages: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Return the ranks of each whole pipeline, one of each stage in the order of their sends."""
+    stage_of = {rank: number for number, stage in enumerate(stages) for rank in stage}
+    after = {first: second for first, second in pairs if stage_of.get(first) != stage_of.get(second)}
+    chains = []
+    for rank in sorted(set(after) - set(after.values())):
+        chain = [rank]
+        while chain[-1] in after:
+            chain.append(after[chain[-1]])
+        chains.append(chain)
+    return [chain for chain in chains if len(chain) == len(stages)]
+
+
+def _stage_times(rows: pd.DataFrame, inside: Bools, rank: int) -> tuple[StageTimes, float]:
+    """Return the times of a rank in a step between its sends, and how long the step took on it.
+
+    `inside` are the rows of the step among those of all ranks, by their number.
+    """
+    of_step = rows[inside[rows.index]]
+    start, wait, moving, own_ns = (
+        of_step[name].to_numpy(np.int64) for name in ("start_ns", "wait_ns", "moving_ns", "own_ns")
+    )
+    end = start + wait + moving
+    begin = int(start[0] - (own_ns[0] if len(rows) > len(of_step) else 0))  # before the first operator is no step
+    at = np.flatnonzero([len(pair) == 2 for pair in of_step["pair"]])
+    reached: Int64 = np.append(begin, end[at])
+    later = wait[at[-1] + 1 :] if len(at) else wait
+    borders = tuple("next" if pair[0] == rank else "prev" for pair in of_step["pair"].iloc[at])
+    times = StageTimes(
+        borders,
+        (start[at] - reached[:-1]).astype(np.float64),
+        float(end[-1] - reached[-1] - later.sum()),
+        moving[at].astype(np.float64),
+    )
+    return times, float(end[-1] - begin)
+
+
+def without(_: JobFacts, times: Times) -> Times:
+    """Return the times as they are: more micro-batches are another program, which the replay of this one is not."""
+    return times
+
+
+RULE = JobRule(NAME, "stages that wait while the pipeline fills and drains", check, without)
