@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from npuprof.exports.code import AnnotatedCode
 
 _OF_RUN = ("info", "statistics")
+_ADVICE_BYTES = 250  # per row of all tables: the most that was measured
 
 
 @checked
@@ -173,9 +174,15 @@ class Profile(LongText, ProfileSelection, ProfileReplay, ProfileFigures, Exports
 
     @cached_property
     def _advice(self) -> Advice:
-        from npuprof.advice.findings import advise
+        from npuprof.advice.facts import Facts
+        from npuprof.advice.findings import Advice, advise
         from npuprof.exports.html import advice_html
+        from npuprof.sources.files.memory_limit import left_out
 
+        rows = sum(len(table) for table in self.tables.values())
+        if problem := left_out("findings and lines of the code are", rows, _ADVICE_BYTES):
+            facts = Facts(self.aligned, self.info, self.accounting)
+            return Advice(facts, [], self.explore, html=advice_html, left_out=problem)
         return advise(self.tables, self.info, self.accounting, self.explore, advice_html, aligned=self.aligned)
 
     def code(self) -> AnnotatedCode:
@@ -198,7 +205,7 @@ class Profile(LongText, ProfileSelection, ProfileReplay, ProfileFigures, Exports
         """What a report shows; no code if the run cannot know lines of it."""
         from npuprof.analysis.code_lines import has_lines
 
-        code = self.code() if has_lines(self.tables) else None
+        code = self.code() if has_lines(self.tables) and not self.advice().left_out else None
         code = code if code is not None and len(code) else None
         return self.summary, self.info, self.notes, self.advice(), code
 

@@ -77,8 +77,8 @@ def idle_text(table: pd.DataFrame, step_ns: int) -> str:
     named += [f"other causes {share(rest, step_ns)}"] if rest else []
     unknown = idle[(idle["part"] == UNKNOWN_PART).to_numpy(bool)]
     if len(unknown):
-        remedies = "; ".join(dict.fromkeys(unknown["collect"]))
-        named.append(f"unknown {share(unknown_ns(table), step_ns)} ({remedies})")
+        remedies = "" if first_line(table, step_ns) else f" ({'; '.join(dict.fromkeys(unknown['collect']))})"
+        named.append(f"unknown {share(unknown_ns(table), step_ns)}{remedies}")
     between = "and between steps " * bool((idle["part"] == BETWEEN_STEPS).any())
     return f"idle {between}{share(int(idle['time_ns'].sum()), step_ns)}: {', '.join(named)}"
 

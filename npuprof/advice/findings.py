@@ -85,6 +85,8 @@ class Advice(LongText):
         Whether these are findings of a run, of a job and its single ranks, or only of a job's ranks together.
     html
         Writes the findings as HTML for a notebook, where plain text is shown without it.
+    left_out
+        Why there are no findings, and how to have them, where memory does not suffice; empty otherwise.
     """
 
     def __init__(
@@ -95,7 +97,9 @@ class Advice(LongText):
         together_ns: int | None = None,
         scope: Scope = "run",
         html: Callable[[Advice], str] | None = None,
+        left_out: str = "",
     ) -> None:
+        self.left_out = left_out
         self.facts = facts
         self.scope = scope
         self.html = html
@@ -275,8 +279,9 @@ class Advice(LongText):
 
     def rest(self, limit: int | None = None) -> str:
         """Return the rest of :meth:`lines` of `limit` findings: number of others, risks, rules that cannot tell."""
-        words = []
-        if self.step_ns and not self.fired:
+        words = [self.left_out] if self.left_out else []
+        unknown = self.scope != "ranks" and first_line(self._budget, self.step_ns)
+        if self.step_ns and not (self.fired or self.left_out or unknown):
             words.append(f"no finding{' about the ranks together' * (self.scope == 'ranks')} would gain 1 % of a step")
         if limit is not None and len(self) > limit:
             words.append(f"{len(self) - limit} more in {'run' if self.scope == 'run' else 'runs'}.advice()")

@@ -33,10 +33,11 @@ def timeline_text(
 
     `pictures` are those of the window if another view has computed them already.
     """
-    drawn = (pictures or Pictures(tables, start_ns, end_ns)).of(_BARS)
+    pictures = pictures or Pictures(tables, start_ns, end_ns)
+    drawn = pictures.of(_BARS)
     if drawn is None:
-        whole = start_ns is end_ns is None if pictures is None else pictures.start_ns is pictures.end_ns is None
-        return f"timeline: no slices in this {'run' if whole else 'window'}"
+        where = "run" if pictures.start_ns is pictures.end_ns is None else "window"
+        return f"timeline: {pictures.left_out or f'no slices in this {where}'}"
     begin, span = drawn.opened[0] - drawn.first_ns, drawn.opened[1] - drawn.opened[0]
     since = f" from {duration(begin)} on" if begin else ""
     head = f"timeline: {duration(span)}{since}, {duration(span // _COLUMNS)} per column, as high as its busy share"

@@ -68,8 +68,9 @@ def timeline(
         raise OptionsError(f"max_slices is {max_slices}; it must be at least {FEWEST_SLICES}, one for every lane")
     if start_ns is not None and end_ns is not None and end_ns < start_ns:
         raise OptionsError(f"the window ends at {end_ns} ns, before it starts at {start_ns} ns")
-    drawn = (pictures or Pictures(tables, start_ns, end_ns)).of(max_slices)
-    return _empty(go, info) if drawn is None else _figure(go, drawn, info, longest_name)
+    pictures = pictures or Pictures(tables, start_ns, end_ns)
+    drawn = pictures.of(max_slices)
+    return _empty(go, info, pictures.left_out) if drawn is None else _figure(go, drawn, info, longest_name)
 
 
 def _figure(go: Any, picture: DrawnTimeline, info: Info, longest_name: int) -> go.Figure:
@@ -199,8 +200,13 @@ def _layout(info: Info, subtitle: str, lanes: float) -> dict[str, Any]:
     }
 
 
-def _empty(go: Any, info: Info) -> go.Figure:
-    note = {"text": "no slices in this part of the run", "showarrow": False, "x": 0.5, "y": 0.5}
+def _empty(go: Any, info: Info, reason: str) -> go.Figure:
+    note = {
+        "text": reason.replace(": ", ":<br>").replace(". ", ".<br>") or "no slices in this part of the run",
+        "showarrow": False,
+        "x": 0.5,
+        "y": 0.5,
+    }
     figure = go.Figure(layout={"template": go.layout.Template()})
     figure.update_layout(
         **_layout(info, "", 6),

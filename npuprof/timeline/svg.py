@@ -29,7 +29,7 @@ _DETAILS = ((400, 40, True), (250, 24, True), (200, 12, False))
 _WIDTH, _LEFT, _RIGHT, _TOP = 1000, 160, 12, 62
 _LANE = 16
 _CHARACTER = 5.6  # approximate width of a character at 10 pixels
-_LONGEST_TITLE = 28
+_LONGEST_TITLE, _LONGEST_REASON = 28, 400
 _STEPS = (1, 2, 5, 10)
 _NO_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -66,7 +66,8 @@ def timeline_svg(
         drawn = pictures.of(bars)
         if drawn is None:
             part = "part of the run" if any(len(tables[name]) for name in TABLES) else "run"
-            empty = f'<text x="{_WIDTH / 2:.0f}" y="60" text-anchor="middle">no slices in this {part}</text>'
+            reason = label(pictures.left_out, _LONGEST_REASON) or f"no slices in this {part}"
+            empty = f'<text x="{_WIDTH / 2:.0f}" y="60" text-anchor="middle">{reason}</text>'
             return _document(info, _TOP + 2 * _LANE + 22, empty)
         legend = _TOP + math.ceil(drawn.height * _LANE) + 22
         text = _document(info, legend, "".join(_body(drawn, legend, longest_name, hover=hover)))

@@ -14,13 +14,15 @@ from npuprof.figures.chart import label
 from npuprof.figures.colours import shade
 from npuprof.quantities import counted
 from npuprof.quantities import duration as duration_text
+from npuprof.sources.files.memory_limit import left_out
 from npuprof.timeline.counter_tracks import CounterLine, queue_lines
 from npuprof.timeline.lane_packing import Bars, Lane
 from npuprof.timeline.layers import layers
 from npuprof.timeline.level_of_detail import WindowIndex
 from npuprof.timeline.opening import opening
-from npuprof.timeline.slices import Slices
+from npuprof.timeline.slices import TABLES, Slices
 
+_BYTES_PER_SLICE = 250  # the most that was measured
 _MOST_BYTES = 200_000
 _NAME_LENGTHS = (60, 32, 16, 6)
 _FACT_LENGTH = 90
@@ -173,9 +175,24 @@ class Pictures:
         self.start_ns, self.end_ns = start_ns, end_ns
         self._by_number: dict[int, DrawnTimeline] = {}
 
+    @cached_property
+    def left_out(self) -> str:
+        """Why there are no bars, and how to have them, where memory does not suffice; empty otherwise."""
+        rows = sum(self._count(self.tables[name]) for name in TABLES if name in self.tables)
+        return left_out("slices are", rows, _BYTES_PER_SLICE)
+
+    def _count(self, table: pd.DataFrame) -> int:
+        """Return the number of a table's slices that touch the window."""
+        if self.start_ns is None and self.end_ns is None:
+            return len(table)
+        starts = table["start_ns"].to_numpy(np.int64)
+        low = np.iinfo(np.int64).min if self.start_ns is None else self.start_ns
+        high = np.iinfo(np.int64).max if self.end_ns is None else self.end_ns
+        return int(((starts <= high) & (starts + table["duration_ns"].to_numpy(np.int64) >= low)).sum())
+
     def of(self, limit: int) -> DrawnTimeline | None:
-        """Return at most `limit` bars where the lanes allow; None if no slice touches the window."""
-        if self._index.span is None:
+        """Return at most `limit` bars where the lanes allow; None if none touches the window, or it is too large."""
+        if self.left_out or self._index.span is None:
             return None
         if limit not in self._by_number:
             self._by_number[limit] = self._drawn(limit, *self._index.span)

@@ -60,6 +60,7 @@ def test_a_step_that_is_idle_without_a_cause_says_so_first_and_what_to_run(
     said = " ".join(advice.lines()).partition("idle 86.0 % ")[2]
     assert said.strip().startswith(f"86.0 % idle, cause not recorded: {collect}")
     assert advice.unknown_ns == 86_000
+    assert "no finding" not in advice.rest()
     assert advice.budget().iloc[-1][["part", "time_ns"]].tolist() == ["unknown", 86_000]
 
 
@@ -146,5 +147,5 @@ def test_the_host_finding_of_a_set_is_of_the_rank_where_it_costs_most() -> None:
 def test_the_report_of_a_run_has_the_line_in_both_forms() -> None:
     run = factories.all_tables(steps=table("steps", [(0, 100_000)]), kernels=table("kernels", [(0, 14_000)]))
     profile = Profile(Decoded(run, factories.info(options={"level": 0})))
-    for form in (repr(profile), profile._repr_html_(), profile.advice()._repr_html_() or ""):
+    for form in (str(profile), profile._repr_html_(), profile.advice()._repr_html_() or ""):
         assert "86.0 % idle, cause not recorded: collect with --level 1" in form

@@ -12,9 +12,11 @@ from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
 from npuprof.advice.wording import most_time
 from npuprof.analysis.device_words import NPU
+from npuprof.arrays import Int64
 from npuprof.quantities import share
 
 NAME = "layout_and_casts"
+_OF_TENSORS = ("shapes", "dtypes", "formats")
 _THRESHOLD = 0.05  # of computing
 _TYPES = re.compile(r"Cast|TransData|Transpose|TensorMove|Slice|Concat|AsStrided|ViewCopy", re.IGNORECASE)
 
@@ -44,21 +46,26 @@ def check(facts: Facts) -> Finding:
 
 def _undone(kernels: pd.DataFrame) -> pd.Series[bool]:
     """Return which kernels change what the kernel before or after them on the stream changes back."""
-    columns = ("shapes", "dtypes", "formats")
-    ordered = kernels.sort_values(["device_id", "stream_id", "start_ns"], kind="stable")
-    made, given = (
-        pd.DataFrame({name: _first_tensor(ordered[f"{side}_{name}"]) for name in columns})
-        for side in ("output", "input")
-    )
-    next_to = (ordered[["device_id", "stream_id"]] == ordered[["device_id", "stream_id"]].shift()).all(axis=1)
-    back = next_to & (given == made.shift()).all(axis=1) & (made == given.shift()).all(axis=1)
-    back &= (made != given).any(axis=1) & made.notna().all(axis=1)
-    undone: pd.Series[bool] = (back | back.shift(-1, fill_value=False)).reindex(kernels.index)
-    return undone
+    device, stream = (kernels[name].to_numpy(np.int64, na_value=-1) for name in ("device_id", "stream_id"))
+    order = np.lexsort((kernels["start_ns"].to_numpy(np.int64), stream, device))
+    tensors = [_first_tensors(kernels[f"output_{name}"], kernels[f"input_{name}"]) for name in _OF_TENSORS]
+    made, given = (np.stack(of_side)[:, order] for of_side in zip(*tensors, strict=True))
+    next_to = (device[order][1:] == device[order][:-1]) & (stream[order][1:] == stream[order][:-1])
+    same = (given[:, 1:] == made[:, :-1]) & (made[:, 1:] == given[:, :-1]) & (made[:, 1:] >= 0) & (given[:, 1:] >= 0)
+    back = next_to & same.all(axis=0) & (made[:, 1:] != given[:, 1:]).any(axis=0)
+    undone = np.zeros(len(kernels), bool)
+    undone[order[1:][back]] = undone[order[:-1][back]] = True
+    return pd.Series(undone, kernels.index)
 
 
-def _first_tensor(tensors: pd.Series[str]) -> pd.Series[str]:
-    return tensors.astype("object").str.partition(";")[0]
+def _first_tensors(made: pd.Series[str], given: pd.Series[str]) -> tuple[Int64, Int64]:
+    """Return a number for what each row has of its first tensor, equal for equal texts; -1 where it is absent."""
+    sides = [side.astype("category").cat for side in (made, given)]
+    texts = [str(text).partition(";")[0] for side in sides for text in side.categories]
+    numbers = np.append(pd.factorize(np.array(texts, object))[0], -1).astype(np.int64)
+    count = len(sides[0].categories)
+    of_given = sides[1].codes.to_numpy(np.int64)
+    return numbers[sides[0].codes.to_numpy(np.int64)], numbers[np.where(of_given < 0, -1, of_given + count)]
 
 
 RULE = Rule(NAME, "casts, transposes and layout copies", check, frozenset({NPU}))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from npuprof.errors import SourceError
+from npuprof.quantities import size
 
 ALWAYS_BYTES = 64 << 20
 """Bytes that are read without a check of the free memory."""
@@ -60,6 +61,27 @@ def too_large(size_bytes: int) -> str:
     if size_bytes <= ALWAYS_BYTES or size_bytes <= (free := free_memory()):
         return ""
     return f"{size_bytes >> 20} MiB do not fit into the {free >> 20} MiB of memory that are free"
+
+
+def left_out(what: str, rows: int, bytes_per_row: int) -> str:
+    """Return that something is left out, since its memory does not suffice, and how to have it; empty if it does.
+
+    Parameters
+    ----------
+    what
+        What needs the memory, such as ``findings are``.
+    rows
+        The number of rows that it is made of.
+    bytes_per_row
+        The most memory that it takes for each row, beside the tables.
+    """
+    needed = bytes_per_row * rows
+    if needed <= ALWAYS_BYTES or needed <= (free := free_memory()):
+        return ""
+    return (
+        f"{what} left out: they take about {size(needed)} of memory, and {size(free)} are free. Free some, or load a "
+        "part of the run: npuprof.load(path, steps=...), or with start= and end="
+    )
 
 
 def refuse_too_large(path: Path, size_bytes: int) -> None:
