@@ -37,5 +37,5 @@ def transfers_between_ranks(facts: Facts) -> pd.DataFrame:
 
 def size_class(sizes: pd.Series[int]) -> pd.Series[int]:
     """Return the power of two at or below each size: rates of sizes within a factor of two can be compared."""
-    classes: pd.Series[int] = np.log2(sizes.to_numpy(np.float64)).astype(np.int64)  # type: ignore[assignment]
-    return pd.Series(classes, sizes.index)
+    classes: pd.Series[int] = pd.Series(np.log2(sizes.to_numpy(np.float64)).astype(np.int64), sizes.index)
+    return classes

@@ -37,9 +37,10 @@ def check(facts: Facts) -> Finding:
     least_ns = facts.kernels_per_step(peak_ns[counted])
     used = least_ns / max(facts.step_ns, 1)
     missing = int(duration_ns[of_cube & ~counted].sum())
-    mfu = f"MFU {100 * used:.1f} %"
+    operations = facts.kernels_per_step(facts.efficiency["flops"].to_numpy(np.float64)[counted])
+    rate = f"{operations / max(facts.step_ns, 1) / 1_000:.1f} T operations a second"
     parts = [
-        f"{mfu}: time of its products at the peak of {facts.limits.name}, over the time of the step",
+        f"MFU {100 * used:.1f} %: {rate} over the whole step, beside the peak of {facts.limits.name} for its products",
         "vector operators are not counted, and half of attention, as with a causal mask",
     ]
     if missing:
