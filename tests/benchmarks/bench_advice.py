@@ -1,6 +1,7 @@
 """How long advice takes: run with ``python -m tests.benchmarks.bench_advice [KERNELS]``.
 
-First of a run of a million kernels, or as many as are given, in processor seconds, and of the samples. Then, where
+First of a run of a million kernels, or as many as are given, in processor seconds, with the memory at the peak beyond
+the tables, and the timeline after that; then of the samples. Where
 ``MSPROF_ANALYZE`` names a Python interpreter with msprof-analyze and samples are there, of real results against
 ``msprof-analyze advisor all`` on the same data, as whole processes: seconds of each, and their ratio.
 """
@@ -38,10 +39,24 @@ def _timed(what: str, work: Callable[[], _T]) -> _T:
     return made
 
 
+def _resident_kib() -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
+
+
+def _peak_kib() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
 def _large(kernels: int) -> None:
     run = Profile(Decoded(factories.profile(kernels), factories.info(), Notes()))
+    tables_kib = _resident_kib()
     _timed(f"{kernels:,} kernels: accounting", lambda: run.accounting)
     _timed(f"{kernels:,} kernels: advice, after that", run.advice)
+    print(f"{'at the peak, beyond the tables':<64} {(_peak_kib() - tables_kib) / 1e6:6.2f} GB")
+    before_kib = _resident_kib()
+    _timed(f"{kernels:,} kernels: timeline", run.timeline)
+    print(f"{'at the peak, beyond what was there':<64} {(_peak_kib() - before_kib) / 1e6:6.2f} GB")
     again = Profile(Decoded(run.tables, run.info, Notes()))
     _timed(f"{kernels:,} kernels: whole advice", again.advice)
     _timed(f"{kernels:,} kernels: critical path", again.critical_path)
