@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from npuprof.exports.code import AnnotatedCode
 
 _OF_RUN = ("info", "statistics")
-_ADVICE_BYTES = 250  # per row of all tables: the most that was measured
+_ADVICE_BYTES, _ADVICE_BYTES_OF_KERNELS = 100, 400  # for each row, and more for a kernel: half was measured at the peak
 
 
 @checked
@@ -179,8 +179,9 @@ class Profile(LongText, ProfileSelection, ProfileReplay, ProfileFigures, Exports
         from npuprof.exports.html import advice_html
         from npuprof.sources.files.memory_limit import left_out
 
-        rows = sum(len(table) for table in self.tables.values())
-        if problem := left_out("findings and lines of the code are", rows, _ADVICE_BYTES):
+        rows = sum(map(len, self.tables.values()))
+        needed_bytes = _ADVICE_BYTES * rows + _ADVICE_BYTES_OF_KERNELS * len(self.kernels)
+        if problem := left_out("findings and lines of the code are", needed_bytes):
             facts = Facts(self.aligned, self.info, self.accounting)
             return Advice(facts, [], self.explore, html=advice_html, left_out=problem)
         return advise(self.tables, self.info, self.accounting, self.explore, advice_html, aligned=self.aligned)

@@ -63,24 +63,21 @@ def too_large(size_bytes: int) -> str:
     return f"{size_bytes >> 20} MiB do not fit into the {free >> 20} MiB of memory that are free"
 
 
-def left_out(what: str, rows: int, bytes_per_row: int) -> str:
+def left_out(what: str, needed_bytes: int) -> str:
     """Return that something is left out, since its memory does not suffice, and how to have it; empty if it does.
 
     Parameters
     ----------
     what
         What needs the memory, such as ``findings are``.
-    rows
-        The number of rows that it is made of.
-    bytes_per_row
-        The most memory that it takes for each row, beside the tables.
+    needed_bytes
+        The most memory that it takes, beside the tables.
     """
-    needed = bytes_per_row * rows
-    if needed <= ALWAYS_BYTES or needed <= (free := free_memory()):
+    if needed_bytes <= ALWAYS_BYTES or needed_bytes <= (free := free_memory()):
         return ""
     return (
-        f"{what} left out: they take about {size(needed)} of memory, and {size(free)} are free. Free some, or load a "
-        "part of the run: npuprof.load(path, steps=...), or with start= and end="
+        f"{what} left out: they take about {size(needed_bytes)} of memory, and {size(free)} are free. Free some, or "
+        "load a part of the run: npuprof.load(path, steps=...), or with start= and end="
     )
 
 
