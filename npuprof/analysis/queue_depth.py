@@ -36,16 +36,14 @@ def queue_depth(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     keys = [*owner(kernels), "device_id"]
     whose = kernels[keys].iloc[known_rows].reset_index(drop=True)
     group = whose.groupby(keys, dropna=False).ngroup().to_numpy(np.int64)
-    events: pd.DataFrame = pd.DataFrame(
-        {
-            "group": np.concatenate([group, group]),
-            "time_ns": np.concatenate([begun, start]),
-            "change": np.repeat(np.array([1, -1], np.int64), len(known_rows)),
-        }
-    )
-    changes = events.groupby(["group", "time_ns"], sort=True)["change"].sum().reset_index()
-    depth = changes.groupby("group")["change"].cumsum()
+    groups, moments = np.concatenate([group, group]), np.concatenate([begun, start])
+    order = np.argsort(moments, kind="stable")
+    order = order[np.argsort(groups[order], kind="stable")] if group.any() else order
+    groups, moments = groups[order], moments[order]
+    # Each kernel adds one and takes one away, so that the depth is 0 at the end of each device.
+    depth = np.cumsum(np.where(order < len(known_rows), 1, -1))
+    lasting = np.append((moments[1:] != moments[:-1]) | (groups[1:] != groups[:-1]), True)[: len(moments)]
     first = np.unique(group, return_index=True)[1]
-    owners = whose.iloc[first[changes["group"].to_numpy(np.int64)]].reset_index(drop=True)
-    frame: pd.DataFrame = owners.assign(time_ns=changes["time_ns"], depth=depth)
+    owners = whose.iloc[first[groups[lasting]]].reset_index(drop=True)
+    frame: pd.DataFrame = owners.assign(time_ns=moments[lasting], depth=depth[lasting])
     return frame

@@ -125,7 +125,10 @@ def _busiest(codes: Int64, duration: Int64, count: int, limit: int) -> Int64:
 
 
 def _in_lanes(start: Int64, duration: Int64, row: Int64, limit: int) -> Bars:
-    lanes = assign(start, start + duration, limit)
+    end = start + duration
+    if limit and (np.maximum(end, start + 1)[:-1] <= start[1:]).all():  # most tracks: one slice after the other
+        return Bars(np.zeros_like(start), start, end, np.ones_like(start), duration, row, duration)
+    lanes = assign(start, end, limit)
     kept_rows = np.flatnonzero(lanes != LEFT_OVER)
     bars = Bars.of_slices(lanes[kept_rows], start[kept_rows], duration[kept_rows], row[kept_rows])
     left_rows = np.flatnonzero(lanes == LEFT_OVER)
