@@ -200,7 +200,8 @@ class Advice(LongText):
 
     @cached_property
     def _budget(self) -> pd.DataFrame:
-        return budget(self.facts)
+        table = budget(self.facts)
+        return table.assign(collect="") if self.scope == "ranks" else table  # single ranks say what they lack
 
     def idle_parts(self) -> dict[str, int]:
         """Return the nanoseconds of the three idle parts of a mean step."""

@@ -121,7 +121,8 @@ def program(schedule: Schedule, stages: int, microbatches: int, stage: int) -> I
     steady = microbatches - warm
     order: list[Token] = ["prev", "forward", "next"] * warm
     if joint:
-        order += ["prev"] * bool(steady) + ["forward", "next", "backward", "prev"] * steady
+        order += ["prev"] if steady else []
+        order += ["forward", "next", "backward", "prev"] * steady
     else:
         order += ["prev", "forward", "next", "next", "backward", "prev"] * steady
     order += ["next", "backward", "prev"] * warm

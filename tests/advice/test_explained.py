@@ -89,7 +89,9 @@ def test_the_report_says_how_much_of_the_step_is_explained(samples: Path, name: 
     advice = run.advice()
     assert advice.explained_ns / 1e6 == pytest.approx(explained_ms, abs=0.05)
     if name == "llm_4ranks":  # what each of them gains alone may add up to a little less
-        assert sum(one.gain_hi_ns for one in advice) == pytest.approx(advice.explained_ns, rel=0.001)
+        assert sum(one.gain_hi_ns for one in advice if one.rule != "pipeline_bubble") == pytest.approx(
+            advice.explained_ns, rel=0.001
+        )
     assert f"total explained: {advice.explained_ns / 1e6:.0f} ms of {advice.step_ns / 1e6:.0f} ms" in str(advice)
     if isinstance(run, Profile):
         assert "total explained: " in run._repr_html_()

@@ -64,4 +64,7 @@ def test_jobs_without_clocks_in_step_have_the_same_findings() -> None:
 def test_every_rule_about_ranks_is_asked() -> None:
     from npuprof.advice.job_rules import JOB_RULES
 
-    assert {rule.name for rule in JOB_RULES} - {rule.name for rule in RULES} == {"exposed_communication"}
+    assert {rule.name for rule in JOB_RULES} - {rule.name for rule in RULES} == {
+        "exposed_communication",
+        "pipeline_bubble",
+    }

@@ -53,6 +53,7 @@ def test_of_the_llm_the_stages_are_uneven_and_no_card_is_slow(samples: Path) -> 
         "pipeline_imbalance",
         "cube_efficiency",
         "exposed_communication",
+        "pipeline_bubble",
         "layout_and_casts",
     ]
     # Gains of findings on kernels are replayed with all ranks: those of ranks 1 and 3, without kernels, are alike.

@@ -25,9 +25,12 @@ _CHIP = "Ascend 910B2"
 _KERNEL = table("kernels", [(0, 9)])
 
 
-def finding(rule: str, *, chip: str = _CHIP, length_us: int = 1_000, **given: pd.DataFrame) -> Finding:
-    run = factories.all_tables(steps=table("steps", [(0, length_us * _US)]), **given)
-    return advise(run, Info(chip=chip), account(run))[rule]
+def finding(
+    rule: str, *, run: dict[str, pd.DataFrame] | None = None, chip: str = _CHIP, length_us: int = 1_000, **given: Any
+) -> Finding:
+    """Return the finding of a rule about a step with some tables, as a dictionary or by name."""
+    tables = factories.all_tables(steps=table("steps", [(0, length_us * _US)]), **(run or {}), **given)
+    return advise(tables, Info(chip=chip), account(tables))[rule]
 
 
 # -- operators that launch a kernel each ---------------------------------------------------------------------------
@@ -102,7 +105,7 @@ _SWIGLU = (("aten::silu", "Swish", 40), ("aten::linear", "MatMul", 90), ("aten::
 def test_operators_with_a_fused_counterpart_are_named(
     calls: tuple[tuple[str, str, int], ...], action: str, saved_us: int
 ) -> None:
-    found = finding("fused_counterparts", **program(*calls))
+    found = finding("fused_counterparts", run=program(*calls))
     assert (found.state, found.action, found.gain_lo_ns) == ("fires", action, 0)
     assert found.rows["saved_ns"].sum() == saved_us * _US
     assert found.gain_hi_ns <= saved_us * _US  # what a replay of the kernels without that time gains
@@ -110,9 +113,9 @@ def test_operators_with_a_fused_counterpart_are_named(
 
 def test_fused_operators_and_others_need_no_counterpart() -> None:
     fused = (("npu::npu_rms_norm", "RmsNorm", 40), ("npu::npu_fusion_attention", "FlashAttentionScore", 90))
-    assert finding("fused_counterparts", **program(*fused)).state == "clean"
+    assert finding("fused_counterparts", run=program(*fused)).state == "clean"
     apart = tuple(call for pair in zip(_RMS_NORM, fused * 4, strict=False) for call in pair)
-    assert finding("fused_counterparts", **program(*apart)).state == "clean"
+    assert finding("fused_counterparts", run=program(*apart)).state == "clean"
     assert finding("fused_counterparts", kernels=kernels(("Mul", 40))).state == "cannot tell"
 
 
@@ -126,7 +129,7 @@ def test_the_backward_pass_of_such_operators_counts_too() -> None:
         .assign(kind="forward_backward", source_row=2, target_table="operators", target_row=len(_RMS_NORM) + 1)
     )
     links = schema.build("links", pd.concat([run["links"].astype(object), derived.astype(object)]).to_dict("list"))
-    found = finding("fused_counterparts", **(run | {"links": links}))
+    found = finding("fused_counterparts", run=(run | {"links": links}))
     assert len(found.rows) == 7  # without the cast before
     assert found.rows["saved_ns"].iloc[-1] == 0  # the only kernel of the backward pass is its longest
 
@@ -150,10 +153,10 @@ def optimizer(tensors: int) -> dict[str, pd.DataFrame]:
 
 
 def test_an_optimizer_of_several_kernels_for_each_tensor_is_told() -> None:
-    found = finding("unfused_optimizer", length_us=2_000, **optimizer(20))
+    found = finding("unfused_optimizer", length_us=2_000, run=optimizer(20))
     assert (found.state, len(found.rows), found.cost_ns >= 160 * _US) == ("fires", 80, True)
     assert "NpuFusedAdamW" in found.action
-    assert finding("unfused_optimizer", **optimizer(2)).state == "clean"
+    assert finding("unfused_optimizer", run=optimizer(2)).state == "clean"
 
 
 def test_an_optimizer_is_also_known_by_its_kernels_alone() -> None:
@@ -181,11 +184,11 @@ def test_batch_norms_that_synchronise_are_told_with_their_collectives() -> None:
             "target_row": [0, 0],
         },
     )
-    found = finding("sync_batch_norm", **(run | {"links": links, "communication": collective}))
+    found = finding("sync_batch_norm", run=(run | {"links": links, "communication": collective}))
     assert (found.state, found.cost_ns) == ("fires", 320 * _US)
     assert "1 kernel of SyncBatchNorm" in found.detail
     assert "1 collective that no kernel hides for 300 µs" in found.detail
-    assert finding("sync_batch_norm", **program(("aten::batch_norm", "BatchNorm", 100))).state == "clean"
+    assert finding("sync_batch_norm", run=program(("aten::batch_norm", "BatchNorm", 100))).state == "clean"
     assert finding("sync_batch_norm", tasks=table("tasks", [(0, 9)])).state == "cannot tell"
 
 
@@ -195,7 +198,8 @@ def test_batch_norms_that_synchronise_are_told_with_their_collectives() -> None:
 def with_cycles(clock: list[float], **columns: Any) -> pd.DataFrame:
     """Kernels of equal cycles at these clocks, relative to 1.8 GHz."""
     rows = kernels(*(("MatMulV3", round(100 / each)) for each in clock), block_num=24, **columns)
-    return rows.assign(aic_total_cycles=pd.array([100 * 1800 * 24] * len(clock), "Int64"))
+    frame: pd.DataFrame = rows.assign(aic_total_cycles=pd.array([100 * 1800 * 24] * len(clock), "Int64"))
+    return frame
 
 
 def test_a_clock_that_drops_for_a_while_is_seen_by_cycles_over_durations() -> None:
@@ -276,15 +280,15 @@ def transfers(
 
 def test_messages_of_unaligned_sizes_cost_what_they_take_longer_than_aligned_ones() -> None:
     aligned, odd = 1 << 20, (1 << 20) + 36
-    found = finding("unaligned_messages", **transfers([aligned] * 4 + [odd] * 4, [50] * 4 + [100] * 4))
+    found = finding("unaligned_messages", run=transfers([aligned] * 4 + [odd] * 4, [50] * 4 + [100] * 4))
     assert (found.state, found.cost_ns, len(found.rows)) == ("fires", 400 * _US, 4)
     assert found.gain_hi_ns == pytest.approx(200 * _US, rel=0.01)
     assert "such as of 1,048,612 bytes" in found.detail
 
 
 def test_small_remainders_of_buffers_are_no_unaligned_messages() -> None:
-    assert finding("unaligned_messages", **transfers([1 << 20] * 9 + [1000], [100] * 9 + [10])).state == "clean"
-    assert finding("unaligned_messages", **transfers([4] * 8, [100] * 8)).state == "clean"
+    assert finding("unaligned_messages", run=transfers([1 << 20] * 9 + [1000], [100] * 9 + [10])).state == "clean"
+    assert finding("unaligned_messages", run=transfers([4] * 8, [100] * 8)).state == "clean"
     assert (
         finding("unaligned_messages", kernels=_KERNEL, communication=table("communication", [(0, 9)])).state
         == "cannot tell"
@@ -306,18 +310,18 @@ def beside_kernels(rates_beside: int, *, op_type: str = "Add") -> dict[str, pd.D
 
 
 def test_transfers_that_are_slow_beside_kernels_that_memory_bounds_compete_with_them() -> None:
-    found = finding("contention", length_us=3_000, **beside_kernels(200))
+    found = finding("contention", length_us=3_000, run=beside_kernels(200))
     assert (found.state, found.cost_ns, len(found.rows)) == ("fires", 600 * _US, 6)
     assert "50 % of the rate" in found.detail
     assert "Add" in found.detail
-    assert finding("contention", length_us=3_000, **beside_kernels(105)).state == "clean"
-    assert finding("contention", chip="", **beside_kernels(200)).state == "cannot tell"
+    assert finding("contention", length_us=3_000, run=beside_kernels(105)).state == "clean"
+    assert finding("contention", chip="", run=beside_kernels(200)).state == "cannot tell"
 
 
 def test_an_expert_that_gets_more_tokens_is_named() -> None:
     sizes, peers = [4 << 20, 1 << 20, 1 << 20, 1 << 20], [1, 2, 3, 4]
     uneven = transfers(sizes, [400, 100, 100, 100], op_type="hcom_alltoallv_", peers=peers)
-    found = finding("expert_imbalance", **uneven)
+    found = finding("expert_imbalance", run=uneven)
     assert (found.state, found.place) == ("fires", "member 1")
     assert "2.3 times the mean" in found.detail
     assert found.cost_ns == pytest.approx(700 * _US * (1 - 1.75 / 4), rel=0.01)
@@ -325,11 +329,11 @@ def test_an_expert_that_gets_more_tokens_is_named() -> None:
 
 def test_equal_bytes_may_be_padded_and_tell_nothing_of_experts() -> None:
     even = transfers([1 << 20] * 4, [100] * 4, op_type="hcom_alltoallv_", peers=[1, 2, 3, 4])
-    found = finding("expert_imbalance", **even)
+    found = finding("expert_imbalance", run=even)
     assert (found.state, "padded" in found.collect) == ("cannot tell", True)
     nearly = transfers([1 << 20, 1100 << 10, 1 << 20], [100] * 3, op_type="hcom_alltoallv_", peers=[1, 2, 3])
-    assert finding("expert_imbalance", **nearly).state == "clean"
-    assert finding("expert_imbalance", **transfers([9], [9])).state == "clean"  # no all-to-all
+    assert finding("expert_imbalance", run=nearly).state == "clean"
+    assert finding("expert_imbalance", run=transfers([9], [9])).state == "clean"  # no all-to-all
     without = table("communication", [(0, 9)], op_type="hcom_alltoall_")
     assert finding("expert_imbalance", kernels=_KERNEL, communication=without).state == "cannot tell"
 

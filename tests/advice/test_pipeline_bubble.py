@@ -52,7 +52,10 @@ def played(schedule: Schedule, stages: int, microbatches: int, *, forward: int =
         events += [(stage, "all", clock[stage], end, "hcom_allReduce_", step) for stage in range(stages)]
         clock = [end] * stages
     frame = rows(*[event[:4] for event in events])
-    return frame.assign(op_type=pd.Categorical([event[4] for event in events]), step=[event[5] for event in events])
+    played_rows: pd.DataFrame = frame.assign(
+        op_type=pd.Categorical([event[4] for event in events]), step=[event[5] for event in events]
+    )
+    return played_rows
 
 
 def found_of(communication: pd.DataFrame) -> Finding:
@@ -104,3 +107,4 @@ def test_the_model_gives_the_step_of_generated_jobs(plan: Plan) -> None:
 def test_of_the_llm_the_bubble_is_that_of_two_micro_batches(samples: Path) -> None:
     found = npuprof.load_set(samples / "torch_npu/llm_4ranks").advice()["pipeline_bubble"]
     assert (found.state, "2 stages and 2 micro-batches" in found.detail) == ("fires", True)
+    assert float(re.findall(r"within ([\d.]+) %", found.detail)[0]) <= 1

@@ -184,7 +184,7 @@ def test_an_absent_rank_is_named_and_keeps_its_row(folder: Path, tmp_path: Path)
     runs = load_set(tmp_path / "job")
     seen = runs.overview()
     assert seen.absent == [3]
-    assert "1 rank is absent" in seen.verdict
+    assert seen.verdict.startswith("The pipeline is empty at its ends")  # which the other ranks can tell
     assert "absent ranks: 3" in str(seen)
     heat = seen.plot().data[0]
     assert list(heat.y) == [str(rank) for rank in range(8)]

@@ -57,12 +57,11 @@ class _Model:
 
 
 def _finding(facts: JobFacts, waited: int, modelled: Sequence[_Model], rows: pd.DataFrame) -> Finding:
-    first = modelled[0].pipeline
-    steps = np.array([[each.recorded_ns, each.pipeline.step_ns(), each.pipeline.step_ns(_MORE)] for each in modelled])
-    recorded, unchanged, split = steps.mean(axis=0)
-    busiest = float(np.mean([each.pipeline.busiest_ns for each in modelled]))
-    bubble = max(0.0, float(unchanged) - busiest)
-    error = abs(float(unchanged / recorded) - 1)
+    first = max((each.pipeline for each in modelled), key=lambda each: each.step_ns())  # the others wait for it
+    recorded = max(each.recorded_ns for each in modelled)
+    unchanged, split = first.step_ns(), max(each.pipeline.step_ns(_MORE) for each in modelled)
+    bubble = max(0.0, unchanged - first.busiest_ns)
+    error = abs(unchanged / recorded - 1)
     count = counted(first.microbatches, "micro-batch", "micro-batches")
     theory = (
         f"{first.stages} stages and {count} ({first.schedule}) leave even stages idle for {100 * first.theory():.1f} % "
@@ -70,10 +69,10 @@ def _finding(facts: JobFacts, waited: int, modelled: Sequence[_Model], rows: pd.
         f"stages ({share(waited, facts.step_ns)})"
     )
     if error > TOLERANCE:
-        gain = waited
+        gain = min(waited, round(first.theory() * facts.step_ns))
         sure = f"; a model of the schedule misses the recorded step by {100 * error:.1f} %"
     else:
-        smaller, interleaved = round(max(0.0, float(unchanged - split))), round(bubble * (1 - 1 / _MORE))
+        smaller, interleaved = round(max(0.0, unchanged - split)), round(bubble * (1 - 1 / _MORE))
         gain = max(smaller, interleaved)
         sure = (
             f"; {_MORE * first.microbatches} micro-batches of half the size would gain at most "
@@ -108,7 +107,8 @@ def _models(stages: Sequence[Sequence[int]], rows: pd.DataFrame, sends: Bools) -
         times = [_stage_times(rows[(rows["rank"] == rank).to_numpy(bool)], inside, rank) for rank in chain]
         pipeline = pipeline_of([each for each, _ in times])
         if pipeline is not None:
-            modelled.append(_Model(pipeline, max(length for _, length in times)))
+            begins, ends = zip(*(span for _, span in times), strict=True)
+            modelled.append(_Model(pipeline, float(max(ends) - min(begins))))
     return modelled
 
 
@@ -125,8 +125,8 @@ def _chains(pairs: Sequence[tuple[int, int]], stages: Sequence[Sequence[int]]) -
     return [chain for chain in chains if len(chain) == len(stages)]
 
 
-def _stage_times(rows: pd.DataFrame, inside: Bools, rank: int) -> tuple[StageTimes, float]:
-    """Return the times of a rank in a step between its sends, and how long the step took on it.
+def _stage_times(rows: pd.DataFrame, inside: Bools, rank: int) -> tuple[StageTimes, tuple[int, int]]:
+    """Return the times of a rank in a step between its sends, and when the step began and ended on it.
 
     `inside` are the rows of the step among those of all ranks, by their number.
     """
@@ -135,7 +135,7 @@ def _stage_times(rows: pd.DataFrame, inside: Bools, rank: int) -> tuple[StageTim
         of_step[name].to_numpy(np.int64) for name in ("start_ns", "wait_ns", "moving_ns", "own_ns")
     )
     end = start + wait + moving
-    begin = int(start[0] - (own_ns[0] if len(rows) > len(of_step) else 0))  # before the first operator is no step
+    begin = int(start[0] - own_ns[0])  # the end of the operator before, or the first start on any rank
     at = np.flatnonzero([len(pair) == 2 for pair in of_step["pair"]])
     reached: Int64 = np.append(begin, end[at])
     later = wait[at[-1] + 1 :] if len(at) else wait
@@ -146,7 +146,7 @@ def _stage_times(rows: pd.DataFrame, inside: Bools, rank: int) -> tuple[StageTim
         float(end[-1] - reached[-1] - later.sum()),
         moving[at].astype(np.float64),
     )
-    return times, float(end[-1] - begin)
+    return times, (begin, int(end[-1]))
 
 
 def without(_: JobFacts, times: Times) -> Times:
