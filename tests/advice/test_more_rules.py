@@ -42,14 +42,12 @@ def program(*calls: tuple[str, str, int], within: str = "") -> dict[str, pd.Data
     launched = [(name, op_type, time) for name, op_type, time in calls if op_type]
     begins = np.arange(count, dtype=np.int64) * _US + _BASE + 10
     names = [name for name, *_ in calls]
-    host = {"start_ns": begins, "duration_ns": np.full(count, 900), "name": names}
+    starts, durations = begins, np.full(count, 900)
     if within:
-        host = {
-            "start_ns": np.append(_BASE, begins),
-            "duration_ns": np.append(_US * (count + 1), host["duration_ns"]),
-            "name": [within, *names],
-        }
-    rows = len(host["name"])
+        starts, durations = np.append(_BASE, starts), np.append(_US * (count + 1), durations)
+        names = [within, *names]
+    host = {"start_ns": starts, "duration_ns": durations, "name": names}
+    rows = len(names)
     operators = schema.build(
         "operators", {**host, "kind": ["op"] * rows, "thread_id": [1] * rows, "id": list(range(rows))}
     )

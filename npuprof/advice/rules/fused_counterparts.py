@@ -44,7 +44,7 @@ def check(facts: Facts) -> Finding:
     cost = facts.kernels_per_step(table["saved_ns"].to_numpy(np.int64))
     if cost <= _THRESHOLD * facts.step_ns:
         return Finding(NAME, "clean", cost_ns=cost)
-    worth = [int(number) for number, time in saved.items() if time > 0][:_MOST]
+    worth = saved.index[(saved > 0).to_numpy(bool)].tolist()[:_MOST]
     rows = kernels.loc[table.index].assign(saved_ns=table["saved_ns"])
     return Finding(
         NAME,
@@ -90,7 +90,8 @@ def _occurrences(facts: Facts) -> tuple[Int64, Int64]:
     ends = np.flatnonzero(np.diff(thread)) + 1
     spelled = "".join(np.insert(letters[operators["name"].cat.codes.to_numpy()[rows]], ends, _END).tolist())
     rows = np.insert(rows, ends, -1)
-    place, kinds = np.full(len(causes.callers), -1, np.int64), []
+    place = np.full(len(causes.callers), -1, np.int64)
+    kinds: list[int] = []
     taken = np.zeros(len(rows), bool)
     for kind, counterpart in enumerate(COUNTERPARTS):
         for match in counterpart.operators.finditer(spelled):
@@ -119,7 +120,8 @@ def _kernels(facts: Facts, place: Int64) -> pd.DataFrame:
     order = np.lexsort((-others, table["place"].to_numpy(np.int64)))
     longest = order[~table["place"].iloc[order].duplicated().to_numpy(bool)]
     others[longest] = 0
-    return table.assign(saved_ns=others)
+    replaced: pd.DataFrame = table.assign(saved_ns=others)
+    return replaced
 
 
 RULE = Rule(NAME, "operators that torch_npu has a fused operator for", check, frozenset({NPU}))

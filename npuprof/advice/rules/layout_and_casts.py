@@ -53,9 +53,10 @@ def _undone(kernels: pd.DataFrame) -> pd.Series[bool]:
     next_to = (device[order][1:] == device[order][:-1]) & (stream[order][1:] == stream[order][:-1])
     same = (given[:, 1:] == made[:, :-1]) & (made[:, 1:] == given[:, :-1]) & (made[:, 1:] >= 0) & (given[:, 1:] >= 0)
     back = next_to & same.all(axis=0) & (made[:, 1:] != given[:, 1:]).any(axis=0)
-    undone = np.zeros(len(kernels), bool)
-    undone[order[1:][back]] = undone[order[:-1][back]] = True
-    return pd.Series(undone, kernels.index)
+    is_undone = np.zeros(len(kernels), bool)
+    is_undone[order[1:][back]] = is_undone[order[:-1][back]] = True
+    undone: pd.Series[bool] = pd.Series(is_undone, kernels.index, dtype=bool)
+    return undone
 
 
 def _first_tensors(made: pd.Series[str], given: pd.Series[str]) -> tuple[Int64, Int64]:
