@@ -9,6 +9,7 @@ from typing import Protocol, runtime_checkable
 
 # NTP adjusts the system clock by 0.05 % at most.
 _MOST_DRIFT_NS, _DRIFT_SHARE = 100_000_000, 1_000
+_READINGS = 5
 
 
 class Clock(Protocol):
@@ -73,10 +74,30 @@ class SystemClock:
             time.sleep(left_ns / 1e9)
 
 
+def same_moment(clock: Clock) -> tuple[int, int]:
+    """Return the system time and the monotonic time of one moment.
+
+    A busy computer may stop a thread between two readings, so each system time is read between two monotonic times,
+    several times, and the tightest of these readings is taken.
+    """
+    readings = []
+    for _ in range(_READINGS):
+        before_ns, realtime_ns, after_ns = clock.monotonic_raw_ns(), clock.realtime_ns(), clock.monotonic_raw_ns()
+        readings.append((after_ns - before_ns, realtime_ns, (before_ns + after_ns) // 2))
+    _, realtime_ns, monotonic_ns = min(readings)
+    return realtime_ns, monotonic_ns
+
+
+def epoch_ns_of(clock: Clock) -> int:
+    """Return the system time at zero of the monotonic clock."""
+    realtime_ns, monotonic_ns = same_moment(clock)
+    return realtime_ns - monotonic_ns
+
+
 def step_ns(clock: Clock, epoch_ns: int, duration_ns: int) -> int:
     """Return by how much the system clock was set during a run; 0 if NTP only adjusted it.
 
     `epoch_ns` is the system time at zero of the monotonic clock, read at the start of the run.
     """
-    ahead_ns = clock.realtime_ns() - clock.monotonic_raw_ns() - epoch_ns
+    ahead_ns = epoch_ns_of(clock) - epoch_ns
     return ahead_ns if abs(ahead_ns) > _MOST_DRIFT_NS + duration_ns // _DRIFT_SHARE else 0

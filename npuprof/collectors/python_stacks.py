@@ -34,7 +34,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from npuprof import list_files
-from npuprof.clock import Clock, EmulatingClock, SystemClock
+from npuprof.clock import Clock, EmulatingClock, SystemClock, epoch_ns_of
 from npuprof.collectors import await_chains
 from npuprof.collectors.stack_tree import NOTHING, Columns, LoopFrame, StackTree
 from npuprof.errors import CollectorError, SessionError
@@ -188,7 +188,7 @@ class _Sampler:
         self._thread = threading.Thread(target=self._run, name="npuprof-python-stacks", daemon=True)
         # Marks of pydevd: a debugger must neither trace nor stop this thread.
         self._thread.__dict__.update(pydev_do_not_trace=True, is_pydev_daemon_thread=True)
-        self._epoch_ns = clock.realtime_ns() - clock.monotonic_raw_ns()
+        self._epoch_ns = epoch_ns_of(clock)
         self._started_ns = self._last_ns = clock.monotonic_raw_ns()
         self._tree = StackTree()
         self._threads = _NativeIds()

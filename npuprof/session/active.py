@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from npuprof import atomic, unwritten
-from npuprof.clock import Clock, EmulatingClock, step_ns
+from npuprof.clock import Clock, EmulatingClock, epoch_ns_of, step_ns
 from npuprof.collectors.base import Collector, TakesFacts
 from npuprof.collectors.interrupts import flush, keep_sigint_handler
 from npuprof.errors import NpuprofError, SessionBusyError
@@ -174,7 +174,7 @@ class ActiveRun(RecordedRun):
         directory = self.recording.directory = make_directory(self._options.output, self._options.name, undo)
         undo.callback(shutil.rmtree, directory, ignore_errors=True)
         self.recording.versions = environment.versions()
-        self.recording.raw_clock_epoch_ns = self._clock.realtime_ns() - self._clock.monotonic_raw_ns()
+        self.recording.raw_clock_epoch_ns = epoch_ns_of(self._clock)
         self.recording.started_ns = self._now_ns()
         with explain_write_errors(directory):
             self.recording.write(is_begun=True)  # at once: the run can then be loaded even if its kernel is killed

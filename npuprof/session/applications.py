@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from npuprof import atomic
-from npuprof.clock import Clock, SystemClock, step_ns
+from npuprof.clock import Clock, SystemClock, epoch_ns_of, step_ns
 from npuprof.collectors import capabilities, msprof_flags
 from npuprof.collectors.msprof import LOG_NAME, MsprofProcess, find, has_data
 from npuprof.errors import CollectorError, OptionsError
@@ -66,7 +66,7 @@ def run_application(
     flags, ran = [str(find()), *msprof_flags.flags(options)], _command(program)
     with ExitStack() as undo:
         directory = make_directory(options.output, options.name, undo)
-        epoch_ns = clock.realtime_ns() - clock.monotonic_raw_ns()
+        epoch_ns = epoch_ns_of(clock)
         recording = _recording(directory, program, options, clock.monotonic_raw_ns() + epoch_ns)
         _announce_missing_stacks(options, echo)
         msprof = MsprofProcess([*flags, f"--output={directory}", *ran], echo)

@@ -15,7 +15,7 @@ from contextlib import ExitStack, suppress
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from npuprof.clock import Clock
+from npuprof.clock import Clock, epoch_ns_of
 from npuprof.collectors import acl_codes as codes
 from npuprof.collectors.base import Collector
 from npuprof.collectors.interrupts import keep_sigint_handler
@@ -167,7 +167,7 @@ class ModelStream:
         self._prof: Any = acl.prof
         self._rt: Any = getattr(acl, "rt", None)
         self._callback = callback
-        self._to_utc_ns = clock.realtime_ns() - clock.monotonic_raw_ns()
+        self._to_utc_ns = epoch_ns_of(clock)
         self._news = threading.Condition()
         self._rows: deque[StreamedOperator] = deque(maxlen=_MOST_ROWS)
         self._closing = threading.Lock()

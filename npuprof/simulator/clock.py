@@ -9,9 +9,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import ParamSpec, TypeVar
 
-from npuprof.clock import Clock, SystemClock
+from npuprof.clock import Clock, SystemClock, epoch_ns_of, same_moment
 
-_READINGS = 5
 _LOOK_NS = 50_000  # a shorter wait does not show in the stack samples
 
 Parameters = ParamSpec("Parameters")
@@ -53,8 +52,7 @@ class EmulationClock:
     def realtime_ns(self) -> int:
         """Return nanoseconds of the UTC epoch."""
         with self._lock:
-            epoch_ns = min((_reading(self._system) for _ in range(_READINGS)), key=lambda reading: reading[0])
-            return self.monotonic_raw_ns() + epoch_ns[2] - epoch_ns[1]
+            return self.monotonic_raw_ns() + epoch_ns_of(self._system)
 
     def monotonic_raw_ns(self) -> int:
         """Return nanoseconds of a clock that never steps back."""
@@ -245,7 +243,7 @@ class VirtualClock:
         since = SystemClock() if since is None else since
         self._traces: list[array[int]] = []
         now_ns = since.monotonic_raw_ns()
-        self._epoch_ns = since.realtime_ns() - now_ns
+        self._epoch_ns = epoch_ns_of(since)
         # Every device counter ticks at whole microseconds, so runs do not differ by rounding.
         self._now_ns = -(-now_ns // 1000) * 1000
 
@@ -315,17 +313,8 @@ def wait_past_ns(clock: Clock, end_ns: int) -> None:
         before_ns = now_ns
 
 
-def same_moment(clock: Clock, *, later: bool = False) -> tuple[int, int]:
+def same_microsecond(clock: Clock, *, later: bool = False) -> tuple[int, int]:
     """Return simultaneous realtime and monotonic readings, at the previous or (`later`) next microsecond."""
-    # The tightest of several readings: the realtime reading lies between two monotonic readings.
-    _, monotonic_ns, realtime_ns = min(_reading(clock) for _ in range(_READINGS))
+    realtime_ns, monotonic_ns = same_moment(clock)
     shift_ns = -realtime_ns % 1000 if later else -(realtime_ns % 1000)
     return realtime_ns + shift_ns, monotonic_ns + shift_ns
-
-
-def _reading(clock: Clock) -> tuple[int, int, int]:
-    """Return the time between two monotonic readings, their middle, and the realtime reading between them."""
-    before_ns = clock.monotonic_raw_ns()
-    realtime_ns = clock.realtime_ns()
-    after_ns = clock.monotonic_raw_ns()
-    return after_ns - before_ns, (before_ns + after_ns) // 2, realtime_ns

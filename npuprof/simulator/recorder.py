@@ -12,7 +12,7 @@ from pathlib import Path
 
 from npuprof.clock import Clock
 from npuprof.simulator import device_records, host_records
-from npuprof.simulator.clock import same_moment
+from npuprof.simulator.clock import same_microsecond
 from npuprof.simulator.collection import Collection
 from npuprof.simulator.communication import Collective, CommunicationRecords, Step, sqe_of
 from npuprof.simulator.cost_model import Chip, Estimate, Operator
@@ -55,7 +55,7 @@ class Recorder:
         self._samplers: dict[int, MemorySampler] = {}
         self._mark_ids = itertools.count(1)
         self._unwritten = 0
-        realtime_ns, monotonic_ns = same_moment(clock)
+        realtime_ns, monotonic_ns = same_microsecond(clock)
         self._started_ns = self._written_ns = monotonic_ns
         self._directory = ProfDirectory(parent, chip, collection, realtime_ns, monotonic_ns, rank_id)
         self._framework: FrameworkFiles | None = FrameworkFiles(parent)
@@ -242,7 +242,7 @@ class Recorder:
                 self._write(self._clock.monotonic_raw_ns(), everything=True)
                 if self._framework is not None:
                     self._framework.flush()
-                self._directory.close(*same_moment(self._clock, later=True))
+                self._directory.close(*same_microsecond(self._clock, later=True))
             except OSError as error:
                 self._fail(error)
 
