@@ -235,6 +235,11 @@ class Facts:
         is_selected = schema.matching(rows["part"], lambda name: name in parts)
         return is_selected & schema.matching(rows["cause"], lambda name: name in causes) if causes else is_selected
 
+    @cached_property
+    def usual_ns(self) -> int:
+        """The median duration of a counted step."""
+        return _median(self.accounting.steps["duration_ns"].to_numpy(np.int64)[self.counted])
+
     def mean_step(self, parts: Sequence[str]) -> int:
         """Return the mean over the counted steps of the time of some parts; all parts add up to the step."""
         return sum(time for part, _, time in self.mean_causes if part in parts)

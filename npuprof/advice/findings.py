@@ -51,6 +51,7 @@ _COLUMNS = (
     "rank",
 )
 _WIDTH, _LONGEST = 120, 1_200
+_FAR = 1.2  # times the median: a mean that single steps make
 _SHOWN = 0.01  # share of the step: findings that may gain less are not listed
 PARTS_OF_NAMES = {
     "computing": ("computing",),
@@ -220,6 +221,8 @@ class Advice(LongText):
             devices, ranks = len(steps[["rank", "device_id"]].drop_duplicates()), steps["rank"].nunique()
             count = len(self.facts.counted) // devices
             basis = f"mean of {count} steps" if count > 1 else "1 step"
+            usual = self.facts.usual_ns
+            basis += f", the median is {duration(usual)}" * (count > 1 and self.step_ns > _FAR * usual)
             kind, others = self._kinds_of_steps()
             basis += f", the {kind}" * bool(kind) + ", the first too" * self.facts.has_first
             owners = f" of {ranks} ranks" if ranks > 1 else f" of {devices} devices" if devices > 1 else ""

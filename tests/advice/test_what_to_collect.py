@@ -49,6 +49,7 @@ _LACKS: dict[str, tuple[dict[str, pd.DataFrame], str]] = {
     "sync_batch_norm": (_COPIES, "collect with --activities cpu,npu"),
     "memory_peak": ({"kernels": _KERNELS}, "collect with --memory"),
     "first_step": ({"kernels": _KERNELS}, "record more steps, such as warmup=2, active=3"),
+    "once": ({"kernels": _KERNELS}, "record more steps, such as warmup=2, active=3"),
     "utilization": ({"kernels": _KERNELS}, _COUNTERS),
     "environment": (_HOST, "collect with npuprof, which records these variables"),
 }

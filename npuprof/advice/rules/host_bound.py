@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 
 from npuprof import tables as schema
 from npuprof.advice.facts import Facts
@@ -11,6 +12,7 @@ from npuprof.advice.host_causes import LABELS, NAMED, actions_for, calls_text, d
 from npuprof.analysis.accounting import IDLE
 from npuprof.analysis.device_words import GPU, NPU
 from npuprof.analysis.what_if import HOST_CAUSES
+from npuprof.arrays import Int64
 from npuprof.quantities import counted, duration
 
 NAME = "host_bound"
@@ -83,7 +85,7 @@ def _graph_finding(facts: Facts, cost: int) -> Finding:
 
 
 def after_waits(facts: Facts) -> tuple[int, str]:
-    """Return the idle time per step from the end of host waits for the device to its next task, and these calls.
+    """Return the idle time of the usual step from the end of waits for the device to its next task, and these calls.
 
     The host had nothing queued behind the wait; if there is no task between several waits, the first one counts.
     """
@@ -97,7 +99,19 @@ def after_waits(facts: Facts) -> tuple[int, str]:
     number = np.searchsorted(starts, ends, side="right") - 1
     first = (number >= 0) & (ends < stops[number]) & (np.diff(number, prepend=-1) != 0)
     idle = (stops[number] - ends)[first]
-    return int(idle.sum()) // max(1, len(facts.counted)), calls_text(facts, "api", rows[first], idle)
+    return _usual(facts, ends[first], idle), calls_text(facts, "api", rows[first], idle)
+
+
+def _usual(facts: Facts, at_ns: Int64, times_ns: Int64) -> int:
+    """Return the median over the steps of times, each of the step in which the device is idle at a moment."""
+    rows, steps = facts.accounting.intervals, facts.accounting.steps
+    rows = rows[schema.matching(rows["part"], lambda name: name in IDLE) & rows["start_ns"].notna()]
+    rows = rows.sort_values("start_ns", kind="stable")
+    place = np.searchsorted(rows["start_ns"].to_numpy(np.int64), at_ns, side="right") - 1
+    number = pd.factorize(steps["step"], use_na_sentinel=False)[0]
+    sums = np.zeros(int(number.max(initial=-1)) + 1, np.int64)
+    np.add.at(sums, number[rows["row"].to_numpy()[place]], times_ns)
+    return int(np.median(sums[np.unique(number[facts.counted])]))
 
 
 RULE = Rule(NAME, "idle time of the device while the host works on something else", check, frozenset({GPU, NPU}))
