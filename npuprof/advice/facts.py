@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables as schema
-from npuprof.advice.to_collect import Recorded, needed, needed_for_limits, what_tells
+from npuprof.advice.to_collect import Recorded, needed, needed_for_limits, needed_operators, what_tells
 from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, PARTS, Accounting, of_every_kind
 from npuprof.analysis.balanced_steps import by_rank, complete
 from npuprof.analysis.chip_limits import ChipLimits, measured_limits
@@ -159,6 +159,10 @@ class Facts:
             An alternative to collecting again.
         """
         return needed(self._recorded, options, level, instead)
+
+    def needs_operators(self, *options: str) -> str:
+        """Return the advice of a rule that cannot tell without a framework's operators; see :meth:`needs`."""
+        return needed_operators(self._recorded, options)
 
     def needs_limits(self) -> str:
         """Return the advice of a rule that cannot tell without the limits of the chip."""

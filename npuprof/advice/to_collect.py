@@ -53,6 +53,14 @@ def needed(run: Recorded, options: Sequence[str], level: str = "", instead: str 
     return f"collect with {wanted}{f', or {instead}' if instead else ''}"
 
 
+def needed_operators(run: Recorded, options: Sequence[str]) -> str:
+    """Return what to collect or to load so that the run has a framework's operators."""
+    reason = NO_OPERATORS.get(run.info.collector)
+    if reason is None or not _is_recorded(run.info, "--activities cpu,npu"):
+        return needed(run, ["--activities cpu,npu", *options])
+    return f"collect with torch_npu or MindSpore: {run.info.collector} records no operators of a framework"
+
+
 def needed_for_limits(run: Recorded, *, known: bool) -> str:
     """Return what to collect so that the limits of the chip are known; with counters, what else is missing."""
     kernels = run.tables["kernels"]

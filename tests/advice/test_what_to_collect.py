@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
+import npuprof
 from npuprof.advice.findings import advise
 from npuprof.advice.job import JobFacts, Member
 from npuprof.advice.job_findings import advise_job
@@ -15,6 +18,8 @@ from npuprof.advice.job_rules import JOB_RULES
 from npuprof.advice.rules import RULES
 from npuprof.analysis.accounting import account
 from npuprof.info import Info
+from npuprof.profiles import Profile
+from npuprof.simulator import npu
 from tests import factories
 from tests.analysis.test_accounting import table
 
@@ -32,15 +37,15 @@ _LACKS: dict[str, tuple[dict[str, pd.DataFrame], str]] = {
     "exposed_communication": (_COLLECTIVES, _TASKS),
     "slow_link": (_COLLECTIVES, _TASKS),
     "copies": ({"kernels": _KERNELS}, "collect with --level 1"),
-    "ai_cpu": (_COPIES, "collect with --activities cpu,npu"),
-    "layout_and_casts": (_COPIES, "collect with --activities cpu,npu"),
+    "ai_cpu": (_COPIES, "collect with --level 1 --activities cpu,npu"),
+    "layout_and_casts": (_COPIES, "collect with --level 1 --activities cpu,npu"),
     "fusible_repeats": ({"kernels": _KERNELS}, _COUNTERS),
     "fused_counterparts": ({"kernels": _KERNELS}, "collect with --activities cpu,npu"),
     "unfused_optimizer": ({"kernels": _KERNELS}, "collect with --level 1 --activities cpu,npu"),
     "cube_efficiency": ({"kernels": _KERNELS}, _COUNTERS),
     "unused_cores": ({"kernels": _KERNELS}, _COUNTERS),
     "frequency_drop": ({"kernels": _KERNELS}, _COUNTERS),
-    "recompute": ({"kernels": _KERNELS}, "collect with --shapes --activities cpu,npu"),
+    "recompute": ({"kernels": _KERNELS}, "collect with --activities cpu,npu --shapes"),
     "small_kernels": ({"kernels": _KERNELS}, "collect with --level 1 --activities cpu,npu"),
     "small_comm": (_COLLECTIVES, "collect with --level 1"),
     "unaligned_messages": (_COLLECTIVES, "collect with --level 1"),
@@ -115,3 +120,36 @@ def test_of_kernels_with_counters_the_limits_of_the_chip_are_what_is_missing(chi
         assert named in found[rule].collect
     known = advise(run, Info(chip="Ascend 910A"), account(run))
     assert (known["cube_efficiency"].state, known["unused_cores"].state) == ("clean", "cannot tell")
+
+
+def _collected(**options: Any) -> Profile:
+    with npuprof.profile(collector="simulator", **options) as session:
+        x = npu.ones((64, 64))
+        for _ in range(5):
+            x = x * 1.0
+            session.step()
+    return session.result
+
+
+def _options_in(text: str) -> dict[str, Any]:
+    """Return the options that a sentence asks to collect with."""
+    named = re.findall(r"--([a-z-]+)(?: (\w[\w,]*))?", text)
+    return {name.replace("-", "_"): value or True for name, value in named}
+
+
+@pytest.mark.parametrize(
+    "options", [{"level": "none"}, {"level": 0}, {"level": 1, "activities": "npu"}, {"level": 2, "memory": True}]
+)
+def test_who_collects_as_told_is_not_told_so_again(
+    options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    undecided = _collected(**options).advice().cannot_tell
+    wanted: dict[str, Any] = {}
+    for finding in undecided:
+        if finding.collect.startswith("collect with --"):
+            wanted |= _options_in(finding.collect)
+        else:
+            assert re.search("records no operators of a framework|record more steps", finding.collect), finding.collect
+    again = {finding.rule: finding.collect for finding in _collected(**options | wanted).advice().cannot_tell}
+    assert [text for text in again.values() if text.startswith(("collect with --", "load the whole"))] == []

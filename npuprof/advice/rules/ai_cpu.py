@@ -19,7 +19,7 @@ def check(facts: Facts) -> Finding:
     """Fire if kernels on the AI CPU take more than 0.5 % of the step."""
     kernels = facts.tables["kernels"]
     if not len(kernels):
-        return Finding(NAME, "cannot tell", collect=facts.needs("--activities cpu,npu"))
+        return Finding(NAME, "cannot tell", collect=facts.needs("--activities cpu,npu", level="kernels"))
     of_cpu = schema.matching(kernels["task_type"], lambda kind: kind.replace("_", "").upper().startswith("AICPU"))
     rows = kernels[of_cpu & facts.in_steps]
     cost = facts.kernels_per_step(rows["duration_ns"].to_numpy(np.int64))

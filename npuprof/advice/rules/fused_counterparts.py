@@ -34,7 +34,7 @@ def check(facts: Facts) -> Finding:
     kernels, operators = facts.tables["kernels"], facts.tables["operators"]
     names = operators["name"].cat.categories
     if not len(kernels) or not any("::" in name for name in names):
-        return Finding(NAME, "cannot tell", collect=facts.needs("--activities cpu,npu"))
+        return Finding(NAME, "cannot tell", collect=facts.needs_operators())
     kind, place = _occurrences(facts)
     if not (place >= 0).any():
         return Finding(NAME, "clean")

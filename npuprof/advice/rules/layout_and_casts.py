@@ -25,7 +25,7 @@ def check(facts: Facts) -> Finding:
     """Fire if casts, transposes and copies of layout take more than 5 % of kernel time."""
     kernels = facts.tables["kernels"]
     if not len(kernels):
-        return Finding(NAME, "cannot tell", collect=facts.needs("--activities cpu,npu"))
+        return Finding(NAME, "cannot tell", collect=facts.needs("--activities cpu,npu", level="kernels"))
     rows = kernels[schema.matching(kernels["op_type"], lambda kind: bool(_TYPES.match(kind))) & facts.in_steps]
     whole = facts.kernels_ns
     cost = facts.kernels_per_step(rows["duration_ns"].to_numpy(np.int64))

@@ -28,7 +28,7 @@ def check(facts: Facts) -> Finding:
     if not in_engine.any() and schema.matching(operators["name"], lambda name: name.startswith("aten::")).any():
         return Finding(NAME, "clean")  # torch ran no backward pass
     if not in_engine.any() or not operators["input_shapes"].notna().any() or not len(facts.tables["kernels"]):
-        return Finding(NAME, "cannot tell", collect=facts.needs("--shapes", "--activities cpu,npu"))
+        return Finding(NAME, "cannot tell", collect=facts.needs_operators("--shapes"))
     again = _are_repeats(facts, in_engine)
     kernels = facts.tables["kernels"]
     rows = kernels[kernels_within(facts, again) & facts.in_steps]

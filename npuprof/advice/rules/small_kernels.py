@@ -24,7 +24,7 @@ def check(facts: Facts) -> Finding:
     """Fire if more than 30 % of kernels take less than 10 us and the host cannot launch them fast enough."""
     kernels = facts.tables["kernels"]
     if not len(kernels):
-        return Finding(NAME, "cannot tell", collect=facts.needs("--activities cpu,npu"))
+        return Finding(NAME, "cannot tell", collect=facts.needs("--activities cpu,npu", level="kernels"))
     short = kernels["duration_ns"].to_numpy(np.int64) < _SHORT_NS
     if not facts.host_known:
         return Finding(NAME, "cannot tell", collect=host_bound.needs(facts))

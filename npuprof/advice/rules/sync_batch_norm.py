@@ -24,7 +24,7 @@ def check(facts: Facts) -> Finding:
     """Fire if the kernels and the exposed collectives of SyncBatchNorm take more than 1 % of the step."""
     kernels, operators = facts.tables["kernels"], facts.tables["operators"]
     if not len(operators) and not kernels["op_type"].notna().any():
-        return Finding(NAME, "cannot tell", collect=facts.needs("--activities cpu,npu"))
+        return Finding(NAME, "cannot tell", collect=facts.needs_operators())
     named = schema.matching(operators["name"], lambda name: any(word in name.lower() for word in _OPERATORS))
     typed = schema.matching(kernels["op_type"], lambda name: name.lower().startswith(_KERNELS))
     of_norms = (typed | kernels_within(facts, named)) & facts.in_steps
