@@ -18,7 +18,7 @@ from npuprof.advice.findings import Advice
 from npuprof.analysis.code_lines import CodeLines
 from npuprof.arrays import Bools, Float64
 from npuprof.exports.code_texts import CodeTexts
-from npuprof.figures.colours import PARTS
+from npuprof.figures.colours import BADGE, PARTS
 from npuprof.frames import cell_text
 from npuprof.quantities import count, counted, duration, printable, size
 from npuprof.texts import AS_TEXT, KEYS, LongText, plain_line
@@ -52,7 +52,6 @@ _PRE = (
     "margin:4px 0 0;padding:0;border:0;background:none;color:inherit;overflow-x:auto;white-space:pre;"
     "font-family:var(--jp-code-font-family,ui-monospace,monospace);font-size:11px;line-height:1.5"
 )
-_MARK = "background:#e69f00;color:#111;border-radius:3px"
 
 
 @dataclass(frozen=True)
@@ -380,7 +379,7 @@ class AnnotatedCode(LongText):
             for part, label in parts
         ]
         entries += [
-            f'<span style="{_MARK};padding:0 4px">{line.partition(" ")[0]}</span> {html.escape(line.partition(" ")[2])}'
+            f'<span style="{BADGE};padding:0 4px">{line.partition(" ")[0]}</span> {html.escape(line.partition(" ")[2])}'
             for line in self._legend()
         ]
         return f'<div style="font-size:11px;color:{_FAINT}">{" &nbsp; ".join(entries)}</div>'
@@ -399,7 +398,7 @@ class AnnotatedCode(LongText):
             if width
         )
         bar = f'<span style="display:inline-block;width:{_BAR_PX + 4}px">{bar}</span>'
-        badge = " " * (self._mark_width - len(mark)) + (f'<span style="{_MARK}">{mark}</span>' if mark else "")
+        badge = " " * (self._mark_width - len(mark)) + (f'<span style="{BADGE}">{mark}</span>' if mark else "")
         attribute = f' data-row="{row}"' if clickable else ""
         faint = f'<span style="color:{_FAINT}">{number:>{self._number_width}}</span>'
         line = f"{html.escape(self._numbers_of(self._frame.iloc[row]))}  {bar}{badge} {faint}  {html.escape(text)}"

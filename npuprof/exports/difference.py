@@ -11,6 +11,7 @@ from npuprof.difference.difference import Difference
 from npuprof.exports.grid import Grid
 from npuprof.exports.html import framed, grid_html, text
 from npuprof.exports.text import SIMULATED
+from npuprof.figures.colours import BADGE, SEVERITIES
 from npuprof.quantities import duration, signed
 
 if TYPE_CHECKING:
@@ -23,14 +24,10 @@ _FAINT = "var(--jp-ui-font-color2,inherit)"
 
 def difference_html(difference: Difference) -> str:
     """Return the summary, the parts of a step and the largest rows as an HTML fragment without scripts."""
-    badge = (
-        '<span style="background:#e69f00;color:#111;font-weight:700;padding:1px 8px;border-radius:3px">'
-        f"{SIMULATED}</span>"
-        if difference.simulated
-        else ""
-    )
+    badge = f'<span style="{BADGE};font-weight:700;padding:1px 8px">{SIMULATED}</span>' if difference.simulated else ""
     guards = "".join(
-        f'<div style="border-left:3px solid #e69f00;padding-left:8px;margin:3px 0">{text(guard, _LONGEST)}</div>'
+        f'<div style="border-left:3px solid {SEVERITIES["warning"]};padding-left:8px;margin:3px 0">'
+        f"{text(guard, _LONGEST)}</div>"
         for guard in difference.guards
     )
     common = "".join(f"<div>{text(sentence, _LONGEST)}</div>" for sentence in difference.common())

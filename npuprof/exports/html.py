@@ -33,7 +33,7 @@ from npuprof.exports.text import (
     overhead_text,
     shown_parts,
 )
-from npuprof.figures.colours import ACTIVITIES, PARTS
+from npuprof.figures.colours import ACTIVITIES, BADGE, PARTS, SEVERITIES
 from npuprof.figures.embed import element, library, saved_bytes
 from npuprof.flame.figure import Weight, flamegraph
 from npuprof.glossary import with_meanings
@@ -93,7 +93,6 @@ FAINT_TEXT = "var(--jp-ui-font-color2,inherit)"
 """Colour of text of less weight."""
 
 _FONT = "var(--jp-ui-font-family,system-ui,sans-serif)"
-_SEVERITY = {"error": "#d55e00", "warning": "#e69f00", "info": "#56b4e9"}
 
 REPORT = "npuprof-report"
 """The class of each part of a report."""
@@ -272,8 +271,7 @@ def text(content: str, longest: int) -> str:
 def head_html(info: Info) -> str:
     """Return name, origin, cost of profiling, exception of the profiled code and corrections of clocks."""
     badge = (
-        '<span style="background:#e69f00;color:#111;font-weight:700;padding:1px 8px;border-radius:3px;'
-        f'white-space:nowrap">{SIMULATED}</span>'
+        f'<span style="{BADGE};font-weight:700;padding:1px 8px;white-space:nowrap">{SIMULATED}</span>'
         if info.simulated
         else ""
     )
@@ -295,7 +293,7 @@ def head_html(info: Info) -> str:
 
 def _marked(line: str, severity: Severity) -> str:
     """Return a line on what failed, is missing or was corrected, to show below the title."""
-    style = f"border-left:3px solid {_SEVERITY[severity]};padding-left:8px;margin-top:4px;overflow-wrap:anywhere"
+    style = f"border-left:3px solid {SEVERITIES[severity]};padding-left:8px;margin-top:4px;overflow-wrap:anywhere"
     role = ' role="alert"' if severity == "error" else ""
     return f'<div{role} style="{style}">{text(line, _LONGEST_SENTENCE)}</div>'
 
@@ -367,7 +365,7 @@ def notes_html(notes: pd.DataFrame) -> str:
         return ""
     most = _MOST_NOTES if (notes["severity"] != "info").any() else _MOST_OF_INFORMATION
     rows = "".join(
-        f'<div style="border-left:3px solid {_SEVERITY.get(severity, _LINE)};padding-left:8px;margin:3px 0;'
+        f'<div style="border-left:3px solid {SEVERITIES.get(severity, _LINE)};padding-left:8px;margin:3px 0;'
         f'overflow-wrap:anywhere">{text(severity, 20)}: {text(source, _LONGEST_CELL)}: '
         f"{text(message, _LONGEST_LINE)}</div>"
         for severity, source, message in note_rows(notes, most)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from npuprof.advice.findings import Advice
 from npuprof.exports.grid import Grid
 from npuprof.exports.html import findings_html, framed, grid_html, head_html, text
+from npuprof.figures.colours import SEVERITIES
 from npuprof.info import Info
 
 _LONGEST = 400
@@ -32,5 +33,5 @@ def overview_html(
 
 
 def _marked(line: str) -> str:
-    style = "border-left:3px solid #e69f00;padding-left:8px;margin:4px 0;overflow-wrap:anywhere"
+    style = f"border-left:3px solid {SEVERITIES['warning']};padding-left:8px;margin:4px 0;overflow-wrap:anywhere"
     return f'<div style="{style}">{text(line, _LONGEST)}</div>'

@@ -11,7 +11,7 @@ import pandas as pd
 from npuprof.analysis.device_words import by_front_end
 from npuprof.errors import OptionsError
 from npuprof.figures.chart import AXIS, chart, label, nothing, spread
-from npuprof.figures.colours import FAINT, FAMILIES
+from npuprof.figures.colours import FAINT, PARTS, SERIES, UNKNOWN
 from npuprof.figures.time_axis import thinned, unit_of
 from npuprof.info import Info
 from npuprof.quantities import counted, duration, share, size
@@ -22,11 +22,10 @@ if TYPE_CHECKING:
 Value: TypeAlias = Literal["size", "time", "bandwidth"]
 
 _STYLES = {
-    "transit_ns": ("moving data", FAMILIES["communication"].colour),
-    "wait_ns": ("waiting", FAMILIES["vector"].colour),
-    "other_ns": ("neither", FAMILIES["wait"].colour),
+    "transit_ns": ("moving data", PARTS["moving"]),
+    "wait_ns": ("waiting", PARTS["waiting"]),
+    "other_ns": ("neither", UNKNOWN),
 }
-_LINK_COLOURS = tuple(FAMILIES[key].colour for key in ("matrix", "operator", "api", "python", "movement", "step"))
 _SYMBOLS = ("circle", "square", "diamond", "cross", "triangle-up", "x")
 _SCALE = ((0, "#4477aa"), (1, "#fee838"))  # perceptually even; both ends are visible on light and dark
 _VALUES: Mapping[str, tuple[str, str]] = {
@@ -208,7 +207,7 @@ def _bars(bars: pd.DataFrame, unit_ns: int) -> list[Any]:
         return []
     names = _bar_names(bars)
     is_split = bool(bars["known"].all())
-    styles = _STYLES if is_split else {"other_ns": ("time", FAMILIES["communication"].colour)}
+    styles = _STYLES if is_split else {"other_ns": ("time", PARTS["communication"])}
     traces = []
     for column, (name, colour) in styles.items():
         rows = bars[[column, "total_ns", "count"]].itertuples(index=False)
@@ -259,7 +258,7 @@ def _points(packets: pd.DataFrame, max_points: int) -> list[Any]:
                 y=some["gb_per_s"].to_numpy(),
                 mode="markers",
                 marker={
-                    "color": _LINK_COLOURS[number],
+                    "color": SERIES[number],
                     "symbol": _SYMBOLS[number],
                     "size": 7,
                     "line": {"width": 0.5, "color": FAINT},

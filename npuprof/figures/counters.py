@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof.figures.chart import AXIS, chart, label, nothing
-from npuprof.figures.colours import FAMILIES
+from npuprof.figures.colours import SERIES
 from npuprof.figures.time_axis import TimeAxis, thinned, time_axis
 from npuprof.info import Info
 from npuprof.quantities import counted
@@ -27,7 +27,6 @@ _SHOWN = (
 )
 _HELD_UNIT = "MHz"  # a frequency is recorded when it changes, and holds until the next sample
 _SIDE_VALUES = (" min", " max")  # recorded next to the average, which is drawn
-_COLOURS = tuple(FAMILIES[key].colour for key in ("matrix", "vector", "operator", "api", "python", "communication"))
 _MOST_LINES = 8
 _MOST_PANELS = 10
 _PANEL_PIXELS = 130
@@ -147,14 +146,14 @@ def _panel_title(panel: _Panel) -> str:
         first, _, last = name.rpartition(" ")
         if last:
             parts += [first] * bool(first and first != before)  # once for all following instances
-            mark = "■" if number < len(_COLOURS) else "▪"
+            mark = "■" if number < len(SERIES) else "▪"
             parts.append(f'<span style="color:{_colour(number)}">{mark}</span> {last}')
             before = first
     return " ".join(parts)
 
 
 def _colour(number: int) -> str:
-    return _COLOURS[number % len(_COLOURS)]
+    return SERIES[number % len(SERIES)]
 
 
 def _line(name: str, rows: pd.DataFrame, unit: str, number: int, axis: TimeAxis, limit: int) -> Any:
@@ -173,7 +172,7 @@ def _line(name: str, rows: pd.DataFrame, unit: str, number: int, axis: TimeAxis,
         line={
             "color": _colour(number),
             "width": 1.5,
-            "dash": "solid" if number < len(_COLOURS) else "dot",
+            "dash": "solid" if number < len(SERIES) else "dot",
             "shape": "hv" if is_held else "linear",
         },
         hovertemplate=f"%{{y:,.4~g}} {unit} at %{{x:.6~f}} {axis.unit}<extra>%{{fullData.name}}</extra>",

@@ -9,7 +9,7 @@ import pandas as pd
 
 from npuprof.arrays import Int64
 from npuprof.figures.chart import chart, label, nothing
-from npuprof.figures.colours import FAINT, FOREGROUND
+from npuprof.figures.colours import FAINT, FASTER, FOREGROUND, SLOWER, UNKNOWN
 from npuprof.figures.time_axis import unit_of
 from npuprof.info import Info
 from npuprof.quantities import duration, signed
@@ -17,13 +17,9 @@ from npuprof.quantities import duration, signed
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-SLOWER, FASTER = "#d55e00", "#0072b2"
-"""Colours of Okabe and Ito that colour-blind readers can distinguish."""
-
 _TITLE = "Difference"
 _LONGEST_NAME = 48
 _MOST_FRAMES = 600
-_PALER = 0.85  # fraction of white in the colour of a very small difference
 
 
 def plot_waterfall(
@@ -190,7 +186,7 @@ def plot_flame_difference(rows: pd.DataFrame, names: tuple[str, str], info: Info
             },
             leaf={"opacity": 1},  # a transparent fill would make the text illegible on a dark background
             tiling={"orientation": "v", "pad": 1},
-            textfont={"size": 11, "color": "#111111"},
+            textfont={"size": 11, "color": "#000000"},
             pathbar={"visible": False},
         )
     )
@@ -232,11 +228,10 @@ def _widest_rows(parents: Int64, weight: Int64) -> Int64:
 
 
 def _colour(delta: int, largest: int) -> str:
-    """Return the colour of a difference: red if `a` is slower, blue if it is faster, pale if it is small."""
-    base = SLOWER if delta > 0 else FASTER
-    white = _PALER * (1 - min(abs(delta) / largest, 1) ** 0.5) if delta else 0.93
-    channels = (int(base[at : at + 2], 16) if delta else 128 for at in (1, 3, 5))
-    return "#" + "".join(f"{round(channel + (255 - channel) * white):02x}" for channel in channels)
+    """Return the colour of a difference: red if `a` is slower, blue if it is faster, grey if it is small."""
+    base, part = SLOWER if delta > 0 else FASTER, min(abs(delta) / largest, 1) ** 0.5
+    channels = ((int(base[at : at + 2], 16), int(UNKNOWN[at : at + 2], 16)) for at in (1, 3, 5))
+    return "#" + "".join(f"{round(grey + (hue - grey) * part):02x}" for hue, grey in channels)
 
 
 def _distinct(titles: list[str]) -> list[str]:

@@ -13,7 +13,7 @@ from npuprof.analysis.memory_life import alive_at
 from npuprof.analysis.memory_peak import leaked_blocks
 from npuprof.arrays import Float64, Int64
 from npuprof.figures.chart import AXIS, chart, label, nothing
-from npuprof.figures.colours import FAMILIES
+from npuprof.figures.colours import FOREGROUND, MEMORY, SLOWER
 from npuprof.figures.time_axis import TimeAxis, thinned, time_axis
 from npuprof.info import Info
 from npuprof.quantities import count, counted, size
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 _TITLE = "Memory"
 _MIB = 1 << 20
 _SIZES = {
-    "reserved_bytes": ("reserved", FAMILIES["wait"].colour, 1.5),
-    "allocated_bytes": ("allocated", FAMILIES["matrix"].colour, 2.5),
-    "active_bytes": ("active", FAMILIES["operator"].colour, 1.0),
+    "reserved_bytes": ("reserved", FOREGROUND, 1.5),
+    "allocated_bytes": ("allocated", MEMORY, 2.5),
+    "active_bytes": ("active", FOREGROUND, 1.0),
 }
 """Name, colour and width of each line; active memory mostly equals allocated memory and is drawn on top of it."""
 
-_UNUSED = FAMILIES["vector"].colour
-_UNRELEASED = FAMILIES["communication"].colour
+_UNUSED = FOREGROUND
+_UNRELEASED = SLOWER
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 MODULE = " (module)"
 """Suffix of components that are driver modules: there are many, and they are rarely of interest."""

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof.figures.chart import chart, nothing
-from npuprof.figures.colours import FAMILIES, PARTS
+from npuprof.figures.colours import ACTIVITIES, PARTS, ink
 from npuprof.figures.time_axis import unit_of
 from npuprof.info import Info
 from npuprof.quantities import duration, share
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 _TITLE = "Pipeline"
 _HOW = "load the ranks of all stages of a pipeline"
 _KINDS = {
-    "forward": ("forward pass", FAMILIES["matrix"].colour, "#ffffff"),
-    "backward": ("backward pass", FAMILIES["operator"].colour, "#111111"),
-    "forward and backward": ("forward and backward pass", FAMILIES["python"].colour, "#111111"),
-    "work": ("work", FAMILIES["computing"].colour, "#111111"),
-    "waiting": ("waiting for another stage", PARTS["waiting"], "#111111"),
-    "moving": ("moving data", PARTS["moving"], "#111111"),
+    "forward": ("forward pass", ACTIVITIES["forward"]),
+    "backward": ("backward pass", ACTIVITIES["backward"]),
+    "forward and backward": ("forward and backward pass", ACTIVITIES["other_operators"]),
+    "work": ("work", PARTS["computing"]),
+    "waiting": ("waiting for another stage", PARTS["waiting"]),
+    "moving": ("moving data", PARTS["moving"]),
 }
 _MOST_BARS = 4000
 
@@ -70,7 +70,7 @@ def _bars(kind: str, bars: pd.DataFrame, begin: int, unit_ns: int) -> Any:
     """Return the bars of one kind of work, with their microbatch numbers."""
     import plotly.graph_objects as go
 
-    name, colour, ink = _KINDS[kind]
+    name, colour = _KINDS[kind]
     numbers = ["" if pd.isna(number) else str(number) for number in bars["microbatch"]]
     rows = zip(bars["stage"], bars["rank"], numbers, bars["duration_ns"], strict=True)
     hover = [
@@ -89,7 +89,7 @@ def _bars(kind: str, bars: pd.DataFrame, begin: int, unit_ns: int) -> Any:
         text=numbers,
         textposition="inside",
         insidetextanchor="middle",
-        insidetextfont={"size": 10, "color": ink},
+        insidetextfont={"size": 10, "color": ink(colour)},
         textangle=0,
         constraintext="inside",
         hovertext=hover,

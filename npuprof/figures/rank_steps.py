@@ -10,7 +10,7 @@ import pandas as pd
 
 from npuprof.arrays import Float64
 from npuprof.figures.chart import AXIS, chart, nothing, spread
-from npuprof.figures.colours import FAMILIES
+from npuprof.figures.colours import FASTER, PARTS, SLOWER
 from npuprof.figures.time_axis import unit_of
 from npuprof.info import Info
 from npuprof.quantities import count, duration
@@ -33,7 +33,7 @@ _PANELS = {
 }
 _MOST_CELLS = 44_000  # over all panels; beyond that, a cell shows the furthest of several values
 _LEAST_SPAN = 0.02  # of a step: noise of a healthy job stays pale
-_SCALE = [[0, FAMILIES["matrix"].colour], [0.5, "rgba(128,128,128,.14)"], [1, FAMILIES["communication"].colour]]
+_SCALE = [[0, FASTER], [0.5, "rgba(128,128,128,.14)"], [1, SLOWER]]
 
 
 def plot_rank_steps(
@@ -41,7 +41,7 @@ def plot_rank_steps(
 ) -> go.Figure:
     """Draw a heat map of ranks and steps for each part of steps, and the waiting that each rank causes.
 
-    The colour is the difference from the median of all cells of the part: orange is longer, blue is shorter.
+    The colour is the difference from the median of all cells of the part: red is longer, blue is shorter.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def plot_rank_steps(
     unit_ns, unit = unit_of(round(span))
     down, across = _folds(len(ranks), len(numbers), _MOST_CELLS // len(panels))
     folded = f"each cell shows the furthest from the median of {count(down * across)}" if down * across > 1 else ""
-    words = "orange takes longer than the median of the part, blue shorter"
+    words = "red takes longer than the median of the part, blue shorter"
     lines = " · ".join(filter(None, (words, folded, subtitle)))
     height = 150 + max(120, min(560, 13 * len(ranks)))
     frame = chart(_TITLE, info, subtitle=lines, height=height)
@@ -155,7 +155,7 @@ def _bars(caused: pd.Series[int], names: list[str], down: int, ranks: Sequence[i
         x=(largest / unit_ns).astype(np.float32),
         y=names,
         orientation="h",
-        marker={"color": FAMILIES["vector"].colour, "line": {"width": 0}},
+        marker={"color": PARTS["waiting"], "line": {"width": 0}},
         hovertemplate=f"<b>rank %{{y}}</b><br>others wait %{{x:.3g}} {unit} per step for it, in total<extra></extra>",
         showlegend=False,
     )

@@ -11,7 +11,7 @@ import pandas as pd
 
 from npuprof.analysis.intervals import Spans, covering, subtract, within
 from npuprof.figures.chart import chart, label, moment, nothing, spread
-from npuprof.figures.colours import FAMILIES, FOREGROUND, PARTS
+from npuprof.figures.colours import FOREGROUND, MATCH, PARTS, UNKNOWN
 from npuprof.figures.time_axis import unit_of
 from npuprof.info import Info
 from npuprof.quantities import count, counted, duration
@@ -26,7 +26,7 @@ _STATES = (
     ("computing", PARTS["computing"]),
     ("waiting for other ranks", PARTS["waiting"]),
     ("moving data", PARTS["moving"]),
-    ("outside collectives", "#9fb6c6"),
+    ("outside collectives", UNKNOWN),
 )
 _MOST_CELLS = 200_000  # one byte each
 _MOST_MOMENTS = 1600
@@ -196,8 +196,8 @@ def _lines(joined_tables: Sequence[pd.DataFrame], begin: int, unit_ns: int) -> l
         marker={
             "symbol": "triangle-right",
             "size": 9,
-            "color": FAMILIES["movement"].colour,
-            "line": {"width": 1, "color": "#111"},
+            "color": MATCH,
+            "line": {"width": 1, "color": FOREGROUND},
         },
         hovertext=[text for _, _, text in last],
         hovertemplate="%{hovertext}<extra></extra>",

@@ -10,7 +10,7 @@ import pandas as pd
 from npuprof.analysis.accounting import IDLE
 from npuprof.analysis.host_accounting import HOST
 from npuprof.figures.chart import chart, nothing
-from npuprof.figures.colours import FAINT, PARTS
+from npuprof.figures.colours import FAINT, PARTS, PATTERNS
 from npuprof.figures.time_axis import thinned, unit_of
 from npuprof.info import Info
 from npuprof.quantities import count, duration, share
@@ -70,7 +70,7 @@ def plot_step_parts(parts: pd.DataFrame, info: Info, *, max_bars: int = 240) -> 
                 name=name,
                 x=[places["step"], places["place"]] if places["several"] else places["step"],
                 y=values / unit_ns,
-                marker={"color": PARTS[part], "line": {"width": 0}},
+                marker=_look(part),
                 hovertext=[
                     f"<b>{where}</b><br>{name}: {duration(part)} ({share(part, whole)} of the step)"
                     for where, part, whole in rows
@@ -84,6 +84,11 @@ def plot_step_parts(parts: pd.DataFrame, info: Info, *, max_bars: int = 240) -> 
     kind = "multicategory" if places["several"] else "category"
     figure.update_xaxes(type=kind, showgrid=False, dividercolor=FAINT)
     return figure
+
+
+def _look(part: str) -> dict[str, Any]:
+    pattern = {"shape": PATTERNS.get(part, ""), "size": 6, "solidity": 0.2}
+    return {"color": PARTS[part], "line": {"width": 0}, "pattern": pattern}
 
 
 def _rows_to_draw(parts: pd.DataFrame, max_bars: int) -> pd.DataFrame:

@@ -9,13 +9,13 @@ import pandas as pd
 
 from npuprof.errors import OptionsError
 from npuprof.figures.chart import label
-from npuprof.figures.colours import FAINT, FOREGROUND, MODEBAR
+from npuprof.figures.colours import FAINT, FOREGROUND, MATCH, MODEBAR
 from npuprof.flame.fold import Root, fold
 from npuprof.flame.scope import Scope, scoped
 from npuprof.flame.search import FrameMatches, matches_in, path_called, paths_with
 from npuprof.flame.tree import Weight as Weight  # the figure's argument
 from npuprof.flame.tree import merged_calls
-from npuprof.flame.view import MATCH, TITLES, DrawnFlames, scope_text
+from npuprof.flame.view import TITLES, DrawnFlames, scope_text
 from npuprof.info import Info
 
 if TYPE_CHECKING:

@@ -139,9 +139,6 @@ def scope_text(scope: Scope) -> str:
     return ", ".join(f"{subject} {number}" for subject, number in parts if number is not None)
 
 
-MATCH = "#d55e00"
-"""Outline of a frame that matches the search."""
-
 MOST_BYTES = 300_000
 """Approximate maximum size of the answer to a zoom; the details of the narrowest frames are dropped first."""
 

@@ -140,7 +140,7 @@ def _trace(go: Any, look: Family, name: str, rows: pd.DataFrame) -> Any:
         marker={
             "color": rows["colour"].tolist(),
             "opacity": rows["opacity"].tolist(),
-            "line": {"width": 0.5, "color": look.outline or look.colour},
+            "line": {"width": 0.5, "color": look.colour},
         },
         text=rows["text"].tolist(),
         hovertext=rows["hover"].tolist(),
@@ -161,7 +161,7 @@ def _track(go: Any, picture: DrawnTimeline, at: int, unit_ns: int) -> Any:
         x=(np.clip(times, picture.first_ns, picture.last_ns) - picture.first_ns) / unit_ns,
         y=places,
         mode="lines",
-        line={"shape": "hv", "width": 1.2, "color": FAMILIES["api"].colour},
+        line={"shape": "hv", "width": 1.2, "color": FOREGROUND},
         name=label(f"{line.title} (at most {line.top:,.0f})", 60),
         hovertext=[f"{value:,.0f} {line.unit} {line.title}" for value in values.tolist()],
         hovertemplate="%{hovertext}<extra></extra>",

@@ -156,7 +156,7 @@ def _track(scale: _Scale, picture: DrawnTimeline, at: int, title: str) -> str:
     ]
     steps = "".join(f"H{x:.1f}V{y:.1f}" for x, y in corners[1:])
     return (
-        f'<path d="M{corners[0][0]:.1f} {corners[0][1]:.1f}{steps}" fill="none" stroke="{FAMILIES["api"].colour}"/>'
+        f'<path d="M{corners[0][0]:.1f} {corners[0][1]:.1f}{steps}" fill="none" stroke="{FOREGROUND}"/>'
         f'<text x="{_LEFT - 6}" y="{_TOP + top * _LANE + 14:.0f}" text-anchor="end">{title}</text>'
         f'<text x="{_WIDTH - 10}" y="{_TOP + top * _LANE + 8:.0f}" text-anchor="end">'
         f"{picture.tracks[at].top:,.0f} at most</text>"

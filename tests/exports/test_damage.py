@@ -76,7 +76,7 @@ def test_the_report_says_it_below_the_title_in_red() -> None:
     assert any(line.startswith("kernels:") and line.endswith("incomplete") for line in lines)
     html = report_html(run.summary, run.info, run.notes, run.advice())
     said = html.index("Incomplete: kernel_details.csv")
-    assert 'role="alert" style="border-left:3px solid #d55e00' in html[said - 200 : said]
+    assert 'role="alert" style="border-left:3px solid #ff4838' in html[said - 200 : said]
 
 
 def _text(run: Profile) -> str:

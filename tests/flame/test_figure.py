@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from npuprof.errors import OptionsError
+from npuprof.figures.colours import MATCH
 from npuprof.flame.figure import Orientation, Weight, flamegraph
-from npuprof.flame.view import MATCH
 from npuprof.info import Info
 from tests import factories
 

@@ -121,7 +121,7 @@ function themeOf(root, families) {
     const text = resolved(forced ? "CanvasText" : read("--npuprof-text", "#222222"));
     const faint = resolved(forced ? "CanvasText" : read("--npuprof-faint", "#666666"));
     const line = resolved(forced ? "GrayText" : read("--npuprof-line", "#bbbbbb"));
-    const accent = resolved(forced ? "Highlight" : read("--npuprof-accent", "#0072b2"));
+    const accent = resolved(forced ? "Highlight" : read("--npuprof-accent", "#3088d0"));
     probe.remove();
     const under = channels(paper);
     /** @type {string[]} */

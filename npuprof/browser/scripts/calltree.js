@@ -84,7 +84,7 @@ function pictureOf(run, root, callees, weight, about) {
     const families = run.setup.families, styles = /** @type {string[]} */ ([]), looks = /** @type {[string, string][]} */ ([]);
     const style = (/** @type {number} */ look) => {
         const [, family, shade] = run.looks[look] ?? [0, 0, 0];
-        const pair = look < 0 ? /** @type {[string, string]} */ (["#b4b4b4", "#111111"]) : /** @type {[string, string]} */ ([families[family].shades[shade], families[family].ink]);
+        const pair = look < 0 ? /** @type {[string, string]} */ (["#8f959c", "#000000"]) : /** @type {[string, string]} */ ([families[family].shades[shade], families[family].ink]);
         const at = styles.indexOf(pair.join());
         if (at >= 0) return at;
         styles.push(pair.join());

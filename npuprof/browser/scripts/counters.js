@@ -3,7 +3,7 @@
 
 const LINES = "Counters";
 const LINE_HEIGHT = 46;
-const LINE_COLOURS = ["#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7d838a"];  // after the theme's own
+const LINE_COLOURS = ["#3088d0", "#d07800", "#50a040", "#c870b0", "#08a0b8", "#c04050", "#909058"];  // after the theme's own
 const LINE_DASHES = [[], [6, 2], [2, 2], [8, 2, 2, 2]];
 const SNAP_PIXELS = 5;
 

@@ -245,7 +245,7 @@ function drawOver(ctx, scene, hand) {
     }
     const chosen = ends.get(store.selected.slice);
     const place = chosen && middle(chosen[3]);
-    if (place) outline(ctx, at(chosen[1]), place[0], (chosen[2] - chosen[1]) * scale, place[1], theme.forced ? theme.accent : "#d55e00", 2.5, width);
+    if (place) outline(ctx, at(chosen[1]), place[0], (chosen[2] - chosen[1]) * scale, place[1], theme.forced ? theme.accent : "#d010b8", 2.5, width);
     if (hand.bar) {
         const under = middle(hand.bar.lane);
         if (under) outline(ctx, at(hand.bar.begin), under[0], hand.bar.length * scale, under[1], theme.text, 1, width);

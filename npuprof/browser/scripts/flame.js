@@ -109,7 +109,7 @@ function flameView(model, el) {
         ctx.globalAlpha = 1;
         if (at && at === model.get("cursor")) outline(ctx, from, y + 1, to - from, LEVEL_HEIGHT - 3, theme.accent, 2.5, width);
         else if (at === hovered) outline(ctx, from, y + 0.5, to - from, LEVEL_HEIGHT - 2, theme.text, 1, width);
-        else if (frames.searching && frames.lit[at] && wide > 4) outline(ctx, from, y + 1, to - from, LEVEL_HEIGHT - 3, "#d55e00", 1.5, width);
+        else if (frames.searching && frames.lit[at] && wide > 4) outline(ctx, from, y + 1, to - from, LEVEL_HEIGHT - 3, "#d010b8", 1.5, width);
         if (!named || wide < LEAST_LABEL) return 0;
         const text = cut(frames.names[at], Math.floor((wide - 6) / CHARACTER), "");
         if (!text || (frames.folded[at] && text !== frames.names[at])) return 0;
