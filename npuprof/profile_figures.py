@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Literal, ParamSpec
 
@@ -81,6 +81,10 @@ class Figures(TableAttributes):
         """Return bytes and time of the traffic between each pair of ranks."""
 
     @abstractmethod
+    def _stages(self) -> Mapping[int, int]:
+        """Return the pipeline stage of each rank; empty without a pipeline."""
+
+    @abstractmethod
     def _collectives(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return the time of collectives by operator, and the packets by link."""
 
@@ -117,7 +121,7 @@ class Figures(TableAttributes):
         from npuprof.timeline.view import Pictures
 
         tables, info = self._merged_tables(), self._merged_info()
-        pictures = Pictures(tables, start_ns, end_ns)
+        pictures = Pictures(tables, start_ns, end_ns, self._stages())
         figure = timeline(
             tables,
             info,
@@ -237,6 +241,9 @@ class ProfileFigures(Figures):
 
     def _merged_info(self) -> Info:
         return self.info
+
+    def _stages(self) -> Mapping[int, int]:
+        return {}
 
     def _traffic(self) -> pd.DataFrame:
         from npuprof.analysis.traffic import rank_traffic

@@ -8,6 +8,7 @@ from pathlib import Path
 
 _SCRIPTS = Path(__file__).parent / "scripts"
 _PARTS = (
+    "menu.js",
     "base.js",
     "packed.js",
     "run.js",
@@ -48,7 +49,7 @@ def commented_saved_script(*, with_grid: bool = True) -> str:
 @cache
 def grid_script() -> str:
     """Return the module of a grid."""
-    return _joined(("grid.js",))
+    return _joined(("menu.js", "grid.js"))
 
 
 @cache

@@ -247,6 +247,16 @@ def pipeline(ranks: RankTables, number: int, step: int | None) -> tuple[pd.DataF
     return pipeline_work(visible_rows, stages[number], inside, window), " · ".join(filter(None, (words, label)))
 
 
+def stages_of_ranks(ranks: RankTables) -> dict[int, int]:
+    """Return the pipeline stage of each rank; empty without a pipeline."""
+    from npuprof.analysis.rank_groups import pipelines, rank_groups
+
+    rows = ranks.waits()
+    groups = rank_groups(rows, recorded_groups(entry.known for entry in ranks.runs.entries))
+    stages = pipelines(groups, sorted(set(rows["rank"].tolist())))
+    return {rank: stage for members in stages for stage, rank in enumerate(members)}
+
+
 def blamed_ranks(ranks: RankTables) -> pd.DataFrame:
     """Return the ranks that cause the waits of all ranks, from the cache if no file has changed."""
     from npuprof.analysis.rank_blame import blame, blame_of

@@ -13,6 +13,7 @@ from npuprof.analysis.rank_groups import RankGroup, groups_by_kind, pipelines, r
 from npuprof.analysis.rank_steps import ranks_by_step
 from npuprof.errors import NpuprofError
 from npuprof.info import Info
+from npuprof.profile_figures import with_fallback
 from npuprof.quantities import count, counted, duration, formatted_ranks, printable, share
 from npuprof.ranks.job import job_facts, recorded_groups, step_parts, waits_caused
 from npuprof.ranks.rank_tables import RankTables
@@ -69,6 +70,7 @@ class Overview(LongText):
         """The ranks of each pipeline, by stage."""
         return pipelines(self.groups, self.ranks)
 
+    @with_fallback("steps of all ranks")
     def plot(self) -> go.Figure:
         """Draw the steps of all ranks; see :func:`npuprof.figures.rank_steps.plot_rank_steps`."""
         from npuprof.figures.rank_steps import plot_rank_steps

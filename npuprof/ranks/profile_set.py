@@ -677,6 +677,12 @@ class ProfileSet(LongText, Exports):
     def _merged_info(self) -> Info:
         return self._runs.merged_info
 
+    def _stages(self) -> Mapping[int, int]:
+        try:
+            return job.stages_of_ranks(self._ranks)
+        except NpuprofError:  # no ranks with collectives in common
+            return {}
+
     def _step_parts(self) -> pd.DataFrame:
         return job.step_parts(self._ranks)
 

@@ -15,24 +15,39 @@ _ZEROS = ("0", "0 ns", "0 B", "0.0 %", "–")
 
 @dataclass(frozen=True)
 class DetailGroup:
-    """Columns of one kind with their values as text, not escaped; `zeros` is the number of zero values left out."""
+    """Columns of one kind, not escaped.
+
+    Attributes
+    ----------
+    title
+        The kind.
+    facts
+        Label, value as reports write it, name of the column, and value as recorded.
+    zeros
+        The number of zero values left out.
+    """
 
     title: str
-    facts: tuple[tuple[str, str], ...]
+    facts: tuple[tuple[str, str, str, str], ...]
     zeros: int
 
 
 def details(slices: Slices, number: int) -> list[DetailGroup]:
     """Return the columns of a slice in groups, without pipe metrics that are zero."""
-    grouped: dict[str, list[tuple[str, str]]] = {title: [] for title in _TITLES}
+    grouped: dict[str, list[tuple[str, str, str, str]]] = {title: [] for title in _TITLES}
     zeros = dict.fromkeys(_TITLES, 0)
-    for column, value in slices.details(number):
+    for column, value, recorded in slices.details(number):
         title = _title(column)
         if title == "pipes" and value in _ZEROS:
             zeros[title] += 1
         else:
-            grouped[title].append((column, value))
+            grouped[title].append((_label(column), value, column, recorded))
     return [DetailGroup(title, tuple(grouped[title]), zeros[title]) for title in _TITLES if grouped[title]]
+
+
+def _label(column: str) -> str:
+    """Return the name of a column without its unit, which stands beside the value."""
+    return column.removesuffix("_ns").removesuffix("_bytes").replace("_", " ")
 
 
 def _title(column: str) -> str:

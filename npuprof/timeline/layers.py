@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,8 @@ class Layer:
         Columns that divide the rows into tracks; empty for a single track.
     most_tracks, most_lanes
         Maximum number of tracks, and of lanes per track; the rest is folded into one lane.
+    stages
+        The pipeline stage of each rank, which titles name.
     """
 
     title: str
@@ -44,6 +46,7 @@ class Layer:
     by: tuple[str, ...] = ()
     most_tracks: int = 1
     most_lanes: int = 2
+    stages: Mapping[int, int] = field(default_factory=dict)
 
     def column(self, name: str) -> Int64:
         """Return an integer column, concatenated over all frames."""
@@ -77,12 +80,13 @@ class Layer:
     def track_title(self, key: Key, keys: list[Key]) -> str:
         """Return the title of a track, without the parts that all tracks share."""
         words = {"rank": "rank", "run": "run", "thread_id": "thread", "device_id": "device", "stream_id": "stream"}
-        parts = [
-            f"{words[name]} {'?' if value < 0 else value}"
-            for position, (name, value) in enumerate(zip(self.by, key, strict=True))
-            if name in ("stream_id", "rank", "run") or len({other[position] for other in keys}) > 1
-        ]
-        shown = ", ".join(parts)
+        parts = []
+        for position, (name, value) in enumerate(zip(self.by, key, strict=True)):
+            if name in ("stream_id", "rank", "run") or len({other[position] for other in keys}) > 1:
+                parts.append(f"{words[name]} {'?' if value < 0 else value}")
+            if name == "rank" and value in self.stages:
+                parts.append(f"stage {self.stages[value]}")
+        shown = " · ".join(parts)
         if self.kind == "device":
             return shown
         return f"{self.title} · {shown}" if shown else self.title
@@ -99,13 +103,13 @@ def _touches(frame: pd.DataFrame, start_ns: int | None, end_ns: int | None) -> n
 
 
 def layers(slices: Slices) -> list[Layer]:
-    """Return the layers from top to bottom for one run, or for all ranks if tables have a rank column."""
+    """Return the layers from top to bottom, the device above the host, for one run or for tables with a rank column."""
     rank = max(map(owner, slices.tables.values())) if "rank" in slices.tables["kernels"] else ()
     thread, device = (*rank, "thread_id"), (*rank, "device_id")
     streams, numbers = _device_slices(slices)
 
-    def layer(title: str, kind: str, table: str, by: tuple[str, ...] = (), **most: int) -> Layer:
-        return Layer(title, kind, (slices.tables[table],), slices.of_table(table), by, **most)
+    def layer(title: str, kind: str, table: str, by: tuple[str, ...] = (), **most: Any) -> Layer:
+        return Layer(title, kind, (slices.tables[table],), slices.of_table(table), by, **most, stages=slices.stages)
 
     # Computing and exposed communication do not overlap; free time is not drawn.
     drawn = slices.tables["overlap"]["kind"].isin(["computing", "communication_not_overlapped"])
@@ -115,12 +119,21 @@ def layers(slices: Slices) -> list[Layer]:
         loops.rows(holds_steps(slices.tables["iterations"], slices.tables["steps"]), "outer loops"),
         layer("steps", "step", "steps", rank, most_tracks=8, most_lanes=1) if rank else layer("steps", "step", "steps"),
         layer("marks", "step", "marks", most_lanes=3),
+        Layer(
+            "stream",
+            "device",
+            streams,
+            numbers,
+            (*device, "stream_id"),
+            most_tracks=12,
+            most_lanes=3,
+            stages=slices.stages,
+        ),
+        overlap.rows(drawn.to_numpy(), "busy"),
+        layer("collectives", "communication", "communication", device, most_tracks=8, most_lanes=2),
         layer("Python", "python", "python", thread, most_tracks=3, most_lanes=10),
         layer("operators", "operator", "operators", thread, most_tracks=3, most_lanes=4),
         layer(slices.runtime, "api", "api", thread, most_tracks=3, most_lanes=4),
-        Layer("stream", "device", streams, numbers, (*device, "stream_id"), most_tracks=12, most_lanes=3),
-        layer("collectives", "communication", "communication", device, most_tracks=8, most_lanes=2),
-        overlap.rows(drawn.to_numpy(), "busy"),
     ]
     return [layer for layer in visible_layers if len(layer.slices)]
 

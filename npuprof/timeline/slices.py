@@ -58,10 +58,11 @@ _UNITS: Mapping[str, Callable[[int], str]] = {"_ns": duration_text, "_bytes": si
 
 
 class Slices:
-    """Consecutive numbers for the rows of all tables with slices."""
+    """Consecutive numbers for the rows of all tables with slices; `stages` is the pipeline stage of each rank."""
 
-    def __init__(self, tables: Mapping[str, pd.DataFrame]) -> None:
+    def __init__(self, tables: Mapping[str, pd.DataFrame], stages: Mapping[int, int] | None = None) -> None:
         self.tables = tables
+        self.stages: Mapping[int, int] = stages or {}
         self._bounds = np.cumsum([0, *(len(tables[name]) for name in TABLES)])
         self.first: dict[str, int] = dict(zip(TABLES, self._bounds.tolist(), strict=False))
         self.runtime = runtime_of(tables["api"]["name"].cat.categories)
@@ -102,14 +103,12 @@ class Slices:
         """Return detail lines for each slice: shapes, stack, use of compute units; not escaped."""
         return self._each(numbers, _facts)
 
-    def details(self, number: int) -> list[tuple[str, str]]:
-        """Return the present columns of a slice with their values as text; not escaped."""
+    def details(self, number: int) -> list[tuple[str, str, str]]:
+        """Return the present columns of a slice: name, value as reports write it, and as recorded; not escaped."""
         table, row = self.row(number)
-        values = self.tables[table].iloc[row]
-        facts = [
-            (str(column), column_text(str(column), value)) for column, value in values.items() if not _absent(value)
-        ]
-        return [("table", f"{table}, row {row:,}"), *facts]
+        values = ((str(column), value) for column, value in self.tables[table].iloc[row].items() if not _absent(value))
+        facts = [(column, column_text(column, value), str(value)) for column, value in values]
+        return [("table", f"{table}, row {row:,}", f"{table}, row {row}"), *facts]
 
     def by_table(self, numbers: Int64) -> Iterator[tuple[str, Int64, Int64]]:
         """Yield each table's name, the positions of its slices in `numbers`, and their rows in the table."""
@@ -198,7 +197,10 @@ def column_text(column: str, value: Any) -> str:
         return "\n".join(_stack_frames(str(value)))
     if column in ("name", "file"):
         return frame_text(str(value)) if column == "name" else cell_text(str(value)) or str(value)
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    is_number = isinstance(value, int | np.integer) and not isinstance(value, bool) and not column.endswith("id")
+    return f"{value:,}" if is_number else str(value)
 
 
 _SEARCHED = ("marks", "python", "operators", "api", "kernels", "tasks", "communication", "communication_tasks")

@@ -98,12 +98,13 @@ class Timeline(Observable):
         tables: Mapping[str, pd.DataFrame],
         info: Info,
         aligned: Mapping[str, pd.DataFrame] | None = None,
+        stages: Mapping[int, int] | None = None,
     ) -> None:
         super().__init__()
         self.info = info
         self.tables = tables
         self._aligned = tables if aligned is None else aligned  # causes of idle time need the host's clock
-        self.slices = Slices(tables)
+        self.slices = Slices(tables, stages)
         self.labels = Labels(self.slices)
         self.groups: list[Group] = groups(self.slices)
         visible_layers = [layer for group in self.groups for layer in group.layers]

@@ -166,12 +166,19 @@ class Pictures:
         Those of the run.
     start_ns, end_ns
         The window in epoch nanoseconds; None where it is not limited.
+    stages
+        The pipeline stage of each rank.
     """
 
     def __init__(
-        self, tables: Mapping[str, pd.DataFrame], start_ns: int | None = None, end_ns: int | None = None
+        self,
+        tables: Mapping[str, pd.DataFrame],
+        start_ns: int | None = None,
+        end_ns: int | None = None,
+        stages: Mapping[int, int] | None = None,
     ) -> None:
         self.tables = tables
+        self.stages = stages
         self.start_ns, self.end_ns = start_ns, end_ns
         self._by_number: dict[int, DrawnTimeline] = {}
 
@@ -210,7 +217,7 @@ class Pictures:
 
     @cached_property
     def _slices(self) -> Slices:
-        return Slices(self.tables)
+        return Slices(self.tables, self.stages)
 
     @cached_property
     def _index(self) -> WindowIndex:

@@ -10,6 +10,12 @@ KEYS = (
 )
 """JupyterLab's keys in command mode, as Playwright names them; two in a row are a chord."""
 
+NAMELESS = """() => [...document.querySelectorAll(
+    '.npuprof-keys :is(button, input, select, textarea, summary, [tabindex="0"])')].filter(one => !(
+    one.matches('.modebar-btn, tr') || one.type === 'hidden' || !one.checkVisibility() || one.textContent.trim()
+    || one.ariaLabel || one.labels?.length || one.title)).map(one => one.outerHTML.slice(0, 200))"""
+"""What can have the focus and has no name for a screen reader; plotly.js names its own buttons in its own way."""
+
 # What elements of an output can have the focus: each is asked, and at most so many alike are kept.
 _WALK = """([place, alike]) => {
     const kinds = new Map(), roots = [...document.querySelectorAll(place)];
@@ -80,6 +86,7 @@ def press_all(page: Any, place: str, *, alike: int = 2) -> list[str]:
     every: list[str] = page.evaluate(_WALK, [place, 1_000_000])
     page.evaluate(_DISPATCH, [key for key in KEYS if key != "Enter"])
     assert cells(page) == before, "keys that a script made"
+    assert page.evaluate(NAMELESS) == []
     tried: list[str] = page.evaluate(_WALK, [place, alike])
     for number, element in enumerate(tried):
         for key in KEYS:

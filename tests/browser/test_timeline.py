@@ -23,6 +23,7 @@ from npuprof.sources.base import Decoded
 from npuprof.timeline.state import Timeline
 from tests import factories
 from tests.browser.canvas_page import CanvasPage
+from tests.browser.key_presses import NAMELESS
 
 pytestmark = pytest.mark.browser
 
@@ -73,6 +74,60 @@ def _pixels(shown: CanvasPage) -> str:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(("width", "height"), [(900, 420), (1400, 1000)])
+def test_menus_are_whole_and_lead_back(open_timeline: Open, width: int, height: int) -> None:
+    shown = open_timeline()
+    page = shown.page
+    page.set_viewport_size({"width": width, "height": height})
+    page.evaluate("() => { document.getElementById('place').style.overflow = 'hidden' }")
+    for title in ("Lanes", "Go to", "Export"):
+        summary = page.locator("summary", has_text=title)
+        summary.focus()
+        page.keyboard.press("Enter")
+        menu = page.locator("details", has=summary).locator(".menu")
+        menu.wait_for()
+        box = menu.bounding_box()
+        assert box["x"] >= 0, title
+        assert box["y"] >= 0, title
+        assert box["x"] + box["width"] <= width, title
+        assert box["y"] + box["height"] <= height, title
+        page.keyboard.press("Tab")
+        assert menu.evaluate("menu => menu.contains(document.activeElement)"), title
+        page.keyboard.press("Escape")
+        menu.wait_for(state="hidden")
+        assert page.evaluate("() => document.activeElement.textContent") == title
+    page.locator("summary", has_text="Lanes").click()
+    page.locator(".menu:popover-open").wait_for()
+    page.mouse.click(5, height - 5)  # a click elsewhere closes it
+    page.locator(".menu").first.wait_for(state="hidden")
+
+
+def test_details_of_a_slice_have_the_units_of_reports_and_raw_values_on_request(open_timeline: Open) -> None:
+    shown = open_timeline()
+    page, timeline = shown.page, shown.view._timeline
+    assert page.locator(".selection").is_hidden()  # it takes no room until there is a slice
+    shown.press("l")
+    page.mouse.click(shown.box["x"] + 5, shown.box["y"] + 5)
+    shown.do(lambda: timeline.select(timeline.slices.first["kernels"]))
+    selection = page.locator(".selection")
+    facts = dict(zip(selection.locator("dt").all_inner_texts(), selection.locator("dd").all_inner_texts(), strict=True))
+    assert facts["duration"] == "21.0 µs"
+    selection.get_by_role("button", name="Raw values").click()
+    facts = dict(zip(selection.locator("dt").all_inner_texts(), selection.locator("dd").all_inner_texts(), strict=True))
+    assert facts["duration_ns"] == "21000"
+    assert page.evaluate("() => document.activeElement.ariaPressed") == "true"
+    shown.do(timeline.clear)
+    assert selection.is_hidden()
+
+
+def test_every_control_has_a_name(open_timeline: Open) -> None:
+    page = open_timeline().page
+    for details in page.locator("details").all():
+        details.evaluate("details => { details.open = true }")
+    page.keyboard.press("t")
+    assert page.evaluate(NAMELESS) == []
+
+
 def test_every_key_after_a_click_in_the_plot(open_timeline: Open) -> None:
     shown = open_timeline()
     page, timeline = shown.page, shown.view._timeline
@@ -307,6 +362,7 @@ def test_rows_are_taller_lower_and_folded_again(open_timeline: Open) -> None:
     page.get_by_role("button", name="Python: fold").click()
     assert page.locator(".label").count() == rows
     assert module._layout["opened"] == []
+    page.get_by_text("Lanes", exact=True).click()  # the click elsewhere has closed the menu
     page.get_by_role("button", name="As they were").click()
     shown.settle()
     assert page.evaluate(tall) == 18

@@ -39,7 +39,10 @@ def test_no_text_has_the_name_that_tables_keep(run: Profile) -> None:
     slices = Slices(run.tables)
     python = slices.names(slices.of_table("python"))
     assert "In [2], line 1: f" in python
-    details = dict(slices.details(int(slices.of_table("python")[python.index("In [2], line 1: f")])))
+    details = {
+        column: text
+        for column, text, _ in slices.details(int(slices.of_table("python")[python.index("In [2], line 1: f")]))
+    }
     assert details["name"] == "In [2], line 1: f"
     assert len(search(slices, "in [2], line 1: f"))
     hovers = slices.facts(np.flatnonzero(run.api["stack"].notna()) + slices.first["api"])

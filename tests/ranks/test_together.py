@@ -90,7 +90,7 @@ def test_each_rank_has_lanes_of_its_own(job: npuprof.ProfileSet) -> None:
     figure = job.timeline(max_slices=400)
     titles = figure.layout.yaxis.ticktext
     for number in range(_COUNT):
-        assert any(f"rank {number}, stream 2" in title for title in titles)
+        assert any(f"rank {number} · stream 2" in title for title in titles)
         assert f"collectives · rank {number}" in titles
     assert sum(len(trace.x) for trace in figure.data if trace.type == "bar") <= 400
     assert "simulated" in figure.layout.title.text
@@ -102,7 +102,7 @@ def test_runs_without_a_rank_have_lanes_and_lines_of_their_own(tmp_path: Path) -
         Profile(Decoded(rank(number).tables, factories.info(devices=[0]), Notes())).save(tmp_path / f"job/host{number}")
     titles = npuprof.load_set(tmp_path / "job").timeline(max_slices=400).layout.yaxis.ticktext
     for number in range(2):
-        assert any(f"run {number}, stream 2" in title for title in titles)
+        assert any(f"run {number} · stream 2" in title for title in titles)
         assert f"collectives · run {number}" in titles
         assert f"launched, not started run {number} device 0" in titles
 
@@ -218,7 +218,7 @@ def test_a_lane_names_the_rank_where_only_one_has_slices() -> None:
     )
     streams = next(layer for layer in layers(Slices(merged)) if layer.title == "stream")
     _, keys = streams.tracks()
-    assert [streams.track_title(key, keys) for key in keys] == ["rank 0, stream 2", "rank 0, stream 3"]
+    assert [streams.track_title(key, keys) for key in keys] == ["rank 0 · stream 2", "rank 0 · stream 3"]
 
 
 def test_merged_tables_are_separated_into_the_runs_that_they_are_of() -> None:

@@ -39,8 +39,8 @@ def test_a_small_run_is_drawn_slice_by_slice() -> None:
     assert not figure.layout.shapes
     ticks = [text.split(" · ")[0] for text in figure.layout.yaxis.ticktext]
     assert ticks == [
-        *["steps", "marks", "Python", "operators", "operators", "CANN", "CANN"],
-        *["stream 2", "stream 3", "collectives", "busy", QUEUE],
+        *["steps", "marks", "stream 2", "stream 3", "busy", "collectives"],
+        *["Python", "operators", "operators", "CANN", "CANN", QUEUE],
     ]
 
 

@@ -251,10 +251,13 @@ def test_the_queue_levels_and_planes_have_groups_of_their_own() -> None:
 
 
 def test_details_have_every_known_value(timeline: Timeline) -> None:
-    told = dict(timeline.slices.details(_number(timeline, "kernels", 0)))
+    facts = timeline.slices.details(_number(timeline, "kernels", 0))
+    told = {column: text for column, text, _ in facts}
+    recorded = {column: raw for column, _, raw in facts}
 
     assert told["table"] == "kernels, row 0"
     assert told["duration_ns"] == "21.0 µs"
+    assert recorded["duration_ns"] == "21000"
     assert told["start_ns"].endswith("UTC")
     assert "hf32" not in told
 

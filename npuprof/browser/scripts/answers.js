@@ -28,7 +28,8 @@ function columnText(name, value) {
         return size === 1 ? `${value} B` : `${DIGITS[2].format(value / size)} ${unit}`;
     }
     if (name.endsWith("_ratio")) return share(value, 1);
-    return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(6)));
+    if (Number.isInteger(value)) return name.endsWith("id") ? String(value) : counted(value);
+    return String(Number(value.toPrecision(6)));
 }
 
 /**
@@ -59,18 +60,18 @@ async function groupsOf(run, position) {
     const table = tableAt(run, position), row = position - table.at;
     /** @type {Record<string, any>} */
     const groups = Object.fromEntries(["identity", "time", "shapes", "pipes", "other"].map((title) => [title, { title, facts: [], zeros: 0 }]));
-    const add = (/** @type {string} */ column, /** @type {string} */ text) => {
+    const add = (/** @type {string} */ column, /** @type {string} */ text, /** @type {any} */ recorded = text) => {
         const group = groups[detailTitle(column)];
         if (group.title === "pipes" && /^(0|0 ns|0 B|0\.0 %|–)$/.test(text)) group.zeros += 1;
-        else group.facts.push([column, text]);
+        else group.facts.push([column.replace(/_(ns|bytes)$/, "").replaceAll("_", " "), text, column, String(recorded)]);
     };
     add("table", `${table.name}, row ${counted(numberOf(run, position) - table.first)}`);
     add("name", nameAt(run, position));
     add("start_ns", exactMoment(run.start[position]));
-    add("duration_ns", `${duration(run.duration[position])} (${counted(run.duration[position])} ns)`);
+    add("duration_ns", duration(run.duration[position]), run.duration[position]);
     for (const detail of table.details) {
         const value = (await detailOf(run, table, detail)).value(row);
-        if (value !== null) add(detail.name, typeof value === "string" ? value : columnText(detail.name, value));
+        if (value !== null) add(detail.name, typeof value === "string" ? value : columnText(detail.name, value), value);
     }
     return Object.values(groups).filter((group) => group.facts.length);
 }

@@ -58,7 +58,9 @@ function render({ model, el }) {
           }),
           ` ${column.name}`)
       );
-      bar.append(make("details", { open }, make("summary", { text: "Columns" }), make("div", {}, ...boxes)));
+      const menu = make("details", { open }, make("summary", { text: "Columns" }), make("div", {}, ...boxes));
+      keepMenuWhole(menu);
+      bar.append(menu);
     }
     for (const action of page.actions) {
       const button = make("button", {

@@ -15,22 +15,22 @@ const mentioned = (findings) => (findings.length
     : []);
 
 /**
- * All that is known of the selected slice.
- * @param {any} told @param {(slice: number) => void} select
+ * All that is known of the selected slice: its columns as the reports write them, or as they were recorded.
+ * @param {any} told @param {(slice: number) => void} select @param {boolean} raw @param {() => void} toggleRaw
  */
-function selectionBox(told, select) {
-    if (told.slice === null) {
-        return [make("p", { class: "faint", text: "Click a slice to see all that is known of it, its causes and its effects." })];
-    }
+function selectionBox(told, select, raw, toggleRaw) {
     const related = (/** @type {string} */ title, /** @type {[number, string, string][]} */ some) => (some.length
         ? [make("section", {}, make("h4", { text: title }), ...some.map(([slice, name, table]) =>
             make("button", { type: "button", class: "link", title: `${table}: ${name}`, text: name, onclick: () => select(slice) })))]
         : []);
     const groups = told.groups.map((/** @type {any} */ group) => make("section", {}, make("h4", { text: group.title }),
-        make("dl", {}, ...group.facts.flatMap((/** @type {[string, string]} */ [key, value]) =>
-            [make("dt", { text: key }), make("dd", { text: value })])),
+        make("dl", {}, ...group.facts.flatMap((/** @type {string[]} */ [key, value, column, recorded]) =>
+            [make("dt", { text: raw ? column ?? key : key, title: column }), make("dd", { text: raw ? recorded ?? value : value, title: recorded })])),
         ...(group.zeros ? [make("p", { class: "faint", text: `${group.zeros} more are zero` })] : [])));
-    return [make("h3", { text: told.name || "(unnamed)", title: told.name }), make("div", { class: "facts" },
+    const switch_ = make("button", {
+        type: "button", text: "Raw values", title: "columns and values as they were recorded", "aria-pressed": String(raw), onclick: toggleRaw,
+    });
+    return [switch_, make("h3", { text: told.name || "(unnamed)", title: told.name }), make("div", { class: "facts" },
         ...mentioned(told.findings), ...related("caused by", told.causes), ...related("causes", told.effects),
         ...(told.more ? [make("p", { class: "faint", text: "There are more effects than arrows." })] : []), ...groups)];
 }

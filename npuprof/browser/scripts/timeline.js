@@ -21,7 +21,7 @@ function timelineView(store, model, el) {
     let width = 0, frame = 0, dirty = true, moved = true, listed = "";
     /** @type {{start: number, end: number}[]} */
     const bookmarks = [];
-    const state = { view: "names", table: false };
+    const state = { view: "names", table: false, raw: false };
 
     // The page
 
@@ -55,6 +55,7 @@ function timelineView(store, model, el) {
         make("details", {}, make("summary", { text: "Export" }), files),
         button("Table", "T: what is visible as a table", toggleTable), button("Full screen", "", fullScreen),
         button("?", "the keys", toggleHelp));
+    bar.querySelectorAll("details").forEach(keepMenuWhole);
     const canvas = () => make("canvas", { "aria-hidden": "true" });
     const strip = canvas(), axis = canvas(), base = canvas(), over = canvas();
     strip.className = "strip";
@@ -554,9 +555,15 @@ function timelineView(store, model, el) {
         rangePanel.hidden = !store.range.marked;
         if (store.range.marked) rangePanel.replaceChildren(...rangeBox(store.range, state, act));
     }
+    function toggleRaw() {
+        state.raw = !state.raw;
+        tellSelection();
+        selection.querySelector("button")?.focus({ preventScroll: true });
+    }
     function tellSelection() {
-        selection.replaceChildren(...selectionBox(store.selected, select));
-        if (store.selected.slice === null) return;
+        selection.hidden = store.selected.slice === null;
+        if (selection.hidden) return;
+        selection.replaceChildren(...selectionBox(store.selected, select, state.raw, toggleRaw));
         say(`selected: ${store.selected.name || "(unnamed)"}`);
         const chosen = store.selected.ends.find((/** @type {number[]} */ one) => one[0] === store.selected.slice);
         const row = placed.rows.find((one) => one.lane === chosen?.[3]);
@@ -625,6 +632,7 @@ function timelineView(store, model, el) {
     themes.observe(document.body, { attributes: true });
     const recolour = () => { theme = themeOf(root, setup.families); redraw(); };
     plain.addEventListener("change", recolour);
+    say("Click a slice to see all that is known of it, its causes and its effects.");
     tellSelection();
     tellRange();
     found.textContent = store.matches.text;

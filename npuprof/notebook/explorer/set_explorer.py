@@ -16,6 +16,7 @@ from npuprof.notebook.explorer.explorer import Explorer, LazyTabs
 from npuprof.notebook.explorer.tabs import explorer_of, shown
 from npuprof.notebook.explorer.timeline import TimelineView
 from npuprof.notebook.widgets import LiveBox, answer_at_once, close_all
+from npuprof.ranks.job import FEW
 from npuprof.timeline.state import Timeline
 
 if TYPE_CHECKING:
@@ -25,8 +26,13 @@ if TYPE_CHECKING:
     from npuprof.ranks.profile_set import ProfileSet
 
 
+_TIMELINE, _ALL, _RUNS = "Timeline", "All ranks", "Runs"
+
+
 class SetExplorer:
-    """Shows a set of runs; a run is read when it is selected, all of them when a view of all runs is opened.
+    """Shows a set of runs: at first the timeline of all; of many, what small files tell of them over time, or a list.
+
+    A run is read when it is selected, all of them when a view of all runs is opened.
 
     Attributes
     ----------
@@ -48,10 +54,10 @@ class SetExplorer:
         )
         self._tabs = LazyTabs(
             {
-                "Runs": lambda: widgets.HTML(f"<div style='overflow-x:auto'>{runs._repr_html_()}</div>"),
-                "All ranks": self._for_all_runs(runs.plot_overview, runs.plot_ranks, runs.plot_pipeline),
+                _TIMELINE: self._add_failed(lambda: [self._timeline()]),
+                _ALL: self._for_all_runs(runs.plot_ranks, runs.plot_overview, runs.plot_pipeline),
+                _RUNS: lambda: widgets.HTML(f"<div style='overflow-x:auto'>{runs._repr_html_()}</div>"),
                 "One run": self._chooser,
-                "Timeline": self._add_failed(lambda: [self._timeline()]),
                 "Flame graph": self._for_all_runs(runs.flamegraph),
                 "Steps": self._for_all_runs(runs.plot_steps),
                 "Memory": self._for_all_runs(runs.plot_memory),
@@ -60,14 +66,14 @@ class SetExplorer:
                 "Counters": self._for_all_runs(runs.plot_counters),
             }
         )
-        self._tabs.open("Runs")
+        self._tabs.open(_TIMELINE if len(runs) <= FEW else _ALL if runs._is_seen_at_once() else _RUNS)
         again = f", or open the runs with npuprof.load({str(runs.root)!r}).explore()"
         self.widget = LiveBox(
             [self._tabs.widget], what="the explorer of many runs", again=again, layout={"width": "100%"}
         )
 
     def open(self, title: str) -> None:
-        """Bring a tab to the front: Runs, All ranks, One run, Steps or Communication."""
+        """Bring a tab to the front: Timeline, All ranks, Runs, One run, Steps or Communication."""
         self._tabs.open(title)
 
     def open_at(self, finding: Finding) -> None:
@@ -102,7 +108,8 @@ class SetExplorer:
     @cached_property
     def timeline(self) -> Timeline:
         """The state of the timeline of all ranks, above each other on aligned clocks."""
-        return Timeline(self._runs._merged_tables(), self._runs._merged_info())
+        runs = self._runs
+        return Timeline(runs._merged_tables(), runs._merged_info(), stages=runs._stages())
 
     def _timeline(self) -> widgets.Widget:
         return TimelineView(self.timeline).widget

@@ -302,7 +302,10 @@ class TimelineView:
             "groups": [
                 {
                     "title": group.title,
-                    "facts": [[key, _lines(value)] for key, value in group.facts],
+                    "facts": [
+                        [label, _lines(value), column, _lines(recorded)]
+                        for label, value, column, recorded in group.facts
+                    ],
                     "zeros": group.zeros,
                 }
                 for group in details(timeline.slices, number)

@@ -42,7 +42,16 @@ def _choice(explorer: SetExplorer) -> widgets.Dropdown:
 
 
 @pytest.mark.slow
-def test_no_run_is_read_before_it_is_asked_for(runs: ProfileSet) -> None:
+def test_a_set_opens_on_the_timeline_of_its_ranks(runs: ProfileSet) -> None:
+    explorer = SetExplorer(runs)
+    assert explorer._tabs.opened == "Timeline"
+    titles = {row.title for rows in explorer.timeline.rows for row in rows}
+    assert {"rank 0 · stream 2", "rank 2 · stream 3"} <= titles
+
+
+@pytest.mark.slow
+def test_of_many_runs_none_is_read_before_it_is_asked_for(runs: ProfileSet, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("npuprof.notebook.explorer.set_explorer.FEW", 2)
     explorer = SetExplorer(runs)
     assert "rank&lt;0&gt;" in _texts(explorer.widget)
     assert set(runs.info["state"]) == {"found"}
@@ -78,7 +87,7 @@ def test_every_figure_of_all_ranks_has_a_tab(runs: ProfileSet) -> None:
         if isinstance(one, widgets.Output)
     ]
     drawn = [figure["layout"]["title"]["text"].partition(" · ")[0] for figure in figures]
-    assert drawn[:3] == ["Steps of all ranks", "All ranks on one clock", "Pipeline"]
+    assert drawn[:3] == ["All ranks on one clock", "Steps of all ranks", "Pipeline"]
     assert drawn[3:] == [*titles[1:4], "Communication", "Communication matrix", *titles[5:]]
     assert "rank 2" in str(figures[4]["data"][0]["x"])
     assert "could not be made" not in _texts(explorer.widget)

@@ -88,8 +88,11 @@ def test_a_selected_kernel_is_described_with_its_causes_and_where_they_are(view:
     start, stop = view.timeline.slices.span(number)
     assert ends[number][:2] == (start - view.timeline.whole[0], stop - view.timeline.whole[0])
     assert all(lane >= 0 for _, _, lane in ends.values())
-    facts = {key: value for group in told["groups"] for key, value in group["facts"]}
+    facts = {key: value for group in told["groups"] for key, value, _, _ in group["facts"]}
+    recorded = {column: raw for group in told["groups"] for _, _, column, raw in group["facts"]}
     assert facts["table"] == "kernels, row 10"
+    assert facts["duration"].endswith("µs")
+    assert int(recorded["duration_ns"]) == stop - start
 
 
 def test_a_search_is_counted_walked_and_refused(view: _Heard) -> None:
