@@ -16,7 +16,7 @@ _NAMES = ("load_my_result", "explorer_tour", "compare", "cluster", "two_ranks")
 _LIVE = ("explore",)  # cells whose output needs a kernel: it is not kept
 _CELL_BYTES = 1_000_000
 _SMALL_FIGURE = 10_000  # characters: one that is restyled may be shown again
-_NOTEBOOK_BYTES = {"two_ranks": 800_000, "torch_simulated": 1_400_000}
+_NOTEBOOK_BYTES = {"two_ranks": 800_000, "torch_simulated": 1_500_000}
 _PLOTLY = "application/vnd.plotly.v1+json"
 
 

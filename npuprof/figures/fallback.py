@@ -10,6 +10,7 @@ import plotly.io as pio
 
 from npuprof import interactive
 from npuprof.figures.data_text import data_text
+from npuprof.figures.drawing import figure_svg
 from npuprof.figures.embed import mimebundle
 
 # The renderers that plotly selects by itself in a kernel; one of them adds scripts, which are left out.
@@ -30,7 +31,7 @@ class FigureWithFallback(go.Figure):  # type: ignore[misc]  # plotly has no anno
     name
         The name of the figure in the text.
     picture
-        A function that draws an SVG document, called when the figure is shown.
+        A function that draws an SVG document, called when the figure is shown; by default it is drawn from the figure.
     text
         A function that returns the text; by default the text is the data of the figure.
     """
@@ -60,8 +61,8 @@ class FigureWithFallback(go.Figure):  # type: ignore[misc]  # plotly has no anno
             return rendered
         interactive.keep_keys()
         bundle = mimebundle(self)
-        if self._picture is not None:
-            bundle["image/svg+xml"] = self._picture()
+        if picture := self._picture() if self._picture else figure_svg(self):
+            bundle["image/svg+xml"] = picture
         return {**bundle, "text/plain": self._text() if self._text else data_text(self, self._called)}
 
     def _repr_html_(self) -> str | None:

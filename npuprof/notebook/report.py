@@ -15,6 +15,8 @@ from npuprof.errors import describe_failure
 from npuprof.notebook.messages import tell
 
 if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
     from npuprof.comparison import Comparison
     from npuprof.profiles import Profile
     from npuprof.ranks.profile_set import ProfileSet
@@ -147,13 +149,24 @@ def _set_overview(runs: ProfileSet) -> list[_Bundle]:
 
 
 def _set_figures(runs: ProfileSet) -> list[_Bundle]:
-    from npuprof.figures.data_text import data_text
-    from npuprof.figures.embed import mimebundle
-
     if not runs._is_seen_at_once():
         return []
     drawn = {"overview": runs.plot_overview(), "all ranks": runs.plot_ranks()}
-    return [{**mimebundle(figure), "text/plain": data_text(figure, name)} for name, figure in drawn.items()]
+    return [_shown(figure, name) for name, figure in drawn.items()]
+
+
+def _shown(figure: go.Figure, name: str) -> _Bundle:
+    """Return a figure with its picture and its data as text, for viewers without plotly."""
+    from npuprof.figures.data_text import data_text
+    from npuprof.figures.drawing import figure_svg
+    from npuprof.figures.embed import mimebundle
+
+    picture = figure_svg(figure)
+    return {
+        **mimebundle(figure),
+        **({"image/svg+xml": picture} if picture else {}),
+        "text/plain": data_text(figure, name),
+    }
 
 
 def _comparison(comparison: Comparison) -> list[_Bundle]:
@@ -161,11 +174,8 @@ def _comparison(comparison: Comparison) -> list[_Bundle]:
 
 
 def _comparison_figures(comparison: Comparison) -> list[_Bundle]:
-    from npuprof.figures.data_text import data_text
-    from npuprof.figures.embed import mimebundle
-
     drawn = {"waterfall": comparison.plot_waterfall(), "flame graph": comparison.plot_flamegraph()}
-    return [{**mimebundle(figure), "text/plain": data_text(figure, name)} for name, figure in drawn.items()]
+    return [_shown(figure, name) for name, figure in drawn.items()]
 
 
 def _summary(run: Profile, rerun: Rerun | None) -> list[_Bundle]:
@@ -200,6 +210,7 @@ def _figures(run: Profile) -> list[_Bundle]:
     from npuprof.exports.html import LIMIT_BYTES, report_figures
     from npuprof.exports.text import nothing_text
     from npuprof.exports.text_figures import flamegraph_text, timeline_text
+    from npuprof.figures import drawing
     from npuprof.figures.embed import mimebundle
     from npuprof.timeline.svg import timeline_svg
     from npuprof.timeline.view import Pictures
@@ -214,11 +225,11 @@ def _figures(run: Profile) -> list[_Bundle]:
         timeline_text(run.tables, pictures=pictures),
         flamegraph_text(run.tables, "device" if len(run.kernels) else "host"),
     )
-    room = LIMIT_BYTES - len(json.dumps([picture, *texts]))
+    room = LIMIT_BYTES - drawing.LIMIT_BYTES - len(json.dumps([picture, *texts]))
     timeline, flame_graph = report_figures(run.tables, run.info, limit_bytes=room, pictures=pictures)
     return [
         {**mimebundle(timeline), "image/svg+xml": picture, "text/plain": texts[0]},
-        {**mimebundle(flame_graph), "text/plain": texts[1]},
+        {**_shown(flame_graph, "flame graph"), "text/plain": texts[1]},
     ]
 
 

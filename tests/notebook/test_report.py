@@ -55,10 +55,7 @@ def test_it_is_a_summary_and_two_figures(run: Profile) -> None:
     summary, *figures = shown(run)
     assert set(summary) == {"text/plain", "text/html"}
     assert "SIMULATED" in summary["text/plain"]
-    assert [set(figure) for figure in figures] == [
-        {MIMETYPE, "image/svg+xml", "text/plain"},
-        {MIMETYPE, "text/plain"},
-    ]
+    assert [set(figure) for figure in figures] == [{MIMETYPE, "image/svg+xml", "text/plain"}] * 2
     assert "timeline" in figures[0]["text/plain"]
     assert "flame graph" in figures[1]["text/plain"]
     assert all(figure[MIMETYPE]["data"] for figure in figures)
@@ -70,9 +67,9 @@ def test_slices_are_put_into_lanes_once_for_all_forms_of_the_timeline(
 ) -> None:
     made = []
 
-    def counted(tables: Mapping[str, pd.DataFrame]) -> Slices:
+    def counted(tables: Mapping[str, pd.DataFrame], stages: Mapping[int, int] | None) -> Slices:
         made.append(len(tables))
-        return Slices(tables)
+        return Slices(tables, stages)
 
     monkeypatch.setattr("npuprof.timeline.view.Slices", counted)
     shown(run)

@@ -40,20 +40,22 @@ def test_the_page_holds_the_tables_and_the_picture(bundles: list[dict[str, Any]]
     page, _ = exporter.from_notebook_node(nbformat.v4.new_notebook(cells=[cell]))
     assert "SIMULATED NPU" in page
     assert page.count("<table") >= 3
-    (picture,) = re.findall(r'src="data:image/svg\+xml;base64,([^"]+)"', page)
-    drawn = b64decode(picture).decode()
-    assert "&lt;img src=x" in drawn
-    assert 'aria-label="Timeline"' in drawn
-    assert "device time, callees below their callers" in page
-    assert page.count("<img") == 1
+    pictures = re.findall(r'src="data:image/svg\+xml;base64,([^"]+)"', page)
+    timeline, flame = (b64decode(picture).decode() for picture in pictures)
+    assert "&lt;img src=x" in timeline
+    assert 'aria-label="Timeline"' in timeline
+    assert 'aria-label="Flame graph' in flame
+    assert page.count("<img") == 2
     assert "<script" not in page
     assert re.search(r"(src|href)=.?http|//cdn|localhost|127\.0\.0\.1", page) is None
 
 
 @pytest.mark.slow
-def test_each_viewer_is_given_one_form_of_the_timeline(bundles: list[dict[str, Any]]) -> None:
+def test_each_viewer_is_given_one_form_of_a_figure(bundles: list[dict[str, Any]]) -> None:
     # nbviewer and nbconvert prefer HTML to a picture and know no plotly: HTML beside it would hide the picture, and
     # JupyterLab, Notebook and VS Code show the richest form alone, which is plotly's.
-    (timeline,) = [bundle for bundle in bundles if "image/svg+xml" in bundle]
-    assert set(timeline) == {"application/vnd.plotly.v1+json", "image/svg+xml", "text/plain"}
+    figures = [bundle for bundle in bundles if "image/svg+xml" in bundle]
+    assert [set(figure) for figure in figures] == [
+        {"application/vnd.plotly.v1+json", "image/svg+xml", "text/plain"}
+    ] * 2
     assert len(json.dumps(bundles)) <= 1_000_000
