@@ -14,6 +14,7 @@ from npuprof.difference.difference import Difference
 from npuprof.difference.side import ComparedRun, sides
 from npuprof.info import Info
 from npuprof.parameters import checked
+from npuprof.profile_figures import with_fallback
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -60,6 +61,7 @@ class Comparison(Difference):
         ]
         return cls(*sides(runs[0], runs[1]), names)
 
+    @with_fallback("waterfall")
     def plot_waterfall(self, *, bars: int = _BARS) -> go.Figure:
         """Draw the change from a step of `b` to a step of `a`: the largest differences, and the rest in one bar.
 
@@ -74,6 +76,7 @@ class Comparison(Difference):
         drawn = rows.assign(title=[self.title(row) for _, row in rows.iterrows()])
         return plot_waterfall(drawn, (self.b_ns, self.a_ns), self.names, self._origin, subtitle=self.basis)
 
+    @with_fallback("flame graph")
     def plot_flamegraph(self) -> go.Figure:
         """Draw what a step consists of, as wide as its time in both runs: red where `a` is slower, else blue."""
         from npuprof.figures.difference import plot_flame_difference

@@ -31,6 +31,7 @@ _FRAMEWORKS = (
     ("tensorflow", "TensorFlow's adapter", ("npu_bridge", "npu_device")),
 )
 _PYACL = "acl"
+_PACKAGES = {"acl": (_PYACL,), "kineto": ("torch",), **{name: packages for name, _, packages in _FRAMEWORKS}}
 _SIMULATED = ("npuprof.simulator.npu", "npuprof.simulator.torch_front")  # imported by code for the simulated NPU
 _LOADED_BY_TORCH = "torch_npu"  # unless the environment disables it
 _NO_AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
@@ -91,6 +92,24 @@ def choose(name: str, code: str = "") -> Choice:
         make("simulator"),
         f"no native front end is installed for this Python (pyACL, {looked_for}), so the NPU is simulated",
     )
+
+
+def why_absent(name: str) -> str:
+    """Return why a front end cannot be used here; empty if it is installed. Nothing is imported.
+
+    Parameters
+    ----------
+    name
+        A front end, as ``--collector`` names it.
+    """
+    if name == "msprof":
+        from npuprof.machine import cann
+
+        return "" if cann.msprof() is not None else "msprof is neither on PATH nor in ASCEND_HOME_PATH"
+    packages = _PACKAGES.get(name, ())
+    if not packages or _first_installed(packages):
+        return ""
+    return f"{' or '.join(packages)} is not installed for this Python"
 
 
 def awaited() -> tuple[str, ...]:

@@ -67,6 +67,17 @@ function tellPressed(around) {
     }
 }
 
+/** Give each control of an option the text that describes it, which stands beside the controls. @param {Element} box */
+function describe(box) {
+    box.querySelectorAll("[data-npuprof-describes]").forEach((text, at) => {
+        text.id ||= `npuprof-description-${at}-${Math.random().toString(36).slice(2)}`;
+        const control = box.querySelector(`.${/** @type {any} */ (text).dataset.npuprofDescribes} :is(input, select)`);
+        if (!control) return;
+        control.setAttribute("aria-describedby", text.id);
+        control.setAttribute("title", text.textContent ?? "");
+    });
+}
+
 /** What a row of a question does with a key; whether it has one for it. @param {any} event */
 function answer(event) {
     const row = event.target.closest(ASKS);
@@ -121,7 +132,9 @@ function listen() {
             event.stopPropagation();
         }, { signal });
         tellPressed(box);
+        describe(box);
         const watch = new MutationObserver((records) => {
+            if (records.some((record) => record.type === "childList" || record.attributeName === "class")) describe(box);
             for (const { target, attributeName } of /** @type {any[]} */ (records)) {
                 if (attributeName === "class") tellPressed(target);
                 else if (attributeName === "style" && target.matches(QUESTION) && held.at(-1) === box && isUsable(target)) {
@@ -148,6 +161,10 @@ function listen() {
         const tab = /** @type {Element} */ (event.target).closest(".lm-TabBar-tab");
         if (tab && (event.key === "Enter" || event.key === " ")) setTimeout(() => focusShown(tab.closest(".widget-tab")));
     }, { capture: true, signal });
+    addEventListener("pointerover", (event) => {
+        const box = boxOf(event.target);
+        if (box) hold(box);
+    }, { capture: true, signal, passive: true });
     addEventListener("pointerdown", (event) => {
         if (!boxOf(event.target)) held = [];
     }, { capture: true, signal });

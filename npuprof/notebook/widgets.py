@@ -4,7 +4,8 @@ From JupyterLab 4.4 on, widget messages go to a subshell of the kernel (ipykerne
 runs. From ipykernel 7.2 on, they instead go to where the widget was last written from, so that messages to a widget
 created by a cell would wait for the cell; this is turned off for npuprof's widgets.
 
-In a saved notebook without its kernel, a live view is replaced by a line that names it and says how to restore it.
+In a saved notebook without its kernel, a live view is replaced by a line that names it and says how to restore it. A
+view whose kernel was restarted stays, pale, with the same line: it is a picture of the past.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ _LONGEST_NAME = 60
 _STYLE = """<style>
 @keyframes npuprof-late {{ from {{ max-height: 0; overflow: hidden; opacity: 0; }} }}
 .npuprof-note-{id} {{ animation: npuprof-late 1ms 3s backwards; }}
+.npuprof-live-{id}.jupyter-widgets-disconnected {{ opacity: 0.5; }}
 body:has(.npuprof-live-{id}:not(.jupyter-widgets-disconnected)) .npuprof-note-{id},
 .jp-OutputArea-child:has(+ .jp-OutputArea-child .npuprof-note-{id}):not(:has(.npuprof-live-{id})) {{ display: none; }}
 </style>"""
@@ -95,7 +97,10 @@ class LiveBox(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no annotati
         if (colab := sys.modules.get("google.colab.output")) is not None:
             colab.enable_custom_widget_manager()  # anywidget asks for it too, but a view may make its first one later
         bundle = self._repr_mimebundle_()
-        note = f"npuprof: {self._what} needs a running kernel: run this cell again{self._again}."
+        note = (
+            f"npuprof: {self._what} needs a running kernel: run this cell again{self._again}. "
+            "What is still shown of it is a picture of the past."
+        )
         display({**bundle, "text/plain": f"[{self._what}: shown where its kernel runs]"}, raw=True)
         display({"text/plain": note, "text/html": _note_html(self.model_id, note)}, raw=True)
 

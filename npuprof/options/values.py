@@ -130,7 +130,10 @@ def path(option: str, value: object) -> Path:
         os.fsencode(value)
     except UnicodeEncodeError as error:
         raise OptionsError(f"{option} must be a path that this system can have ({error}), not {value!r}") from None
-    return Path(value).expanduser()
+    try:
+        return Path(value).expanduser()
+    except RuntimeError:
+        raise OptionsError(f"{option} is in the home directory of a user that this system lacks: {value!r}") from None
 
 
 def name(option: str, value: object) -> str:

@@ -134,13 +134,12 @@ class EndedRun:
     started_ns: int
     stopped_ns: int
     failed: str
-    _run: weakref.ref[RecordedRun]
+    _decoded: Callable[[], Profile | None]
 
     @property
     def profile(self) -> Profile | None:
         """The profile of the run, if it was decoded and is still referenced."""
-        run = self._run()
-        return run.decoded if run is not None else None
+        return self._decoded()
 
 
 _lock = threading.Lock()
@@ -199,7 +198,7 @@ def notify() -> None:
 
 def add_ended(run: RecordedRun) -> None:
     """Add a finished run to the list and notify the listeners."""
-    recording = run.recording
+    recording, reference = run.recording, weakref.ref(run)
     ended = EndedRun(
         recording.directory,
         recording.name,
@@ -208,7 +207,7 @@ def add_ended(run: RecordedRun) -> None:
         recording.started_ns,
         recording.stopped_ns,
         recording.failed,
-        weakref.ref(run),
+        lambda: None if (kept := reference()) is None else kept.decoded,
     )
     with _lock:
         _ended.append(ended)

@@ -11,8 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from npuprof.errors import OptionsError, SessionError
+from npuprof.options import default_output
 from npuprof.recording import json_metadata
 from npuprof.session.active import newest
+from npuprof.session.folders import how_ended, recordings_in
+from npuprof.texts import encodable
 
 if TYPE_CHECKING:
     from npuprof.exports.stacks import SelfTime
@@ -148,14 +151,22 @@ def last() -> Profile:
     Raises
     ------
     SessionError
-        If no run has finished.
+        If no run has finished; the message names the newest recording of earlier processes.
     SourceError
         If its recording cannot be decoded.
     """
     run = newest()
     if run is None:
-        raise SessionError("no run has finished in this process yet: profile a cell with %%npuprof first")
+        raise SessionError(f"no run has finished in this process yet: profile a cell with %%npuprof first{_on_disk()}")
     return run.result()
+
+
+def _on_disk() -> str:
+    """Return a clause on the newest recording of earlier processes, by which it can be loaded; empty without one."""
+    for recording in recordings_in(default_output(), most=1):
+        path = encodable(str(recording.directory))
+        return f". npuprof.load({path!r}) opens the newest recording on disk ({how_ended(recording)})"
+    return ""
 
 
 class HasMetadata(ABC):

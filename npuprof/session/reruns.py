@@ -26,14 +26,14 @@ from npuprof.frames import cell_text
 from npuprof.options import default_output
 from npuprof.parameters import checked
 from npuprof.quantities import counted, duration, printable, signed, signed_share
-from npuprof.recording import FILE_NAME, Recording
+from npuprof.recording import Recording
+from npuprof.session.folders import recordings_in
 from npuprof.session.history import ended_runs
 
 if TYPE_CHECKING:
     from npuprof.comparison import Comparison
     from npuprof.profiles import Profile
 
-_MOST_RUNS = 1_000
 _LARGEST_BYTES = 256 << 20
 _LEAST_SHARE = 0.05  # of the change: smaller parts are not named
 _MOST_PARTS = 3
@@ -41,7 +41,6 @@ _MOST_LINES = 8
 _MOST_SHOWN = 40  # changed lines in a report
 _MOST_MATCHING = 1_000_000  # steps of difflib: lines that occur often take it the cube of their number
 _MOST_TRIED = 3  # runs before, until one has steps
-_MOST_BYTES = 256 << 20  # of descriptions in which a cell is looked for
 _LINE_END = re.compile(r"\r\n|\n|\r")  # str.splitlines knows more, at which Python counts no line
 _COMPARED_OPTIONS = ("level", "aic_metrics", "stacks", "memory", "shapes", "activities", "collector")
 """Options that change how long the host takes, or what a run tells."""
@@ -255,7 +254,7 @@ def history(folder: str | PathLike[str] | None = None) -> pd.DataFrame:
     from npuprof.small_files import read_fields
 
     rows = []
-    for recording in reversed(list(_recordings(default_output() if folder is None else Path(folder)))):
+    for recording in reversed(list(recordings_in(default_output() if folder is None else Path(folder)))):
         outcome = _Outcome(**read_fields(_Outcome, recording.outcome)[0])
         rows.append(
             {
@@ -276,42 +275,11 @@ def history(folder: str | PathLike[str] | None = None) -> pd.DataFrame:
     return ordered
 
 
-def _recordings(folder: Path, sought: Sequence[bytes] = ()) -> Iterator[Recording]:
-    """Yield the readable recordings of a folder, the newest first; only those that hold one of the texts sought."""
-    dated = []
-    try:
-        for path in islice(folder.iterdir(), 10 * _MOST_RUNS):
-            try:
-                status = (path / FILE_NAME).stat()
-                dated.append((status.st_mtime_ns, path, status.st_size))
-            except OSError:
-                continue
-    except OSError:
-        return
-    left = _MOST_BYTES
-    for _, path, size in sorted(dated, reverse=True)[:_MOST_RUNS]:
-        left -= size
-        if left < 0:
-            return
-        try:
-            if not sought or _holds(path / FILE_NAME, size, sought):
-                yield Recording.read(path)
-        except (SourceError, OSError):
-            continue
-
-
-def _holds(path: Path, size: int, sought: Sequence[bytes]) -> bool:
-    """Return whether a file holds one of some texts: much faster than to decode it."""
-    with path.open("rb") as file:
-        content = file.read(size)
-    return any(text in content for text in sought)
-
-
 def _before(recording: Recording) -> Iterator[Recording]:
     """Yield the recordings of the same cell that ended before this one began, the newest first."""
     named = (recording.cell.get("id"), recording.options.get("name"))
     sought = [json.dumps(text).encode() for text in named if text]  # as Recording.write() writes them
-    for other in _recordings(recording.directory.parent, sought) if sought else ():
+    for other in recordings_in(recording.directory.parent, sought) if sought else ():
         is_earlier = other.directory != recording.directory and 0 < other.stopped_ns <= recording.started_ns
         if is_earlier and not other.failed and _is_same_cell(other, recording):
             yield other

@@ -12,8 +12,9 @@ from traitlets.config import Config
 
 from npuprof.errors import SourceError
 from npuprof.loading import open_path
+from npuprof.notebook.controller import Controller
 from npuprof.notebook.magics import NpuprofMagics
-from npuprof.notebook.panel.controller import _opened
+from npuprof.notebook.panel.controller import PanelController
 from npuprof.profiles import Profile
 from npuprof.sources.unread import SMALL_BYTES
 
@@ -43,5 +44,6 @@ def test_the_line_that_loads_it_fails(unreadable: Path, capsys: pytest.CaptureFi
 
 
 def test_the_panel_reads_it_where_it_reports_progress(unreadable: Path) -> None:
+    panel = PanelController(Controller(lambda session: None), in_background=lambda work: None)
     with pytest.raises(SourceError, match=unreadable.name):
-        _opened(str(unreadable))
+        panel._load(str(unreadable))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from pathlib import Path
 
 import pytest
@@ -42,10 +43,11 @@ def test_a_list_of_runs_keeps_no_tables_alive(tmp_path: Path, clock: FakeClock) 
     session = _run(tmp_path, "one", clock)
     _run(tmp_path, "two", clock)  # the newest run is kept for last()
     first = run_history.ended_runs()[0]
-    assert first._run() is not None
+    run = weakref.ref(session._run)
+    assert run() is not None
     del session
     gc.collect()
-    assert first._run() is None
+    assert run() is None
     assert first.profile is None
 
 

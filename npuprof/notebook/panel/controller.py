@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,6 +78,7 @@ class PanelController:
         self._growth_of: Path | None = None
         self._looked_ns = 0
         self._heard_on_main: bool | None = None
+        self._find_earlier()
 
     # -- state ---------------------------------------------------------------------------------------------
 
@@ -143,7 +145,20 @@ class PanelController:
     def choose(self, option: str, value: Any) -> None:
         """Set an option."""
         self.form.choose(option, value)
+        if option == "output":
+            self._find_earlier()
         self._changed()
+
+    def _find_earlier(self) -> None:
+        """Find recordings of earlier kernels where runs are kept, in the background."""
+        folder = Path(str(self.form.chosen("output")))
+
+        def find() -> None:
+            with suppress(OSError, RuntimeError):  # the form says what is wrong with the folder
+                self.runs.find_earlier(folder)
+            self._changed()
+
+        self._in_background(find)
 
     def set_mode(self, mode: Mode) -> None:
         """Profile by hand, the next cell, or every cell."""
@@ -223,20 +238,34 @@ class PanelController:
             # the older run first, whatever the order of selection
             ordered = sorted(chosen, key=lambda ended: ended.started_ns)
             self._read(" and ".join(map(run_actions.title, ordered)), lambda: self._open(ordered))
+        elif name == "rename" and self.runs.is_loaded(run):
+            raise NpuprofError("a loaded result keeps its name: only recordings can be renamed")
         elif name == "rename":
             self.question = Question("rename", run, f"New name of {called_name}:", run.name)
         elif name == "save":
             proposed = f"{called_name.strip('.')}-tables"
             asked = f"Save the tables of {called_name} in a new directory, or its report in a file that ends in .html:"
             self.question = Question("save", run, asked, proposed)
+        elif name == "delete" and self.runs.is_loaded(run):
+            self.runs.forget(run)
+            self._note = encodable(f"{run.directory} is no longer listed; its files stay")
         elif name == "delete":
             self.question = Question("delete", run, encodable(f"Delete the recording {run.directory} for good?"))
 
     def _open(self, chosen: list[EndedRun]) -> Opened:
-        profiles = tuple(run_actions.profile_of(run) for run in chosen)
+        from npuprof.profiles import Profile
+
+        opened = [run_actions.opened_of(run) for run in chosen]
+        named = " and ".join(map(run_actions.title, chosen))
+        profiles = tuple(result for result in opened if isinstance(result, Profile))
+        if len(profiles) < len(opened):
+            (of_set,) = opened if len(opened) == 1 else (None,)
+            if of_set is None or isinstance(of_set, Profile):
+                raise NpuprofError("a set of runs is compared with another one by npuprof.compare()")
+            return Opened(named, of_set=of_set)
         for run, profile in zip(chosen, profiles, strict=True):
             self.runs.note(run.directory, profile.summary)
-        return Opened(" and ".join(map(run_actions.title, chosen)), profiles)
+        return Opened(named, profiles)
 
     def confirm(self, text: str = "") -> None:
         """Accept the question, with a text if it asks for one; after a failure the question stays."""
@@ -254,8 +283,10 @@ class PanelController:
     def _confirm(self, asked: Question, text: str) -> None:
         if asked.kind == "rename":
             run_actions.rename(asked.run, text)
+            self._find_earlier()
         else:
             self._note = run_actions.delete(asked.run)
+            self.runs.forget(asked.run)
             if self.opened is not None and asked.run.directory in self.opened.directories:
                 self.opened = None
 
@@ -265,7 +296,7 @@ class PanelController:
         try:
             if not text.strip():
                 raise NpuprofError("give the new directory or file a name")
-            profile = run_actions.profile_of(asked.run)
+            profile = run_actions.opened_of(asked.run)
             if path.suffix.lower() in (".html", ".htm"):
                 self._note = f"saved: {profile.to_html(path)} opens in any browser"
             else:
@@ -286,8 +317,16 @@ class PanelController:
         if not path.strip():
             self._note = "type the path of a recording, a result directory or a file"
         else:
-            self._read(path.strip(), lambda: _opened(path.strip()))
+            self._read(path.strip(), lambda: self._load(path.strip()))
         self._changed()
+
+    def _load(self, path: str) -> Opened:
+        from npuprof.loading import open_path
+        from npuprof.profiles import Profile
+
+        opened = open_path(path)
+        self.runs.add_loaded(Path(path), opened)  # it reads all of a run here, in the background
+        return Opened(path, (opened,)) if isinstance(opened, Profile) else Opened(path, of_set=opened)
 
     def close(self) -> None:
         """Close the open report."""
@@ -345,17 +384,6 @@ class PanelController:
                 self._changed()
 
         self._in_background(act)
-
-
-def _opened(path: str) -> Opened:
-    from npuprof.loading import open_path
-    from npuprof.profiles import Profile
-
-    opened = open_path(path)
-    if isinstance(opened, Profile):
-        _ = opened.info  # read all of it here, in the background
-        return Opened(path, (opened,))
-    return Opened(path, of_set=opened)
 
 
 def _starts_own_run(text: str) -> bool:

@@ -1,10 +1,11 @@
-"""The list of this kernel's runs, and its actions: rename, save, delete, compare. Without IPython."""
+"""The list of runs, and its actions: rename, save, delete, compare. Without IPython."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import time
+import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -26,7 +27,9 @@ from npuprof.recording import (
     TRACE_FILE_NAME,
     Recording,
 )
+from npuprof.session import active as running
 from npuprof.session import history as run_history
+from npuprof.session.folders import how_ended, recordings_in
 from npuprof.session.history import EndedRun
 from npuprof.session.offline import TABLES_DIRECTORY
 from npuprof.texts import encodable
@@ -34,6 +37,7 @@ from npuprof.texts import encodable
 if TYPE_CHECKING:
     from npuprof.analysis.summary import Summary
     from npuprof.profiles import Profile
+    from npuprof.ranks.profile_set import ProfileSet
 
 ACTIONS = (
     Action("open", "Open", "Show the report and the tables of this run (Enter)"),
@@ -63,32 +67,88 @@ _OURS = (
 )
 
 
+_MOST_EARLIER = 50
+_THIS, _EARLIER, _LOADED = "this kernel", "an earlier kernel", "loaded"
+
+
 class ListedRuns:
-    """The runs of this kernel, newest first; `runs` returns them oldest first."""
+    """The runs of this kernel, recordings of earlier kernels in the same folder, and loaded results.
+
+    Those of this kernel come first, each kind with the newest first.
+    """
 
     def __init__(self, runs: Callable[[], list[EndedRun]] = run_history.ended_runs) -> None:
         self._runs = runs
+        self._earlier: list[tuple[EndedRun, str]] = []
+        self._loaded: dict[Path, EndedRun] = {}
+        self._numbers: dict[Path, int] = {}
         self._busy: dict[Path, str] = {}
 
-    def __len__(self) -> int:
-        return len(self._runs())
+    def newest_first(self) -> list[tuple[EndedRun, str, str]]:
+        """Return each run, how it ended, and where it is from."""
+        ended = [(run, run.failed or "normally", _THIS) for run in reversed(self._runs())]
+        known = {run.directory for run, _, _ in ended}
+        earlier = [(run, how, _EARLIER) for run, how in self._earlier if run.directory not in known]
+        known |= {run.directory for run, _, _ in earlier}
+        loaded = [
+            (run, run.failed or "normally", _LOADED) for run in self._loaded.values() if run.directory not in known
+        ]
+        return ended + earlier + loaded
 
-    def newest_first(self) -> list[tuple[int, EndedRun]]:
-        """Return each run with a stable number: the start of its recording."""
-        return [(run.started_ns // 1000, run) for run in reversed(self._runs())]
+    def number(self, run: EndedRun) -> int:
+        """Return a number of a run, which it keeps."""
+        return self._numbers.setdefault(run.directory, len(self._numbers) + 1)
 
     def find(self, number: int) -> EndedRun:
         """Return the run with a number; raise an NpuprofError if it is gone."""
-        for known, run in self.newest_first():
-            if known == number:
+        for run, _, _ in self.newest_first():
+            if self.number(run) == number:
                 return run
         raise NpuprofError("this run is no longer in the list")
+
+    def is_loaded(self, run: EndedRun) -> bool:
+        """Return whether a run is known only because it was loaded."""
+        return any(run is other and origin == _LOADED for other, _, origin in self.newest_first())
+
+    def find_earlier(self, folder: Path) -> None:
+        """Read which recordings of earlier kernels a folder holds: at most the newest fifty."""
+        known = {run.directory for run in self._runs()}
+        if (current := running.current()) is not None:
+            known.add(current.recording.directory)
+        earlier = []
+        for recording in recordings_in(folder.expanduser().absolute(), most=_MOST_EARLIER + len(known)):
+            if recording.directory not in known:
+                run = EndedRun(
+                    *(recording.directory, recording.name, recording.collector, recording.simulated),
+                    *(recording.started_ns, recording.stopped_ns, recording.failed, lambda: None),
+                )
+                earlier.append((run, how_ended(recording)))
+        self._earlier = sorted(earlier[:_MOST_EARLIER], key=lambda pair: -pair[0].started_ns)
+
+    def add_loaded(self, path: Path, run: Profile | ProfileSet) -> None:
+        """Add what was loaded from a path, unless it is listed already."""
+        from npuprof.profiles import Profile
+
+        info = run._merged_info()
+        place = (info.recording or path).expanduser().absolute()
+        several = 0 if isinstance(run, Profile) else len(run)
+        name = f"{info.name or place.name}{f' ({several} runs)' if several else ''}"
+        times = (info.started_ns or 0, info.stopped_ns or 0)
+        decoded = weakref.ref(run) if isinstance(run, Profile) else lambda: None
+        self._loaded[place] = EndedRun(
+            place, name, info.collector or info.source, info.simulated, *times, info.failed, decoded
+        )
+
+    def forget(self, run: EndedRun) -> None:
+        """Remove a run of an earlier kernel or a loaded one from the list."""
+        self._earlier = [pair for pair in self._earlier if pair[0].directory != run.directory]
+        self._loaded.pop(run.directory, None)
 
     def page(self) -> Page:
         """Return the list as a page of a grid."""
         runs = self.newest_first()
         return Page(
-            label="Runs of this kernel",
+            label="Runs",
             columns=[
                 Heading("name", "name"),
                 Heading("when", "when"),
@@ -96,9 +156,10 @@ class ListedRuns:
                 Heading("wall", "wall", numeric=True),
                 Heading("busy", "device busy", numeric=True),
                 Heading("ended", "ended"),
+                Heading("from", "from"),
             ],
-            rows=[self._texts(run) for _, run in runs],
-            ids=[number for number, _ in runs],
+            rows=[self._texts(*run) for run in runs],
+            ids=[self.number(run) for run, _, _ in runs],
             total=len(runs),
             size=max(len(runs), 1),
             noun="runs",
@@ -106,23 +167,31 @@ class ListedRuns:
             actions=ACTIONS,
         )
 
-    def _texts(self, run: EndedRun) -> tuple[str, ...]:
+    def _texts(self, run: EndedRun, ended: str, origin: str) -> tuple[str, ...]:
         profile = run.profile
         if run.directory not in self._busy and profile is not None:
             with suppress(Exception):  # the report shows the error
                 self._busy[run.directory] = busy(profile.summary)
+        has_end = run.stopped_ns > run.started_ns
         return (
             title(run),
-            time.strftime("%H:%M:%S", time.localtime(run.started_ns / 1e9)),
+            _when(run.started_ns) if run.started_ns else quantities.ABSENT,
             f"{run.collector} (simulated)" if run.simulated else run.collector,
-            quantities.duration(max(run.stopped_ns - run.started_ns, 0)),
+            quantities.duration(run.stopped_ns - run.started_ns) if has_end else quantities.ABSENT,
             self._busy.get(run.directory, "not decoded"),
-            run.failed or "normally",
+            ended,
+            origin,
         )
 
     def note(self, directory: Path, summary: Summary) -> None:
         """Store the busy time of a decoded run."""
         self._busy[directory] = busy(summary)
+
+
+def _when(epoch_ns: int) -> str:
+    """Return a time of day, after its date unless that is today."""
+    moment, now = time.localtime(epoch_ns / 1e9), time.localtime()
+    return time.strftime("%H:%M:%S" if moment[:3] == now[:3] else "%Y-%m-%d %H:%M:%S", moment)
 
 
 def title(run: EndedRun) -> str:
@@ -199,14 +268,14 @@ def _is_from_panel(directory: Path) -> set[Path]:
     return {path for pattern in _OURS for path in directory.glob(pattern)}
 
 
-def profile_of(run: EndedRun) -> Profile:
-    """Return the profile of a run, decoded now if nothing references it.
+def opened_of(run: EndedRun) -> Profile | ProfileSet:
+    """Return the profile of a run, or the set that was loaded, decoded now if nothing references it.
 
     Raises
     ------
     SourceError
         If nothing can be decoded.
     """
-    from npuprof.loading import load
+    from npuprof.loading import open_path
 
-    return run.profile or load(run.directory)
+    return run.profile or open_path(run.directory)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,11 +12,15 @@ from npuprof.errors import CollectorError
 from npuprof.notebook.controller import Cell, Controller
 from npuprof.notebook.panel.controller import PanelController
 from npuprof.notebook.panel.state import Question
+from npuprof.notes import Notes
 from npuprof.options import Options
+from npuprof.profiles import Profile
 from npuprof.recording import Recording
 from npuprof.session import active as running
 from npuprof.session import history as run_history
 from npuprof.session.session import Session
+from npuprof.sources.base import Decoded
+from tests import factories
 from tests.conftest import FakeClock
 from tests.fakes import FakeCollector
 
@@ -451,3 +456,74 @@ def test_delete_closes_the_report_and_removes_a_run_that_is_gone(
     simulated.confirm()
     assert "was gone already" in simulated.state().details
     assert simulated.runs.page().total == 0
+
+
+@pytest.mark.slow
+def test_recordings_of_earlier_kernels_and_loaded_results_are_listed_and_opened(
+    simulated: PanelController, later: Later, tmp_path: Path
+) -> None:
+    _record(simulated, later, "before")
+    _record(simulated, later, "cut")
+    runs = run_history.ended_runs()
+    cut = Recording.read(runs[1].directory)
+    cut.stopped_ns, cut.environment["pid"] = 0, "999999999"
+    cut.write()
+    for run in runs:  # as after a restart of the kernel
+        run_history.forget(run.directory)
+    moved = tmp_path / "elsewhere" / "result"
+    moved.parent.mkdir()
+    shutil.copytree(runs[0].directory, moved)
+
+    panel = PanelController(Controller(lambda session: None), in_background=later)
+    panel.choose("output", str(tmp_path))
+    panel.load(str(moved))
+    later.do()
+
+    rows = panel.runs.page().rows
+    assert [(row[0], row[5], row[6]) for row in rows] == [
+        ("cut", "cut: what was written is recovered", "an earlier kernel"),
+        ("before", "normally", "an earlier kernel"),
+        ("before", "normally", "loaded"),
+    ]
+    for at in (0, 2):
+        _chosen(panel, "open", at)
+        later.do()
+        assert panel.opened is not None
+        assert len(panel.opened.runs[0].kernels)
+    _chosen(panel, "compare", 1, 2)
+    later.do()
+    assert panel.opened is not None
+    assert len(panel.opened.runs) == 2
+    _chosen(panel, "rename", 2)
+    assert "keeps its name" in panel.state().details
+    _chosen(panel, "delete", 2)
+    assert moved.is_dir()
+    assert [row[6] for row in panel.runs.page().rows] == ["an earlier kernel"] * 2
+    _chosen(panel, "rename", 0)
+    panel.confirm("again")
+    later.do()
+    assert panel.runs.page().rows[0][0] == "again"
+    _chosen(panel, "delete", 0)
+    panel.confirm()
+    assert not runs[1].directory.exists()
+    assert [row[0] for row in panel.runs.page().rows] == ["before"]
+
+
+@pytest.mark.slow
+def test_a_loaded_set_is_listed_and_opened_again(simulated: PanelController, later: Later, tmp_path: Path) -> None:
+    for rank in range(2):
+        decoded = Decoded(factories.profile(10), factories.info(rank=rank), Notes())
+        Profile(decoded).save(tmp_path / "ranks" / f"rank{rank}")
+    simulated.load(str(tmp_path / "ranks"))
+    later.do()
+    (row,) = simulated.runs.page().rows
+    assert (row[0].endswith("(2 runs)"), row[6]) == (True, "loaded")
+    simulated.close()
+    _chosen(simulated, "open", 0)
+    later.do()
+    assert simulated.opened is not None
+    assert simulated.opened.of_set is not None
+    _record(simulated, later, "one")
+    _chosen(simulated, "compare", 0, 1)
+    later.do()
+    assert "npuprof.compare()" in simulated.state().details

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-import pytest
+import shlex
+from pathlib import Path
 
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
+
+from npuprof.errors import SessionError
 from npuprof.notebook.arguments import interpret, typed_options
-from npuprof.notebook.panel.form import SWITCHES, OptionsForm
+from npuprof.notebook.controller import Controller
+from npuprof.notebook.magics import NpuprofMagics
+from npuprof.notebook.panel.form import SWITCHES, TYPED, OptionsForm
 from npuprof.options import COLLECTORS, Options
+from npuprof.session.session import Session
 
 
 @pytest.fixture
@@ -103,7 +112,6 @@ def test_the_line_asks_for_the_same(collector: str) -> None:
         form.choose(name, not form.chosen(name))
     if collector == "kineto":
         form.choose("activities", ("cpu", "gpu"))
-    assert form.problem == ""
     line = form.magic().removeprefix("%%npuprof")
     assert interpret(typed_options(line)).options == form.options()
 
@@ -114,9 +122,81 @@ def test_torchs_own_profiler_watches_no_npu() -> None:
     assert "no npu activity" in form.why_not_activity("npu")
     assert form.chosen("activities") == ("cpu",)
     assert "knows no NPU" in form.why_not("level")
-    assert form.problem == ""
+    assert form.options().activities == ("cpu",)
 
 
 def test_the_form_has_no_other_option(form: OptionsForm) -> None:
     with pytest.raises(KeyError):
         form.choose("delay", 5)
+
+
+def test_what_is_typed_and_what_is_chosen_are_one_set_of_options(form: OptionsForm) -> None:
+    form.choose("more", "--collector msprof --duration 5")
+    assert form.options().duration == 5
+    assert (form.collector, form.chosen("collector")) == ("msprof", "msprof")
+    form.choose("more", "--collector kineto --l2")
+    assert "l2 is collected by the device" in form.problem
+    form.choose("more", "--level 2 --memory --activities npu")
+    assert (form.chosen("level"), form.chosen("memory"), form.chosen("activities")) == (2, True, ("npu",))
+    assert (form.why_not("level"), form.why_not_activity("cpu")) == (TYPED, TYPED)
+    assert form.magic() == "%%npuprof --collector simulator --level 2 --memory --activities npu"
+    form.choose("more", "")
+    assert (form.chosen("level"), form.chosen("memory"), form.why_not("level")) == (1, False, "")
+
+
+def test_a_front_end_that_is_absent_is_told_before_the_start(form: OptionsForm) -> None:
+    form.choose("collector", "acl")
+    assert "acl is not installed for this Python" in form.problem
+    form.choose("collector", "msprof")
+    assert "neither on PATH nor in ASCEND_HOME_PATH" in form.problem
+    form.choose("collector", "simulator")
+    assert form.problem == ""
+
+
+def test_a_folder_that_cannot_be_written_to_is_told_before_the_start(
+    form: OptionsForm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    form.choose("output", str(tmp_path / "file" / "below"))
+    assert "is not a directory" in form.problem
+    form.choose("output", str(tmp_path / "new" / "newer"))
+    assert form.problem == ""
+    monkeypatch.setattr("os.access", lambda path, mode: Path(path) != tmp_path)  # root may write everywhere
+    assert f"{tmp_path} cannot be written to" in form.problem
+    form.choose("output", "~nobody-has-this-name/x")
+    assert "home directory of a user that this system lacks" in form.problem
+    assert not (tmp_path / "new").exists()
+
+
+def test_options_that_no_front_end_here_has_are_known(form: OptionsForm, monkeypatch: pytest.MonkeyPatch) -> None:
+    absent = {"torch_npu", "mindspore", "tensorflow", "msprof", "acl", "kineto"}
+    monkeypatch.setattr("npuprof.notebook.panel.form.why_absent", lambda name: "absent" if name in absent else "")
+    assert {"sys_io", "modules", "parallel_strategy"} <= form.elsewhere
+    assert not form.elsewhere & {"memory", "level", "name", "activities"}
+    absent.remove("torch_npu")
+    assert "modules" not in form.elsewhere
+    assert "parallel_strategy" in form.elsewhere
+    form.choose("collector", "mindspore")  # what is chosen is shown, also where it is absent
+    assert "parallel_strategy" not in form.elsewhere
+
+
+@pytest.mark.parametrize("name", ["a{b}", "{x}", "$HOME", "${HOME} {{x}}", "$$x", "it's $x", 'a"b {c!r}', "%d #"])
+@pytest.mark.parametrize("typed", [False, True])
+def test_the_line_is_exact_for_names_that_ipython_would_format(form: OptionsForm, name: str, typed: bool) -> None:
+    shell = InteractiveShell(config=Config({"HistoryManager": {"enabled": False}}))
+    began: list[Options] = []
+
+    def make(options: Options, title: str) -> Session:
+        began.append(options)
+        raise SessionError("enough")
+
+    magics = NpuprofMagics(shell, Controller(lambda session: None, make))
+    magics.install()
+    try:
+        shell.user_ns.update(x="no", b=1, c=2, HOME="no")
+        form.choose("more" if typed else "name", f"--name {shlex.quote(name)}" if typed else name)
+        shell.run_cell(f"{form.magic()}\n1")
+    finally:
+        magics.uninstall()
+    assert [options.name for options in began] == [name]
+    assert began[0] == form.options()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,11 @@ def _record(view: PanelView, name: str) -> None:
     _press(view, "Start")
     float((npu.ones((8, 8)) + 1).sum())
     _press(view, "Stop")
+
+
+def _unfold(view: PanelView) -> None:
+    (fold,) = [one for one in _all(view.widget) if "no front end here has" in getattr(one, "description", "")]
+    fold.value = True
 
 
 def _html(view: PanelView) -> str:
@@ -148,6 +154,7 @@ def test_a_control_that_cannot_be_chosen_is_disabled_and_its_reason_is_reported(
     _find(view, widgets.Dropdown, "Level").value = 2
     view.refresh()
     assert not metrics.disabled
+    _unfold(view)
     assert _find(view, widgets.Checkbox, "modules").disabled
 
 
@@ -170,3 +177,17 @@ def test_what_a_callback_raises_is_reported_in_the_panel(
 def test_every_control_has_a_name(view: PanelView) -> None:
     controls: Callable[[Any], bool] = lambda one: isinstance(one, (widgets.Button, widgets.Checkbox, widgets.Dropdown))  # noqa: E731
     assert [one for one in _all(view.widget) if controls(one) and not one.description] == []
+
+
+def test_options_that_no_front_end_here_has_are_folded_away_and_each_control_is_described(view: PanelView) -> None:
+    shown = {one.description for one in _all(view.widget) if isinstance(one, widgets.Checkbox)}
+    assert "memory" in shown
+    assert "sys io" not in shown
+    _unfold(view)
+    assert "sys io" in {one.description for one in _all(view.widget) if isinstance(one, widgets.Checkbox)}
+    described = re.findall(r'data-npuprof-describes="(npuprof-option-[\w-]+)">([^<]+)<', _html(view))
+    classes = {name for one in _all(view.widget) for name in getattr(one, "_dom_classes", ())}
+    assert {name for name, _ in described} <= classes
+    texts = dict(described)
+    assert texts["npuprof-option-memory"].startswith("Sample the device&#x27;s memory.")
+    assert "no such hardware" in texts["npuprof-option-sys_io"]
