@@ -76,7 +76,8 @@ def _served(application: str, home: Path) -> Iterator[Lab]:
     command = [sys.executable, "-m", application, "--no-browser", "--allow-root", f"--IdentityProvider.token={TOKEN}"]
     command += ["--ServerApp.ip=127.0.0.1", f"--ServerApp.port={port}", "--ServerApp.port_retries=0"]
     command += [f"--ServerApp.root_dir={folder}", "--LabApp.news_url=None"]
-    command += ["--LabApp.expose_app_in_browser=True"]  # so that a test can open, wait for and close what a user would
+    # So that a test can open, wait for and close what a user would.
+    command += ["--LabApp.expose_app_in_browser=True", "--JupyterNotebookApp.expose_app_in_browser=True"]
     with (home / "server.log").open("wb") as log:
         server = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
         try:
@@ -117,8 +118,28 @@ def browser(chromium: str) -> Iterator[Any]:
     playwright = pytest.importorskip("playwright.sync_api")
     with playwright.sync_playwright() as driver:
         running = driver.chromium.launch(executable_path=chromium, args=_CHROMIUM_FLAGS)
+        make_context, make_page = running.new_context, running.new_page
+        running.new_context = lambda **how: _watched(make_context(**how))
+        running.new_page = lambda **how: _watched(make_page(**how).context).pages[0]
         yield running
         running.close()
+
+
+_uncaught: list[str] = []
+
+
+def _watched(context: Any) -> Any:
+    """Note what the pages of a context throw and nothing catches."""
+    context.on("weberror", lambda failure: _uncaught.append(f"{failure.page and failure.page.url}: {failure.error}"))
+    return context
+
+
+@pytest.fixture(autouse=True)
+def no_uncaught_error() -> Iterator[None]:
+    """Fail a test during which a script of any page threw what nothing caught."""
+    _uncaught.clear()
+    yield
+    assert _uncaught == []
 
 
 @pytest.fixture(scope="package")

@@ -43,7 +43,7 @@ def test_start_a_cell_stop_and_the_run_is_listed(open_cells: Callable[..., Noteb
     _phase(notebook, "Recording")
     notebook.run(1)
     panel.get_by_role("button", name="Stop", exact=True).click()
-    row = panel.get_by_role("grid", name="Runs of this kernel").locator("tbody tr[data-id]")
+    row = panel.get_by_role("grid", name="Runs", exact=True).locator("tbody tr[data-id]", has_text="this kernel")
     row.wait_for()
     panel.get_by_text("SIMULATED NPU", exact=True).wait_for()
     panel.get_by_role("tab", name="Kernels", exact=True).click()
@@ -82,7 +82,7 @@ def test_stop_acts_while_a_cell_is_running(
     notebook.page.screenshot(path=tmp_path / "recording.png")
     panel.get_by_role("button", name="Stop", exact=True).click()
     output.get_by_text("ended by Stop").wait_for()
-    panel.get_by_role("grid", name="Runs of this kernel").locator("tbody tr[data-id]").wait_for()
+    panel.get_by_role("grid", name="Runs", exact=True).locator("tbody tr[data-id]", has_text="this kernel").wait_for()
 
 
 @pytest.mark.long
@@ -108,7 +108,7 @@ def test_no_button_moves_while_a_run_records(open_cells: Callable[..., NotebookP
     still = 6 if _OLD_KERNEL else len(before)
     assert seen[0][:still] == before[:still]
     panel.get_by_role("button", name="Stop", exact=True).click()
-    panel.get_by_role("grid", name="Runs of this kernel").locator("tbody tr[data-id]").wait_for()
+    panel.get_by_role("grid", name="Runs", exact=True).locator("tbody tr[data-id]", has_text="this kernel").wait_for()
 
 
 def _places(panel: Any) -> list[tuple[str, float, float]]:
@@ -130,8 +130,15 @@ def test_options_say_why_they_cannot_be_chosen_and_runs_can_be_managed(
     panel = notebook.run(0)
     panel.get_by_role("button", name="Options").click()
     panel.get_by_label("Collector", exact=True).select_option(label="simulator")
-    wait_until_enabled(panel.get_by_label("modules", exact=True), enabled=False)
-    panel.get_by_text("it knows CANN's operators only").first.wait_for()
+    panel.get_by_role("button", name="options that no front end here has").click()
+    modules = panel.get_by_label("modules", exact=True)
+    wait_until_enabled(modules, enabled=False)
+    notebook.page.wait_for_function("field => field.getAttribute('aria-describedby')", arg=modules.element_handle())
+    described = modules.evaluate("field => document.getElementById(field.getAttribute('aria-describedby')).textContent")
+    assert "it knows CANN's operators only" in described
+    assert modules.get_attribute("title") == described
+    memory = panel.get_by_label("memory", exact=True)
+    assert memory.get_attribute("title").startswith("Sample the device's memory.")
     panel.get_by_label("Level", exact=True).select_option(label="none")
     panel.get_by_text("needs level 1 or 2").first.wait_for()
     wait_until_enabled(panel.get_by_label("Metrics", exact=True), enabled=False)
@@ -146,8 +153,8 @@ def test_options_say_why_they_cannot_be_chosen_and_runs_can_be_managed(
     panel.get_by_role("button", name="next cell").click()
     _phase(notebook, "The next cell will be profiled")
     assert "SIMULATED" in notebook.run(1).inner_text()
-    runs = panel.get_by_role("grid", name="Runs of this kernel")
-    rows = runs.locator("tbody tr[data-id]")
+    runs = panel.get_by_role("grid", name="Runs", exact=True)
+    rows = runs.locator("tbody tr[data-id]", has_text="this kernel")
     rows.wait_for()
     assert rows.inner_text().startswith("<img src=x")
     rows.focus()
@@ -161,7 +168,7 @@ def test_options_say_why_they_cannot_be_chosen_and_runs_can_be_managed(
     overflow = "e => e.closest('.jp-OutputArea-output').scrollWidth - e.closest('.jp-OutputArea-output').clientWidth"
     assert panel.locator(".npuprof-panel").evaluate(overflow) <= 1
     panel.get_by_role("button", name="Delete it").click()
-    panel.get_by_text("no run yet").wait_for()
+    rows.wait_for(state="detached")
     unlabelled = """e => [...e.querySelectorAll('button, input, select')].filter(c => !(
         c.textContent.trim() || c.getAttribute('aria-label') || c.labels?.length || c.title || c.placeholder
         || c.type === 'hidden' || c.offsetParent === null)).map(c => c.outerHTML)"""
@@ -184,7 +191,7 @@ def test_two_cells_are_compared_in_the_panel_and_by_a_minus(
     outputs = [notebook.run(number) for number in range(len(cells))]
     wait_for_text(outputs[-2], "than one of short")
     panel = outputs[-1]
-    rows = panel.get_by_role("grid", name="Runs of this kernel").locator("tbody tr[data-id]")
+    rows = panel.get_by_role("grid", name="Runs", exact=True).locator("tbody tr[data-id]", has_text="this kernel")
     rows.nth(1).wait_for()
     rows.filter(has_text="short").click()
     rows.filter(has_text="long").click(modifiers=["Control"])

@@ -39,7 +39,7 @@ def test_the_panel_says_when_stop_acts(open_notebook: OpenNotebook, tmp_path: Pa
     assert panel.get_by_text(_SAYS).is_visible()
     notebook.page.wait_for_timeout(1_500)
     notebook.page.screenshot(path=tmp_path / "recording.png")
-    runs = panel.get_by_role("grid", name="Runs of this kernel").locator("tbody tr[data-id]")
+    runs = panel.get_by_role("grid", name="Runs", exact=True).locator("tbody tr[data-id]", has_text="this kernel")
     if ended_by == "stop":
         panel.get_by_role("button", name="Stop", exact=True).click()
         output.get_by_text("ended by itself").wait_for()
