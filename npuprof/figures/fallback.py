@@ -22,7 +22,7 @@ class FigureWithFallback(go.Figure):  # type: ignore[misc]  # plotly has no anno
     """A figure that also has a picture and a text in its notebook output.
 
     A viewer shows one of the formats in an output: the figure if it can draw plotly, else the picture or the text. A
-    copy of the figure has no picture, and later changes of the figure do not change the picture.
+    picture that is given does not change with the figure, and a copy of the figure does not have it.
 
     Parameters
     ----------

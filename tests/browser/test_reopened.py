@@ -170,7 +170,7 @@ def test_a_live_view_hides_its_line(open_notebook: OpenNotebook, tmp_path: Path)
     assert not line.is_visible()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_view_whose_kernel_was_restarted_is_a_picture_of_the_past(
     open_notebook: OpenNotebook, tmp_path: Path
 ) -> None:

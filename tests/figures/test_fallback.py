@@ -47,10 +47,16 @@ def test_the_output_is_the_figure_and_its_picture_and_no_html(shell: Interactive
     assert "//cdn" not in json.dumps(bundle)
 
 
-def test_without_a_picture_its_text_is_left(shell: InteractiveShell, by_default: str) -> None:
+def test_without_a_picture_of_its_own_it_is_drawn_from_its_traces(shell: InteractiveShell, by_default: str) -> None:
     bundle = formatted(shell, FigureWithFallback(_figure(), name="memory", text=lambda: "two bars"))
-    assert set(bundle) == {MIMETYPE, "text/plain"}
+    assert bundle["image/svg+xml"].count("<rect") == 2
     assert bundle["text/plain"] == "two bars"
+
+
+def test_what_cannot_be_drawn_has_its_text(shell: InteractiveShell, by_default: str) -> None:
+    pie = go.Figure(go.Pie(values=[1, 2]), layout={"template": go.layout.Template()})
+    bundle = formatted(shell, FigureWithFallback(pie, text=lambda: "two parts"))
+    assert set(bundle) == {MIMETYPE, "text/plain"}
 
 
 def test_what_is_restyled_is_shown_restyled(shell: InteractiveShell, by_default: str) -> None:
@@ -74,9 +80,9 @@ def test_a_renderer_that_the_user_chose_is_obeyed(shell: InteractiveShell, monke
 @pytest.mark.parametrize(
     "copied", [lambda figure: pickle.loads(pickle.dumps(figure)), copy.deepcopy, FigureWithFallback, go.Figure]
 )
-def test_a_copy_is_a_figure_without_the_picture(copied: Any, by_default: str) -> None:
+def test_a_copy_is_a_figure_without_its_own_picture(copied: Any, by_default: str) -> None:
     figure = pictured()
     again = copied(figure)
     assert isinstance(again, go.Figure)
     assert again.to_dict() == figure.to_dict()
-    assert "image/svg+xml" not in again._repr_mimebundle_()
+    assert again._repr_mimebundle_().get("image/svg+xml") != _SVG

@@ -34,8 +34,10 @@ def figure_svg(figure: go.Figure) -> str:
     traces = [trace for trace in whole["data"] if trace.get("visible", True) is True]
     if any(trace["type"] not in ("bar", "scatter", "heatmap", "icicle") for trace in traces):
         return ""
-    drawing = _Drawing(whole["layout"], traces)
-    text = _NO_XML.sub(" ", drawing.document())
+    try:
+        text = _NO_XML.sub(" ", _Drawing(whole["layout"], traces).document())
+    except Exception:  # noqa: BLE001 - a figure that the user has changed in any way is still shown by plotly
+        return ""
     return text if len(text.encode("utf-8", "replace")) <= LIMIT_BYTES else ""
 
 
@@ -79,6 +81,7 @@ class _Drawing:
                 half = float(np.diff(values).min()) / 2 if len(values) > 1 else 0.5
                 axis.stretch(values - half, values + half)
             return x, y
+        x = x if len(x) else np.arange(len(y), dtype=np.float64)
         x_axis.stretch(x)
         y_axis.stretch(y)
         return x, y
@@ -89,6 +92,7 @@ class _Drawing:
         of_place, of_length = (y_axis, x_axis) if is_flat else (x_axis, y_axis)
         place = of_place.values(trace.get("y" if is_flat else "x"))
         length = of_length.values(trace.get("x" if is_flat else "y"))
+        place = place if len(place) else np.arange(len(length), dtype=np.float64)
         base = trace.get("base")
         if base is not None:
             begin = _each(base, length)
