@@ -61,8 +61,9 @@ def test_what_has_run_is_in_the_journal_a_tenth_of_a_second_later(tmp_path: Path
 
 
 def test_a_loop_of_cheap_statements_is_thinned_and_its_iterations_are_counted(tmp_path: Path) -> None:
-    code = "n = 0\nwhile time.thread_time() < end:\n    n += 1\nfor i in range(3):\n    time.sleep(0.01)"
-    names: dict[str, object] = {"time": time, "end": time.thread_time() + 0.5}  # however busy the machine is
+    cheap_loop = "n, end = 0, time.thread_time() + 0.5\nwhile time.thread_time() < end:\n    n += 1"
+    code = f"{cheap_loop}\nfor i in range(3):\n    time.sleep(0.01)"
+    names: dict[str, object] = {"time": time}  # that of the thread, however busy the machine is
     recorder = _record(code, tmp_path, names)
     notes = Notes()
     decoded = lines.decode(lists.arrays(recorder.columns(), lines.KINDS, tmp_path), tmp_path, 0, 0, notes)

@@ -222,7 +222,7 @@ def test_figures_per_step_are_of_one_kind_and_epochs_are_in_the_timeline(cells: 
     assert run.info.recording is not None
     alone = npuprof.load(run.info.recording, steps=run.steps["step"][~run.steps["counted"]].tolist())
     assert alone.accounting.steps["step"].tolist() == alone.steps["step"].tolist()
-    assert "the loop of line 5)" in alone.advice().headline()
+    assert "the loop of line 5" in alone.advice().headline()
 
 
 def test_a_cell_without_steps_keeps_its_statements_and_the_other_way_round(cells: Cells) -> None:
