@@ -17,6 +17,7 @@ from npuprof.errors import NpuprofError
 from npuprof.info import DeviceClock, Info, Selected
 from npuprof.notes import Notes
 from npuprof.parameters import checked
+from npuprof.profile_annotations import ProfileAnnotations
 from npuprof.profile_exports import Exports
 from npuprof.profile_figures import ProfileFigures
 from npuprof.profile_replay import ProfileReplay
@@ -47,7 +48,7 @@ _ADVICE_BYTES, _ADVICE_BYTES_OF_KERNELS = 100, 400  # for each row, and more for
 
 
 @checked
-class Profile(LongText, ProfileSelection, ProfileReplay, ProfileFigures, Exports):
+class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, ProfileFigures, Exports):
     """A run: its tables as attributes (``run.kernels``), ``info``, ``notes`` and figures.
 
     Every table of :data:`npuprof.schema.SCHEMA` is present; a table without data is empty. Tables of some formats are
@@ -349,10 +350,13 @@ class Profile(LongText, ProfileSelection, ProfileReplay, ProfileFigures, Exports
         *,
         window: tuple[int, int] | None = None,
         beside: Profile | None = None,
+        saved_bytes: int = 1_000_000,
+        tracks: Mapping[str, pd.DataFrame] | None = None,
     ) -> Widget:
         """Return the explorer, a live view with a tab for each kind of data; make it the last line of a cell.
 
-        The explorer needs a running kernel; for saved notebooks, use the report or :meth:`to_html`.
+        The output that a notebook saves holds the run, too, so that it can be explored without a kernel: in a trusted
+        notebook and in what nbconvert makes of it.
 
         Parameters
         ----------
@@ -363,8 +367,20 @@ class Profile(LongText, ProfileSelection, ProfileReplay, ProfileFigures, Exports
         beside
             Another run, whose timeline is shown below this run's timeline and moves with it, with their difference.
             Ranks that ran together are aligned by their clocks, other runs by their first step.
+        saved_bytes
+            The size of what the output holds of the run; 0 for nothing. Columns of details that do not fit are left
+            out, and then the shortest slices share bars, and the view says how many.
+        tracks
+            Frames by title that become tracks of the timeline, such as ``{"long copies": run.sql("select ...")}``:
+            slices with ``start_ns``, ``duration_ns`` and ``name``, or samples of a counter with ``time_ns`` and
+            ``value``.
+
+        Raises
+        ------
+        OptionsError
+            If a track has neither, or its times are no whole nanoseconds.
         """
-        return interactive.explorer(self, finding, window, beside)
+        return interactive.explorer(self, finding, window, beside, saved_bytes, tracks)
 
     def to_html(self, path: str | PathLike[str]) -> Path:
         """Write a self-contained page with the report, the explorer and the notes; return its path.
@@ -374,7 +390,9 @@ class Profile(LongText, ProfileSelection, ProfileReplay, ProfileFigures, Exports
         """
         from npuprof.exports.explorer import saved_explorer
 
-        explorer = saved_explorer(self.tables, self.info, self.aligned, self.advice())
+        explorer = saved_explorer(
+            self.tables, self.info, self.aligned, self.advice(), self.critical_path, annotations=self.annotations
+        )
         return atomic.write_text(path, self._page({}, explorer))
 
     @property

@@ -42,13 +42,19 @@ _OF_ONE_RUN = {
     "aligned": "of one host: runs[rank].aligned; clocks() has the offsets between ranks",
     "code": "of one program: runs[rank].code()",
     "ledger": "of one result's files: runs[rank].ledger",
+    "annotate": "of one run: runs[rank].annotate(...)",
+    "annotations": "of one run: runs[rank].annotations",
     "select": "of one run: runs[rank].select(...)",
     "selection": "of one run: runs[rank].selection",
     "plot_kernel": "of one kernel: runs[rank].plot_kernel(row)",
     "summary": "overview()",
 }
 _PARAMETERS_OF_ONE_RUN = {
-    "explore": {"beside": "a set has all its ranks above each other"},
+    "explore": {
+        "beside": "a set has all its ranks above each other",
+        "saved_bytes": "a notebook holds single runs: runs[rank].explore()",
+        "tracks": "of one run: runs[rank].explore(tracks=...)",
+    },
     "flamegraph": {"step": "steps of ranks are not at the same time", "thread": "ranks have no thread in common"},
     "what_if": {"cause": "rank and balance change a job", "part": "rank and balance change a job"},
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from base64 import b64encode
 from hashlib import sha256
@@ -22,15 +23,18 @@ def fragment(run: SavedRun, picture: str, title: str = "explorer") -> str:
     image = b64encode(picture.encode("utf-8", "surrogatepass")).decode()
     shown = f'<img alt="{escape(title)}" src="data:image/svg+xml;base64,{image}">' if picture else ""
     return (
-        f'<div class="npuprof-saved"><style>{saved_style()}</style><div class="npuprof-saved-place">{shown}</div>'
+        f'<div class="npuprof-saved"><style>{saved_style()}</style>'
+        f'<div class="npuprof-saved-place" style="min-height:1px">{shown}</div>'
         f'<script type="application/octet-stream" class="npuprof-saved-data">{b64encode(run.data).decode()}</script>'
         f"<script>{saved_script()}</script></div>"
     )
 
 
 def fragment_bytes(picture: str) -> int:
-    """Return the size of a fragment without its data."""
-    return len(saved_script()) + len(saved_style()) + len(picture.encode("utf-8", "surrogatepass")) * 4 // 3 + 500
+    """Return the size of a fragment without its data, in a notebook."""
+    return (
+        len(json.dumps([saved_script(), saved_style()])) + len(picture.encode("utf-8", "surrogatepass")) * 4 // 3 + 500
+    )
 
 
 def policy(page: str) -> str:

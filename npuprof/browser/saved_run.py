@@ -91,9 +91,10 @@ def save_run(
     timeline: Timeline,
     *,
     limit_bytes: int | None = None,
-    setup: Mapping[str, Any] | None = None,
     findings: Sequence[Mapping[str, Any]] = (),
     lines: Mapping[str, tuple[Int64, Sequence[str]]] | None = None,
+    path: Sequence[Sequence[int]] = (),
+    notes: Sequence[Sequence[Any]] = (),
 ) -> SavedRun:
     """Return a run as the data of a saved explorer.
 
@@ -104,10 +105,8 @@ def save_run(
     limit_bytes
         The largest size of the data. Columns of details that do not fit are left out, and then the shortest slices
         share bars, as in a window that shows them all; None for no limit.
-    setup
-        The constant state of the view; by default that of the timeline.
-    findings
-        Findings as a page shows them.
+    findings, path, notes
+        Findings, the critical path and notes of the user as a page draws them; see :mod:`npuprof.browser.findings`.
     lines
         The row among the costs of lines for each row of a table, -1 for none, and the texts of those lines.
     """
@@ -116,13 +115,13 @@ def save_run(
     for _ in range(_MOST_TRIES):
         bars = timeline.bars(most)
         run = _Run(timeline, calls, bars, lines or {}, is_limited=most is not None)
-        fixed = run.writer.size + len(run.header(setup, findings))
+        fixed = run.writer.size + len(run.header(findings, path, notes))
         if limit_bytes is None or fixed <= limit_bytes or len(bars) <= len(timeline.lanes):
             break
         most = max(int(len(bars) * limit_bytes / fixed * 0.9), len(timeline.lanes))
     if limit_bytes is None or fixed <= limit_bytes:
         run.add_details(None if limit_bytes is None else limit_bytes - fixed)
-    header = run.header(setup, findings)
+    header = run.header(findings, path, notes)
     data = _MAGIC + struct.pack("<I", len(header)) + header + b"".join(run.writer.body)
     merged = int(bars.count[bars.count > 1].sum()) if most is not None else 0
     return SavedRun(data, int(bars.count.sum()), merged, tuple(run.left_out))
@@ -155,12 +154,14 @@ class _Run:
         self._counters = [self._save_line(line.time_ns, line.value) for line in timeline.lines]
         self._overview = self._save_overview()
 
-    def header(self, setup: Mapping[str, Any] | None, findings: Sequence[Mapping[str, Any]]) -> bytes:
+    def header(
+        self, findings: Sequence[Mapping[str, Any]], path: Sequence[Sequence[int]], notes: Sequence[Sequence[Any]]
+    ) -> bytes:
         """Return the header as deflated JSON."""
         timeline = self._timeline
         content = {
             "version": VERSION,
-            "setup": setup if setup is not None else timeline_setup(timeline),
+            "setup": timeline_setup(timeline),
             "texts": list(self._texts),
             "looks": [list(look) for look in self._looks],
             "columns": self.writer.places,
@@ -174,6 +175,8 @@ class _Run:
             "slices": int(self._counts.sum()),
             "merged": int(self._counts[self._counts > 1].sum()) if self._is_limited else 0,
             "findings": findings,
+            "path": path,
+            "notes": notes,
         }
         return zlib.compress(json.dumps(content, separators=(",", ":")).encode("utf-8", "surrogatepass"), 9)
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
-from npuprof.advice.findings import Advice, gain
+from npuprof.advice.findings import Advice
 from npuprof.analysis.code_lines import has_lines
 from npuprof.arrays import Int64
+from npuprof.browser.findings import drawn_findings, drawn_notes, drawn_path
 from npuprof.browser.page import fragment, fragment_bytes
-from npuprof.browser.saved_run import SavedRun, save_run
+from npuprof.browser.saved_run import save_run
 from npuprof.frames import cell_text
 from npuprof.info import Info
-from npuprof.quantities import duration, printable
+from npuprof.quantities import printable
 from npuprof.timeline.state import Timeline
 from npuprof.timeline.svg import timeline_svg
 
@@ -23,8 +23,7 @@ PAGE_BYTES, PAGE_BYTES_A_SLICE = 1_000_000, 8
 """The size of a page: so much for up to 125,000 slices, and so much more for each further one."""
 
 _REPORT_BYTES = 60_000  # of a page: a report of usual size
-_MOST_ROWS = 2_000  # of a finding's evidence, the costliest
-_LONGEST_TEXT = 1_200
+_MOST_KERNELS = 20_000  # of a run whose critical path is saved: it takes a replay
 _LINED = ("python", "operators", "api", "kernels")
 
 
@@ -33,21 +32,36 @@ def saved_explorer(
     info: Info,
     aligned: Mapping[str, pd.DataFrame],
     advice: Advice,
+    critical_path: Callable[[], pd.DataFrame],
     limit_bytes: int | None = None,
+    annotations: pd.DataFrame | None = None,
 ) -> str:
-    """Return the explorer of a run as an HTML fragment; see :func:`explorer_of_timeline`."""
-    return explorer_of_timeline(Timeline(tables, info, aligned), advice, limit_bytes)
+    """Return the explorer of a run as an HTML fragment, with the notes on it; see :func:`explorer_of_timeline`.
+
+    The critical path of a large run is left out.
+    """
+    timeline = Timeline(tables, info, aligned)
+    path = drawn_path(timeline, critical_path) if len(tables["kernels"]) <= _MOST_KERNELS else []
+    return explorer_of_timeline(timeline, advice, path, limit_bytes, annotations)
 
 
-def explorer_of_timeline(timeline: Timeline, advice: Advice | None, limit_bytes: int | None = None) -> str:
+def explorer_of_timeline(
+    timeline: Timeline,
+    advice: Advice | None,
+    path: Sequence[Sequence[int]] = (),
+    limit_bytes: int | None = None,
+    annotations: pd.DataFrame | None = None,
+) -> str:
     """Return the explorer of a timeline's run as an HTML fragment; empty if there is nothing to draw.
 
     Parameters
     ----------
-    timeline, advice
-        The run, and its findings.
+    timeline, advice, path
+        The run, its findings, and its critical path as :func:`npuprof.browser.findings.drawn_path` returns it.
     limit_bytes
         The size of the page or output that it is for; by default :data:`PAGE_BYTES` and :data:`PAGE_BYTES_A_SLICE`.
+    annotations
+        Notes on the run, as :attr:`npuprof.profiles.Profile.annotations` has them.
     """
     if timeline.empty:
         return ""
@@ -55,37 +69,11 @@ def explorer_of_timeline(timeline: Timeline, advice: Advice | None, limit_bytes:
         limit_bytes = max(PAGE_BYTES, PAGE_BYTES_A_SLICE * timeline.slices.count)
     picture = timeline_svg(timeline.tables, timeline.info)
     room = (limit_bytes - _REPORT_BYTES - fragment_bytes(picture)) * 3 // 4
-    return fragment(saved_run(timeline, advice, max(room, 1)), picture)
-
-
-def saved_run(timeline: Timeline, advice: Advice | None = None, limit_bytes: int | None = None) -> SavedRun:
-    """Return the data of a run's explorer with its findings and lines, in at most `limit_bytes` where possible."""
-    if advice is None:
-        return save_run(timeline, limit_bytes=limit_bytes)
-    return save_run(
-        timeline, limit_bytes=limit_bytes, findings=_findings(timeline, advice), lines=_lines(timeline, advice)
-    )
-
-
-def _findings(timeline: Timeline, advice: Advice) -> list[dict[str, Any]]:
-    """Return the findings with the numbers of the slices that are their evidence, the costliest first."""
-    first = timeline.slices.first
-    shown = []
-    for finding in advice.fired:
-        rows = finding.rows.index.to_numpy(np.int64)[np.argsort(-finding.costs(), kind="stable")]
-        shown.append(
-            {
-                "rule": finding.rule,
-                "title": printable(finding.title, _LONGEST_TEXT),
-                "detail": printable(finding.detail, _LONGEST_TEXT),
-                "action": printable(finding.action, _LONGEST_TEXT),
-                "cost": duration(finding.cost_ns),
-                "gain": gain(finding),
-                "where": finding.where,
-                "slices": (rows[:_MOST_ROWS] + first[finding.table]).tolist() if finding.table in first else [],
-            }
-        )
-    return shown
+    findings = [] if advice is None else drawn_findings(timeline, advice)
+    lines = {} if advice is None else _lines(timeline, advice)
+    notes = [] if annotations is None else drawn_notes(timeline, annotations)
+    run = save_run(timeline, limit_bytes=max(room, 1), findings=findings, lines=lines, path=path, notes=notes)
+    return fragment(run, picture)
 
 
 def _lines(timeline: Timeline, advice: Advice) -> dict[str, tuple[Int64, list[str]]]:

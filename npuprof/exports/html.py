@@ -151,7 +151,7 @@ def page_of(title: str, head: str, figures: Mapping[str, go.Figure], tail: str =
     )
     content = (
         f"<title>{text(title, _LONGEST_LINE)}</title><style>{_PAGE_STYLE}</style>{library() if figures else ''}</head>"
-        f"<body><main>{head}{drawn}<noscript>{unscripted}</noscript>{tail}</main></body></html>"
+        f'<body><main class="npuprof-page">{head}{drawn}<noscript>{unscripted}</noscript>{tail}</main></body></html>'
     )
     return (
         '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
@@ -219,7 +219,8 @@ def advice_html(advice: Advice) -> str:
 def findings_html(advice: Advice, limit: int | None = MOST_FINDINGS) -> str:
     """Return the first `limit` findings, or all: problem, cost, possible gain, explanation, advice and evidence."""
     items = "".join(
-        f'<li style="margin:4px 0;overflow-wrap:anywhere"><strong>{text(finding.title, _LONGEST_CELL)}</strong> '
+        f'<li class="npuprof-finding" style="margin:4px 0;overflow-wrap:anywhere">'
+        f"<strong>{text(finding.title, _LONGEST_CELL)}</strong> "
         f'<span style="white-space:nowrap">{text(duration(finding.cost_ns), 40)}</span> '
         f'<span style="color:{FAINT_TEXT};white-space:nowrap">{text(gain(finding), 60)}</span>'
         f"<div>{text(finding.detail, _LONGEST_SENTENCE)}</div>"

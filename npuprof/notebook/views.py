@@ -8,6 +8,9 @@ from npuprof.errors import SessionError
 from npuprof.notebook import load_ipython_extension
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pandas as pd
     from ipywidgets import Widget
 
     from npuprof.advice.finding import Finding
@@ -43,13 +46,18 @@ def explore(
     finding: Finding | None = None,
     window: tuple[int, int] | None = None,
     beside: Profile | None = None,
+    saved_bytes: int = 0,
+    tracks: Mapping[str, pd.DataFrame] | None = None,
 ) -> Widget:
-    """Return the explorer of a run, two runs or a set of them, opened at the evidence of a finding or a window."""
+    """Return the explorer of a run, two runs or a set of them, opened at the evidence of a finding or a window.
+
+    `saved_bytes` is the size of what a saved notebook holds of a single run, and `tracks` are the user's own.
+    """
     from npuprof.notebook.explorer.set_explorer import SetExplorer
     from npuprof.notebook.explorer.tabs import explorer_of
     from npuprof.profiles import Profile
 
-    explorer = explorer_of(shown, beside) if isinstance(shown, Profile) else SetExplorer(shown)
+    explorer = explorer_of(shown, beside, saved_bytes, tracks) if isinstance(shown, Profile) else SetExplorer(shown)
     if finding is not None:
         explorer.open_at(finding)
     if window is not None:

@@ -20,6 +20,7 @@ from typing import Any
 import ipywidgets as widgets
 from IPython.display import display
 
+from npuprof.errors import describe_failure
 from npuprof.notebook.keys import keep_keys
 from npuprof.quantities import printable
 from npuprof.texts import AS_TEXT, KEYS
@@ -77,14 +78,25 @@ class LiveBox(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no annotati
         The name of the view, such as ``the panel``.
     again
         Instructions to restore it, a clause after "run this cell again"; empty for no other way.
+    saved
+        Returns HTML that shows the same without a kernel, for the saved notebook; made after the view is displayed. A
+        failure is said in its place.
     options
         Other arguments of a box.
     """
 
-    def __init__(self, children: Any, *, what: str, again: str = "", **options: Any) -> None:
+    def __init__(
+        self,
+        children: Any,
+        *,
+        what: str,
+        again: str = "",
+        saved: Callable[[], str] | None = None,
+        **options: Any,
+    ) -> None:
         keep_keys()
         super().__init__(children, **options)
-        self._what, self._again = what, again
+        self._what, self._again, self._saved = what, again, saved
         self.add_class(f"npuprof-live-{self.model_id}")
         self.add_class(KEYS)
 
@@ -102,17 +114,25 @@ class LiveBox(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no annotati
             "What is still shown of it is a picture of the past."
         )
         display({**bundle, "text/plain": f"[{self._what}: shown where its kernel runs]"}, raw=True)
-        display({"text/plain": note, "text/html": _note_html(self.model_id, note)}, raw=True)
+        try:
+            saved = "" if self._saved is None else self._saved()
+        except Exception as error:  # noqa: BLE001 - said; the live view is displayed already
+            saved, note = "", f"{note} It could not be saved in the notebook: {describe_failure(error)}."
+        display({"text/plain": note, "text/html": _note_html(self.model_id, note, saved)}, raw=True)
 
 
-def explorer_box(widget: Any, name: str, path: PathLike[str] | None) -> LiveBox:
-    """Return the box of an explorer; its note has the name of the run and, if known, the path to load it from."""
+def explorer_box(widget: Any, name: str, path: PathLike[str] | None, saved: Callable[[], str] | None = None) -> LiveBox:
+    """Return the box of an explorer; its note has the name of the run and, if known, the path to load it from.
+
+    `saved` is that of :class:`LiveBox`.
+    """
     subject = f"the explorer of {printable(name, _LONGEST_NAME)}" if name else "the explorer"
     again = "" if path is None else f", or open the run with npuprof.load({str(path)!r}).explore()"
-    return LiveBox([widget], what=subject, again=again, layout={"width": "100%"})
+    return LiveBox([widget], what=subject, again=again, saved=saved, layout={"width": "100%"})
 
 
-def _note_html(model_id: str, note: str) -> str:
+def _note_html(model_id: str, note: str, saved: str) -> str:
     style = "color:var(--jp-ui-font-color2,inherit);overflow-wrap:anywhere"
     line = f'<div class="npuprof-note-{model_id} {AS_TEXT}" style="{style}">{escape(note)}</div>'
-    return _STYLE.format(id=model_id) + line
+    below = f'<div class="npuprof-note-{model_id} {AS_TEXT}">{saved}</div>' if saved else ""
+    return _STYLE.format(id=model_id) + line + below

@@ -13,6 +13,7 @@ import pandas as pd
 from npuprof.analysis.loops import holds_steps
 from npuprof.arrays import Bools, Int64
 from npuprof.tables import owner
+from npuprof.timeline.own_tracks import TRACK
 from npuprof.timeline.slices import Slices
 
 Key: TypeAlias = tuple[int, ...]
@@ -200,7 +201,7 @@ def groups(slices: Slices) -> list[Group]:
     table_of: Mapping[str, tuple[str, Callable[[Layer, Slices], list[Layer]]]] = {
         "outer loops": ("Loops", _whole),
         "steps": ("Steps", _whole),
-        "marks": ("Marks", _whole),
+        "marks": ("Marks", _marks),
         "Python": ("Python", _python),
         "operators": ("Operators", _operators),
         slices.runtime: (slices.runtime, _levels),
@@ -221,6 +222,16 @@ def groups(slices: Slices) -> list[Group]:
 
 def _whole(layer: Layer, _: Slices) -> list[Layer]:
     return [layer]
+
+
+def _marks(layer: Layer, _: Slices) -> list[Layer]:
+    """Divide markers: those of the run, and a layer for each track of the user's own."""
+    (frame,) = layer.frames
+    if TRACK not in frame:
+        return [layer]
+    titles = list(dict.fromkeys(frame[TRACK].dropna().astype(str)))
+    tracks = [layer.rows((frame[TRACK] == title).to_numpy(bool), title) for title in titles]
+    return [layer.rows(frame[TRACK].isna().to_numpy(bool), layer.title), *tracks]
 
 
 def _python(layer: Layer, _: Slices) -> list[Layer]:

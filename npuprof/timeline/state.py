@@ -168,6 +168,12 @@ class Timeline(Observable):
         """Return all slices as bars: each its own where they do not overlap, or at most `most` that they share."""
         return self._index.elements if most is None else self._index.within(*self.whole, pixels=None, most=most)
 
+    def before(self, number: int) -> int | None:
+        """Return the slice before another one on its lane; None for the first one."""
+        element = self._element(number)
+        before = self._index.beside(element, -1) if element >= 0 else element
+        return None if before == element else self._index.slice_at(before)
+
     def lanes_of_slices(self) -> Int64:
         """Return the lane of each slice, -1 for those that are not drawn."""
         lanes = self._index.lanes_of_slices(self.slices.count)

@@ -145,7 +145,7 @@ def test_keys_after_the_first_click_are_the_timelines(open_explorer: Open, tmp_p
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + 130)
     for key in "dddxx":
         page.keyboard.press(key)
-    assert len(set(press_advertised_keys(page))) == 27
+    assert len(set(press_advertised_keys(page))) == 30
     page.keyboard.press("0")
     page.keyboard.press("w")
     page.wait_for_function(_NARROWER, arg=before[1])

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from npuprof.browser.findings import drawn_findings
 from npuprof.notes import Notes
 from npuprof.profiles import Profile
 from npuprof.sources.base import Decoded
@@ -31,7 +32,9 @@ def run() -> Profile:
     notes = Notes()
     notes.warning(_HOSTILE, _HOSTILE)
     about = factories.info(name=f"{_HOSTILE}</title><script>window.pwned=4</script>", chip=_HOSTILE)
-    return Profile(Decoded(factories.profile(300, kernel_names=_NAMES), about, notes))
+    made = Profile(Decoded(factories.profile(300, kernel_names=_NAMES), about, notes))
+    made.annotate(_HOSTILE, start=factories.START_NS, end=factories.START_NS + 1_000_000)
+    return made
 
 
 @pytest.fixture(scope="module")
@@ -234,3 +237,85 @@ def test_a_front_end_that_cannot_unpack_keeps_the_picture(browser: Any, page_pat
     page.locator(".npuprof-saved [role=alert]").wait_for()
     assert page.locator(".npuprof-saved img").is_visible()
     context.close()
+
+
+def test_findings_are_drawn_where_they_happened(open_page: Open, run: Profile, tmp_path: Path) -> None:
+    page, _ = open_page()
+    fired = run.advice().fired
+    timeline = Timeline(run.tables, run.info, run.aligned)
+    drawn = drawn_findings(timeline, run.advice())
+    assert [one["title"] for one in drawn] == [finding.title for finding in fired]
+    before = _window(page)
+    root = page.locator(".npuprof-timeline").first
+    root.focus()
+    page.keyboard.press("g")
+    told = page.locator(".npuprof-timeline .said")
+    told.filter(has_text=f"Finding 1 of {len(fired)}: {fired[0].title}").wait_for()
+    place = next((at for at, one in enumerate(drawn) if one["drawn"]), None)
+    assert place is not None
+    page.locator(".npuprof-finding").nth(place).click()
+    told.filter(has_text=f"Finding {place + 1} of").wait_for()
+    _, _, start, end = drawn[place]["drawn"][0]
+    low, high = _window(page)
+    assert low <= start
+    assert end <= high
+    assert high - low < before[1] - before[0]
+    page.locator("summary", has_text="Findings").click()
+    listed = page.locator(".menu.findings button")
+    assert listed.nth(place).get_attribute("aria-pressed") == "true"
+    page.screenshot(path=tmp_path / "finding.png", full_page=True)
+    page.keyboard.press("Shift+G")
+    assert page.errors == []
+
+
+def test_two_cursors_measure_the_time_between_edges(open_page: Open, run: Profile) -> None:
+    page, _ = open_page()
+    timeline = Timeline(run.tables, run.info, run.aligned)
+    _search(page, "onerror")  # shows a kernel, twenty times as wide as it is
+    low, high = _window(page)
+    box = page.locator(".npuprof-timeline .stick > canvas").last.bounding_box()
+    name = page.locator(".panel.selection h3").text_content()
+    first = int(np.flatnonzero(run.kernels["name"].astype(str) == name)[0])
+    start = int(run.kernels["start_ns"].iloc[first]) - timeline.origin
+    length = int(run.kernels["duration_ns"].iloc[first])
+    lane = timeline.lane_of(timeline.slices.first["kernels"] + first)
+    label = page.evaluate(
+        "lane => { const rows = [...document.querySelectorAll('.labels .label')];"
+        " return rows.map((row) => [row.title, row.offsetTop, row.offsetHeight]); }",
+        lane,
+    )
+    top = next(top + tall / 2 for title, top, tall in label if "stream 2" in title)
+    page.locator(".npuprof-timeline").first.focus()
+    for edge in (start + length * 0.01, start + length * 0.99):
+        x = box["x"] + (edge - low) / (high - low) * box["width"]
+        page.mouse.move(x, box["y"] + top)
+        page.keyboard.press("x")
+    told = page.locator(".npuprof-timeline .said")
+    told.filter(has_text="between the cursors").wait_for()
+    assert f"({length:,} ns)" in told.text_content()
+    page.keyboard.press("x")
+    told.filter(has_text="removed").wait_for()
+    assert page.errors == []
+
+
+def test_notes_are_in_the_page_and_written_in_it(open_page: Open, tmp_path: Path) -> None:
+    page, _ = open_page()
+    listed = page.locator(".bookmarks button")
+    listed.first.wait_for()
+    assert listed.all_text_contents() == [f"✎ {_HOSTILE}"]
+    page.locator(".npuprof-timeline").first.focus()
+    page.keyboard.press("w")
+    page.keyboard.press("r")
+    page.get_by_role("button", name="Note", exact=True).click()
+    field = page.get_by_role("textbox", name="Note on the range")
+    field.fill("why so <b>slow</b>?")
+    field.press("Enter")
+    page.locator(".bookmarks button", has_text="why so <b>slow</b>?").wait_for()
+    page.screenshot(path=tmp_path / "notes.png", full_page=True)
+    page.get_by_role("button", name="Note", exact=True).click()
+    assert field.input_value() == "why so <b>slow</b>?"
+    field.fill("")
+    field.press("Enter")
+    page.wait_for_function("() => document.querySelectorAll('.bookmarks button').length === 1")
+    assert page.evaluate("() => window.pwned") is None
+    assert page.errors == []

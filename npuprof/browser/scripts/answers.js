@@ -205,6 +205,8 @@ function answersOf(run, store, tell) {
     let marked = null;
     /** @type {{text: string, positions: number[], total: number} | null} */
     let matches = null;
+    /** @type {[number, number, string][]} */
+    let notes = run.header.notes;
     /** @type {any} */
     let callees = null;
     const callees_ = () => (callees ??= calleesOf(run));
@@ -344,7 +346,12 @@ function answersOf(run, store, tell) {
     }
     /** @type {Record<string, (asked: any) => void>} */
     const answers = {
-        hello: tellMatches,
+        hello() { tellMatches(); tell("notes", { notes }); },
+        note({ start, end: to, text }) {  // lasts as long as the page is open
+            notes = notes.filter(([low, high]) => text || low !== start || high !== to);
+            if (text) notes = [...notes, [start, to, text]];
+            tell("notes", { notes });
+        },
         overview: () => tell("overview", { devices: run.header.overview.devices, columns: run.header.overview.columns, shares: run.shares }),
         select: ({ slice }) => { select(slice === null ? -1 : positionOf(run, slice)); },
         mark: ({ start, end: to }) => mark(Math.min(start, to), Math.max(start, to)),
@@ -353,6 +360,7 @@ function answersOf(run, store, tell) {
         effect: () => { if (selected >= 0 && callees_().first[selected] >= 0) reveal(callees_().first[selected]); },
         jump: ({ to }) => { const reason = jumps[to]?.(); if (reason) say(reason); },
         clear() { lightUp("", null); select(-1); },
+        findings: () => tell("findings", { findings: run.header.findings, path: run.header.path }),
         light: ({ text, positions }) => { lightUp(text, positions); if (positions?.length) walk(1); },
     };
     return answers;

@@ -250,7 +250,122 @@ function drawOver(ctx, scene, hand) {
         const under = middle(hand.bar.lane);
         if (under) outline(ctx, at(hand.bar.begin), under[0], hand.bar.length * scale, under[1], theme.text, 1, width);
     }
+    drawFindings(ctx, scene, middle, at);
+    drawNotes(ctx, scene, at);
+    drawMeasured(ctx, scene, at);
     drawCursor(ctx, scene, hand.x);
+}
+
+/** The user's notes: a line along the top of the range, and the text. @param {any} ctx @param {Scene} scene @param {(moment: number) => number} at */
+function drawNotes(ctx, scene, at) {
+    const { theme, width, store } = scene;
+    ctx.font = FONT;
+    ctx.textAlign = "left";
+    ctx.textBaseline = "middle";
+    for (const [start, end, text] of store.notes) {
+        const left = at(start), right = Math.max(at(end), left + 2);
+        if (right < 0 || left > width) continue;
+        const x = Math.max(left, 0), shown = cut(text.replace(/\s+/g, " "), Math.max(Math.floor((right - x) / CHARACTER), 24), "");
+        ctx.fillStyle = theme.accent;
+        ctx.fillRect(left, 0, right - left, 2);
+        ctx.fillRect(left, 0, 1.5, 16);
+        ctx.fillStyle = theme.paper;
+        ctx.fillRect(x + 3, 3, shown.length * CHARACTER + 6, 14);
+        ctx.fillStyle = theme.accent;
+        ctx.fillText(shown, x + 6, 10);
+    }
+}
+
+/** The two cursors, and the time between them. @param {any} ctx @param {Scene} scene @param {(moment: number) => number} at */
+function drawMeasured(ctx, scene, at) {
+    const { height, theme, store } = scene, [from, to] = store.measured.map(at);
+    if (from === undefined) return;
+    ctx.fillStyle = theme.text;
+    for (const x of [from, to]) if (x !== undefined) ctx.fillRect(x - 0.75, 0, 1.5, height);
+    if (to === undefined) return;
+    const text = duration(Math.abs(store.measured[1] - store.measured[0])), wide = text.length * CHARACTER + 8;
+    const left = (from + to) / 2 - wide / 2, y = scene.pinned + 4;
+    ctx.fillRect(Math.min(from, to), y + 8, Math.abs(to - from), 1);
+    ctx.fillStyle = theme.paper;
+    ctx.fillRect(left, y, wide, 17);
+    ctx.fillStyle = theme.text;
+    ctx.font = FONT;
+    ctx.textAlign = "left";
+    ctx.textBaseline = "middle";
+    ctx.fillText(text, left + 4, y + 9);
+}
+
+const FINDING_COLOUR = "#d55e00";
+const PATH_COLOUR = "#cc79a7";
+
+/**
+ * Draw findings where they happened: the one that is shown with all its rows, the others as numbers at their costliest row.
+ * @param {any} ctx @param {Scene} scene @param {(lane: number) => number[] | null} middle @param {(moment: number) => number} at
+ */
+function drawFindings(ctx, scene, middle, at) {
+    const { width, theme, store } = scene, colour = theme.forced ? theme.accent : FINDING_COLOUR;
+    if (store.showsPath) drawPath(ctx, scene, middle, at);
+    ctx.font = FONT;
+    ctx.textBaseline = "middle";
+    ctx.textAlign = "left";
+    (store.findings ?? []).forEach((/** @type {any} */ finding, /** @type {number} */ number) => {
+        const isShown = number === store.finding;
+        ctx.strokeStyle = ctx.fillStyle = colour;
+        ctx.lineWidth = 1.5;
+        for (const [, lane, start, end] of isShown ? finding.drawn : []) {
+            const place = middle(lane), left = Math.max(at(start), -3), right = Math.min(Math.max(at(end), left + 2), width + 3);
+            if (place && right > 0 && left < width) bracket(ctx, left, right, place[0] - 1, place[1]);
+        }
+        for (const [lane, moment, toLane, toMoment, idleSince] of isShown ? finding.late : []) {
+            const from = middle(lane), to = middle(toLane);
+            if (to) bracket(ctx, at(idleSince), at(toMoment), to[0] - 1, to[1]);
+            if (!from || !to) continue;
+            ctx.beginPath();
+            ctx.moveTo(at(moment), from[0] + from[1] / 2);
+            ctx.lineTo(at(toMoment), to[0] + to[1] / 2);
+            ctx.stroke();
+        }
+        const [, lane, start] = finding.drawn[0] ?? [0, -1, 0], place = lane >= 0 ? middle(lane) : null, x = at(start);
+        if (place && x >= 0 && x <= width) badge(ctx, theme, String(number + 1), x, place[0] - 2, colour, isShown);
+    });
+}
+
+/** @param {any} ctx @param {number} left @param {number} right @param {number} top @param {number} height */
+function bracket(ctx, left, right, top, height) {
+    ctx.beginPath();
+    ctx.moveTo(left, top + Math.min(height, 6));
+    ctx.lineTo(left, top);
+    ctx.lineTo(right, top);
+    ctx.lineTo(right, top + Math.min(height, 6));
+    ctx.stroke();
+}
+
+/** @param {any} ctx @param {Theme} theme @param {string} text @param {number} x @param {number} y @param {string} colour @param {boolean} isShown */
+function badge(ctx, theme, text, x, y, colour, isShown) {
+    const wide = text.length * CHARACTER + 6;
+    ctx.fillStyle = isShown ? colour : theme.paper;
+    ctx.fillRect(x, y, wide, 13);
+    ctx.strokeRect(x, y, wide, 13);
+    ctx.fillStyle = isShown ? theme.paper : colour;
+    ctx.fillText(text, x + 3, y + 7);
+}
+
+/** The critical path as a thread through the lanes. @param {any} ctx @param {Scene} scene @param {(lane: number) => number[] | null} middle @param {(moment: number) => number} at */
+function drawPath(ctx, scene, middle, at) {
+    ctx.strokeStyle = scene.theme.forced ? scene.theme.accent : PATH_COLOUR;
+    ctx.lineWidth = 2;
+    ctx.beginPath();
+    let isBegun = false;
+    for (const [lane, start, end] of scene.store.path) {
+        const place = middle(lane);
+        if (!place || end < scene.start || start > scene.end) { isBegun &&= Boolean(place) || end >= scene.start; continue; }
+        const y = place[0] + place[1] / 2, left = Math.max(at(start), -5), right = Math.min(at(end), scene.width + 5);
+        if (isBegun) ctx.lineTo(left, y);
+        else ctx.moveTo(left, y);
+        ctx.lineTo(right, y);
+        isBegun = true;
+    }
+    ctx.stroke();
 }
 
 /** Draw the pointer's moment and the one that was clicked, and what counters are then. @param {any} ctx @param {Scene} scene @param {number | null} x */

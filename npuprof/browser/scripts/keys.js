@@ -14,6 +14,8 @@ const KEYS = [
     [["m", "M"], "the next, the previous slice of the same name"],
     [["l"], "the longest kernel; again: the next shorter one"],
     [["i"], "the longest gap of the device; again: the next shorter one"],
+    [["g", "G"], "the next, the previous finding"],
+    [["x"], "put a cursor at the edge near the pointer; two of them show the time between; again: remove both"],
     [["r"], "mark what is visible, for its sums"],
     [["b"], "keep the marked range as a bookmark"],
     [["t"], "what is visible as a table"],
@@ -46,7 +48,7 @@ function keyOf(event) {
     const typing = target.closest("input:not([type=checkbox]):not([type=radio]), textarea, select, [contenteditable=true]");
     if (typing) return null;
     if (target.closest("button, summary, a") && ["Enter", " "].includes(event.key)) return null;
-    const key = event.key.length === 1 && event.key !== "M" ? event.key.toLowerCase() : event.key;
+    const key = event.key.length === 1 && event.key !== "M" && event.key !== "G" ? event.key.toLowerCase() : event.key;
     return KNOWN_KEYS.has(key) ? key : null;
 }
 

@@ -49,6 +49,7 @@ function rangeBox(told, state, act) {
             make("button", { type: "button", text, "aria-pressed": String(state.view === view), onclick: () => act.view(view) }))),
         make("button", { type: "button", text: "Show", title: "F: show the range", onclick: () => act.fit() }),
         make("button", { type: "button", text: "Bookmark", title: "B: keep the range", onclick: () => act.bookmark() }),
+        make("button", { type: "button", text: "Note", title: "write a note on the range", onclick: () => act.note(told.marked) }),
         ...(told.summary?.code ? [make("button", { type: "button", text: "Copy as DataFrame code", onclick: () => act.copy(told.summary.code) })] : []));
     if (!told.summary) return [title, make("p", { class: "faint", text: "working …" })];
     const sums = (/** @type {any[]} */ row) => [counted(row[0]), ...row.slice(1).map(duration)];

@@ -88,8 +88,26 @@ function savedView(run, el) {
         });
     }
     const merged = run.header.merged ? [make("p", { class: "faint", text: `${counted(run.header.merged)} of ${counted(run.header.slices)} slices, the shortest, share bars: the whole run would not fit in what is saved.` })] : [];
-    el.replaceChildren(make("div", { class: "npuprof-saved-views npuprof-keys" }, ...merged, bar, chosen, places));
+    const views = make("div", { class: "npuprof-saved-views npuprof-keys" }, ...merged, bar, chosen, places);
+    bar.append(make("button", {
+        type: "button", class: "fill", text: "Fill the screen", title: "all views, as wide and high as the screen; again: back",
+        onclick: () => { if (document.fullscreenElement) document.exitFullscreen(); else views.requestFullscreen?.().catch(() => {}); },
+    }));
+    el.replaceChildren(views);
     open("Timeline");
+    answers.findings({});
+    // The report on the same page lists the findings: a click on one goes where it happened.
+    for (const list of el.closest(".npuprof-page")?.querySelectorAll("ol:has(> .npuprof-finding)") ?? []) {
+        [...list.children].forEach((item, number) => {
+            item.addEventListener("click", () => {
+                if (getSelection()?.toString()) return;
+                open("Timeline");
+                store.tell("finding", { number });
+                el.scrollIntoView({ block: "nearest" });
+            });
+            /** @type {HTMLElement} */ (item).style.cursor = "pointer";
+        });
+    }
 }
 
 /**
@@ -185,12 +203,21 @@ function frameModel(picture, click) {
     return model;
 }
 
-(async () => {
+{
     const place = /** @type {HTMLElement} */ (document.currentScript?.parentElement);
     const view = /** @type {HTMLElement} */ (place.querySelector(".npuprof-saved-place"));
-    try {
-        savedView(await openRun(bytesOf(place.querySelector(".npuprof-saved-data")?.textContent ?? "")), view);
-    } catch (error) {
-        view.append(make("div", { class: "failed", role: "alert", text: `npuprof: the saved views could not be opened: ${error}` }));
-    }
-})();
+    const open = async () => {
+        try {
+            savedView(await openRun(bytesOf(place.querySelector(".npuprof-saved-data")?.textContent ?? "")), view);
+        } catch (error) {
+            view.append(make("div", { class: "failed", role: "alert", text: `npuprof: the saved views could not be opened: ${error}` }));
+        }
+    };
+    // Not while it is hidden, as below a live view, or far away.
+    const watch = new IntersectionObserver((entries) => {
+        if (!entries.some((entry) => entry.isIntersecting)) return;
+        watch.disconnect();
+        open();
+    }, { rootMargin: "2000px" });
+    watch.observe(view);
+}

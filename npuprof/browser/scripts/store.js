@@ -94,7 +94,14 @@ function makeStore(model, run = null) {
         /** @type {any} */ range: { marked: null },
         /** @type {any} */ matches: { text: "" },
         /** @type {any} */ overview: null,
+        /** @type {any[] | null} */ findings: null,
+        /** @type {number[][]} lane, start and end of the segments of the critical path */ path: [],
+        /** @type {[number, number, string][]} start, end and text of the user's notes */ notes: [],
+        /** Which finding is shown, and whether the critical path is. */
+        finding: -1,
+        showsPath: false,
         /** @type {number | null} */ cursor: null,
+        /** @type {number[]} up to two moments, between which time is measured */ measured: [],
         /** What there is to see: of all runs that are above each other. */
         bounds: { start: setup.link?.start ?? setup.start, end: setup.link?.end ?? setup.end },
         window: { start: setup.link?.start ?? setup.window[0], end: setup.link?.end ?? setup.window[1] },
@@ -179,6 +186,11 @@ function makeStore(model, run = null) {
         if (content.kind === "matches" && content.version !== store.version) {
             store.version = content.version;
             for (const answer of answers) answer.stale = true;
+        }
+        if (content.kind === "notes") store.notes = content.notes;
+        if (content.kind === "findings") {
+            store.findings = content.findings;
+            store.path = content.path;
         }
         if (content.kind === "cursor") store.cursor = content.at;
         if (content.kind === "show") store.window = { start: content.start, end: content.end };

@@ -35,6 +35,7 @@ function timelineView(store, model, el) {
         button("Longest kernel", "L", () => jump("kernel")), button("Longest gap of the device", "I", () => jump("gap")),
         button("Next slice of the same name", "M", () => jump("same")), button("Previous slice of the same name", "Shift M", () => jump("same before")),
         button("Next step", "]", () => jump("step")), button("Previous step", "[", () => jump("step before")));
+    const found_ = make("div", { class: "menu findings" });
     const files = make("div", { class: "menu" },
         button("Picture (PNG)", "what is shown, at twice the size of the screen", () => saveCanvas()),
         button("Drawing (SVG)", "what is shown, as lines and text", () => saveDrawing()),
@@ -52,6 +53,7 @@ function timelineView(store, model, el) {
             button("Next", "N: the next match", () => store.send({ kind: "match", by: 1 })), found,
         make("details", { ontoggle: listLanes }, make("summary", { text: "Lanes" }), lanes),
         make("details", {}, make("summary", { text: "Go to" }), jumps),
+        make("details", { ontoggle: listFindings }, make("summary", { text: "Findings" }), found_),
         make("details", {}, make("summary", { text: "Export" }), files),
         button("Table", "T: what is visible as a table", toggleTable), button("Full screen", "", fullScreen),
         button("?", "the keys", toggleHelp));
@@ -307,9 +309,9 @@ function timelineView(store, model, el) {
         ArrowUp: () => store.send({ kind: "cause" }), ArrowDown: () => store.send({ kind: "effect" }),
         "[": () => jump("step before"), "]": () => jump("step"), n: () => store.send({ kind: "match", by: 1 }),
         p: () => store.send({ kind: "match", by: -1 }), m: () => jump("same"), M: () => jump("same before"),
-        l: () => jump("kernel"), i: () => jump("gap"), r: () => mark(window_.start, window_.end), b: bookmark, t: toggleTable,
+        x: measure, g: () => nextFinding(1), G: () => nextFinding(-1), l: () => jump("kernel"), i: () => jump("gap"), r: () => mark(window_.start, window_.end), b: bookmark, t: toggleTable,
         PageUp: () => box.scrollBy({ top: -box.clientHeight * 0.8 }), PageDown: () => box.scrollBy({ top: box.clientHeight * 0.8 }),
-        "/": () => search.focus(), c: () => { search.value = ""; store.send({ kind: "clear" }); }, "?": toggleHelp, Escape: giveBack,
+        "/": () => search.focus(), c: () => { search.value = ""; store.finding = -1; store.send({ kind: "clear" }); }, "?": toggleHelp, Escape: giveBack,
     };
     /** @param {KeyboardEvent} event */
     function onKey(event) {
@@ -352,6 +354,51 @@ function timelineView(store, model, el) {
         if (document.fullscreenElement) document.exitFullscreen();
         else root.requestFullscreen?.().catch(() => say("The browser does not let a page fill the screen."));
     }
+    /** List the findings in their menu, and ask for them if they are not here. */
+    function listFindings() {
+        if (!store.findings) { askFindings(); found_.replaceChildren(make("span", { class: "faint", text: "working …" })); return; }
+        found_.replaceChildren(
+            ...store.findings.map((/** @type {any} */ one, /** @type {number} */ at) => make("button", {
+                type: "button", text: `${at + 1} ${one.title} · ${one.cost}`, title: `${one.detail}\n→ ${one.action}`, "aria-pressed": String(at === store.finding),
+                onclick: () => { goToFinding(at); found_.closest("details")?.removeAttribute("open"); },
+            })),
+            ...(store.findings.length ? [] : [make("span", { class: "faint", text: "nothing was found, or the run cannot tell" })]),
+            ...(store.path.length ? [make("button", {
+                type: "button", text: "Critical path", title: "what a step waits for, as a thread through the lanes", "aria-pressed": String(store.showsPath),
+                onclick: () => { store.showsPath = !store.showsPath; listFindings(); redraw(false); },
+            })] : []));
+    }
+    let asked = false;
+    function askFindings() {
+        if (!asked) store.send({ kind: "findings" });
+        asked = true;
+    }
+    /** @type {number} which finding waits for the findings */
+    let wanted = 0;
+    /** @param {number} by */
+    function nextFinding(by) {
+        if (!store.findings) { wanted = by; askFindings(); return; }
+        const many = store.findings.length;
+        if (many) goToFinding((store.finding + (store.finding < 0 && by < 0 ? 0 : by) + many) % many);
+        else say("Nothing was found, or the run cannot tell.");
+    }
+    /** Show where a finding happened: its costliest row, with what is around it. @param {number} number */
+    function goToFinding(number) {
+        const finding = store.findings?.[number];
+        if (!finding) return;
+        store.finding = number;
+        const text = `Finding ${number + 1} of ${store.findings.length}: ${finding.title}. ${finding.where || "It names no rows."}`;
+        if (finding.drawn.length) {
+            const [slice, , start, end] = finding.drawn[0], late = finding.late[0];
+            const from = late ? Math.min(start, late[4]) : start, to = late ? Math.max(end, late[3]) : end;
+            const margin = Math.max((to - from) * 1.5, LEAST_NS);
+            show(from - margin, to + margin);
+            select(slice);
+        }
+        listFindings();
+        setTimeout(() => say(text), 50);  // after what is said of the slice
+        redraw();
+    }
     function bookmark() {
         const marked = store.range.marked;
         if (!marked) { say("Mark a range first: Shift and drag, or R."); return; }
@@ -359,8 +406,29 @@ function timelineView(store, model, el) {
         listBookmarks();
         say("The range is kept below the picture.");
     }
+    /** Ask for a note on a range in a field above the picture. @param {[number, number]} range */
+    function writeNote([start, end]) {
+        const known = store.notes.find((/** @type {any} */ one) => one[0] === start && one[1] === end);
+        const field = make("input", { type: "text", "aria-label": "Note on the range", placeholder: "a note; empty removes it", maxlength: "2000", size: "50" });
+        const keep = () => {
+            store.send({ kind: "note", start, end, text: "" });
+            if (field.value.trim()) store.send({ kind: "note", start, end, text: field.value });
+            copied.replaceChildren();
+            root.focus({ preventScroll: true });
+        };
+        field.value = known?.[2] ?? "";
+        field.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
+            event.stopPropagation();
+            if (event.key === "Enter") keep();
+            else if (event.key === "Escape") copied.replaceChildren();
+        });
+        copied.replaceChildren(make("label", {}, "Note ", field), button("Keep", "Enter", keep));
+        field.focus();
+    }
     function listBookmarks() {
-        marks.replaceChildren(...bookmarks.map((one) => make("span", {},
+        marks.replaceChildren(...store.notes.map((/** @type {any} */ [start, end, text]) =>
+            button(`✎ ${text.length > 40 ? `${text.slice(0, 39)}…` : text}`, `${text}\nshow this note`, () => { show(start - Math.max(end - start, LEAST_NS), end + Math.max(end - start, LEAST_NS)); if (end > start) mark(start, end); })),
+        ...bookmarks.map((one) => make("span", {},
             button(`${duration(one.start)} + ${duration(one.end - one.start)}`, "show this range", () => { show(one.start, one.end); mark(one.start, one.end); }),
             button("×", "forget this range", () => { bookmarks.splice(bookmarks.indexOf(one), 1); listBookmarks(); }))));
     }
@@ -470,6 +538,26 @@ function timelineView(store, model, el) {
         if (bar_.row.group === "Steps") show(bar_.begin, bar_.begin + bar_.length);
         select(bar_.slice);
     }
+    /** The moment under the pointer, or the edge of a bar in its lane that is a few pixels away. */
+    function edgeNear() {
+        const moment = momentAt(hand.x), reach = (SNAP_PIXELS * span()) / Math.max(width, 1);
+        const bar_ = barAt(hand.x, hand.y), answer = store.covering(window_.start, window_.end).at(-1);
+        const lane = bar_?.row.lines.length === 0 ? bar_.lane : undefined, edges = [];
+        if (lane !== undefined) {
+            const at = firstBar(answer, lane, moment), last = answer.lanes.get(lane)[1];
+            for (let near = Math.max(at, 0); near < Math.min(at + 2, last); near += 1) edges.push(answer.begin[near], answer.begin[near] + answer.length[near]);
+        }
+        const near = edges.filter((edge) => Math.abs(edge - moment) <= reach).sort((one, other) => Math.abs(one - moment) - Math.abs(other - moment));
+        return near[0] ?? Math.round(moment);
+    }
+    function measure() {
+        if (hand.x === null) { say("Point at a moment first."); return; }
+        if (store.measured.length === 2) store.measured = [];
+        else store.measured = [...store.measured, edgeNear()];
+        const [from, to] = store.measured;
+        say(to !== undefined ? `${duration(Math.abs(to - from))} (${counted(Math.abs(to - from))} ns) between the cursors` : from !== undefined ? `A cursor at ${duration(from)}; X again for the second.` : "The cursors are removed.");
+        redraw(false);
+    }
     /** Keep the cursor at a moment, and tell what counters are then. @param {number | null} moment */
     function point(moment) {
         if (moment === store.cursor) return;
@@ -549,6 +637,7 @@ function timelineView(store, model, el) {
 
     const act = {
         view: (/** @type {any} */ view) => { state.view = view; tellRange(); }, fit, bookmark,
+        note: (/** @type {any} */ marked) => writeNote(marked),
         copy: (/** @type {any} */ code) => { if (code) copyText(code, copied, say); },
     };
     function tellRange() {
@@ -593,6 +682,12 @@ function timelineView(store, model, el) {
         else if (what === "said") say(message.text);
         else if (what === "window") tellVisible();
         else if (what === "export") taken(message);
+        else if (what === "notes") listBookmarks();
+        else if (what === "findings") {
+            listFindings();
+            if (wanted) { const by = wanted; wanted = 0; nextFinding(by); }
+        }
+        else if (what === "finding") goToFinding(message.number);
         redraw();
     });
 

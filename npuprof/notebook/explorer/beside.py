@@ -32,7 +32,7 @@ def above_each_other(explorer: Explorer, other: Profile) -> widgets.Widget:
         kernel = explorer.kernel if run is explorer.run else None
         parts += [
             widgets.HTML(f"<b>{letter}: {escape(printable(run.info.name, _LONGEST_NAME))}</b>"),
-            TimelineView(timeline, kernel, run.advice, link).widget,
+            TimelineView(timeline, kernel, run.advice, link=link).widget,
         ]
     return widgets.VBox(parts, layout={"width": "100%"})
 

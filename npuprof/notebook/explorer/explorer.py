@@ -20,10 +20,13 @@ from npuprof.notebook.explorer.texts import STYLE
 from npuprof.notebook.widgets import answer_at_once, close_all, explorer_box
 from npuprof.profile_selection import SelectedRows
 from npuprof.timeline.allocation_marks import allocating, lifetime
+from npuprof.timeline.own_tracks import with_tracks
 from npuprof.timeline.slices import Matches
 from npuprof.timeline.state import Timeline
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from npuprof.advice.finding import Finding
     from npuprof.profiles import Profile
 
@@ -61,6 +64,10 @@ class Explorer:
         The tabs, in order; those without data are left out.
     beside
         Another run to compare with, whose timeline is shown below.
+    saved_bytes
+        The size of what a saved notebook holds of the run, to be explored without a kernel; 0 for nothing.
+    tracks
+        The user's own tracks by title; see :func:`npuprof.timeline.own_tracks.with_tracks`.
 
     Attributes
     ----------
@@ -68,7 +75,15 @@ class Explorer:
         The details of the last selected kernel.
     """
 
-    def __init__(self, run: Profile, tabs: Sequence[Tab], beside: Profile | None = None) -> None:
+    def __init__(
+        self,
+        run: Profile,
+        tabs: Sequence[Tab],
+        beside: Profile | None = None,
+        saved_bytes: int = 0,
+        tracks: Mapping[str, pd.DataFrame] | None = None,
+    ) -> None:
+        self._tables = with_tracks(run.tables, tracks) if tracks else run.tables
         self.run: Profile = run
         self.beside = beside
         self.kernel = KernelView(run)
@@ -76,7 +91,8 @@ class Explorer:
         self._taken: tuple[tuple[int, int] | None, Matches | None] = None, None
         builds = {tab.title: partial(tab.build, self) for tab in tabs if tab.has_data(self)}
         self._tabs = LazyTabs(builds, self.kernel.move)
-        self._box = explorer_box(self._tabs.widget, run.info.name, run.info.recording)
+        saved = None if beside is not None or not saved_bytes else partial(self._saved, saved_bytes)
+        self._box = explorer_box(self._tabs.widget, run.info.name, run.info.recording, saved)
 
     @property
     def widget(self) -> widgets.Widget:
@@ -85,10 +101,19 @@ class Explorer:
             self.open(_TIMELINE if _TIMELINE in self.titles else self.titles[0])
         return self._box
 
+    def _saved(self, limit_bytes: int) -> str:
+        """Return the run as HTML that can be explored without a kernel."""
+        from npuprof.exports.explorer import saved_explorer
+
+        run = self.run
+        return saved_explorer(
+            self._tables, run.info, run.aligned, run.advice(), run.critical_path, limit_bytes, run.annotations
+        )
+
     @cached_property
     def timeline(self) -> Timeline:
         """The state of the timeline, built on first use; it shows the selection of the run."""
-        timeline = Timeline(self.run.tables, self.run.info, self.run.aligned)
+        timeline = Timeline(self._tables, self.run.info, self.run.aligned)
         self._show_selected(timeline, self.run._selection.selected)
         timeline.listen(lambda: self._take_selected(timeline))
         self.run._selection.followers.append(lambda selected: self._show_selected(timeline, selected))
@@ -102,7 +127,14 @@ class Explorer:
         start, end = timeline.marked or (None, None)
         text = "" if timeline.matches is None else timeline.matches.text
         with self._showing():  # this timeline shows it already
-            self.run._choose(SelectedRows(start, end, timeline.rows_of_matches(), text))
+            self.run._choose(SelectedRows(start, end, self._rows_of_run(timeline.rows_of_matches()), text))
+
+    def _rows_of_run(self, rows: Mapping[str, npt.NDArray[np.int64]] | None) -> dict[str, npt.NDArray[np.int64]] | None:
+        """Leave out the rows of the user's own tracks, which the run does not have."""
+        if rows is None:
+            return None
+        kept = {table: some[some < len(self.run.tables[table])] for table, some in rows.items()}
+        return {table: some for table, some in kept.items() if len(some)}
 
     def _show_selected(self, timeline: Timeline, selected: SelectedRows) -> None:
         if self._is_showing:

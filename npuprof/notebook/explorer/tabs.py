@@ -28,6 +28,7 @@ from npuprof.texts import AS_TEXT
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+    import pandas as pd
     import plotly.graph_objects as go
 
 
@@ -80,7 +81,8 @@ def timeline(explorer: Explorer) -> widgets.Widget:
 
     if explorer.beside is not None:
         return above_each_other(explorer, explorer.beside)
-    view = TimelineView(explorer.timeline, explorer.kernel, explorer.run.advice).widget
+    run = explorer.run
+    view = TimelineView(explorer.timeline, explorer.kernel, run.advice, run.critical_path, run).widget
     if CODE not in explorer.titles:
         return view
     return _column(view, LineButton(explorer.run, explorer.timeline, explorer.show_line).widget)
@@ -253,6 +255,11 @@ def register(tab: Tab) -> None:
     _TABS.append(tab)
 
 
-def explorer_of(run: Profile, beside: Profile | None = None) -> Explorer:
-    """Return the explorer of a run, or of two of them."""
-    return Explorer(run, _TABS, beside)
+def explorer_of(
+    run: Profile,
+    beside: Profile | None = None,
+    saved_bytes: int = 0,
+    tracks: Mapping[str, pd.DataFrame] | None = None,
+) -> Explorer:
+    """Return the explorer of a run, or of two of them; see :class:`Explorer`."""
+    return Explorer(run, _TABS, beside, saved_bytes, tracks)

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from npuprof.browser.findings import drawn_findings, drawn_notes, drawn_path
 from npuprof.browser.setup import timeline_setup
-from npuprof.errors import OptionsError
+from npuprof.errors import NpuprofError, OptionsError
 from npuprof.notebook.explorer import view_export
 from npuprof.notebook.explorer.canvas import CanvasPlace, CanvasWidget, Message, as_bytes
 from npuprof.notebook.explorer.kernel import KernelView
@@ -20,7 +21,10 @@ from npuprof.timeline.slices import Matches
 from npuprof.timeline.state import Answer, Timeline
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from npuprof.advice.finding import Finding
+    from npuprof.profile_annotations import ProfileAnnotations
 
 _TITLE = "Timeline"
 _FIRST_PIXELS = 2_000  # resolution of the first answer, before the width of the page is known
@@ -61,8 +65,11 @@ class TimelineView:
         The state; others may change it too.
     kernel
         Shows a selected kernel in detail.
-    findings
-        Returns the findings of the run; a selected slice lists those whose evidence it is.
+    findings, critical_path
+        Return the findings of the run, which are drawn where they happened and listed for a selected slice, and its
+        critical path; None for no path.
+    annotated
+        The run whose notes are shown and written; None for none.
     link
         The timelines that move together; None for a single one.
 
@@ -79,11 +86,17 @@ class TimelineView:
         timeline: Timeline,
         kernel: KernelView | None = None,
         findings: Callable[[], Iterable[Finding]] = tuple,
+        critical_path: Callable[[], pd.DataFrame] | None = None,
+        annotated: ProfileAnnotations | None = None,
         link: Link | None = None,
     ) -> None:
         self._timeline = timeline
         self._kernel = kernel
         self._findings = findings
+        self._critical_path = critical_path
+        self._annotated = annotated
+        if annotated is not None:
+            annotated._annotations.followers.append(self._send_notes)
         self._link = link
         self._window = timeline.window  # the window that the page shows, or was sent
         self._selected: int | None = None
@@ -110,6 +123,8 @@ class TimelineView:
             "clear": lambda _: timeline.clear(),
             "layout": self._keep_layout,
             "export": self._answer_export,
+            "findings": lambda _: self._answer_findings(),
+            "note": self._answer_note,
         }
         self.widget = CanvasPlace(self._make, [] if kernel is None else [kernel.place(_TITLE)])
         timeline.listen(self._redraw)
@@ -161,6 +176,7 @@ class TimelineView:
         self._send_selection()
         self._send_range()
         self._send_cursor()
+        self._send_notes()
         if self._timeline.window != self._timeline.whole:
             self._send_window()
 
@@ -215,6 +231,26 @@ class TimelineView:
             self._show_message(str(error), failed=True)
             return
         self.canvas.say("export", {"what": what, "page": str(asked.get("page"))[:64], "text": text})
+
+    def _answer_findings(self) -> None:
+        """Send the findings, and the critical path, to pages that ask for them."""
+        findings = drawn_findings(self._timeline, self._findings())
+        path = [] if self._critical_path is None else drawn_path(self._timeline, self._critical_path)
+        self.canvas.say("findings", {"findings": findings, "path": path})
+
+    def _answer_note(self, asked: Message) -> None:
+        start, end, text = _whole(asked.get("start")), _whole(asked.get("end")), asked.get("text")
+        if self._annotated is None or start is None or end is None or not isinstance(text, str):
+            return
+        origin = self._timeline.origin
+        try:
+            self._annotated.annotate(text, start=origin + min(start, end), end=origin + max(start, end))
+        except NpuprofError as error:
+            self._show_message(str(error), failed=True)
+
+    def _send_notes(self) -> None:
+        if self._annotated is not None:
+            self.canvas.say("notes", {"notes": drawn_notes(self._timeline, self._annotated.annotations)})
 
     def _answer_mark(self, asked: Message) -> None:
         low, high = _whole(asked.get("start")), _whole(asked.get("end"))

@@ -11,6 +11,9 @@ from npuprof.browser.script import script
 from npuprof.notebook.explorer import timeline as module
 from npuprof.notebook.explorer.canvas import CanvasWidget
 from npuprof.notebook.explorer.timeline import TimelineView
+from npuprof.notes import Notes
+from npuprof.profiles import Profile
+from npuprof.sources.base import Decoded
 from npuprof.timeline.state import Timeline
 from tests import factories
 
@@ -197,9 +200,20 @@ def test_a_page_that_shows_nothing_can_be_tried_again(view: _Heard) -> None:
 def test_the_module_is_small_exports_once_and_reaches_no_network() -> None:
     text = script()
 
-    assert len(text) < 130_000
+    assert len(text) < 140_000
     assert text.count("export default") == 1
     assert "import " not in text.replace("important", "")
     text = text.replace('xmlns="http://www.w3.org/2000/svg"', "")  # a name, which nobody opens
     assert not any(word in text for word in ("http:", "https:", "fetch(", "XMLHttpRequest", "innerHTML", "eval("))
     assert CanvasWidget._esm == script()
+
+
+def test_notes_of_a_page_are_those_of_the_run() -> None:
+    run = Profile(Decoded(factories.profile(20), factories.info(), Notes()))
+    heard = _Heard(TimelineView(Timeline(run.tables, run.info), annotated=run))
+    told = heard.ask("note", start=5, end=900, text="<b>here</b>")
+    assert told["notes"][-1]["notes"] == [[5, 900, "<b>here</b>"]]
+    assert run.annotations.to_numpy().tolist() == [[heard.timeline.origin + 5, 895, "<b>here</b>"]]
+    heard.ask("note", start=1, end="x", text="no")
+    heard.ask("note", start=1, end=2, text="x" * 3_000)
+    assert len(run.annotations) == 1
