@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import pandas as pd
 
 from npuprof.arrays import Bools, Int64
 from npuprof.errors import OptionsError
-from npuprof.info import Info
+from npuprof.info import Info, Selected
+from npuprof.notes import Notes
 from npuprof.parameters import checked
+from npuprof.sources.base import Decoded
 
 if TYPE_CHECKING:
     from npuprof.advice.findings import Advice
@@ -269,15 +271,19 @@ def _same(first: SelectedRows, second: SelectedRows) -> bool:
     )
 
 
-def decoded_part(tables: Mapping[str, pd.DataFrame], selected: SelectedRows) -> dict[str, Any]:
-    """Return the tables of the selected part."""
+def decoded_part(tables: Mapping[str, pd.DataFrame], info: Info, selected: SelectedRows) -> Decoded:
+    """Return the selected part of a run."""
     from npuprof.sources.slicing import only_rows, within
 
-    frames: dict[str, Any] = dict(tables)
+    frames = dict(tables)
     if selected.rows is not None:
         masks = {}
         for table in _SELECTED:
             masks[table] = _none(frames[table])
             masks[table][selected.rows.get(table, np.zeros(0, np.int64))] = True
         frames = only_rows(frames, masks)
-    return within(frames, selected.start_ns, selected.end_ns)
+    bounds = {name: bound for name, bound in vars(selected).items() if name.endswith("_ns") and bound is not None}
+    notes = Notes()
+    notes.info("selection", f"a selection of {info.name or 'a run'}: {selected.text or 'a range of time'}")
+    part = replace(info, selection=cast("Selected", {**info.selection, **bounds}))
+    return Decoded(within(frames, selected.start_ns, selected.end_ns), part, notes)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
 from npuprof import atomic, interactive
 from npuprof import tables as schema
 from npuprof.errors import NpuprofError
-from npuprof.info import DeviceClock, Info, Selected
+from npuprof.info import DeviceClock, Info
 from npuprof.notes import Notes
 from npuprof.parameters import checked
 from npuprof.profile_annotations import ProfileAnnotations
@@ -158,13 +157,8 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
         return shown if self._whole_accounting is None else with_rest(shown, self.accounting, self._whole_accounting)
 
     def _part(self, selected: SelectedRows) -> Profile:
-        tables, notes = decoded_part(self.tables, selected), Notes()
-        bounds = {name: bound for name, bound in vars(selected).items() if name.endswith("_ns") and bound is not None}
-        info = replace(self.info, selection=cast("Selected", {**self.info.selection, **bounds}))
-        what = selected.text or "a range of time"
-        notes.info("selection", f"a selection of {self.info.name or 'a run'}: {what}")
         whole = None if selected.rows is None else self.accounting
-        return type(self)(Decoded(tables, info, notes), self._code_root, whole)
+        return type(self)(decoded_part(self.tables, self.info, selected), self._code_root, whole)
 
     def advice(self) -> Advice:
         """Return the findings: what makes a step slow, what that costs and what to do, greatest gain first.

@@ -103,6 +103,7 @@ const nameAt = (run, position) => run.texts[run.looks[run.look[position]][0]];
  * @param {Run} run @param {Uint8Array | null} lit for each position
  */
 function light(run, lit) {
+    if (run.levels.length) { relight(run, lit); return; }
     run.levels = [singleBars(run, lit)];
     run.sizes = [1];
     for (let size = 64; run.levels[run.levels.length - 1].lane.length > FEW_BARS && size < run.setup.end - run.setup.start; size *= LEVEL_STEP) {
@@ -111,6 +112,24 @@ function light(run, lit) {
         run.levels.push(coarse);
         run.sizes.push(size);
     }
+}
+
+/** Light up other slices in the bars that are here. @param {Run} run @param {Uint8Array | null} lit */
+function relight(run, lit) {
+    const shared = lit && litShared(run, lit);
+    run.levels.forEach((/** @type {any} */ level, at) => {
+        if (at === 0) {
+            for (let bar = 0; bar < level.from.length; bar += 1) {
+                const from = level.from[bar];
+                level.lit[bar] = !lit || !shared ? 1 : from >= 0 ? lit[from] : shared[-1 - from];
+            }
+        } else {
+            const finer = /** @type {any} */ (run.levels[at - 1]);
+            level.lit.fill(0);
+            for (let bar = 0; bar < level.into.length; bar += 1) level.lit[level.into[bar]] |= finer.lit[bar];
+        }
+        paintTones(level);
+    });
 }
 
 /** The finest level whose bars are no finer than what is seen. @param {Run} run @param {number} span @param {number} pixels */
@@ -167,8 +186,10 @@ function singleBars(run, lit) {
     begin.set(run.bars.start, own.length);
     const litBars = lit && litShared(run, lit);
     const bars = emptyBars(size);
+    bars.from = new Int32Array(size);  // the position of a slice, or minus one minus the number of a shared bar
     byLane(lane, begin).forEach((from, at) => {
         bars.lane[at] = lane[from];
+        bars.from[at] = from < own.length ? own[from] : -1 - (from - own.length);
         bars.begin[at] = begin[from];
         if (from < own.length) {
             const position = own[from];
@@ -216,11 +237,12 @@ function sharedBar(run, position) {
 
 /** Bars of which short neighbours within an interval are one. @param {Run} run @param {any} finer @param {number} size of the intervals */
 function coarser(run, finer, size) {
-    const many = finer.lane.length, bars = emptyBars(many);
+    const many = finer.lane.length, bars = emptyBars(many), into = new Uint32Array(many);
     let last = -1, interval = -1;
     for (let at = 0; at < many; at += 1) {
         const isShort = finer.length[at] < size, mine = isShort ? Math.floor(finer.begin[at] / size) : -1;
         if (last >= 0 && isShort && mine === interval && bars.lane[last] === finer.lane[at]) {
+            into[at] = last;
             bars.length[last] = Math.max(bars.length[last], finer.begin[at] + finer.length[at] - bars.begin[last]);
             bars.count[last] += finer.count[at];
             bars.busy[last] += finer.busy[at];
@@ -233,9 +255,11 @@ function coarser(run, finer, size) {
             continue;
         }
         last += 1;
+        into[at] = last;
         for (const name of ["lane", "begin", "length", "count", "busy", "longest", "slice", "label", "lit"]) bars[name][last] = finer[name][at];
         interval = mine;
     }
     for (const name of Object.keys(bars)) bars[name] = bars[name].slice(0, last + 1);
+    bars.into = into;
     return answerOf(run, bars);
 }

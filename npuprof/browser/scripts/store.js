@@ -49,16 +49,24 @@ function decode(content, buffers, names, asked) {
 function paint(answer, shadeOf) {
     const size = answer.lane.length;
     answer.colour = new Uint16Array(size);
-    answer.tone = new Uint8Array(size);
     answer.lanes = new Map();
     for (let at = 0, first = 0; at < size; at += 1) {
         answer.colour[at] = answer.family[at] * SHADES + shadeOf(answer.label[at]);
-        const used = answer.count[at] > 1 ? Math.min(answer.busy[at] / Math.max(answer.length[at], 1), 1) : 1;
-        answer.tone[at] = answer.lit[at] ? Math.max(1, Math.round(used * (TONES - 1))) : 0;
         if (at + 1 === size || answer.lane[at + 1] !== answer.lane[at]) {
             answer.lanes.set(answer.lane[at], [first, at + 1]);
             first = at + 1;
         }
+    }
+    paintTones(answer);
+}
+
+/** Find how pale bars are: as busy as they are, or faded. @param {any} answer */
+function paintTones(answer) {
+    const size = answer.lane.length;
+    answer.tone = new Uint8Array(size);
+    for (let at = 0; at < size; at += 1) {
+        const used = answer.count[at] > 1 ? Math.min(answer.busy[at] / Math.max(answer.length[at], 1), 1) : 1;
+        answer.tone[at] = answer.lit[at] ? Math.max(1, Math.round(used * (TONES - 1))) : 0;
     }
 }
 
