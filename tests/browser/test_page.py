@@ -272,6 +272,7 @@ def test_two_cursors_measure_the_time_between_edges(open_page: Open, run: Profil
     page, _ = open_page()
     timeline = Timeline(run.tables, run.info, run.aligned)
     _search(page, "onerror")  # shows a kernel, twenty times as wide as it is
+    page.locator(".npuprof-timeline").first.focus()  # which may scroll
     low, high = _window(page)
     box = page.locator(".npuprof-timeline .stick > canvas").last.bounding_box()
     name = page.locator(".panel.selection h3").text_content()
@@ -285,7 +286,6 @@ def test_two_cursors_measure_the_time_between_edges(open_page: Open, run: Profil
         lane,
     )
     top = next(top + tall / 2 for title, top, tall in label if "stream 2" in title)
-    page.locator(".npuprof-timeline").first.focus()
     for edge in (start + length * 0.01, start + length * 0.99):
         x = box["x"] + (edge - low) / (high - low) * box["width"]
         page.mouse.move(x, box["y"] + top)
