@@ -89,7 +89,7 @@ def test_details_come_back_with_absent_values() -> None:
             values[detail["name"]] = [None if np.isnan(one) else float(one) for one in floats]
     assert values["step"] == [None if row % 3 else row % 4 for row in range(len(kernels))]
     assert values["mac_ratio"] == [None if row % 2 else 0.25 for row in range(len(kernels))]
-    assert values["huge"] == [str(one) for one in huge.tolist()]  # too large for a number of a page
+    assert values["huge"] == [f"{one:,}" for one in huge.tolist()]  # too large for a number of a page
     assert values["op_type"] == kernels["op_type"].tolist()
     assert values["stream_id"] == kernels["stream_id"].tolist()
 
