@@ -94,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_compare(commands)
 
     # Its words are read as those of the magic are; without a prefix, none of them is an option here.
-    run = commands.add_parser("run", help="run a script under msprof", add_help=False, prefix_chars="\0")
+    run = commands.add_parser("run", help="run a script, and profile it", add_help=False, prefix_chars="\0")
     run.add_argument("words", nargs=argparse.REMAINDER, help="options, the script, and its arguments")
     run.set_defaults(run=_run)
 

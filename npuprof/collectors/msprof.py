@@ -40,10 +40,17 @@ class MsprofProcess:
         Called with each piece of its output.
     takes_words
         Whether it reads commands from standard input, as an attached msprof does.
+    keeps
+        File descriptors that it inherits.
     """
 
     def __init__(
-        self, command: Sequence[str], echo: Callable[[str], object] | None = None, *, takes_words: bool = False
+        self,
+        command: Sequence[str],
+        echo: Callable[[str], object] | None = None,
+        *,
+        takes_words: bool = False,
+        keeps: Sequence[int] = (),
     ) -> None:
         # The variable is meant for this process, not for msprof.
         environment = {name: value for name, value in os.environ.items() if name != "PROFILING_MODE"}
@@ -54,6 +61,7 @@ class MsprofProcess:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 env=environment,
+                pass_fds=keeps,
                 start_new_session=True,  # an interrupt reaches msprof through kill(), not directly
             )
         except OSError as error:

@@ -54,7 +54,7 @@ number of the cell whose code it is, 0 for other code.
 
 @dataclass(frozen=True)
 class RunningCell:
-    """The cell that a run profiles.
+    """The cell, or the module of a script, that a run profiles.
 
     Attributes
     ----------
@@ -78,8 +78,8 @@ class RunningCell:
 
     @property
     def name(self) -> str:
-        """Its name, as tables have it: ``<cell [3]>``."""
-        return cell_name(self.file, self.number_of(self.file))
+        """Its name, as tables have it: ``<cell [3]>``, or the file of a script."""
+        return cell_name(self.file, self.number_of(self.file)) or self.file
 
 
 class LineRecorder:

@@ -111,7 +111,7 @@ class Rewriting:
         tree
             The cell. Its first node, which starts the profiler, is not stamped.
         """
-        if sum(isinstance(node, ast.stmt) for node in ast.walk(tree)) > _MOST_STATEMENTS:
+        if _is_too_long(tree):
             return None
         first, *body = deepcopy(tree.body)
         joined = _joined([first])
@@ -128,6 +128,23 @@ class Rewriting:
             else:
                 joined = self._stamped_with_loops(node, number)
                 nodes.append(joined)
+        return ast.Module(body=[ast.fix_missing_locations(node) for node in nodes], type_ignores=tree.type_ignores)
+
+    def rewrite_module(self, tree: ast.Module) -> ast.Module | None:
+        """Return a rewritten script, which is compiled as a whole; None for one of too many statements.
+
+        Its text and imports from ``__future__`` stay where they are, unstamped: they must come first.
+        """
+        if _is_too_long(tree):
+            return None
+        nodes: list[ast.stmt] = []
+        for node in deepcopy(tree.body):
+            self._node = -1
+            if _comes_first(node) and len(nodes) == len(self.statements):
+                self._add(node, -1)
+                nodes.append(node)
+            else:
+                nodes.append(self._stamped_with_loops(node, self._add(node, -1)))
         return ast.Module(body=[ast.fix_missing_locations(node) for node in nodes], type_ignores=tree.type_ignores)
 
     def _stamped_with_loops(self, node: ast.stmt, number: int) -> ast.If:
@@ -207,12 +224,20 @@ def _joined(nodes: list[ast.stmt]) -> ast.If:
     return _at(joined, nodes[0]) if nodes else joined
 
 
+def _is_too_long(tree: ast.Module) -> bool:
+    return sum(isinstance(node, ast.stmt) for node in ast.walk(tree)) > _MOST_STATEMENTS
+
+
 def _stays_alone(node: ast.stmt, *, is_last: bool) -> bool:
     """Return whether IPython must get a statement as it is; see the module's text."""
-    is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    is_future = isinstance(node, ast.ImportFrom) and node.module == "__future__"
     is_shown = is_last and isinstance(node, ast.Expr | ast.Assign | ast.AugAssign)
-    return is_text or is_future or is_shown or isinstance(node, ast.AnnAssign)
+    return _comes_first(node) or is_shown or isinstance(node, ast.AnnAssign)
+
+
+def _comes_first(node: ast.stmt) -> bool:
+    """Return whether a statement is a text, such as that of a module, or an import from ``__future__``."""
+    is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    return is_text or (isinstance(node, ast.ImportFrom) and node.module == "__future__")
 
 
 def _update(body: Iterable[ast.stmt]) -> int:

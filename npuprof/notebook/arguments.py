@@ -163,7 +163,7 @@ class RunArguments:
 @argument("program", nargs=argparse.REMAINDER, help="A script or an executable, and its arguments.")
 @profiling_arguments
 def _form() -> None:
-    """Run a script under msprof, which profiles it from its start."""
+    """Run a script under msprof, or profile it from within with the front end of --collector, from its start."""
 
 
 def parse_run(given: str | Sequence[str]) -> RunArguments:

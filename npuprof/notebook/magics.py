@@ -114,7 +114,8 @@ class NpuprofMagics(Magics):
         "`%%npuprof assert step < 160ms and idle < 30%%` (with `--confident` first: only if the 95 %% interval breaks "
         "one); load a recording, a result or one file and show its report; "
         "select from the tables of the last run, or of what was loaded since, as `%%npuprof sql select * from steps`; "
-        "or run a script under msprof, as `%%npuprof run [options] script.py [its arguments]`.",
+        "or run a script in a process of its own, under msprof unless `--collector` names another front end, as "
+        "`%%npuprof run [options] script.py [its arguments]`.",
     )
     @argument("path", nargs="?", help="What to load.")
     @profiling_arguments

@@ -1,4 +1,4 @@
-"""Programs that msprof runs and profiles from their beginning: ``npuprof run script.py``.
+"""Programs that are profiled from their beginning: ``npuprof run script.py``, by msprof unless another is asked for.
 
 Source: collectors/FRONTENDS.md section 5 (application mode).
 """
@@ -21,6 +21,7 @@ from npuprof.options import Options
 from npuprof.recording import Recording, make_directory
 from npuprof.session.active import note_end
 from npuprof.session.history import RecordedRun, attempt
+from npuprof.session.scripts import run_script
 
 _COLLECTORS = ("auto", "msprof")
 _NO_STACKS = "npuprof: Python stacks are sampled in the profiling process only; a program that msprof runs has none\n"
@@ -34,7 +35,7 @@ def run_application(
     timeout_s: float | None = None,
     clock: Clock | None = None,
 ) -> Recording:
-    """Run a program under msprof.
+    """Run a program under msprof, or a script with the front end that the options name; see :func:`run_script`.
 
     Parameters
     ----------
@@ -56,12 +57,12 @@ def run_application(
     ------
     OptionsError
         If msprof does not support an option, or the program does not exist.
-    FrontEndAbsentError
-        If msprof is not installed.
     CollectorError
-        If msprof fails or leaves no data; the message quotes its output.
+        If msprof is absent, fails or leaves no data; the message quotes its output.
     """
     options, clock = options or Options(collector="msprof"), clock or SystemClock()
+    if options.collector not in _COLLECTORS:
+        return run_script(program, options, echo, timeout_s)
     _check(options)
     flags, ran = [str(find()), *msprof_flags.flags(options)], _command(program)
     with ExitStack() as undo:
@@ -129,11 +130,6 @@ def _judge(recording: Recording, status: int | None, msprof: MsprofProcess, time
 
 
 def _check(options: Options) -> None:
-    if options.collector not in _COLLECTORS:
-        raise OptionsError(
-            f"{options.collector} cannot run a program: msprof can, so leave the collector out; or profile from within "
-            "the program with npuprof.profile()"
-        )
     if "npu" not in options.activities:
         raise OptionsError("msprof collects from the NPU: add npu to activities")
     capabilities.check("msprof", options)

@@ -65,8 +65,8 @@ class HostRecorders:
             lines = LineRecorder(self._clock, directory / LINES_JOURNAL_FILE_NAME, self._cell)
         if self._cell is not None and self._cell.file and self._options.code:
             recording.code[self._cell.name] = repaired(self._cell.text)
-        if self._cell is not None and self._cell.file:
-            recording.cell = repaired({**self._cell.origin, "number": str(self._cell.number_of(self._cell.file))})
+        if self._cell is not None and (number := self._cell.number_of(self._cell.file)):
+            recording.cell = repaired({**self._cell.origin, "number": str(number)})
         self._unstarted = stacks, lines
 
     def start(self, undo: ExitStack) -> None:

@@ -412,7 +412,7 @@ def test_an_interrupt_ends_the_program(tool: Callable[..., Any], monkeypatch: py
         (["missing.py"], {}, "missing.py is not a file"),
         (["no-such-program"], {}, "neither a script"),
         ([], {}, "no program to run"),
-        (["x.py"], {"collector": "acl"}, "acl cannot run a program"),
+        (["x.py"], {"collector": "acl"}, "acl profiles a Python script from within, and x.py is none"),
         (["x.py"], {"activities": "cpu"}, "add npu to activities"),
         (["x.py"], {"modules": True}, "msprof has no modules"),
         (["x.py"], {"stacks": True}, "leave stacks out"),

@@ -154,7 +154,8 @@ def _statements(
     for loop in loops:
         rows = np.flatnonzero(around == loop.number)
         iteration[rows] = np.searchsorted(loop.begins, rows, side="right") - 1
-    file = cell_name(columns["cell_file"][0], int(columns["cell_number"][0])) if len(columns["cell_file"]) else ""
+    file = columns["cell_file"][0] if len(columns["cell_file"]) else ""
+    file = cell_name(file, int(columns["cell_number"][0]) if file else 0) or file
     thread_id = int(columns["cell_thread_id"][0]) if len(columns["cell_thread_id"]) else 0
     return tables.build(
         "statements",
