@@ -87,8 +87,33 @@ def call_sites(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 def _places_of_blocks(tables: Mapping[str, pd.DataFrame], correlation: Causes, at: Int64) -> pd.DataFrame:
     """Return the location that allocated each block, in host row `at` unless blocks have stacks of their own."""
-    stacks = tables["allocations"].get("stack")
-    return Places.build(tables, correlation).at(at) if stacks is None else places_of_stacks(stacks)
+    if (stacks := tables["allocations"].get("stack")) is not None:
+        return places_of_stacks(stacks)
+    calls = _next_calls(tables)
+    return Places.build(tables, correlation).at(
+        np.where((at < 0) & (calls >= 0), calls + correlation.first_row["api"], at)
+    )
+
+
+def _next_calls(tables: Mapping[str, pd.DataFrame]) -> Int64:
+    """Return for each block the call that follows it in the same statement of the profiled cell, -1 for none.
+
+    A function such as NumPy's allocates its result, then launches the kernel that writes it.
+    """
+    statements, api, moments = tables["statements"], tables["api"], tables["allocations"]["allocated_ns"]
+    rows = np.full(len(moments), -1, np.int64)
+    if not len(statements):
+        return rows
+    calls = np.flatnonzero((api["thread_id"] == statements["thread_id"].iloc[0]).to_numpy(bool))
+    calls = calls[np.argsort(api["start_ns"].to_numpy(np.int64)[calls], kind="stable")]
+    starts, begins = api["start_ns"].to_numpy(np.int64)[calls], statements["start_ns"].to_numpy(np.int64)
+    allocated = moments.to_numpy(np.int64, na_value=np.iinfo(np.int64).min)
+    following = np.searchsorted(starts, allocated, side="left")
+    next_start = np.append(starts, np.iinfo(np.int64).max)[following]
+    statement, of_call = (np.searchsorted(begins, times, side="right") - 1 for times in (allocated, next_start))
+    is_same = (following < len(calls)) & (statement >= 0) & (statement == of_call)
+    rows[is_same] = calls[following[is_same]]
+    return rows
 
 
 def blocks_at_peak(tables: Mapping[str, pd.DataFrame], correlation: Causes) -> pd.DataFrame:

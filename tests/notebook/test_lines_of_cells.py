@@ -239,6 +239,20 @@ def test_a_loop_of_host_code_is_a_step_too(cells: Cells) -> None:
     assert len(run.steps) == 4
 
 
+def test_memory_has_the_line_that_allocated_it(cells: Cells) -> None:
+    cells.run("def wave(x):\n    return np.sin(x)")
+    run = cells.profile(
+        "kept = []\nfor i in range(4):\n    kept.append(np.exp(x))\n    kept.append(wave(x))", "--memory"
+    )
+    costs = run.code().to_frame()
+    block = 64 * 64 * 4
+    lines = costs[costs["line"].notna().to_numpy(bool)].set_index(["file", "line"])["peak_bytes"]
+    assert lines.loc["<cell [3]>", 4] >= 4 * block
+    assert lines.loc["<cell [2]>", 2] >= 4 * block
+    assert costs["peak_bytes"].sum() == run.memory_peak()["size_bytes"].sum()
+    assert {"In [3], line 4", "In [2], line 2"} <= set(run.memory_leaks()["line"])
+
+
 def test_a_part_of_a_run_can_be_chosen_by_its_steps(cells: Cells) -> None:
     run = cells.profile("for i in range(5):\n    b = np.sin(x)")
     assert run.info.recording is not None
