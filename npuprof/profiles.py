@@ -251,17 +251,32 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
             the call to the start, on the host's clock). Kernels without a value for a key are summed under ``<NA>``, so
             that nothing is left out. ``step`` is that of :meth:`breakdown`. Means and medians are rounded down,
             ``std_ns`` is of the population (divided by the count), and ``p95_ns`` a value that occurred (nearest rank).
-            ``count`` and ``rank`` are methods of a DataFrame: write ``run.by("op")["count"]``.
+            ``count`` and ``rank`` are methods of a DataFrame: write ``run.by("op")["count"]``. By ``line``, where
+            samples tell lines, ``share_error`` is half of the 95 % interval of ``share``: 0 where lines are certain.
 
         Raises
         ------
         OptionsError
             If a key is unknown or repeated, or no key is given.
         """
-        from npuprof.analysis.by import checked_keys, sums
+        from npuprof.analysis.by import checked_keys, sums, with_share_errors
 
         chosen = checked_keys(keys)
-        return sums(self._summed_rows(chosen), chosen)
+        rows = self._summed_rows(chosen)
+        return with_share_errors(sums(rows, chosen), rows, chosen)
+
+    def with_detected_steps(self) -> Profile:
+        """Return the run with steps of a sequence of kernels that comes again and again: a guess, called detected.
+
+        Raises
+        ------
+        NpuprofError
+            If the run has steps, or no sequence makes up most of its kernels.
+        """
+        from npuprof.sources.detected import with_steps
+
+        tables, notes = with_steps(self.tables, self.accounting, self.notes)
+        return Profile(Decoded(tables, self.info, notes, dict(self.statistics)), self._code_root)
 
     def _summed_rows(self, keys: Sequence[Key], rank: int | None = None) -> pd.DataFrame:
         """Return the rows that :meth:`by` sums: kernels, or without a device operators; `rank` is for a run without."""

@@ -48,6 +48,7 @@ _OF_ONE_RUN = {
     "selection": "of one run: runs[rank].selection",
     "plot_kernel": "of one kernel: runs[rank].plot_kernel(row)",
     "summary": "overview()",
+    "with_detected_steps": "of one run's kernels: runs[rank].with_detected_steps()",
 }
 _PARAMETERS_OF_ONE_RUN = {
     "explore": {

@@ -19,6 +19,7 @@ from npuprof.advice.facts import Confidence, Facts
 from npuprof.advice.finding import Finding, Rule, State
 from npuprof.advice.rules import RULES
 from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, Accounting
+from npuprof.analysis.detected_steps import detected_steps
 from npuprof.analysis.device_words import NPU
 from npuprof.analysis.host_times import HOST_LABELS
 from npuprof.analysis.step_windows import of_counted_kind
@@ -233,6 +234,17 @@ class Advice(LongText):
             label = label.replace(")", ", Python stacks recorded)")
         return label
 
+    @cached_property
+    def _steps_to_detect(self) -> str:
+        """Return that a sequence of kernels could be the step of a run without steps; empty if there is none."""
+        if not (self.facts.accounting.steps["basis"] == "run").all() or self.facts.accounting.of_host:
+            return ""
+        steps = detected_steps(self.facts.tables["kernels"])
+        if steps is None:
+            return ""
+        kind = str(steps["kind"].iloc[0]).removeprefix("detected ")
+        return f"a {kind} comes {len(steps):,} times: run.with_detected_steps() makes steps of it"
+
     def _kinds_of_steps(self) -> tuple[str, str]:
         """Return the kind of the steps, empty unless there is one, and what is said of steps of other kinds."""
         steps = self.facts.tables["steps"]
@@ -284,6 +296,7 @@ class Advice(LongText):
     def rest(self, limit: int | None = None) -> str:
         """Return the rest of :meth:`lines` of `limit` findings: number of others, risks, rules that cannot tell."""
         words = [self.left_out] if self.left_out else []
+        words += [self._steps_to_detect] if self.scope == "run" and self._steps_to_detect else []
         unknown = self.scope != "ranks" and first_line(self._budget, self.step_ns)
         if self.step_ns and not (self.fired or self.left_out or unknown):
             words.append(f"no finding{' about the ranks together' * (self.scope == 'ranks')} would gain 1 % of a step")

@@ -10,9 +10,10 @@ import pandas as pd
 
 from npuprof.analysis.correlation import Causes, causes
 from npuprof.analysis.nesting import Nesting
-from npuprof.analysis.places import Places, lines
+from npuprof.analysis.places import GUESSED, Places, lines
 from npuprof.arrays import Int64
 from npuprof.errors import OptionsError
+from npuprof.recording import SAMPLING_INTERVAL_NS
 
 Key: TypeAlias = Literal[
     "line", "module", "op", "op_type", "kernel", "shapes", "dtypes", "core", "step", "stream", "device", "rank"
@@ -31,6 +32,8 @@ _OF_KERNELS: Mapping[str, str] = {
     "device": "device_id",
 }
 
+
+_OF_95_PERCENT = 1.96  # standard errors
 
 _OF_OPERATORS: Mapping[str, str] = {"op": "name", "shapes": "input_shapes", "dtypes": "input_dtypes", "step": "step"}
 
@@ -80,6 +83,8 @@ def kernel_rows(
     for key in keys:
         if key == "line":
             made[key] = lines(launches)
+            made["guessed"] = launches["known"].isin(GUESSED).to_numpy(bool)
+            made["launch_ns"] = launches["launch_ns"].array
         elif key in ("module", "op", "step"):
             made[key] = launches[key].array
         elif key == "rank":
@@ -162,6 +167,31 @@ def sums(rows: pd.DataFrame, keys: Sequence[Key]) -> pd.DataFrame:
     )
 
 
+def with_share_errors(table: pd.DataFrame, rows: pd.DataFrame, keys: Sequence[Key]) -> pd.DataFrame:
+    """Return the sums by line with half of the 95 % interval of each share, where samples tell lines; else as they are.
+
+    A share of n samples has a standard error of sqrt(share (1 - share) / n); n is the number of sampling intervals in
+    which kernels were launched whose lines are not certain.
+
+    Parameters
+    ----------
+    table, rows, keys
+        The result of :func:`sums`, and its arguments.
+    """
+    if "line" not in keys or "guessed" not in rows or not rows["guessed"].any():
+        return table
+    guessed = rows["guessed"].to_numpy(bool)
+    launched = rows["launch_ns"].to_numpy(np.int64, na_value=0)[guessed]
+    samples = len(np.unique(launched // SAMPLING_INTERVAL_NS))
+    number, groups = group_sums(rows, keys)
+    order = np.argsort(-groups["total_ns"].to_numpy(np.int64), kind="stable")  # that of the table
+    is_guessed = (np.bincount(number, guessed, minlength=len(groups)) > 0)[order]
+    share = table["share"].to_numpy(np.float64)
+    error = np.where(is_guessed, _OF_95_PERCENT * np.sqrt(share * (1 - share) / max(samples, 1)), 0.0)
+    table.insert(table.columns.tolist().index("share") + 1, "share_error", error)
+    return table
+
+
 def group_sums(rows: pd.DataFrame, keys: Sequence[Key]) -> tuple[Int64, pd.DataFrame]:
     """Return the group of each kernel, and the sums of each group, which can be merged with those of other runs.
 
@@ -214,7 +244,9 @@ def described(groups: pd.DataFrame, *, median_ns: Int64, p95_ns: Int64, launch_d
         launch_delay_ns=launch_delay_ns,
     )
     first: pd.DataFrame = table.iloc[np.argsort(-total, kind="stable")].reset_index(drop=True)
-    return first
+    names = [name for name in keys if isinstance(first[name].dtype, pd.CategoricalDtype)]
+    named: pd.DataFrame = first.astype(dict.fromkeys(names, "string"))  # absent ones read as <NA>, not as NaN
+    return named
 
 
 def grouped(rows: pd.DataFrame, keys: Sequence[Key]) -> tuple[Int64, int]:

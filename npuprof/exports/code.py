@@ -36,11 +36,9 @@ _HEADINGS = {
 }
 _PER_MARK = 0.1  # share of a finding's cost that a line has to be marked with it
 _HOST_BOUND = "host_bound"
-_MATTERS = 0.01
-_AROUND = 2  # lines above and below one that matters
+_MATTERS, _AROUND = 0.01, 2  # share of a cost, and lines above and below one that has it
 _MOST_FILES = 12
-_LONGEST_LINE = 160
-_LONGEST_NAME = 120
+_LONGEST_LINE, _LONGEST_NAME = 160, 120
 _BAR_CELLS, _BAR_PX = 10, 56
 _GAP = "⋮"
 _DEFINITION = re.compile(r"(\s*)(?:async\s+def|def|class)\b")
@@ -148,8 +146,10 @@ class AnnotatedCode(LongText):
             self._lines_of(file, costs[(costs["file"] == file).to_numpy(bool)], whole=at < _MOST_FILES)
             for at, file in enumerate(files)
         ]
-        frame: pd.DataFrame = pd.concat([*parts, last.assign(text=pd.array([pd.NA], "string"))], ignore_index=True)
-        ordered: pd.DataFrame = frame[["file", "line", "text", *MEASURES, "marks", "cost_row"]]
+        parts.append(last.assign(**dict.fromkeys(("file", "text"), pd.array([pd.NA], "string"))))
+        ordered: pd.DataFrame = pd.concat(parts, ignore_index=True)[
+            ["file", "line", "text", *MEASURES, "marks", "cost_row"]
+        ]
         return ordered
 
     def _lines_of(self, file: str, costs: pd.DataFrame, *, whole: bool) -> pd.DataFrame:

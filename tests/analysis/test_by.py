@@ -79,6 +79,7 @@ def test_without_a_device_operators_are_summed_by_their_own_time() -> None:
     assert by_op["total_ns"].equals(by_op["host_ns"].astype("int64"))
     lines = run.by("line")
     assert lines["line"].isna().tolist() == [False, True]
+    assert "NaN" not in repr(lines[["line"]])
     assert lines["count"].tolist() == [2, 2]
     assert run.by("module")["module"].tolist()[:1] == ["Linear_0"]
     assert run.by("kernel")["kernel"].isna().all()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import npuprof
 from npuprof import simulator
 from tests.benchmarks.bench_lines import planted
 from tests.notebook.cells import Cells
@@ -41,3 +42,13 @@ def test_every_kernel_is_on_its_line(cells: Cells, where: str, way: str, known: 
 def test_what_is_only_sampled_says_so(cells: Cells) -> None:
     known = planted(cells, "cell", 200, "samples", seconds=0.1).known
     assert set(known) <= {"sample", "between samples"}
+
+
+def test_shares_of_sampled_lines_have_an_error(cells: Cells) -> None:
+    planted(cells, "cell", 200, "samples", seconds=0.1)
+    table = npuprof.last().by("line")
+    assert table.columns[table.columns.tolist().index("share") + 1] == "share_error"
+    assert (table["share_error"] > 0).any()
+    assert (table["share_error"] <= 1).all()
+    planted(cells, "cell", 1_000, "stacks", seconds=0.05)
+    assert "share_error" not in npuprof.last().by("line")
