@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from functools import partial
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from IPython.display import display
@@ -59,16 +60,9 @@ def show_session(session: Session) -> None:
 
 def _show_part(part: str, recording: Recording) -> None:
     """Show the summary of a cell that ran as a part of a run; a failure is shown instead."""
-    from npuprof.loading import load
+    from npuprof.session.executed_cells import part_of
 
-    start_ns, end_ns = next((start, end) for name, start, end in reversed(recording.executed) if name == part)
-
-    def summary() -> list[_Bundle]:
-        run = load(recording.directory, start=start_ns, end=end_ns)
-        run.info.name = f"{part} of {run.info.name}"
-        return _summary(run, None)
-
-    _show({f"report of {part}": summary}, recording.directory)
+    _show({f"report of {part}": lambda: _summary(part_of(recording, part), None)}, recording.directory)
 
 
 def _since_before(run: Profile, recording: Recording) -> Rerun | None:
@@ -184,8 +178,19 @@ def _summary(run: Profile, rerun: Rerun | None) -> list[_Bundle]:
 
     facts = run._report
     since = ("", "") if rerun is None else (rerun.text(), _rerun_html(rerun))
-    html = report_html(*facts, since=since[1])
-    return [{"text/plain": summary_text(*facts, since=since[0]), "text/html": _SAVED_PICTURES + html}]
+    html = _SAVED_PICTURES + report_html(*facts, since=since[1])
+    if run.info.recording is not None and run.info.collector:
+        html += f'<div style="font-size:11px;color:var(--jp-ui-font-color2,inherit)">{escape(_afterwards(run))}</div>'
+    return [{"text/plain": summary_text(*facts, since=since[0]), "text/html": html}]
+
+
+def _afterwards(run: Profile) -> str:
+    """Return that a saved report is a picture, and how its run is opened in another kernel."""
+    path = Path(str(run.info.recording))
+    named = (
+        repr(str(path.relative_to(Path.cwd()))) if path.is_relative_to(Path.cwd()) else "the folder of its recording"
+    )
+    return f"A picture of the run, which a saved notebook keeps. npuprof.load({named}) makes it live in any kernel."
 
 
 def _rerun_html(rerun: Rerun) -> str:

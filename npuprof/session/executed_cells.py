@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from npuprof.recording import Recording
+
+if TYPE_CHECKING:
+    from npuprof.profiles import Profile
 
 
 class ExecutedCells:
@@ -41,3 +45,19 @@ class ExecutedCells:
             self._recording.executed.append((title, start_ns, self._recording.stopped_ns or self._now_ns()))
             if self._is_part:
                 self._recording.parts.append(title)
+
+
+def part_of(recording: Recording, part: str) -> Profile:
+    """Return the part of a recorded run in which a profiled cell ran.
+
+    Raises
+    ------
+    SourceError
+        If the recording cannot be decoded.
+    """
+    from npuprof.loading import load
+
+    start_ns, end_ns = next((start, end) for name, start, end in reversed(recording.executed) if name == part)
+    run: Profile = load(recording.directory, start=start_ns, end=end_ns)
+    run.info.name = f"{part} of {run.info.name}"
+    return run

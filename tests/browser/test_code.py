@@ -66,7 +66,7 @@ def test_a_line_of_the_cell_chooses_its_kernels(
     page.wait_for_selector(".npuprof-timeline[data-drawn]")
     settle(page)
     page.screenshot(path=tmp_path / "timeline.png")
-    back = explorer.get_by_role("button", name=re.compile(r"Line 6 of In \["))
+    back = explorer.get_by_role("button", name=re.compile(r"In \[\d+\], line 6"))
     back.click()
     line.wait_for()
     assert line.get_attribute("aria-pressed") == "true"

@@ -13,6 +13,7 @@ from IPython.core.error import UsageError
 import npuprof
 from npuprof import simulator
 from npuprof.exports.text import summary_text
+from npuprof.notebook.panel.controller import PanelController
 from npuprof.profiles import Profile
 from npuprof.recording import Recording
 from tests.notebook.cells import Cells
@@ -112,3 +113,32 @@ def test_a_profiled_cell_and_a_run_without_a_shell_have_no_thinking_time(cells: 
     with npuprof.profile(collector="simulator", output=cells.folder) as session:
         pass
     assert session.result.info.thinking_ns == 0
+
+
+def test_the_panel_opens_the_parts_with_the_run(cells: Cells, monkeypatch: pytest.MonkeyPatch) -> None:
+    panel = PanelController(cells.magics.controller, lambda: None)
+    monkeypatch.setattr(panel, "_in_background", lambda act: act())
+    cells.run(_START.format(cells.folder).replace(" --no-report", ""))
+    cells.run("%%npuprof\ny = np.cos(x)")
+    panel.stop()
+    assert panel.opened is not None
+    assert [run.info.name for run in panel.opened.parts] == [f"cell [3] of {npuprof.last().info.name}"]
+    assert len(panel.opened.parts[0].kernels) == 1
+
+
+def test_a_report_says_how_its_run_is_opened_in_another_kernel(
+    cells: Cells, monkeypatch: pytest.MonkeyPatch, displayed: list[dict[str, str]]
+) -> None:
+    monkeypatch.chdir(cells.folder)
+    cells.run("%%npuprof --collector simulator --output recordings\ny = np.cos(x)")
+    path = npuprof.last().info.recording
+    assert path is not None
+    assert f"npuprof.load(&#x27;recordings/{path.name}&#x27;) makes it live" in displayed[0]["text/html"]
+
+
+@pytest.fixture
+def displayed(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str]]:
+    """What reports display."""
+    shown: list[dict[str, str]] = []
+    monkeypatch.setattr("npuprof.notebook.report.display", lambda bundle, raw: shown.append(bundle))
+    return shown

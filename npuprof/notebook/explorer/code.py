@@ -155,8 +155,8 @@ class LineButton:
         self._line = -1 if selected is None else line_of_slice(self._run, self._timeline, selected)
         if self._line >= 0:
             file, line = self._run.advice().facts.code_lines.place(self._line)
-            name = cell_text(file) or re.split(r"[/\\]", file)[-1]
-            self.widget.description = f"Line {line} of {name}"
+            cell, name = cell_text(file), re.split(r"[/\\]", file)[-1]
+            self.widget.description = f"{cell}, line {line}" if cell else f"{name}:{line}"
         self.widget.layout.display = "" if self._line >= 0 else "none"
 
 

@@ -20,6 +20,7 @@ from npuprof.notebook.panel.form import OptionsForm
 from npuprof.notebook.panel.runs import ListedRuns
 from npuprof.notebook.panel.state import Mode, Opened, Question, State
 from npuprof.session import active as running
+from npuprof.session.executed_cells import part_of
 from npuprof.session.history import EndedRun
 from npuprof.texts import encodable
 
@@ -211,7 +212,8 @@ class PanelController:
         def decode() -> Opened:
             profile = session.result
             self.runs.note(session.recording.directory, profile.summary)
-            return Opened(run_title, (profile,))
+            parts = tuple(part_of(session.recording, part) for part in session.recording.parts)
+            return Opened(run_title, (profile,), parts)
 
         kept = encodable(f"the recording is kept in {session.recording.directory}: Open tries again")
         self._read(run_title, decode, kept)

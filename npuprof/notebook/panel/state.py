@@ -69,10 +69,11 @@ class Question:
 
 @dataclass(frozen=True)
 class Opened:
-    """The open reports: one run, two runs to compare, or a set of runs."""
+    """The open reports: one run with the parts that profiled cells are of it, two runs to compare, or a set of runs."""
 
     title: str
     runs: tuple[Profile, ...] = ()
+    parts: tuple[Profile, ...] = ()
     of_set: ProfileSet | None = None
 
     @property

@@ -65,7 +65,8 @@ def opened_view(opened: Opened) -> list[Any]:
         return [opened.of_set.explore()]
     if len(opened.runs) == 2:
         return _comparison_children(*opened.runs)
-    return [_summed_up(run) for run in opened.runs]
+    parts = [widgets.HTML(part._repr_html_()) for part in opened.parts]
+    return [*(_summed_up(run) for run in opened.runs), *parts]
 
 
 def _summed_up(run: Profile) -> widgets.Widget:

@@ -74,7 +74,7 @@ def test_from_a_slice_back_to_its_line() -> None:
     (button,) = [each for each in _all(explorer.widget) if each.__class__.__name__ == "Button" and _is_line(each)]
     assert button.layout.display == "none"
     explorer.timeline.select(explorer.timeline.slices.first["kernels"] + 1)
-    assert button.description == "Line 7 of model.py"
+    assert button.description == "model.py:7"
     assert button.layout.display == ""
     button.click()
     assert explorer._tabs.opened == "Code"
