@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,7 @@ from npuprof.quantities import counted, duration, share
 
 NAME = "pipeline_bubble"
 _THRESHOLD = 0.05  # of the step
+_MOST = 16  # pipelines that are modelled
 _MORE = 2  # times as many micro-batches, and model chunks of a stage
 
 
@@ -94,22 +95,35 @@ def _finding(facts: JobFacts, waited: int, modelled: Sequence[_Model], rows: pd.
 
 
 def _models(stages: Sequence[Sequence[int]], rows: pd.DataFrame, sends: Bools) -> list[_Model]:
-    """Return the pipelines whose schedule is known, in the last step."""
+    """Return the pipelines whose schedule is known, each in the last step that all its ranks have."""
     of_group = rows[sends].groupby("group", observed=True)["rank"].agg(lambda ranks: tuple(sorted(set(ranks))))
     pairs = {str(group): ranks for group, ranks in of_group.items() if len(ranks) == 2}
-    pair = [pairs.get(str(group), ()) if is_send else () for group, is_send in zip(rows["group"], sends, strict=True)]
-    steps = rows["step"].dropna()
-    rows = rows.assign(pair=pd.Series(pair, rows.index, dtype=object))
-    last = rows["step"] == steps.max() if len(steps) else pd.Series(True, rows.index)
-    inside = last.fillna(value=False).to_numpy(bool)
+    rank_of_row = rows["rank"].to_numpy(np.int64)  # in order
     modelled = []
-    for chain in _chains(list(pairs.values()), stages):
-        times = [_stage_times(rows[(rows["rank"] == rank).to_numpy(bool)], inside, rank) for rank in chain]
+    for chain in _chains(list(pairs.values()), stages)[:_MOST]:
+        bounds = [np.searchsorted(rank_of_row, (rank, rank + 1)).tolist() for rank in chain]
+        of_ranks = [_with_pairs(rows.iloc[slice(*bound)], sends[slice(*bound)], pairs) for bound in bounds]
+        steps = set.intersection(*(set(of_rank["step"].tolist()) for of_rank in of_ranks))
+        if not steps:
+            continue
+        times = [
+            _stage_times(of_rank[(of_rank["step"] == max(steps)).to_numpy(bool)], rank)
+            for rank, of_rank in zip(chain, of_ranks, strict=True)
+        ]
         pipeline = pipeline_of([each for each, _ in times])
         if pipeline is not None:
             begins, ends = zip(*(span for _, span in times), strict=True)
             modelled.append(_Model(pipeline, float(max(ends) - min(begins))))
     return modelled
+
+
+def _with_pairs(rows: pd.DataFrame, sends: Bools, pairs: Mapping[str, tuple[int, int]]) -> pd.DataFrame:
+    """Return rows of a rank with both ranks of each send, and with -1 for a step that is unknown."""
+    pair = [pairs.get(str(group), ()) if is_send else () for group, is_send in zip(rows["group"], sends, strict=True)]
+    numbered: pd.DataFrame = rows.assign(
+        pair=pd.Series(pair, rows.index, dtype=object), step=rows["step"].fillna(-1).astype("int64")
+    )
+    return numbered
 
 
 def _chains(pairs: Sequence[tuple[int, int]], stages: Sequence[Sequence[int]]) -> list[list[int]]:
@@ -125,12 +139,8 @@ def _chains(pairs: Sequence[tuple[int, int]], stages: Sequence[Sequence[int]]) -
     return [chain for chain in chains if len(chain) == len(stages)]
 
 
-def _stage_times(rows: pd.DataFrame, inside: Bools, rank: int) -> tuple[StageTimes, tuple[int, int]]:
-    """Return the times of a rank in a step between its sends, and when the step began and ended on it.
-
-    `inside` are the rows of the step among those of all ranks, by their number.
-    """
-    of_step = rows[inside[rows.index]]
+def _stage_times(of_step: pd.DataFrame, rank: int) -> tuple[StageTimes, tuple[int, int]]:
+    """Return the times of a rank between its sends in the rows of a step, and when the step began and ended on it."""
     start, wait, moving, own_ns = (
         of_step[name].to_numpy(np.int64) for name in ("start_ns", "wait_ns", "moving_ns", "own_ns")
     )
