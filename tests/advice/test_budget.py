@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 import npuprof
+from npuprof import tables as schema
 from npuprof.advice.findings import Advice, advise
 from npuprof.advice.job import JobFacts, Member
 from npuprof.advice.job_findings import advise_job
@@ -149,3 +150,35 @@ def test_the_report_of_a_run_has_the_line_in_both_forms() -> None:
     profile = Profile(Decoded(run, factories.info(options={"level": 0})))
     for form in (str(profile), profile._repr_html_(), profile.advice()._repr_html_() or ""):
         assert "86.0 % idle, cause not recorded: collect with --level 1" in form
+
+
+def launched(ahead_ns: int) -> Profile:
+    """A loop whose kernels start 10 us after their launch call, on a device whose clock may be ahead of the host's."""
+    count = 80
+    launches = [(50_000 * at, 20_000) for at in range(count)]
+    kernels = [(start + 10_000 - ahead_ns, 13_000) for start, _ in launches]
+    links = schema.build(
+        "links",
+        {
+            "kind": ["api_task"] * count,
+            "source_table": ["api"] * count,
+            "source_row": list(range(count)),
+            "target_table": ["kernels"] * count,
+            "target_row": list(range(count)),
+        },
+    )
+    run = factories.all_tables(
+        steps=table("steps", [(1_000_000 * at - 5_000, 1_000_000) for at in range(4)]),
+        api=table("api", launches, name="aclrtLaunchKernel"),
+        operators=table("operators", [(start - 2_000, 30_000) for start, _ in launches]),
+        kernels=table("kernels", kernels, stream_id=1),
+        links=links,
+    )
+    return Profile(Decoded(run, factories.info()))
+
+
+def test_a_device_clock_that_is_ahead_hides_no_cause_and_no_replay_gains_from_more_work() -> None:
+    ahead = launched(23_000)  # kernels start 13 us before their launch
+    pd.testing.assert_frame_equal(ahead.advice().budget(), launched(0).advice().budget())
+    for cause in ("unexplained", "other_operators", "alloc"):
+        assert ahead.what_if(cause={cause: 0}).gain_ns >= 0
