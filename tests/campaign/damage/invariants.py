@@ -283,7 +283,7 @@ def _longest_of_breakdown(run: Profile) -> Parts:
         parts = breakdown(run).groupby(keys, observed=True, dropna=False)["duration_ns"].sum().reset_index()
         counted = set(zip(*(steps[name].fillna(-1) for name in keys[:3]), strict=True))
         rows = zip(*(parts[name].fillna(-1) for name in keys[:3]), strict=True)
-        parts = parts[[place in counted for place in rows]]
+        parts = parts[np.array([place in counted for place in rows], bool)]
     return _by_rank_device_and_part(parts[parts["duration_ns"] > 0], "duration_ns")
 
 
