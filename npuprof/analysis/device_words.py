@@ -21,6 +21,8 @@ NONE: DeviceName = ""
 
 OF_DEVICE = ("tasks", "kernels", "communication", "communication_tasks", "overlap", "step_times")
 """The tables of a device."""
+HOST_DEVICE = -1
+"""The device of collectives that the host runs itself, such as gloo's."""
 
 _ON_GPUS = "kineto"  # the only front end of another device
 _RUNTIMES = (
@@ -32,7 +34,14 @@ _RUNTIMES = (
 
 def device_of(info: Info, tables: Mapping[str, pd.DataFrame]) -> DeviceName:
     """Return what the devices of a run are called."""
-    return by_front_end(info, NPU, GPU if any(len(tables[name]) for name in OF_DEVICE) else NONE)
+    return by_front_end(info, NPU, GPU if has_device(tables) else NONE)
+
+
+def has_device(tables: Mapping[str, pd.DataFrame]) -> bool:
+    """Return whether a run has rows of a device."""
+    collectives = tables["communication"]["device_id"]
+    others = any(len(tables[name]) for name in OF_DEVICE if name != "communication")
+    return others or bool((collectives != HOST_DEVICE).any())
 
 
 def by_front_end(info: Info, of_npu: _Word, of_torch: _Word) -> _Word:

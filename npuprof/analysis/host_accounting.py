@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pandas as pd
 
-from npuprof.analysis.device_words import OF_DEVICE
+from npuprof.analysis.device_words import has_device
 from npuprof.analysis.idle_causes import IdleCause, Rows, collections, divided, forward, named
 from npuprof.analysis.intervals import Spans
 from npuprof.arrays import Bools
@@ -59,7 +59,7 @@ ACTIVITY_LABELS: Mapping[str, str] = {
 
 def is_of_host(tables: Mapping[str, pd.DataFrame]) -> bool:
     """Return whether a run has rows of the host and none of a device."""
-    return any(len(tables[name]) for name in _OF_HOST) and not any(len(tables[name]) for name in OF_DEVICE)
+    return any(len(tables[name]) for name in _OF_HOST) and not has_device(tables)
 
 
 def activities(tables: Mapping[str, pd.DataFrame], spans: Spans) -> Iterator[tuple[str, Spans]]:

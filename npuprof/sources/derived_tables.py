@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
+from npuprof.analysis.device_words import HOST_DEVICE
 from npuprof.analysis.intervals import total, union
 from npuprof.notes import Notes
 from npuprof.quantities import counted
@@ -180,4 +181,4 @@ def _ms(time_ns: int) -> str:
 def devices_of(frames: Mapping[str, pd.DataFrame]) -> list[int]:
     """Return the devices that have rows; files may name further ones."""
     columns = [frame["device_id"] for frame in frames.values() if "device_id" in frame]
-    return sorted({int(device) for column in columns for device in column.dropna().unique()})
+    return sorted({int(device) for column in columns for device in column.dropna().unique()} - {HOST_DEVICE})

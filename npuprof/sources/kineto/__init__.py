@@ -20,6 +20,7 @@ from npuprof.sources.global_ranks import MATRIX, add_global_ranks
 from npuprof.sources.kineto.communication import groups_in
 from npuprof.sources.kineto.conversion import build_tables
 from npuprof.sources.kineto.facts import TraceFacts, describe, info_of, read_facts
+from npuprof.sources.kineto.host_collectives import name_group
 from npuprof.sources.kineto.layouts import KINETO
 from npuprof.sources.kineto.links import build_links
 from npuprof.sources.kineto.transfers import sent_bytes
@@ -65,6 +66,7 @@ def read(path: Path) -> Decoded:
     built.tables["links"] = build_links(trace, built, notes, path.name)
     decoded.tables = built.tables
     decoded.info = _info(path, facts, decoded)
+    name_group(decoded, {key: group["global_ranks"] for key, group in facts.groups.items() if group["global_ranks"]})
     named = groups_in(trace.slices["task"])  # which may list ranks where the file's head has too many to list
     _add_groups(decoded, {**named, **{key: group for key, group in facts.groups.items() if group["global_ranks"]}})
     return decoded
@@ -84,6 +86,8 @@ def _add_groups(decoded: Decoded, groups: dict[str, dict[str, Any]]) -> None:
             "a collective names no process group, so it is joined with those of no other rank",
             without,
         )
+    if "size_bytes" not in communication:  # the host's own
+        return
     matrix = sent_bytes(communication, groups, decoded.info.rank)
     if matrix is not None:
         decoded.statistics[MATRIX] = matrix

@@ -14,6 +14,7 @@ from npuprof.notes import Notes
 from npuprof.sources.columns.builders import ABSENT, GatheredColumns, missing, optional
 from npuprof.sources.columns.steps import step_of
 from npuprof.sources.kineto.communication import are_collectives, communication_table
+from npuprof.sources.kineto.host_collectives import host_collectives
 from npuprof.sources.kineto.kernel_names import short_name
 from npuprof.sources.kineto.memory import read_memory
 from npuprof.sources.kineto.operators import add_stacks
@@ -51,6 +52,8 @@ def build_tables(trace: Trace, notes: Notes, source: str) -> TraceTables:
     if len(trace.counters):  # events that other tools add
         maker.built.tables["counters"] = counters_table(trace, {}, notes, source)
     _note_gaps(trace, notes, source)
+    if (collectives := host_collectives(maker.built.tables, notes, source)) is not None:
+        maker.built.tables["communication"] = collectives
     for layout in _USED:
         notes.ledger.use(source, len(trace.slices[layout]))
     plain = trace.slices["plain"]

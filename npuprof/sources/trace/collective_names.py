@@ -63,4 +63,9 @@ def operation_of(kernel: str, function: str) -> str | None:
     qualified = kernel.partition("(")[0].partition("<")[0]
     if not (_LIBRARY.match(function) or _NAMESPACE.search(qualified) or _FUNCTION.match(function)):
         return None
-    return next((operation for operation, pattern in _OPERATIONS if pattern.search(function)), UNNAMED)
+    return operation_in(function)
+
+
+def operation_in(name: str) -> str:
+    """Return the operation that the name of a collective contains; :data:`UNNAMED` if it tells none."""
+    return next((operation for operation, pattern in _OPERATIONS if pattern.search(name)), UNNAMED)
