@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from npuprof.profiles import Profile
     from npuprof.ranks.profile_set import ProfileSet
     from npuprof.schema import explain
+    from npuprof.session.engines import engines
     from npuprof.session.mixins import last
     from npuprof.session.offline import offline_analyse, trace_handler
     from npuprof.session.reruns import history
@@ -54,6 +55,7 @@ __all__ = [
     "Session",
     "chip",
     "compare",
+    "engines",
     "explain",
     "history",
     "last",
@@ -89,6 +91,7 @@ _HOMES = {
     "Session": "npuprof.session.session",
     "chip": "npuprof.analysis.chip_limits",
     "compare": "npuprof.loading",
+    "engines": "npuprof.session.engines",
     "explain": "npuprof.schema",
     "history": "npuprof.session.reruns",
     "last": "npuprof.session.mixins",

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import npuprof
 from npuprof.commands import own_command
@@ -94,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_compare(commands)
 
     # Its words are read as those of the magic are; without a prefix, none of them is an option here.
-    run = commands.add_parser("run", help="run a script, and profile it", add_help=False, prefix_chars="\0")
+    run = commands.add_parser("run", help="run and profile a program, or its ranks", add_help=False, prefix_chars="\0")
     run.add_argument("words", nargs=argparse.REMAINDER, help="options, the script, and its arguments")
     run.set_defaults(run=_run)
 
@@ -207,6 +207,7 @@ def _run(parsed: argparse.Namespace) -> int:
     from npuprof.loading import load
     from npuprof.notebook.arguments import UsageError, parse_run, usage
     from npuprof.session.applications import run_application
+    from npuprof.session.programs import run_processes
 
     if not parsed.words or parsed.words[0] in ("-h", "--help"):
         _say(usage())
@@ -216,6 +217,12 @@ def _run(parsed: argparse.Namespace) -> int:
     except UsageError as error:
         _say(f"npuprof run: {error}", sys.stderr)
         return 2
+    if words.options.processes:
+        ran = run_processes(words.program, words.options, timeout_s=words.timeout_s)
+        _say(f"\nThe recordings are in {ran.session.recording.directory.parent}", sys.stderr)
+        if words.report:
+            _say(str(_overview(ran.session.result)), sys.stderr)
+        return ran.status if ran.status >= 0 else 128 - ran.status
     recording = run_application(words.program, words.options, echo=sys.stdout.write, timeout_s=words.timeout_s)
     _say(f"\nThe recording is {recording.directory}")
     if words.report:
@@ -223,6 +230,13 @@ def _run(parsed: argparse.Namespace) -> int:
     if recording.failed:
         raise NpuprofError(f"the program failed: {recording.failed}")
     return 0
+
+
+def _overview(runs: Any) -> object:
+    """Return what to show of the processes of a program: the overview of a set, or a single run."""
+    from npuprof.profiles import Profile
+
+    return runs if isinstance(runs, Profile) else runs.read().overview()
 
 
 def _doctor(parsed: argparse.Namespace) -> int:

@@ -104,6 +104,8 @@ class Info(LongText):
         them is no part of the run.
     clocks
         The clock of each device that has launches to compare; complete when notes are.
+    unprofiled_children
+        As in :class:`npuprof.recording.Recording`.
     failed
         The exception of the profiled code, as ``Type: message``; empty if the code ended normally.
     code
@@ -132,6 +134,7 @@ class Info(LongText):
     clocks: list[DeviceClock] = field(default_factory=list)
     code: dict[str, str] = field(default_factory=dict, repr=False)
     executed: list[tuple[str, int, int]] = field(default_factory=list)
+    unprofiled_children: dict[str, int] = field(default_factory=dict)
 
     @property
     def thinking_ns(self) -> int:

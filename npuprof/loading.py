@@ -11,6 +11,7 @@ from npuprof.errors import NpuprofError, OptionsError, SourceError
 from npuprof.options.load_arguments import FORMS
 from npuprof.parameters import checked
 from npuprof.profiles import Profile
+from npuprof.ranks.job_processes import JobProcesses
 from npuprof.sources.base import Preference
 from npuprof.sources.decoding import decode_run
 from npuprof.sources.detect import DetectedResult, detect
@@ -209,7 +210,15 @@ def _detect(
         raise OptionsError(f"source is {source!r}, but must be 'text', 'db', 'raw', 'parsed' or None")
     selection = choose(steps, start, end)
     root = Path(path).expanduser()
-    return root, detect(root, source), selection
+    return root, _of_job(root, detect(root, source)), selection
+
+
+def _of_job(root: Path, walked: Walk[DetectedResult]) -> Walk[DetectedResult]:
+    """Return the ranks of a job and what is missing of it, if the directory is that of a job; else what was found."""
+    job = JobProcesses.read(root)
+    if job is None:
+        return walked
+    return Walk(job.runs(walked.results), walked.problems, [*walked.left_out, *job.problems()])
 
 
 def _folder(code_root: str | PathLike[str] | None) -> Path | None:

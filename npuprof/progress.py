@@ -129,6 +129,31 @@ def patience(subject: str) -> Iterator[None]:
         thread.join(_TICK_S)
 
 
+@contextmanager
+def ticking(text: Callable[[], str]) -> Iterator[None]:
+    """Show a text and the elapsed time every second, where progress is shown; nothing while the text is empty.
+
+    `text` is called each second, also where nothing is shown.
+    """
+    ended, display = threading.Event(), _display()
+
+    def show() -> None:
+        patient, began_s = None if display is None else _Patient(display, 0.0), time.monotonic()
+        while not ended.wait(_TICK_S):
+            if (now := text()) and patient is not None:
+                patient(Progress(now, round(time.monotonic() - began_s), 0, "s"))
+        if patient is not None:
+            patient.close()
+
+    thread = threading.Thread(target=show, name="npuprof-ticking", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(_TICK_S)
+
+
 def _show_waiting(subject: str, ended: threading.Event) -> None:
     began_s = time.monotonic()
     if ended.wait(_PATIENCE_S):

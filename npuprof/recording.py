@@ -47,7 +47,15 @@ _ROOM_BYTES = 1 << 16  # for about a thousand steps
 _MANY_STEPS = 1_000  # with more steps, the file is not indented
 _MAX_FILES = 50_000
 _REWRITTEN = frozenset(
-    {FILE_NAME, JOURNAL_FILE_NAME, STACKS_JOURNAL_FILE_NAME, LINES_JOURNAL_FILE_NAME, METADATA_FILE_NAME}
+    {
+        "processes.jsonl",
+        "watched",
+        FILE_NAME,
+        JOURNAL_FILE_NAME,
+        STACKS_JOURNAL_FILE_NAME,
+        LINES_JOURNAL_FILE_NAME,
+        METADATA_FILE_NAME,
+    }
 )
 _OF_PARSERS = frozenset(
     {"ASCEND_PROFILER_OUTPUT", "mindstudio_profiler_log", "mindstudio_profiler_output", "log", "logs", "sqlite"}
@@ -92,6 +100,12 @@ class Recording:
     domains
         ``[message, domain, place]`` of the markers with a domain, in call order, if the front end lacks domains;
         `place` counts the markers with that message from 0.
+    process
+        In a job: the ``rank`` of the process and the number of ranks (``world_size``), the ranks of each of its
+        ``groups`` by name, the ``backend`` that they communicate with, its ``parent`` and its ``arguments``, as far as
+        they are known.
+    unprofiled_children
+        How many processes that a profiled cell started imported each front end, by its module; they were not profiled.
     metadata
         The user's metadata.
     versions, environment
@@ -124,6 +138,8 @@ class Recording:
     executed: list[tuple[str, int, int]] = field(default_factory=list)
     parts: list[str] = field(default_factory=list)
     outcome: dict[str, Any] = field(default_factory=dict)
+    process: dict[str, Any] = field(default_factory=dict)
+    unprofiled_children: dict[str, int] = field(default_factory=dict)
     metadata: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)

@@ -108,3 +108,8 @@ class TakesFacts(Protocol):
 def clock_of(collector: Collector, options: Options) -> Clock:
     """Return the clock of a run: the clock of its device if the collector has one, else the system's."""
     return collector.clock if isinstance(collector, HasClock) and collector.drives(options) else SystemClock()
+
+
+def front_end_of(collector: Collector, options: Options) -> str:
+    """Return the name of the collecting front end; ``python stacks`` if the options need no front end."""
+    return collector.name if collector.drives(options) else "python stacks"

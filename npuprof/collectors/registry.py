@@ -32,6 +32,15 @@ _FRAMEWORKS = (
 )
 _PYACL = "acl"
 _PACKAGES = {"acl": (_PYACL,), "kineto": ("torch",), **{name: packages for name, _, packages in _FRAMEWORKS}}
+# The modules that a process imports to use a front end, torch's last: it is imported for others, too.
+_IMPORTED_FOR = {
+    **{name: _PACKAGES[name] for name in ("torch_npu", "mindspore", "tensorflow", "acl")},
+    "simulator": ("npuprof.simulator.npu", "npuprof.simulator.torch_front", "npuprof.simulator.acl"),
+    "kineto": _PACKAGES["kineto"],
+}
+MODULES_OF_FRONT_ENDS = tuple(module for modules in _IMPORTED_FOR.values() for module in modules)
+"""The modules that a process imports to use a front end."""
+_OF_COLLECTOR = "npuprof.simulator.acl"  # which the simulator's collector imports, too
 _SIMULATED = ("npuprof.simulator.npu", "npuprof.simulator.torch_front")  # imported by code for the simulated NPU
 _LOADED_BY_TORCH = "torch_npu"  # unless the environment disables it
 _NO_AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
@@ -110,6 +119,29 @@ def why_absent(name: str) -> str:
     if not packages or _first_installed(packages):
         return ""
     return f"{' or '.join(packages)} is not installed for this Python"
+
+
+def front_end_of_module(module: str, name: str = "auto") -> str:
+    """Return the collector of the front end that a module is imported for; empty if it is not the one with a name."""
+    collector = next((each for each, modules in _IMPORTED_FOR.items() if module in modules), "")
+    return collector if name in ("auto", collector) else ""
+
+
+def imported_front_ends() -> list[str]:
+    """Return the modules of front ends that this process has imported, in order of preference."""
+    return [module for module in MODULES_OF_FRONT_ENDS if module != _OF_COLLECTOR and _is_imported(module)]
+
+
+def is_used(name: str, code: str = "") -> bool:
+    """Return whether this process has imported the front end of a collector, or `code` does.
+
+    torch_npu is used once the device is initialised: no process that is forked later could use it otherwise.
+    """
+    if name == "torch_npu":
+        npu = getattr(sys.modules.get(name), "npu", None)
+        return npu is not None and bool(npu.is_initialized())
+    modules, named = _IMPORTED_FOR.get(name, ()), imported_by(code)
+    return any(_is_imported(module) or module in named for module in modules)
 
 
 def awaited() -> tuple[str, ...]:

@@ -12,12 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from npuprof.collectors.base import front_end_of
 from npuprof.collectors.registry import choose
 from npuprof.dynamic import files, keys, requests
 from npuprof.dynamic.requests import NOW, Request
 from npuprof.errors import NpuprofError
 from npuprof.options import lenient
-from npuprof.session.active import front_end_of
 from npuprof.session.offline import trace_handler
 from npuprof.session.schedule import schedule
 from npuprof.session.session import Session

@@ -23,6 +23,7 @@ from npuprof.exports.text import (
     MOST_FINDINGS,
     PART_LABELS,
     SIMULATED,
+    children_text,
     clock_lines,
     error_lines,
     grids,
@@ -193,7 +194,7 @@ def _overview(
     return (
         head_html(info)
         + "".join(_marked(line, "error") for line in [*error_lines(notes), *damage_lines(notes)])
-        + "".join(_marked(line, "warning") for line in [nothing_text(summary, info)] if line)
+        + "".join(_marked(line, "warning") for line in [nothing_text(summary, info) or children_text(info)] if line)
         + _verdict(advice, headline_mark(damaged_tables(notes)))
         + since
         + (bars if several else "")

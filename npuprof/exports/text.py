@@ -143,6 +143,8 @@ def nothing_text(summary: Summary, info: Info) -> str:
     if not {"npu", "gpu"} & set(map(str, info.options.get("activities", ("npu",)))):
         return ""  # only the host was to be recorded
     on = "the simulated NPU" if info.simulated else "the device"
+    if info.unprofiled_children:
+        return children_text(info)
     if info.failed:
         return (
             f"Nothing was recorded of {on}: the code raised {info.failed.partition(':')[0]} before its first launch. "
@@ -153,6 +155,17 @@ def nothing_text(summary: Summary, info: Info) -> str:
         remedy = "runs on the host: make the arrays with npuprof.simulator.npu, such as npu.ones((64, 64))"
     subject = "NumPy" if info.simulated else "Operators"
     return f"Nothing was recorded of {on}: the code launched nothing on it. {subject} {remedy}."
+
+
+def children_text(info: Info) -> str:
+    """Return that processes which the cell started used a front end, and how to profile them; empty if none did."""
+    if not info.unprofiled_children:
+        return ""
+    modules = ", ".join(f"{count:,} {module}" for module, count in info.unprofiled_children.items())
+    return (
+        f"Processes that this cell started used a front end, and were not profiled (imported at least by {modules}): "
+        "add --processes to profile them as ranks of one job."
+    )
 
 
 def error_lines(notes: pd.DataFrame) -> list[str]:
@@ -309,7 +322,7 @@ def summary_text(
     lines += [
         printable(line, _LONGEST_SENTENCE) for line in [*clock_lines(info), *error_lines(notes), *damage_lines(notes)]
     ]
-    if nothing := nothing_text(summary, info):
+    if nothing := nothing_text(summary, info) or children_text(info):
         lines.append(printable(nothing, _LONGEST_SENTENCE))
     if advice.step_ns:
         verdict, *findings = (printable(line, _LONGEST_LINE) for line in advice.lines(MOST_FINDINGS))

@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeAlias
 
 from npuprof import cache
 from npuprof.commands import own_command, shell_command, shell_word
-from npuprof.machine import cann, environment
+from npuprof.machine import cann, environment, launchers
 from npuprof.options import DEFAULT_OUTPUT
 from npuprof.quantities import size
 
@@ -231,7 +231,9 @@ def diagnose(output: Path = DEFAULT_OUTPUT) -> list[Diagnosis]:
 
     Front ends are imported in separate processes.
     """
-    return [_packages(), _hardware(), *_front_ends(), _environment(), _directory(output), _disk(output), _cache()]
+    launcher = Diagnosis("launchers", "ok", launchers.describe())
+    checks = [_environment(), launcher, _directory(output), _disk(output), _cache()]
+    return [_packages(), _hardware(), *_front_ends(), *checks]
 
 
 @dataclass(frozen=True)

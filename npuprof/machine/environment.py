@@ -9,12 +9,14 @@ from importlib import metadata
 
 ASKING = ("NPUPROF_OPTIONS", "MS_PROFILER_OPTIONS")
 """The variables that start a session when npuprof is imported."""
+OF_JOB = "NPUPROF_JOB"
+"""The variable that holds the folder to which the processes that a cell starts record."""
 _HOST_VARIABLES = ("ASCEND_LAUNCH_BLOCKING", "ASCEND_GLOBAL_LOG_LEVEL", "PYTORCH_NPU_ALLOC_CONF", "TASK_QUEUE_ENABLE")
 
 
 def of_own_process() -> dict[str, str]:
     """Return the environment for a worker process of npuprof, which must not be profiled."""
-    return {name: value for name, value in os.environ.items() if name not in ASKING}
+    return {name: value for name, value in os.environ.items() if name not in (*ASKING, OF_JOB)}
 
 
 def versions() -> dict[str, str]:

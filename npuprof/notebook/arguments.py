@@ -212,6 +212,8 @@ def _split_words(words: list[str]) -> tuple[list[str], list[str]]:
     takes_value = {flag: action.nargs != 0 for action in _form.parser._actions for flag in action.option_strings}
     place = 0
     while place < len(words) and words[place].startswith("-"):
+        if words[place] == "--":
+            return words[:place], words[place + 1 :]
         place += 2 if takes_value.get(words[place], False) else 1
     return words[:place], words[place:]
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from npuprof.lines.recorder import RunningCell
     from npuprof.recording import Recording
     from npuprof.session.active import ActiveRun
+    from npuprof.session.engines import Engines
     from npuprof.session.session import Session
 
 
@@ -93,6 +94,12 @@ def _make_session(options: Options, title: str) -> Session:
     return Session(options, title=title)
 
 
+def _engines(view: object) -> Engines | None:
+    from npuprof.session.engines import Engines
+
+    return None if view is None else Engines(view)
+
+
 class Controller:
     """Starts a run, stops it and shows its report; thread-safe, since the panel's buttons use their own thread.
 
@@ -105,6 +112,8 @@ class Controller:
 
     Attributes
     ----------
+    view
+        Returns the view of ipyparallel whose engines are profiled with the option ``engines``; None without one.
     number_of
         Returns the number of the cell whose code has a file name; 0 for other files.
     """
@@ -119,6 +128,7 @@ class Controller:
         self._shown: Session | None = None
         self._cells: list[tuple[int, Callable[[], str]]] = []  # that run, the outermost first
         self.number_of: Callable[[str], int] = lambda _file: 0
+        self.view: Callable[[], object] = lambda: None
 
     @property
     def cell(self) -> Cell | None:
@@ -202,6 +212,7 @@ class Controller:
         preload(report=report)
         with self._lock:
             session = self._make_session(options, title)
+            session.children.remote = _engines(self.view()) if options.engines else None
             if cell is not None:
                 session.code, session.cell = cell.text, cell.running
             else:

@@ -26,7 +26,7 @@ from npuprof.notebook.hooks import (
 )
 from npuprof.notebook.messages import tell
 from npuprof.notebook.repeats import run_again
-from npuprof.notebook.report import show_run, show_session
+from npuprof.notebook.report import show_run, show_session, show_set
 from npuprof.notebook.rewriting import CellRewriter, number_of
 from npuprof.texts import plain_lines
 
@@ -55,6 +55,7 @@ class NpuprofMagics(Magics):
         self.controller = controller if controller is not None else Controller(show_session)
         self._rewriter = CellRewriter()
         self.controller.number_of = partial(number_of, shell)
+        self.controller.view = self._engines
         self._hooks = CellHooks(shell, self.controller, self._rewriter.ended)
         self._transformer = CellTransformer()
         # What `load` opened last, and the newest run at that time.
@@ -183,6 +184,15 @@ class NpuprofMagics(Magics):
             reason = str(error) if isinstance(error, NpuprofError) else describe_failure(error)
             tell(f"the code runs unprofiled: {quantities.printable(reason, _LONGEST_REASON)}")
 
+    def _engines(self) -> object:
+        """Return the view of ipyparallel whose engines run ``%%px``."""
+        magics = self.shell.magics_manager.registry.get("ParallelMagics")
+        if magics is None:
+            raise OptionsError(
+                "--engines profiles those on which %%px runs: call client.activate() of ipyparallel first"
+            )
+        return magics.view
+
     def _stop(self) -> None:
         if not self.controller.end():
             raise SessionError(f"%npuprof has nothing to stop: {_status()}")
@@ -220,8 +230,16 @@ class NpuprofMagics(Magics):
         from npuprof.notebook.arguments import parse_run
         from npuprof.session.applications import run_application
         from npuprof.session.mixins import last
+        from npuprof.session.programs import run_processes
 
         words = parse_run(line)
+        if words.options.processes:
+            ran = run_processes(words.program, words.options, echo=_print, timeout_s=words.timeout_s)
+            if words.report:
+                _report(last())
+            if ran.status:
+                raise SessionError(f"the program ended with status {ran.status}")
+            return
         try:
             recording = run_application(words.program, words.options, echo=_print, timeout_s=words.timeout_s)
         except OptionsError as error:
@@ -239,20 +257,14 @@ class NpuprofMagics(Magics):
         display(panel_of(self.shell, self.controller))
 
     def _load(self, line: str) -> None:
-        from IPython.display import display
-
         from npuprof.loading import open_path
         from npuprof.notebook.arguments import parse_load
-        from npuprof.profiles import Profile
         from npuprof.session.active import newest
 
         path, wanted = parse_load(line)
         opened = open_path(path, **wanted)
         self._loaded = opened, newest()
-        if isinstance(opened, Profile):
-            _report(opened)
-        else:
-            display(opened)
+        _report(opened)
 
 
 def _without_repeat(arguments: Arguments) -> Arguments:
@@ -261,7 +273,12 @@ def _without_repeat(arguments: Arguments) -> Arguments:
     return arguments
 
 
-def _report(run: Profile) -> None:
+def _report(run: Profile | ProfileSet) -> None:
+    from npuprof.profiles import Profile
+
+    if not isinstance(run, Profile):
+        show_set(run)
+        return
     recording = run.info.recording  # a result that cannot be read is an error of the line, not of a part of the report
     with kept_when_interrupted(lambda: recording):
         show_run(run)

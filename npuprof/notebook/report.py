@@ -14,6 +14,7 @@ from IPython.display import display
 from npuprof import interactive
 from npuprof.errors import describe_failure
 from npuprof.notebook.messages import tell
+from npuprof.texts import plain_line
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -43,11 +44,16 @@ def show_session(session: Session) -> None:
 
     If decoding fails, the reason, the path of the recording and how to open it are shown.
     """
+    from npuprof.profiles import Profile
+
     recording = session.recording
     try:
         run = session.result
     except Exception as error:  # noqa: BLE001 - shown; a report must not fail the user's cell
         _is_displayed([_failure("The recording could not be decoded", error, recording.directory, recording.problems)])
+        return
+    if not isinstance(run, Profile):
+        show_set(run.read())
         return
     show_run(run, _since_before(run, recording))
     for part in recording.parts:
@@ -98,7 +104,7 @@ def show_comparison(comparison: Comparison) -> None:
 
 
 def show_set(runs: ProfileSet) -> None:
-    """Show the overview of a set of ranks: verdict, findings and runs, then figures of all ranks, an output each.
+    """Show the overview of a set of ranks, with what is missing, and figures of all ranks, an output each.
 
     If this would need every rank to be read completely, a table of the runs is shown with the call that reads them. A
     failure is shown instead of the part; only an interrupt is raised.
@@ -138,8 +144,10 @@ def _set_overview(runs: ProfileSet) -> list[_Bundle]:
     if not runs._is_seen_at_once():
         return [{"text/plain": f"{runs}\n{_WHOLE}", "text/html": f"{listed}<p>{escape(_WHOLE)}</p>"}]
     overview = runs.overview()
-    shown = _SAVED_PICTURES + overview._repr_html_() + listed + framed(notes_html(runs.notes))
-    return [{"text/plain": f"{overview}\n{runs}", "text/html": shown}]
+    missing = "\n".join(f"npuprof: {plain_line(problem)}" for problem in runs._runs.problems)
+    first = f'<pre class="npuprof-message">{escape(missing)}</pre>' if missing else ""
+    shown = _SAVED_PICTURES + first + overview._repr_html_() + listed + framed(notes_html(runs.notes))
+    return [{"text/plain": f"{missing}\n{overview}\n{runs}".lstrip(), "text/html": shown}]
 
 
 def _set_figures(runs: ProfileSet) -> list[_Bundle]:

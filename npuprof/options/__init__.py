@@ -139,6 +139,19 @@ class Options:
     code: bool = switch(
         "Keep the text of the profiled cell and of your files in stacks.", default=True, of_cell=True, panel=None
     )
+    processes: bool = switch(
+        "Profile the Python processes that the cell or program starts, each with the front end that it imports: a set "
+        "of ranks.",
+        of_cell=True,
+    )
+    workers: bool = switch(
+        "With processes: profile those that only load data for a rank, too.", needs="processes", of_cell=True,
+        panel=None,
+    )
+    engines: bool = switch(
+        "Profile the engines of ipyparallel on which %%px runs, each as a rank: a set of ranks.", of_cell=True,
+        panel=None,
+    )
     modules: bool = switch(
         "Record the module hierarchy of framework operators.", activity="cpu", lacks=NO_OPERATORS | _TORCH_ONLY,
         framework="with_modules",
@@ -234,7 +247,9 @@ class Options:
         "What the vendor's parser, where it runs, writes.", EXPORT_TYPES, ("text",), lacks=_OFFLINE
     )
     delay: int | None = whole_number(
-        "How long the msprof tool waits until it begins.", "seconds", 1, _MOST, lacks=_MSPROF
+        "How long the msprof tool waits until it begins; with processes, how long each of them waits after it imports "
+        "its front end.",
+        "seconds", 1, _MOST, lacks=_MSPROF
     )
     duration: int | None = whole_number("How long the msprof tool collects.", "seconds", 1, _MOST, lacks=_MSPROF)
     # fmt: on
@@ -277,6 +292,13 @@ class Options:
         for name, option in SPECIFICATION.items():
             if getattr(self, name) not in (False, "none", (), None):
                 self._check_needs(name, option)
+        if self.processes and self.engines:
+            raise OptionsError("processes are of this machine, engines of a cluster: choose one of them", "engines")
+        if self.processes and self.collector == "msprof":
+            raise OptionsError(
+                "msprof profiles a program from outside, with all its processes: leave processes or the collector out",
+                "processes",
+            )
         if self.mstx_domain_include and self.mstx_domain_exclude:
             raise OptionsError(
                 "mstx_domain_include and mstx_domain_exclude exclude each other: give one of them",

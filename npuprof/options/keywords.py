@@ -24,6 +24,9 @@ class OptionValues(TypedDict, total=False):
     step_line: int | None
     lines: bool
     code: bool
+    processes: bool
+    workers: bool
+    engines: bool
     modules: bool
     flops: bool
     gc_detect_threshold: float | None

@@ -27,13 +27,14 @@ from npuprof.quantities import counted, formatted_ranks
 from npuprof.ranks import job, transfers
 from npuprof.ranks.clocks import clock_table
 from npuprof.ranks.entries import read
+from npuprof.ranks.job_processes import JobProcesses
 from npuprof.ranks.rank_tables import RankTables
 from npuprof.ranks.run_list import RunList
 from npuprof.ranks.set_notes import MAX_SHOWN, notes_of
 from npuprof.ranks.together import stacked_by_rank
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.concatenation import stacked
-from npuprof.sources.detect import DetectedResult
+from npuprof.sources.detect import DetectedResult, detect
 from npuprof.sources.selection import Selection
 from npuprof.texts import LongText, encodable, plain_lines
 
@@ -195,6 +196,25 @@ class ProfileSet(LongText, Exports):
         if processes is not None and (not _is_whole(processes) or processes < 1):
             raise OptionsError(f"processes must be a whole number of at least 1, or None, not {processes!r}")
         self._runs.read(processes)
+        return self
+
+    def refresh(self) -> ProfileSet:
+        """Search the directory again, for runs that were added or went on, and return the set.
+
+        Processes of a job may go on when its cell has ended. Runs that had ended when they were read stay as they are.
+
+        Raises
+        ------
+        SourceError
+            If nothing at the path can be read.
+        """
+        walked = detect(self.root)
+        job_of_set, problems = JobProcesses.read(self.root), [*walked.problems, *walked.left_out]
+        if job_of_set is not None:
+            walked.results = job_of_set.runs(walked.results)
+            problems += job_of_set.problems()
+        self._runs = self._runs.refreshed(walked.results, problems)
+        self._ranks = RankTables(self._runs)
         return self
 
     def clocks(self) -> pd.DataFrame:

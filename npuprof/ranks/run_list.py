@@ -56,9 +56,20 @@ class RunList:
     ) -> None:
         self.root = root
         self.problems = list(problems)
-        self._client = client
+        self._client, self._selection = client, selection
         self.entries = sorted((describe(run, selection) for run in runs), key=_place)
         refuse_several_jobs(root, self.entries)
+
+    def refreshed(self, runs: Sequence[DetectedResult], problems: Sequence[str]) -> RunList:
+        """Return the list of runs that a directory has now, with what was read of those that had ended before."""
+        later = RunList(self.root, runs, problems, self._selection, self._client)
+        before = {entry.run.path: entry for entry in self.entries if entry.info.stopped_ns is not None}
+        for entry in later.entries:
+            known = before.get(entry.run.path)
+            if known is not None and known.info.stopped_ns == entry.info.stopped_ns and known.profile is not None:
+                entry.outcome = known.outcome
+            entry.code_root = self.entries[0].code_root if self.entries else None
+        return later
 
     @property
     def client(self) -> Client | None:

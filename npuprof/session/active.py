@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from npuprof import atomic, unwritten
 from npuprof.clock import Clock, EmulatingClock, epoch_ns_of, step_ns
-from npuprof.collectors.base import Collector, TakesFacts
+from npuprof.collectors.base import Collector, TakesFacts, front_end_of
 from npuprof.collectors.interrupts import flush, keep_sigint_handler
 from npuprof.errors import NpuprofError, SessionBusyError
 from npuprof.journal import Journal
@@ -39,8 +39,6 @@ _process_lock = threading.RLock()
 _current: ActiveRun | None = None
 _newest: RecordedRun | None = None
 _reserved = ""  # message for a start that is refused while the profiler is reserved without a run
-
-_SAMPLED_ONLY = "python stacks"  # the collector of a run without a native front end
 
 
 class ActiveRun(RecordedRun):
@@ -432,6 +430,13 @@ def _release() -> None:
         _reserved = ""
 
 
+def after_fork() -> None:
+    """Forget the run of the parent in a forked child: the native profiler collects for the parent."""
+    global _process_lock, _current, _newest, _reserved
+    _process_lock = threading.RLock()  # another thread of the parent may have held it
+    _current, _newest, _reserved = None, None, ""
+
+
 def current() -> ActiveRun | None:
     """Return the run that is collecting in this process, or None."""
     run = _current  # read once: another thread may end the run meanwhile
@@ -441,8 +446,3 @@ def current() -> ActiveRun | None:
 def newest() -> RecordedRun | None:
     """Return the newest finished run of this process, or None."""
     return _newest
-
-
-def front_end_of(collector: Collector, options: Options) -> str:
-    """Return the name of the collecting front end; ``python stacks`` if the options need no front end."""
-    return collector.name if collector.drives(options) else _SAMPLED_ONLY

@@ -64,7 +64,7 @@ def run_application(
     if options.collector not in _COLLECTORS:
         return run_script(program, options, echo, timeout_s)
     _check(options)
-    flags, ran = [str(find()), *msprof_flags.flags(options)], _command(program)
+    flags, ran = [str(find()), *msprof_flags.flags(options)], command(program)
     with ExitStack() as undo:
         directory = make_directory(options.output, options.name, undo)
         epoch_ns = epoch_ns_of(clock)
@@ -136,8 +136,14 @@ def _check(options: Options) -> None:
     msprof_flags.refuse(options, attached=False)
 
 
-def _command(program: Sequence[str]) -> list[str]:
-    """Return the command for msprof; a script runs with this Python."""
+def command(program: Sequence[str]) -> list[str]:
+    """Return the words of a command; a script runs with this Python.
+
+    Raises
+    ------
+    OptionsError
+        If there is no program, or it does not exist.
+    """
     if not program:
         raise OptionsError("there is no program to run: give a script and its arguments")
     path = Path(program[0]).expanduser()

@@ -39,8 +39,9 @@ def require(text: str, *, confident: bool = False) -> list[CheckedComparison]:
     newest = last()
     advice = newest.advice()
     if not advice.step_ns:
+        place = getattr(newest.info, "recording", None) or "the last run"  # a set has many
         raise SessionError(
-            f"{newest.info.recording or 'the last run'} has no step and no device time, so there is nothing to check: "
+            f"{place} has no step and no device time, so there is nothing to check: "
             "profile the NPU too (--activities cpu,npu)"
         )
     names = gate.figures(advice)

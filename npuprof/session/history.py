@@ -188,6 +188,14 @@ def listen(listener: Callable[[], None]) -> Callable[[], None]:
     return end
 
 
+def after_fork() -> None:
+    """Forget the runs of the parent in a forked child."""
+    global _lock
+    _lock = threading.Lock()  # another thread of the parent may have held it
+    _ended.clear()
+    _listeners.clear()
+
+
 def notify() -> None:
     """Call the listeners after the start or end of a run."""
     with _lock:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from npuprof.profiles import Profile
     from npuprof.recording import Recording
     from npuprof.session.active import ActiveRun
+    from npuprof.session.job import Children
     from npuprof.session.offline import Mode
 
 
@@ -31,6 +32,8 @@ _WEIGHTS: Mapping[Metric, SelfTime] = {"self_cpu_time_total": "host", "self_npu_
 
 class EndedRuns(ABC):
     """Results, analysis and exports of the finished runs of a session."""
+
+    children: Children
 
     @abstractmethod
     def _ended(self) -> list[ActiveRun]:
@@ -50,8 +53,8 @@ class EndedRuns(ABC):
         """Return the message for a session without a finished run."""
 
     @property
-    def result(self) -> Profile:
-        """The profile of the newest finished run, decoded once.
+    def result(self) -> Profile | Any:
+        """The profile of the newest finished run, decoded once; with ``processes``, the set of all of them.
 
         Raises
         ------
@@ -60,7 +63,7 @@ class EndedRuns(ABC):
         SourceError
             If the recording cannot be decoded; it stays on disk.
         """
-        return self._newest_ended().result()
+        return self._newest_ended().result() if self.children.ended is None else self.children.ended.result()
 
     @property
     def results(self) -> list[Profile]:
@@ -145,8 +148,8 @@ class EndedRuns(ABC):
         return ended_runs[-1]
 
 
-def last() -> Profile:
-    """Return the newest finished run of this process.
+def last() -> Profile | Any:
+    """Return the newest finished run of this process; of one with ``processes``, the set of its processes.
 
     Raises
     ------

@@ -13,10 +13,10 @@ from __future__ import annotations
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from npuprof.clock import Clock
 from npuprof.collectors.base import Collector, clock_of
@@ -25,7 +25,8 @@ from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError, SessionEr
 from npuprof.options import Options, OptionValues, shows_options
 from npuprof.quantities import counted
 from npuprof.recording import Recording
-from npuprof.session.active import ActiveRun, current
+from npuprof.session.active import ActiveRun, current, note_end
+from npuprof.session.job import Children
 from npuprof.session.mixins import EndedRuns, HasMetadata
 from npuprof.session.precedence import make_way
 from npuprof.session.schedule import ProfilerAction, Schedule, ScheduleFunction, TraceReady, missing_steps, steps_needed
@@ -69,6 +70,8 @@ class Session(EndedRuns, HasMetadata):
         The code to profile, if known: the frameworks it imports count for ``collector="auto"``.
     cell
         The cell to profile, if it is one.
+    children, process
+        What is done about the processes that the code starts, and what is known of this one, if it is one of a job.
 
     Examples
     --------
@@ -93,6 +96,8 @@ class Session(EndedRuns, HasMetadata):
         self.options = options if options is not None else Options()
         self.code = ""
         self.cell: RunningCell | None = None
+        self.process: Mapping[str, Any] = {}
+        self.children = Children(self)
         self._given = collector
         self._choose()
         self.step_num = self._first_step = 0
@@ -113,10 +118,6 @@ class Session(EndedRuns, HasMetadata):
         self._collector, self.reason = chosen.collector, chosen.reason
         if not self._collector.drives(self.options):
             self.reason = "the activities ask for nothing else"
-
-    @property
-    def _clock(self) -> Clock:
-        return self._given_clock or clock_of(self._collector, self.options)
 
     def __repr__(self) -> str:
         states = {"collecting": self.collecting, "active": self.active, "ended": bool(self._runs), "not started": True}
@@ -199,6 +200,7 @@ class Session(EndedRuns, HasMetadata):
                 begins = True
                 if self.options.collector == "auto":
                     self._choose()  # again: a framework may have been imported meanwhile
+                self.children.begin(self.options, Session, self.cell)
                 action = self._action_of(0)
                 self.step_num, self._first_step = 0, first_step
                 if action == ProfilerAction.NONE:
@@ -218,6 +220,7 @@ class Session(EndedRuns, HasMetadata):
             if (run := self._run) is not None and run.collecting:
                 run.stop(failed)
             self._cool_down()
+            self.children.undo()
 
     def stop(self, failed: str = "") -> Recording:
         """Stop collecting; a second call has no effect.
@@ -241,6 +244,8 @@ class Session(EndedRuns, HasMetadata):
             was_active, self._active = self._active, False
             self._cool_down()  # even if not active: an interrupt may have cut an earlier stop short
             self._end(failed)
+            if (run := self._run) is not None and (job := self.children.end(run.recording)) is not None:
+                note_end(job)
             if was_active:
                 self._warn_of_what_is_missing()
                 self.current_action = ProfilerAction.NONE
@@ -292,12 +297,20 @@ class Session(EndedRuns, HasMetadata):
             return
         run = self._warm
         if run is None:
-            make_way(self._title, lambda: self._collector.check(self.options))
+            collector, options = self.children.own_run(self._collector, self.options, self.code)
+            make_way(self._title, lambda: collector.check(options))
             reason = "" if self.reason in _NO_REASONS else self.reason
             plan = self._schedule.numbers if isinstance(self._schedule, Schedule) else None
             run = ActiveRun(
-                self._collector, self.options, self._title, self._clock, reason=reason, schedule=plan, cell=self.cell
+                collector,
+                options,
+                self._title,
+                self._given_clock or clock_of(collector, options),
+                reason=reason,
+                schedule=plan,
+                cell=self.cell,
             )
+            run.recording.process = dict(self.process)
             run.end_step = weakref.WeakMethod(self.step)
             # Stops the run when the session is garbage collected or the interpreter ends; registered before the
             # start, so that an interrupt cannot come in between.
@@ -318,6 +331,7 @@ class Session(EndedRuns, HasMetadata):
             if not run.collecting:
                 self._runs.remove(run)
             raise
+        self.children.run_begins(run.recording.directory, self.cell)
         run.attach_metadata({**self._metadata, **self._metadata_of_next})
         self._metadata_of_next.clear()
 
@@ -330,6 +344,7 @@ class Session(EndedRuns, HasMetadata):
         run = self._run
         if run is None or not run.unended:
             return
+        self.children.run_ends(run.recording)
         run.stop(failed)
         if self._on_trace_ready is not None:
             try:
@@ -373,7 +388,8 @@ class Session(EndedRuns, HasMetadata):
         from npuprof.session.streams import open_stream
 
         make_way(self._title)
-        return open_stream(self._collector, models, self._clock, self._title, callback)
+        clock = self._given_clock or clock_of(self._collector, self.options)
+        return open_stream(self._collector, models, clock, self._title, callback)
 
     def __enter__(self) -> Session:
         return self if self._active else self.start()

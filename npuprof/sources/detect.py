@@ -61,12 +61,15 @@ class DetectedResult:
         The reason of the choice if the path holds raw data and the parsed result of it; empty otherwise.
     unpacked
         The archive around it, whose content stays unpacked while this object exists; None without an archive.
+    rank
+        The rank that it is taken for, if its files have none.
     """
 
     source: Source
     path: Path
     choice: str = ""
     unpacked: Unpacked | None = None
+    rank: int | None = None
 
     def describe(self) -> Info:
         """Return the metadata of a run from its small files; the rank is else taken from the path (``rank_3``).
@@ -83,7 +86,9 @@ class DetectedResult:
 
     @property
     def rank_of_path(self) -> int | None:
-        """Return the rank in a path, as in ``rank_3``."""
+        """Return the rank in a path, as in ``rank_3``, unless it is known otherwise."""
+        if self.rank is not None:
+            return self.rank
         ranks = [match for part in reversed(self.path.parts[-3:]) if (match := _RANK.search(part))]
         return int(ranks[0][1]) if ranks else None
 

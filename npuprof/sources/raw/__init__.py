@@ -71,6 +71,10 @@ _SIDE = re.compile(r"host|device_\d{1,4}")
 _NO_START = int(np.iinfo(np.int64).min)
 
 
+NOT_USED = "the NPU was not used while collecting"
+"""What a note says of a run without a device."""
+
+
 def recognises(path: Path) -> bool:
     """Return whether `path` is a raw directory: its ``host`` or ``device_N`` folders hold control files or data.
 
@@ -303,7 +307,7 @@ def _note_missing(
     if not devices and launched:
         notes.error("device", f"no device side could be read: {counted(launched, 'task')} of the host missing")
     elif not devices:
-        notes.info("device", "there is no device data: the NPU was not used while collecting")
+        notes.info("device", f"there is no device data: {NOT_USED}")
     elif not run.is_part:
         missing_slices.note_idle_devices(run, notes)
     if not run.is_part:

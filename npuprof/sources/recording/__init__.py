@@ -14,6 +14,7 @@ from npuprof import tables, unwritten
 from npuprof.analysis.loops import iterations
 from npuprof.errors import SourceError
 from npuprof.info import Info
+from npuprof.job_folder import rank_of
 from npuprof.notes import Notes
 from npuprof.quantities import counted, duration
 from npuprof.recording import (
@@ -26,6 +27,8 @@ from npuprof.recording import (
     Recording,
 )
 from npuprof.sources.base import Decoded, Source
+from npuprof.sources.kineto.host_collectives import name_group, steps_of_optimizer
+from npuprof.sources.raw import NOT_USED
 from npuprof.sources.recording import files, journal, lines, lists, loops, python_stacks
 from npuprof.sources.recording.files import note_changes, take_steps
 from npuprof.sources.recording.native import clock_epoch, read_native
@@ -80,6 +83,8 @@ def _read(path: Path, selection: Selection | None) -> Decoded:
     if read_lines is not None and recording.options.get("steps", True) and not len(decoded.tables.get("steps", ())):
         step_line = recording.options.get("step_line")
         loops.add_steps(decoded, read_lines, step_line if isinstance(step_line, int) else None, recording.collector)
+    if recording.process:
+        _describe_process(decoded, recording)
     if recording.domains and "marks" in decoded.tables:
         decoded.tables["marks"] = files.assign(decoded.tables["marks"], recording.domains, decoded.notes)
     _describe(decoded, recording, path)
@@ -88,6 +93,7 @@ def _read(path: Path, selection: Selection | None) -> Decoded:
     return decoded
 
 
+_USED_BY_CHILDREN = "processes that the cell started used it, and the processes option, which profiles them, was off"
 _LOST = (
     "What had been written by then is shown; lost are what {} had not written yet, the step and the ranges that had "
     "not ended, and the Python stacks of the last tenth of a second"
@@ -218,10 +224,14 @@ def _describe(decoded: Decoded, recording: Recording, path: Path) -> None:
     info.versions = {**info.versions, **recording.versions}
     info.environment = {**info.environment, **recording.environment}
     info.options = recording.options
-    info.metadata = recording.metadata
+    info.metadata = {**_of_process(recording), **recording.metadata}
+    info.rank = info.rank if (rank := rank_of(recording)) is None else rank
     info.failed, info.reason = recording.failed, recording.reason
     info.recording, info.executed = path, [(name, start, max(start, end)) for name, start, end in recording.executed]
     info.code = recording.code
+    info.unprofiled_children = recording.unprofiled_children
+    if recording.unprofiled_children:
+        decoded.notes.rewrite(lambda text: text.replace(NOT_USED, _USED_BY_CHILDREN))
     for problem in recording.problems:
         decoded.notes.error(recording.collector, problem)
     for problem in recording.stack_problems:
@@ -231,6 +241,34 @@ def _describe(decoded: Decoded, recording: Recording, path: Path) -> None:
         decoded.notes.warning(
             "clock", f"the system's clock was set {step} during the run: times are shown as if it had not been"
         )
+
+
+def _describe_process(decoded: Decoded, recording: Recording) -> None:
+    """Add the steps and the group that the recording of a process of a job does not have otherwise."""
+    steps = steps_of_optimizer(decoded.tables, decoded.notes, recording.collector)
+    if steps is not None:
+        take_steps(decoded.tables, steps, recording.collector, decoded.notes, "the optimizer")
+    groups = recording.process.get("groups")
+    if isinstance(groups, dict):
+        name_group(decoded, {name: ranks for name, ranks in groups.items() if isinstance(ranks, list)})
+
+
+def _of_process(recording: Recording) -> dict[str, Any]:
+    """Return the rank and the groups of a process of a job as the metadata of a framework has them."""
+    process, rank = recording.process, rank_of(recording)
+    if rank is None:
+        return {}
+    groups = process.get("groups")
+    named = groups if isinstance(groups, dict) else {}
+    facts: dict[str, Any] = {
+        "distributed_args": {name: process[name] for name in ("rank", "world_size", "backend") if name in process}
+    }
+    if named:
+        facts["parallel_group_info"] = {
+            name: {"group_name": "default_group" if name == min(named) else "", "global_ranks": ranks}
+            for name, ranks in named.items()
+        }
+    return facts
 
 
 def describe(path: Path) -> Info:
@@ -243,6 +281,9 @@ def describe(path: Path) -> Info:
         started_ns=recording.started_ns or None,
         stopped_ns=recording.stopped_ns or None,
         recording=path,
+        rank=rank_of(recording),
+        metadata=_of_process(recording),
+        environment={"hostname": host} if (host := recording.environment.get("hostname")) else {},
     )
 
 

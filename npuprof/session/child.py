@@ -1,0 +1,449 @@
+"""The session of a process that a profiled cell started, from the import of its front end to its end.
+
+Nothing here reaches the program: failures are lines in the log of the job, nothing is printed, and the exit status, the
+signals and the output of the process stay its own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import platform
+import shutil
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import wraps
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias
+
+from npuprof import job_folder
+from npuprof.collectors import registry
+from npuprof.errors import NpuprofWarning, describe_failure
+from npuprof.job_folder import JobFile
+from npuprof.session import launchers
+from npuprof.session.awaited_import import AwaitedImport
+from npuprof.session.precedence import end_for_others
+
+if TYPE_CHECKING:
+    from npuprof.collectors.base import Collector
+    from npuprof.lines.recorder import RunningCell
+    from npuprof.options import Options
+    from npuprof.recording import Recording
+
+
+class RankSession(Protocol):
+    """What is used here of :class:`npuprof.session.session.Session`."""
+
+    cell: RunningCell | None
+    process: Mapping[str, Any]
+
+    @property
+    def recording(self) -> Recording:
+        """The recording of the newest run."""
+
+    @property
+    def collector(self) -> Collector:
+        """The front end."""
+
+    def start(self) -> object:
+        """Start collecting."""
+
+    def stop(self, failed: str = "") -> object:
+        """Stop collecting."""
+
+
+MakeSession: TypeAlias = "Callable[[Options], RankSession]"
+
+_PENDING_CALL = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
+_pending: list[object] = []
+_FIRST_PRIORITY = 1_000_000  # before the finalizers of multiprocessing end what the program uses
+_MOST_FRAMES = 12
+_EXEC_AT_ONCE = ("subprocess.py", "pty.py", "ptyprocess.py", "os.py", "_spawnbase.py")
+_THEIR_FUNCTIONS = frozenset({"_execute_child", "fork", "spawn", "_spawnvef"})
+_PATIENCE_S, _LONGEST_S = 2.0, 30.0
+
+
+class ChildProcess:
+    """The profiling of this process, a child of a cell's.
+
+    Parameters
+    ----------
+    folder, job
+        The folder of the job, and what its file has.
+    make
+        Returns a session with options.
+    cell
+        The cell that started this process by a fork, whose functions it may run.
+    """
+
+    def __init__(self, folder: Path, job: JobFile, make: MakeSession, cell: RunningCell | None = None) -> None:
+        self.folder, self.job, self.make, self.cell = folder, job, make, cell
+        self._session: RankSession | None = None
+        self._ended = self._starting = self._waited = False
+        self._pid = os.getpid()
+        self._groups = launchers.TorchGroups()
+        self._rank = launchers.environment_rank(os.environ)
+        self._lock = threading.RLock()
+        self._handles, self._written = threading.Event(), threading.Event()
+        self._module = ""
+
+    def begin(self, module: str) -> None:
+        """Start the session, for a module of a front end that was imported."""
+        name = registry.front_end_of_module(module, str(self.job.options.get("collector", "auto")))
+        if not name or self._ended or self._starting or launchers.is_launcher():
+            return
+        if launchers.will_be_of_multiprocessing():  # what it runs is known later
+            self._begin_later(module)
+            return
+        if launchers.is_loading_data() and not self.job.options.get("workers"):
+            job_folder.append(self.folder, "unprofiled", module=module, why="it loads data for a rank")
+            return
+        if (delay_s := self.job.options.get("delay")) and not self._waited:
+            self._waited = True
+            timer = threading.Timer(delay_s, on_main_thread, [lambda: self.begin(module)])
+            timer.daemon = True
+            timer.start()
+            return
+        with self._lock:
+            if self._session is not None:
+                if self._session.collector.name != "kineto" or name == "kineto":
+                    return
+                self._discard()  # torch was imported for a front end that knows the device
+            self._starting = True
+            try:
+                self._start(name, module)
+            except Exception as error:  # noqa: BLE001 - the program runs unprofiled
+                job_folder.append(self.folder, "unprofiled", module=module, why=describe_failure(error)[:500])
+            finally:
+                self._starting = False
+
+    def _begin_later(self, module: str) -> None:
+        """Begin when :mod:`multiprocessing` runs the function of this process."""
+        from multiprocessing import process, util
+
+        if self._module:
+            return
+        self._module = module
+        util.register_after_fork(self, ChildProcess._begin_now)
+        bootstrap = process.BaseProcess._bootstrap  # type: ignore[attr-defined]  # spawned ones call nothing else
+
+        def _bootstrap(started: Any, *arguments: Any, **named: Any) -> Any:
+            run = started.run
+
+            def begin_and_run() -> None:
+                self._begin_now()
+                run()
+
+            started.run = begin_and_run
+            return bootstrap(started, *arguments, **named)
+
+        if launchers.is_spawned():
+            process.BaseProcess._bootstrap = _bootstrap  # type: ignore[attr-defined]
+
+    def _begin_now(self) -> None:
+        if os.getpid() == self._pid:
+            with suppress(Exception):
+                self.begin(self._module)
+
+    def _start(self, name: str, module: str) -> None:
+        options, left_out = self._options(name)
+        session = self.make(options)
+        session.cell = self.cell
+        session.process = self._facts()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NpuprofWarning)  # the output is the program's
+            session.start()
+        session.recording.problems += left_out
+        self._session = session
+        end_for_others(lambda _title: self.end())
+        self._follow_the_end()
+        if inherited := launchers.pass_on(os.environ):
+            os.environ[launchers.INHERITED] = inherited
+        job_folder.append(
+            self.folder,
+            "recording",
+            module=module,
+            path=session.recording.directory.name,
+            host=platform.node(),
+            rank=self._rank[0],
+        )
+
+    def _options(self, name: str) -> tuple[Options, list[str]]:
+        """Return the options of the job for a front end, and messages about those that it lacks."""
+        from npuprof.options import lenient
+
+        left_out: list[str] = []
+        chosen = {
+            key: value
+            for key, value in self.job.options.items()
+            if key not in ("processes", "workers", "delay", "engines")
+        }
+        check = registry.make(name).check
+        plain = {**chosen, "collector": name, "output": str(self.folder), "name": "process"}
+        return lenient.build(plain, left_out.append, check), left_out
+
+    def _facts(self) -> dict[str, Any]:
+        """Return what is known of this process: its rank and number of ranks, groups, and how it was started."""
+        of_torch = self._groups.note()
+        rank, size = self._rank if self._rank[0] is not None else launchers.environment_rank(os.environ)
+        index = launchers.spawned_index() if rank is None else None
+        facts = {
+            "rank": index if rank is None else rank,
+            "world_size": size,
+            **of_torch,
+            "parent": os.getppid(),
+            "arguments": [word[:200] for word in sys.argv[:12]],
+        }
+        return {name: value for name, value in facts.items() if value is not None}
+
+    def _follow_the_end(self) -> None:
+        """Have :meth:`end` called at the end of this process, whichever way it takes."""
+        atexit.register(self.end)
+        if launchers.is_of_multiprocessing():  # whose processes do not reach atexit
+            from multiprocessing.util import Finalize
+
+            Finalize(None, self.end, exitpriority=_FIRST_PRIORITY)
+        self._groups.follow()
+        self._follow_termination()
+
+    def _follow_termination(self) -> None:
+        """Have :meth:`end` called at SIGTERM, which then ends this process as it would without a profiler.
+
+        Pools of processes and launchers end their processes with it. While the main thread is in a call that does not
+        return, no handler in Python runs: a thread waits for the signal too.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            return
+        if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+            return
+        read, write = os.pipe()
+        os.set_blocking(write, False)
+        if (before := signal.set_wakeup_fd(write, warn_on_full_buffer=False)) != -1:
+            signal.set_wakeup_fd(before)
+            os.close(read)
+            os.close(write)
+        else:
+            threading.Thread(target=self._wait_for_termination, args=(read,), name="npuprof-end", daemon=True).start()
+        signal.signal(signal.SIGTERM, self._terminated)
+
+    def _terminated(self, number: int, _frame: object) -> None:
+        self._handles.set()
+        self.end()
+        self._written.wait(_LONGEST_S)  # where another thread has begun to write
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    def _wait_for_termination(self, read: int) -> None:
+        while signal.SIGTERM not in os.read(read, 1):
+            pass
+        if self._handles.wait(_PATIENCE_S):
+            return  # the handler ends this process
+        session = self._session
+        if session is not None and session.collector.stops_on_any_thread:
+            self.end()
+        if self._ended:  # this thread, or the main one, has begun to write
+            self._written.wait(_LONGEST_S)
+        libc = ctypes.CDLL(None)
+        libc.signal.argtypes, libc.signal.restype = [ctypes.c_int, ctypes.c_void_p], ctypes.c_void_p
+        libc.signal(signal.SIGTERM, None)  # SIG_DFL
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def begin_forked(self) -> None:
+        """Begin in a process that was forked: at once if a front end is imported, else with its import."""
+        modules = registry.imported_front_ends()
+        if not modules:
+            AwaitedImport(registry.MODULES_OF_FRONT_ENDS, self.begin_forked)
+        if not launchers.is_of_multiprocessing() and not launchers.will_be_of_multiprocessing():
+            self._end_before_exit()
+        for module in modules:
+            if self._session is None:
+                self.begin(module)
+
+    def _end_before_exit(self) -> None:
+        """Have :meth:`end` called before ``os._exit``, by which forked children end, and forget all before an exec."""
+        exit_at_once = os._exit
+
+        @wraps(exit_at_once)
+        def _exit(status: int) -> NoReturn:
+            if threading.current_thread() is threading.main_thread():
+                self.end()
+            exit_at_once(status)
+
+        os._exit = _exit
+        for name in ("execv", "execve"):
+            setattr(os, name, self._discarding(getattr(os, name)))
+
+    def _discarding(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def execute(*arguments: Any, **named: Any) -> Any:
+            if os.getpid() == self._pid:
+                self._discard()
+            return function(*arguments, **named)
+
+        return execute
+
+    def end(self) -> None:
+        """Stop the session and write its recording, once."""
+        if os.getpid() != self._pid:
+            return
+        with self._lock:
+            session, self._session, ended, self._ended = self._session, None, self._ended, True
+        if session is None:
+            if not ended:
+                self._written.set()  # nothing is to be written
+            return
+        uncaught = getattr(sys, "last_value", None)
+        try:
+            job_folder.append(self.folder, "stopping")
+            facts = self._facts()
+            session.recording.process = facts
+            session.stop(_failure())
+            job_folder.append(self.folder, "ended", rank=facts.get("rank"))
+        except Exception as error:  # noqa: BLE001 - the program ends as without a profiler
+            job_folder.append(self.folder, "ended", why=describe_failure(error)[:500])
+        self._written.set()
+        if isinstance(uncaught, KeyboardInterrupt):
+            # The interpreter then ends by SIGINT, unless text is evaluated meanwhile, as imports of the stop may do.
+            with suppress(KeyboardInterrupt):
+                exec("raise KeyboardInterrupt")  # noqa: S102 - makes it remember that the interrupt was not handled
+
+    def _discard(self) -> None:
+        """Stop the session and delete its recording, for another front end."""
+        session, self._session = self._session, None
+        if session is not None:
+            with suppress(Exception):
+                session.stop()
+            shutil.rmtree(session.recording.directory, ignore_errors=True)
+
+
+def on_main_thread(function: Callable[[], object]) -> None:
+    """Call a function on the main thread between two of its instructions; torch's profiler records the thread it is on.
+
+    Source: the documentation of ``Py_AddPendingCall`` (Python/C API).
+    """
+
+    def call(_: object) -> int:
+        with suppress(Exception):
+            function()
+        return 0
+
+    pending = _PENDING_CALL(call)
+    _pending.append(pending)  # until the process ends: it may be called at any time
+    ctypes.pythonapi.Py_AddPendingCall(pending, None)
+
+
+def _failure() -> str:
+    """Return the exception that ends this process, in words; empty if it ends by itself."""
+    error = sys.exc_info()[1] or getattr(sys, "last_value", None)
+    return "" if isinstance(error, SystemExit) and not error.code else describe_failure(error)
+
+
+_of_process: ChildProcess | None = None
+
+
+def begin(folder: Path, module: str, make: MakeSession) -> None:
+    """Begin the session of this process after the import of a front end, if the folder is that of a running job.
+
+    Parameters
+    ----------
+    folder
+        The folder of the job.
+    module
+        The module of the front end.
+    make
+        Returns a session with options.
+    """
+    global _of_process
+    if _of_process is None:
+        job = JobFile.read(folder) if job_folder.is_private(folder) else None
+        if job is None or job.ended_ns:  # the variable has outlived the cell
+            return
+        _of_process = ChildProcess(folder, job, make)
+        os.register_at_fork(after_in_child=_forked_again)
+    _of_process.begin(module)
+
+
+def _forked_again() -> None:
+    before = _of_process
+    if before is not None:
+        forked(before.folder, before.job, before.make, before.cell)
+
+
+def forked(folder: Path, job: JobFile, make: MakeSession, cell: RunningCell | None) -> None:
+    """Drop the session of the parent in a forked child, and begin one of its own; never raises."""
+    global _of_process
+    with suppress(Exception):
+        _drop_that_of_the_parent()
+        if _execs_at_once():
+            _of_process = None
+            return
+        # The stamps of the cell are the parent's; its code is the child's too.
+        own_cell = None if cell is None else replace(cell, stamps=None)
+        _of_process = child = ChildProcess(folder, job, make, own_cell)
+        job_folder.append(folder, "began", parent=os.getppid(), arguments=[word[:200] for word in sys.argv[:12]])
+        child.begin_forked()
+
+
+def watch_forked(folder: Path) -> None:
+    """Note at the end of a forked child that it was a rank that used a front end; never raises."""
+    with suppress(Exception):
+        if not launchers.will_be_of_multiprocessing() or _execs_at_once():
+            return
+        from multiprocessing.util import Finalize, register_after_fork
+
+        def begun(_folder: Path) -> None:
+            Finalize(None, _note_use, args=(folder,), exitpriority=_FIRST_PRIORITY)
+
+        _kept.append(folder)  # multiprocessing has a weak reference
+        register_after_fork(folder, begun)
+
+
+_kept: list[Path] = []
+
+
+def _note_use(folder: Path) -> None:
+    modules = registry.imported_front_ends()
+    is_rank = launchers.environment_rank(os.environ)[0] is not None or launchers.TorchGroups().note()
+    if modules and is_rank and not launchers.is_loading_data():
+        job_folder.append(folder, "used", module=modules[0])
+
+
+def _drop_that_of_the_parent() -> None:
+    """Forget what collects in the parent: its threads and files are not this process's."""
+    from npuprof.lines import call_stacks
+    from npuprof.session import active, history
+
+    active.after_fork()
+    history.after_fork()
+    call_stacks.current = None
+    if isinstance(getattr(signal.getsignal(signal.SIGTERM), "__self__", None), ChildProcess):
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.set_wakeup_fd(-1)
+    simulated = sys.modules.get("npuprof.simulator.acl")
+    if simulated is not None:
+        simulated.prof.finalize()
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.autograd._profiler_enabled():
+        torch.autograd._disable_profiler()
+
+
+def _callers() -> list[tuple[str, str]]:
+    """Return file and function of the innermost frames of this thread, the innermost first."""
+    frame: FrameType | None = sys._getframe(1)
+    callers: list[tuple[str, str]] = []
+    while frame is not None and len(callers) < _MOST_FRAMES:
+        callers.append((frame.f_code.co_filename, frame.f_code.co_name))
+        frame = frame.f_back
+    return callers
+
+
+def _execs_at_once() -> bool:
+    """Return whether the caller of a fork replaces the program of the child at once."""
+    return any(file.endswith(_EXEC_AT_ONCE) and function in _THEIR_FUNCTIONS for file, function in _callers())

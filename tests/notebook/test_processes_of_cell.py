@@ -1,0 +1,70 @@
+"""In a real kernel: a cell that starts processes, with and without the option that profiles them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.notebook.kernel import Kernel
+
+pytestmark = [pytest.mark.kernel, pytest.mark.slow]
+
+_WORK = """
+from npuprof.simulator import npu
+import os
+x = npu.ones((32, 32))
+for _ in range(3):
+    y = x @ x
+print("of the process")
+"""
+
+
+@pytest.fixture(autouse=True)
+def imported(kernel: Kernel) -> None:
+    assert kernel.run("import npuprof, os").status == "ok"
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    path = tmp_path / "work.py"
+    path.write_text(_WORK)
+    return path
+
+
+def test_a_cell_that_starts_processes_shows_the_report_of_their_set(kernel: Kernel, program: Path) -> None:
+    executed = kernel.run(
+        f"%%npuprof --processes --output {program.parent / 'out'}\n"
+        f"import os\nfor rank in range(2):\n    os.environ['RANK'] = str(rank)\n    !{sys.executable} {program}\n"
+        "del os.environ['RANK']\n6 * 7"
+    )
+    assert executed.status == "ok", executed.traceback()
+    assert executed.value == "42"
+    assert executed.stream().count("of the process") == 2
+    shown = "".join(data["text/plain"] for data in executed.displays)
+    assert "2 runs below" in shown
+    assert kernel.evaluate("type(npuprof.last()).__name__, npuprof.last().ranks") == "('ProfileSet', [0, 1])"
+    assert kernel.evaluate("[len(run.kernels) for run in npuprof.last()]") == "[4, 4]"
+    assert kernel.evaluate("'NPUPROF_JOB' in os.environ") == "False"
+
+
+def test_a_cell_whose_processes_used_a_front_end_says_so_first(kernel: Kernel, program: Path) -> None:
+    executed = kernel.run(f"%%npuprof --output {program.parent / 'out'}\n!{sys.executable} {program}")
+    (first, *_) = [line for line in executed.displays[0]["text/plain"].splitlines() if "Processes" in line]
+    assert "were not profiled (imported at least by 1 npuprof.simulator.npu): add --processes" in first
+    assert "the NPU was not used" not in executed.displays[0]["text/plain"]
+
+
+def test_functions_of_the_cell_that_forked_processes_run_have_its_lines(kernel: Kernel, tmp_path: Path) -> None:
+    executed = kernel.run(
+        f"%%npuprof --processes --output {tmp_path / 'out'}\n"
+        "import multiprocessing\nfrom npuprof.simulator import npu\ndef work(rank):\n    x = npu.ones((16, 16))\n"
+        "    for _ in range(4):\n        y = x @ x\n"
+        "context = multiprocessing.get_context('fork')\n"
+        "processes = [context.Process(target=work, args=(n,)) for n in (0, 1)]\n"
+        "[process.start() for process in processes]\n[process.join() for process in processes]\n"
+    )
+    assert executed.status == "ok", executed.traceback()
+    lines = kernel.evaluate("sorted(set(npuprof.last()[1].by('line')['line'].dropna()))")
+    assert ", line 7" in lines

@@ -1,0 +1,126 @@
+"""Engines of ipyparallel in a real local cluster: each is a rank, and those that fail are named."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import npuprof
+from npuprof.errors import CollectorError, OptionsError
+from npuprof.options import Options
+from npuprof.ranks.profile_set import ProfileSet
+from npuprof.session import engine_side, engines
+from npuprof.session.session import Session
+from tests import pace
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
+
+
+def _multiply(count: int) -> None:
+    from npuprof.simulator import npu
+
+    x = npu.ones((16, 16))
+    for _ in range(count):
+        x @ x
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A client of four engines."""
+    if importlib.util.find_spec("ipyparallel") is None:
+        pytest.skip("ipyparallel is not installed")
+    import ipyparallel
+
+    folder = tmp_path_factory.mktemp("cluster")
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = str(Path(__file__).parents[2])
+    cluster = ipyparallel.Cluster(n=4, profile_dir=str(folder), cluster_id="npuprof", log_level=40)
+    try:
+        yield cluster.start_and_connect_sync()
+    finally:
+        cluster.stop_cluster_sync()
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before
+
+
+def _set(session: Session) -> ProfileSet:
+    result: object = session.result
+    assert isinstance(result, ProfileSet)
+    return result
+
+
+def _kernels(runs: ProfileSet) -> dict[int, int]:
+    return {rank: len(runs[rank].kernels) for rank in runs.ranks}
+
+
+def test_engines_are_ranks_of_a_set(client: Any, tmp_path: Path) -> None:
+    with npuprof.engines(client, collector="simulator", output=tmp_path / "out", name="cluster") as session:
+        for number in client.ids:
+            client[number].apply_sync(_multiply, number + 1)
+    runs = _set(session)
+    assert _kernels(runs) == {0: 2, 1: 3, 2: 4, 3: 5}
+    last: object = npuprof.last()
+    assert last is runs
+    assert not len(runs.notes[runs.notes["severity"] != "info"])
+
+
+def test_recordings_of_engines_without_the_common_folder_are_sent(
+    client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engines, "_PIECE_BYTES", 1000)
+    monkeypatch.setattr(engines, "_PROOF", "another name")
+    with npuprof.engines(client, collector="simulator", output=tmp_path / "out") as session:
+        client[:].apply_sync(_multiply, 2)
+    runs = _set(session)
+    assert _kernels(runs) == dict.fromkeys(range(4), 3)
+    assert {path.stat().st_mode & 0o077 for path in runs.root.rglob("*")} == {0}
+    assert not len(runs.notes[runs.notes["severity"] != "info"])
+
+
+def test_what_is_no_client_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CollectorError, match="is no client of ipyparallel"):
+        npuprof.engines(tmp_path)
+    with pytest.raises(OptionsError, match="engines needs those of a client"):
+        Session(Options(engines=True, output=tmp_path)).start()
+    with pytest.raises(OptionsError, match="choose one of them"):
+        Options(engines=True, processes=True)
+
+
+def test_an_engine_that_was_restarted_says_so() -> None:
+    with pytest.raises(RuntimeError, match="it was restarted"):
+        engine_side.stop()
+
+
+def test_a_cell_that_px_runs_on_the_engines(client: Any, tmp_path: Path) -> None:
+    from ipyparallel.client.magics import ParallelMagics
+
+    from tests.notebook.cells import Cells
+
+    cells = Cells(tmp_path)
+    view = client[:2]
+    view.block = True
+    with pytest.raises(Exception, match=r"client\.activate"):
+        cells.profile("1", "--engines")
+    cells.shell.register_magics(ParallelMagics(cells.shell, view))
+    cells.profile("%%px\nfrom npuprof.simulator import npu\nx = npu.ones((8, 8))\ny = x @ x", "--engines")
+    last: object = npuprof.last()
+    assert isinstance(last, ProfileSet)
+    assert _kernels(last) == {0: 2, 1: 2}
+
+
+def test_an_engine_that_dies_is_named_and_the_others_stay(client: Any, tmp_path: Path) -> None:
+    session = npuprof.engines(client, timeout_s=pace.seconds(10), collector="simulator", output=tmp_path / "out")
+    session.start()
+    client[:].apply_sync(_multiply, 1)
+    client[2].apply_async(os._exit, 1)
+    session.stop()
+    runs = _set(session)
+    assert {rank: count for rank, count in _kernels(runs).items() if rank != 2} == {0: 2, 1: 2, 3: 2}
+    assert runs.notes["message"].str.contains("engine 2 did not end its recording").any()
