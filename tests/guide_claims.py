@@ -1,0 +1,158 @@
+"""What the guides claim: code that is executed after cells of theirs, by guide and cell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+CLAIMS: Mapping[str, Mapping[str, str]] = {
+    "from_a_colleague": {
+        "open": """\
+assert not runs.absent
+assert list(runs.ranks) == list(range(8))
+""",
+        "whole": """\
+assert "the file was cut" in of_kernels["message"].iloc[0]
+assert not len(broken.kernels)
+assert len(broken.communication)
+""",
+        "what": """\
+assert overview.verdict.startswith("Rank 5 is slow")
+""",
+        "versus": """\
+assert (here / peer).max() > 1.03
+""",
+        "ask": """\
+assert slow.advice().cannot_tell
+""",
+        "answer": """\
+assert page.stat().st_size > 1e5
+assert trace.stat().st_size > 1e3
+""",
+    },
+    "gate": {
+        "alone": """\
+import contextlib, io
+assert status == 0
+with contextlib.redirect_stdout(io.StringIO()):
+    strict = main(["advise", str(saved), "--fail-on", "0.1%"])
+assert strict == 3
+""",
+        "why": """\
+assert change.delta_ns > 0.05 * change.b_ns
+assert change.rows[change.rows["depth"] == 0]["delta_ns"].sum() == change.delta_ns
+""",
+    },
+    "host_bound": {
+        "sign": """\
+def idle_share(run):
+    step = run.breakdown().query("step == 3").groupby("part", observed=True)["duration_ns"].sum()
+    return step.filter(like="idle").sum() / step.sum()
+
+
+assert idle_share(starved) > 0.5 > 0.2 > idle_share(busy)
+delays = [int(run.by("device")["launch_delay_ns"].iloc[0]) for run in (starved, busy)]
+assert 10 * delays[0] < delays[1]
+assert starved.advice()["host_bound"].state == "fires"
+assert busy.advice()["host_bound"].state == "clean"
+""",
+        "if": """\
+assert 0 <= no_wait.gain_ns < 0.1 * no_wait.recorded_ns
+assert no_hooks.gain_ns > 0.3 * no_hooks.recorded_ns
+""",
+    },
+    "memory": {
+        "who": """\
+assert abs(peak["share"].sum() - 1) < 1e-9
+assert peak["size_bytes"].sum() >= run.allocations["size_bytes"].max()
+""",
+        "leaks": """\
+assert leaks.attrs["state"] == "fires"
+leaking_line = next(number for number, text in enumerate(In[1].splitlines(), 1) if "gradient * 1" in text)
+assert leaks["line"].iloc[0].endswith(f"line {leaking_line}")
+assert leaks["bytes_per_step"].iloc[0] >= TOKENS * WIDTH * 4
+""",
+        "mended": """\
+assert (mended.memory_leaks()["bytes_per_step"] <= 512).all()
+assert after < before
+""",
+    },
+    "operators": {
+        "who": """\
+by_type, by_line = run.by("op_type"), run.by("line")
+assert by_type["total_ns"].sum() == by_line["total_ns"].sum() == run.kernels["duration_ns"].sum()
+gelu_line = next(number for number, line in enumerate(In[1].splitlines(), 1) if "np.tanh" in line)
+assert by_line["line"].iloc[0].endswith(f"line {gelu_line}")
+assert "the loop of line 2" in run.advice().headline()
+""",
+        "what": """\
+advice = run.advice()
+assert advice["fusible_repeats"].state == "fires"
+assert advice["layout_and_casts"].state == "fires"
+""",
+        "mended": """\
+assert limits[0] <= gain_ns
+assert mended.advice()["fusible_repeats"].state == "clean"
+""",
+    },
+    "roofline": {
+        "table": """\
+def row(shapes):
+    return table[table["input_shapes"] == shapes].iloc[0]
+
+
+assert row("4096,4096;4096,4096")["bound"] == "cube"
+assert row("16,4096;4096,4096")["bound"] == "memory"
+assert row("128,128;128,128")["efficiency"] < 0.5 < row("4096,4096;4096,4096")["efficiency"]
+assert (table["efficiency"].dropna() <= 1.1).all()
+""",
+        "gain": """\
+assert gains["above_roof_us"].min() > -1
+""",
+    },
+    "serving": {
+        "schedule": """\
+assert len(recordings) == 4
+assert len(list(folder.glob("*/recording.json"))) == KEPT
+""",
+        "slow": """\
+assert slowest % 10 == 7
+assert computing.max() > 2 * computing.median()
+""",
+        "why": """\
+shapes = of_request["input_shapes"].first()
+assert shapes[slowest] == "16384,256;256,256"
+assert shapes[slowest - 1] == "64,256;256,256"
+""",
+        "overhead": """\
+assert 0 < cost["written_bytes"] < 10_000_000
+""",
+    },
+    "slow_step": {
+        "cause": """\
+accounted = run.breakdown().groupby("step")["duration_ns"].sum()
+assert (accounted == run.accounting.steps.set_index("step")["duration_ns"]).all()
+parts = step.groupby("part", observed=True).sum()
+assert parts.filter(like="idle").sum() > parts["computing"]
+""",
+        "if": """\
+assert next(iter(run.advice())).rule == "host_bound"
+""",
+        "mended": """\
+assert abs(predicted_ns - gained_ns) < 0.3 * gained_ns
+""",
+    },
+    "untouched_code": {
+        "environment": """\
+assert done.returncode == 0
+assert done.stdout == "trained (256, 512)\n"
+assert (run.kernels["op_type"] == "Tanh").sum() == 20
+""",
+        "dynamic": """\
+assert len(some.steps) == 3
+assert some.info.simulated
+""",
+        "msprof": """\
+assert len(raw.kernels) == 2000
+""",
+    },
+}
