@@ -12,9 +12,9 @@ import pandas as pd
 from npuprof import atomic, interactive
 from npuprof.difference.difference import Difference
 from npuprof.difference.side import ComparedRun, sides
+from npuprof.figures.with_fallback import with_fallback
 from npuprof.info import Info
 from npuprof.parameters import checked
-from npuprof.profile_figures import with_fallback
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

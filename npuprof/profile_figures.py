@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from functools import wraps
-from typing import TYPE_CHECKING, Literal, ParamSpec
+from collections.abc import Mapping, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Literal
 
+from npuprof.figures.with_fallback import with_fallback
 from npuprof.parameters import checked
 
 if TYPE_CHECKING:
@@ -15,23 +15,6 @@ if TYPE_CHECKING:
 
     from npuprof.analysis.chip_limits import ChipLimits
     from npuprof.info import Info
-
-_Parameters = ParamSpec("_Parameters")
-
-
-def with_fallback(name: str) -> Callable[[Callable[_Parameters, go.Figure]], Callable[_Parameters, go.Figure]]:
-    """Return a decorator that attaches a figure's data as text, for viewers without plotly."""
-
-    def decorated(draw: Callable[_Parameters, go.Figure]) -> Callable[_Parameters, go.Figure]:
-        @wraps(draw)
-        def drawn(*arguments: _Parameters.args, **options: _Parameters.kwargs) -> go.Figure:
-            from npuprof.figures.fallback import FigureWithFallback
-
-            return FigureWithFallback(draw(*arguments, **options), name=name)
-
-        return drawn
-
-    return decorated
 
 
 class TableAttributes(ABC):

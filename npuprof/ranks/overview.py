@@ -12,8 +12,8 @@ from npuprof.advice.findings import Advice
 from npuprof.analysis.rank_groups import RankGroup, groups_by_kind, pipelines, rank_groups
 from npuprof.analysis.rank_steps import ranks_by_step
 from npuprof.errors import NpuprofError
+from npuprof.figures.with_fallback import with_fallback
 from npuprof.info import Info
-from npuprof.profile_figures import with_fallback
 from npuprof.quantities import count, counted, duration, formatted_ranks, printable, share
 from npuprof.ranks.job import job_facts, recorded_groups, step_parts, waits_caused
 from npuprof.ranks.rank_tables import RankTables

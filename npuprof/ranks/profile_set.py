@@ -18,10 +18,10 @@ from npuprof.analysis.by import Key, checked_keys, sums
 from npuprof.analysis.correlation import LAYERS
 from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError
 from npuprof.exports.chrome_trace import TracedRun
+from npuprof.figures.with_fallback import with_fallback
 from npuprof.info import Info
 from npuprof.parameters import checked
 from npuprof.profile_exports import Exports
-from npuprof.profile_figures import with_fallback
 from npuprof.profiles import Profile
 from npuprof.quantities import counted, formatted_ranks
 from npuprof.ranks import job, transfers

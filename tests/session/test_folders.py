@@ -49,6 +49,7 @@ _HERE, _OWN = platform.node(), str(os.getpid())
         ({"stopped_ns": 0, "environment": {"pid": _OWN, "hostname": "another"}}, _CUT),
         ({"stopped_ns": 0, "environment": {"pid": _OWN, "hostname": _HERE}}, f"not yet: process {_OWN} runs"),
     ],
+    ids=["normally", "failed", "cut", "no number", "no process", "another host", "not yet"],
 )
 def test_how_a_recording_ended(tmp_path: Path, facts: dict[str, object], ended: str) -> None:
     assert how_ended(_recording(tmp_path, "one", **facts)) == ended
