@@ -60,6 +60,18 @@ assert 0 <= no_wait.gain_ns < 0.1 * no_wait.recorded_ns
 assert no_hooks.gain_ns > 0.3 * no_hooks.recorded_ns
 """,
     },
+    "many_processes": {
+        "cell": """\
+assert statuses == [0, 0, 0]
+assert npuprof.last().ranks == [0, 1, 2]
+assert "NPUPROF_JOB" not in os.environ
+""",
+        "computing": """\
+assert 1.5 < computing[1] / computing[0] < 2.5
+assert runs[1].info.simulated
+assert {len(run.steps) for run in runs} == {5}
+""",
+    },
     "memory": {
         "who": """\
 assert abs(peak["share"].sum() - 1) < 1e-9

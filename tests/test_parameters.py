@@ -44,7 +44,7 @@ def _arguments(function: Callable[..., Any], tried: inspect.Parameter, value: ob
     """Return arguments with `value` for one parameter; the checks come before anything looks at an owner."""
     signature = inspect.signature(function)
     others = {"path": "x", "other": None, "table": "kernels", "name": "kernels", "query": "select 1", "row": 0}
-    others |= {"a": "x", "b": "x"}
+    others |= {"a": "x", "b": "x", "text": "x", "start": 0, "end": 0}
     bound = signature.bind_partial()
     for parameter in signature.parameters.values():
         is_needed = parameter.default is parameter.empty and parameter.kind not in (

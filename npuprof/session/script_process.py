@@ -39,7 +39,7 @@ def main(words: list[str]) -> int:
     except (OSError, SyntaxError, ValueError) as error:
         os.write(parent, REFUSED + f"{script} cannot be run: {describe_failure(error)}".encode(errors="replace"))
         return 1
-    session = Session(options, title=f"npuprof run {Path(script).name}")
+    session = Session(options, title=f"the run of {Path(script).name}")
     session.code = text.decode(errors="replace")
     session.cell = RunningCell(script, stamps, text="".join(linecache.getlines(script)))
     try:

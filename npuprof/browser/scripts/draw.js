@@ -295,15 +295,13 @@ function drawMeasured(ctx, scene, at) {
     ctx.fillText(text, left + 4, y + 9);
 }
 
-const FINDING_COLOUR = "#d55e00";
-const PATH_COLOUR = "#cc79a7";
 
 /**
  * Draw findings where they happened: the one that is shown with all its rows, the others as numbers at their costliest row.
  * @param {any} ctx @param {Scene} scene @param {(lane: number) => number[] | null} middle @param {(moment: number) => number} at
  */
 function drawFindings(ctx, scene, middle, at) {
-    const { width, theme, store } = scene, colour = theme.forced ? theme.accent : FINDING_COLOUR;
+    const { width, theme, store } = scene, colour = theme.accent;
     if (store.showsPath) drawPath(ctx, scene, middle, at);
     ctx.font = FONT;
     ctx.textBaseline = "middle";
@@ -352,7 +350,7 @@ function badge(ctx, theme, text, x, y, colour, isShown) {
 
 /** The critical path as a thread through the lanes. @param {any} ctx @param {Scene} scene @param {(lane: number) => number[] | null} middle @param {(moment: number) => number} at */
 function drawPath(ctx, scene, middle, at) {
-    ctx.strokeStyle = scene.theme.forced ? scene.theme.accent : PATH_COLOUR;
+    ctx.strokeStyle = scene.theme.text;
     ctx.lineWidth = 2;
     ctx.beginPath();
     let isBegun = false;
