@@ -15,10 +15,10 @@ from tests.advice.generated import RULES, fired, plan_of, step_ns
 pytestmark = pytest.mark.slow
 
 _FAULTS = {
-    "slow_rank": (Faults(slow_rank=5), "Rank 5 is slow"),
-    "slow_link": (Faults(slow_link=(2, 3)), "The link between ranks 2 and 3 is slow"),
-    "late_host": (Faults(late_host=0), "The host of ranks {host} is late"),
-    "pipeline_imbalance": (Faults(heavy_stage=1), "Pipeline imbalance, not a slow card"),
+    "slow_rank": (Faults(slow_ranks={5: 0.08}), "Rank 5 is slow"),
+    "slow_link": (Faults(slow_links={(2, 3): 4}), "The link between ranks 2 and 3 is slow"),
+    "late_host": (Faults(late_hosts={0: 20_000_000}), "The host of ranks {host} is late"),
+    "pipeline_imbalance": (Faults(heavy_stages={1: 0.25}), "Pipeline imbalance, not a slow card"),
 }
 
 
@@ -43,7 +43,7 @@ def test_a_fault_is_named_alone_with_what_the_same_job_takes_without_it(ranks: i
 
 @pytest.mark.parametrize("ranks", [8, 64])
 def test_the_place_of_a_stage_with_more_work_is_its_ranks(ranks: int) -> None:
-    found = fired(simulate(plan_of(ranks), Faults(heavy_stage=1), 1))["pipeline_imbalance"]
+    found = fired(simulate(plan_of(ranks), Faults(heavy_stages={1: 0.25}), 1))["pipeline_imbalance"]
     assert found.place == ("ranks 4-7" if ranks == 8 else "ranks 16-31")
 
 
@@ -56,9 +56,9 @@ def test_a_fault_is_named_in_the_vendors_text_form(rule: str, tmp_path: Path) ->
 
 
 def test_jobs_without_clocks_in_step_have_the_same_findings() -> None:
-    far = Faults(slow_rank=5, clock_ms=50.0, drift=1e-5)
+    far = Faults(slow_ranks={5: 0.08}, clock_ms=50.0, drift=1e-5)
     assert fired(simulate(plan_of(8), far, 1))["slow_rank"].rank == 5
-    assert not fired(simulate(replace(plan_of(8), jitter=0.02), replace(far, slow_rank=None), 2))
+    assert not fired(simulate(replace(plan_of(8), jitter=0.02), replace(far, slow_ranks={}), 2))
 
 
 def test_every_rule_about_ranks_is_asked() -> None:

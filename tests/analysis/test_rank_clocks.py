@@ -41,7 +41,7 @@ def test_clocks_of_other_speeds_are_aligned_over_minutes() -> None:
 
 @pytest.mark.slow
 def test_a_slow_card_is_the_root_of_most_waits_and_every_wait_has_one() -> None:
-    table = frames.communication(simulate(replace(SIZES[64], steps=2), Faults(slow_rank=21), seed=6))
+    table = frames.communication(simulate(replace(SIZES[64], steps=2), Faults(slow_ranks={21: 0.08}), seed=6))
     found = blame(table)
     own = found[found["cause"] == "own"].groupby("root_rank")["wait_ns"].sum()
     assert own.idxmax() == 21

@@ -70,7 +70,7 @@ def _write(ranks: int, steps: int, folder: Path) -> None:
     if folder.is_dir():
         return
     began = time.perf_counter()
-    job = simulate(replace(SIZES[ranks], steps=steps), Faults(slow_rank=ranks // 2), seed=1)
+    job = simulate(replace(SIZES[ranks], steps=steps), Faults(slow_ranks={ranks // 2: 0.08}), seed=1)
     text.write(job, folder)
     print(f"{ranks} ranks written in {time.perf_counter() - began:.1f} s", flush=True)
 

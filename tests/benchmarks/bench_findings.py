@@ -26,10 +26,10 @@ from tests.advice.generated import RULES, fired, plan_of
 _MOST_OFF = 0.1
 _FAULTS = {
     "": Faults(),
-    "slow_rank": Faults(slow_rank=5),
-    "slow_link": Faults(slow_link=(2, 3)),
-    "late_host": Faults(late_host=0),
-    "pipeline_imbalance": Faults(heavy_stage=1),
+    "slow_rank": Faults(slow_ranks={5: 0.08}),
+    "slow_link": Faults(slow_links={(2, 3): 4}),
+    "late_host": Faults(late_hosts={0: 20_000_000}),
+    "pipeline_imbalance": Faults(heavy_stages={1: 0.25}),
 }
 
 

@@ -15,7 +15,7 @@ from npuprof.ranks import kept, overview, rank_tables
 from npuprof.ranks.profile_set import ProfileSet
 from npuprof.simulator.jobs import SIZES, Faults, simulate, text
 
-_JOB = simulate(replace(SIZES[8], steps=2, microbatches=2, layers=1), Faults(slow_rank=5, slow_by=0.4), seed=1)
+_JOB = simulate(replace(SIZES[8], steps=2, microbatches=2, layers=1), Faults(slow_ranks={5: 0.4}), seed=1)
 _OUTPUT = "ASCEND_PROFILER_OUTPUT"
 
 pytestmark = pytest.mark.slow

@@ -19,7 +19,7 @@ from npuprof.simulator.jobs import SIZES, Faults, simulate, text
 
 pytestmark = pytest.mark.slow
 
-_JOB = simulate(replace(SIZES[8], steps=1, microbatches=2, layers=1), Faults(slow_rank=3), seed=4)
+_JOB = simulate(replace(SIZES[8], steps=1, microbatches=2, layers=1), Faults(slow_ranks={3: 0.08}), seed=4)
 _OUTPUT = "ASCEND_PROFILER_OUTPUT"
 
 

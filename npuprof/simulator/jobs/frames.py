@@ -18,9 +18,13 @@ _CORES = {"FlashAttentionScore": "MIX_AIC", "MatMulV3": "AI_CORE"}
 
 
 def communication(job: Job) -> pd.DataFrame:
-    """Return the table ``communication`` of all ranks, as ``runs.table("communication")`` stacks it."""
-    parts = [rank_communication(job, rank) for rank in range(job.plan.ranks)]
-    ranks = np.repeat(np.arange(job.plan.ranks), [len(part["start_ns"]) for part in parts])
+    """Return the table ``communication`` of all ranks, as ``runs.table("communication")`` stacks it.
+
+    A file that is cut off cannot be read: it has no rows.
+    """
+    read = [rank for rank in job.recorded_ranks if rank not in job.faults.truncated]
+    parts = [rank_communication(job, rank) for rank in read]
+    ranks = np.repeat(read, [len(part["start_ns"]) for part in parts])
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     names = {name: pd.Categorical(columns[name]) for name in ("name", "op_type", "group")}
     stacked = tables.build("communication", columns | names | {"step": pd.array(columns["step"], "Int64")})
@@ -60,8 +64,8 @@ def operator_names(job: Job, rank: int) -> list[str]:
 
 def step_times(job: Job) -> pd.DataFrame:
     """Return the vendor's breakdown of steps of all ranks, as ``runs.table("step_times")`` stacks it."""
-    parts = [rank_step_times(job, rank) for rank in range(job.plan.ranks)]
-    ranks = np.repeat(np.arange(job.plan.ranks), job.plan.steps)
+    parts = [rank_step_times(job, rank) for rank in job.recorded_ranks]
+    ranks = np.repeat(job.recorded_ranks, job.plan.steps)
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     stacked: pd.DataFrame = tables.build("step_times", columns).assign(
         run=ranks, rank=pd.array(ranks, "Int64"), host=pd.Categorical([None] * len(ranks))
@@ -103,7 +107,7 @@ def matrix(job: Job) -> pd.DataFrame:
 
     Each rank sends to the next rank in its group, once for each type of operator and step.
     """
-    rows = [row for rank in range(job.plan.ranks) for row in rank_matrix(job, rank)]
+    rows = [row for rank in job.recorded_ranks for row in rank_matrix(job, rank)]
     frame: pd.DataFrame = pd.DataFrame(rows)
     return frame
 
@@ -120,8 +124,8 @@ def _transfer(job: Job, rank: int, step: int, kind: Kind, op_type: str, count: i
     group = job.groups(rank)[kind]
     to = group.after(rank)
     moved, size = (count * each for each in TRANSFER[kind])
-    if job.faults.slow_link is not None and {rank, to} == {*job.faults.slow_link}:
-        moved = round(moved * job.faults.link_factor)
+    links = job.faults.slow_links
+    moved = round(moved * links.get((rank, to), links.get((to, rank), 1.0)))
     short = op_type.removeprefix("hcom_").rstrip("_").lower()
     return {
         "step": f"step{step}",

@@ -9,15 +9,17 @@ sides of a pipeline border form their own group.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from npuprof.arrays import Int64
 from npuprof.simulator.names import name_hash
 
+Floats: TypeAlias = npt.NDArray[np.float64]
 Kind = Literal["tp", "next", "prev", "dp", "mp"]
 START_NS = 1_764_246_877_000_000_000
 FIRST_STEP = 10
@@ -67,31 +69,39 @@ SIZES: Mapping[int, Plan] = {
 
 @dataclass(frozen=True)
 class Faults:
-    """The faults of a job; by default none, except that the clocks of hosts differ.
+    """The faults of a job, any number of each kind; by default none, except that the clocks of hosts differ.
 
     Attributes
     ----------
-    slow_rank, slow_by
-        A rank whose computing takes longer by this share.
-    slow_link, link_factor
-        Two ranks, neighbours in the ring of a group, between which transfers take this many times as long; all of the
-        group wait for them.
-    late_host, late_ns
-        A host whose ranks begin each step late, as with slow input.
-    heavy_stage, heavy_by
-        A stage of the pipeline with more work, taken from the others: an uneven distribution of layers.
+    slow_ranks
+        Ranks whose computing takes longer, each with the share by which it does: ``{17: 0.08}``.
+    slow_hosts
+        Hosts all of whose ranks are slow, each with that share.
+    slow_links
+        Pairs of ranks, neighbours in the ring of a group, between which transfers take this many times as long; all of
+        the group wait for them.
+    late_hosts
+        Hosts whose ranks begin each step late, as with slow input, by this many nanoseconds.
+    heavy_stages
+        Stages of the pipeline with this share more of work, taken from the others: an uneven distribution of layers.
+    stalls
+        Ranks that stand still once, in the middle of a step: nanoseconds by rank and step, ``{(21, 14): 200_000_000}``.
+    absent
+        Ranks without a result.
+    truncated
+        Ranks whose result is cut off in the middle.
     clock_ms, drift
         Standard deviations of the offsets between hosts' clocks, and of their speeds.
     """
 
-    slow_rank: int | None = None
-    slow_by: float = 0.08
-    slow_link: tuple[int, int] | None = None
-    link_factor: float = 4.0
-    late_host: int | None = None
-    late_ns: int = 20 * _MS
-    heavy_stage: int | None = None
-    heavy_by: float = 0.25
+    slow_ranks: Mapping[int, float] = field(default_factory=dict)
+    slow_hosts: Mapping[int, float] = field(default_factory=dict)
+    slow_links: Mapping[tuple[int, int], float] = field(default_factory=dict)
+    late_hosts: Mapping[int, int] = field(default_factory=dict)
+    heavy_stages: Mapping[int, float] = field(default_factory=dict)
+    stalls: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    absent: frozenset[int] = frozenset()
+    truncated: frozenset[int] = frozenset()
     clock_ms: float = 3.0
     drift: float = 1e-6
 
@@ -156,7 +166,12 @@ class Job:
     seed: int
     stages: list[Stage]
     clock_ns: Int64
-    clock_rate: np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+    clock_rate: Floats
+
+    @property
+    def recorded_ranks(self) -> list[int]:
+        """The ranks that have a result."""
+        return [rank for rank in range(self.plan.ranks) if rank not in self.faults.absent]
 
     @property
     def duration_ns(self) -> int:
@@ -293,16 +308,18 @@ class _Player:
         plan, faults = job.plan, job.faults
         shape = (plan.data, plan.tensor)
         ranks = (stage * plan.data * plan.tensor + np.arange(plan.data * plan.tensor)).reshape(shape)
-        pace = np.where(ranks == faults.slow_rank, 1 + faults.slow_by, 1.0)
-        if stage == faults.heavy_stage:
-            pace = pace * (1 + faults.heavy_by)
-        elif faults.heavy_stage is not None:
-            pace = pace * (1 - faults.heavy_by / (plan.pipeline - 1))
-        late = np.where(ranks // plan.ranks_per_host == faults.late_host, faults.late_ns, 0)
+        hosts = ranks // plan.ranks_per_host
+        pace = _of(faults.slow_ranks, ranks, 0.0) + _of(faults.slow_hosts, hosts, 0.0) + 1
+        for heavy, more in faults.heavy_stages.items():
+            pace = pace * (1 + more if stage == heavy else 1 - more / (plan.pipeline - 1))
+        late = _of(faults.late_hosts, hosts, 0).astype(np.int64)
         vary = 1 + plan.jitter * random.standard_normal((len(ops), *shape))
         host = np.array([op.host_ns for op in ops], np.int64)[:, None, None]
         device = np.array([op.device_ns for op in ops], np.int64)[:, None, None]
         self.host: Int64 = host + np.where(host > 0, late, 0)
+        for (rank, step), still_ns in faults.stalls.items():
+            in_step = np.flatnonzero([op.step == step for op in ops])
+            self.host[in_step[len(in_step) // 2]] += np.where(ranks == rank, still_ns, 0)
         self.own_ns: Int64 = self.host + np.rint(device * pace * np.clip(vary, 0.5, 2)).astype(np.int64)
         factors = {kind: _link_factors(job, kind, ranks) for kind in TRANSFER}
         self.transfer = np.stack([np.rint(TRANSFER[op.kind][0] * factors[op.kind]).astype(np.int64) for op in ops])
@@ -339,15 +356,18 @@ class _Player:
         return Stage(self.ops, self.before, self.start, end, self.transfer, self.host)
 
 
-def _link_factors(job: Job, kind: Kind, ranks: Int64) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+def _of(values: Mapping[int, float], numbers: Int64, other: float) -> Floats:
+    """Return the value of each number, `other` for those without one."""
+    return np.array([values.get(int(number), other) for number in numbers.ravel()], np.float64).reshape(numbers.shape)
+
+
+def _link_factors(job: Job, kind: Kind, ranks: Int64) -> Floats:
     factors = np.ones(ranks.shape)
-    if job.faults.slow_link is None:
-        return factors
-    pair = set(job.faults.slow_link)
+    pairs = {frozenset(pair): factor for pair, factor in job.faults.slow_links.items()}
     for place, rank in np.ndenumerate(ranks):
-        if (group := job.groups(int(rank)).get(kind)) is not None:
-            slow = any({member, group.after(member)} == pair for member in group.members)
-            factors[place] = job.faults.link_factor if slow else 1.0
+        if pairs and (group := job.groups(int(rank)).get(kind)) is not None:
+            links = [frozenset((member, group.after(member))) for member in group.members]
+            factors[place] = max(pairs.get(link, 1.0) for link in links)
     return factors
 
 

@@ -47,7 +47,7 @@ def write(job: Job, parent: Path, *, kernels: bool = False) -> Path:
     kernels
         Whether to write ``kernel_details.csv`` too, which is larger than the rest.
     """
-    for rank in range(job.plan.ranks):
+    for rank in job.recorded_ranks:
         write_rank(job, rank, parent / f"rank{rank}_ascend_pt", kernels=kernels)
     return parent
 
@@ -59,7 +59,9 @@ def write_rank(job: Job, rank: int, folder: Path, *, kernels: bool = False) -> N
     (folder / f"profiler_info_{rank}.json").write_text(json.dumps(_profiler_info(job, rank)))
     (folder / "profiler_metadata.json").write_text(json.dumps(frames.metadata(job, rank)))
     (output / "step_trace_time.csv").write_text(_step_trace_time(job, rank))
-    (output / "communication.json").write_text(_communication(job, rank))
+    communication = _communication(job, rank)
+    cut = len(communication) // 2 if rank in job.faults.truncated else None
+    (output / "communication.json").write_text(communication[:cut])
     (output / "communication_matrix.json").write_text(json.dumps(_matrix(job, rank)))
     if kernels:
         (output / "kernel_details.csv").write_text(_kernel_details(job, rank))

@@ -20,7 +20,12 @@ _SMALL = replace(SIZES[8], steps=2, microbatches=4, layers=1)
 
 @pytest.mark.parametrize(
     "fault",
-    [Faults(slow_rank=5), Faults(slow_link=(2, 3)), Faults(late_host=0), Faults(heavy_stage=1)],
+    [
+        Faults(slow_ranks={5: 0.08}),
+        Faults(slow_links={(2, 3): 4}),
+        Faults(late_hosts={0: 20_000_000}),
+        Faults(heavy_stages={1: 0.25}),
+    ],
     ids=["card", "link", "host", "stage"],
 )
 def test_a_fault_makes_the_same_job_longer(fault: Faults) -> None:
@@ -30,9 +35,31 @@ def test_a_fault_makes_the_same_job_longer(fault: Faults) -> None:
 
 
 def test_a_late_host_delays_each_step_by_as_much() -> None:
-    healthy, late = simulate(_SMALL), simulate(_SMALL, Faults(late_host=0, late_ns=20_000_000))
+    healthy, late = simulate(_SMALL), simulate(_SMALL, Faults(late_hosts={0: 20_000_000}))
     first = late.stages[0].start.min() - healthy.stages[0].start.min()  # before it no operator is recorded
     assert late.duration_ns + first - healthy.duration_ns == pytest.approx(2 * 20_000_000, rel=0.01)
+
+
+def test_faults_of_a_kind_add_up_and_a_rank_stalls_in_one_step_only() -> None:
+    def ends(faults: Faults) -> list[int]:
+        job = simulate(_SMALL, faults, seed=1)
+        return [int(job.stages[0].end[place, 0, 0]) for place in (-1, len(job.stages[0].ops) // 2 - 1)]
+
+    healthy = ends(Faults())
+    both = ends(Faults(slow_ranks={0: 0.2, 5: 0.2}))
+    assert both[0] > max(ends(Faults(slow_ranks={rank: 0.2}))[0] for rank in (0, 5)) > healthy[0]
+    stalled = ends(Faults(stalls={(0, 11): 200_000_000}))
+    assert stalled[0] == pytest.approx(healthy[0] + 200_000_000, rel=0.01)
+    assert stalled[1] == healthy[1]  # the step before it
+
+
+def test_a_rank_that_is_absent_has_no_folder_and_a_file_that_is_cut_has_no_rows(tmp_path: Path) -> None:
+    job = simulate(_SMALL, Faults(absent=frozenset({3}), truncated=frozenset({6})))
+    runs = load_set(text.write(job, tmp_path))
+    assert (runs.ranks, runs.absent) == ([0, 1, 2, 4, 5, 6, 7], [3])
+    for rows in (frames.communication(job), runs.table("communication")):
+        assert sorted(set(rows["rank"])) == [0, 1, 2, 4, 5, 7]
+    assert set(frames.step_times(job)["rank"]) == set(runs.ranks)
 
 
 @pytest.mark.parametrize(
