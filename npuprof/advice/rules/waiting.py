@@ -14,6 +14,8 @@ from npuprof.quantities import counted, duration
 NAME = "waiting"
 _THRESHOLD = 0.02  # of the step
 _MOST_OPS = 2
+_LEAST_NS = 100_000  # that the last member comes after the others in a collective
+_WORTH = 0.01  # of the step: what a member is named for
 
 
 def check(facts: Facts) -> Finding:
@@ -31,10 +33,12 @@ def check(facts: Facts) -> Finding:
         return Finding(NAME, "clean", cost_ns=cost)
     late = late_peers(facts.tables["communication_tasks"])
     rows = facts.tables["communication"]
-    if not len(late):
-        return _for_anyone(cost, rows)
-    steps = max(1, len(facts.counted))
+    steps = max(1, facts.accounting.steps["step"].nunique(dropna=False))
+    collectives = late["op_id"].nunique()
+    late = late[(late["latest_ns"] - late["next_ns"] >= _LEAST_NS).to_numpy(bool)]
     sums = late.groupby("peer")["latest_ns"].sum()
+    if not len(sums) or sums.max() < _WORTH * facts.step_ns * steps:
+        return _for_anyone(cost, rows)
     peer = int(sums.index[int(sums.argmax())])
     of_peer = late[late["peer"] == peer]
     possible = int((of_peer["latest_ns"] - of_peer["next_ns"]).sum()) // steps
@@ -50,7 +54,7 @@ def check(facts: Facts) -> Finding:
         title=f"Waiting for {name}, which is not in this profile",
         cost_ns=cost,
         gain_hi_ns=min(possible, cost),
-        detail=f"last in {len(of_peer):,} of {counted(late['op_id'].nunique(), 'collective')}, late by {when}",
+        detail=f"last in {len(of_peer):,} of {counted(collectives, 'collective')}, late by {when}",
         action=f"profile {name}, and load it together with this one",
         place=name,
         table="communication",
@@ -77,7 +81,8 @@ def _for_anyone(cost: int, rows: pd.DataFrame) -> Finding:
 def late_peers(tasks: pd.DataFrame) -> pd.DataFrame:
     """Return the last member to arrive at each collective.
 
-    The first wait of each plane is for the other member to arrive; its duration is how late that member is.
+    The waits of a plane for a member add up to how late that member is. In a ring the first wait of a plane is for the
+    neighbour, and a later one for the member that is last.
 
     Returns
     -------
@@ -91,8 +96,8 @@ def late_peers(tasks: pd.DataFrame) -> pd.DataFrame:
     waits = waits[(waits["op_id"].notna() & waits["dst_rank"].notna()).to_numpy(bool)]
     if not len(waits):
         return empty
-    first = waits.sort_values("start_ns", kind="stable").drop_duplicates(["op_id", "plane_id"])
-    of_peer = first.groupby(["op_id", "dst_rank"])["duration_ns"].max().reset_index()
+    of_plane = waits.groupby(["op_id", "plane_id", "dst_rank"], dropna=False)["duration_ns"].sum().reset_index()
+    of_peer = of_plane.groupby(["op_id", "dst_rank"])["duration_ns"].max().reset_index()
     ordered = of_peer.sort_values(["op_id", "duration_ns"], ascending=[True, False], kind="stable")
     latest = ordered.drop_duplicates("op_id")
     second = ordered[ordered.duplicated("op_id")].drop_duplicates("op_id").set_index("op_id")["duration_ns"]
@@ -108,9 +113,16 @@ def late_peers(tasks: pd.DataFrame) -> pd.DataFrame:
 
 
 def _name(facts: Facts, peer: int) -> str:
-    """Return the name of a member: its rank if this run's number within the group equals its rank, else its number."""
+    """Return the name of a member: its rank if this run's number within the group equals its rank, else its number.
+
+    A run that waits for one neighbour alone, of several members, cannot tell it from those that it waits for.
+    """
     tasks = facts.tables["communication_tasks"]
+    waits = tasks[(tasks["task_type"] == "Notify_Wait").to_numpy(bool)]
     numbers = set(tasks["src_rank"].dropna().unique().tolist())
+    members = numbers | set(tasks["dst_rank"].dropna().unique().tolist())
+    if waits["dst_rank"].nunique() == 1 and (len(members) > 2 or max(members) > 1):
+        return f"a rank beyond neighbour {peer}"
     return f"rank {peer}" if numbers == {facts.info.rank} else f"member {peer} of the group"
 
 
