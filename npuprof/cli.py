@@ -77,8 +77,8 @@ def _parser() -> argparse.ArgumentParser:
     advise = commands.add_parser(
         "advise",
         help="show what makes a step slow, and fail if it may gain too much",
-        epilog="Exit status with --fail-on: 0 no finding may gain so much, 3 one may, 4 none may, but for so much of a "
-        "step the device is idle without a known cause, 1 an error.",
+        epilog="Exit status with --fail-on: 0 no finding may gain so much, 3 one may, 4 the noise of the steps does "
+        "not tell, or none may, but for so much of a step the device is idle without a known cause, 1 an error.",
     )
     advise.add_argument("path", type=Path, help="what to read")
     advise.add_argument("--json", action="store_true", help="print the findings as JSON")
@@ -174,8 +174,13 @@ def _advise(parsed: argparse.Namespace) -> int:
         return 0
     if not advice.step_ns:
         raise NpuprofError(f"{parsed.path} has no step and no device time, so --fail-on has nothing to check")
-    if advice.worst_share() >= parsed.fail_on:
+    gains = advice.gains_at_least(parsed.fail_on)
+    if gains:
         return 3
+    if gains is None:
+        noise = f"the 95 % interval over the steps contains {100 * parsed.fail_on:g} %: record more steps"
+        _say(f"npuprof: cannot tell whether a finding gains so much: {noise}", sys.stderr)
+        return 4
     if not advice.unknown_ns or advice.unknown_ns < parsed.fail_on * advice.step_ns:
         return 0
     unknown = f"{share(advice.unknown_ns, advice.step_ns)} of a step is idle time without a known cause"

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, TypeAlias, TypedDict
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 
 from npuprof import tables as schema
+from npuprof.advice.gains import Gain, Replayed, Saves
 from npuprof.advice.to_collect import Recorded, needed, needed_for_limits, needed_operators, what_tells
 from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, PARTS, Accounting, of_every_kind
 from npuprof.analysis.balanced_steps import by_rank, complete
@@ -33,47 +33,9 @@ from npuprof.arrays import Bools, Float64, Int64
 from npuprof.errors import NpuprofError
 from npuprof.info import Info
 
-Confidence: TypeAlias = Literal["measured", "bounded", "guess"]
-"""``measured`` if a replay predicts the gain, ``bounded`` if only its limits are known."""
-
 _GRAPH = re.compile(r"aclmdl(RI)?Execute|ModelExecute|GraphLaunch")
 _MOSTLY = 0.5  # of the kernels
 _MOST_TASKS = 200_000  # above this, a replay per finding takes longer than everything else
-
-
-@dataclass(frozen=True)
-class Saves:
-    """The time that a run would not take without a problem.
-
-    Attributes
-    ----------
-    kernels_ns
-        Time of each kernel, by row.
-    surely
-        Which of these kernels are needless for sure, which makes the lower limit; None for all.
-    cause, part
-        Causes of host time, and parts of a step, that would take no time at all.
-    """
-
-    kernels_ns: pd.Series[int] | None = None
-    surely: pd.Series[bool] | None = None
-    cause: Sequence[str] = ()
-    part: Sequence[str] = ()
-
-    def least(self) -> Saves:
-        """Return what is saved for sure."""
-        if self.kernels_ns is None or self.surely is None:
-            return self
-        return Saves(self.kernels_ns[self.surely], None, self.cause, self.part)
-
-
-class Gain(TypedDict):
-    """Limits of the reduction of a step, and how they are known: fields of a finding."""
-
-    gain_lo_ns: int
-    gain_hi_ns: int
-    confidence: Confidence
-    saves: Saves | None
 
 
 class Facts:
@@ -364,19 +326,23 @@ class Facts:
             limit_ns = min(limit_ns, self.per_step(["computing"]))
         return self.replayed(Saves(saved_ns, surely, cause, part), limit_ns, self._replayed_gain)
 
-    def replayed(self, saves: Saves, limit_ns: int, replay: Callable[[Saves], int | None]) -> Gain:
+    def replayed(self, saves: Saves, limit_ns: int, replay: Callable[[Saves], Replayed | None]) -> Gain:
         """Return the gain that a replay predicts; see :meth:`gain`.
 
         Recorded stacks make the host slower: of host time only the upper limit is known then.
         """
         prediction = replay(saves)
         if prediction is None:
-            return Gain(gain_lo_ns=0, gain_hi_ns=limit_ns, confidence="bounded", saves=saves)
-        least = 0 if saves.cause and self.stacks else prediction if saves.surely is None else replay(saves.least()) or 0
-        low, high = min(least, limit_ns), min(prediction, limit_ns)  # other streams may gain too: limited to the cost
-        return Gain(gain_lo_ns=low, gain_hi_ns=high, confidence="measured" if low == high else "bounded", saves=saves)
+            return Gain(gain_lo_ns=0, gain_hi_ns=limit_ns, confidence="bounded", saves=saves, gains_ns=())
+        sure = prediction if saves.surely is None else replay(saves.least())
+        least = 0 if sure is None or (saves.cause and self.stacks) else sure.gain_ns
+        low, high = min(least, limit_ns), min(prediction.gain_ns, limit_ns)  # other streams may gain, too
+        by_step = tuple(min(gain, limit_ns) for gain in prediction.gains_ns)
+        if low != high:
+            return Gain(gain_lo_ns=low, gain_hi_ns=high, confidence="bounded", saves=saves, gains_ns=())
+        return Gain(gain_lo_ns=low, gain_hi_ns=high, confidence="measured", saves=saves, gains_ns=by_step)
 
-    def _replayed_gain(self, saves: Saves) -> int | None:
+    def _replayed_gain(self, saves: Saves) -> Replayed | None:
         try:
             if self._replay is None:
                 return None
@@ -385,7 +351,8 @@ class Facts:
                 return None  # only the host's marks tell when a step ends
             durations = task_durations(self.tables, self._replay.device, factors, dict.fromkeys(saves.part, 0))
             change = Change(durations, dict.fromkeys(saves.cause, 0), 0 if BETWEEN_STEPS in saves.part else 1)
-            return max(0, predicted(self._replay, change, []).gain_ns)
+            prediction = predicted(self._replay, change, [])
+            return Replayed(max(0, prediction.gain_ns), prediction.gains_ns)
         except NpuprofError:
             return None
 

@@ -9,15 +9,19 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 import pandas as pd
 
-from npuprof.advice.facts import Confidence, Facts, Saves
+from npuprof.advice.facts import Facts
+from npuprof.advice.gains import Confidence, Saves
 from npuprof.analysis.device_words import GPU, NONE, NPU, DeviceName
 from npuprof.arrays import Int64
 from npuprof.errors import NpuprofError
+from npuprof.noise.model import Estimate, mean
 from npuprof.quantities import counted, duration
 from npuprof.texts import plain_line
 
 if TYPE_CHECKING:
     from ipywidgets import Widget
+
+_LEAST_STEPS = 2  # of which noise can be told
 
 State: TypeAlias = Literal["fires", "clean", "cannot tell"]
 
@@ -58,6 +62,8 @@ class Finding:
         What the gain was replayed without; None if no replay was tried.
     explore
         Opens the explorer of the run at a finding's evidence; see :meth:`show`.
+    gains_ns
+        The replayed gain of each step, if its mean is measured.
     """
 
     rule: str
@@ -77,6 +83,20 @@ class Finding:
     parts: tuple[str, ...] = field(default=(), repr=False, compare=False)
     saves: Saves | None = field(default=None, repr=False, compare=False)
     explore: Callable[[Finding], Widget] | None = field(default=None, repr=False, compare=False)
+    gains_ns: tuple[int, ...] = field(default=(), repr=False, compare=False)
+
+    def gains_at_least(self, least_ns: float) -> bool | None:
+        """Return whether a step may gain so much; None if the 95 % interval of its replayed gain does not tell.
+
+        A gain that is not measured, or in one step only, is taken by its upper limit.
+        """
+        if self.state != "fires" or self.gain_hi_ns <= 0:
+            return False
+        if self.confidence != "measured" or len(self.gains_ns) < _LEAST_STEPS:
+            return self.gain_hi_ns >= least_ns
+        noise = mean(np.array(self.gains_ns, np.float64)[None, None])
+        low, high = Estimate(np.array([float(self.gain_hi_ns)]), noise.error, noise.freedom).bounds()
+        return True if low[0] >= least_ns else False if high[0] < least_ns else None
 
     def __repr__(self) -> str:
         costs = f": costs {duration(self.cost_ns)} of a step" if self.cost_ns else ""

@@ -15,8 +15,9 @@ import pandas as pd
 
 from npuprof.advice.budget import budget, first_line, idle_text, unknown_ns
 from npuprof.advice.explained import explained_ns
-from npuprof.advice.facts import Confidence, Facts
+from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule, State
+from npuprof.advice.gains import Confidence
 from npuprof.advice.rules import RULES
 from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, Accounting
 from npuprof.analysis.detected_steps import detected_steps
@@ -319,11 +320,10 @@ class Advice(LongText):
         """Nanoseconds of a mean step in which the device is idle and the recording does not say why."""
         return unknown_ns(self._budget)
 
-    def worst_share(self) -> float:
-        """Return the greatest share of a step that a finding may gain, 0..1."""
-        return max(
-            (finding.gain_hi_ns / self.step_ns for finding in self.findings if finding.state == "fires"), default=0.0
-        )
+    def gains_at_least(self, least: float) -> bool | None:
+        """Return whether a finding may gain a share of a step; None if the noise of the steps does not tell."""
+        answers = {finding.gains_at_least(least * self.step_ns) for finding in self.findings}
+        return True if True in answers else None if None in answers else False
 
     def _one_line(self) -> str:
         """Return how many findings fire, and the first of them."""

@@ -12,22 +12,29 @@ import pandas as pd
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding
 from npuprof.advice.findings import Advice
+from npuprof.advice.gains import Gain, Replayed
 from npuprof.advice.to_collect import is_unknown
 from npuprof.analysis.accounting import Accounting
 from npuprof.analysis.device_words import GPU, NONE, NPU, DeviceName
 from npuprof.analysis.prediction import TOLERANCE
-from npuprof.analysis.rank_hosts import LateHost, latest_host
+from npuprof.analysis.rank_absent import Completed, Members, completed, members_of
+from npuprof.analysis.rank_groups import rank_groups
+from npuprof.analysis.rank_joint import MOST, Joint, Part, joint
 from npuprof.analysis.rank_kernels import saved_ns
+from npuprof.analysis.rank_links import link_suspects, slow_links
 from npuprof.analysis.rank_replay import Floats, Job, job, recorded_moving, replay
+from npuprof.analysis.rank_roles import Role, program_of, roles, stages
+from npuprof.analysis.rank_stages import uneven
+from npuprof.analysis.rank_suspects import Kind, Once, Suspect, at_most, once, suspects
+from npuprof.analysis.rank_variants import Less, step_times, without
 from npuprof.arrays import Int64
 from npuprof.errors import NpuprofError
 from npuprof.info import Info
+from npuprof.quantities import formatted_ranks
 
 POINT_TO_POINT = r"send|recv|receive"
 """What the types of sends and receives have in common."""
 _MOST_ROWS = 10_000
-WORTH = 0.01
-"""The share of a step that makes a cause worth a finding."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +74,10 @@ class Times:
     own_ns: Floats
     moving_ns: Floats
 
+    def without(self, faults: Sequence[Suspect]) -> Times:
+        """Return the times without some suspects."""
+        return Times(*without(self.own_ns, self.moving_ns, [suspect.less for suspect in faults]))
+
 
 class JobFacts(Facts):
     """A job as seen by rules: figures per step are medians over the steps of all ranks.
@@ -83,6 +94,8 @@ class JobFacts(Facts):
         The vendor's sums of transfers between pairs of ranks, with the ranks of the whole job; None without them.
     job
         The collectives ready for a replay; `played` if the caller has it already.
+
+    `groups` has the kind and the ranks of groups that the metadata names, by key.
     """
 
     def __init__(
@@ -94,6 +107,7 @@ class JobFacts(Facts):
         simulated: bool,
         matrix: pd.DataFrame | None = None,
         played: Job | None = None,
+        groups: Mapping[str, tuple[str, tuple[int, ...]]] | None = None,
     ) -> None:
         tables = {name: next(iter(members)).tables[name].iloc[:0] for name in next(iter(members)).tables}
         info = Info(simulated=simulated, collector=members[0].advice.facts.info.collector)
@@ -103,6 +117,7 @@ class JobFacts(Facts):
         self.communication = communication
         self.matrix = matrix
         self._played = played
+        self._groups = groups or {}
 
     @cached_property
     def device(self) -> DeviceName:
@@ -144,30 +159,142 @@ class JobFacts(Facts):
         return {rank: member.host for rank, member in self.members.items() if member.host is not None}
 
     @cached_property
-    def late_host(self) -> LateHost | None:
-        """The host whose ranks arrive at a collective later than those of other hosts; None if there is none."""
-        return None if self.job is None else latest_host(self.job, self.hosts, WORTH * self.step_ns)
+    def lacking(self) -> Members:
+        """The operators that lack members."""
+        return members_of(self.communication.iloc[:0] if self.job is None else self.job.rows, self._groups)
+
+    @cached_property
+    def completed(self) -> Completed | None:
+        """The job with the collectives of absent ranks, as far as those of the others tell; None without a job."""
+        if self.job is None:
+            return None
+        moving = recorded_moving(self.job)
+        if not len(self.lacking.ops):
+            return Completed(self.job, moving)
+        programs = [program_of(self.job, role) for role in roles(self.job, stages(self.job))]
+        return completed(self.job, moving, self.lacking, programs)
+
+    @property
+    def played(self) -> Job | None:
+        """The job that is replayed: with the collectives of absent ranks."""
+        return None if self.completed is None else self.completed.job
 
     @cached_property
     def recorded(self) -> Times:
-        """The recorded times."""
-        if self.job is None:
+        """The recorded times before each row of the job that is replayed, and of each of its operators."""
+        if self.completed is None:
             return Times(np.zeros(0), np.zeros(0))
-        return Times(self.job.rows["own_ns"].to_numpy(np.float64), recorded_moving(self.job))
+        return Times(self.completed.job.rows["own_ns"].to_numpy(np.float64), self.completed.moving_ns)
+
+    @cached_property
+    def roles(self) -> list[Role]:
+        """Ranks that do the same work."""
+        return [] if self.played is None else roles(self.played, self.stages())
+
+    @cached_property
+    def once(self) -> list[Once]:
+        """What ranks took longer in single steps, the longest first."""
+        return [] if self.played is None else once(self.played, self.roles, self.recorded.own_ns)
+
+    @cached_property
+    def usual(self) -> Times:
+        """The recorded times without what happened once."""
+        return Times(*without(self.recorded.own_ns, self.recorded.moving_ns, [stall.less for stall in self.once]))
+
+    @cached_property
+    def slow_links(self) -> pd.DataFrame | None:
+        """The slow links by the vendor's sums of transfers; None without them."""
+        return slow_links(self.matrix)
+
+    @cached_property
+    def _of_ranks(self) -> list[Suspect]:
+        """The ranks and groups of ranks that take longer than others, the costliest first."""
+        if self.played is None:
+            return []
+        return suspects(self.played, self.roles, self.usual.own_ns, self._named_groups())
+
+    def _named_groups(self) -> dict[str, list[int]]:
+        """Return the ranks of each host and tensor group, by what it is called."""
+        named: dict[str, list[int]] = {}
+        for rank, host in self.hosts.items():
+            named.setdefault(f"host {host}", []).append(rank)
+        rows = self.communication if self.job is None else self.job.rows
+        for group in rank_groups(rows, self._groups):
+            if group.kind == "tp":
+                named[f"tensor group {formatted_ranks(group.ranks)}"] = list(group.ranks)
+        return named
+
+    @cached_property
+    def punctual(self) -> Times:
+        """The usual times as if no rank were slow and no host late."""
+        return self.usual.without(self._of_ranks)
+
+    @cached_property
+    def suspects(self) -> list[Suspect]:
+        """What may make the steps longer, at most 16: ranks and groups of ranks, links, and a stage."""
+        if self.played is None:
+            return []
+        stage = uneven(self.played, self.punctual.own_ns, self.stages())
+        slow = self.slow_links
+        links = [] if slow is None else link_suspects(self.played, slow, self.usual.moving_ns)
+        return at_most([*([stage] if stage else []), *links, *self._of_ranks], MOST)
+
+    @cached_property
+    def joint(self) -> Joint | None:
+        """The suspects without which the steps would be shorter; None if no replay can tell."""
+        if self.played is None or self._replayed_ns is None or not self.modelled:
+            return None
+        return joint(self.played, self.usual.own_ns, self.usual.moving_ns, self.suspects)
+
+    def parts(self, *kinds: Kind) -> list[Part]:
+        """Return the named suspects of some kinds; if no replay can tell, all of them, with what they take longer."""
+        named = (
+            [Part(each, each.extra_ns, each.extra_ns) for each in self.suspects]
+            if self.joint is None
+            else self.joint.parts
+        )
+        return [part for part in named if part.suspect.kind in kinds]
+
+    def gain_of(self, parts: Sequence[Part], *, of_host: bool = False) -> Gain:
+        """Return what a step gains without some of the named suspects, together with all that are named.
+
+        Parameters
+        ----------
+        parts
+            The suspects.
+        of_host
+            Whether the host takes that time, which recorded stacks make longer.
+        """
+        gain = sum(part.share_ns for part in parts)
+        surely = self.joint is not None and not self.missing and all(part.suspect.surely for part in parts)
+        least = gain if surely and not (of_host and self.stacks) else 0
+        whole = 0 if self.joint is None else self.joint.gain_ns
+        by_step = self.joint.gains_ns * (gain / whole) if self.joint is not None and whole else np.zeros(0)
+        return Gain(
+            gain_lo_ns=least,
+            gain_hi_ns=gain,
+            confidence="measured" if surely else "bounded",
+            saves=None,
+            gains_ns=tuple(np.rint(by_step).astype(np.int64).tolist()),
+        )
 
     @property
-    def punctual_ns(self) -> Floats:
-        """The time before each row's collective as if no host were late, which is a finding of its own."""
-        if self.late_host is not None:
-            return self.late_host.own_ns
-        return self.recorded.own_ns
+    def missing(self) -> list[int]:
+        """The ranks of which no collectives are recorded, or only some."""
+        done = self.completed
+        return sorted({*self.absent, *(() if done is None else (*done.added, *done.unknown))})
+
+    @property
+    def modelled(self) -> bool:
+        """Whether the collectives of all absent ranks are known well enough to replay them."""
+        return self.completed is not None and set(self.missing) == set(self.completed.added)
 
     def own_ns(self) -> pd.Series[int]:
-        """Return the time outside collectives of each rank and step, as if no host were late."""
-        if self.job is None:
+        """Return the time outside collectives of each rank and step, as if nothing happened once."""
+        if self.played is None:
             nothing: pd.Series[int] = pd.Series(dtype="int64")
             return nothing
-        of_rank = pd.Series(self.punctual_ns).groupby(self.job.rows["rank"].to_numpy(np.int64)).sum()
+        of_rank = pd.Series(self.usual.own_ns).groupby(self.played.rows["rank"].to_numpy(np.int64)).sum()
         sums: pd.Series[int] = (of_rank // self.steps).astype("int64")
         return sums
 
@@ -178,21 +305,31 @@ class JobFacts(Facts):
 
         `than_ns` are the own times to compare with; by default those that were recorded.
         """
-        if self.job is None or self._replayed_ns is None:
+        if self.played is None or self._replayed_ns is None:
             return None
         recorded = self.recorded
-        before = self._replayed_ns if than_ns is None else replay(self.job, than_ns, recorded.moving_ns)
+        before = self._replayed_ns if than_ns is None else replay(self.played, than_ns, recorded.moving_ns)
         changed = replay(
-            self.job,
+            self.played,
             recorded.own_ns if own_ns is None else own_ns,
             recorded.moving_ns if moving_ns is None else moving_ns,
         )
         return max(0, round((before - changed) / self.steps))
 
+    def replayed_without(self, saved_ns: Int64) -> Replayed | None:
+        """Return what a step gains, and each, with less time before each row's collective; None if a replay fails."""
+        if self.played is None or self._replayed_ns is None:
+            return None
+        less = Less(np.arange(len(saved_ns)), saved_ns.astype(np.float64))
+        variants, times = np.array([[False], [True]]), self.recorded
+        before, after = step_times(self.played, times.own_ns, times.moving_ns, [less], variants)
+        gains = before - after
+        return Replayed(max(0, round(float(gains.sum()) / self.steps)), tuple(np.rint(gains).astype(np.int64).tolist()))
+
     @cached_property
     def _replayed_ns(self) -> float | None:
         """The time of a replay of the unchanged job; None if it differs from the recorded time."""
-        played = self.job
+        played = self.played
         if played is None:
             return None
         try:
@@ -208,7 +345,7 @@ class JobFacts(Facts):
         a rank with the same collectives. None if a replay cannot tell: of a job without all its ranks, or where the
         rules cannot tell on any such rank.
         """
-        if self.job is None or self.absent:
+        if self.played is None or self.missing:
             return None
         savings = {}
         for rank, member in self.members.items():
@@ -217,35 +354,13 @@ class JobFacts(Facts):
                 saves = [each.saves for each in findings if each.state == "fires" and each.saves is not None]
                 savings[rank] = member.advice.facts.savings([each.least() for each in saves] if surely else saves)
         try:
-            return saved_ns(savings, self.job)
+            return saved_ns(savings, self.played)
         except NpuprofError:
             return None
 
     def stages(self) -> list[list[int]]:
-        """Return the pipeline stages: ranks that exchange data with each other only by collectives.
-
-        Ranks that send to each other, through any others, are of different stages of one pipeline. A collective of
-        ranks of one pipeline, such as that of all ranks, says nothing.
-        """
-        if self.job is None:
-            return []
-        rows = self.job.rows[["rank", "group", "op_type"]].drop_duplicates()
-        sends = rows["op_type"].str.contains(POINT_TO_POINT, case=False, regex=True)
-        senders, groups = (
-            [set(members["rank"]) for _, members in some.groupby("group", observed=True)]
-            for some in (rows[sends], rows[~sends])
-        )
-        pipeline = _components(rows["rank"], senders)
-        apart = [members for members in groups if len({pipeline[rank] for rank in members}) == len(members)]
-        if not sends.any():
-            apart = groups
-        stage = _components(rows["rank"], apart)
-        return [sorted(rank for rank in stage if stage[rank] == number) for number in sorted(set(stage.values()))]
-
-    @property
-    def peers(self) -> list[list[int]]:
-        """Groups of ranks that run the same collectives in the same order."""
-        return [] if self.job is None else self.job.peers
+        """Return the pipeline stages, see :func:`npuprof.analysis.rank_roles.stages`."""
+        return [] if self.played is None else stages(self.played)
 
 
 @dataclass(frozen=True)
@@ -267,15 +382,6 @@ class JobRule:
 
 def _unknown_ns(facts: Facts, unknown: str) -> int:
     return sum(time for part, cause, time in facts.mean_causes if cause == unknown and is_unknown(part, cause))
-
-
-def _components(ranks: pd.Series[int], groups: Sequence[set[int]]) -> dict[int, int]:
-    """Return for each rank the lowest rank that it is connected with."""
-    lowest = {rank: rank for rank in sorted(set(ranks.tolist()))}
-    for group in groups:
-        roots = {lowest[rank] for rank in group}
-        lowest = {rank: min(roots) if root in roots else root for rank, root in lowest.items()}
-    return lowest
 
 
 def _join(parts: Sequence[Accounting]) -> Accounting:

@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from npuprof.advice.facts import Saves
 from npuprof.advice.finding import Finding
 from npuprof.advice.findings import Advice, Scope
+from npuprof.advice.gains import Replayed, Saves
 from npuprof.advice.job import JobFacts
 from npuprof.advice.job_rules import (
     JOB_RULES,
+    absent_ranks,
     exposed_communication,
     late_host,
     pipeline_bubble,
     pipeline_imbalance,
     slow_rank,
+    stall,
     waiting,
 )
 from npuprof.advice.job_rules import slow_link as job_slow_link
@@ -35,12 +37,14 @@ _STATES = ("cannot tell", "clean", "fires")
 _IN_TURN = tuple(
     rule.NAME
     for rule in (
+        stall,
         late_host,
         slow_rank,
         waiting,
         pipeline_imbalance,
         pipeline_bubble,
         job_slow_link,
+        absent_ranks,
         exposed_communication,
     )
 )
@@ -78,9 +82,9 @@ def _replay(finding: Finding, facts: JobFacts) -> Finding:
     if finding.saves is None or finding.state != "fires":
         return finding
 
-    def gain(saves: Saves) -> int | None:
+    def gain(saves: Saves) -> Replayed | None:
         saved = facts.saved_ns([finding.rule], surely=saves is not finding.saves)
-        return None if saved is None else facts.gain_ns(facts.recorded.own_ns - saved)
+        return None if saved is None else facts.replayed_without(saved)
 
     largest_gain = gain(finding.saves)
     if largest_gain is None:
@@ -95,11 +99,11 @@ def _replay(finding: Finding, facts: JobFacts) -> Finding:
 
 def _together_ns(facts: JobFacts, rules: Sequence[str]) -> int | None:
     """Return the gain of a step without any of the problems that were found; None if no replay can tell."""
-    times, saved = facts.recorded, facts.saved_ns(rules)
+    times, saved = facts.usual, facts.saved_ns(rules)
     for rule in sorted(JOB_RULES, key=lambda rule: _IN_TURN.index(rule.name)):
         times = rule.without(facts, times) if rule.name in rules else times
     own_ns = times.own_ns if saved is None else np.maximum(times.own_ns - saved, 0)
-    return facts.gain_ns(own_ns, times.moving_ns) if rules else None
+    return facts.gain_ns(own_ns, times.moving_ns, than_ns=facts.usual.own_ns) if rules else None
 
 
 def _spokesmen(facts: JobFacts) -> Sequence[int]:

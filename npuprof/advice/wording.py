@@ -6,11 +6,14 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from npuprof.analysis.rank_joint import Part
 from npuprof.arrays import Int64
 from npuprof.quantities import duration, formatted_ranks, printable, share
 
 _MOST = 3
 _MOST_LINES = 2
+_MOST_PARTS = 8
+_ALONE = 0.9  # of what is gained together
 _LONGEST = 60
 
 
@@ -53,3 +56,17 @@ def ranks_called(ranks: Sequence[int]) -> str:
 def _kind_text(kind: object) -> str:
     parts = [str(part).strip('"') for part in (kind if isinstance(kind, tuple) else (kind,))]
     return " ".join(printable(part, _LONGEST) for part in parts if part != "nan")
+
+
+def named_parts(parts: Sequence[Part]) -> str:
+    """Return what each suspect gains together with all that are named, and alone; empty if that is the same."""
+    if len(parts) == 1 and parts[0].alone_ns < _ALONE * parts[0].share_ns:
+        return f"{duration(parts[0].alone_ns)} of it alone, the rest only together with the other findings"
+    if len(parts) < 2:
+        return ""
+    first = ", ".join(
+        f"{ranks_called(part.suspect.ranks)} {duration(part.share_ns)} ({duration(part.alone_ns)} alone)"
+        for part in parts[:_MOST_PARTS]
+    )
+    more = f" and {len(parts) - _MOST_PARTS} more" if len(parts) > _MOST_PARTS else ""
+    return f"together {duration(sum(part.share_ns for part in parts))} a step: {first}{more}"

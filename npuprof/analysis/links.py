@@ -8,7 +8,11 @@ import pandas as pd
 SLOW = 0.7
 """A link below this share of the usual bandwidth is slow."""
 
-_LEAST_PEERS = 3  # links; fewer do not show what bandwidth is usual
+LEAST_LINKS = 3
+"""Fewer links do not show what bandwidth is usual."""
+SMALLEST = 1 << 16
+"""Bytes: the time of smaller transfers has other causes."""
+
 _COLUMNS = ["src_rank", "dst_rank", "transport", "op_type", "size_bytes", "duration_ns", "gb_per_s"]
 
 
@@ -35,7 +39,7 @@ def links(transfers: pd.DataFrame) -> pd.DataFrame:
     speed = sums["size_bytes"] / sums["duration_ns"]
     sums = sums.assign(gb_per_s=speed)[_COLUMNS]
     peers, usual = beside_peers(sums, ["transport", "op_type"], sums["gb_per_s"])
-    usual = usual.where(peers >= _LEAST_PEERS)
+    usual = usual.where(peers >= LEAST_LINKS)
     ratio = sums["gb_per_s"] / usual
     compared = sums.assign(peers=peers.astype("int64"), usual_gb_per_s=usual, ratio=ratio, slow=ratio < SLOW)
     ordered: pd.DataFrame = compared.sort_values(["ratio", "duration_ns"], ascending=[True, False], ignore_index=True)

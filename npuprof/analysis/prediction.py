@@ -35,6 +35,8 @@ class Prediction(LongText):
         The changes, in words.
     steps
         For a run, a row per step: ``step``, ``recorded_ns``, ``replayed_ns``, ``predicted_ns`` and ``gain_ns``.
+    gains_ns
+        For a run, the gain of each step that the mean is over.
     """
 
     recorded_ns: int
@@ -42,6 +44,7 @@ class Prediction(LongText):
     predicted_ns: int
     changes: tuple[str, ...] = ()
     steps: pd.DataFrame = field(default_factory=pd.DataFrame, repr=False, compare=False)
+    gains_ns: tuple[int, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def gain_ns(self) -> int:

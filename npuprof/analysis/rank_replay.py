@@ -76,10 +76,41 @@ class Job:
         first, second = (int(self.clocks.ranks[bounds.index[place]]) for place in (late[0], late[0] + 1))
         return first, second
 
+    @cached_property
+    def steps(self) -> Int64:
+        """The numbers of the steps, in order of time; -1 for that of collectives without one."""
+        first = (
+            pd.Series(self.rows["start_ns"].to_numpy(np.int64)).groupby(self._numbers).min().sort_values(kind="stable")
+        )
+        numbers: Int64 = first.index.to_numpy(np.int64)
+        return numbers
+
+    @cached_property
+    def step_places(self) -> Int64:
+        """The place of each row's step in :attr:`steps`."""
+        order = np.argsort(self.steps)
+        places: Int64 = order[np.searchsorted(self.steps[order], self._numbers)]
+        return places
+
+    @cached_property
+    def _numbers(self) -> Int64:
+        """The number of each row's step: that of the row before it, or else after it, where it has none; else -1."""
+        step: pd.Series[int] = self.rows["step"].astype("Int64")
+        if step.isna().any():
+            by_rank = step.groupby(self.rows["rank"].to_numpy(np.int64))
+            step = by_rank.ffill().fillna(by_rank.bfill())
+        numbers: Int64 = step.to_numpy(dtype=np.int64, na_value=-1)
+        return numbers
+
     @property
     def window_ns(self) -> int:
         """Time from the first start to the last end."""
         return self.end_ns - self.start_ns
+
+    @property
+    def step_ns(self) -> float:
+        """The mean time of a step."""
+        return self.window_ns / max(1, len(self.steps))
 
 
 def job(communication: pd.DataFrame) -> Job:
@@ -119,6 +150,25 @@ def _refuse_clocks_apart(played: Job) -> None:
         )
 
 
+def checked_waves(played: Job) -> Waves:
+    """Return the order in which a job is replayed.
+
+    Raises
+    ------
+    NpuprofError
+        See :func:`replay`.
+    """
+    _refuse_clocks_apart(played)
+    order = played.waves
+    if order.blocked >= 0:
+        row = played.rows.iloc[order.blocked]
+        raise NpuprofError(
+            f"the ranks cannot be replayed: {row['op_type']} {row['k']} of group {row['group']} on rank "
+            f"{row['rank']} waits for a member that never reaches it"
+        )
+    return order
+
+
 def replay(played: Job, own_ns: Floats | Int64, moving_ns: Floats | Int64) -> float:
     """Return the duration of a job with other times, in nanoseconds.
 
@@ -140,14 +190,7 @@ def replay(played: Job, own_ns: Floats | Int64, moving_ns: Floats | Int64) -> fl
         If the ranks run the collectives of a group in conflicting orders, or seem to run one after another because
         nothing synchronises their clocks.
     """
-    _refuse_clocks_apart(played)
-    order = played.waves
-    if order.blocked >= 0:
-        row = played.rows.iloc[order.blocked]
-        raise NpuprofError(
-            f"the ranks cannot be replayed: {row['op_type']} {row['k']} of group {row['group']} on rank "
-            f"{row['rank']} waits for a member that never reaches it"
-        )
+    order = checked_waves(played)
     place = np.searchsorted(np.array(played.ranks), played.rows["rank"].to_numpy(np.int64))[order.rows]
     op = played.rows["op"].to_numpy(np.int64)[order.rows]
     before = np.asarray(own_ns, np.float64)[order.rows]

@@ -137,7 +137,7 @@ def waits(communication: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``rank``, ``step``, ``group``, ``k``, ``op_type``, ``start_ns`` (on the common clock),
-        ``wait_ns``, ``moving_ns``, ``last_rank`` (the lowest of several) and ``op``.
+        ``wait_ns``, ``moving_ns``, ``last_rank`` (the lowest of several), ``op``, and ``count`` if all rows have it.
     """
     return aligned(communication)[0]
 
@@ -147,6 +147,7 @@ def aligned(communication: pd.DataFrame) -> tuple[pd.DataFrame, Clocks]:
     rows = collectives(communication[[name for name in communication if name in _NEEDED]])
     rank, op = rows["rank"].to_numpy(np.int64), rows["op"].to_numpy(np.int64)
     estimated = clocks(rows)
+    sizes = {"count": rows["count"]} if "count" in rows and rows["count"].notna().all() else {}
     rows = rows[["step", "group", "k", "op_type", "start_ns", "duration_ns"]]
     start = estimated.corrected(rank, rows["start_ns"].to_numpy(np.int64))
     latest = np.full(int(op.max(initial=-1)) + 1, np.iinfo(np.int64).min)
@@ -166,6 +167,7 @@ def aligned(communication: pd.DataFrame) -> tuple[pd.DataFrame, Clocks]:
         "moving_ns": duration - wait,
         "last_rank": last_rank[op],
         "op": op,
+        **sizes,
     }
     frame: pd.DataFrame = pd.DataFrame(columns, copy=False)
     return frame, estimated

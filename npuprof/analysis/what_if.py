@@ -19,7 +19,7 @@ from npuprof.analysis.step_windows import step_windows
 from npuprof.arrays import Bools, Float64, Int64
 from npuprof.errors import NpuprofError, OptionsError
 from npuprof.info import Info
-from npuprof.quantities import counted
+from npuprof.quantities import counted, duration
 
 _UNLINKED = 0.5  # of all kernels
 
@@ -97,7 +97,8 @@ def predicted(replay: Replay, change: Change, changes: list[str]) -> Prediction:
     Raises
     ------
     NpuprofError
-        If the change affects the host, and the recording lacks the links from host calls to kernels.
+        If the change affects the host, and the recording lacks the links from host calls to kernels; or if less to do
+        takes longer, as where the clocks of host and device contradict each other.
     """
     kernels = replay.device.caller[replay.device.kind == KERNEL]
     if change.of_host and (kernels < 0).sum() > _UNLINKED * len(kernels):
@@ -109,9 +110,23 @@ def predicted(replay: Replay, change: Change, changes: list[str]) -> Prediction:
     compared = counted_steps(np.zeros(len(after), np.int64), replay.windows.closed)
     times = (replay.recorded_ns, replay.replayed_ns, after)
     recorded, unchanged, changed = (int(step_ns[compared].sum()) // max(1, len(step_ns[compared])) for step_ns in times)
+    if changed > unchanged and _is_less(replay, change):
+        raise NpuprofError(
+            f"a replay with less to do takes longer ({duration(changed)} a step instead of {duration(unchanged)}), so "
+            "that the recorded times contradict each other: nothing can be predicted from the run"
+        )
     names = ("recorded_ns", "replayed_ns", "predicted_ns")
     steps: pd.DataFrame = pd.DataFrame({"step": replay.windows.steps, **dict(zip(names, times, strict=True))})
-    return Prediction(recorded, unchanged, changed, tuple(changes), steps.assign(gain_ns=replay.replayed_ns - after))
+    gains = replay.replayed_ns - after
+    by_step = tuple(gains[compared].tolist())
+    return Prediction(recorded, unchanged, changed, tuple(changes), steps.assign(gain_ns=gains), by_step)
+
+
+def _is_less(replay: Replay, change: Change) -> bool:
+    """Return whether a change lengthens nothing."""
+    recorded = replay.device.ends - replay.device.starts
+    tasks = change.durations is None or bool((change.durations <= recorded).all())
+    return tasks and change.between <= 1 and all(factor <= 1 for factor in change.host.values())
 
 
 def kernel_rows(kernels: pd.DataFrame, words: Mapping[str, float]) -> dict[str, Bools]:

@@ -80,7 +80,13 @@ def job_facts(ranks: RankTables, whole: Collection[int] = ()) -> JobFacts:
         raise NpuprofError("no run here has a rank, so they are no job: give the path of one run, or take runs.at(row)")
     simulated = any(entry.known.simulated for _, entry in entries.values())
     return JobFacts(
-        members, communication, absent_ranks(ranks), simulated=simulated, matrix=matrix(ranks), played=played
+        members,
+        communication,
+        absent_ranks(ranks),
+        simulated=simulated,
+        matrix=matrix(ranks),
+        played=played,
+        groups=recorded_groups(entry.known for _, entry in entries.values()),
     )
 
 
@@ -315,7 +321,7 @@ def kernels_beside(ranks: RankTables, rank: int) -> pd.DataFrame:
     run_of_rank, facts = ranks.runs.of_rank(rank), job_facts(ranks)
     if facts.job is None:
         raise NpuprofError("no two ranks have collectives in common: load the ranks of one job, collected at level 1")
-    alike = next((list(peers) for peers in facts.peers if rank in peers), [])
+    alike = next((role.ranks for role in facts.roles if rank in role.ranks), ())
     others = [other for other in [*alike, *facts.members] if other != rank]
     peer = next((other for other in dict.fromkeys(others) if len(ranks.runs.of_rank(other).kernels)), None)
     if peer is None or not len(run_of_rank.kernels):

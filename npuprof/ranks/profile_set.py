@@ -16,6 +16,7 @@ import pandas as pd
 from npuprof import atomic, interactive, tables
 from npuprof.analysis.by import Key, checked_keys, sums
 from npuprof.analysis.correlation import LAYERS
+from npuprof.analysis.rank_absent import with_absent
 from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError
 from npuprof.exports.chrome_trace import TracedRun
 from npuprof.figures.with_fallback import with_fallback
@@ -377,9 +378,10 @@ class ProfileSet(LongText, Exports):
     def waits(self) -> pd.DataFrame:
         """Return how long each rank waited in each collective, and for which rank.
 
-        See :func:`npuprof.analysis.rank_waits.waits`.
+        See :func:`npuprof.analysis.rank_absent.with_absent`.
         """
-        return self._ranks.waits()
+        groups = job.recorded_groups(entry.known for entry in self._runs.entries)
+        return with_absent(self._ranks.waits(), groups)
 
     def blame(self, root_rank: int | None = None) -> pd.DataFrame:
         """Return the ranks whose own time causes the waits of all ranks, traced through ranks that waited in between.

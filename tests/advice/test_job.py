@@ -71,7 +71,10 @@ def test_of_ranks_of_which_most_are_absent_the_absent_one_is_still_named(samples
     runs = npuprof.load_set(samples / "torch_npu/text/level1")
     advice = runs.advice()
     assert advice.fired[0].title == "Waiting for rank 5, which is not in this profile"
-    assert advice["slow_rank"].state == advice["pipeline_imbalance"].state == "cannot tell"
+    assert (
+        advice["slow_rank"].state == advice["pipeline_imbalance"].state == "clean"
+    )  # 5.6 of 155 ms later, in one step
+    assert advice["absent_ranks"].collect == "load ranks 2-7: nothing here names the ranks of groups"
 
 
 @pytest.mark.parametrize(("late", "title"), [(1, "Rank 0 waits for rank 1"), (5, "Waiting for rank 5, not here")])
@@ -84,7 +87,7 @@ def test_of_a_job_with_absent_ranks_one_that_is_loaded_is_not_called_absent(late
         found = [alone if rank == 0 else Finding("waiting", "clean")]
         members.append(Member(rank, run, accounting, Advice(Facts(run, Info(rank=rank), accounting), found)))
     communication = synchronised([[200, 100]], [50])  # rank 0 has more to do, and speaks for both
-    (waiting,) = advise_job(JobFacts(members, communication, [5], simulated=False))
+    waiting = advise_job(JobFacts(members, communication, [5], simulated=False))["waiting"]
     assert (waiting.title, waiting.place) == (title, f"rank 0, rank {late}")
     assert ("runs[1].advice()" in waiting.action) == (late == 1)
 
@@ -101,7 +104,7 @@ def test_a_rank_that_is_slower_than_its_peers_is_named_with_what_a_replay_gains(
     if late:
         with_late, without = (max(map(sum, zip(*times, strict=True))) for times in (own, [[1_005] * ranks] * 10))
         # The window begins with the first collective: what the first one is late by counts, what is before it does not.
-        assert found.gain_hi_ns == found.gain_lo_ns
+        assert (found.gain_lo_ns, found.confidence) == (0, "bounded")  # of one step, which says nothing of noise
         assert found.gain_hi_ns == pytest.approx(with_late - without, rel=0.1)
 
 
@@ -127,10 +130,13 @@ def pipeline(first: int, second: int, steps: int = 8) -> pd.DataFrame:
 
 @pytest.mark.slow
 def test_stages_that_wait_for_each_other_are_balanced_or_not() -> None:
-    uneven = advice_of(pipeline(300, 1_000))["pipeline_imbalance"]
+    sends = synchronised([[300, 1_000]] * 8, [10] * 8).assign(op_type="hcom_batchSendRecv_")
+    uneven = advice_of(sends)["pipeline_imbalance"]
     assert (uneven.state, uneven.place, uneven.confidence) == ("fires", "rank 1", "measured")
     assert uneven.rank is None  # without kernels nothing tells what the stage computes
-    assert advice_of(pipeline(1_000, 1_000))["pipeline_imbalance"].state == "clean"
+    assert uneven.gain_hi_ns == pytest.approx(7 * 350, rel=0.1)  # what is before the first one is not known
+    for first in (300, 1_000):  # in turns, the same work takes as long however it is spread
+        assert advice_of(pipeline(first, 1_000))["pipeline_imbalance"].state == "clean"
     parallel = rows(*[(rank, "g", 10 * at + rank, 10 * at + 5) for at in range(5) for rank in (0, 1)])
     assert advice_of(parallel)["pipeline_imbalance"].state == "clean"
 
@@ -154,9 +160,11 @@ def test_transfers_count_by_what_the_job_would_take_without_them(moving: int, st
 
 
 @pytest.mark.slow
-def test_of_absent_ranks_nothing_is_concluded() -> None:
+def test_absent_ranks_mute_nothing_that_the_others_tell() -> None:
     found = advice_of(synchronised([[1_000, 1_300]] * 5, [50] * 5), absent=(2, 3))
-    assert found["slow_rank"].state == found["pipeline_imbalance"].state == "cannot tell"
+    slow = found["slow_rank"]
+    assert (slow.title, slow.gain_lo_ns, slow.confidence) == ("Rank 1 is slow", 0, "bounded")
+    assert 4 * 300 <= slow.gain_hi_ns <= 5 * 300  # no replay: nothing tells which groups the absent ranks are in
     assert found["waiting"].place.startswith("rank ")  # what a rank alone tells
 
 

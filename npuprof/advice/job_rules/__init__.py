@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from npuprof.advice.job_rules import (
+    absent_ranks,
     exposed_communication,
     late_host,
     pipeline_bubble,
     pipeline_imbalance,
     slow_link,
     slow_rank,
+    stall,
     waiting,
 )
 
 JOB_RULES = (
+    absent_ranks.RULE,
     pipeline_imbalance.RULE,
     pipeline_bubble.RULE,
     slow_rank.RULE,
     late_host.RULE,
+    stall.RULE,
     slow_link.RULE,
     waiting.RULE,
     exposed_communication.RULE,

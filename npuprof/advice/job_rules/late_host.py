@@ -1,50 +1,56 @@
-"""A host whose ranks all arrive late, as with slow input."""
+"""Hosts whose ranks all arrive late, as with slow input."""
 
 from __future__ import annotations
 
-import numpy as np
-
 from npuprof.advice.finding import Finding
 from npuprof.advice.job import JobFacts, JobRule, Times
-from npuprof.advice.wording import ranks_called
+from npuprof.advice.wording import named_parts, ranks_called
+from npuprof.analysis.rank_joint import Part
 from npuprof.quantities import duration
 
 NAME = "late_host"
 
 
 def check(facts: JobFacts) -> Finding:
-    """Fire if all ranks of a host arrive at a collective of each step later than other hosts, by 1 % of the step."""
-    if facts.job is None or facts.absent or not facts.hosts:
-        return Finding(NAME, "cannot tell", collect="load the profiles of all ranks, with collectives, and their hosts")
-    late = facts.late_host
-    if late is None:
+    """Fire if all ranks of a host take longer before some collectives of each step than ranks of other hosts."""
+    if facts.job is None or not facts.hosts:
+        collect = "load the profiles of several hosts, with collectives, and the hosts of the ranks"
+        return Finding(NAME, "cannot tell", collect=collect)
+    parts = _parts(facts)
+    if not parts:
         return Finding(NAME, "clean")
-    gain = facts.gain_ns(late.own_ns)
-    called_name = ranks_called(late.ranks)
-    number = f"collective {late.first + 1} of a step" if late.first else "the first collective of a step"
+    worst = max(parts, key=lambda part: part.suspect.extra_ns).suspect
+    called_name = ranks_called(worst.ranks)
+    number = f"collective {worst.first + 1} of a step" if worst.first else "the first collective of a step"
+    ranks = sorted(rank for part in parts for rank in part.suspect.ranks)
+    late = (
+        f"{called_name}, of {' or '.join(worst.names)}, come {duration(worst.extra_ns)} later to {number} than others"
+    )
     return Finding(
         NAME,
         "fires",
-        title=f"The host of {called_name} is late",
-        cost_ns=late.late_ns,
-        gain_lo_ns=0 if gain is None or facts.stacks else gain,
-        gain_hi_ns=late.late_ns if gain is None else gain,
-        confidence="bounded" if gain is None else "measured",
-        detail=f"{called_name}, of host {late.host}, come {duration(late.late_ns)} later to {number} than the ranks of "
-        "other hosts with the same collectives",
+        title=f"The host of {called_name} is late"
+        if len(parts) == 1
+        else f"{len(parts)} late hosts: those of {', '.join(ranks_called(part.suspect.ranks) for part in parts)}",
+        cost_ns=worst.extra_ns,
+        **facts.gain_of(parts, of_host=True),
+        detail="; ".join(filter(None, (f"{late} with the same collectives", named_parts(parts)))),
         action="compare its storage, data loading and other load with other hosts; "
-        f"runs[{late.ranks[0]}].advice() says what the host does meanwhile",
-        place=called_name,
+        f"runs[{worst.ranks[0]}].advice() says what the host does meanwhile",
+        place=ranks_called(ranks),
         table="communication",
-        rows=facts.members[late.ranks[0]].tables["communication"],
-        rank=late.ranks[0],
+        rows=facts.members[worst.ranks[0]].tables["communication"],
+        rank=worst.ranks[0],
     )
 
 
+def _parts(facts: JobFacts) -> list[Part]:
+    return [part for part in facts.parts("late") if any(name.startswith("host ") for name in part.suspect.names)]
+
+
 def without(facts: JobFacts, times: Times) -> Times:
-    """Return times in which the late host is on time."""
-    late_ns = facts.recorded.own_ns - facts.punctual_ns
-    return Times(np.maximum(times.own_ns - late_ns, 0.0), times.moving_ns)
+    """Return times in which the late hosts are on time."""
+    return times.without([part.suspect for part in _parts(facts)])
 
 
 RULE = JobRule(NAME, "a host whose ranks all begin late", check, without)

@@ -27,7 +27,7 @@ def check(facts: JobFacts) -> Finding:
     What more micro-batches gain is modelled from the recorded times of each stage, if the model gives the recorded
     step within 1 %, and is an upper limit: smaller micro-batches compute less efficiently.
     """
-    stages = facts.stages()
+    stages = [[rank for rank in stage if rank in facts.members] for stage in facts.stages()]
     if facts.job is None:
         return Finding(NAME, "cannot tell", collect="load the profiles of all ranks, with collectives")
     rows = facts.job.rows

@@ -10,59 +10,44 @@ import pandas as pd
 
 from npuprof.advice.finding import Finding
 from npuprof.advice.job import JobFacts, JobRule, Times
-from npuprof.advice.wording import ranks_called
+from npuprof.advice.wording import named_parts, ranks_called
 from npuprof.analysis.kernel_flops import shapes
-from npuprof.analysis.rank_blame import blamed
+from npuprof.analysis.rank_joint import Part
+from npuprof.analysis.rank_replay import Job
+from npuprof.analysis.rank_stages import of_stages
 from npuprof.arrays import Bools, Int64
 from npuprof.quantities import duration
 
 NAME = "pipeline_imbalance"
-_CAUSED = 0.2  # of all waits: the least part caused by a stage
-_UNEVEN = 0.05  # over the mean of the stages
 _MOST_KINDS = 4
 _VECTOR = ("AI_VECTOR_CORE", "AIVECTOR", "AIV")
 
 
 def check(facts: JobFacts) -> Finding:
     """Fire if waits for other stages are over a fifth of all waits, and one stage has 5 % more work than the mean."""
+    if facts.played is None:
+        return Finding(NAME, "cannot tell", collect="load the profiles of ranks of several stages, with collectives")
+    parts = facts.parts("stage")
+    return _imbalance(facts, facts.played, parts) if parts else Finding(NAME, "clean")
+
+
+def _imbalance(facts: JobFacts, played: Job, parts: Sequence[Part]) -> Finding:
     stages = facts.stages()
-    if facts.job is None or facts.absent:
-        return Finding(NAME, "cannot tell", collect="load the profiles of all ranks, with collectives")
-    if len(stages) < 2:
-        return Finding(NAME, "clean")
-    stage_of = {rank: number for number, stage in enumerate(stages) for rank in stage}
-    whole = int(facts.job.rows["wait_ns"].sum())
-    roots = blamed(facts.job, stage_of)[:, :-1]  # by stage that waited, and rank
-    stage = np.array([stage_of[rank] for rank in facts.job.ranks])
-    caused = np.array(
-        [roots[np.arange(len(stages)) != number][:, stage == number].sum() for number in range(len(stages))]
-    )
-    own_ns = facts.own_ns()
-    of_stage = [
-        round(float(own_ns[stage].median())) for stage in stages
-    ]  # a single slow card does not make a stage slow
-    if not (caused > _CAUSED * whole).any() or max(of_stage) <= (1 + _UNEVEN) * float(np.mean(of_stage)):
-        return Finding(NAME, "clean")
-    return _imbalance(facts, stages, of_stage)
-
-
-def _imbalance(facts: JobFacts, stages: Sequence[Sequence[int]], of_stage: Sequence[int]) -> Finding:
+    of_stage = of_stages(played, facts.punctual.own_ns, stages)
     heaviest = int(np.argmax(of_stage))
-    punctual = Times(facts.punctual_ns, facts.recorded.moving_ns)
-    gain = facts.gain_ns(without(facts, punctual).own_ns, than_ns=punctual.own_ns)
-    bound = of_stage[heaviest] - round(float(np.mean(of_stage)))
+    one_host = {facts.hosts.get(rank) for rank in stages[heaviest]}
+    same = "" if len(one_host) > 1 or None in one_host else _same_host(facts, heaviest, *one_host)
     evidence, reason, of_rank = _difference(facts, stages, heaviest)
+    together = named_parts(parts)
     stage_times = [f"{ranks_called(stage)} {duration(time)}" for stage, time in zip(stages, of_stage, strict=True)]
-    hosts = facts.stacks or gain is None
     return Finding(
         NAME,
         "fires",
         title="Pipeline imbalance, not a slow card",
         cost_ns=facts.waiting_ns(),
-        gain_lo_ns=0 if hosts else gain or 0,
-        gain_hi_ns=bound if gain is None else gain,
-        confidence="bounded" if gain is None else "measured",
-        detail=f"the stages wait for each other; outside collectives, a step takes {', '.join(stage_times)}{reason}",
+        **facts.gain_of(parts, of_host=True),
+        detail=f"the stages wait for each other; outside collectives, a step takes {', '.join(stage_times)}{reason}"
+        f"{same}{together and f'; {together}'}",
         action=f"move layers away from the stage of {ranks_called(stages[heaviest])}: the LM head and the loss count "
         "as layers; a fused or chunked bfloat16 cross entropy",
         place=ranks_called(stages[heaviest]),
@@ -72,9 +57,20 @@ def _imbalance(facts: JobFacts, stages: Sequence[Sequence[int]], of_stage: Seque
     )
 
 
+def _same_host(facts: JobFacts, stage: int, host: int | str | None) -> str:
+    """Return that a stage cannot be told from its host, if the host has no rank of another stage."""
+    ranks = [rank for number, members in enumerate(facts.stages()) if number != stage for rank in members]
+    if any(facts.hosts.get(rank) == host for rank in ranks):
+        return ""
+    return f"; the stage is all of host {host}, which may be slow instead: times alone cannot tell them apart"
+
+
 def _difference(facts: JobFacts, stages: Sequence[Sequence[int]], limit: int) -> tuple[pd.DataFrame, str, int | None]:
     """Return the kernels of the longest stage with the dimension that causes the imbalance, and a sentence about it."""
-    with_kernels = [[rank for rank in stage if len(facts.members[rank].tables["kernels"])] for stage in stages]
+    with_kernels = [
+        [rank for rank in stage if rank in facts.members and len(facts.members[rank].tables["kernels"])]
+        for stage in stages
+    ]
     others = [stage[0] for number, stage in enumerate(with_kernels) if stage and number != limit]
     if not with_kernels[limit] or not others:
         return pd.DataFrame(), "", None
@@ -126,12 +122,7 @@ def _with_dimension(kernels: pd.DataFrame, dimension: int) -> Bools:
 
 def without(facts: JobFacts, times: Times) -> Times:
     """Return times with the same work, spread evenly over the ranks."""
-    if facts.job is None:
-        return times
-    rank = facts.job.rows["rank"].to_numpy(np.int64)
-    sums = pd.Series(times.own_ns).groupby(rank).sum()
-    even = times.own_ns * float(sums.mean()) / np.maximum(sums.reindex(rank).to_numpy(np.float64), 1)
-    return Times(even, times.moving_ns)
+    return times.without([part.suspect for part in facts.parts("stage")])
 
 
 RULE = JobRule(NAME, "pipeline stages that wait for each other", check, without)

@@ -1,107 +1,124 @@
-"""A rank that takes longer between collectives than ranks with the same work."""
+"""Ranks that take longer between collectives than ranks with the same work."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
-import pandas as pd
 
 from npuprof.advice.finding import Finding
-from npuprof.advice.job import WORTH, JobFacts, JobRule, Times
+from npuprof.advice.job import JobFacts, JobRule, Times
+from npuprof.advice.wording import named_parts, ranks_called
 from npuprof.analysis.accounting import IDLE
-from npuprof.analysis.rank_hosts import rows_of_peers
-from npuprof.analysis.rank_replay import Floats
-from npuprof.quantities import duration
+from npuprof.analysis.rank_joint import Part
+from npuprof.analysis.rank_suspects import Suspect
+from npuprof.quantities import duration, formatted_ranks
 
 NAME = "slow_rank"
-_FEW = 4  # ranks: median and spread of fewer ranks mean nothing
-_OUTLIER = 3.5  # of the modified z-score
-_OVER_MEAN = 1.05
-_OVER_MEDIAN = 1.02  # among many equal ranks, one is always a slight outlier
-_NORMAL = 0.6745  # of a standard deviation: the median deviation of normal values
 
 
 def check(facts: JobFacts) -> Finding:
-    """Fire if a rank's own time is far beyond that of its peers, the ranks with the same collectives."""
-    if facts.job is None or facts.absent:
-        return Finding(NAME, "cannot tell", collect="load the profiles of all ranks, with collectives")
+    """Fire if ranks take longer in each step than the others of their role, and the steps would be shorter without."""
+    if facts.job is None or not any(len(role.ranks) > 1 for role in facts.roles):
+        collect = "load the profiles of ranks with the same work, with collectives"
+        return Finding(NAME, "cannot tell", collect=collect)
+    parts = _parts(facts)
+    hidden = [each for each in (facts.joint.hidden if facts.joint else ()) if _is_of_ranks(each) and each.surely]
+    if parts:
+        return _finding(facts, parts, hidden)
+    return _hidden(hidden) if hidden else Finding(NAME, "clean")
+
+
+def _parts(facts: JobFacts) -> list[Part]:
+    return [
+        part
+        for part in facts.parts("slow", "late")
+        if _is_of_ranks(part.suspect) and not set(part.suspect.ranks) <= set(facts.missing)
+    ]
+
+
+def _is_of_ranks(suspect: Suspect) -> bool:
+    """Return whether a suspect is about ranks; a late host has a finding of its own."""
+    late = suspect.kind == "late" and any(name.startswith("host ") for name in suspect.names)
+    return suspect.kind in ("slow", "late") and not late
+
+
+def _finding(facts: JobFacts, parts: Sequence[Part], hidden: Sequence[Suspect]) -> Finding:
+    worst = max(parts, key=lambda part: part.suspect.extra_ns).suspect
+    ranks = sorted({rank for part in parts for rank in part.suspect.ranks} - set(facts.missing))
+    rank = next(each for each in worst.ranks if each in ranks)
+    part, reason = _cause(facts, rank)
+    peers = _peers(facts, rank)
     own_ns = facts.own_ns()
-    slow = slow_ranks(facts)
-    if not slow:
-        return Finding(NAME, "clean")
-    gains = [_gain(facts, rank, peers) for rank, peers in slow]
-    at = int(np.argmax([own_ns[rank] - own_ns[peers].median() for rank, peers in slow]))
-    (rank, peers), gain = slow[at], gains[at]
-    beyond = int(own_ns[rank] - own_ns[peers].drop(rank).median())
-    hidden = gain is not None and gain < WORTH * facts.step_ns
-    part, reason = _cause(facts, rank, peers)
-    usual = duration(int(own_ns[peers].drop(rank).median()))
-    times = f"{duration(int(own_ns[rank]))} a step outside collectives, its peers {usual}"
+    usual = duration(int(own_ns[peers].median()))
+    times = f"rank {rank} takes {duration(int(own_ns[rank]))} a step outside collectives, ranks alike {usual}{reason}"
+    also = ", ".join(ranks_called(suspect.ranks) for suspect in hidden)
     return Finding(
         NAME,
         "fires",
-        title=f"Rank {rank} is slow" + (", hidden by noise" if hidden else ""),
-        cost_ns=beyond,
-        gain_lo_ns=0 if gain is None or hidden or (facts.stacks and part == "idle") else gain,
-        gain_hi_ns=beyond if gain is None else 0 if hidden else gain,
-        confidence="bounded" if gain is None or hidden else "measured",
-        detail=f"{times}{reason}",
-        action=f"compare its kernels with those of rank {next(peer for peer in peers if peer != rank)}; check clock, "
-        "temperature and power of its card"
+        title=_title([part.suspect for part in parts]),
+        cost_ns=max(part.suspect.extra_ns for part in parts),
+        **facts.gain_of(parts, of_host=part == "idle"),
+        detail="; ".join(
+            filter(None, (times, named_parts(parts), also and f"{also} slow too, but nothing waits for it"))
+        ),
+        action=f"compare its kernels with those of rank {peers[0]}; check clock, temperature and power of its card"
         if part == "computing"
         else f"runs[{rank}].advice() says what its host does meanwhile",
-        place=f"rank {rank}",
+        place=ranks_called(ranks),
         table="communication",
         rows=facts.members[rank].tables["communication"],
         rank=rank,
     )
 
 
-def slow_ranks(facts: JobFacts) -> list[tuple[int, list[int]]]:
-    """Return the ranks that are slower than their peers, each with its peers."""
-    own_ns = facts.own_ns()
-    return [(rank, peers) for peers in facts.peers for rank in _slow(own_ns[peers])]
+def _hidden(hidden: Sequence[Suspect]) -> Finding:
+    """Return the risk of slow ranks that no step would be shorter without."""
+    ranks = sorted(rank for suspect in hidden for rank in suspect.ranks)
+    return Finding(
+        NAME,
+        "fires",
+        title=f"{_title(hidden)}, hidden by noise",
+        cost_ns=max(suspect.extra_ns for suspect in hidden),
+        detail=f"up to {duration(max(suspect.extra_ns for suspect in hidden))} a step longer than ranks alike, "
+        "but the others wait as long for each other",
+        place=ranks_called(ranks),
+        rank=ranks[0],
+    )
 
 
-def _slow(own_ns: pd.Series[int]) -> list[int]:
-    if len(own_ns) < 2:
-        return []
-    times = own_ns.to_numpy(np.float64)
-    if len(own_ns) < _FEW:
-        return [int(rank) for rank in own_ns.index[times > _OVER_MEAN * times.mean()]]
-    spread = float(np.median(np.abs(times - np.median(times))))
-    far = _NORMAL * (times - np.median(times)) > _OUTLIER * max(spread, 1.0)
-    return [int(rank) for rank in own_ns.index[far & (times > _OVER_MEDIAN * np.median(times))]]
+def _title(suspects: Sequence[Suspect]) -> str:
+    """Return ``Rank 5 is slow``, ``2 slow ranks: 17, 20`` or ``8 slow ranks, all of host 1 (8-15)``."""
+    ranks = sorted(rank for suspect in suspects for rank in suspect.ranks)
+    grouped = [suspect for suspect in suspects if suspect.names]
+    single = [rank for suspect in suspects if not suspect.names for rank in suspect.ranks]
+    if len(ranks) == 1:
+        return f"Rank {ranks[0]} is slow"
+    if not grouped:
+        return f"{len(ranks)} slow ranks: {formatted_ranks(single)}"
+    of = [f"all of {' or '.join(suspect.names)} ({formatted_ranks(suspect.ranks)})" for suspect in grouped]
+    return f"{len(ranks)} slow ranks, {' and '.join([*of, *([ranks_called(single)] if single else [])])}"
 
 
-def _gain(facts: JobFacts, rank: int, peers: Sequence[int]) -> int | None:
-    """Return the gain of a replay in which the rank's times before each collective are the medians of its peers."""
-    punctual = facts.punctual_ns
-    return facts.gain_ns(as_peers(facts, rank, peers, punctual), than_ns=punctual)
+def _peers(facts: JobFacts, rank: int) -> list[int]:
+    """Return the healthy ranks of a rank's role; the others of it if all are slow."""
+    role = next(role.ranks for role in facts.roles if rank in role.ranks)
+    slow = {each for suspect in facts.suspects if suspect.kind in ("slow", "late") for each in suspect.ranks}
+    return [each for each in role if each not in slow] or [each for each in role if each != rank]
 
 
-def as_peers(facts: JobFacts, rank: int, peers: Sequence[int], own_ns: Floats) -> Floats:
-    """Return the time before each row's collective, with the medians of its peers for the given rank."""
-    others = [peer for peer in peers if peer != rank]
-    if facts.job is None or not others:
-        return own_ns
-    medians = np.median(own_ns[rows_of_peers(facts.job, others)], axis=0)
-    mine = rows_of_peers(facts.job, [rank])[0]
-    changed: Floats = own_ns.copy()
-    changed[mine] = np.minimum(changed[mine], medians)
-    return changed
-
-
-def _cause(facts: JobFacts, rank: int, peers: Sequence[int]) -> tuple[str, str]:
+def _cause(facts: JobFacts, rank: int) -> tuple[str, str]:
     """Return whether the rank computes longer or is idle longer than its peers, and by how much, as words."""
 
     def of(member: int, parts: Sequence[str]) -> int:
         rows = facts.members[member].accounting.intervals
         return int(rows["duration_ns"][rows["part"].isin(parts)].sum()) // max(1, facts.steps)
 
+    peers = [peer for peer in _peers(facts, rank) if peer in facts.members]
+    if not peers or rank not in facts.members:
+        return "computing", ""
     more = {
-        name: of(rank, parts) - int(np.median([of(peer, parts) for peer in peers if peer != rank]))
+        name: of(rank, parts) - int(np.median([of(peer, parts) for peer in peers]))
         for name, parts in (("computing", ("computing",)), ("idle", (*IDLE, "copy")))
     }
     most = max(more, key=lambda name: more[name])
@@ -109,11 +126,8 @@ def _cause(facts: JobFacts, rank: int, peers: Sequence[int]) -> tuple[str, str]:
 
 
 def without(facts: JobFacts, times: Times) -> Times:
-    """Return times in which slow ranks take the medians of their peers."""
-    own_ns = times.own_ns
-    for rank, peers in slow_ranks(facts):
-        own_ns = as_peers(facts, rank, peers, own_ns)
-    return Times(own_ns, times.moving_ns)
+    """Return times in which slow ranks take as long as others of their role."""
+    return times.without([part.suspect for part in _parts(facts)])
 
 
-RULE = JobRule(NAME, "a rank that is slower than those that do the same", check, without)
+RULE = JobRule(NAME, "ranks that are slower than those that do the same", check, without)

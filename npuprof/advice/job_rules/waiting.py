@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from npuprof.advice.finding import Finding
 from npuprof.advice.job import JobFacts, JobRule, Times, costliest
-from npuprof.advice.job_rules.slow_rank import without as without_slow
 from npuprof.analysis.rank_blame import blame_of
-from npuprof.analysis.rank_hosts import rows_of_peers
 from npuprof.quantities import duration
 
 NAME = "waiting"
@@ -47,22 +45,17 @@ def check(facts: JobFacts) -> Finding:
 def _even_gain(facts: JobFacts) -> int | None:
     """Return the gain of a replay in which ranks with equal collectives take equal time before each of them.
 
-    Late hosts and slow ranks have their own findings, and are left out here.
+    Late hosts, slow ranks and what happened once have their own findings, and are left out here.
     """
-    if facts.job is None:
-        return None
-    punctual = without_slow(facts, Times(facts.punctual_ns, facts.recorded.moving_ns))
+    punctual = facts.punctual
     return facts.gain_ns(without(facts, punctual).own_ns, than_ns=punctual.own_ns)
 
 
 def without(facts: JobFacts, times: Times) -> Times:
     """Return times with the same time before each collective on ranks with the same collectives."""
-    if facts.job is None:
-        return times
     even = times.own_ns.copy()
-    for peers in facts.peers:
-        at = rows_of_peers(facts.job, peers)
-        even[at] = times.own_ns[at].mean(axis=0)
+    for role in facts.roles:
+        even[role.rows] = times.own_ns[role.rows].mean(axis=0)
     return Times(even, times.moving_ns)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from npuprof.advice.facts import Facts, Gain
+from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
+from npuprof.advice.gains import Gain
 from npuprof.advice.rules import host_bound, memory_peak
 from npuprof.analysis.accounting import IDLE
 from npuprof.analysis.device_words import NPU
@@ -40,7 +41,7 @@ def check(facts: Facts) -> Finding:
         problems.append((allocating, gain, reason, "export PYTORCH_NPU_ALLOC_CONF=expandable_segments:True"))
     if idle and (level := _VERBOSE.get(variables.get("ASCEND_GLOBAL_LOG_LEVEL", ""))):
         cost = sum(time for cause, time in facts.idle_causes.items() if cause in HOST_CAUSES)
-        gain = Gain(gain_lo_ns=0, gain_hi_ns=cost, confidence="bounded", saves=None)
+        gain = Gain(gain_lo_ns=0, gain_hi_ns=cost, confidence="bounded", saves=None, gains_ns=())
         problems.append((cost, gain, f"CANN logs at level {level}", "export ASCEND_GLOBAL_LOG_LEVEL=3"))
     if not problems:
         return Finding(NAME, "clean")

@@ -9,13 +9,11 @@ from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
 from npuprof.analysis.accounting import moves_data
 from npuprof.analysis.device_words import NPU
-from npuprof.analysis.links import SLOW
+from npuprof.analysis.links import LEAST_LINKS, SLOW, SMALLEST
 from npuprof.quantities import counted, duration
 
 NAME = "slow_link"
 _LEAST_TASKS = 5
-LEAST_LINKS = 3  # fewer links do not define a usual rate
-SMALLEST = 1 << 16  # bytes: the time of smaller transfers has other causes
 ACTION = "look for errors of its ports (hccn_tool -i DEVICE -stat -g), and at where the ranks are placed"
 
 

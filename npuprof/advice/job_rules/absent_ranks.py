@@ -1,0 +1,57 @@
+"""What ranks without a result may be responsible for, as far as the others of their groups tell."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npuprof.advice.finding import Finding
+from npuprof.advice.job import JobFacts, JobRule, Times
+from npuprof.advice.wording import ranks_called
+from npuprof.analysis.rank_suspects import WORTH
+from npuprof.quantities import counted, duration
+
+NAME = "absent_ranks"
+
+
+def check(facts: JobFacts) -> Finding:
+    """Fire if steps may be shorter by 1 % without what ranks that have no collectives here take longer than others."""
+    if facts.job is None:
+        return Finding(NAME, "cannot tell", collect="load the profiles of ranks with collectives")
+    if not facts.missing:
+        return Finding(NAME, "clean")
+    called_name = ranks_called(facts.missing)
+    late = int((facts.lacking.absent_ns > 0).sum())
+    if not len(facts.lacking.ops):
+        return Finding(NAME, "cannot tell", collect=f"load {called_name}: nothing here names the ranks of groups")
+    faster = without(facts, facts.usual)
+    gain = facts.gain_ns(faster.own_ns, faster.moving_ns, than_ns=facts.usual.own_ns)
+    limit = int(facts.lacking.absent_ns.sum()) // facts.steps if gain is None else gain
+    if limit <= WORTH * facts.step_ns:
+        return Finding(NAME, "clean", cost_ns=limit)
+    slow = [part.suspect.ranks for part in facts.parts("slow", "late") if set(part.suspect.ranks) <= set(facts.missing)]
+    named = f"; {', '.join(map(ranks_called, slow))} arrive later than ranks alike" if slow else ""
+    return Finding(
+        NAME,
+        "fires",
+        title=f"Waiting for {called_name}, without collectives here",
+        cost_ns=limit,
+        gain_hi_ns=limit,
+        detail=f"in {counted(late, 'collective')} others may have waited for absent members: 0 to {duration(limit)} a "
+        f"step{named}",
+        action=f"load the whole results of {called_name} too",
+        place=called_name,
+    )
+
+
+def without(facts: JobFacts, times: Times) -> Times:
+    """Return times in which nobody waits for absent ranks."""
+    if facts.completed is None:
+        return times
+    own_ns, moving = times.own_ns.copy(), times.moving_ns.copy()
+    own_ns[np.isin(facts.completed.job.rows["rank"].to_numpy(np.int64), facts.completed.added)] = 0
+    members = facts.lacking
+    moving[members.ops] = np.minimum(moving[members.ops], members.least_ns)
+    return Times(own_ns, moving)
+
+
+RULE = JobRule(NAME, "what ranks without a result may be responsible for", check, without)

@@ -1,0 +1,227 @@
+"""Ranks that do the same work, and how the time of each differs from that of the others."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from npuprof.analysis.rank_absent import Program
+from npuprof.analysis.rank_replay import Floats, Job
+from npuprof.arrays import Bools, Int64
+
+FEW = 4
+"""Ranks of a role: the spread of fewer says nothing."""
+BEYOND = 3.5
+"""Standard deviations beyond which a time is an outlier."""
+
+_NORMAL = 0.6745  # of a standard deviation: the median deviation of normal values
+_HALF_NORMAL = 0.3990  # of a standard deviation: that of the half below the median from its own median
+_MOSTLY = 0.5
+_RING = 3
+_POINT_TO_POINT = r"send|recv|receive"
+
+
+@dataclass(frozen=True)
+class Role:
+    """Ranks of one pipeline stage with the same collectives in the same order, in the steps that all of them have.
+
+    Attributes
+    ----------
+    ranks
+        The ranks, ascending.
+    steps
+        The numbers of the steps; -1 for collectives without one.
+    rows
+        Rows of the job, ``int64`` of shape (ranks, collectives).
+    begins
+        The first collective of each step.
+    """
+
+    ranks: tuple[int, ...]
+    steps: tuple[int, ...]
+    rows: Int64
+    begins: Int64
+
+    def by_step(self, times_ns: Floats) -> Floats:
+        """Return the sum of the times of rows in each step, of shape (ranks, steps)."""
+        sums: Floats = np.add.reduceat(times_ns[self.rows], self.begins, axis=1)
+        return sums
+
+    @property
+    def step_of(self) -> Int64:
+        """The place of the step of each collective."""
+        return np.repeat(np.arange(len(self.steps)), np.diff(np.append(self.begins, self.rows.shape[1])))
+
+    @property
+    def number(self) -> Int64:
+        """The number of each collective within its step."""
+        numbers: Int64 = np.arange(self.rows.shape[1]) - self.begins[self.step_of]
+        return numbers
+
+    def of_steps(self, times_ns: Floats) -> Floats:
+        """Return the least of the two middle values over the steps, of each rank and number of a collective.
+
+        A collective that not all steps have is left out.
+        """
+        number = self.number
+        count = int(np.diff(np.append(self.begins, self.rows.shape[1])).min())
+        places = np.stack([np.flatnonzero(number == each) for each in range(count)])
+        return lower_median(times_ns[:, places], axis=2)
+
+
+def stages(played: Job) -> list[list[int]]:
+    """Return the pipeline stages: ranks that exchange data with each other only by collectives.
+
+    Ranks that send to each other, through any others, are of different stages of one pipeline. A collective of ranks of
+    one pipeline, such as that of all ranks, says nothing. More than two ranks that all send to each other as often are
+    a ring, and no pipeline, whose first and last stage have one neighbour less.
+    """
+    counts = played.rows.groupby(["rank", "group", "op_type"], observed=True).size().rename("count").reset_index()
+    sends = counts["op_type"].astype(str).str.contains(_POINT_TO_POINT, case=False, regex=True)
+    pipeline = _components(counts["rank"], _members(counts[sends]))
+    of_rank = counts[sends].groupby("rank")["count"].sum()
+    several = of_rank.groupby(of_rank.index.map(pipeline)).agg(["size", "nunique"])
+    rings = set(several.index[(several["size"] >= _RING) & (several["nunique"] == 1)])
+    pipeline = {rank: rank if root in rings else root for rank, root in pipeline.items()}
+    groups = _members(counts[~sends])
+    apart = [members for members in groups if len({pipeline[rank] for rank in members}) == len(members)]
+    stage = _components(counts["rank"], apart)
+    return [sorted(rank for rank in stage if stage[rank] == number) for number in sorted(set(stage.values()))]
+
+
+def _members(rows: pd.DataFrame) -> list[set[int]]:
+    return [set(members["rank"]) for _, members in rows.groupby("group", observed=True)]
+
+
+def connected(played: Job) -> bool:
+    """Return whether collectives and sends connect all ranks, directly or through others."""
+    rows = played.rows[["rank", "group"]].drop_duplicates()
+    return len(set(_components(rows["rank"], _members(rows)).values())) == 1
+
+
+def _components(ranks: pd.Series[int], groups: Sequence[set[int]]) -> dict[int, int]:
+    """Return for each rank the lowest rank that it is connected with."""
+    lowest = {rank: rank for rank in sorted(set(ranks.tolist()))}
+    for group in groups:
+        roots = {lowest[rank] for rank in group}
+        lowest = {rank: min(roots) if root in roots else root for rank, root in lowest.items()}
+    return lowest
+
+
+def roles(played: Job, stages: Sequence[Sequence[int]]) -> list[Role]:
+    """Return the roles of a job; ranks with a part of the steps of others belong to their role.
+
+    Parameters
+    ----------
+    played
+        The job.
+    stages
+        The ranks of each pipeline stage; a rank of none is of one more.
+    """
+    stage_of = {rank: number for number, stage in enumerate(stages) for rank in stage}
+    kinds = pd.factorize(played.rows["op_type"])[0].astype(np.int32)
+    rank, place = played.rows["rank"].to_numpy(np.int64), played.step_places
+    order = np.lexsort((place, rank))  # stable: in order of time within a step
+    cuts = np.flatnonzero((np.diff(rank[order]) != 0) | (np.diff(place[order]) != 0)) + 1
+    spans: dict[int, dict[int, Int64]] = {}
+    kind_of: dict[int, dict[int, bytes]] = {}
+    for rows in np.split(order, cuts) if len(order) else []:
+        number, step = int(rank[rows[0]]), int(place[rows[0]])
+        spans.setdefault(number, {})[step] = rows
+        kind_of.setdefault(number, {})[step] = kinds[rows].tobytes()
+    whole: dict[tuple[object, ...], list[int]] = {}
+    for number, programs in kind_of.items():
+        whole.setdefault((stage_of.get(number, -1), *sorted(programs.items())), []).append(number)
+    alike = _joined([(stage_of.get(members[0], -1), members) for members in whole.values()], kind_of)
+    return [_role(played, members, spans, kind_of) for members in alike]
+
+
+def program_of(played: Job, role: Role) -> Program:
+    """Return what the ranks of a role do in each step."""
+    types = played.rows["op_type"].astype(str).to_numpy(object)[role.rows[0]]
+    usual = np.median(played.rows["own_ns"].to_numpy(np.float64)[role.rows], axis=0)
+    of_step = [role.step_of == place for place in range(len(role.steps))]
+    return Program(
+        frozenset(role.ranks),
+        {step: tuple(types[here]) for step, here in zip(role.steps, of_step, strict=True)},
+        {step: usual[here] for step, here in zip(role.steps, of_step, strict=True)},
+    )
+
+
+def _joined(groups: Sequence[tuple[int, list[int]]], kind_of: dict[int, dict[int, bytes]]) -> list[list[int]]:
+    """Return groups of ranks; those that lack steps of a larger group, or a part of one, are added to it."""
+    joined: list[tuple[int, list[int]]] = []
+    for stage, members in sorted(groups, key=lambda group: -len(group[1])):
+        mine = set(kind_of[members[0]].items())
+        for other, larger in joined:
+            if stage == other and len(mine & set(kind_of[larger[0]].items())) > _MOSTLY * len(mine):
+                larger.extend(members)
+                break
+        else:
+            joined.append((stage, list(members)))
+    return [sorted(members) for _, members in joined]
+
+
+def _role(
+    played: Job,
+    members: Sequence[int],
+    spans: dict[int, dict[int, Int64]],
+    kind_of: dict[int, dict[int, bytes]],
+) -> Role:
+    """Return a role in the steps that its ranks have in common; ranks that lack most of the steps are left out."""
+    most = Counter(program for rank in members for program in kind_of[rank].items())
+    usual: dict[int, bytes] = {}
+    for (step, program), _ in most.most_common():
+        usual.setdefault(step, program)
+    has = {rank: {step for step, program in kind_of[rank].items() if usual[step] == program} for rank in members}
+    kept = sorted(members, key=lambda rank: -len(has[rank]))
+    enough = max(1, round(_MOSTLY * len(has[kept[0]])))
+    while len(kept) > 1 and len(set.intersection(*(has[rank] for rank in kept))) < enough:
+        kept.pop()
+    steps = sorted(set.intersection(*(has[rank] for rank in kept)))
+    ranks = sorted(kept)
+    rows = np.stack([np.concatenate([spans[rank][step] for step in steps]) for rank in ranks])
+    begins = np.cumsum([0, *(len(spans[ranks[0]][step]) for step in steps[:-1])])
+    return Role(tuple(ranks), tuple(played.steps[steps].tolist()), rows.astype(np.int64), begins.astype(np.int64))
+
+
+def lower_median(values: Floats, axis: int) -> Floats:
+    """Return the median, the lower one of two."""
+    ordered: Floats = np.sort(values, axis=axis)
+    middle: Floats = np.take(ordered, (values.shape[axis] - 1) // 2, axis=axis)
+    return middle
+
+
+def faster_half(times: Floats) -> Bools:
+    """Return the half of some ranks with the least time: half of a role may be slow."""
+    order = np.argsort(times, kind="stable")
+    mask = np.zeros(len(times), bool)
+    mask[order[: (len(times) + 1) // 2]] = True
+    return mask
+
+
+def unusual(times: Floats) -> Floats:
+    """Return how far each time is from what its rank and its step have in common; ranks x steps."""
+    rank = lower_median(times, axis=1)[:, None]
+    rest = times - rank
+    step = np.median(rest, axis=0) if len(times) >= FEW else rest.min(axis=0)
+    far: Floats = rest - step
+    return far
+
+
+def spread(times: Floats, healthy: Bools) -> float:
+    """Return the standard deviation of a time of a rank in a step; that of the healthy ranks if there is one step.
+
+    It is that of the rest after the effects of ranks and steps, not of ranks: half of them may be slow.
+    """
+    ranks, steps = times.shape
+    if steps > 1 and ranks > 1:
+        rest = times - times.mean(axis=1, keepdims=True) - times.mean(axis=0, keepdims=True) + times.mean()
+        scale = np.sqrt(ranks * steps / ((ranks - 1) * (steps - 1)))
+        return float(np.median(np.abs(rest))) / _NORMAL * float(scale)
+    some = times[healthy].ravel()
+    return float(np.median(np.abs(some - np.median(some)))) / _HALF_NORMAL

@@ -1,0 +1,301 @@
+"""Ranks and groups of ranks that take longer than others with the same work, and what a job would save without it.
+
+A rank is compared with the healthy ranks of its role. What is beyond the limit in fewer than a third of at least three
+steps happened once, and is kept apart from what each step takes. A host or a tensor group all of whose ranks are slow
+replaces them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from npuprof.analysis.rank_replay import Floats, Job
+from npuprof.analysis.rank_roles import BEYOND, FEW, Role, faster_half, lower_median, spread, unusual
+from npuprof.analysis.rank_variants import Less
+from npuprof.arrays import Bools
+from npuprof.noise.model import Estimate
+from npuprof.noise.ratios import of_ranks
+from npuprof.noise.rows import levels, significant
+
+Kind: TypeAlias = Literal["slow", "late", "link", "stage"]
+
+WORTH = 0.01
+"""The share of a step that makes a cause worth a finding."""
+
+_ONCE = 1 / 3  # of the steps
+_LEAST_STEPS = 3  # of which one can be told from the others
+_OVER_FEW = 1.05  # among few ranks
+_OVER_MANY = 1.02  # among many equal ranks, one is always a slight outlier
+_CELLS = 20  # times the number of times compared: how rare the farthest of them is without a cause
+_STILL = 0.8  # of the time beyond the usual, before one collective: the rank stood still
+_CUT = 0.9  # of the usual step
+_ALIKE = 0.5  # of what a group takes longer: what each of its ranks does at least
+
+
+@dataclass(frozen=True)
+class Once:
+    """What a rank took longer in one step and not in the others.
+
+    Attributes
+    ----------
+    rank, step
+        The rank, and the number of the step; -1 for collectives without one.
+    extra_ns
+        How much longer.
+    still
+        Whether nearly all of it lies before one collective.
+    less
+        The job without it.
+    """
+
+    rank: int
+    step: int
+    extra_ns: int
+    still: bool
+    less: Less
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """What may make each step longer.
+
+    Attributes
+    ----------
+    kind
+        ``slow``: longer by a factor; ``late``: longer before a few collectives; ``link`` or ``stage``.
+    ranks
+        The ranks, ascending.
+    names
+        What the ranks are all of, such as ``host 1``; several that cannot be told apart; empty for single ranks.
+    extra_ns
+        How much longer one of these ranks takes in a step.
+    first
+        The number within a step of the first collective before which they are late.
+    surely
+        Whether it is told from noise; with one step it cannot be.
+    less
+        The job without it.
+    """
+
+    kind: Kind
+    ranks: tuple[int, ...]
+    extra_ns: int
+    less: Less
+    names: tuple[str, ...] = ()
+    first: int = 0
+    surely: bool = True
+
+
+def _comparable(played: Job, roles: Sequence[Role], own_ns: Floats) -> Floats:
+    """Return times in which ranks that begin in a later step take as long as others before their first collective.
+
+    What such a rank did before is not known, so that its time since the job began is no time before that collective.
+    """
+    ranks = played.rows["rank"].to_numpy(np.int64)
+    first = np.flatnonzero(np.append(True, ranks[1:] != ranks[:-1])[: len(ranks)])
+    unknown = np.zeros(len(ranks), bool)
+    unknown[first[played.step_places[first] > 0]] = True
+    times: Floats = own_ns.copy()
+    for role in roles if unknown.any() else ():
+        for column in np.flatnonzero(unknown[role.rows].any(axis=0)).tolist():
+            rows = role.rows[:, column]
+            known = times[rows[~unknown[rows]]]
+            times[rows[unknown[rows]]] = np.median(known) if len(known) else 0.0
+    return times
+
+
+def once(played: Job, roles: Sequence[Role], own_ns: Floats) -> list[Once]:
+    """Return what ranks took longer once: beyond the limit in fewer than a third of at least three steps.
+
+    Parameters
+    ----------
+    played
+        The job; less than 1 % of its mean step does not count.
+    roles
+        The roles of the job.
+    own_ns
+        The time of each row's rank before it arrives.
+    """
+    stalls = []
+    own_ns = _comparable(played, roles, own_ns)
+    cells = sum(len(role.ranks) * len(role.steps) for role in roles)
+    limit = max(BEYOND, float(np.sqrt(2 * np.log(_CELLS * max(cells, 1)))))  # one of many is always far
+    for role in roles:
+        times = role.by_step(own_ns)
+        if len(role.steps) < _LEAST_STEPS or len(role.ranks) < 2:
+            continue
+        far = unusual(times)
+        beyond = far > max(limit * spread(times, faster_half(times.mean(axis=1))), WORTH * played.step_ns)
+        beyond &= (beyond.sum(axis=1) < _ONCE * len(role.steps))[:, None]
+        for place, step in zip(*np.nonzero(beyond), strict=True):
+            stalls.append(_once(role, own_ns, int(place), int(step), float(far[place, step])))
+    return sorted(stalls, key=lambda stall: -stall.extra_ns)
+
+
+def _once(role: Role, own_ns: Floats, place: int, step: int, far_ns: float) -> Once:
+    inside = role.step_of == step
+    usual = np.median(np.delete(own_ns[role.rows[:, inside]], place, axis=0), axis=0)
+    rows = role.rows[place, inside]
+    more = np.maximum(own_ns[rows] - usual, 0.0)
+    largest = int(np.argmax(more))
+    still = bool(more[largest] >= _STILL * far_ns)
+    if still:
+        rows, more = rows[largest : largest + 1], np.minimum(more[largest : largest + 1], far_ns)
+    else:
+        more = more * min(1.0, far_ns / max(float(more.sum()), 1.0))
+    return Once(role.ranks[place], role.steps[step], round(far_ns), still, Less(rows, more))
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """The ranks of a role compared: which are far from the others, and how sure that is."""
+
+    role: Role
+    outlier: Bools
+    healthy: Bools
+    ratio: Estimate
+    noise_ns: float
+
+
+def suspects(played: Job, roles: Sequence[Role], own_ns: Floats, groups: Mapping[str, Sequence[int]]) -> list[Suspect]:
+    """Return the ranks and groups of ranks that take longer than others with the same work.
+
+    Parameters
+    ----------
+    played
+        The job.
+    roles
+        Its roles.
+    own_ns
+        The time of each row's rank before it arrives, without what happened once.
+    groups
+        The hosts and tensor groups, by what they are called.
+    """
+    own_ns, step_ns = _comparable(played, roles, own_ns), played.step_ns
+    compared = [_compare(role, own_ns, groups, step_ns) for role in roles if len(role.ranks) > 1]
+    if not compared:
+        return []
+    p_values = np.concatenate([np.atleast_1d(of_role.ratio.p_values()) for of_role in compared])
+    sure = significant(p_values, levels(p_values, np.ones(len(p_values))))
+    untold = np.isnan(p_values)
+    begins = np.cumsum([0, *(len(of_role.role.ranks) for of_role in compared)])
+    single: dict[int, Suspect] = {}
+    comparable: set[int] = set()
+    for of_role, begin in zip(compared, begins.tolist(), strict=False):
+        here = slice(begin, begin + len(of_role.role.ranks))
+        comparable |= set(of_role.role.ranks)
+        for place in np.flatnonzero(of_role.outlier & (sure[here] | untold[here])).tolist():
+            suspect = _suspect(of_role, place, own_ns, step_ns, played)
+            single[suspect.ranks[0]] = replace(suspect, surely=bool(sure[begin + place]))
+    return _grouped(single, groups, comparable)
+
+
+def _compare(role: Role, own_ns: Floats, groups: Mapping[str, Sequence[int]], step_ns: float) -> _Compared:
+    times = role.by_step(own_ns)
+    count, steps = times.shape
+    half = faster_half(times.mean(axis=1))
+    usual = np.median(times[half], axis=0)
+    beyond = times - usual
+    more, least = beyond.mean(axis=1), lower_median(beyond, axis=1)
+    noise = spread(times, half) / np.sqrt(steps)
+    share = more / max(float(usual.mean()), 1.0)
+
+    def is_far(mean: Floats | float, of_usual: Floats | float, members: int = 1) -> Bools:
+        enough = np.asarray(of_usual > _OVER_MANY - 1) | np.asarray(mean > WORTH * step_ns)
+        far: Bools = np.asarray(mean > BEYOND * noise / np.sqrt(members))
+        far &= enough
+        return far
+
+    if count >= FEW:
+        outlier = is_far(more, share)
+    elif steps > 1:
+        outlier = share > _OVER_FEW - 1
+    else:  # no test follows, and what lies before the first collective is not known
+        outlier = times[:, 0] - times.mean() > (_OVER_FEW - 1) * max(float(times.mean()), step_ns)
+    for ranks in groups.values():
+        here = np.isin(role.ranks, ranks)
+        several = here.sum() > 1 and not here.all() and count >= FEW
+        if several and (more[here] > _ALIKE * more[here].mean()).all():
+            outlier |= here & is_far(float(more[here].mean()), float(share[here].mean()), int(here.sum()))
+    outlier &= least > _ALIKE * more  # in most steps, and not in a few of them
+    healthy = ~outlier if not outlier.all() else half
+    # What lies before the first collective is not known: a first step that lacks much of its time has no ratio.
+    is_cut = steps > 2 and usual[0] < _CUT * float(np.median(usual[1:]))
+    ratio = of_ranks(np.maximum(times[:, int(is_cut) :], 1.0), healthy)
+    return _Compared(role, outlier, healthy, ratio, float(noise))
+
+
+def _suspect(of_role: _Compared, place: int, own_ns: Floats, step_ns: float, played: Job) -> Suspect:
+    """Return a rank with what it takes longer: before some collectives, or by a factor before all."""
+    role = of_role.role
+    times = own_ns[role.rows]
+    usual = np.median(times[of_role.healthy], axis=0)
+    mine = times[place]
+    steps = len(role.steps)
+    far = role.of_steps((mine - usual)[None])[0]
+    late = np.isin(role.number, np.flatnonzero(far > WORTH * step_ns))
+    more = np.where(late, np.maximum(mine - usual, 0.0), 0.0)
+    extra = float((mine - usual).sum()) / steps
+    rest = max(float(mine[~late].sum()), 1.0)
+    beyond = rest - float(usual[~late].sum())
+    is_slower = beyond > (BEYOND * of_role.noise_ns * steps if late.any() else 0.0)
+    factor = 1 - beyond / rest if is_slower else 1.0
+    ranks = played.rows["rank"].to_numpy(np.int64)
+    rows = np.arange(*np.searchsorted(ranks, (role.ranks[place], role.ranks[place] + 1)))
+    less = np.maximum(own_ns[rows], 0.0) * (1 - factor)
+    less[role.rows[place][late] - rows[0]] = more[late]
+    is_late = float(more.sum()) / steps > _ALIKE * extra
+    first = int(role.number[late].min()) if late.any() else 0
+    return Suspect(
+        "late" if is_late else "slow",
+        (role.ranks[place],),
+        max(round(extra), 0),
+        Less(rows, less),
+        first=first if is_late else 0,
+    )
+
+
+def _grouped(single: Mapping[int, Suspect], groups: Mapping[str, Sequence[int]], comparable: set[int]) -> list[Suspect]:
+    """Return suspects in which a group all of whose ranks are suspects replaces them."""
+    left = dict(single)
+    grouped = []
+    by_ranks: dict[tuple[int, ...], list[str]] = {}
+    for name, ranks in groups.items():
+        by_ranks.setdefault(tuple(sorted(comparable & set(ranks))), []).append(name)
+    for ranks, names in sorted(by_ranks.items(), key=lambda item: -len(item[0])):
+        if len(ranks) > 1 and all(rank in left for rank in ranks):
+            grouped.append(_together([left.pop(rank) for rank in ranks], tuple(names)))
+    return sorted([*grouped, *left.values()], key=lambda suspect: -suspect.extra_ns * len(suspect.ranks))
+
+
+def _together(members: Sequence[Suspect], names: tuple[str, ...] = ()) -> Suspect:
+    """Return several suspects as one."""
+    late = [member for member in members if member.kind == "late"]
+    is_late = 2 * len(late) > len(members)
+    return Suspect(
+        "late" if is_late else "slow",
+        tuple(sorted(rank for member in members for rank in member.ranks)),
+        int(np.median([member.extra_ns for member in members])),
+        Less(
+            np.concatenate([member.less.rows for member in members]),
+            np.concatenate([member.less.own_ns for member in members]),
+        ),
+        names,
+        min((member.first for member in late), default=0) if is_late else 0,
+        all(member.surely for member in members),
+    )
+
+
+def at_most(every: Sequence[Suspect], most: int) -> list[Suspect]:
+    """Return no more than some suspects: the least of too many single ranks count as one.
+
+    With one of several equally slow ranks uncorrected the others would gain nothing.
+    """
+    if len(every) <= most:
+        return list(every)
+    rest = [suspect for suspect in every[most - 1 :] if suspect.kind in ("slow", "late")]
+    return [*every[: most - 1], _together(rest)] if rest else list(every[:most])

@@ -1,0 +1,84 @@
+"""Jobs that are hardly any: an answer that says what it is based on, no exception, no blame without evidence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from npuprof.advice.findings import Advice
+from npuprof.advice.job_findings import advise_job
+from npuprof.simulator.jobs import SIZES, Faults, simulate
+from tests.advice.generated import facts_of
+from tests.advice.test_job import advice_of
+from tests.analysis.test_rank_faults import with_steps
+from tests.analysis.test_rank_waits import rows, synchronised
+
+pytestmark = pytest.mark.slow
+
+_BLAME = ("slow_rank", "late_host", "slow_link", "pipeline_imbalance", "stall", "absent_ranks")
+
+
+def blamed(advice: Advice) -> list[str]:
+    """The rules that name somebody; none of the rules has failed."""
+    assert not [finding.detail for finding in advice.findings if finding.collect == "the rule failed"]
+    assert str(advice)
+    return [rule for rule in _BLAME if advice[rule].state == "fires"]
+
+
+def test_ranks_that_share_no_collective_are_not_compared() -> None:
+    apart = rows(*[(rank, f"g{rank}", 100 * at + 7 * rank, 100 * at + 50) for at in range(6) for rank in range(4)])
+    assert not blamed(advice_of(apart))
+    assert advice_of(apart)["slow_rank"].state == "cannot tell"
+
+
+def test_a_job_of_one_rank_has_nobody_to_blame() -> None:
+    assert not blamed(advice_of(rows((0, "g", 0, 90), (0, "g", 100, 190))))
+
+
+def test_a_rank_with_another_program_is_not_compared_with_the_others() -> None:
+    alike = synchronised([[1_000] * 4] * 6, [50] * 6)
+    other = alike[alike["rank"] == 3].assign(op_type="hcom_broadcast_", group="h")
+    mixed = pd.concat([alike[alike["rank"] < 3], other.assign(start_ns=other["start_ns"] + 400)], ignore_index=True)
+    assert not blamed(advice_of(with_steps(mixed, 2)))
+
+
+def test_ranks_with_different_steps_are_compared_in_those_that_they_share() -> None:
+    own = [[1_000_000 + 900 * (3 * rank + at) % 2_000 + 300_000 * (rank == 1) for rank in range(5)] for at in range(9)]
+    events = with_steps(synchronised(own, [50] * 9), 1)
+    late = (events["rank"] == 4) & (events["step"] < 13)
+    early = (events["rank"] == 0) & (events["step"] > 16)
+    found = advice_of(events[~(late | early).to_numpy(bool)])
+    assert blamed(found) == ["slow_rank"]
+    assert found["slow_rank"].place == "rank 1"
+
+
+def test_steps_that_share_no_number_say_nothing() -> None:
+    events = with_steps(synchronised([[1_000, 1_400]] * 6, [50] * 6), 2)
+    shifted = events.assign(step=events["step"] + 100 * (events["rank"] == 1).astype("Int64"))
+    assert not blamed(advice_of(shifted))
+
+
+def test_a_job_of_which_half_the_ranks_are_absent_names_a_slow_one_that_is_there() -> None:
+    plan = replace(SIZES[64], steps=4, microbatches=4, layers=1)
+    absent = frozenset(range(32, 64))
+    healthy = advise_job(facts_of(simulate(plan, Faults(absent=absent), 5)))
+    assert blamed(healthy) in ([], ["absent_ranks"])
+    slow = advise_job(facts_of(simulate(plan, Faults(absent=absent, slow_ranks={9: 0.2}), 5)))
+    assert slow["slow_rank"].place == "rank 9"
+    assert (slow["slow_rank"].gain_lo_ns, slow["slow_rank"].confidence) == (0, "bounded")
+
+
+def test_groups_without_members_count_as_whole() -> None:
+    found = advice_of(synchronised([[1_000] * 4] * 8, [50] * 8), absent=(4, 5))
+    assert not blamed(found)
+    assert "nothing here names the ranks of groups" in found["absent_ranks"].collect
+
+
+def test_times_that_are_all_zero_or_go_back_are_no_reason_to_fail() -> None:
+    still = rows(*[(rank, "g", 0, 0) for _ in range(5) for rank in range(4)])
+    blamed(advice_of(still.assign(duration_ns=np.zeros(20, np.int64))))
+    crossed = rows((0, "a", 0, 30), (0, "b", 40, 50), (1, "b", 0, 30), (1, "a", 40, 50))
+    blamed(advice_of(crossed))

@@ -1,0 +1,127 @@
+"""Several faults at once, and ranks that are missing: who is named, and what the job gains without all of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from npuprof.advice.finding import Finding
+from npuprof.advice.findings import Advice
+from npuprof.advice.job_findings import advise_job
+from npuprof.loading import load_set
+from npuprof.simulator.jobs import SIZES, Faults, Plan, simulate, text
+from tests.advice.generated import facts_of, fired, step_ns
+from tests.benchmarks.bench_blame import judged
+
+_PLAN = replace(SIZES[64], steps=4, microbatches=4, layers=2)
+
+
+def gain_of(found: dict[str, Finding]) -> int:
+    """What a step gains without all faults that last."""
+    return sum(found[rule].gain_hi_ns for rule in found if rule not in ("stall", "waiting", "absent_ranks"))
+
+
+def true_gain(plan: Plan, faults: Faults, seed: int) -> float:
+    """What a step of the job gains without them, apart from stalls."""
+    return step_ns(plan, replace(faults, stalls={}), seed) - step_ns(plan, Faults(), seed)
+
+
+def test_two_slow_cards_are_named_together_though_each_alone_gains_nothing() -> None:
+    faults = Faults(slow_ranks={0: 0.15, 5: 0.15})
+    found = fired(simulate(_PLAN, faults, 3))
+    slow = found["slow_rank"]
+    assert (slow.title, slow.place, slow.confidence) == ("2 slow ranks: 0, 5", "ranks 0, 5", "measured")
+    assert gain_of(found) == pytest.approx(true_gain(_PLAN, faults, 3), rel=0.05)
+    assert slow.detail.count("alone)") == 2
+
+
+def test_a_host_whose_cards_are_all_slow_replaces_them() -> None:
+    faults = Faults(slow_hosts={1: 0.12})
+    found = fired(simulate(_PLAN, faults, 3))
+    assert found["slow_rank"].title == "8 slow ranks, all of host 1 (8-15)"
+    assert gain_of(found) == pytest.approx(true_gain(_PLAN, faults, 3), rel=0.05)
+
+
+def test_four_scattered_cards_a_late_host_and_an_uneven_stage_are_named_at_once() -> None:
+    faults = Faults(slow_ranks=dict.fromkeys((3, 20, 40, 60), 0.15), late_hosts={1: 20_000_000}, heavy_stages={2: 0.3})
+    found = fired(simulate(_PLAN, faults, 4))
+    assert found["late_host"].place == "ranks 8-15"
+    assert found["pipeline_imbalance"].place == "ranks 32-47"
+    named = found["slow_rank"].place + found["slow_rank"].detail
+    assert all(str(rank) in named for rank in (3, 20, 40, 60))
+    assert gain_of(found) == pytest.approx(true_gain(_PLAN, faults, 4), rel=0.05)
+
+
+def test_a_stall_is_told_with_its_step_and_no_usual_step_gains_anything() -> None:
+    found = fired(simulate(replace(_PLAN, steps=6), Faults(stalls={(21, 14): 200_000_000}), 3))
+    assert found["stall"].title == "Once, in step 14: rank 21 stood still for 200 ms"
+    assert (found["stall"].gain_hi_ns, found["stall"].is_risk) == (0, True)
+    assert "slow_rank" not in found
+
+
+def test_a_stall_hides_neither_a_slow_card_nor_its_gain() -> None:
+    faults = Faults(slow_ranks={21: 0.1}, stalls={(21, 12): 200_000_000, (40, 10): 300_000_000})
+    found = fired(simulate(_PLAN, faults, 3))
+    assert found["slow_rank"].place == "rank 21"
+    assert found["slow_rank"].gain_hi_ns == pytest.approx(true_gain(_PLAN, faults, 3), rel=0.05)
+    assert "in step 10: rank 40 stood still for" in found["stall"].title + found["stall"].detail
+
+
+def advice_of(faults: Faults, seed: int = 3) -> Advice:
+    """The findings of a job of 64 ranks."""
+    return advise_job(facts_of(simulate(_PLAN, faults, seed)))
+
+
+@pytest.mark.parametrize("missing", [Faults(absent=frozenset({40})), Faults(truncated=frozenset({18}))])
+def test_a_slow_card_is_named_though_a_rank_is_missing(missing: Faults) -> None:
+    faults = replace(missing, slow_ranks={17: 0.15})
+    slow = advice_of(faults)["slow_rank"]
+    assert (slow.title, slow.gain_lo_ns, slow.confidence) == ("Rank 17 is slow", 0, "bounded")
+    assert slow.gain_hi_ns == pytest.approx(true_gain(_PLAN, faults, 3), rel=0.05)
+
+
+@pytest.mark.parametrize("absent", [{40}, {17, 18, 19}, set(range(1, 64, 2))], ids=["one", "three", "every second"])
+def test_of_a_healthy_job_with_absent_ranks_nobody_is_blamed(absent: set[int]) -> None:
+    found = advice_of(Faults(absent=frozenset(absent)))
+    assert [found[rule].state for rule in ("slow_rank", "late_host", "slow_link", "pipeline_imbalance")] == [
+        "clean"
+    ] * 4
+
+
+def test_what_an_absent_rank_may_be_responsible_for_is_one_line_with_its_bounds() -> None:
+    faults = Faults(slow_ranks={40: 0.2}, absent=frozenset({40}))
+    found = advice_of(faults)["absent_ranks"]
+    assert (found.title, found.gain_lo_ns) == ("Waiting for rank 40, without collectives here", 0)
+    assert found.gain_hi_ns >= true_gain(_PLAN, faults, 3)
+    assert "rank 40 arrive later than ranks alike" in found.detail
+    assert advice_of(Faults(absent=frozenset({40})))["slow_rank"].state == "clean"
+
+
+def test_more_slow_ranks_than_are_replayed_apart_are_all_named() -> None:
+    slow = dict.fromkeys(range(0, 64, 3), 0.15)
+    found = fired(simulate(_PLAN, Faults(slow_ranks=slow), 3))["slow_rank"]
+    assert found.title.startswith("22 slow ranks")
+    assert found.gain_hi_ns == pytest.approx(true_gain(_PLAN, Faults(slow_ranks=slow), 3), rel=0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("count", "seed"), [(2, 1), (4, 3), (6, 2)])
+def test_of_drawn_jobs_each_costly_fault_is_named_and_nobody_else(count: int, seed: int) -> None:
+    job = judged(count, seed, _PLAN, as_text=False)
+    costly = [one for one in job.faults if job.costs[one] >= 0.02 * job.step_ns]
+    assert set(costly) <= job.named
+    assert not any(job.innocent.values())
+    if job.complete:
+        assert job.gain[1] == pytest.approx(job.true_gain, rel=0.1)  # the benchmark has the distribution
+
+
+@pytest.mark.slow
+def test_the_vendors_text_form_tells_the_same(tmp_path: Path) -> None:
+    faults = Faults(slow_ranks={1: 0.2, 6: 0.2}, truncated=frozenset({3}))
+    plan = replace(SIZES[8], steps=4, microbatches=2, layers=1)
+    written = load_set(text.write(simulate(plan, faults, 1), tmp_path)).advice()["slow_rank"]
+    assert (written.place, written.gain_lo_ns) == ("ranks 1, 6", 0)
+    in_memory = advise_job(facts_of(simulate(plan, faults, 1)))["slow_rank"]
+    assert written.gain_hi_ns == pytest.approx(in_memory.gain_hi_ns, rel=0.02)
