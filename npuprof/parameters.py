@@ -80,7 +80,7 @@ def _checking(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @cache
     def kind_of(name: str) -> Any:
-        known = _Names({**vars(builtins), **function.__globals__})
+        known = _Names({**vars(builtins), **inspect.unwrap(function).__globals__})
         annotation = function.__annotations__.get(name, Any)
         try:  # not by typing.get_type_hints: from Python 3.14 on it looks names up in a copy, a plain dictionary
             return eval(annotation, {}, known) if isinstance(annotation, str) else annotation  # noqa: S307 - our source
