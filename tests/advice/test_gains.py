@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from npuprof import tables
+from npuprof import cli, tables
 from npuprof.advice import facts
 from npuprof.notes import Notes
 from npuprof.profiles import Profile
@@ -125,3 +126,25 @@ def test_gains_of_a_run_that_cannot_be_played_again_are_limits(monkeypatch: pyte
         assert (found.gain_lo_ns, found.gain_hi_ns, found.confidence) == (0, found.cost_ns, "bounded")
     monkeypatch.setattr(facts, "_MOST_TASKS", 3)
     assert run_of("ai_cpu").advice()["ai_cpu"].confidence == "bounded"
+
+
+@pytest.mark.slow
+def test_a_gate_on_gains_holds_where_the_interval_over_the_steps_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = _CASES["copies"][0]
+    steps = [
+        [replace(one, device=size * _US) if one.what == "copy" else one for one in plain]
+        for size in (200, 400, 250, 350, 200, 400, 300, 300)
+    ]
+    run = Machine(latency=4).run([[Do("compile", host=5_000 * _US), *plain], *steps])
+    found = run.advice()["copies"]
+    assert (found.confidence, len(set(found.gains_ns)) > 2) == ("measured", True)
+    share = 100 * found.gain_hi_ns / run.advice().step_ns
+    path = str(run.save(tmp_path / "run"))
+    assert [cli.main(["advise", path, "--fail-on", f"{limit}%"]) for limit in (share / 2, share, 1.5 * share)] == [
+        3,
+        4,
+        0,
+    ]
+    assert "the 95 % interval over the steps contains" in capsys.readouterr().err
