@@ -18,8 +18,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from npuprof import tables
+from npuprof.analysis.intervals import union
 from npuprof.arrays import Bools, Int32, Int64
 from npuprof.notes import Notes
+from npuprof.quantities import counted
 from npuprof.sources.columns.builders import ABSENT, optional, recoded
 from npuprof.sources.columns.steps import step_numbers, step_of
 from npuprof.sources.framework.files import read_content, read_texts
@@ -74,7 +76,28 @@ def read_operators(folder: Path, clock: CounterClock, notes: Notes) -> dict[str,
     notes.ledger.keep(_RANGES, "operators", len(ranges) - len(steps))
     notes.ledger.keep(_RANGES, "steps", len(steps))
     notes.ledger.keep(_MARKS, "operators", 2 * len(queue), len(queue))
+    _note_lost_ranges(operators, notes)
     return {"operators": operators, "steps": steps}
+
+
+def _note_lost_ranges(operators: pd.DataFrame, notes: Notes) -> None:
+    """Note enqueues outside of the operators of their thread: an operator makes each, so that its range is lost."""
+    kinds, thread = operators["kind"], operators["thread_id"].to_numpy(np.int64)
+    start = operators["start_ns"].to_numpy(np.int64)
+    end = start + operators["duration_ns"].to_numpy(np.int64)
+    is_range, is_enqueue = ((kinds == kind).to_numpy(bool) for kind in ("op", "enqueue"))
+    lost = 0
+    for number in np.unique(thread[is_enqueue]):
+        within = union(*(times[is_range & (thread == number)] for times in (start, end)))
+        at = start[is_enqueue & (thread == number)]
+        place = np.searchsorted(within[0], at, side="right") - 1
+        # The ranges of operators that had begun before the recording are in no file.
+        lost += int((at[place >= 0] >= within[1][place[place >= 0]]).sum())
+    if lost:
+        of = f"{counted(lost, 'enqueue')} of {int(is_enqueue.sum()):,}"
+        notes.warning(
+            _RANGES, f"outside of every operator: {of}; operators make them, so that rows of operators are lost"
+        )
 
 
 def _read_ranges(folder: Path, clock: CounterClock, notes: Notes) -> OperatorCalls:

@@ -149,3 +149,14 @@ def test_other_files_of_the_folder_are_named(read: Reader) -> None:
     run = small()
     run.files["torch.future"] = bytearray(b"?")
     assert read(run).notes.to_frame()["source"].tolist() == ["torch.future"]
+
+
+def test_an_enqueue_whose_operator_is_lost_is_told(read: Reader) -> None:
+    framework = Framework()
+    for start in (1_000, 3_000):  # that at 2_000 is lost
+        framework.op("aten::mm", start, start + 500)
+    for number, start in enumerate((500, 1_100, 2_100, 3_100)):  # the first one's operator had begun before
+        framework.queued("aclnnMatmul", number + 1, (start, start + 10), (start + 50, start + 60))
+    notes = read(framework).notes.to_frame()
+    (told,) = notes[notes["source"] == "torch.op_range"]["message"]
+    assert told.startswith("outside of every operator: 1 enqueue of 4;")
