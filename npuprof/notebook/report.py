@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from html import escape
 from pathlib import Path
@@ -194,10 +195,11 @@ def _summary(run: Profile, rerun: Rerun | None) -> list[_Bundle]:
 
 def _afterwards(run: Profile) -> str:
     """Return that a saved report is a picture, and how its run is opened in another kernel."""
-    path = Path(str(run.info.recording))
-    named = (
-        repr(str(path.relative_to(Path.cwd()))) if path.is_relative_to(Path.cwd()) else "the folder of its recording"
-    )
+    path, here = Path(str(run.info.recording)), None
+    with suppress(OSError):  # the working directory may be gone
+        here = Path.cwd()
+    is_below = here is not None and path.is_relative_to(here)
+    named = repr(str(path.relative_to(here))) if is_below and here is not None else "the folder of its recording"
     return f"A picture of the run, which a saved notebook keeps. npuprof.load({named}) makes it live in any kernel."
 
 

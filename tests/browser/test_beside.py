@@ -88,6 +88,9 @@ def test_ranks_are_above_each_other_in_one_timeline(open_notebook: OpenNotebook,
     page.wait_for_selector(".npuprof-timeline[data-drawn]")
     settle(page)
     lanes = page.locator(".npuprof-timeline .label").evaluate_all("(all) => all.map((one) => one.title)")
-    streams = [next(at for at, lane in enumerate(lanes) if f"rank {rank}, stream" in lane) for rank in (0, 1)]
-    assert streams == sorted(streams)
+    streams = [
+        next(at for at, lane in enumerate(lanes) if f"rank {rank} ·" in lane and "stream" in lane) for rank in (0, 1)
+    ]
+    ranks = [lanes[at].partition("rank ")[2][0] for at in streams]
+    assert ranks == sorted(ranks)
     page.screenshot(path=tmp_path / "ranks.png")

@@ -50,7 +50,7 @@ def _tabs(notebook: NotebookPage) -> list[str]:
 def test_no_key_pressed_in_the_panel_reaches_the_notebook(open_notebook: OpenNotebook, tmp_path: Path) -> None:
     notebook = open_notebook([_PANEL, "kept = 1"], own_kernel=True)
     panel, page = notebook.run(0), notebook.page
-    panel.get_by_role("button", name="Options").click()
+    panel.get_by_role("button", name="Options ▾").click()
     panel.get_by_label("Collector", exact=True).wait_for()
     listen_to_commands(page)
 
@@ -60,7 +60,7 @@ def test_no_key_pressed_in_the_panel_reaches_the_notebook(open_notebook: OpenNot
     assert len(found) > 20
     assert any("<select" in element for element in found)
     # Escape gives the keys back: they act again.
-    panel.get_by_role("button", name="Options").focus()
+    panel.get_by_role("button", name="Options ▾").focus()
     before = cells(page)
     page.keyboard.press("Escape")
     page.keyboard.press("b")
@@ -119,7 +119,7 @@ def test_no_key_pressed_in_a_report_reaches_the_notebook(
 def test_fields_and_buttons_of_the_panel_are_used_with_the_keyboard_alone(open_notebook: OpenNotebook) -> None:
     notebook = open_notebook([_PANEL, "kept = 1"], own_kernel=True)
     panel, page = notebook.run(0), notebook.page
-    options = panel.get_by_role("button", name="Options")
+    options = panel.get_by_role("button", name="Options ▾")
     options.focus()
     page.keyboard.press("Enter")
     panel.get_by_label("Collector", exact=True).wait_for()

@@ -96,7 +96,7 @@ def test_no_key_pressed_in_an_output_reaches_notebook_7(
     page = notebook.page
     cell = notebook.run(0)
     if shown == "the panel":
-        cell.get_by_role("button", name="Options").click()
+        cell.get_by_role("button", name="Options ▾").click()
     settle(page)
     listen_to_commands(page)
     before = cells(page)

@@ -74,7 +74,7 @@ def test_stop_acts_while_a_cell_is_running(
         ".replaceAll(',', '')) > 0"
     )
     assert "on disk" in details.inner_text()
-    options = panel.get_by_role("button", name="Options")
+    options = panel.get_by_role("button", name="Options ▾")
     options.click()
     panel.locator("button.mod-active", has_text="Options").wait_for()
     panel.get_by_label("Collector", exact=True).wait_for()
@@ -128,7 +128,7 @@ def test_options_say_why_they_cannot_be_chosen_and_runs_can_be_managed(
 ) -> None:
     notebook = open_cells(_PANEL, _SETUP, width=width, dark=dark)
     panel = notebook.run(0)
-    panel.get_by_role("button", name="Options").click()
+    panel.get_by_role("button", name="Options ▾").click()
     panel.get_by_label("Collector", exact=True).select_option(label="simulator")
     panel.get_by_role("button", name="options that no front end here has").click()
     modules = panel.get_by_label("modules", exact=True)

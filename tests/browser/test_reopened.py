@@ -191,7 +191,7 @@ def test_as_nbviewer_shows_it(browser: Any, outputs: list[list[Any]], tmp_path: 
     exporters = pytest.importorskip("nbconvert.exporters")
     page = _open_exported(browser, exporters, _notebook(outputs), tmp_path)
     try:
-        _check_exported(page, pictures=3, tmp_path=tmp_path)
+        _check_exported(page, pictures=4, tmp_path=tmp_path)
         text = page.inner_text("body")
         for name in _NAMES:
             assert name in text
@@ -234,8 +234,8 @@ def _check_exported(page: Any, pictures: int | None, tmp_path: Path) -> None:
     page.screenshot(path=tmp_path / "exported.png", full_page=True)
     assert drawn.count() >= 1 if pictures is None else drawn.count() == pictures
     assert "connect-src" in page.locator("meta[http-equiv=Content-Security-Policy]").get_attribute("content")
-    for number in range(drawn.count()):
-        assert drawn.nth(number).evaluate("i => i.complete && i.naturalWidth > 500 && i.clientWidth > 500")
+    sizes = drawn.evaluate_all("all => all.map(i => [i.complete, i.naturalWidth, i.clientWidth])")
+    assert all(complete and natural > 500 and shown > 500 for complete, natural, shown in sizes), sizes
     assert page.locator(".jp-RenderedHTMLCommon table").count() >= 2
     assert "SIMULATED NPU" in page.inner_text("body")
     assert page.locator("iframe").count() == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -80,7 +81,7 @@ _AT_ONCE = (
     "names of builtins",
 )
 _SAID = {
-    "no memory is left": (_MEMORY, "The recording could not be decoded"),
+    "no memory is left": (_MEMORY, "The recording could not be decoded|the run is kept"),
     "a closed stdout": ("out = sys.stdout\nsys.stdout = io.StringIO()\nsys.stdout.close()", "cannot be displayed"),
     "no JSON": ("json.dumps = json.loads = None", "The recording could not be decoded"),
 }
@@ -123,7 +124,7 @@ def test_a_cell_without_its_report_has_one_message_and_the_run_is_kept(tmp_path:
     code, message = _SAID[taken]
     outcome, output = _run(tmp_path, _PREPARED, f"%%npuprof\n{code}\nvalue = 42", "sys.stdout = sys.__stdout__\nvalue")
     assert outcome["value"] == 42
-    assert output.count("npuprof: ") == output.count(message) == 1
+    assert output.count("npuprof: ") == len(re.findall(message, output)) == 1, output
     assert len(list((tmp_path / "npuprof-recordings").iterdir())) == 1
 
 

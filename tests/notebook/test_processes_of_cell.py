@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -33,10 +34,14 @@ def program(tmp_path: Path) -> Path:
     return path
 
 
+def _command(program: Path) -> str:
+    return shlex.join([sys.executable, str(program)])
+
+
 def test_a_cell_that_starts_processes_shows_the_report_of_their_set(kernel: Kernel, program: Path) -> None:
     executed = kernel.run(
         f"%%npuprof --processes --output {program.parent / 'out'}\n"
-        f"import os\nfor rank in range(2):\n    os.environ['RANK'] = str(rank)\n    !{sys.executable} {program}\n"
+        f"import os\nfor rank in range(2):\n    os.environ['RANK'] = str(rank)\n    !{_command(program)}\n"
         "del os.environ['RANK']\n6 * 7"
     )
     assert executed.status == "ok", executed.traceback()
@@ -50,7 +55,7 @@ def test_a_cell_that_starts_processes_shows_the_report_of_their_set(kernel: Kern
 
 
 def test_a_cell_whose_processes_used_a_front_end_says_so_first(kernel: Kernel, program: Path) -> None:
-    executed = kernel.run(f"%%npuprof --output {program.parent / 'out'}\n!{sys.executable} {program}")
+    executed = kernel.run(f"%%npuprof --output {program.parent / 'out'}\n!{_command(program)}")
     (first, *_) = [line for line in executed.displays[0]["text/plain"].splitlines() if "Processes" in line]
     assert "were not profiled (imported at least by 1 npuprof.simulator.npu): add --processes" in first
     assert "the NPU was not used" not in executed.displays[0]["text/plain"]
