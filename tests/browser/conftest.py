@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -126,11 +127,19 @@ def browser(chromium: str) -> Iterator[Any]:
 
 
 _uncaught: list[str] = []
+_OF_JUPYTER = re.compile(r"https?://[^\s)]*/static/")
+_OF_OUTPUTS = re.compile(r"npuprof|anywidget|blob:|data:|file:")
 
 
 def _watched(context: Any) -> Any:
-    """Note what the pages of a context throw and nothing catches."""
-    context.on("weberror", lambda failure: _uncaught.append(f"{failure.page and failure.page.url}: {failure.error}"))
+    """Note what the pages of a context throw and nothing catches; what JupyterLab's own scripts throw is theirs."""
+
+    def note(failure: Any) -> None:
+        stack = str(getattr(failure.error, "stack", "") or "")
+        if not _OF_JUPYTER.search(stack) or _OF_OUTPUTS.search(stack):
+            _uncaught.append(f"{failure.page and failure.page.url}: {failure.error} {stack}")
+
+    context.on("weberror", note)
     return context
 
 

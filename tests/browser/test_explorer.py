@@ -122,6 +122,7 @@ def test_a_selected_kernel_is_described_in_detail(open_explorer: Open, tmp_path:
 
     page.get_by_role("tab", name="Kernels", exact=True).click()
     rows = page.get_by_role("grid", name="Kernels").locator("tbody tr[data-id]")
+    rows.first.wait_for()
     assert rows.count() == 1  # what the search found is selected in all views
     page.get_by_role("button", name="Show all").click()
     rows.nth(1).click()
