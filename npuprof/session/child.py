@@ -7,7 +7,6 @@ signals and the output of the process stay its own.
 from __future__ import annotations
 
 import atexit
-import ctypes
 import os
 import platform
 import shutil
@@ -29,6 +28,7 @@ from npuprof.errors import NpuprofWarning, describe_failure
 from npuprof.job_folder import JobFile
 from npuprof.session import launchers
 from npuprof.session.awaited_import import AwaitedImport
+from npuprof.session.main_thread import end_by_sigterm, on_main_thread
 from npuprof.session.precedence import end_for_others
 
 if TYPE_CHECKING:
@@ -61,8 +61,6 @@ class RankSession(Protocol):
 
 MakeSession: TypeAlias = "Callable[[Options], RankSession]"
 
-_PENDING_CALL = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
-_pending: list[object] = []
 _FIRST_PRIORITY = 1_000_000  # before the finalizers of multiprocessing end what the program uses
 _MOST_FRAMES = 12
 _EXEC_AT_ONCE = ("subprocess.py", "pty.py", "ptyprocess.py", "os.py", "_spawnbase.py")
@@ -92,6 +90,7 @@ class ChildProcess:
         self._rank = launchers.environment_rank(os.environ)
         self._lock = threading.RLock()
         self._handles, self._written = threading.Event(), threading.Event()
+        self._writer, self._is_terminated = 0, False
         self._module = ""
 
     def begin(self, module: str) -> None:
@@ -233,12 +232,14 @@ class ChildProcess:
             threading.Thread(target=self._wait_for_termination, args=(read,), name="npuprof-end", daemon=True).start()
         signal.signal(signal.SIGTERM, self._terminated)
 
-    def _terminated(self, number: int, _frame: object) -> None:
+    def _terminated(self, _number: int, _frame: object) -> None:
         self._handles.set()
+        self._is_terminated = True
         self.end()
+        if self._writer == threading.get_ident() and not self._written.is_set():
+            return  # the signal came while this thread writes, which ends the process afterwards
         self._written.wait(_LONGEST_S)  # where another thread has begun to write
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
+        end_by_sigterm()
 
     def _wait_for_termination(self, read: int) -> None:
         while signal.SIGTERM not in os.read(read, 1):
@@ -250,10 +251,7 @@ class ChildProcess:
             self.end()
         if self._ended:  # this thread, or the main one, has begun to write
             self._written.wait(_LONGEST_S)
-        libc = ctypes.CDLL(None)
-        libc.signal.argtypes, libc.signal.restype = [ctypes.c_int, ctypes.c_void_p], ctypes.c_void_p
-        libc.signal(signal.SIGTERM, None)  # SIG_DFL
-        os.kill(os.getpid(), signal.SIGTERM)
+        end_by_sigterm()
 
     def begin_forked(self) -> None:
         """Begin in a process that was forked: at once if a front end is imported, else with its import."""
@@ -300,6 +298,7 @@ class ChildProcess:
                 self._written.set()  # nothing is to be written
             return
         uncaught = getattr(sys, "last_value", None)
+        self._writer = threading.get_ident()
         try:
             job_folder.append(self.folder, "stopping")
             facts = self._facts()
@@ -309,6 +308,8 @@ class ChildProcess:
         except Exception as error:  # noqa: BLE001 - the program ends as without a profiler
             job_folder.append(self.folder, "ended", why=describe_failure(error)[:500])
         self._written.set()
+        if self._is_terminated:
+            end_by_sigterm()
         if isinstance(uncaught, KeyboardInterrupt):
             # The interpreter then ends by SIGINT, unless text is evaluated meanwhile, as imports of the stop may do.
             with suppress(KeyboardInterrupt):
@@ -321,22 +322,6 @@ class ChildProcess:
             with suppress(Exception):
                 session.stop()
             shutil.rmtree(session.recording.directory, ignore_errors=True)
-
-
-def on_main_thread(function: Callable[[], object]) -> None:
-    """Call a function on the main thread between two of its instructions; torch's profiler records the thread it is on.
-
-    Source: the documentation of ``Py_AddPendingCall`` (Python/C API).
-    """
-
-    def call(_: object) -> int:
-        with suppress(Exception):
-            function()
-        return 0
-
-    pending = _PENDING_CALL(call)
-    _pending.append(pending)  # until the process ends: it may be called at any time
-    ctypes.pythonapi.Py_AddPendingCall(pending, None)
 
 
 def _failure() -> str:

@@ -60,8 +60,6 @@ def test_the_processes_of_an_executor_are_ranks(tmp_path: Path) -> None:
     assert sum(_kernels(runs).values()) == 5
 
 
-@pytest.mark.long
-@pytest.mark.xfail(reason="a process that a pool ends with SIGTERM may lose its kernels: not explained", strict=False)
 def test_the_processes_of_a_pool_that_ends_them_are_read(tmp_path: Path) -> None:
     profiled = npuprof.profile(processes=True, output=tmp_path / "out")
     with profiled as session, multiprocessing.get_context("spawn").Pool(1) as pool:

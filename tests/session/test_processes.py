@@ -129,6 +129,14 @@ def test_a_process_that_is_ended_by_a_signal_is_read_as_far_as_it_was_written(tm
         assert len(runs[1].kernels) == 5
 
 
+def test_a_process_that_is_told_twice_to_end_writes_its_recording_and_ends(tmp_path: Path) -> None:
+    twice = "import subprocess, time\nsubprocess.Popen(['sh', '-c', f'kill {os.getpid()}; kill {os.getpid()}'])\n"
+    with npuprof.profile(processes=True, output=tmp_path / "out") as session:
+        ((_, errors, status),) = _outputs(_ranks(1, _WORK + twice + "time.sleep(600)\n", tmp_path))
+    assert (errors, status) == ("", -signal.SIGTERM)
+    assert len(_set(session)[0].kernels) == 4
+
+
 def test_children_of_children_and_of_shells_are_profiled(tmp_path: Path) -> None:
     program = tmp_path / "work.py"
     program.write_text(_WORK)
