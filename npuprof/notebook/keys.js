@@ -154,7 +154,9 @@ function listen() {
         const box = boxOf(event.target);
         if (!box) return;
         hold(box);
-        for (const one of [box, ...box.querySelectorAll(`[${SUPPRESS}]`)]) one.toggleAttribute(SUPPRESS, !isForNotebook(event));
+        // Shortcuts may be looked up at the element with the focus before one around it: it is marked itself.
+        const marked = /** @type {Element[]} */ ([box, event.target, ...box.querySelectorAll(`[${SUPPRESS}]`)]);
+        for (const one of marked) one.toggleAttribute(SUPPRESS, !isForNotebook(event));
         if (isForNotebook(event)) return;
         if (answer(event)) event.preventDefault();
         else if (event.key === "Escape" && /** @type {Element} */ (event.target).matches(STOPPING)) giveBack(box);

@@ -85,7 +85,8 @@ def press_all(page: Any, place: str, *, alike: int = 2) -> list[str]:
     before = cells(page)
     every: list[str] = page.evaluate(_WALK, [place, 1_000_000])
     page.evaluate(_DISPATCH, [key for key in KEYS if key != "Enter"])
-    assert cells(page) == before, "keys that a script made"
+    after = cells(page)
+    assert after == before, f"keys that a script made: {before} {after}"
     assert page.evaluate(NAMELESS) == []
     tried: list[str] = page.evaluate(_WALK, [place, alike])
     for number, element in enumerate(tried):

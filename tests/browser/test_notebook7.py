@@ -82,7 +82,6 @@ def test_the_first_click_takes_the_keys_in_notebook_7(open_notebook7: Callable[.
 
 
 @pytest.mark.long
-@pytest.mark.xfail(reason="keys that a script makes reach the cells of Notebook 7: not explained", strict=False)
 @pytest.mark.parametrize("shown", ["the panel", "a report", "the explorer", "a comparison"])
 def test_no_key_pressed_in_an_output_reaches_notebook_7(
     open_notebook7: Callable[..., NotebookPage], tmp_path: Path, shown: str
