@@ -29,6 +29,18 @@ def read(path: Path) -> Any:
     return nbformat.read(path, as_version=4)
 
 
+def code_cells(notebook: Any) -> dict[str, Any]:
+    """Return the code cells of a notebook by their id."""
+    return {cell["id"]: cell for cell in notebook.cells if cell.cell_type == "code"}
+
+
+def shown(cell: Any) -> str:
+    """Return all that a cell shows as text."""
+    return "\n".join(
+        str(output.get("text", "")) + str(output.get("data", {}).get("text/plain", "")) for output in cell.outputs
+    )
+
+
 def write(notebook: Any, path: Path) -> None:
     """Write a notebook."""
     import nbformat

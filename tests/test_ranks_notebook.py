@@ -13,35 +13,26 @@ from typing import Any
 import pytest
 
 from tests import saved_notebooks
+from tests.saved_notebooks import code_cells, shown
 
 _NOTEBOOK = Path(__file__).parents[1] / "notebooks" / "ranks.ipynb"
 _MOST_BYTES = 1_500_000
 
 
-def _code_cells(notebook: Any) -> dict[str, Any]:
-    return {cell["id"]: cell for cell in notebook.cells if cell.cell_type == "code"}
-
-
-def _shown(cell: Any) -> str:
-    return "\n".join(
-        str(output.get("text", "")) + str(output.get("data", {}).get("text/plain", "")) for output in cell.outputs
-    )
-
-
 def _check(cells: dict[str, Any]) -> None:
     """Whatever the machine, the notebook shows this."""
     assert all(output.output_type != "error" for cell in cells.values() for output in cell.outputs)
-    trained = _shown(cells["train"])
+    trained = shown(cells["train"])
     assert trained.count("has trained") == 4
     assert "4 runs below" in trained
     assert "Rank 2 is slow" in trained
-    waits = {int(row.split()[0]): float(row.split()[1]) for row in _shown(cells["set"]).splitlines()[2:]}
+    waits = {int(row.split()[0]): float(row.split()[1]) for row in shown(cells["set"]).splitlines()[2:]}
     assert min(waits, key=lambda rank: waits[rank]) == 2
-    assert _shown(cells["slow"]).startswith("Rank 2 is slow")
-    computing = [float(row.split()[1]) for row in _shown(cells["parts"]).splitlines()[1:5]]
+    assert shown(cells["slow"]).startswith("Rank 2 is slow")
+    computing = [float(row.split()[1]) for row in shown(cells["parts"]).splitlines()[1:5]]
     assert 1.5 < computing[2] / computing[0] < 2.5
-    assert "SIMULATED NPU" in _shown(cells["simulated"]) or "simulated" in _shown(cells["simulated"])
-    assert ", line 10" in _shown(cells["lines"])
+    assert "SIMULATED NPU" in shown(cells["simulated"]) or "simulated" in shown(cells["simulated"])
+    assert ", line 10" in shown(cells["lines"])
 
 
 @pytest.mark.torch
@@ -53,17 +44,17 @@ def test_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nbclient = pytest.importorskip("nbclient")
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     notebook: Any = saved_notebooks.read(_NOTEBOOK)
-    for cell in _code_cells(notebook).values():
+    for cell in code_cells(notebook).values():
         cell.outputs = []
     nbclient.NotebookClient(
         notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
     ).execute()
-    _check(_code_cells(notebook))
+    _check(code_cells(notebook))
 
 
 def test_it_is_committed_as_executed_and_without_a_trace_of_a_machine() -> None:
     notebook = saved_notebooks.read(_NOTEBOOK)
-    cells = _code_cells(notebook)
+    cells = code_cells(notebook)
     _check(cells)
     assert [cell.execution_count for cell in cells.values()] == [*range(1, len(cells) + 1)]
     saved = json.dumps([cell.outputs for cell in cells.values()])

@@ -10,32 +10,22 @@ from typing import Any
 import pytest
 
 from tests import pace, saved_notebooks
+from tests.saved_notebooks import code_cells, shown
 
 _NOTEBOOK = Path(__file__).parents[1] / "notebooks" / "torch_simulated.ipynb"
 _REPORT_BYTES = 1_000_000
 
 
-def _code_cells(notebook: Any) -> dict[str, Any]:
-    return {cell["id"]: cell for cell in notebook.cells if cell.cell_type == "code"}
-
-
-def _shown(cell: Any) -> str:
-    """All that a cell shows as text."""
-    return "\n".join(
-        str(output.get("text", "")) + str(output.get("data", {}).get("text/plain", "")) for output in cell.outputs
-    )
-
-
 def _check(cells: dict[str, Any]) -> None:
     """Whatever the machine, the notebook shows this."""
     assert all(output.output_type != "error" for cell in cells.values() for output in cell.outputs)
-    assert "SIMULATED NPU" in _shown(cells["profile"])
-    assert "MatMulV3" in _shown(cells["launched"])
-    assert "{})" in _shown(cells["launched"])  # nothing is estimated
-    assert "aten::mm" in _shown(cells["operators"])
-    assert "aten::addmm -> AddmmBackward0" in _shown(cells["passes"])
-    assert _shown(cells["ranks"]).strip() == "1"
-    waiting = {int(row.split()[0]): float(row.split()[-1]) for row in _shown(cells["set"]).splitlines()[2:]}
+    assert "SIMULATED NPU" in shown(cells["profile"])
+    assert "MatMulV3" in shown(cells["launched"])
+    assert "{})" in shown(cells["launched"])  # nothing is estimated
+    assert "aten::mm" in shown(cells["operators"])
+    assert "aten::addmm -> AddmmBackward0" in shown(cells["passes"])
+    assert shown(cells["ranks"]).strip() == "1"
+    waiting = {int(row.split()[0]): float(row.split()[-1]) for row in shown(cells["set"]).splitlines()[2:]}
     assert min(waiting, key=lambda rank: waiting[rank]) == 2  # it is the slow one
     assert len(waiting) == 4
 
@@ -47,18 +37,18 @@ def test_it_runs(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     client_of = pytest.importorskip("nbclient").NotebookClient
     notebook: Any = saved_notebooks.read(_NOTEBOOK)
-    for cell in _code_cells(notebook).values():
+    for cell in code_cells(notebook).values():
         cell.outputs = []
     client = client_of(
         notebook, timeout=int(pace.seconds(300)), kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
     )
     client.execute()
-    _check(_code_cells(notebook))
+    _check(code_cells(notebook))
     assert sorted(path.name for path in (tmp_path / "four-ranks").iterdir()) == [f"rank_{rank}" for rank in range(4)]
 
 
 def test_it_is_committed_with_its_outputs() -> None:
-    cells = _code_cells(saved_notebooks.read(_NOTEBOOK))
+    cells = code_cells(saved_notebooks.read(_NOTEBOOK))
     _check(cells)
     assert all(cell.execution_count for cell in cells.values())
     figures = [name for name in cells if "application/vnd.plotly.v1+json" in json.dumps(cells[name].outputs)]
@@ -66,7 +56,7 @@ def test_it_is_committed_with_its_outputs() -> None:
 
 
 def test_what_it_shows_is_small_and_refers_to_nothing_outside() -> None:
-    for cell in _code_cells(saved_notebooks.read(_NOTEBOOK)).values():
+    for cell in code_cells(saved_notebooks.read(_NOTEBOOK)).values():
         saved = json.dumps(cell.outputs)
         assert len(saved) <= _REPORT_BYTES
         assert re.search(r"(src|href)=.{0,2}http|/tmp/|/home/|/root/", saved) is None
