@@ -30,6 +30,11 @@ def test_a_step_that_stood_still_is_told_beside_the_median_of_the_others() -> No
     assert found["host_bound"].cost_ns == 500  # of the usual step
 
 
+def test_a_long_step_hides_no_finding_about_the_others() -> None:
+    found = _steps([1_000] * 6 + [60_000] + [1_000] * 5)
+    assert found["once"].state == found["host_bound"].state == "fires"
+
+
 @pytest.mark.parametrize(
     "lengths",
     [

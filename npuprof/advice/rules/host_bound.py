@@ -62,8 +62,8 @@ def needs(facts: Facts) -> str:
 
 
 def starved(facts: Facts) -> bool:
-    """Return whether the device is idle for more than a tenth of the step."""
-    return sum(facts.idle_causes.values()) > _THRESHOLD * facts.step_ns
+    """Return whether the device is idle for more than a tenth of the usual step, whatever single steps took longer."""
+    return sum(facts.idle_causes.values()) > _THRESHOLD * min(facts.step_ns, facts.usual_ns)
 
 
 def _graph_finding(facts: Facts, cost: int) -> Finding:
