@@ -68,7 +68,7 @@ class KinetoCollector:
                 )
             if not torch.cuda.is_available():
                 raise OptionsError("torch finds no GPU on this machine: add cpu to activities", "activities")
-        if _is_profiling(torch):
+        if torch.autograd._profiler_enabled():
             raise CollectorError(
                 "a profiler of torch is collecting in this process already, which can have only one: stop it first"
             )
@@ -174,7 +174,7 @@ class KinetoCollector:
         """Open a range and return its handle; 0 if markers are not collected."""
         if not self._marks or self._torch is None:
             return 0
-        opened = self._torch.profiler.record_function(_readable(message))
+        opened = self._torch.profiler.record_function(BREAKS_JSON.sub("'", message))
         opened.__enter__()
         handle = next(self._handles)
         self._ranges[handle] = opened
@@ -202,11 +202,3 @@ def _write_flops(profile: Any, path: Path) -> None:
     known = [(event.correlation_id(), event.flops()) for event in events if event.flops() > 0]
     plain = {"external_id": [external_id for external_id, _ in known], "flops": [flops for _, flops in known]}
     atomic.write(path, json.dumps(plain).encode())
-
-
-def _is_profiling(torch: ModuleType) -> bool:
-    return bool(torch.autograd._profiler_enabled())
-
-
-def _readable(message: str) -> str:
-    return BREAKS_JSON.sub("'", message)

@@ -69,7 +69,9 @@ def plot_rank_steps(
     height = 150 + max(120, min(560, 13 * len(ranks)))
     frame = chart(_TITLE, info, subtitle=lines, height=height)
     widths = [max(1.0, min(3.0, len(numbers) / 6))] * len(panels) + ([1.3] if len(caused) else [])
-    titles = [_title(steps, name) for name in panels] + _title_of_bars(caused)
+    titles = [_title(steps, name) for name in panels] + (
+        [f"waits it causes<br>{_unit(caused)[1]}"] if len(caused) else []
+    )
     figure = make_subplots(
         cols=len(widths),
         shared_yaxes=True,
@@ -159,10 +161,6 @@ def _bars(caused: pd.Series[int], names: list[str], down: int, ranks: Sequence[i
         hovertemplate=f"<b>rank %{{y}}</b><br>others wait %{{x:.3g}} {unit} per step for it, in total<extra></extra>",
         showlegend=False,
     )
-
-
-def _title_of_bars(caused: pd.Series[int]) -> list[str]:
-    return [f"waits it causes<br>{_unit(caused)[1]}"] if len(caused) else []
 
 
 def _unit(caused: pd.Series[int]) -> tuple[int, str]:

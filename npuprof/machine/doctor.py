@@ -233,7 +233,8 @@ def diagnose(output: Path = DEFAULT_OUTPUT) -> list[Diagnosis]:
     """
     launcher = Diagnosis("launchers", "ok", launchers.describe())
     checks = [_environment(), launcher, _directory(output), _disk(output), _cache()]
-    return [_packages(), _hardware(), *_front_ends(), *checks]
+    front_ends = [Diagnosis(f"front end {result.name}", result.state, result.detail) for result in look()]
+    return [_packages(), _hardware(), *front_ends, *checks]
 
 
 @dataclass(frozen=True)
@@ -323,10 +324,6 @@ def _packages() -> Diagnosis:
         except metadata.PackageNotFoundError:
             versions.append(f"{name} absent")
     return Diagnosis("packages", "ok", f"Python {platform.python_version()}, " + ", ".join(versions))
-
-
-def _front_ends() -> list[Diagnosis]:
-    return [Diagnosis(f"front end {result.name}", result.state, result.detail) for result in look()]
 
 
 def _hardware() -> Diagnosis:

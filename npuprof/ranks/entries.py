@@ -86,7 +86,7 @@ def describe(run: DetectedResult, selection: Selection | None) -> Entry:
     return Entry(run, info, selection=selection)
 
 
-def read(entry: Entry) -> Profile:
+def read_entry(entry: Entry) -> Profile:
     """Read a run once.
 
     Raises
@@ -109,7 +109,7 @@ def read(entry: Entry) -> Profile:
 def read_or_none(entry: Entry) -> Profile | None:
     """Read a run; a failure becomes its outcome."""
     try:
-        return read(entry)
+        return read_entry(entry)
     except SourceError:
         return None
     except Exception as error:  # noqa: BLE001 - a fault in reading one run must not lose the others

@@ -27,7 +27,7 @@ from npuprof.profiles import Profile
 from npuprof.quantities import counted, formatted_ranks
 from npuprof.ranks import job, transfers
 from npuprof.ranks.clocks import clock_table
-from npuprof.ranks.entries import read
+from npuprof.ranks.entries import read_entry
 from npuprof.ranks.job_processes import JobProcesses
 from npuprof.ranks.rank_tables import RankTables
 from npuprof.ranks.run_list import RunList
@@ -178,7 +178,7 @@ class ProfileSet(LongText, Exports):
             raise OptionsError(
                 f"row {row!r} is not one of a set of {counted(len(self), 'run')}: give a row of info, from 0 on"
             )
-        return read(self._runs.entries[row])
+        return read_entry(self._runs.entries[row])
 
     def read(self, processes: int | None = None) -> ProfileSet:
         """Read all unread runs and return the set; failures are in :attr:`failed`. An interrupted call can be repeated.

@@ -14,7 +14,7 @@ from npuprof.info import Info
 from npuprof.profiles import Profile
 from npuprof.quantities import formatted_ranks
 from npuprof.ranks.clocks import Boot, boot_of, same_clocks
-from npuprof.ranks.entries import Entry, describe, read, read_apart, read_or_none
+from npuprof.ranks.entries import Entry, describe, read_apart, read_entry, read_or_none
 from npuprof.ranks.executors import active_client
 from npuprof.ranks.one_job import refuse_several_jobs
 from npuprof.ranks.parallelism import processes_for
@@ -195,7 +195,7 @@ class RunList:
                 f"rank {rank} has no run here: "
                 + (f"the ranks are {ranks}" if ranks else "no rank is known; at(row) returns the run of a row of info")
             )
-        return read(of_rank[-1])
+        return read_entry(of_rank[-1])
 
     def read(self, processes: int | None = None) -> None:
         """Read all unread runs; see :meth:`npuprof.ranks.profile_set.ProfileSet.read`."""

@@ -257,7 +257,7 @@ class ActiveRun(RecordedRun):
             self.recording.failed = failed
             raised: list[BaseException] = []
             for part in (
-                self._end_code,
+                lambda: self._count_overhead("code_ns"),
                 self._stop_sampling,
                 self._pass_facts,
                 self._stop_native,
@@ -274,9 +274,6 @@ class ActiveRun(RecordedRun):
             self._ending = False  # an interrupt before this leaves a run that can be stopped again
             if raised:
                 raise raised[0]
-
-    def _end_code(self) -> None:
-        self._count_overhead("code_ns")
 
     def _stop_sampling(self) -> None:
         self.recording.stopped_ns = self._now_ns()

@@ -95,7 +95,8 @@ def note_lost_results(path: Path, decoded: Decoded, frames: Mapping[str, pd.Data
         lost = {file.name: lacking.intersection(file.tables) for file in lost_files if file.fault == fault}
         if names := [name for name, tables in lost.items() if tables]:
             tables = [table for table in schema.NAMES if any(table in lost[name] for name in names)]
-            message = f"{_listed(names)} {_is(names)} {fault}: the run has no {_listed(tables)}; {_AGAIN}"
+            verb = "is" if len(names) == 1 else "are"
+            message = f"{_listed(names)} {verb} {fault}: the run has no {_listed(tables)}; {_AGAIN}"
             # Of many ranks, often only the files with sums are copied.
             has_rows = any(map(_is_main, databases)) or any(map(layout.file, (_TRACE, _KERNELS)))
             (notes.error if has_rows or fault != _MISSING or _MAIN in names else notes.warning)(source, message)
@@ -230,7 +231,3 @@ def _due(info: Info, *, communicates: bool) -> Iterator[str]:
 def _listed(names: Iterable[str]) -> str:
     *others, last = names
     return f"{', '.join(others)} and {last}" if others else last
-
-
-def _is(names: list[str]) -> str:
-    return "is" if len(names) == 1 else "are"

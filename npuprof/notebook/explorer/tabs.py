@@ -222,14 +222,10 @@ def _rows(*tables: str) -> Callable[[Explorer], bool]:
     return lambda explorer: any(len(explorer.run.tables[name]) for name in tables)
 
 
-def _always(_: Explorer) -> bool:
-    return True
-
-
 _SLICES = ("steps", "marks", "python", "operators", "api", "kernels", "tasks", "communication")
 
 _TABS: list[Tab] = [
-    Tab("Overview", _always, overview),
+    Tab("Overview", lambda _: True, overview),
     Tab("Timeline", _rows(*_SLICES, "counters"), timeline),
     Tab("Difference", lambda explorer: explorer.beside is not None, compared),
     Tab("Flame graph", _rows("python", "operators", "api", "kernels"), flame_graph),

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from npuprof.collectors.capabilities import check
+from npuprof.collectors import capabilities
 from npuprof.collectors.registry import choose, why_absent
 from npuprof.commands import magic_word
 from npuprof.errors import OptionsError
@@ -133,7 +133,7 @@ class OptionsForm:
         if self._refused:
             raise OptionsError(f"more options: {self._refused}")
         options = Options.from_dict(self._plain() | self._typed)
-        check(self.collector, options)
+        capabilities.check(self.collector, options)
         return options
 
     def magic(self) -> str:

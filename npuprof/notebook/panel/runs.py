@@ -248,7 +248,8 @@ def delete(run: EndedRun) -> str:
         raise SourceError(f"{directory} holds another recording than this run's: nothing was deleted")
     try:
         # The description last, so that an interrupted deletion leaves a recognisable recording.
-        for path in sorted(_is_from_panel(directory), key=lambda path: path.name == FILE_NAME):
+        ours = {path for pattern in _OURS for path in directory.glob(pattern)}
+        for path in sorted(ours, key=lambda path: path.name == FILE_NAME):
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
             else:
@@ -262,10 +263,6 @@ def delete(run: EndedRun) -> str:
     run_history.forget(directory)
     kept = f"{directory} is kept, with files that npuprof did not record: {', '.join(left_names[:5])}"
     return encodable(kept if left_names else f"{directory} was deleted")
-
-
-def _is_from_panel(directory: Path) -> set[Path]:
-    return {path for pattern in _OURS for path in directory.glob(pattern)}
 
 
 def opened_of(run: EndedRun) -> Profile | ProfileSet:

@@ -139,7 +139,7 @@ class _Maker(TableMaker):
         slices = self.trace.slices["api"]
         columns = {
             **span(slices),
-            "name": names(slices, "name", change=_after_at),
+            "name": names(slices, "name", change=lambda name: name.partition("@")[2] or name),
             "level": self._levels(slices),
             "thread_id": self.threads[slices["lane"]],
             "connection_id": optional(slices["connection_id"], SENTINELS),
@@ -286,7 +286,3 @@ def _valid(name: str) -> str | None:
 def _joined_by(separator: str) -> Callable[[str], str]:
     """Return a function that replaces the separators in the file, ``;`` and line ends."""
     return lambda text: text.replace(";\r\n", separator).replace(";\n", separator).replace("\r\n", separator)
-
-
-def _after_at(name: str) -> str:
-    return name.partition("@")[2] or name
