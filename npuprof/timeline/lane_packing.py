@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from npuprof.analysis.nesting import time_order
 from npuprof.arrays import Bools, Int64
@@ -39,10 +40,15 @@ class Bars:
     def __len__(self) -> int:
         return len(self.lane)
 
+    @property
+    def single(self) -> bool:
+        """Whether each bar is known to be one slice."""
+        return self.busy_ns is self.longest_ns
+
     @classmethod
     def of_slices(cls, lane: Int64, start_ns: Int64, duration_ns: Int64, row: Int64) -> Bars:
         """Return a bar for each slice, ordered by lane and start; the slices are ordered by start."""
-        order = np.argsort(lane.astype(np.int16), kind="stable")  # linear: NumPy sorts 16 bits by radix
+        order = np.argsort(_short(lane), kind="stable")
         start, duration = start_ns[order], duration_ns[order]
         return cls(lane[order], start, start + duration, np.ones_like(start), duration, row[order], duration)
 
@@ -51,6 +57,11 @@ class Bars:
         """Concatenate bars with ascending lanes."""
         columns = zip(*(vars(part).values() for part in parts), strict=True)
         return cls(*(np.concatenate(column) for column in columns)) if parts else cls(*[np.zeros(0, np.int64)] * 7)
+
+
+def _short(numbers: Int64) -> npt.NDArray[np.integer]:
+    """Return few different numbers from 0 on as 16 bits, which NumPy sorts in linear time."""
+    return numbers.astype(np.int16) if numbers.max(initial=0) <= np.iinfo(np.int16).max else numbers
 
 
 def merged(bars: Bars, begins: Int64) -> Bars:
@@ -93,9 +104,11 @@ def tracks(layer: Layer) -> list[tuple[Bars, str]]:
     """Return the bars and title of each track of a layer; each track's lanes count from 0."""
     start, duration, number = layer.column("start_ns"), layer.column("duration_ns"), layer.slices
     codes, keys = layer.tracks()
+    if len(keys) == 1 and (start[1:] > start[:-1]).all():
+        return [(_in_lanes(start, duration, number, layer.most_lanes), layer.track_title(keys[0], keys))]
     order = time_order(start, start + duration)
     if len(keys) > 1:
-        order = order[np.argsort(codes[order], kind="stable")]
+        order = order[np.argsort(_short(codes[order]), kind="stable")]
     bounds = np.searchsorted(codes[order], np.arange(len(keys) + 1))
     rows = [order[bounds[code] : bounds[code + 1]] for code in _busiest(codes, duration, len(keys), layer.most_tracks)]
     drawn = sorted(rows, key=lambda some: int(codes[some[0]]))
@@ -127,7 +140,8 @@ def _busiest(codes: Int64, duration: Int64, count: int, limit: int) -> Int64:
 def _in_lanes(start: Int64, duration: Int64, row: Int64, limit: int) -> Bars:
     end = start + duration
     if limit and (np.maximum(end, start + 1)[:-1] <= start[1:]).all():  # most tracks: one slice after the other
-        return Bars(np.zeros_like(start), start, end, np.ones_like(start), duration, row, duration)
+        lane, one = (np.broadcast_to(np.int64(number), len(start)) for number in (0, 1))  # take no memory
+        return Bars(lane, start, end, one, duration, row, duration)
     lanes = assign(start, end, limit)
     kept_rows = np.flatnonzero(lanes != LEFT_OVER)
     bars = Bars.of_slices(lanes[kept_rows], start[kept_rows], duration[kept_rows], row[kept_rows])

@@ -12,7 +12,7 @@ import pandas as pd
 
 from npuprof.analysis.loops import holds_steps
 from npuprof.arrays import Bools, Int64
-from npuprof.tables import owner
+from npuprof.tables import matching, owner
 from npuprof.timeline.own_tracks import TRACK
 from npuprof.timeline.slices import Slices
 
@@ -67,13 +67,21 @@ class Layer:
         (frame,) = self.frames
         return replace(self, title=title, frames=(frame[is_selected],), slices=self.slices[is_selected])
 
+    def of_columns(self) -> Layer:
+        """Return the layer with only the columns that tracks need, of which rows are chosen sooner."""
+        return replace(self, frames=tuple(frame[[*self.by, "start_ns", "duration_ns"]] for frame in self.frames))
+
     def tracks(self) -> tuple[Int64, list[Key]]:
         """Return the track of each row, and the sorted keys of the tracks."""
         rows = sum(len(frame) for frame in self.frames)
         codes = np.zeros(rows, np.int64)
         keys: list[Key] = [()]
         for name in self.by:
-            code, values = pd.factorize(self.column(name), sort=True)
+            column = self.column(name)
+            if rows and (column == column[0]).all():  # most often: one rank, one device
+                keys = [(*key, int(column[0])) for key in keys]
+                continue
+            code, values = pd.factorize(column, sort=True)
             codes, used = pd.factorize(codes * len(values) + code, sort=True)
             keys = [(*keys[old], int(values[new])) for old, new in zip(*np.divmod(used, len(values)), strict=True)]
         return codes, keys
@@ -113,8 +121,8 @@ def layers(slices: Slices) -> list[Layer]:
         return Layer(title, kind, (slices.tables[table],), slices.of_table(table), by, **most, stages=slices.stages)
 
     # Computing and exposed communication do not overlap; free time is not drawn.
-    drawn = slices.tables["overlap"]["kind"].isin(["computing", "communication_not_overlapped"])
-    overlap = layer("busy", "overlap", "overlap", device, most_tracks=8, most_lanes=1)
+    drawn = matching(slices.tables["overlap"]["kind"], _DRAWN_OVERLAP.__contains__)
+    overlap = layer("busy", "overlap", "overlap", device, most_tracks=8, most_lanes=1).of_columns()
     loops = layer("outer loops", "step", "iterations", rank, most_tracks=8, most_lanes=4)
     visible_layers = [
         loops.rows(holds_steps(slices.tables["iterations"], slices.tables["steps"]), "outer loops"),
@@ -130,7 +138,7 @@ def layers(slices: Slices) -> list[Layer]:
             most_lanes=3,
             stages=slices.stages,
         ),
-        overlap.rows(drawn.to_numpy(), "busy"),
+        overlap.rows(drawn, "busy"),
         layer("collectives", "communication", "communication", device, most_tracks=8, most_lanes=2),
         layer("Python", "python", "python", thread, most_tracks=3, most_lanes=10),
         layer("operators", "operator", "operators", thread, most_tracks=3, most_lanes=4),
@@ -144,9 +152,23 @@ def _device_slices(slices: Slices) -> tuple[tuple[pd.DataFrame, ...], Int64]:
     kernels, tasks = slices.tables["kernels"], slices.tables["tasks"]
     if not len(tasks):
         return (kernels,), slices.of_table("kernels")
-    others = ~pd.Index(task_keys(tasks)).isin(task_keys(kernels))  # a tenth of the time of NumPy's
+    others = _without_kernels(tasks, kernels)
     numbers = np.concatenate([slices.of_table("kernels"), slices.of_table("tasks")[others]])
     return (kernels, tasks[others]) if others.any() else (kernels,), numbers
+
+
+def _without_kernels(tasks: pd.DataFrame, kernels: pd.DataFrame) -> Bools:
+    """Return which tasks are no kernels."""
+    of_tasks, of_kernels = task_keys(tasks), task_keys(kernels)
+    others = np.ones(len(tasks), bool)
+    # In order of time most kernels are found at once; a table in no order, and equal starts, cost the lookup of all.
+    place = np.searchsorted(tasks["start_ns"].to_numpy(np.int64), kernels["start_ns"].to_numpy(np.int64))
+    place = np.minimum(place, len(tasks) - 1)
+    is_same = of_tasks[place] == of_kernels
+    others[place[is_same]] = False
+    if not is_same.all():
+        others[others] = ~pd.Index(of_tasks[others]).isin(of_kernels[~is_same])  # a tenth of the time of NumPy's
+    return others
 
 
 def task_keys(frame: pd.DataFrame) -> npt.NDArray[np.uint64]:
@@ -169,6 +191,7 @@ def whole_numbers(column: pd.Series) -> Int64:
     return values
 
 
+_DRAWN_OVERLAP = ("computing", "communication_not_overlapped")
 _MOST_NAMED = 12  # values of a column that get their own layer: levels, groups, planes
 _PYTHON_LANES = 32  # frameworks nest their calls this deep
 _LEVELS = ("acl", "model", "node", "communication", "runtime")

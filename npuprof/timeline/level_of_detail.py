@@ -7,7 +7,6 @@ running sums; its longest slice comes from block maxima. Building takes a sort; 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -113,23 +112,27 @@ class WindowIndex:
     def __init__(self, layers: Sequence[Layer]) -> None:
         self.lanes: list[Lane] = []
         parts: list[Bars] = []
-        place = 0.0
+        bounds = [np.zeros(1, np.int64)]
+        place, begin = 0.0, 0
         for index, layer in enumerate(layers):
             for bars, title in tracks(layer):
-                height = int(bars.lane.max()) + 1
+                height = int(bars.lane[-1]) + 1
                 self.lanes += [Lane(index, place + lane, title if lane == 0 else "") for lane in range(height)]
-                parts.append(replace(bars, lane=bars.lane + len(self.lanes) - height))
-                place += height
+                parts.append(bars)
+                bounds.append(begin + np.searchsorted(bars.lane, np.arange(1, height + 1)))
+                place, begin = place + height, begin + len(bars)
             place += _GAP
         # One array over all lanes, lane by lane; overlapping slices of a folded lane are one element.
-        elements = Bars.joined(parts)
-        self._bounds = np.searchsorted(elements.lane, np.arange(len(self.lanes) + 1))
-        self._start, self._end, self._slice = elements.start_ns, elements.end_ns, elements.row
-        self._counted = None if bool((elements.count == 1).all()) else _running(elements.count)
-        self._busy = _running(elements.busy_ns)
-        self._longest = elements.longest_ns
-        self._maxima = Maxima(elements.longest_ns)
-        self.slices = int(self._counted[-1]) if self._counted is not None else len(elements)
+        single = all(bars.single for bars in parts)
+        self._bounds = np.concatenate(bounds)
+        self._start, self._end, self._slice, self._longest = (
+            np.concatenate([np.zeros(0, np.int64), *(getattr(bars, name) for bars in parts)])
+            for name in ("start_ns", "end_ns", "row", "longest_ns")
+        )
+        self._counted = None if single else _running([bars.count for bars in parts])
+        self._busy = _running([bars.busy_ns for bars in parts])
+        self._maxima = Maxima(self._longest)
+        self.slices = begin if self._counted is None else int(self._counted[-1])
 
     @cached_property
     def span(self) -> tuple[int, int] | None:
@@ -315,5 +318,12 @@ class WindowIndex:
         )
 
 
-def _running(values: Int64) -> Int64:
-    return np.concatenate([[0], np.cumsum(values)])
+def _running(parts: Sequence[Int64]) -> Int64:
+    sums = np.zeros(sum(map(len, parts)) + 1, np.int64)
+    begin = 1
+    for values in parts:
+        here = sums[begin : begin + len(values)]
+        np.cumsum(values, out=here)
+        here += sums[begin - 1]
+        begin += len(values)
+    return sums

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
+from npuprof.arrays import Int64
+
 _DEVICE = ("kernels", "tasks", "communication")
 _MARGIN = 50  # on each side, as a fraction (1/50) of the window
 _MOST = 0.9  # a window that is nearly the whole is the whole
@@ -25,19 +27,18 @@ def opening(tables: Mapping[str, pd.DataFrame], whole: tuple[int, int]) -> tuple
     whole
         From the first slice or sample to the last, epoch nanoseconds; returned where the window is nearly that.
     """
-    step_spans = _spans(tables["steps"])
-    device_spans = np.concatenate([_spans(tables[name]) for name in _DEVICE])
-    begins, ends = step_spans.T if len(step_spans) else device_spans.T
-    if not len(begins):
+    device = [_span(tables[name]) for name in _DEVICE if len(tables[name])]
+    spans = [_span(tables["steps"])] if len(tables["steps"]) else device
+    if not spans:
         return whole
-    start, end = int(begins.min()), int(ends.max())
-    within = device_spans[(device_spans[:, 0] >= start) & (device_spans[:, 0] <= end)]
-    end = max(end, int(within[:, 1].max(initial=end)))
+    start, end = min(int(begins.min()) for begins, _ in spans), max(int(ends.max()) for _, ends in spans)
+    for begins, ends in device:
+        end = max(end, int(ends[(begins >= start) & (begins <= end)].max(initial=end)))
     margin = (end - start) // _MARGIN
     start, end = max(start - margin, whole[0]), min(end + margin, whole[1])
     return (start, end) if start < end < start + _MOST * (whole[1] - whole[0]) else whole
 
 
-def _spans(frame: pd.DataFrame) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+def _span(frame: pd.DataFrame) -> tuple[Int64, Int64]:
     start = frame["start_ns"].to_numpy(np.int64)
-    return np.stack([start, start + frame["duration_ns"].to_numpy(np.int64)], axis=1)
+    return start, start + frame["duration_ns"].to_numpy(np.int64)

@@ -54,6 +54,7 @@ def _large(kernels: int) -> None:
     _timed(f"{kernels:,} kernels: accounting", lambda: run.accounting)
     _timed(f"{kernels:,} kernels: advice, after that", run.advice)
     print(f"{'at the peak, beyond the tables':<64} {(_peak_kib() - tables_kib) / 1e6:6.2f} GB")
+    Profile(Decoded(factories.profile(1), factories.info(), Notes())).timeline()  # imports plotly
     before_kib = _resident_kib()
     _timed(f"{kernels:,} kernels: timeline", run.timeline)
     print(f"{'at the peak, beyond what was there':<64} {(_peak_kib() - before_kib) / 1e6:6.2f} GB")

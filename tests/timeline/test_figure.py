@@ -182,11 +182,13 @@ def test_tasks_that_are_no_kernels_are_drawn_beside_them() -> None:
         )
     )
     both = tables.build("tasks", {key: pd.concat([run["tasks"][key], copy[key]]).array for key in copy})
+    backwards = both.iloc[::-1].reset_index(drop=True)
 
-    before, after = (bars(timeline(given, Info())) for given in (run, run | {"tasks": both}))
+    before, *after = (bars(timeline(run | {"tasks": tasks}, Info())) for tasks in (run["tasks"], both, backwards))
 
-    assert len(after) == len(before) + 1
-    assert after["hover"].str.contains("MEMCPY_ASYNC").sum() == 1
+    for drawn in after:
+        assert len(drawn) == len(before) + 1
+        assert drawn["hover"].str.contains("MEMCPY_ASYNC").sum() == 1
 
 
 @pytest.mark.slow
