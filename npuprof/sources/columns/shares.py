@@ -31,6 +31,9 @@ SHARES = (HIT_RATE, *PORT_SHARES)
 _LEAST = 0.1  # if all shares lie below it, they may be small in either unit
 _FEW = 0.05  # of the values: fewer that contradict a unit are damage
 _WORDS: dict[Unit, str] = {"fraction": "fractions of 1", "percent": "percent"}
+AS_PERCENT = f"are taken for {_WORDS['percent']}"
+"""Words of the note that tells that a file's shares are in percent against what is usual."""
+
 _FACTORS = {("fraction", "percent"): 100.0, ("percent", "fraction"): 0.01}
 _RATIOS = ("_ratio", "_rate")
 

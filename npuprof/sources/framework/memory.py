@@ -18,6 +18,7 @@ import pandas as pd
 from npuprof import tables
 from npuprof.arrays import Int64
 from npuprof.notes import Notes
+from npuprof.sources.allocator_totals import note_lost_ends, note_lost_events
 from npuprof.sources.columns.builders import ABSENT, optional
 from npuprof.sources.framework.correlation import operator_rows
 from npuprof.sources.framework.files import read_content
@@ -45,6 +46,7 @@ class _Events:
     stream: Int64
     thread_id: Int64
     caching: npt.NDArray[np.bool_]
+    component: Int64
 
 
 def read_memory(folder: Path, clock: CounterClock, operators: pd.DataFrame, notes: Notes) -> dict[str, pd.DataFrame]:
@@ -75,10 +77,15 @@ def read_memory(folder: Path, clock: CounterClock, operators: pd.DataFrame, note
     time_ns = to_ns(clock, stamps[rows])
     order = np.argsort(time_ns, kind="stable")
     rows, time_ns = rows[order], time_ns[order]
-    allocations = _allocations(_events(records, rows, time_ns), operators, notes)
+    events = _events(records, rows, time_ns)
+    allocations = _allocations(events, operators, notes)
     notes.ledger.keep(_FILE, "memory", len(rows))
     notes.ledger.make(_FILE, "allocations", len(allocations))
-    return {"memory": _samples(records, rows, time_ns), "allocations": allocations}
+    samples = _samples(records, rows, time_ns)
+    totals = samples["allocated_bytes"].to_numpy(np.int64)
+    note_lost_events((events.component, events.device_id), _changes(events), totals, notes, _FILE)
+    note_lost_ends(operators, allocations, time_ns, notes, _FILE)
+    return {"memory": samples, "allocations": allocations}
 
 
 def _samples(records: Records, rows: Int64, time_ns: Int64) -> pd.DataFrame:
@@ -97,7 +104,30 @@ def _samples(records: Records, rows: Int64, time_ns: Int64) -> pd.DataFrame:
 def _events(records: Records, rows: Int64, time_ns: Int64) -> _Events:
     block, size, stream, thread = (records.column(at, "<i8")[rows].astype(np.int64) for at in (0, 16, 48, 61))
     device, kind = (records.column(at, kind)[rows].astype(np.int64) for at, kind in ((57, "i1"), (59, "u1")))
-    return _Events(time_ns, block, kind, size, device, stream, thread, records.column(60, "u1")[rows] == _CACHING)
+    caching, component = records.column(60, "u1")[rows] == _CACHING, records.column(58, "u1")[rows].astype(np.int64)
+    return _Events(time_ns, block, kind, size, device, stream, thread, caching, component)
+
+
+def _changes(events: _Events) -> Int64:
+    """Return what each event adds to the allocator's total: a block's end is the first of release and end of use.
+
+    The end of use that stands alone is of a block that was released before the recording.
+    """
+    keys = (events.block, events.component, events.device_id)
+    order = np.lexsort((np.arange(len(events.kind)), *keys))
+    kind, size = events.kind[order], np.abs(events.size_bytes[order])
+    is_other = np.append(True, np.any([np.diff(key[order]) != 0 for key in keys], axis=0))[: len(kind)]
+    is_begin = kind == _ALLOCATED
+    goes_on = ~is_other & ~is_begin & np.append(False, ~is_begin[:-1] & (kind[1:] != kind[:-1]))[: len(kind)]
+    number = np.arange(len(kind))
+    since = number - np.maximum.accumulate(np.where(goes_on, 0, number))  # ends of both kinds, in turn
+    is_second = since % 2 == 1
+    has_second = np.append(is_second[1:], False)[: len(kind)]
+    change = np.where(is_begin, size, np.where(is_second, 0, -size))
+    change[is_other & (kind == _IDLE) & ~has_second] = 0
+    changes = np.empty_like(change)
+    changes[order] = change
+    return changes
 
 
 def _allocations(events: _Events, operators: pd.DataFrame, notes: Notes) -> pd.DataFrame:

@@ -8,6 +8,7 @@ import pandas as pd
 from npuprof import tables
 from npuprof.arrays import Int64, Records
 from npuprof.notes import Notes
+from npuprof.sources.allocator_totals import note_lost_ends, note_lost_events
 from npuprof.sources.columns.builders import ABSENT, GatheredColumns, missing, optional
 from npuprof.sources.trace.maker import TraceTables
 from npuprof.sources.trace.nesting import innermost
@@ -47,6 +48,11 @@ def read_memory(slices: GatheredColumns, built: TraceTables, notes: Notes, sourc
         message = "a memory event has no readable address or size: it is in memory, but in no row of allocations"
         notes.warning(source, message, int(no_block.sum()))
     allocations = _allocations(slices, rows, built)
+    whole = np.flatnonzero(~no_block & (slices["allocated_bytes"][rows] != ABSENT))
+    kinds, totals = (kind[whole], device[whole]), slices["allocated_bytes"][rows][whole]
+    note_lost_events(kinds, slices["size_bytes"][rows][whole], totals, notes, source)
+    if "operators" in built.tables:
+        note_lost_ends(built.tables["operators"], allocations, columns["time_ns"], notes, source)
     notes.ledger.keep(source, "memory", len(rows))
     notes.ledger.make(source, "allocations", len(allocations))
     return {"memory": tables.build("memory", columns), "allocations": allocations}
