@@ -15,7 +15,7 @@ from npuprof.ranks.rank_tables import RankTables
 from npuprof.ranks.scan import by_run
 from npuprof.ranks.transfers import absent_ranks
 from npuprof.sources.base import PartName
-from npuprof.sources.columns.shares import MOST_OF_A_FRACTION, SHARES
+from npuprof.sources.columns.shares import AS_PERCENT, MOST_OF_A_FRACTION, SHARES
 from npuprof.tables import matching
 
 MAX_SHOWN = 40
@@ -124,8 +124,9 @@ def _note_other_steps(steps: Mapping[int, frozenset[int]], notes: Notes) -> None
 
 
 def _note_other_units(entries: Sequence[Entry], notes: Notes) -> None:
-    """Warn of ranks whose hit rates or shares of ports are a hundredth of other ranks': their unit may be wrong."""
+    """Warn of ranks whose hit rates or shares of ports may have another unit than those of other ranks."""
     largest: dict[str, dict[int, float]] = {}
+    in_percent = _ranks_in_percent(entries)
     for entry in entries:
         if entry.profile is None or entry.known.rank is None:
             continue
@@ -145,3 +146,22 @@ def _note_other_units(entries: Sequence[Entry], notes: Notes) -> None:
                 "unit, it is 100 times too low",
                 len(small),
             )
+        most = 100 * MOST_OF_A_FRACTION
+        large = sorted(rank for rank, value in of_ranks.items() if rank not in in_percent and value <= most)
+        if in_percent and large:
+            notes.warning(
+                f"rank {formatted_ranks(large)}",
+                f"{name} is read from fractions here, and on rank {formatted_ranks(in_percent)} from percent, as the "
+                "values of each file suggest: if all ranks write percent, it is 100 times too high here",
+                len(large),
+            )
+
+
+def _ranks_in_percent(entries: Sequence[Entry]) -> list[int]:
+    """Return the ranks whose files have shares in percent, against what files of their format usually have."""
+    read = [(entry.known.rank, entry.profile) for entry in entries if entry.profile is not None]
+    return sorted(
+        rank
+        for rank, profile in read
+        if rank is not None and bool(profile.notes["message"].str.contains(AS_PERCENT, regex=False).any())
+    )

@@ -28,7 +28,7 @@ from npuprof.sources.text.vendor_sums import DURATIONS
 from tests import factories
 from tests.sources.cluster import maker
 from tests.sources.msprof.results import result
-from tests.sources.trace.maker import small_trace
+from tests.sources.trace.maker import TraceMaker, small_trace
 
 
 def _torch(root: Path, rank: int, ended_ns: int = 1_763_600_000_000_000_000, world: int = 4) -> Path:
@@ -415,3 +415,19 @@ def test_a_rank_whose_hit_rates_are_a_hundredth_of_the_others_is_named(tmp_path:
     (told,) = runs.notes[runs.notes["message"].str.contains("Hit Rate")].itertuples()
     assert (told.severity, told.source, told.count) == ("warning", "rank 0", 1)
     assert "reaches 0.98 %, and 92 % on the other ranks" in told.message
+
+
+def test_ranks_whose_files_have_hit_rates_in_different_units_are_named(tmp_path: Path) -> None:
+    values = ({0: 0.4, 1: 1.2}, {0: 40.0, 1: 88.0}, {0: 35.0, 1: 91.0})
+    for rank, of_rank in enumerate(values):
+        maker = TraceMaker()
+        maker.process(7, "LLC", "NPU 1", 21)
+        for time, value in of_rank.items():
+            maker.counter(7, "LLC 1 Read/Hit Rate", time, **{"Hit Rate(%)": value})
+        root = _torch(tmp_path / f"{rank}_ascend_pt", rank)
+        maker.write(root / "ASCEND_PROFILER_OUTPUT" / "trace_view.json")
+    runs = _open(tmp_path)
+    runs.table("counters")
+    (warned,) = runs.notes[runs.notes["message"].str.contains("Hit Rate is read")].itertuples()
+    assert (warned.severity, warned.source, warned.count) == ("warning", "rank 0", 1)
+    assert "from fractions here, and on rank 1, 2 from percent" in warned.message
