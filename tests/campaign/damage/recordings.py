@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -68,7 +68,7 @@ def _not_analysed(folder: Path) -> Path:
 
 
 def _copy(source: Path, folder: Path) -> Path:
-    for path in [path for path in source.rglob("*") if path.is_file()]:
+    for path in [source] if source.is_file() else [path for path in source.rglob("*") if path.is_file()]:
         place = folder / source.name / path.relative_to(source)
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, place)  # whose rights are those of a new file: a sample cannot be written to
@@ -86,6 +86,11 @@ GENERATED: Mapping[str, Callable[[Path], Path]] = {
     "trace of torch": _kineto,
 }
 """What writes each recording below a folder, and returns its path."""
+
+
+def copies(paths: Sequence[Path]) -> Iterator[tuple[str, Callable[[Path], Path], int]]:
+    """Yield recordings of other paths by name, all of whose damages are tried."""
+    yield from ((str(path), partial(_copy, path), 0) for path in paths)
 
 
 def recordings() -> Iterator[tuple[str, Callable[[Path], Path], int]]:

@@ -100,13 +100,13 @@ def _notes(run: Profile) -> Counter[tuple[str, str]]:
 
 
 def trials(
-    source: str, write: Callable[[Path], Path], folder: Path, pattern: str = "", most: int = 0
+    source: str, write: Callable[[Path], Path], folder: Path, pattern: str = "", most: int = 0, seed: int = 0
 ) -> Iterator[Verdict]:
     """Yield what comes of each damage whose name matches a pattern, of at most so many, evenly spread."""
     sound = write(folder / "sound")
     intact = Intact(sound)
     copied = folder / "copy" / sound.name
-    chosen = [one for one in damages(sound) if re.search(pattern, one.name)]
+    chosen = [one for one in damages(sound, seed) if re.search(pattern, one.name)]
     for number, damage in enumerate(chosen[:: -(-len(chosen) // most) if most else 1]):
         shutil.rmtree(folder / "copy", ignore_errors=True)
         copied.parent.mkdir()
