@@ -66,12 +66,10 @@ def plot_rank_steps(
     folded = f"each cell shows the furthest from the median of {count(down * across)}" if down * across > 1 else ""
     words = "red takes longer than the median of the part, blue shorter"
     lines = " · ".join(filter(None, (words, folded, subtitle)))
-    height = 150 + max(120, min(560, 13 * len(ranks)))
-    frame = chart(_TITLE, info, subtitle=lines, height=height)
+    frame = chart(_TITLE, info, subtitle=lines, height=150 + max(120, min(560, 13 * len(ranks))))
     widths = [max(1.0, min(3.0, len(numbers) / 6))] * len(panels) + ([1.3] if len(caused) else [])
-    titles = [_title(steps, name) for name in panels] + (
-        [f"waits it causes<br>{_unit(caused)[1]}"] if len(caused) else []
-    )
+    titles = [_title(steps, name) for name in panels]
+    titles += [f"waits it causes<br>{_unit(caused)[1]}"] if len(caused) else []
     figure = make_subplots(
         cols=len(widths),
         shared_yaxes=True,
@@ -80,7 +78,7 @@ def plot_rank_steps(
         subplot_titles=titles,
         figure=frame,
     )
-    names, columns = [str(rank) for rank in ranks[::down]], [str(step) for step in numbers[::across]]
+    names, columns = [*map(str, ranks[::down])], [*map(str, numbers[::across])]
     for at, name in enumerate(panels, 1):
         figure.add_trace(_heat(cells[name], names, columns, (down, across), (unit_ns, unit)), row=1, col=at)
     if len(caused):

@@ -140,8 +140,8 @@ def _busiest(codes: Int64, duration: Int64, count: int, limit: int) -> Int64:
 def _in_lanes(start: Int64, duration: Int64, row: Int64, limit: int) -> Bars:
     end = start + duration
     if limit and (np.maximum(end, start + 1)[:-1] <= start[1:]).all():  # most tracks: one slice after the other
-        lane, one = (np.broadcast_to(np.int64(number), len(start)) for number in (0, 1))  # take no memory
-        return Bars(lane, start, end, one, duration, row, duration)
+        lane, single = (np.broadcast_to(np.int64(number), len(start)) for number in (0, 1))  # take no memory
+        return Bars(lane, start, end, single, duration, row, duration)
     lanes = assign(start, end, limit)
     kept_rows = np.flatnonzero(lanes != LEFT_OVER)
     bars = Bars.of_slices(lanes[kept_rows], start[kept_rows], duration[kept_rows], row[kept_rows])
