@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import npuprof
+from npuprof import schema
 from npuprof.errors import OptionsError
 from npuprof.glossary import TERMS, with_meanings
 from npuprof.schema import SCHEMA, explain
 from npuprof.sources.database import known_tables
+from npuprof.sources.text import kernel_details
+from tests.sources.database.maker import Maker, add_launches
+from tests.sources.msprof.results import csv
+from tests.sources.trace.maker import at
 
 _DATABASE_TABLES = {
     "steps": "STEP_TIME",
@@ -53,7 +61,66 @@ def test_names_in_databases_are_columns_that_databases_have(table: str) -> None:
     expected = known_tables.columns(_DATABASE_TABLES[table])
     assert expected is not None
     known = {name for names in expected for listed in names for name in listed.split("|")}
-    assert {name for names in described.values() for name in names} <= known
+    assert {name for names in described.values() for name in names} <= known, (
+        "the schema names columns that are missing in sources/database/known_tables.py"
+    )
+
+
+def _add_to_kernels(line: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Add a line to the table of kernels, and return the name of the column."""
+    column = schema._column(line)
+    kernels = replace(SCHEMA["kernels"], columns=(*SCHEMA["kernels"].columns, column))
+    monkeypatch.setattr("npuprof.schema.SCHEMA", {**SCHEMA, "kernels": kernels})
+    for module in ("npuprof.tables", "npuprof.sources.text.kernel_details", "npuprof.sources.database.device"):
+        monkeypatch.setattr(f"{module}.SCHEMA", schema.SCHEMA)
+    for names, source in ((kernel_details._HEADERS, "csv"), (known_tables.DESCRIBED, "db")):
+        monkeypatch.setitem(names, column.name, column.names[source])
+    return column.name
+
+
+@pytest.mark.parametrize(
+    ("described", "header", "cell", "expected"),
+    [
+        ("dispatch_ns int?", "dispatch(ns)", "1500", 1500),
+        ("dispatch_ns int?", "dispatch(us)", "1.5", 1500),
+        ("dispatch_ns int?", "dispatch(ms)", "0.0015", 1500),
+        ("spilled_bytes int?", "spilled(KB)", "1.5", 1536),
+        ("waves int?", "waves", "3", 3),
+        ("load_percent float", "load(%)", "12.5", 12.5),
+        ("layout name", "layout", "tiled", "tiled"),
+        ("fused flag", "fused", "YES", True),
+    ],
+)
+def test_a_line_is_all_that_a_column_of_kernels_needs_in_csv_files(
+    described: str, header: str, cell: str, expected: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = _add_to_kernels(f"{described} what it says | csv {header} | db {header}", monkeypatch)
+    head = "Name,Type,Accelerator Core,Start Time(us),Duration(us),Wait Time(us),Block Dim"
+    path = csv(tmp_path / "kernel_details.csv", f"{head},{header}", [f"Add,Add,AI_CORE,{at(5)},1,0,2,{cell}"])
+    kernels = npuprof.load(path).kernels
+    assert kernels[name].tolist() == [expected]
+    assert kernels[name].dtype == schema.SCHEMA["kernels"].columns[-1].dtype
+
+
+@pytest.mark.parametrize(
+    ("described", "column", "cell", "expected"),
+    [
+        ("dispatch_ns int?", "dispatchNs:INTEGER", 1500, 1500),
+        ("load_percent float", "load:REAL", 12.5, 12.5),
+        ("layout name", "layout:INTEGER", "YES", "YES"),
+        ("fused flag", "fused:INTEGER", "YES", True),
+    ],
+)
+def test_a_line_is_all_that_a_column_of_kernels_needs_in_databases(
+    described: str, column: str, cell: Any, expected: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    header = column.partition(":")[0]
+    name = _add_to_kernels(f"{described} what it says | csv {header} | db {header}", monkeypatch)
+    maker = Maker(tmp_path / "msprof_1.db")
+    add_launches(maker, extras=column, extra=[maker.text(cell) if isinstance(cell, str) else cell])
+    kernels = npuprof.load(maker.close()).kernels
+    assert kernels[name].tolist() == [expected] * 2
+    assert kernels[name].dtype == schema.SCHEMA["kernels"].columns[-1].dtype
 
 
 def test_an_unknown_name_is_refused_with_those_that_are_near() -> None:

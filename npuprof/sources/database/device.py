@@ -24,6 +24,7 @@ from npuprof.sources.columns.shares import as_fractions
 from npuprof.sources.columns.steps import waits
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.intervals import in_order, kept, span, take, without_repeated
+from npuprof.sources.database.known_tables import DESCRIBED
 from npuprof.sources.database.names import TextsById
 from npuprof.sources.database.processes import DatabaseProcesses
 from npuprof.sources.text.kernel_details import column_name, operand_text
@@ -113,8 +114,6 @@ _TASK = [
     "name",  # only the first versions had it
 ]
 _INFO = "COMPUTE_TASK_INFO"
-_OF_TASKS = frozenset(column.name for column in SCHEMA["tasks"].columns)
-_DESCRIBED = {name: names for name, names in SCHEMA["kernels"].names_in("db").items() if name not in _OF_TASKS}
 _SCHEDULED = "COMMUNICATION_SCHEDULE_TASK_INFO"
 
 
@@ -174,8 +173,11 @@ def kernels_table(
     collectives
         The table `communication`: a kernel's wait ends at them too.
     """
-    headers = {name: database.either(_INFO, *names) for name, names in _DESCRIBED.items()}
-    info = database.rows(_INFO, ["globalTaskId", *headers.values()])
+    headers = {name: database.either(_INFO, *names) for name, names in DESCRIBED.items()}
+    described = [column for column in SCHEMA["kernels"].columns if column.name in headers]
+    floats = [headers[column.name] for column in described if column.kind == "float"]
+    numbers = [header for header in headers.values() if header not in floats]
+    info = database.rows(_INFO, ["globalTaskId", *numbers], floats)
     row = tasks.rows_of(info["globalTaskId"])
     database.accounts.leave_out(_INFO, "a kernel has no task, so no time", int((row < 0).sum()), affects="kernels")
     row, repeated = _drop_duplicates(row)
@@ -189,9 +191,7 @@ def kernels_table(
         name: selected_rows[name].array for name in selected_rows.columns if not name.startswith("cop")
     }
     columns["task_type"] = columns["task_type"].remove_unused_categories()
-    for column in SCHEMA["kernels"].columns:
-        if (name := column.name) in headers:
-            columns[name] = _described(info[headers[name]], column, strings)
+    columns |= {column.name: _described(info[headers[column.name]], column, strings) for column in described}
     columns["name"] = columns["op_name"]
     columns |= {
         "wait_ns": _waits(selected_rows, collectives),
@@ -202,7 +202,9 @@ def kernels_table(
 
 
 def _described(numbers: Records, column: Column, strings: TextsById) -> Any:
-    """Return a column of ``COMPUTE_TASK_INFO``, which holds numbers of cores, and numbers of names for all else."""
+    """Return a column of ``COMPUTE_TASK_INFO``, which holds numbers, and numbers of names for all else."""
+    if column.kind == "float":
+        return numbers
     if column.kind == "int?":
         return optional(numbers, SENTINELS)
     if column.kind == "flag":

@@ -8,10 +8,20 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from npuprof.schema import SCHEMA
 from npuprof.sources.database import analyzer, counters
 
+_TASK_COLUMNS = frozenset(column.name for column in SCHEMA["tasks"].columns)
+DESCRIBED = {name: names for name, names in SCHEMA["kernels"].names_in("db").items() if name not in _TASK_COLUMNS}
+"""The columns of kernels that ``COMPUTE_TASK_INFO`` has, and their names there."""
+
+_ALWAYS = (
+    *("op_name", "op_type", "core", "block_num", "mix_block_num"),
+    *(f"{side}_{what}" for side in ("input", "output") for what in ("shapes", "dtypes", "formats")),
+)
+"""Those that every version has."""
+
 _SPAN = "startNs endNs"
-_OPERANDS = "inputFormats inputDataTypes inputShapes outputFormats outputDataTypes outputShapes"
 _TOTALS = "totalAllocated totalReserved totalActive"
 
 
@@ -59,8 +69,8 @@ TABLES = {
         f"{_SPAN} deviceId connectionId globalTaskId taskType contextId streamId taskId modelId [globalPid name depth]"
     ),
     "COMPUTE_TASK_INFO": KnownTable(
-        f"name globalTaskId taskType opType {_OPERANDS} blockNum|blockDim|block_num|block_dim "
-        "mixBlockNum|mixBlockDim|mix_block_num|mix_block_dim [blockDim attrInfo opState hf32Eligible gridDim waitNs]"
+        f"globalTaskId {' '.join('|'.join(DESCRIBED[name]) for name in _ALWAYS)} "
+        f"[{' '.join(name for names in DESCRIBED.values() for name in names)} gridDim waitNs]"
     ),
     "COMMUNICATION_OP": KnownTable(
         f"opName {_SPAN} connectionId groupName opId "

@@ -28,8 +28,8 @@ from npuprof import tables
 from npuprof.arrays import Bools, Int64
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
-from npuprof.schema import SCHEMA
-from npuprof.sources.columns.decimals import US_TO_NS
+from npuprof.schema import SCHEMA, Column
+from npuprof.sources.columns.decimals import KB_TO_BYTES, MB_TO_BYTES, US_TO_NS
 from npuprof.sources.columns.shares import as_fractions
 from npuprof.sources.overlap import COMMUNICATION_KERNELS
 from npuprof.sources.text.csv_table import CsvTable, without_quotes
@@ -48,6 +48,7 @@ _HEADERS = {
 _ALWAYS = ("op_type", "core", "wait_ns", "block_num")
 _TOTALS = {"aicore_time_ns": "aic_total_time_ns", "aiv_time_ns": "aiv_total_time_ns"}  # as in raw data
 _NANOSECONDS = {"ns": 1, "us": US_TO_NS, "ms": 1000 * US_TO_NS}
+_MULTIPLIERS = {**_NANOSECONDS, "kb": KB_TO_BYTES, "mb": MB_TO_BYTES}
 _UNITS = {**dict.fromkeys(_NANOSECONDS, "ns"), "%": "percent", "gb/s": "gb_s", "kb": "kb", "mb/s": "mb_s"}
 _UNIT = re.compile(r"(.*?)\s*\(([^()]*)\)")
 _KNOWN = {"Infer ID", *(name for names in _HEADERS.values() for name in names)}
@@ -165,12 +166,7 @@ def _properties(table: CsvTable, headers: dict[str, str]) -> dict[str, Any]:
         name = column.name
         if name not in headers or name in ("start_ns", "duration_ns", "device_id", "stream_id", "task_id"):
             continue
-        if column.kind == "flag":
-            columns[name] = pd.array(pc.equal(table.text(headers[name]), "YES").to_pylist(), dtype="boolean")
-        elif column.kind == "name":
-            columns[name] = table.categories(headers[name], operand_text if name.startswith(_SIDES) else None)
-        else:
-            columns[name] = table.scaled(headers[name], US_TO_NS) if column.unit else table.whole(headers[name])
+        columns[name] = _cells(table, headers[name], column)
     columns["op_name"] = columns["name"]
     if "core" in columns:
         columns["task_type"] = columns["core"]
@@ -179,6 +175,18 @@ def _properties(table: CsvTable, headers: dict[str, str]) -> dict[str, Any]:
     if "model_name" in headers:
         columns["model_name"] = table.categories(headers["model_name"])
     return columns
+
+
+def _cells(table: CsvTable, header: str, column: Column) -> Any:
+    """Return the cells of a column by its kind, in the unit of the table."""
+    if column.kind == "flag":
+        return pd.array(pc.equal(table.text(header), "YES").to_pylist(), dtype="boolean")
+    if column.kind == "name":
+        return table.categories(header, operand_text if column.name.startswith(_SIDES) else None)
+    if column.kind == "float":
+        return table.numbers(header)
+    _, unit = column_name(header)
+    return table.scaled(header, _MULTIPLIERS[unit]) if unit in _MULTIPLIERS else table.whole(header)
 
 
 def operand_text(cell: str) -> str:

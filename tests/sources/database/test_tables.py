@@ -62,7 +62,9 @@ def test_a_table_has_its_place(tmp_path: Path, table: str) -> None:
 
 def test_each_table_that_is_known_is_tested() -> None:
     with_place = {name for name, (_, _, place) in TABLES.items() if place.rpartition(".")[2] != name.lower()}
-    assert {*COUNTERS, *with_place, *JOINED, *FACTS} == known_tables.KNOWN
+    assert {*COUNTERS, *with_place, *JOINED, *FACTS} == known_tables.KNOWN, (
+        "tests/sources/database/known_tables.py needs a row of each table of sources/database/known_tables.py"
+    )
 
 
 def test_tables_that_say_more_of_tasks(tmp_path: Path) -> None:
@@ -249,5 +251,7 @@ def test_each_column_that_is_read_is_listed(tmp_path: Path, monkeypatch: pytest.
     assert {table for table, _ in read} >= {"TASK", "PYTORCH_API", "NPU_INFO", "HBM"}
     for table, column in sorted(read):
         listed = known_tables.columns(table)
-        assert listed is not None, table
-        assert column in {name for names in (*listed[0], *listed[1]) for name in names.split("|")}, (table, column)
+        assert listed is not None, f"{table} is read, but not listed in sources/database/known_tables.py"
+        assert column in {name for names in (*listed[0], *listed[1]) for name in names.split("|")}, (
+            f"{table}.{column} is read, but not listed in sources/database/known_tables.py"
+        )
