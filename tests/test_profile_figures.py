@@ -54,7 +54,9 @@ def profile(launches: int) -> Profile:
 
 def test_every_plot_of_a_run_is_tried_here() -> None:
     plots = {name for name in dir(Profile) if name.startswith("plot_")}
-    assert _FIGURES.keys() == _DRAWN_BY.keys() == plots | {"timeline", "flamegraph"}
+    assert _FIGURES.keys() == _DRAWN_BY.keys() == plots | {"timeline", "flamegraph"}, (
+        "each plot stands in _FIGURES, with what it must be given, and in _DRAWN_BY, with the function that draws it"
+    )
 
 
 @pytest.mark.slow

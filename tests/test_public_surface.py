@@ -167,14 +167,18 @@ def test_a_set_has_what_a_run_has() -> None:
         {name: getattr(public, name) for name in dir(public) if not name.startswith("_")}
         for public in (npuprof.Profile, npuprof.ProfileSet)
     )
-    assert run.keys() - job.keys() == _OF_ONE_RUN.keys()
+    assert run.keys() - job.keys() == _OF_ONE_RUN.keys(), (
+        "a method of a run is one of ProfileSet too, or stands in _OF_ONE_RUN with what is called instead"
+    )
     lacks = {
         name: missing
         for name in run.keys() & job.keys()
         if inspect.isfunction(run[name])
         and (missing := set(inspect.signature(run[name]).parameters) - set(inspect.signature(job[name]).parameters))
     }
-    assert lacks == {name: set(reasons) for name, reasons in _PARAMETERS_OF_ONE_RUN.items()}
+    assert lacks == {name: set(reasons) for name, reasons in _PARAMETERS_OF_ONE_RUN.items()}, (
+        "a parameter of a run's method is one of ProfileSet's too, or stands in _PARAMETERS_OF_ONE_RUN with a reason"
+    )
     assert [
         name for name in run.keys() & job.keys() if inspect.isfunction(run[name]) != inspect.isfunction(job[name])
     ] == []

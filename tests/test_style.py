@@ -50,19 +50,27 @@ def _lines(text: str) -> int:
 
 def test_functions_are_short() -> None:
     lengths = {name: (node.end_lineno or 0) - node.lineno + 1 for name, node in _functions()}
-    assert {name: lines for name, lines in lengths.items() if lines > _MOST_LINES_OF_A_FUNCTION} == {}
+    assert {name: lines for name, lines in lengths.items() if lines > _MOST_LINES_OF_A_FUNCTION} == {}, (
+        f"these have more than {_MOST_LINES_OF_A_FUNCTION} lines: make a step of each a function"
+    )
 
 
 def test_modules_are_neither_long_nor_split_into_scraps() -> None:
     lengths = {path: _lines(text) for path, text in _modules().items()}
-    assert {path for path, lines in lengths.items() if lines > _MOST_LINES_OF_A_MODULE} <= set(_LONGER)
+    assert {path for path, lines in lengths.items() if lines > _MOST_LINES_OF_A_MODULE} <= set(_LONGER), (
+        f"modules have at most {_MOST_LINES_OF_A_MODULE} lines: move what is another thing to a module of its own"
+    )
     files = {path: lines for path, lines in lengths.items() if not path.endswith("__init__.py")}
-    assert sum(files.values()) / len(files) >= _LEAST_LINES_ON_AVERAGE
+    assert sum(files.values()) / len(files) >= _LEAST_LINES_ON_AVERAGE, (
+        "modules are too short on average: put a new function where its neighbours are, or join two small modules"
+    )
 
 
 def test_what_is_frozen_does_not_grow() -> None:
     room, most = _FROZEN
-    assert 0 < sum(_lines(text) for path, text in _modules().items() if path.startswith(f"{room}/")) <= most
+    assert 0 < sum(_lines(text) for path, text in _modules().items() if path.startswith(f"{room}/")) <= most, (
+        f"npuprof/{room} is corrected only, never extended: at most {most} lines"
+    )
 
 
 def test_no_function_is_written_twice() -> None:
@@ -71,7 +79,7 @@ def test_no_function_is_written_twice() -> None:
         body = node.body[1:] if ast.get_docstring(node) else node.body
         if body and (body[-1].end_lineno or 0) - body[0].lineno >= _MOST_LINES_ALIKE:
             bodies.setdefault(ast.dump(ast.Module(body, [])), []).append(name)
-    assert [names for names in bodies.values() if len(names) > 1] == []
+    assert [names for names in bodies.values() if len(names) > 1] == [], "keep one of each, where all can import it"
 
 
 def test_docstrings_of_functions_begin_with_a_verb_of_the_field() -> None:
@@ -81,7 +89,9 @@ def test_docstrings_of_functions_begin_with_a_verb_of_the_field() -> None:
         first = (ast.get_docstring(node) or "Return").split()[0].strip(".,:")
         if first in _DIALECT or (first in _NOUNS and not is_attribute):
             wrong.append(f"{name}: {first}")
-    assert wrong == []
+    assert wrong == [], (
+        "begin these docstrings with a verb, such as Return, Read, Draw or Check; attributes with a noun"
+    )
 
 
 def test_names_are_nouns_of_the_field() -> None:
@@ -98,10 +108,11 @@ def test_names_are_nouns_of_the_field() -> None:
                 continue
             if name.strip("_").lower() in _NO_NAMES:
                 wrong.add(f"{path}: {name}")
-    assert wrong == set()
+    assert wrong == set(), "these names say nothing: call it what it holds"
 
 
 def test_one_function_makes_plurals() -> None:
     by_hand = re.compile(r"""["']e?s["'] (?:\* \(|if )|else ["']s["']""")
     found_in = {path for path, text in _modules().items() if by_hand.search(text) and not path.startswith("simulator/")}
-    assert found_in == {"advice/wording.py"}  # no number is before "rank 3" and "ranks 3, 4"
+    # no number is before "rank 3" and "ranks 3, 4"
+    assert found_in == {"advice/wording.py"}, "`counted` of quantities.py makes plurals"
