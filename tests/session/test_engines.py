@@ -18,7 +18,14 @@ from npuprof.session import engine_side, engines
 from npuprof.session.session import Session
 from tests import pace
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings(
+        "ignore::DeprecationWarning",
+        "ignore::ResourceWarning",
+        "ignore:IPython could not determine IPs:RuntimeWarning",  # of a machine whose own name has no address
+    ),
+]
 
 
 def _multiply(count: int) -> None:

@@ -410,4 +410,4 @@ def test_a_run_that_ends_before_it_begins_has_the_length_of_its_rows(tmp_path: P
     run = npuprof.load(recording.directory)
     assert (run.summary.wall_ns or 0) >= 0
     assert run.info.stopped_ns is None
-    assert "ends 3,600 s before it begins" in run.notes["message"].iloc[0]
+    assert run.notes["message"].str.contains("ends 3,600 s before it begins").any()
