@@ -222,6 +222,9 @@ def _run(parsed: argparse.Namespace) -> int:
     except UsageError as error:
         _say(f"npuprof run: {error}", sys.stderr)
         return 2
+    if words.saved_bytes is not None:
+        _say("npuprof run: --saved-bytes is for notebooks: leave it out", sys.stderr)
+        return 2
     if words.options.processes:
         ran = run_processes(words.program, words.options, timeout_s=words.timeout_s)
         _say(f"\nThe recordings are in {ran.session.recording.directory.parent}", sys.stderr)

@@ -398,11 +398,11 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
         frame, tables, and the details of each slice. Beyond about 8 bytes a slice, columns of details are left out.
         """
         from npuprof.exports.explorer import saved_explorer
+        from npuprof.timeline.state import Timeline
 
-        explorer = saved_explorer(
-            self.tables, self.info, self.aligned, self.advice(), self.critical_path, annotations=self.annotations
-        )
-        return atomic.write_text(path, self._page({}, explorer))
+        timeline = Timeline(self.tables, self.info, self.aligned)
+        explorer = saved_explorer(timeline, self.advice(), self.critical_path, annotations=self.annotations)
+        return atomic.write_text(path, self._page({}, explorer.html))
 
     @property
     def _table_names(self) -> Sequence[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
+from collections.abc import Mapping
 from hashlib import sha256
 from html import escape
 
@@ -14,14 +15,19 @@ from npuprof.browser.script import saved_script, saved_style
 _SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 
 
-def fragment(run: SavedRun, picture: str, title: str = "explorer") -> str:
-    """Return the explorer of a saved run as HTML.
+def fragment(run: SavedRun | None, pictures: Mapping[str, str]) -> str:
+    """Return the explorer of a saved run as HTML; of None only its pictures.
 
-    Without scripts `picture`, an SVG document, is shown. The data stands in an element of its own as base64, so that
-    no name of the recording is a part of the HTML.
+    Without scripts the pictures, SVG documents by title, are shown. The data stands in an element of its own as base64,
+    so that no name of the recording is a part of the HTML.
     """
-    image = b64encode(picture.encode("utf-8", "surrogatepass")).decode()
-    shown = f'<img alt="{escape(title)}" src="data:image/svg+xml;base64,{image}">' if picture else ""
+    shown = "".join(
+        f'<div><img alt="{escape(title)}" src="data:image/svg+xml;base64,{_encoded(picture)}"></div>'
+        for title, picture in pictures.items()
+        if picture
+    )
+    if run is None:
+        return shown
     return (
         f'<div class="npuprof-saved"><style>{saved_style()}</style>'
         f'<div class="npuprof-saved-place" style="min-height:1px">{shown}</div>'
@@ -30,11 +36,13 @@ def fragment(run: SavedRun, picture: str, title: str = "explorer") -> str:
     )
 
 
-def fragment_bytes(picture: str) -> int:
+def fragment_bytes(pictures: Mapping[str, str]) -> int:
     """Return the size of a fragment without its data, in a notebook."""
-    return (
-        len(json.dumps([saved_script(), saved_style()])) + len(picture.encode("utf-8", "surrogatepass")) * 4 // 3 + 500
-    )
+    return len(json.dumps(fragment(SavedRun(b"", 0, 0, ()), pictures)))
+
+
+def _encoded(picture: str) -> str:
+    return b64encode(picture.encode("utf-8", "surrogatepass")).decode()
 
 
 def policy(page: str) -> str:

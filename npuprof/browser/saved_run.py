@@ -93,7 +93,7 @@ def save_run(
     limit_bytes: int | None = None,
     findings: Sequence[Mapping[str, Any]] = (),
     lines: Mapping[str, tuple[Int64, Sequence[str]]] | None = None,
-    path: Sequence[Sequence[int]] = (),
+    path: Sequence[Sequence[int]] | None = (),
     notes: Sequence[Sequence[Any]] = (),
 ) -> SavedRun:
     """Return a run as the data of a saved explorer.
@@ -107,6 +107,7 @@ def save_run(
         share bars, as in a window that shows them all; None for no limit.
     findings, path, notes
         Findings, the critical path and notes of the user as a page draws them; see :mod:`npuprof.browser.findings`.
+        None for a path that is not known here.
     lines
         The row among the costs of lines for each row of a table, -1 for none, and the texts of those lines.
     """
@@ -155,7 +156,10 @@ class _Run:
         self._overview = self._save_overview()
 
     def header(
-        self, findings: Sequence[Mapping[str, Any]], path: Sequence[Sequence[int]], notes: Sequence[Sequence[Any]]
+        self,
+        findings: Sequence[Mapping[str, Any]],
+        path: Sequence[Sequence[int]] | None,
+        notes: Sequence[Sequence[Any]],
     ) -> bytes:
         """Return the header as deflated JSON."""
         timeline = self._timeline
@@ -177,6 +181,8 @@ class _Run:
             "findings": findings,
             "path": path,
             "notes": notes,
+            "left_out": self.left_out,
+            "thinned": any(len(line.time_ns) > _MOST_SAMPLES for line in timeline.lines),
         }
         return zlib.compress(json.dumps(content, separators=(",", ":")).encode("utf-8", "surrogatepass"), 9)
 

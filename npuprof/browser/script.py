@@ -28,6 +28,7 @@ _PARTS = (
 _SAVED = ("calltree.js", "rows.js", "saved.js")
 
 _COMMENT = re.compile(r"^[ \t]*(?:/\*\*(?:(?!\*/).)*\*/|//[^\n]*)[ \t]*\n", re.MULTILINE | re.DOTALL)
+_CAST = re.compile(r"/\*\* @(?:type|returns) (?:(?!\*/).)*\*/[ \t]*")
 _INDENT = re.compile(r"^[ \t]+", re.MULTILINE)
 
 
@@ -87,4 +88,4 @@ def _joined(parts: tuple[str, ...]) -> str:
 
 
 def _shortened(text: str) -> str:
-    return _INDENT.sub("", _COMMENT.sub("", text))
+    return _INDENT.sub("", _CAST.sub("", _COMMENT.sub("", text)))

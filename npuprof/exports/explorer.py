@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -12,9 +13,8 @@ from npuprof.analysis.code_lines import has_lines
 from npuprof.arrays import Int64
 from npuprof.browser.findings import drawn_findings, drawn_notes, drawn_path
 from npuprof.browser.page import fragment, fragment_bytes
-from npuprof.browser.saved_run import save_run
+from npuprof.browser.saved_run import SavedRun, save_run
 from npuprof.frames import cell_text
-from npuprof.info import Info
 from npuprof.quantities import printable
 from npuprof.timeline.state import Timeline
 from npuprof.timeline.svg import timeline_svg
@@ -23,57 +23,70 @@ PAGE_BYTES, PAGE_BYTES_A_SLICE = 1_000_000, 8
 """The size of a page: so much for up to 125,000 slices, and so much more for each further one."""
 
 _REPORT_BYTES = 60_000  # of a page: a report of usual size
+_LEAST_BYTES = 5_000  # of a run: below that nothing of it can be explored
 _MOST_KERNELS = 20_000  # of a run whose critical path is saved: it takes a replay
 _LINED = ("python", "operators", "api", "kernels")
 
 
-def saved_explorer(
-    tables: Mapping[str, pd.DataFrame],
-    info: Info,
-    aligned: Mapping[str, pd.DataFrame],
-    advice: Advice,
-    critical_path: Callable[[], pd.DataFrame],
-    limit_bytes: int | None = None,
-    annotations: pd.DataFrame | None = None,
-) -> str:
-    """Return the explorer of a run as an HTML fragment, with the notes on it; see :func:`explorer_of_timeline`.
+@dataclass(frozen=True)
+class SavedExplorer:
+    """The explorer of a run without a kernel.
 
-    The critical path of a large run is left out.
+    Attributes
+    ----------
+    run
+        The data; None where there is nothing to draw, or no room for it.
+    html
+        A fragment of HTML with the data and the scripts that draw it, and the pictures for where they do not run.
     """
-    timeline = Timeline(tables, info, aligned)
-    path = drawn_path(timeline, critical_path) if len(tables["kernels"]) <= _MOST_KERNELS else []
-    return explorer_of_timeline(timeline, advice, path, limit_bytes, annotations)
+
+    run: SavedRun | None
+    html: str
 
 
-def explorer_of_timeline(
+def saved_explorer(
     timeline: Timeline,
     advice: Advice | None,
-    path: Sequence[Sequence[int]] = (),
+    critical_path: Callable[[], pd.DataFrame] | None = None,
+    *,
     limit_bytes: int | None = None,
     annotations: pd.DataFrame | None = None,
-) -> str:
-    """Return the explorer of a timeline's run as an HTML fragment; empty if there is nothing to draw.
+    pictures: Mapping[str, str] | None = None,
+) -> SavedExplorer:
+    """Return the explorer of a timeline's run for a page or an output.
 
     Parameters
     ----------
-    timeline, advice, path
-        The run, its findings, and its critical path as :func:`npuprof.browser.findings.drawn_path` returns it.
+    timeline, advice
+        The run and its findings.
+    critical_path
+        Returns its critical path, which is left out of a large run.
     limit_bytes
         The size of the page or output that it is for; by default :data:`PAGE_BYTES` and :data:`PAGE_BYTES_A_SLICE`.
     annotations
         Notes on the run, as :attr:`npuprof.profiles.Profile.annotations` has them.
+    pictures
+        SVG documents by title, by default the timeline's.
     """
     if timeline.empty:
-        return ""
+        return SavedExplorer(None, "")
     if limit_bytes is None:
         limit_bytes = max(PAGE_BYTES, PAGE_BYTES_A_SLICE * timeline.slices.count)
-    picture = timeline_svg(timeline.tables, timeline.info)
-    room = (limit_bytes - _REPORT_BYTES - fragment_bytes(picture)) * 3 // 4
-    findings = [] if advice is None else drawn_findings(timeline, advice)
-    lines = {} if advice is None else _lines(timeline, advice)
-    notes = [] if annotations is None else drawn_notes(timeline, annotations)
-    run = save_run(timeline, limit_bytes=max(room, 1), findings=findings, lines=lines, path=path, notes=notes)
-    return fragment(run, picture)
+    if pictures is None:
+        pictures = {"Timeline": timeline_svg(timeline.tables, timeline.info)}
+    room = (limit_bytes - _REPORT_BYTES - fragment_bytes(pictures)) * 3 // 4
+    if room < _LEAST_BYTES:
+        return SavedExplorer(None, fragment(None, pictures))
+    has_path = critical_path is not None and len(timeline.tables["kernels"]) <= _MOST_KERNELS
+    run = save_run(
+        timeline,
+        limit_bytes=room,
+        findings=[] if advice is None else drawn_findings(timeline, advice),
+        lines={} if advice is None else _lines(timeline, advice),
+        path=drawn_path(timeline, critical_path) if has_path and critical_path is not None else None,
+        notes=[] if annotations is None else drawn_notes(timeline, annotations),
+    )
+    return SavedExplorer(run, fragment(run, pictures))
 
 
 def _lines(timeline: Timeline, advice: Advice) -> dict[str, tuple[Int64, list[str]]]:

@@ -35,49 +35,15 @@ from npuprof.exports.text import (
     shown_parts,
 )
 from npuprof.figures.colours import ACTIVITIES, BADGE, PARTS, SEVERITIES
-from npuprof.figures.embed import element, library, saved_bytes
-from npuprof.flame.figure import Weight, flamegraph
+from npuprof.figures.embed import element, library
 from npuprof.glossary import with_meanings
 from npuprof.info import Info
 from npuprof.notes import Severity
 from npuprof.quantities import duration, printable, share
 from npuprof.texts import AS_TEXT, KEYS
-from npuprof.timeline.figure import timeline
-from npuprof.timeline.view import Pictures
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
-
-
-LIMIT_BYTES = 800_000
-"""Maximum size of both figures in a saved notebook: a report has at most 1 MB with its text."""
-
-# Limits of bars, flame graph nodes and characters of a name: from full detail down to what fits with any names.
-_DETAILS = ((2000, 2000, 60), (2000, 1000, 32), (1000, 600, 24), (500, 300, 16), (200, 50, 8))
-
-
-def report_figures(
-    tables: Mapping[str, pd.DataFrame],
-    info: Info,
-    *,
-    limit_bytes: int = LIMIT_BYTES,
-    pictures: Pictures | None = None,
-) -> tuple[go.Figure, go.Figure]:
-    """Draw the timeline and the flame graph, of device time where there are kernels, else of host time.
-
-    Bars and names are reduced until both figures fit into `limit_bytes` of a saved notebook; the minimum is about 100
-    kB. `pictures` are those of the timeline if another view has computed them already.
-    """
-    pictures = pictures or Pictures(tables)
-    weight: Weight = "device" if len(tables["kernels"]) else "host"
-    for bars, nodes, name in _DETAILS:
-        figures = (
-            timeline(tables, info, max_slices=bars, longest_name=name, pictures=pictures),
-            flamegraph(tables, info, weight=weight, max_nodes=nodes, longest_name=name),
-        )
-        if sum(map(saved_bytes, figures)) <= limit_bytes:
-            break
-    return figures
 
 
 _LONGEST_CELL = 160

@@ -34,12 +34,15 @@ class Arguments:
         Whether the cell runs unprofiled if the profiler cannot be started.
     overhead
         Whether the cell runs a second time, unprofiled, to measure the cost of profiling.
+    saved_bytes
+        The size of the report in a saved notebook; None for the default.
     """
 
     options: Options
     report: bool
     run_anyway: bool
     overhead: bool = False
+    saved_bytes: int | None = None
 
 
 def _argument(name: str, option: Option) -> argument:
@@ -67,6 +70,14 @@ _TABLE: tuple[argument, ...] = (
         help="Collect without showing the report.",
         dest="report",
         action="store_false",
+        default=argparse.SUPPRESS,
+    ),
+    argument(
+        "--saved-bytes",
+        help="How large the report may be in a saved notebook (default: 1000000). The explorer in it merges the "
+        "shortest slices until it fits, and says how many; where nothing fits, pictures remain.",
+        type=int,
+        metavar="BYTES",
         default=argparse.SUPPRESS,
     ),
     argument(
@@ -118,9 +129,11 @@ def interpret(words: Mapping[str, Any]) -> Arguments:
     """
     chosen = dict(words)
     report, policy = chosen.pop("report", True), chosen.pop("if_unavailable", "error")
-    overhead = chosen.pop("overhead", False)
+    overhead, saved_bytes = chosen.pop("overhead", False), chosen.pop("saved_bytes", None)
+    if saved_bytes is not None and saved_bytes < 0:
+        raise UsageError(f"--saved-bytes must be at least 0, not {saved_bytes}")
     try:
-        return Arguments(Options.from_dict(chosen), report, policy == "run", overhead)
+        return Arguments(Options.from_dict(chosen), report, policy == "run", overhead, saved_bytes)
     except OptionsError as error:
         raise UsageError(str(error)) from None
 
@@ -140,7 +153,7 @@ def typed_options(line: str) -> dict[str, Any]:
         If an argument is not an option, or its value is not allowed.
     """
     words = parse(_options_only.parser, line)
-    if other_names := sorted({"report", "if_unavailable", "overhead"} & words.keys()):
+    if other_names := sorted({"report", "if_unavailable", "overhead", "saved_bytes"} & words.keys()):
         raise UsageError(f"{', '.join(other_names)} of %%npuprof does not apply here: leave it out")
     return words
 
@@ -150,11 +163,12 @@ __all__ = ["RunArguments", "UsageError", "parse_run", "usage"]
 
 @dataclass(frozen=True)
 class RunArguments:
-    """The arguments of ``%npuprof run``: the program and its arguments, options, report and time limit."""
+    """The arguments of ``%npuprof run``: the program and its arguments, options, report, its size and time limit."""
 
     program: tuple[str, ...]
     options: Options
     report: bool
+    saved_bytes: int | None
     timeout_s: float | None
 
 
@@ -191,7 +205,7 @@ def parse_run(given: str | Sequence[str]) -> RunArguments:
         raise UsageError(f"--timeout must be more than 0 seconds, not {timeout_s:g}")
     del chosen["program"]
     arguments = interpret(chosen)
-    return RunArguments(tuple(program), arguments.options, arguments.report, timeout_s)
+    return RunArguments(tuple(program), arguments.options, arguments.report, arguments.saved_bytes, timeout_s)
 
 
 def usage() -> str:

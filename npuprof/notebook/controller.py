@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from npuprof.errors import SessionError, describe_failure
@@ -54,6 +55,7 @@ class _Held:
     cell: Cell | None
     report: bool
     repeat: Callable[[], int | None] | None
+    saved_bytes: int | None
 
 
 @contextmanager
@@ -106,7 +108,7 @@ class Controller:
     Parameters
     ----------
     show
-        Shows the report of a stopped session; may only raise KeyboardInterrupt.
+        Shows the report of a stopped session, of at most ``saved_bytes`` if given; may only raise KeyboardInterrupt.
     make_session
         Returns a session for options and a title.
 
@@ -119,7 +121,7 @@ class Controller:
     """
 
     def __init__(
-        self, show: Callable[[Session], None], make_session: Callable[[Options, str], Session] = _make_session
+        self, show: Callable[..., None], make_session: Callable[[Options, str], Session] = _make_session
     ) -> None:
         self._show = show
         self._make_session = make_session
@@ -185,6 +187,7 @@ class Controller:
         cell: Cell | None = None,
         report: bool = True,
         repeat: Callable[[], int | None] | None = None,
+        saved_bytes: int | None = None,
     ) -> None:
         """Start a run.
 
@@ -201,6 +204,8 @@ class Controller:
         repeat
             Called after the stop, unless the code failed: runs the same code unprofiled, and returns its duration in
             nanoseconds, or None if it cannot run again.
+        saved_bytes
+            The size of the report in a saved notebook; None for the default.
 
         Raises
         ------
@@ -219,7 +224,7 @@ class Controller:
                 session.cell = RunningCell(number_of=self.number_of)
             before, self._held = (
                 self._held,
-                _Held(session, cell, report, repeat),
+                _Held(session, cell, report, repeat, saved_bytes),
             )  # set before the start, which may be interrupted
             try:
                 session.start()
@@ -262,7 +267,10 @@ class Controller:
                     _compare(held.session.recording, held.repeat())
                 if held.report:
                     self._shown = held.session
-                    (show or self._show)(held.session)
+                    default = (
+                        self._show if held.saved_bytes is None else partial(self._show, saved_bytes=held.saved_bytes)
+                    )
+                    (show or default)(held.session)
             finally:
                 try:
                     held.session.stop(failed)  # again, after an interrupt

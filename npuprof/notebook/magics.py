@@ -26,7 +26,7 @@ from npuprof.notebook.hooks import (
 )
 from npuprof.notebook.messages import tell
 from npuprof.notebook.repeats import run_again
-from npuprof.notebook.report import show_run, show_session, show_set
+from npuprof.notebook.report import SAVED_BYTES, show_run, show_session, show_set
 from npuprof.notebook.rewriting import CellRewriter, number_of
 from npuprof.texts import plain_lines
 
@@ -175,7 +175,14 @@ class NpuprofMagics(Magics):
     def _begin(self, arguments: Arguments, title: str, cell: Cell | None = None) -> None:
         repeat = partial(run_again, self.shell, cell.text) if cell is not None and arguments.overhead else None
         try:
-            self.controller.begin(arguments.options, title, cell=cell, report=arguments.report, repeat=repeat)
+            self.controller.begin(
+                arguments.options,
+                title,
+                cell=cell,
+                report=arguments.report,
+                repeat=repeat,
+                saved_bytes=arguments.saved_bytes,
+            )
         except OptionsError as error:
             raise UsageError(str(error)) from None
         except Exception as error:
@@ -236,7 +243,7 @@ class NpuprofMagics(Magics):
         if words.options.processes:
             ran = run_processes(words.program, words.options, echo=_print, timeout_s=words.timeout_s)
             if words.report:
-                _report(last())
+                _report(last(), words.saved_bytes)
             if ran.status:
                 raise SessionError(f"the program ended with status {ran.status}")
             return
@@ -245,7 +252,7 @@ class NpuprofMagics(Magics):
         except OptionsError as error:
             raise UsageError(str(error)) from None
         if words.report:
-            _report(last())
+            _report(last(), words.saved_bytes)
         if recording.failed:
             raise SessionError(f"the program failed: {recording.failed}")
 
@@ -273,7 +280,7 @@ def _without_repeat(arguments: Arguments) -> Arguments:
     return arguments
 
 
-def _report(run: Profile | ProfileSet) -> None:
+def _report(run: Profile | ProfileSet, saved_bytes: int | None = None) -> None:
     from npuprof.profiles import Profile
 
     if not isinstance(run, Profile):
@@ -281,7 +288,7 @@ def _report(run: Profile | ProfileSet) -> None:
         return
     recording = run.info.recording  # a result that cannot be read is an error of the line, not of a part of the report
     with kept_when_interrupted(lambda: recording):
-        show_run(run)
+        show_run(run, saved_bytes=SAVED_BYTES if saved_bytes is None else saved_bytes)
 
 
 def _print(text: str) -> None:

@@ -36,14 +36,19 @@ _SAVED_PICTURES = (
 )
 
 
+SAVED_BYTES = 1_000_000
+"""The size of a report in a saved notebook."""
+
+_DRAWN_FRAMES = 600  # of the flame graph's picture
 _LEAST_SAMPLED_NS = 100_000_000  # below that, twenty samples of Python at most, plots show nothing
 _WHOLE = "overview() and plot_ranks() read all of these runs: they have no small files with steps and collectives"
 
 
-def show_session(session: Session) -> None:
+def show_session(session: Session, saved_bytes: int = SAVED_BYTES) -> None:
     """Decode and show the recording of a stopped session; only an interrupt is raised.
 
-    If decoding fails, the reason, the path of the recording and how to open it are shown.
+    If decoding fails, the reason, the path of the recording and how to open it are shown. `saved_bytes` is that of
+    :func:`show_run`.
     """
     from npuprof.profiles import Profile
 
@@ -56,7 +61,7 @@ def show_session(session: Session) -> None:
     if not isinstance(run, Profile):
         show_set(run.read())
         return
-    show_run(run, _since_before(run, recording))
+    show_run(run, _since_before(run, recording), saved_bytes)
     for part in recording.parts:
         _show_part(part, recording)
     # On a full disk, even the recording's list of problems may be missing on disk: show it here.
@@ -87,13 +92,22 @@ def _since_before(run: Profile, recording: Recording) -> Rerun | None:
     return rerun
 
 
-def show_run(run: Profile, rerun: Rerun | None = None) -> None:
-    """Show the summary, the timeline and the flame graph of a run, each as an output with a text equivalent.
+def show_run(run: Profile, rerun: Rerun | None = None, saved_bytes: int = SAVED_BYTES) -> None:
+    """Show the summary of a run, and its explorer that needs no kernel, each as an output with a text equivalent.
 
-    `rerun` is what changed since the same cell ran before. A failure is shown instead of the part; only an interrupt
-    is raised.
+    `rerun` is what changed since the same cell ran before; `saved_bytes` is the size of both outputs. A failure is
+    shown instead of the part; only an interrupt is raised.
     """
-    _show({"summary": partial(_summary, run, rerun), "figures": partial(_figures, run)}, run.info.recording)
+    summary: list[_Bundle] = []
+
+    def first() -> list[_Bundle]:
+        summary.extend(_summary(run, rerun))
+        return summary
+
+    def second() -> list[_Bundle]:
+        return _explorer(run, saved_bytes - len(json.dumps(summary)))
+
+    _show({"summary": first, "explorer": second}, run.info.recording)
 
 
 def show_comparison(comparison: Comparison) -> None:
@@ -187,7 +201,7 @@ def _summary(run: Profile, rerun: Rerun | None) -> list[_Bundle]:
 
     facts = run._report
     since = ("", "") if rerun is None else (rerun.text(), _rerun_html(rerun))
-    html = _SAVED_PICTURES + report_html(*facts, since=since[1])
+    html = report_html(*facts, since=since[1])
     if run.info.recording is not None and run.info.collector:
         html += f'<div style="font-size:11px;color:var(--jp-ui-font-color2,inherit)">{escape(_afterwards(run))}</div>'
     return [{"text/plain": summary_text(*facts, since=since[0]), "text/html": html}]
@@ -218,34 +232,38 @@ def _rerun_html(rerun: Rerun) -> str:
     )
 
 
-def _figures(run: Profile) -> list[_Bundle]:
-    # As data for the front end's renderer, since plotly's renderers would add scripts and URLs of other hosts.
+def _explorer(run: Profile, limit_bytes: int) -> list[_Bundle]:
+    """Return the explorer of a run without a kernel, and as pictures and texts for front ends without scripts."""
     import numpy as np
 
-    from npuprof.exports.html import LIMIT_BYTES, report_figures
+    from npuprof.exports.explorer import saved_explorer
     from npuprof.exports.text import nothing_text
     from npuprof.exports.text_figures import flamegraph_text, timeline_text
-    from npuprof.figures import drawing
-    from npuprof.figures.embed import mimebundle
+    from npuprof.figures.drawing import figure_svg
+    from npuprof.flame.figure import Weight, flamegraph
+    from npuprof.timeline.state import Timeline
     from npuprof.timeline.svg import timeline_svg
     from npuprof.timeline.view import Pictures
 
-    # A viewer shows only the richest format it supports: the plotly figure if it has a renderer, else the SVG.
-    pictures = Pictures(run.tables)
     sampled_ns = int(run.python["duration_ns"].to_numpy(np.int64).max(initial=0))
     if sampled_ns < _LEAST_SAMPLED_NS and nothing_text(run.summary, run.info):
         return []  # the summary says why; empty plots would push the next cell out of sight
-    picture = timeline_svg(run.tables, run.info, pictures=pictures)
-    texts = (
-        timeline_text(run.tables, pictures=pictures),
-        flamegraph_text(run.tables, "device" if len(run.kernels) else "host"),
+    weight: Weight = "device" if len(run.kernels) else "host"
+    pictures = Pictures(run.tables)
+    text = f"{timeline_text(run.tables, pictures=pictures)}\n\n{flamegraph_text(run.tables, weight)}"
+    drawn = {
+        "Timeline": timeline_svg(run.tables, run.info, pictures=pictures),
+        "Flame graph": figure_svg(flamegraph(run.tables, run.info, weight=weight, max_nodes=_DRAWN_FRAMES)),
+    }
+    explorer = saved_explorer(
+        Timeline(run.tables, run.info, run.aligned),
+        run.advice(),
+        run.critical_path,
+        limit_bytes=limit_bytes - len(json.dumps(text)),
+        annotations=run.annotations,
+        pictures=drawn,
     )
-    room = LIMIT_BYTES - drawing.LIMIT_BYTES - len(json.dumps([picture, *texts]))
-    timeline, flame_graph = report_figures(run.tables, run.info, limit_bytes=room, pictures=pictures)
-    return [
-        {**mimebundle(timeline), "image/svg+xml": picture, "text/plain": texts[0]},
-        {**_shown(flame_graph, "flame graph"), "text/plain": texts[1]},
-    ]
+    return [{"text/plain": text, "text/html": explorer.html}]
 
 
 def _failure(subject: str, error: BaseException, recording: object, problems: list[str] | None = None) -> _Bundle:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 import pandas as pd
 
 from npuprof.analysis.summary import summarise
-from npuprof.exports.html import report_figures
 from npuprof.flame.figure import flamegraph
 from npuprof.flame.tree import call_tree
 from npuprof.timeline.figure import timeline
@@ -73,7 +72,6 @@ def main() -> None:
             ("flamegraph", lambda run=run: flamegraph(run, info).to_json()),
             ("call_tree", lambda run=run: call_tree(run)),
             ("summarise", lambda run=run: summarise(run, info)),
-            ("report_figures, measured", lambda run=run: report_figures(run, info)),
         ):
             taken_s = _best_s(work)
             result = work()

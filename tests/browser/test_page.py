@@ -118,7 +118,7 @@ def test_a_slice_is_told_as_the_kernel_tells_it(open_page: Open, run: Profile, t
     timeline = Timeline(run.tables, run.info, run.aligned)
     text = _search(page, "onerror")
     names = run.kernels["name"].astype(str)
-    assert text.startswith(f"1 of {int((names == _HOSTILE).sum())} slices")
+    assert text.startswith(f"1 of {int((names == _HOSTILE).sum())} matches")
     first = int(np.flatnonzero(names == _HOSTILE)[0])
     panel = page.locator(".panel.selection")
     panel.locator("dt", has_text="connection id").wait_for()

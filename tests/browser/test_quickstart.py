@@ -30,7 +30,9 @@ def test_the_report_appears_under_the_cell(open_notebook: OpenNotebook, tmp_path
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
     page.wait_for_function(f"() => {_ALL_NUMBERED}")
-    page.wait_for_function("() => document.querySelectorAll('.js-plotly-plot .main-svg').length >= 2")
+    page.wait_for_function(
+        "() => document.querySelectorAll('.npuprof-saved .npuprof-timeline[data-drawn]').length >= 2"
+    )
     shown = page.inner_text(".jp-Notebook")
     page.screenshot(path=tmp_path / f"quickstart_{width}.png")
     assert "simulated" in shown.lower()

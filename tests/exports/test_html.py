@@ -9,9 +9,11 @@ from xml.etree import ElementTree
 import pytest
 
 from npuprof.analysis.summary import summarise
-from npuprof.exports.html import page_html, report_figures, report_html
+from npuprof.exports.html import page_html, report_html
+from npuprof.flame.figure import flamegraph
 from npuprof.info import Info
 from npuprof.notes import Notes
+from npuprof.timeline.figure import timeline
 from tests import factories
 
 HOSTILE = "</td><script>alert(1)</script><img src=x onerror=alert(1)>"
@@ -132,7 +134,7 @@ def test_a_run_without_anything_still_has_a_report() -> None:
 def test_the_page_is_complete_and_lets_nothing_in() -> None:
     about = factories.info(name=HOSTILE)
     run = factories.profile(60, kernel_names=(HOSTILE, "Add"))
-    timeline, flamegraph = report_figures(run, about)
+    drawn = (timeline(run, about), flamegraph(run, about))
     notes = Notes()
     notes.info("host", "fine")
 
@@ -141,7 +143,7 @@ def test_the_page_is_complete_and_lets_nothing_in() -> None:
         about,
         notes.to_frame(),
         factories.advice(run, about),
-        {"Timeline": timeline, "Flame": flamegraph},
+        dict(zip(("Timeline", "Flame"), drawn, strict=True)),
     )
 
     without_scripts = re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)

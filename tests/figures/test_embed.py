@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from npuprof.exports.html import report_figures
 from npuprof.figures.embed import MIMETYPE, element, library, mimebundle, saved_bytes
+from npuprof.timeline.figure import timeline
 from tests import factories
 
 
 @pytest.mark.slow
 def test_the_output_of_a_figure_is_plotlys_mimetype_without_upload() -> None:
-    timeline, _ = report_figures(factories.profile(5), factories.info())
+    figure = timeline(factories.profile(5), factories.info())
 
-    shown = mimebundle(timeline)[MIMETYPE]
+    shown = mimebundle(figure)[MIMETYPE]
 
     assert set(shown) == {"data", "layout", "config"}
     assert shown["config"]["showSendToCloud"] is False
@@ -25,9 +25,9 @@ def test_the_output_of_a_figure_is_plotlys_mimetype_without_upload() -> None:
 @pytest.mark.slow
 def test_no_name_can_end_the_script_that_holds_it() -> None:
     run = factories.profile(20, kernel_names=("</script><img src=x onerror=alert(1)>", "\u2028"))
-    timeline, _ = report_figures(run, factories.info(name="</script><b>"))
+    figure = timeline(run, factories.info(name="</script><b>"))
 
-    drawn = element(timeline, 'id"><script>', "Timeline <b>")
+    drawn = element(figure, 'id"><script>', "Timeline <b>")
 
     assert drawn.count("<script>") == drawn.count("</script>") == 1
     assert "<img" not in drawn
@@ -45,12 +45,12 @@ def test_the_library_is_one_script() -> None:
 @pytest.mark.slow
 def test_the_size_of_a_figure_is_what_a_saved_notebook_grows_by() -> None:
     nbformat: Any = import_module("nbformat")  # it has no annotations
-    timeline, _ = report_figures(factories.profile(60, kernel_names=("矩阵乘", "Add")), factories.info())
+    figure = timeline(factories.profile(60, kernel_names=("矩阵乘", "Add")), factories.info())
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell()])
     empty = len(nbformat.writes(notebook).encode())
-    notebook.cells[0].outputs.append(nbformat.v4.new_output("display_data", mimebundle(timeline)))
+    notebook.cells[0].outputs.append(nbformat.v4.new_output("display_data", mimebundle(figure)))
 
     grown = len(nbformat.writes(notebook).encode()) - empty
 
-    assert abs(saved_bytes(timeline) - grown) < 0.02 * grown
-    assert saved_bytes(timeline) > len(json.dumps(mimebundle(timeline), ensure_ascii=False))
+    assert abs(saved_bytes(figure) - grown) < 0.02 * grown
+    assert saved_bytes(figure) > len(json.dumps(mimebundle(figure), ensure_ascii=False))

@@ -85,7 +85,7 @@ def test_every_option_has_an_argument_and_each_is_understood() -> None:
     )
     assert not read("--no-marks").options.marks
     assert read("--mstx-domain-exclude c").options.mstx_domain_exclude == ("c",)
-    documented = {action.dest for action in PARSER._actions} - {"report", "if_unavailable", "overhead"}
+    documented = {action.dest for action in PARSER._actions} - {"report", "if_unavailable", "overhead", "saved_bytes"}
     assert documented == set(Options().to_dict())
 
 
@@ -98,6 +98,9 @@ def test_an_unknown_word_is_refused_with_the_options_and_where_they_are_explaine
 def test_what_is_not_an_option_of_the_run() -> None:
     arguments = read("--if-unavailable run --no-report --marks")
     assert arguments == Arguments(Options(), report=False, run_anyway=True)
+    assert read("--saved-bytes 0").saved_bytes == 0
+    with pytest.raises(UsageError, match="--saved-bytes must be at least 0, not -1"):
+        read("--saved-bytes -1")
 
 
 @pytest.mark.slow

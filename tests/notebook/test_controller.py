@@ -22,9 +22,11 @@ class Shown:
 
     def __init__(self) -> None:
         self.recordings: list[Recording] = []
+        self.sizes: list[int] = []
 
-    def __call__(self, session: Session) -> None:
+    def __call__(self, session: Session, saved_bytes: int = 7) -> None:
         self.recordings.append(session.recording)
+        self.sizes.append(saved_bytes)
 
 
 @pytest.fixture
@@ -62,6 +64,14 @@ def test_a_run_ends_once_and_is_shown_once(
     (recording,) = shown.recordings
     assert recording.failed == "ValueError: boom"
     assert recording.stopped_ns - recording.started_ns == 5_000_000
+
+
+def test_a_report_is_as_large_as_its_option_says(controller: Controller, shown: Shown, options: Options) -> None:
+    controller.begin(options, "cell [1]", saved_bytes=0)
+    controller.end()
+    controller.begin(options, "cell [1]")
+    controller.end()
+    assert shown.sizes == [0, 7]
 
 
 def test_a_run_by_hand_belongs_to_no_cell(controller: Controller, shown: Shown, options: Options) -> None:

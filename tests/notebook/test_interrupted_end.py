@@ -13,13 +13,13 @@ pytestmark = [pytest.mark.kernel, pytest.mark.slow]
 
 _DRAWING = """
 import time
-import npuprof.exports.html
+import npuprof.exports.explorer
 
 def drawing(*arguments, **options):
     print("drawing", flush=True)
     time.sleep(600)
 
-npuprof.exports.html.report_figures = drawing
+npuprof.exports.explorer.saved_explorer = drawing
 """
 
 _FLUSHING = """

@@ -35,7 +35,7 @@ def test_a_cell_of_plain_numpy_says_that_nothing_was_recorded_and_what_to_do(cel
         assert "Nothing was recorded of the simulated NPU: the code launched nothing on it." in shown
         assert "npu.ones((64, 64))" in shown
         assert "computing" not in shown
-    assert report._figures(run) == []
+    assert report._explorer(run, report.SAVED_BYTES) == []
 
 
 def test_a_cell_that_raised_before_its_first_launch_says_that(cells: Cells) -> None:
@@ -48,7 +48,7 @@ def test_a_cell_that_raised_before_its_first_launch_says_that(cells: Cells) -> N
 def test_a_cell_that_launches_says_nothing_of_this(cells: Cells) -> None:
     run = cells.profile("import numpy as np\nfrom npuprof.simulator import npu\nnp.sin(npu.ones((8, 8)))")
     assert not [shown for shown in _report(run) if "Nothing was recorded" in shown]
-    assert len(report._figures(run)) == 2
+    assert len(report._explorer(run, report.SAVED_BYTES)) == 1
 
 
 def test_a_cell_that_is_profiled_on_the_host_alone_is_not_blamed(cells: Cells) -> None:

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from tests.browser.unpacking import Saved, data_of
 from tests.notebook.kernel import Kernel
 
 pytestmark = [pytest.mark.kernel, pytest.mark.slow]
@@ -164,11 +165,12 @@ def test_the_kernels_of_a_cell_on_the_simulated_npu_are_in_its_report(kernel: Ke
     kernel.run("import npuprof\nimport numpy as np\nfrom npuprof.simulator import npu\na = npu.ones((64, 64))")
     executed = kernel.run("%%npuprof --name workload\nwith npuprof.range('forward'):\n    b = np.exp(a @ a)\nb.shape")
     assert executed.value == "(64, 64)"
-    summary, timeline, flamegraph = executed.displays
+    summary, explorer = executed.displays
     assert "SIMULATED" in summary["text/plain"]
     assert "MatMul" in summary["text/plain"]
-    assert "MatMul" in json.dumps(timeline["application/vnd.plotly.v1+json"])
-    assert len(json.dumps([summary, timeline, flamegraph])) < 1_000_000
+    assert "MatMul" in explorer["text/plain"]
+    assert any("MatMul" in text for text in Saved(data_of(explorer["text/html"])).header["texts"])
+    assert len(json.dumps([summary, explorer])) < 1_000_000
     assert (
         kernel.evaluate("len(npuprof.last().kernels), 'forward' in set(npuprof.last().marks['message'])") == "(2, True)"
     )

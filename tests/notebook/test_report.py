@@ -16,7 +16,6 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
 from npuprof.errors import SessionError
-from npuprof.figures.embed import MIMETYPE
 from npuprof.notebook import report
 from npuprof.notebook.controller import Controller
 from npuprof.notes import Notes
@@ -26,6 +25,7 @@ from npuprof.session.session import Session
 from npuprof.sources.base import Decoded
 from npuprof.timeline.slices import Slices
 from tests import factories
+from tests.browser.unpacking import Saved, data_of
 from tests.fakes import FakeCollector
 
 Bundle = dict[str, Any]
@@ -43,22 +43,24 @@ def run() -> Profile:
     return Profile(Decoded(factories.profile(50), factories.info(recording=Path("kept/here")), Notes()))
 
 
-def shown(run: Profile) -> list[Bundle]:
+def shown(run: Profile, **how: Any) -> list[Bundle]:
     with capture_output() as captured:
-        report.show_run(run)
+        report.show_run(run, **how)
     assert captured.stdout == captured.stderr == ""
     return [output.data for output in captured.outputs]
 
 
 @pytest.mark.slow
-def test_it_is_a_summary_and_two_figures(run: Profile) -> None:
-    summary, *figures = shown(run)
-    assert set(summary) == {"text/plain", "text/html"}
+def test_it_is_a_summary_and_the_explorer_with_pictures_and_texts(run: Profile) -> None:
+    summary, explorer = shown(run)
+    assert set(summary) == set(explorer) == {"text/plain", "text/html"}
     assert "SIMULATED" in summary["text/plain"]
-    assert [set(figure) for figure in figures] == [{MIMETYPE, "image/svg+xml", "text/plain"}] * 2
-    assert "timeline" in figures[0]["text/plain"]
-    assert "flame graph" in figures[1]["text/plain"]
-    assert all(figure[MIMETYPE]["data"] for figure in figures)
+    assert "timeline" in explorer["text/plain"]
+    assert "flame graph" in explorer["text/plain"]
+    assert explorer["text/html"].count('<img alt="') == 2
+    saved = Saved(data_of(explorer["text/html"]))
+    assert saved.table("kernels")["count"] == 50
+    assert [one["title"] for one in saved.header["findings"]] == [one.title for one in run.advice().fired]
 
 
 @pytest.mark.slow
@@ -82,10 +84,12 @@ def test_slices_are_put_into_lanes_once_for_all_forms_of_the_timeline(
 
 @pytest.mark.slow
 def test_it_is_plain_json_without_an_address_of_another_host(run: Profile) -> None:
-    text = json.dumps(shown(run), allow_nan=False).replace("http://www.w3.org/2000/svg", "")  # a name, not a place
+    summary, explorer = shown(run)
+    text = json.dumps([summary, explorer], allow_nan=False).replace("http://www.w3.org/2000/svg", "")  # a name
     assert "http://" not in text
     assert "https://" not in text
-    assert "<script" not in text
+    assert "fetch(" not in text
+    assert "<script" not in summary["text/html"]
 
 
 @pytest.mark.slow
@@ -100,15 +104,24 @@ def test_names_are_shown_as_text() -> None:
 @pytest.mark.slow
 def test_an_empty_run_is_shown() -> None:
     bundles = shown(Profile(Decoded(factories.all_tables(), factories.info(), Notes())))
-    assert len(bundles) == 3
+    assert [set(bundle) for bundle in bundles] == [{"text/plain", "text/html"}] * 2
+    assert "<script" not in bundles[1]["text/html"]
 
 
 @pytest.mark.slow
 def test_a_large_run_stays_below_a_megabyte() -> None:
     names = [f"{'a_kernel_with_a_long_name_' * 8}{number}" for number in range(5)]
-    bundles = shown(Profile(Decoded(factories.profile(20_000, kernel_names=names), factories.info(), Notes())))
+    run = Profile(Decoded(factories.profile(20_000, kernel_names=names), factories.info(), Notes()))
+    bundles = shown(run)
     assert len(json.dumps(bundles)) < 1_000_000
-    assert all(MIMETYPE in bundle for bundle in bundles[1:])
+    whole = Saved(data_of(bundles[1]["text/html"])).header
+    assert whole["merged"] == 0
+    part = shown(run, saved_bytes=400_000)
+    assert len(json.dumps(part)) < 400_000
+    assert 0 < Saved(data_of(part[1]["text/html"])).header["merged"] < whole["slices"]
+    pictures = shown(run, saved_bytes=0)
+    assert "<script" not in pictures[1]["text/html"]
+    assert pictures[1]["text/html"].count("<img") == 2
 
 
 def fail(*arguments: object, **options: object) -> None:
@@ -117,7 +130,7 @@ def fail(*arguments: object, **options: object) -> None:
 
 @pytest.mark.slow
 def test_a_part_that_fails_costs_only_itself(run: Profile, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("npuprof.exports.html.report_figures", fail)
+    monkeypatch.setattr("npuprof.exports.explorer.saved_explorer", fail)
     summary, figures = shown(run)
     assert "text/html" in summary
     assert "RuntimeError" in figures["text/plain"]
@@ -167,7 +180,7 @@ def test_an_interrupt_at_any_line_of_the_end_and_the_report_is_one_line_that_say
     monkeypatch.setattr("npuprof.loading.load", lambda path: run)
     monkeypatch.setattr("npuprof.exports.text.summary_text", lambda *facts: "summary")
     monkeypatch.setattr("npuprof.exports.html.report_html", lambda *facts: "summary")
-    monkeypatch.setattr("npuprof.exports.html.report_figures", fail)
+    monkeypatch.setattr("npuprof.exports.explorer.saved_explorer", fail)
     monkeypatch.setattr(report, "display", lambda bundle, raw: None)
     for facts in ("describe", "versions"):
         monkeypatch.setattr(f"npuprof.machine.environment.{facts}", dict)

@@ -46,16 +46,12 @@ def test_the_page_holds_the_tables_and_the_picture(bundles: list[dict[str, Any]]
     assert 'aria-label="Timeline"' in timeline
     assert 'aria-label="Flame graph' in flame
     assert page.count("<img") == 2
-    assert "<script" not in page
+    assert page.count("<script") == 2  # the data, and what draws it
     assert re.search(r"(src|href)=.?http|//cdn|localhost|127\.0\.0\.1", page) is None
 
 
 @pytest.mark.slow
-def test_each_viewer_is_given_one_form_of_a_figure(bundles: list[dict[str, Any]]) -> None:
-    # nbviewer and nbconvert prefer HTML to a picture and know no plotly: HTML beside it would hide the picture, and
-    # JupyterLab, Notebook and VS Code show the richest form alone, which is plotly's.
-    figures = [bundle for bundle in bundles if "image/svg+xml" in bundle]
-    assert [set(figure) for figure in figures] == [
-        {"application/vnd.plotly.v1+json", "image/svg+xml", "text/plain"}
-    ] * 2
+def test_each_viewer_is_given_the_pictures_and_all_of_it_is_below_a_megabyte(bundles: list[dict[str, Any]]) -> None:
+    # Viewers show the richest form alone, which is HTML: the pictures are in it, for those that strip scripts.
+    assert [set(bundle) for bundle in bundles] == [{"text/html", "text/plain"}] * 2
     assert len(json.dumps(bundles)) <= 1_000_000

@@ -196,15 +196,18 @@ function looksNamed(run, text, isRegex) {
 }
 
 /**
- * The answers to a view's questions, by kind.
+ * The answers to a view's questions, by kind, and what takes over what a kernel tells.
  * @param {Run} run @param {any} store what the views share @param {(kind: string, content: any) => void} tell
+ * @param {((message: any) => void) | null} ask asks the kernel for what the run does not hold
+ * @returns {{answers: Record<string, (asked: any) => void>, hear: (told: any) => void}}
  */
-function answersOf(run, store, tell) {
+function answersOf(run, store, tell, ask) {
     let selected = -1, version = 0, place = -1;
     /** @type {[number, number] | null} */
     let marked = null;
     /** @type {{text: string, positions: number[], total: number} | null} */
     let matches = null;
+    let asked_ = { text: "", regex: false };
     /** @type {[number, number, string][]} */
     let notes = run.header.notes;
     /** @type {any} */
@@ -223,8 +226,9 @@ function answersOf(run, store, tell) {
         if (at < 0) { tell("selected", { slice: null }); return; }
         const { arrows, more } = arrowsOf(run, callees_(), at), number = numberOf(run, at);
         const ends = [...new Set([at, ...arrows.flat()])];
+        const isPart = ask !== null && run.header.left_out.some((/** @type {string} */ column) => column.startsWith(`${tableAt(run, at).name}.`));
         const content = {
-            slice: number, name: nameAt(run, at), more, ends: ends.map((one) => [numberOf(run, one), run.start[one], end(one), laneOf(one)]),
+            isPart, slice: number, name: nameAt(run, at), more, ends: ends.map((one) => [numberOf(run, one), run.start[one], end(one), laneOf(one)]),
             arrows: arrows.map(([cause, effect]) => [numberOf(run, cause), numberOf(run, effect)]),
             causes: listed(arrows.filter(([, effect]) => effect === at).map(([cause]) => cause)),
             effects: listed(arrows.filter(([cause]) => cause === at).map(([, effect]) => effect)),
@@ -248,12 +252,20 @@ function answersOf(run, store, tell) {
     function mark(low, high) {
         marked = [low, high];
         tell("range", { marked, summary: null });
-        setTimeout(() => { if (marked?.[0] === low && marked[1] === high) tell("range", { marked, summary: rangeSums(run, low, high) }); });
+        if (ask) ask({ kind: "mark", start: low, end: high });  // which knows causes of idle time, too
+        else setTimeout(() => { if (marked?.[0] === low && marked[1] === high) tell("range", { marked, summary: rangeSums(run, low, high) }); });
     }
-    /** Light up slices as the matches of a search. @param {string} text @param {number[] | null} positions */
-    function lightUp(text, positions) {
-        place = -1;
+    /** Light up slices as the matches of a search. @param {string} text @param {number[] | null} positions @param {boolean} [regex] */
+    function lightUp(text, positions, regex = false) {
         version += 1;
+        show(text, positions, regex);
+        tellMatches();
+    }
+    /** @param {string} text @param {number[] | null} positions @param {boolean} [regex] */
+    function show(text, positions, regex = false) {
+        place = -1;
+        asked_ = { text, regex };
+        const wasLit = matches !== null;
         matches = null;
         if (positions) {
             positions.sort((one, other) => run.start[one] - run.start[other]);
@@ -261,14 +273,13 @@ function answersOf(run, store, tell) {
             const lit = new Uint8Array(run.count);
             for (const at of positions) lit[at] = 1;
             light(run, lit);
-        } else light(run, null);
-        tellMatches();
+        } else if (wasLit) light(run, null);
     }
     function tellMatches() {
         const some = matches;
         const where = some && place >= 0 ? `${counted(place + 1)} of ` : "";
-        const text = some ? (some.positions.length ? `${where}${counted(some.positions.length)} slices, ${duration(some.total)}` : "no match") : "";
-        tell("matches", { version, text, searching: some !== null, positions: some?.positions ?? null });
+        const text = some ? (some.positions.length ? `${where}${counted(some.positions.length)} matches, ${duration(some.total)}` : "no match") : "";
+        tell("matches", { version, text, searching: some !== null, positions: some?.positions ?? null, asked: asked_ });
     }
     /** @param {number} by */
     function walk(by) {
@@ -341,8 +352,15 @@ function answersOf(run, store, tell) {
             if (!SEARCHED.has(table.name)) continue;
             for (let at = table.at; at < table.at + table.count; at += 1) if (looks[run.look[at]]) found.push(at);
         }
-        lightUp(text, found);
+        lightUp(text, found, regex);
         walk(1);
+    }
+    /** Take over what a kernel tells of its own accord. @param {any} told */
+    function hear(told) {
+        if (told.kind === "selected") selected = told.slice === null ? -1 : positionOf(run, told.slice);
+        else if (told.kind === "range") marked = told.marked;
+        else if (told.slices) show(told.text, Array.from(told.slices, (/** @type {number} */ slice) => positionOf(run, slice)).filter((at) => at >= 0));
+        else if (!told.searching) show("", null);
     }
     /** @type {Record<string, (asked: any) => void>} */
     const answers = {
@@ -359,9 +377,14 @@ function answersOf(run, store, tell) {
         cause: () => { if (run.caller[selected] >= 0) reveal(run.caller[selected]); },
         effect: () => { if (selected >= 0 && callees_().first[selected] >= 0) reveal(callees_().first[selected]); },
         jump: ({ to }) => { const reason = jumps[to]?.(); if (reason) say(reason); },
-        clear() { lightUp("", null); select(-1); },
+        clear() {
+            lightUp("", null);
+            select(-1);
+            tell("cursor", { at: null });
+            ask?.({ kind: "cursor", at: null });
+        },
         findings: () => tell("findings", { findings: run.header.findings, path: run.header.path }),
         light: ({ text, positions }) => { lightUp(text, positions); if (positions?.length) walk(1); },
     };
-    return answers;
+    return { answers, hear };
 }

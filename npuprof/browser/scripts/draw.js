@@ -65,7 +65,7 @@ function drawBars(ctx, scene, answer, row, y, labels) {
         const wide = right - left;
         ctx.fillRect(left, y, wide > 3 ? wide - 0.7 : wide, height);
         if (wide < LEAST_LABEL || count[at] > 1 || labels.left <= 0 || height < 10) continue;
-        const name = scene.store.names.get(label[at])?.[0] ?? "";
+        const name = answer.names.get(label[at])?.[0] ?? "";
         const shown = Math.min(right, width) - Math.max(left, 0);
         if (name !== latest) [previous, latest] = [latest, name];
         const text = cut(name, Math.floor((shown - 6) / CHARACTER), previous);

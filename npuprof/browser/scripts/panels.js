@@ -84,7 +84,7 @@ function visibleTable(scene, select) {
     }
     found.sort((one, other) => answer.longest[other.at] - answer.longest[one.at]);
     const rows = found.slice(0, MOST_TOLD).map(({ track: lane, at }) => {
-        const name = scene.store.names.get(answer.label[at])?.[0] || "(unnamed)";
+        const name = answer.names.get(answer.label[at])?.[0] || "(unnamed)";
         return make("tr", {}, make("td", { text: lane }),
             make("td", {}, make("button", { type: "button", class: "link", text: name, onclick: () => select(answer.slice[at]) })),
             make("td", { class: "number", text: counted(answer.count[at]) }), make("td", { class: "number", text: duration(answer.begin[at]) }),

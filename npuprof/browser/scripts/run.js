@@ -12,6 +12,8 @@
  * Everything of a run; a position counts the rows of all tables that are here.
  * @typedef {object} Run
  * @property {any} header @property {any} setup @property {string[]} texts
+ * @property {Map<number, [string, number]>} names text and shade of each look
+ * @property {number} coarsest length of the longest bar that slices share
  * @property {[number, number, number][]} looks text, family and shade
  * @property {Table[]} tables @property {number} count
  * @property {Float64Array} start @property {Float64Array} duration @property {Int32Array} look
@@ -46,7 +48,8 @@ async function openRun(bytes) {
         header, setup: header.setup, texts: header.texts, looks: header.looks, tables: [], count, column,
         start: new Float64Array(count), duration: new Float64Array(count), look: new Int32Array(count), place: new Int32Array(count),
         path: new Int32Array(count).fill(-1), caller: new Int32Array(count).fill(-1), bars: {}, paths: {}, links: {}, counters: [],
-        shares: new Float32Array(0), levels: [], sizes: [],
+        shares: new Float32Array(0), levels: [], sizes: [], coarsest: 0,
+        names: new Map(header.looks.map((/** @type {number[]} */ [text, , shade], /** @type {number} */ look) => [look, [header.texts[text], shade]])),
     };
     let at = 0;
     for (const table of header.tables) {
@@ -69,6 +72,7 @@ async function openRun(bytes) {
     [run.bars, run.paths, run.links] = await Promise.all([all(header.bars), all(header.paths), all(header.links)]);
     for (let path = 0; path < run.paths.parent.length; path += 1) run.paths.parent[path] = path - run.paths.parent[path];
     for (const [times, values] of header.counters) run.counters.push([await column(times), Float64Array.from(floatsOf(await column(values)))]);
+    for (const length of run.bars.length) run.coarsest = Math.max(run.coarsest, length);
     run.shares = Float32Array.from(await column(header.overview.shares), (one) => one / 255);
     light(run, null);
     return run;
@@ -151,7 +155,7 @@ function answerOf(run, bars) {
     const looks = run.looks;
     bars.family = Uint8Array.from(bars.label, (/** @type {number} */ look) => looks[look][1]);
     const answer = {
-        ...bars, start: run.setup.start, end: run.setup.end, exact: true, stale: false, asked: null, lines: run.counters,
+        ...bars, start: run.setup.start, end: run.setup.end, exact: true, stale: false, asked: null, lines: run.counters, names: run.names,
     };
     paint(answer, (look) => looks[look][2]);
     return answer;

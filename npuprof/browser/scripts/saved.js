@@ -3,25 +3,13 @@
 
 /** @param {Run} run @param {HTMLElement} el */
 function savedView(run, el) {
-    /** @type {((content: any, buffers: any[]) => void)[]} */
-    const listeners = [];
-    /** @type {Record<string, (asked: any) => void>} */
-    let answers = {};
-    const tell = (/** @type {string} */ kind, /** @type {any} */ content) => {
-        for (const one of listeners) one({ kind, ...content }, []);
-        if (kind === "matches") selected(content.positions);
-    };
     const model = {
         get: (/** @type {string} */ name) => /** @type {any} */ ({ setup: run.setup })[name],
-        on: (/** @type {string} */ _, /** @type {any} */ listener) => listeners.push(listener),
-        off() {},
-        send(/** @type {any} */ asked) {
-            const answer = answers[asked.kind] ?? (() => tell("said", { text: "A saved page cannot tell this: open the run in a notebook." }));
-            setTimeout(() => answer(asked));
-        },
+        on() {}, off() {},
+        send: () => store.tell("said", { text: "A saved page cannot tell this: open the run in a notebook." }),
     };
-    const store = makeStore(model, run);
-    answers = answersOf(run, store, tell);
+    /** @type {any} */
+    const store = makeStore(model, run), answers = store.local;
     const lightUp = (/** @type {string} */ text, /** @type {number[] | null} */ positions) => {
         open("Timeline");
         answers.light({ text, positions });
@@ -73,7 +61,10 @@ function savedView(run, el) {
         const of = [lit ? store.matches.text : "", store.range.marked ? `range of ${duration(store.range.marked[1] - store.range.marked[0])}` : ""].filter(Boolean);
         chosen.replaceChildren(...(of.length ? [`Selected in all views: ${of.join(", ")} `, make("button", { type: "button", text: "Clear", onclick: () => answers.clear({}) })] : []));
     }
-    store.listen((/** @type {string} */ what) => { if (what === "range") follow(); });
+    store.listen((/** @type {string} */ what, /** @type {any} */ told) => {
+        if (what === "range") follow();
+        else if (what === "matches") selected(told.positions);
+    });
 
     addTab("Timeline", (place) => timelineView(store, model, place));
     if (tree.weights.length && run.paths.parent.length) addTab("Flame graph", (place) => savedFlame(run, tree, place, redraws, lightUp));

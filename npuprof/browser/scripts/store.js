@@ -12,12 +12,15 @@
  * @property {Map<number, [number, number]>} lanes first and last bar of each lane
  * @property {[Float64Array, Float64Array][]} lines times and values of each counter
  * @property {Set<number> | null} asked the lanes that were asked for; null for all
+ * @property {Map<number, [string, number]>} names text and shade of each label
  */
 
 /** @type {Record<string, any>} */
 const ARRAYS = { u1: Uint8Array, u2: Uint16Array, u4: Uint32Array, f4: Float32Array, f8: Float64Array };
 const KEPT = 8;  // answers; the first one, of the whole run, is always kept
 const LATE_MS = 8000;
+const SEEN_PIXELS = 2;  // a bar that slices share, and that is no wider, shows no less than these
+const OF_THE_RUN = ["select", "mark", "search", "match", "step", "cause", "effect", "jump", "clear"];  // told from a run that is here whole
 
 /** The bytes of a view, aligned. @param {any} view @param {string} type */
 function typed(view, type) {
@@ -33,7 +36,7 @@ function typed(view, type) {
 function decode(content, buffers, names, asked) {
     for (const [label, text, shade] of content.names) names.set(label, [text, shade]);
     /** @type {any} */
-    const answer = { exact: content.exact, end: content.end, begin: null, asked, stale: false, lines: [] };
+    const answer = { exact: content.exact, end: content.end, begin: null, asked, names, stale: false, lines: [] };
     content.columns.forEach((/** @type {[string, string]} */ [name, type], /** @type {number} */ at) => {
         answer[name === "start" ? "begin" : name] = typed(buffers[at], type);
     });
@@ -72,9 +75,13 @@ function paintTones(answer) {
 
 /**
  * What all views of one widget share.
- * @param {any} model @param {Run | null} [run] the run, where the page holds it
+ * @param {any} model @param {Run | null} [saved] the run, where no kernel can be asked
  */
-function makeStore(model, run = null) {
+function makeStore(model, saved = null) {
+    /** @type {Run | null} what the page holds of the run; a kernel sends it after the first picture */
+    let run = saved;
+    /** @type {Record<string, (asked: any) => void>} what is answered from it */
+    let local = {};
     const page = Math.random().toString(36).slice(2);
     /** @type {Map<number, [string, number]>} */
     const names = new Map();
@@ -94,10 +101,12 @@ function makeStore(model, run = null) {
     };
     const setup = model.get("setup");
     const store = {
-        setup, names, tell,
+        setup, tell,
         version: 0,
         pixels: 1000,
-        alone: run !== null,
+        alone: saved !== null,
+        get run() { return run; },
+        get local() { return local; },
         /** @type {any} */ selected: { slice: null },
         /** @type {any} */ range: { marked: null },
         /** @type {any} */ matches: { text: "" },
@@ -113,8 +122,18 @@ function makeStore(model, run = null) {
         /** What there is to see: of all runs that are above each other. */
         bounds: { start: setup.link?.start ?? setup.start, end: setup.link?.end ?? setup.end },
         window: { start: setup.link?.start ?? setup.window[0], end: setup.link?.end ?? setup.window[1] },
-        /** Ask the kernel, which learns each time what is visible. @param {any} message */
-        send(message) { model.send({ ...message, page, seen: [store.window.start, store.window.end] }); },
+        /** Ask what is here, or else the kernel, which learns each time what is visible. @param {any} message */
+        send(message) {
+            const answer = local[message.kind];
+            if (answer) setTimeout(() => answer(message));
+            else model.send({ ...message, page, seen: [store.window.start, store.window.end] });
+        },
+        /** Whether what is here of the run shows a window as well as the kernel would. @param {number} start @param {number} end */
+        holds(start, end) {
+            if (!run || saved) return run !== null;
+            if (run.header.thinned && end - start < (setup.end - setup.start) / 2) return false;
+            return !run.header.merged || (!store.matches.searching && run.coarsest * store.pixels <= SEEN_PIXELS * (end - start));
+        },
         listen(/** @type {(what: string, message: any) => void} */ listener) {
             listeners.add(listener);
             return () => listeners.delete(listener);
@@ -125,14 +144,15 @@ function makeStore(model, run = null) {
          * @param {number} start @param {number} end @returns {Answer[]}
          */
         covering(start, end) {
-            if (run) return [levelFor(run, end - start, store.pixels)];
+            const here = run ? [levelFor(run, end - start, store.pixels)] : [];
+            if (store.holds(start, end)) return here;
             const whole = answers.filter((one) => one.start <= Math.max(start, setup.start) && one.end >= Math.min(end, setup.end));
             const narrow = (/** @type {Answer[]} */ some) =>
                 some.reduce((best, one) => (one.end - one.start <= best.end - best.start ? one : best));
             const fresh = whole.filter((one) => !one.stale);
             if (fresh.length) return [narrow(fresh)];
             if (whole.length) return [narrow(whole)];
-            return answers.slice(0, 1).concat(answers.slice(1).slice(-1));
+            return (here.length && !store.matches.searching ? here : answers.slice(0, 1)).concat(answers.slice(1).slice(-1));
         },
         /**
          * Ask for what a window needs, unless it is here; only the newest question waits.
@@ -140,7 +160,7 @@ function makeStore(model, run = null) {
          */
         want(start, end, pixels, lanes) {
             store.pixels = pixels;
-            if (run) return;
+            if (store.holds(start, end)) { wanted = null; return; }
             const span = end - start;
             const has = answers.some((one) => !one.stale
                 && one.start <= Math.max(start - span / 4, setup.start) && one.end >= Math.min(end + span / 4, setup.end)
@@ -198,14 +218,50 @@ function makeStore(model, run = null) {
         if (content.kind === "notes") store.notes = content.notes;
         if (content.kind === "findings") {
             store.findings = content.findings;
-            store.path = content.path;
+            store.path = content.path ?? [];
         }
+        if (content.kind === "run") {
+            openRun(new Uint8Array(buffers[0].buffer, buffers[0].byteOffset, buffers[0].byteLength)).then(hold, () => {});  // else the kernel is asked
+            return;
+        }
+        if (content.kind === "selected" && content.details && content.slice !== store.selected.slice) return;
+        if (content.kind === "matches") content.slices ??= buffers.length ? typed(buffers[0], "u4") : null;
         if (content.kind === "cursor") store.cursor = content.at;
         if (content.kind === "show") store.window = { start: content.start, end: content.end };
-        if (["selected", "range", "matches"].includes(content.kind)) /** @type {any} */ (store)[content.kind] = content;
+        if (["selected", "range", "matches"].includes(content.kind)) {
+            /** @type {any} */ (store)[content.kind] = content;
+            if (run) hear(content);
+        }
         tell(content.kind, content);
     }
-    if (run) run.looks.forEach(([text, , shade], look) => names.set(look, [run.texts[text], shade]));
+    /** @type {(told: any) => void} */
+    let hear = () => {};
+    /** Take a run over, whole or merged, and answer from it what it can tell. @param {Run} held */
+    function hold(held) {
+        run = held;
+        const all = answersOf(held, store, (kind, content) => {
+            receive({ kind, ...content }, []);
+            if (!saved && ["selected", "matches"].includes(kind)) chosen();
+        }, saved ? null : (message) => model.send({ ...message, page, seen: [store.window.start, store.window.end] }));
+        hear = all.hear;
+        local = saved ? all.answers : Object.fromEntries(Object.entries(all.answers).filter(([kind]) =>
+            kind === "overview" || (kind === "findings" && held.header.path) || (!held.header.merged && OF_THE_RUN.includes(kind))));
+        if (saved) return;
+        if (!held.header.merged) for (const kind of ["selected", "range", "matches"]) hear({ kind, ...(/** @type {any} */ (store))[kind] });
+        tell("held", null);
+    }
+    let isTold = true;
+    /** Let the kernel know what was chosen here, once for all that is chosen at once. */
+    function chosen() {
+        if (!isTold) return;
+        isTold = false;
+        setTimeout(() => {
+            isTold = true;
+            const { text, regex } = store.matches.asked ?? {};
+            model.send({ kind: "chosen", page, seen: [store.window.start, store.window.end], slice: store.selected.slice, search: text ?? "", regex: Boolean(regex), details: Boolean(store.selected.isPart) });
+        });
+    }
+    if (saved) hold(saved);
     else {
         const first = model.get("first");
         answers = [decode(first.content, first.buffers, names, null)];

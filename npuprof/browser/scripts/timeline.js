@@ -121,7 +121,7 @@ function timelineView(store, model, el) {
         if (moment < begin - near || moment > begin + length + near) return null;
         return {
             row, lane: row.lane, begin, length, count: answer.count[at], busy: answer.busy[at], longest: answer.longest[at],
-            slice: answer.slice[at], name: store.names.get(answer.label[at])?.[0] || "(unnamed)",
+            slice: answer.slice[at], name: answer.names.get(answer.label[at])?.[0] || "(unnamed)",
         };
     }
 
@@ -382,6 +382,8 @@ function timelineView(store, model, el) {
         if (many) goToFinding((store.finding + (store.finding < 0 && by < 0 ? 0 : by) + many) % many);
         else say("Nothing was found, or the run cannot tell.");
     }
+    /** What is said of the slice that a finding selects. */
+    let shownFinding = { slice: -1, text: "" };
     /** Show where a finding happened: its costliest row, with what is around it. @param {number} number */
     function goToFinding(number) {
         const finding = store.findings?.[number];
@@ -393,10 +395,11 @@ function timelineView(store, model, el) {
             const from = late ? Math.min(start, late[4]) : start, to = late ? Math.max(end, late[3]) : end;
             const margin = Math.max((to - from) * 1.5, LEAST_NS);
             show(from - margin, to + margin);
+            shownFinding = { slice, text };
             select(slice);
         }
         listFindings();
-        setTimeout(() => say(text), 50);  // after what is said of the slice
+        say(text);
         redraw();
     }
     function bookmark() {
@@ -653,7 +656,7 @@ function timelineView(store, model, el) {
         selection.hidden = store.selected.slice === null;
         if (selection.hidden) return;
         selection.replaceChildren(...selectionBox(store.selected, select, state.raw, toggleRaw));
-        say(`selected: ${store.selected.name || "(unnamed)"}`);
+        say(store.selected.slice === shownFinding.slice ? shownFinding.text : `selected: ${store.selected.name || "(unnamed)"}`);
         const chosen = store.selected.ends.find((/** @type {number[]} */ one) => one[0] === store.selected.slice);
         const row = placed.rows.find((one) => one.lane === chosen?.[3]);
         if (row && !row.pinned) {

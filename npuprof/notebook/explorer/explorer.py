@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from npuprof.advice.finding import Finding
+    from npuprof.browser.saved_run import SavedRun
     from npuprof.profiles import Profile
 
 
@@ -73,6 +74,10 @@ class Explorer:
     ----------
     kernel
         The details of the last selected kernel.
+    held
+        What the output of a notebook holds of the run, once it is made.
+    on_held
+        Called when it is made.
     """
 
     def __init__(
@@ -87,6 +92,8 @@ class Explorer:
         self.run: Profile = run
         self.beside = beside
         self.kernel = KernelView(run)
+        self.held: SavedRun | None = None
+        self.on_held: list[Callable[[], None]] = []
         self._is_showing = False
         self._taken: tuple[tuple[int, int] | None, Matches | None] = None, None
         builds = {tab.title: partial(tab.build, self) for tab in tabs if tab.has_data(self)}
@@ -106,9 +113,17 @@ class Explorer:
         from npuprof.exports.explorer import saved_explorer
 
         run = self.run
-        return saved_explorer(
-            self._tables, run.info, run.aligned, run.advice(), run.critical_path, limit_bytes, run.annotations
+        saved = saved_explorer(
+            self.timeline,
+            run.advice(),
+            run.critical_path,
+            limit_bytes=limit_bytes,
+            annotations=run.annotations,
         )
+        self.held = saved.run
+        for tell in self.on_held:
+            tell()
+        return saved.html
 
     @cached_property
     def timeline(self) -> Timeline:

@@ -82,10 +82,13 @@ def timeline(explorer: Explorer) -> widgets.Widget:
     if explorer.beside is not None:
         return above_each_other(explorer, explorer.beside)
     run = explorer.run
-    view = TimelineView(explorer.timeline, explorer.kernel, run.advice, run.critical_path, run).widget
+    view = TimelineView(
+        explorer.timeline, explorer.kernel, run.advice, run.critical_path, run, held=lambda: explorer.held
+    )
+    explorer.on_held.append(view.send_run)
     if CODE not in explorer.titles:
-        return view
-    return _column(view, LineButton(explorer.run, explorer.timeline, explorer.show_line).widget)
+        return view.widget
+    return _column(view.widget, LineButton(explorer.run, explorer.timeline, explorer.show_line).widget)
 
 
 def code(explorer: Explorer) -> widgets.Widget:

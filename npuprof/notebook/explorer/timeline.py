@@ -6,12 +6,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+
 from npuprof.browser.findings import drawn_findings, drawn_notes, drawn_path
+from npuprof.browser.saved_run import SavedRun
 from npuprof.browser.setup import timeline_setup
 from npuprof.errors import NpuprofError, OptionsError
 from npuprof.notebook.explorer import view_export
 from npuprof.notebook.explorer.canvas import CanvasPlace, CanvasWidget, Message, as_bytes
 from npuprof.notebook.explorer.kernel import KernelView
+from npuprof.notebook.explorer.requests import slice_in, whole_in
 from npuprof.notebook.explorer.texts import matches_text
 from npuprof.quantities import printable
 from npuprof.timeline.details import details
@@ -72,6 +76,8 @@ class TimelineView:
         The run whose notes are shown and written; None for none.
     link
         The timelines that move together; None for a single one.
+    held
+        Returns what the saved output holds of the run, once it is made: pages ask for the rest only.
 
     Attributes
     ----------
@@ -89,6 +95,7 @@ class TimelineView:
         critical_path: Callable[[], pd.DataFrame] | None = None,
         annotated: ProfileAnnotations | None = None,
         link: Link | None = None,
+        held: Callable[[], SavedRun | None] = lambda: None,
     ) -> None:
         self._timeline = timeline
         self._kernel = kernel
@@ -98,6 +105,8 @@ class TimelineView:
         if annotated is not None:
             annotated._annotations.followers.append(self._send_notes)
         self._link = link
+        self._held = held
+        self._is_known = False  # whether a page shows already what changes
         self._window = timeline.window  # the window that the page shows, or was sent
         self._selected: int | None = None
         self._marked: tuple[int, int] | None = None
@@ -111,7 +120,7 @@ class TimelineView:
             "hello": lambda _: self._answer_hello(),
             "window": self._answer_window,
             "overview": lambda _: self._answer_overview(),
-            "select": lambda asked: timeline.select(_slice(timeline, asked.get("slice"))),
+            "select": lambda asked: timeline.select(slice_in(timeline, asked.get("slice"))),
             "mark": self._answer_mark,
             "cursor": self._answer_cursor,
             "search": self._answer_search,
@@ -125,6 +134,7 @@ class TimelineView:
             "export": self._answer_export,
             "findings": lambda _: self._answer_findings(),
             "note": self._answer_note,
+            "chosen": self._take_chosen,
         }
         self.widget = CanvasPlace(self._make, [] if kernel is None else [kernel.place(_TITLE)])
         timeline.listen(self._redraw)
@@ -165,13 +175,14 @@ class TimelineView:
 
     def _take_window(self, seen: list[object]) -> None:
         """Take over the window that the page shows."""
-        start, end = (_whole(moment_ns) for moment_ns in (*seen, None, None)[:2])
+        start, end = (whole_in(moment_ns) for moment_ns in (*seen, None, None)[:2])
         if start is not None and end is not None and start < end:
             origin = self._timeline.origin
             self._timeline.window = self._window = origin + start, origin + end
 
     def _answer_hello(self) -> None:
         """Send the state to a page that has just opened."""
+        self.send_run()
         self._send_matches()
         self._send_selection()
         self._send_range()
@@ -180,9 +191,30 @@ class TimelineView:
         if self._timeline.window != self._timeline.whole:
             self._send_window()
 
+    def send_run(self) -> None:
+        """Send pages what the saved output holds of the run, if it is made."""
+        if (held := self._held()) is not None:
+            self.canvas.say("run", {}, [np.frombuffer(held.data, np.uint8)])
+            if self._matches is not None:
+                self._send_matches()
+
+    def _take_chosen(self, asked: Message) -> None:
+        """Take over what was selected and searched in a page that holds the run, and shows it already."""
+        timeline, text = self._timeline, str(asked.get("search", ""))[:1_000]
+        self._is_known = True
+        try:
+            if text != ("" if timeline.matches is None else timeline.matches.text):
+                timeline.search(text, regex=bool(asked.get("regex")))
+            if (number := slice_in(timeline, asked.get("slice"))) != timeline.selected:
+                timeline.select(number)
+        finally:
+            self._is_known = False
+        if asked.get("details"):
+            self._send_selection(details=True)
+
     def _answer_window(self, asked: Message) -> None:
         timeline = self._timeline
-        low, high = _whole(asked.get("start")), _whole(asked.get("end"))
+        low, high = whole_in(asked.get("start")), whole_in(asked.get("end"))
         pixels, page, lanes = asked.get("pixels"), str(asked.get("page"))[:64], asked.get("lanes")
         if low is None or high is None or not low < high or not isinstance(pixels, int):
             return
@@ -239,7 +271,7 @@ class TimelineView:
         self.canvas.say("findings", {"findings": findings, "path": path})
 
     def _answer_note(self, asked: Message) -> None:
-        start, end, text = _whole(asked.get("start")), _whole(asked.get("end")), asked.get("text")
+        start, end, text = whole_in(asked.get("start")), whole_in(asked.get("end")), asked.get("text")
         if self._annotated is None or start is None or end is None or not isinstance(text, str):
             return
         origin = self._timeline.origin
@@ -253,14 +285,14 @@ class TimelineView:
             self.canvas.say("notes", {"notes": drawn_notes(self._timeline, self._annotated.annotations)})
 
     def _answer_mark(self, asked: Message) -> None:
-        low, high = _whole(asked.get("start")), _whole(asked.get("end"))
+        low, high = whole_in(asked.get("start")), whole_in(asked.get("end"))
         if low is not None and high is not None:
             origin = self._timeline.origin
             self._timeline.mark(origin + low, origin + high)
 
     def _answer_cursor(self, asked: Message) -> None:
         """Store the cursor of a page, which has drawn it already."""
-        moment_ns = _whole(asked.get("at"))
+        moment_ns = whole_in(asked.get("at"))
         self._cursor = self._timeline.cursor = None if moment_ns is None else self._timeline.origin + moment_ns
 
     def _answer_search(self, asked: Message) -> None:
@@ -288,10 +320,13 @@ class TimelineView:
         if timeline.matches is not self._matches:
             self._matches, self._version = timeline.matches, self._version + 1
             self._place = None
-            self._send_matches()
+            if not self._is_known:
+                self._send_matches()
         if timeline.selected != self._selected:
             self._selected = timeline.selected
-            self._send_selection()
+            self._show_kernel()
+            if not self._is_known:
+                self._send_selection()
         if timeline.marked != self._marked:
             self._marked = timeline.marked
             self._send_range()
@@ -312,14 +347,19 @@ class TimelineView:
     def _send_matches(self) -> None:
         matches = self._timeline.matches
         text = matches_text(self._timeline, self._place)
-        self.canvas.say("matches", {"version": self._version, "text": text, "searching": matches is not None})
+        held = None if matches is None else self._held()
+        slices = [] if matches is None or held is None or held.merged else [matches.slices.astype(np.uint32)]
+        content = {"version": self._version, "text": text, "searching": matches is not None}
+        self.canvas.say("matches", content, slices)
 
-    def _send_selection(self) -> None:
-        number = self._selected
+    def _show_kernel(self) -> None:
         if self._kernel is not None:
-            table, row = self._timeline.slices.row(number) if number is not None else ("", 0)
+            table, row = self._timeline.slices.row(self._selected) if self._selected is not None else ("", 0)
             self._kernel.show(row if table == "kernels" else None, _TITLE)
-        self.canvas.say("selected", {"slice": number, **({} if number is None else self._facts(number))})
+
+    def _send_selection(self, **about: bool) -> None:
+        number = self._selected
+        self.canvas.say("selected", {"slice": number, **({} if number is None else self._facts(number)), **about})
 
     def _facts(self, number: int) -> Message:
         timeline = self._timeline
@@ -397,18 +437,6 @@ def _summary_message(summary: RangeSummary) -> Message:
         "left": summary.names_left,
         "code": summary.code,
     }
-
-
-def _slice(timeline: Timeline, number: object) -> int | None:
-    """Return the number of the slice in a request; None if it is not one."""
-    return number if isinstance(number, int) and 0 <= number < timeline.slices.count else None
-
-
-def _whole(value: object) -> int | None:
-    """Return the integer nanoseconds in a request; None if absent or too large for 64 bits."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != value or abs(value) >= 2**62:
-        return None
-    return round(value)
 
 
 def _lines(value: str) -> str:

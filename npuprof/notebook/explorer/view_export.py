@@ -6,7 +6,7 @@ import io
 
 from npuprof.errors import OptionsError
 from npuprof.exports import chrome_trace
-from npuprof.exports.explorer import explorer_of_timeline
+from npuprof.exports.explorer import saved_explorer
 from npuprof.exports.html import page_of, text
 from npuprof.quantities import count
 from npuprof.ranks.together import separated
@@ -55,4 +55,4 @@ def page(timeline: Timeline) -> str:
     part.origin = timeline.origin
     title = f"{timeline.info.name or 'npuprof'}: timeline"
     head = f'<h1 style="font-size:14px">{text(title, _LONGEST_TITLE)}</h1>'
-    return page_of(title, head + explorer_of_timeline(part, None), {})
+    return page_of(title, head + saved_explorer(part, None).html, {})
