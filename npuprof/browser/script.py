@@ -20,6 +20,7 @@ _PARTS = (
     "draw.js",
     "keys.js",
     "panels.js",
+    "room.js",
     "export.js",
     "timeline.js",
     "flame.js",

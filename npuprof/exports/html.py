@@ -130,7 +130,8 @@ def page_of(title: str, head: str, figures: Mapping[str, go.Figure], tail: str =
 _PAGE_STYLE = (
     ":root{color-scheme:light dark}"
     "body{margin:0;font-family:system-ui,sans-serif;background:#fff;color:#1c1e21}"
-    "main{max-width:1500px;margin:0 auto;padding:16px}section{margin-top:12px}"
+    "main{padding:16px}main>*{max-width:1500px;margin-left:auto;margin-right:auto}section{margin-top:12px}"
+    "main>.npuprof-report{max-width:1500px!important}main>.npuprof-saved{max-width:none}"
     "@media (prefers-color-scheme:dark){body{background:#111;color:#e4e6e8}}"
 )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -200,10 +200,11 @@ _QUEUES = ("enqueue", "dequeue")
 
 @dataclass(frozen=True)
 class Group:
-    """Layers that are shown or hidden together, such as all levels of CANN's calls."""
+    """Layers that are shown or hidden together, such as all levels of CANN's calls; `beside` is the group above it."""
 
     title: str
     layers: tuple[Layer, ...]
+    beside: str = ""
 
 
 _ORDER = (
@@ -235,12 +236,23 @@ def groups(slices: Slices) -> list[Group]:
     groups_of_run = []
     for layer in layers(slices):
         title, divide = table_of[layer.title]
-        parts = [part for part in divide(layer, slices) if len(part.slices)]
-        if queues := tuple(part for part in parts if part.title == "queue"):
-            groups_of_run.append(Group("Queues", queues))
-        if other_layers := tuple(part for part in parts if part.title != "queue"):
-            groups_of_run.append(Group(title, other_layers))
-    return sorted(groups_of_run, key=lambda group: [*_ORDER, slices.runtime].index(group.title))
+        by_group: dict[str, list[Layer]] = {}
+        for part in divide(layer, slices):
+            if len(part.slices):
+                by_group.setdefault("Queues" if part.title == "queue" else title, []).append(part)
+        groups_of_run += [Group(name, tuple(parts)) for name, parts in by_group.items()]
+    order = [*_ORDER, slices.runtime]
+    return sorted(_with_own_tracks(groups_of_run), key=lambda group: order.index(group.beside or group.title))
+
+
+def _with_own_tracks(groups_of_run: Iterable[Group]) -> Iterator[Group]:
+    """Yield the groups, with one for each track of the user's own after the markers."""
+    for group in groups_of_run:
+        recorded = tuple(layer for layer in group.layers if group.title != "Marks" or layer.title == "marks")
+        if recorded:
+            yield replace(group, layers=recorded)
+        for layer in group.layers[len(recorded) :]:
+            yield Group(f"{layer.title} " if layer.title in _ORDER else layer.title, (layer,), group.title)
 
 
 def _whole(layer: Layer, _: Slices) -> list[Layer]:

@@ -265,3 +265,40 @@ def test_a_tab_says_at_once_that_it_is_working(open_explorer: Open, tmp_path: Pa
     assert not page.locator(".built").count()
     flag.touch()
     page.locator(".built").wait_for()
+
+
+def test_it_is_moved_into_a_tab_of_its_own_and_back_with_all_that_is_chosen(
+    open_explorer: Open, tmp_path: Path
+) -> None:
+    page = open_explorer(launches=500)
+    there = page.locator(".jp-MainAreaWidget:not(.jp-NotebookPanel) .npuprof-timeline")
+    here = page.locator(".jp-NotebookPanel .npuprof-timeline")
+    here.focus()
+    page.keyboard.press("w")
+    page.keyboard.press("l")
+    here.locator(".panel.selection h3").wait_for()
+    # Without what only tests have: a user's JupyterLab hands its commands to no page.
+    page.evaluate("() => { globalThis.kept_ = jupyterapp; delete globalThis.jupyterapp; }")
+    here.get_by_role("button", name="Own tab").click()
+    page.evaluate("() => { globalThis.jupyterapp = kept_; }")
+    there.wait_for()
+    page.wait_for_selector(".jp-MainAreaWidget:not(.jp-NotebookPanel) .npuprof-timeline[data-drawn]")
+    seen = [place.get_attribute("data-window") for place in (here, there)]
+    assert seen[0] == seen[1]
+    chosen = there.locator(".panel.selection h3").text_content()
+    assert chosen == here.locator(".panel.selection h3").text_content()
+    assert there.get_by_role("button", name="Own tab").is_hidden()
+    page.screenshot(path=tmp_path / "tab.png")
+    there.focus()
+    page.keyboard.press("s")
+    page.keyboard.press("Shift+M")
+    page.wait_for_function(
+        "before => document.querySelector('.jp-NotebookPanel .npuprof-timeline').dataset.window !== before", arg=seen[0]
+    )
+    moved = there.get_attribute("data-window")
+    page.locator(".lm-DockPanel-tabBar .lm-TabBar-tab", has_text="Output View").locator(
+        ".lm-TabBar-tabCloseIcon"
+    ).click()
+    there.wait_for(state="detached")
+    assert here.get_attribute("data-window") == moved
+    assert here.locator(".panel.selection").is_visible()

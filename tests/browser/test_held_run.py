@@ -102,8 +102,7 @@ def test_the_kernel_is_told_what_was_chosen_and_its_own_choices_are_shown(open_h
     assert page.locator(".panel.selection h3").text_content() == "Softmax"
     assert timeline.slices.name(timeline.selected or 0) == "Softmax"
     shown.press("c")
-    assert timeline.matches is None
-    assert timeline.selected is None
+    assert [vars(timeline)[name] for name in ("matches", "selected")] == [None, None]
     assert _sent(shown).isdisjoint(_ASKED)
 
 

@@ -219,6 +219,33 @@ def test_the_flame_graph_is_of_the_marked_range_and_shows_callers_and_callees(
     assert page.errors == []
 
 
+def test_what_the_user_made_of_the_lanes_is_there_when_the_page_is_opened_again(open_page: Open) -> None:
+    page, _ = open_page()
+    page.get_by_text("Lanes", exact=True).click()
+    page.get_by_role("checkbox", name="Marks").uncheck()
+    page.get_by_role("button", name="Operators: keep on top").click()
+    page.reload()
+    page.locator(".npuprof-timeline[data-drawn]").wait_for()
+    assert page.evaluate("() => document.querySelector('.labels.pinned').innerText").startswith("operators")
+    assert "marks" not in page.evaluate("() => [...document.querySelectorAll('.label')].map((one) => one.innerText)")
+
+
+def test_a_wide_page_is_used_and_details_take_no_room_before_there_is_a_slice(open_page: Open, tmp_path: Path) -> None:
+    page, _ = open_page(width=2600)
+    page.screenshot(path=tmp_path / "wide.png", full_page=True)
+    picture = page.locator(".npuprof-timeline .stick > canvas").last
+    assert picture.bounding_box()["width"] > 2300
+    assert page.locator(".npuprof-report").first.bounding_box()["width"] <= 1500
+    panels = page.locator(".npuprof-timeline .panels")
+    assert panels.bounding_box()["height"] == 0
+    page.locator(".npuprof-timeline").first.focus()
+    page.keyboard.press("l")
+    panels.locator("h3").first.wait_for()
+    assert panels.bounding_box()["height"] > 50
+    page.keyboard.press("c")
+    page.wait_for_function("() => document.querySelector('.npuprof-timeline .panels').clientHeight === 0")
+
+
 def test_without_scripts_it_shows_the_picture(open_page: Open, tmp_path: Path) -> None:
     page, _ = open_page(java_script_enabled=False)
     page.screenshot(path=tmp_path / "unscripted.png", full_page=True)
@@ -307,7 +334,7 @@ def test_notes_are_in_the_page_and_written_in_it(open_page: Open, tmp_path: Path
     page.keyboard.press("w")
     page.keyboard.press("r")
     page.get_by_role("button", name="Note", exact=True).click()
-    field = page.get_by_role("textbox", name="Note on the range")
+    field = page.get_by_role("textbox", name="Note: on the range; empty removes it")
     field.fill("why so <b>slow</b>?")
     field.press("Enter")
     page.locator(".bookmarks button", has_text="why so <b>slow</b>?").wait_for()

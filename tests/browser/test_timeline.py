@@ -345,6 +345,39 @@ def test_lanes_open_hide_pin_move_and_are_remembered(open_timeline: Open) -> Non
     assert shown.errors == []
 
 
+def test_groups_and_lanes_have_the_names_that_the_user_gives(open_timeline: Open) -> None:
+    shown = open_timeline()
+    page = shown.page
+    titles = "() => [...document.querySelectorAll('.label')].map((one) => one.innerText)"
+    hostile = f"{_HOSTILE}\u202e" + "x" * 200
+    page.get_by_text("Lanes", exact=True).click()
+    page.get_by_role("button", name="Steps: rename").click()
+    field = page.get_by_role("textbox", name="Name: another name of Steps; empty: as it was")
+    assert field.input_value() == "Steps"
+    field.fill(hostile)
+    field.press("Enter")
+    shown.settle()
+    assert page.evaluate(titles)[0].startswith("<img src=x")
+    assert len(module._layout["names"]["Steps"]) == 100
+    page.locator(".label", has_text="stream 3").dblclick()
+    page.get_by_role("textbox", name="Name: another name of stream 3; empty: as it was").fill("copies")
+    page.keyboard.press("Enter")
+    shown.settle()
+    assert "copies" in page.evaluate(titles)
+    assert "stream 3" not in page.evaluate(titles)
+    page.locator(".label", has_text="copies").dblclick()
+    page.get_by_role("textbox", name="Name: another name of stream 3; empty: as it was").fill("")
+    page.keyboard.press("Enter")
+    shown.settle()
+    assert "stream 3" in page.evaluate(titles)
+    page.get_by_text("Lanes", exact=True).click()
+    page.get_by_role("button", name="As they were").click()
+    shown.settle()
+    assert page.evaluate(titles)[0] == "steps"
+    assert page.evaluate("() => window.pwned") is None
+    assert shown.errors == []
+
+
 def test_rows_are_taller_lower_and_folded_again(open_timeline: Open) -> None:
     shown = open_timeline()
     page = shown.page

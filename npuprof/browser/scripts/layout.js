@@ -5,10 +5,11 @@
  * @typedef {object} Row
  * @property {number} lane -1 for a counter
  * @property {number[]} lines of a lane of counters; none for slices
- * @property {string} title @property {string} group @property {boolean} first of its group
+ * @property {string} title @property {string} group @property {string} groupName as the user calls it
+ * @property {string} key of its name among those that the user gave @property {boolean} first of its group
  * @property {number} y @property {number} height @property {boolean} pinned
  */
-/** @typedef {{order: string[], hidden: string[], opened: string[], folded: string[], pinned: string[], sizes: Record<string, number>, height: number, joined: Joined}} Layout */
+/** @typedef {{order: string[], hidden: string[], opened: string[], folded: string[], pinned: string[], sizes: Record<string, number>, names: Record<string, string>, height: number, joined: Joined}} Layout */
 
 const FOLDED_ROWS = 4;
 const SIZES = [12, 18, 28];
@@ -19,9 +20,22 @@ function layoutOf(given) {
     const list = (/** @type {any} */ value) => (Array.isArray(value) ? value.map(String) : []);
     return {
         order: list(given.order), hidden: list(given.hidden), opened: list(given.opened), folded: list(given.folded),
-        pinned: list(given.pinned), sizes: given.sizes ?? {}, height: Number(given.height) || 420,
+        pinned: list(given.pinned), sizes: given.sizes ?? {}, names: given.names ?? {}, height: Number(given.height) || 420,
         joined: JOINED.some(([joined]) => joined === given.joined) ? given.joined : JOINED[0][0],
     };
+}
+
+const ARRANGEMENT = "npuprof arrangement";
+
+/** What the user made of the lanes before: in this kernel, or else in this browser. @param {any} given @returns {Layout} */
+function arrangement(given) {
+    if (given && Object.keys(given).length) return layoutOf(given);
+    try { return layoutOf(JSON.parse(localStorage.getItem(ARRANGEMENT) ?? "{}")); } catch { return layoutOf({}); }
+}
+
+/** Keep it for the next run of the notebook, where the page may keep something. @param {Layout} layout */
+function keepArrangement(layout) {
+    try { localStorage.setItem(ARRANGEMENT, JSON.stringify(layout)); } catch { /* a page of its own, without a place */ }
 }
 
 /** The groups of a run in the user's order. @param {any} setup @param {Layout} layout @returns {any[]} */
@@ -79,16 +93,19 @@ function rowsOf(setup, layout) {
     /** @type {Row[]} */
     const rows = [];
     let y = 0, pinnedHeight = 0;
+    const named = (/** @type {string} */ key, /** @type {string} */ title) => String(layout.names[key] ?? title);
     for (const group of ordered(setup, layout)) {
+        const groupName = named(group.title, group.title), isOne = group.lanes.length === 1 && layout.names[group.title];
         if (layout.hidden.includes(group.title)) continue;
         const pinned = layout.pinned.includes(group.title);
         const folded = isFolded(group, layout);
         const lanes = folded ? someLanes(group) : group.lanes;
         const height = group.lines ? LINE_HEIGHT : SIZES.includes(layout.sizes[group.title]) ? layout.sizes[group.title] : SIZES[1];
         lanes.forEach((/** @type {any} */ [lane, title], /** @type {number} */ at) => {
+            const key = title ? `${group.title}\n${title}` : group.title;
             rows.push({
-                lane: group.lines ? -1 : lane, lines: group.lines ? lane : [], title, group: group.title, first: at === 0,
-                y, height, pinned,
+                lane: group.lines ? -1 : lane, lines: group.lines ? lane : [], title: isOne ? groupName : title && named(key, title),
+                group: group.title, groupName, key, first: at === 0, y, height, pinned,
             });
             y += height;
         });

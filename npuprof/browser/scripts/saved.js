@@ -82,7 +82,7 @@ function savedView(run, el) {
     const views = make("div", { class: "npuprof-saved-views npuprof-keys" }, ...merged, bar, chosen, places);
     bar.append(make("button", {
         type: "button", class: "fill", text: "Fill the screen", title: "all views, as wide and high as the screen; again: back",
-        onclick: () => { if (document.fullscreenElement) document.exitFullscreen(); else views.requestFullscreen?.().catch(() => {}); },
+        onclick: () => fillScreen(views, (text) => store.tell("said", { text })),
     }));
     el.replaceChildren(views);
     open("Timeline");

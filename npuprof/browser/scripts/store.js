@@ -117,6 +117,8 @@ function makeStore(model, saved = null) {
         /** Which finding is shown, and whether the critical path is. */
         finding: -1,
         showsPath: false,
+        /** What the user makes of the lanes. */
+        layout: arrangement(setup.layout),
         /** @type {number | null} */ cursor: null,
         /** @type {number[]} up to two moments, between which time is measured */ measured: [],
         /** What there is to see: of all runs that are above each other. */

@@ -10,7 +10,7 @@ const DRAG_PIXELS = 4;
 /** @param {any} store @param {any} model @param {HTMLElement} el */
 function timelineView(store, model, el) {
     const setup = store.setup;
-    const layout = layoutOf(model.get("setup").layout ?? {});
+    const layout = store.layout;
     const plain = matchMedia("(forced-colors: active)");
     /** @type {any} */
     const hand = { x: null, y: null, bar: null, range: null };
@@ -44,6 +44,8 @@ function timelineView(store, model, el) {
             button("Chrome trace (JSON)", "the window, for Perfetto", () => take("trace")),
             button("Line of code", "opens the explorer at this window again", () => take("code"))]));
     files.addEventListener("click", () => files.closest("details")?.removeAttribute("open"));
+    const tab = button("Own tab", "shows these views in a tab, too; what is done in one is seen in the other", () => { if (!openTab(root)) fillScreen(root, say); });
+    tab.hidden = true;
     const bar = make("div", { class: "bar" },
         button("Zoom in", "W: show half as much", () => zoom(0.5, null)), button("Zoom out", "S: show twice as much", () => zoom(2, null)),
         button("◀ Move", "A: move to the left", () => pan(-0.25)), button("Move ▶", "D: move to the right", () => pan(0.25)),
@@ -55,7 +57,7 @@ function timelineView(store, model, el) {
         make("details", {}, make("summary", { text: "Go to" }), jumps),
         make("details", { ontoggle: listFindings }, make("summary", { text: "Findings" }), found_),
         make("details", {}, make("summary", { text: "Export" }), files),
-        button("Table", "T: what is visible as a table", toggleTable), button("Full screen", "", fullScreen),
+        button("Table", "T: what is visible as a table", toggleTable), tab, button("Full screen", "all views of the run; again: back", () => fillScreen(root, say)),
         button("?", "the keys", toggleHelp));
     bar.querySelectorAll("details").forEach(keepMenuWhole);
     const canvas = () => make("canvas", { "aria-hidden": "true" });
@@ -153,6 +155,7 @@ function timelineView(store, model, el) {
         width = Math.max(box.clientWidth - GUTTER, 0);
         if (!width || !box.clientHeight) return;
         theme ??= themeOf(root, setup.families);
+        tab.hidden = store.alone || !canHaveTab(root);
         const now = scene();
         if (dirty) {
             const began = performance.now();
@@ -191,17 +194,20 @@ function timelineView(store, model, el) {
         const titled = placed.rows.filter((row) => row.title || row.first);
         titled.forEach((row, at) => {
             const group = groups.get(row.group);
-            const one = group.lanes.length === 1 || row.title.toLowerCase().startsWith(row.group.toLowerCase());
+            const one = group.lanes.length === 1 || row.title.toLowerCase().startsWith(row.groupName.toLowerCase());
             const end = titleEnd(row.title, [titled[at - 1]?.title, titled[at + 1]?.title], Math.floor((GUTTER - 8) / CHARACTER));
-            const whole = row.title || row.group;
-            const title = row.first && !one && end === row.title ? `${row.group} · ${whole}` : end || row.group;
-            const label = make("div", { class: "label", style: `top:${row.y}px;height:${row.height - 1}px`, title: `${row.group} · ${whole}` });
+            const whole = row.title || row.groupName;
+            const title = row.first && !one && end === row.title ? `${row.groupName} · ${whole}` : end || row.groupName;
+            const label = make("div", {
+                class: "label", style: `top:${row.y}px;height:${row.height - 1}px`, title: `${row.group} · ${whole}\na double click gives it another name`,
+                ondblclick: () => rename(row.key, whole),
+            });
             if (row.first && group.lanes.length > FOLDED_ROWS) {
                 const folded = isFolded(group, layout);
                 const more = group.lanes.length - FOLDED_ROWS;
                 label.append(make("button", {
-                    type: "button", class: "fold", "aria-expanded": String(!folded), onclick: () => fold(group),
-                    "aria-label": `${row.group}: ${folded ? `show ${more} more rows` : "fold"}`, text: folded ? `▸ ${title} +${more}` : `▾ ${title}`,
+                    type: "button", class: "fold", "data-group": row.group, "aria-expanded": String(!folded), onclick: () => fold(group),
+                    "aria-label": `${row.groupName}: ${folded ? `show ${more} more rows` : "fold"}`, text: folded ? `▸ ${title} +${more}` : `▾ ${title}`,
                 }));
             } else label.append(make("span", { text: title }));
             (row.pinned ? pinnedLabels : labels).append(label);
@@ -218,9 +224,11 @@ function timelineView(store, model, el) {
                 make("button", { type: "button", text, title: hint, "aria-label": `${title}: ${hint}`, "data-npuprof-key": `${title} ${hint}`, onclick: () => { act(); changed(`${title} ${hint}`); } });
             const box_ = make("input", { type: "checkbox", "data-npuprof-key": title, onchange: () => { toggle(layout.hidden, title); changed(title); } });
             box_.checked = !layout.hidden.includes(title);
-            return make("div", { class: "lane" }, make("label", {}, box_, ` ${title}`),
+            const name = layout.names[title] ?? title;
+            return make("div", { class: "lane" }, make("label", { title }, box_, ` ${name}`),
                 small(layout.pinned.includes(title) ? "unpin" : "pin", layout.pinned.includes(title) ? "let it scroll" : "keep on top", () => toggle(layout.pinned, title)),
                 small("↑", "move up", () => shift(title, -1)), small("↓", "move down", () => shift(title, 1)),
+                make("button", { type: "button", text: "rename", "aria-label": `${title}: rename`, onclick: () => { lanes.closest("details")?.removeAttribute("open"); rename(title, name); } }),
                 small("+", "taller rows", () => resize(title, 1)), small("−", "lower rows", () => resize(title, -1)));
         }), ...(setup.lines.some((/** @type {any} */ line) => line.total) ? [joinChoice()] : []), button("As they were", "show all lanes in their order", () => { Object.assign(layout, layoutOf({})); changed(""); }));
     }
@@ -243,7 +251,7 @@ function timelineView(store, model, el) {
     function fold(group) {
         toggle(group.folded ? layout.opened : layout.folded, group.title);
         changed("");
-        /** @type {any} */ ([...gutter.querySelectorAll(".fold")].find((one) => one.textContent?.includes(group.title)))?.focus({ preventScroll: true });
+        /** @type {any} */ ([...gutter.querySelectorAll(".fold")].find((one) => /** @type {any} */ (one).dataset.group === group.title))?.focus({ preventScroll: true });
     }
     /** @param {string} title @param {number} by */
     function shift(title, by) {
@@ -259,13 +267,42 @@ function timelineView(store, model, el) {
     }
     /** Show a changed layout, and keep it in the kernel. @param {string} held what had the focus */
     function changed(held) {
+        store.send({ kind: "layout", layout });
+        keepArrangement(layout);
+        store.tell("arranged", null);
+        if (held) /** @type {any} */ ([...lanes.querySelectorAll("[data-npuprof-key]")].find((one) => /** @type {any} */ (one).dataset.npuprofKey === held))?.focus();
+    }
+    function arranged() {
         placed = rowsOf(setup, layout);
         listed = "";
         sheet.style.height = `${placed.height}px`;
-        store.send({ kind: "layout", layout });
         placeLabels();
-        if (held) /** @type {any} */ ([...lanes.querySelectorAll("[data-npuprof-key]")].find((one) => /** @type {any} */ (one).dataset.npuprofKey === held))?.focus();
-        redraw();
+    }
+    /** Ask for another name of a group or a lane. @param {string} key @param {string} name */
+    function rename(key, name) {
+        askText("Name", `another name of ${key.split("\n").at(-1)}; empty: as it was`, name, 100, (text) => {
+            if (text) layout.names = { ...layout.names, [key]: text };
+            else delete layout.names[key];
+            changed("");
+        });
+    }
+    /** Ask for a text in a field above the panels. @param {string} title @param {string} hint @param {string} before @param {number} most @param {(text: string) => void} take_ */
+    function askText(title, hint, before, most, take_) {
+        const field = make("input", { type: "text", "aria-label": `${title}: ${hint}`, placeholder: hint, maxlength: String(most), size: "50" });
+        const keep = () => {
+            take_(field.value.trim());
+            copied.replaceChildren();
+            root.focus({ preventScroll: true });
+        };
+        field.value = before;
+        field.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
+            event.stopPropagation();
+            if (event.key === "Enter") keep();
+            else if (event.key === "Escape") copied.replaceChildren();
+        });
+        copied.replaceChildren(make("label", {}, `${title} `, field), button("Keep", "Enter", keep));
+        field.focus();
+        field.select();
     }
 
     // What is looked at
@@ -277,10 +314,9 @@ function timelineView(store, model, el) {
         const length = Math.min(Math.max(end - start, LEAST_NS), most);
         const middle = start + (end - start) / 2;
         const low = Math.max(Math.min(middle - length / 2, last + spare - length), first - spare);
-        window_ = store.window = { start: low, end: low + length };
-        linked.tell({ window: window_ });
-        if (!tip.hidden) hover();  // something else is under the pointer now
-        redraw();
+        store.window = { start: low, end: low + length };
+        linked.tell({ window: store.window });
+        store.tell("moved", null);
     }
     /** @param {number} factor @param {number | null} x */
     function zoom(factor, x) {
@@ -350,10 +386,6 @@ function timelineView(store, model, el) {
     function tellVisible() {
         if (state.table && theme) visible.replaceChildren(...visibleTable(scene(), select));
     }
-    function fullScreen() {
-        if (document.fullscreenElement) document.exitFullscreen();
-        else root.requestFullscreen?.().catch(() => say("The browser does not let a page fill the screen."));
-    }
     /** List the findings in their menu, and ask for them if they are not here. */
     function listFindings() {
         if (!store.findings) { askFindings(); found_.replaceChildren(make("span", { class: "faint", text: "working …" })); return; }
@@ -412,21 +444,10 @@ function timelineView(store, model, el) {
     /** Ask for a note on a range in a field above the picture. @param {[number, number]} range */
     function writeNote([start, end]) {
         const known = store.notes.find((/** @type {any} */ one) => one[0] === start && one[1] === end);
-        const field = make("input", { type: "text", "aria-label": "Note on the range", placeholder: "a note; empty removes it", maxlength: "2000", size: "50" });
-        const keep = () => {
+        askText("Note", "on the range; empty removes it", known?.[2] ?? "", 2000, (text) => {
             store.send({ kind: "note", start, end, text: "" });
-            if (field.value.trim()) store.send({ kind: "note", start, end, text: field.value });
-            copied.replaceChildren();
-            root.focus({ preventScroll: true });
-        };
-        field.value = known?.[2] ?? "";
-        field.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
-            event.stopPropagation();
-            if (event.key === "Enter") keep();
-            else if (event.key === "Escape") copied.replaceChildren();
+            if (text) store.send({ kind: "note", start, end, text });
         });
-        copied.replaceChildren(make("label", {}, "Note ", field), button("Keep", "Enter", keep));
-        field.focus();
     }
     function listBookmarks() {
         marks.replaceChildren(...store.notes.map((/** @type {any} */ [start, end, text]) =>
@@ -674,6 +695,11 @@ function timelineView(store, model, el) {
         if (what === "late") fail("The kernel has not answered: it may be busy, or gone. What is drawn is what the page has.");
         else if (what === "back") fail("");
         else if (what === "show") show(message.start, message.end);
+        else if (what === "moved") {
+            window_ = store.window;
+            if (!tip.hidden) hover();  // something else is under the pointer now
+        }
+        else if (what === "arranged") arranged();
         else if (what === "cursor") {
             linked.tell({ cursor: message.at });
             if (message.at !== null) tellMoment(message.at);
@@ -722,6 +748,7 @@ function timelineView(store, model, el) {
         if (tall > 60 && Math.abs(tall - layout.height) > 2 && tall !== Math.min(layout.height, placed.height + 18) && !document.fullscreenElement) {
             layout.height = tall;
             store.send({ kind: "layout", layout });
+            keepArrangement(layout);
         }
         redraw();
     });
