@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 
 from tests import saved_notebooks
 from tests.guide_claims import CLAIMS
+from tests.may_differ import MAY_DIFFER
 
 _FOLDER = Path(__file__).parents[1] / "notebooks" / "guides"
 _GUIDES = sorted(_FOLDER.glob("*.ipynb"))
@@ -65,11 +65,12 @@ def test_its_links_lead_somewhere(path: Path) -> None:
     assert [link for link in links if not (_FOLDER / link).exists()] == []
 
 
-@pytest.mark.heavy
 @pytest.mark.kernel
-@pytest.mark.skipif(not os.environ.get("NPUPROF_HEAVY"), reason="guides are executed where NPUPROF_HEAVY is set")
+@pytest.mark.long
 @each_guide
-def test_its_claims_hold_when_it_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_runs_shows_what_is_saved_and_its_claims_hold(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from nbformat import v4
 
     notebook = saved_notebooks.read(path)
@@ -77,3 +78,4 @@ def test_its_claims_hold_when_it_runs(path: Path, tmp_path: Path, monkeypatch: p
     executed = [[cell, *([v4.new_code_cell(claims[cell.id])] if cell.id in claims else [])] for cell in notebook.cells]
     notebook.cells = [cell for cells in executed for cell in cells]
     saved_notebooks.execute(notebook, tmp_path, monkeypatch)
+    assert saved_notebooks.changes(saved_notebooks.read(path), notebook, MAY_DIFFER.get(path.stem, {})) == []

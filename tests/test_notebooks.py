@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from tests import saved_notebooks
+from tests.may_differ import MAY_DIFFER
 
 _FOLDER = Path(__file__).parent.parent / "notebooks"
 _NAMES = ("load_my_result", "explorer_tour", "compare", "cluster", "two_ranks")
-_LIVE = ("explore",)  # cells whose output needs a kernel: it is not kept
 _CELL_BYTES = 1_000_000
 _SMALL_FIGURE = 10_000  # characters: one that is restyled may be shown again
 _NOTEBOOK_BYTES = {"two_ranks": 800_000, "torch_simulated": 1_500_000}
@@ -28,27 +28,17 @@ def code(notebook: Any) -> list[Any]:
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 
-def kinds_of(notebook: Any) -> dict[str, list[list[str]]]:
-    """Return the media types of each output by cell, without progress, which a slow machine shows and ends empty."""
-    return {
-        cell.id: [
-            sorted(output.get("data", ())) for output in cell.outputs if output.get("data", {}).get("text/plain") != ""
-        ]
-        for cell in code(notebook)
-        if cell.id not in _LIVE
-    }
-
-
 @pytest.mark.kernel
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if name == "explorer_tour" else [pytest.mark.long]) for name in _NAMES]
 )
-def test_it_runs_from_top_to_bottom(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_runs_from_top_to_bottom_and_shows_what_is_saved(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     notebook = read(name)
-    before = kinds_of(notebook)
     made = saved_notebooks.execute(notebook, tmp_path, monkeypatch)
-    assert kinds_of(notebook) == before
+    assert saved_notebooks.changes(read(name), notebook, MAY_DIFFER.get(name, {})) == []
     assert list(made.glob("npuprof-*"))
 
 
@@ -56,11 +46,15 @@ def test_it_runs_from_top_to_bottom(name: str, tmp_path: Path, monkeypatch: pyte
 def test_it_is_committed_with_its_outputs_and_without_a_trace_of_a_machine(name: str) -> None:
     for cell in code(read(name)):
         saved = json.dumps(cell.outputs)
-        assert cell.id in _LIVE or cell.outputs or not re.search(r"^\S+(\.|$)", cell.source.splitlines()[-1])
+        assert (
+            cell.id in saved_notebooks.LIVE
+            or cell.outputs
+            or not re.search(r"^\S+(\.|$)", cell.source.splitlines()[-1])
+        )
         assert len(saved) <= _CELL_BYTES
         assert re.search(r"(src|href)=.{0,2}http|/tmp/|/home/|/root/", saved) is None
         assert all(output.output_type != "error" for output in cell.outputs)
-        assert all(cell.id not in _LIVE or not cell.outputs for _ in (cell,))
+        assert all(cell.id not in saved_notebooks.LIVE or not cell.outputs for _ in (cell,))
 
 
 def test_the_tour_shows_every_view() -> None:

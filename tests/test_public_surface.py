@@ -79,7 +79,7 @@ _UNTYPED = {
         "guide_torch_simulated",
         "guide_two_ranks",
     ),
-    *("page_cluster", "page_compare"),
+    *("guide_readme", "page_cluster", "page_compare"),
     *(module for path, module in _GUIDES.items() if "/guides/" in path),
 }
 _OF_SETS = {"guide_many_processes", "guide_ranks"}  # where last() is a set, as an option of the cell says

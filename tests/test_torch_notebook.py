@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests import pace, saved_notebooks
+from tests.may_differ import MAY_DIFFER
 from tests.saved_notebooks import code_cells, shown
 
 _NOTEBOOK = Path(__file__).parents[1] / "notebooks" / "torch_simulated.ipynb"
@@ -44,6 +45,7 @@ def test_it_runs(tmp_path: Path) -> None:
     )
     client.execute()
     _check(code_cells(notebook))
+    assert saved_notebooks.changes(saved_notebooks.read(_NOTEBOOK), notebook, MAY_DIFFER["torch_simulated"]) == []
     assert sorted(path.name for path in (tmp_path / "four-ranks").iterdir()) == [f"rank_{rank}" for rank in range(4)]
 
 

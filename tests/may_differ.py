@@ -1,0 +1,45 @@
+"""What executions of a notebook may show otherwise than the saved one, and why: expressions by notebook and cell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_COSTLIEST = (r"^evidence: # row of ",)  # which rows cost most is in the host's time
+# Where the host's own time decides: a busy machine stalls single steps, and moves findings into `also` and out of it.
+_OF_A_BUSY_HOST = (
+    *_COSTLIEST,
+    r"^also: ",
+    r"^idle #: ",
+    r"^Sequences of small kernels come again",
+    r"each as one kernel would take up to",
+    r"^→ one operator of torch_npu for the sequence",
+    r"^advice\(\)\['fusible_repeats'\]",
+    r"^gain #( \(bounded\))?$",
+)
+# The sampler looks when the host lets it: which frames of Python it meets differs.
+_FRAMES = (r"^\S+\.py(\(#\)|:)", r"^thread$", r"^<?[\w.]+>?:?,?$")
+
+MAY_DIFFER: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "load_my_result": {"path": _OF_A_BUSY_HOST, "timeline": _FRAMES},
+    "quickstart": {
+        "train": (*_OF_A_BUSY_HOST, *_FRAMES),
+        "mended": (*_OF_A_BUSY_HOST, *_FRAMES),
+        "history": (r"noise|faster",),
+    },
+    "explorer_tour": {"timeline": _FRAMES, "flame": _FRAMES},
+    "torch_simulated": {
+        "profile": (
+            *_OF_A_BUSY_HOST,
+            *_FRAMES,
+            r" kernel a step, .*the NPU is idle # meanwhile$",
+            r"^# more in ",
+            r"…",
+        ),
+        "timeline": _FRAMES,
+        "flame": (*_FRAMES, r"…"),
+        "rank-timeline": _FRAMES,
+    },
+    "two_ranks": {"planted": _COSTLIEST, "fixed": _COSTLIEST},
+    "operators": {"what": _OF_A_BUSY_HOST},
+    "slow_step": {"advice": _OF_A_BUSY_HOST},
+}

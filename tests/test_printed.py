@@ -1,0 +1,46 @@
+"""What is shown is compared by its words: figures, folders and the order of rows may differ, wording may not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests import printed
+
+
+def _shown(text: str, kind: str = "text/html") -> list[dict[str, Any]]:
+    return [{"output_type": "display_data", "data": {kind: text}}]
+
+
+def test_figures_times_folders_and_the_order_of_rows_are_no_difference() -> None:
+    first = "<td>12.5 ms, 3 slices</td><td>Mul 1,024 (82 %)</td><td>/a/b/train.py(7), npuprof-gate-k3_x9z1a</td>"
+    again = "<td>Mul 7 (&lt; 0.1 %)</td><td>980 \u00b5s, 1 slice</td><td>/c/train.py(12), npuprof-gate-zz_04bcd</td>"
+    assert printed.differences(_shown(first), _shown(again)) == []
+    bars = ["stream |\u2582\u2587| 3 slices, longest Mul 3 ms", "stream |\u2588 | 4 slices, longest Mul 1 \u00b5s"]
+    assert printed.differences(_shown(bars[0], "text/plain"), _shown(bars[1], "text/plain")) == []
+
+
+def test_other_words_are_a_difference_unless_they_are_marked() -> None:
+    saved, executed = _shown("gain 5 ms<br>its peers"), _shown("gain 7 ms<br>ranks alike")
+    assert printed.differences(saved, executed) == ["text/html - its peers", "text/html + ranks alike"]
+    assert printed.differences(saved, executed, ("peers", "^ranks")) == []
+    assert printed.differences(_shown("a b", "text/plain"), _shown("b c", "text/plain")) == [
+        "text/plain - a",
+        "text/plain + c",
+    ]
+
+
+def test_another_kind_of_output_is_a_difference_and_parts_of_a_stream_are_none() -> None:
+    parts = [{"output_type": "stream", "name": "stdout", "text": text} for text in ("one ", "two")]
+    whole = [{"output_type": "stream", "name": "stdout", "text": "one two"}]
+    assert printed.differences(parts, whole) == []
+    assert printed.differences(whole, [{**whole[0], "name": "stderr"}]) == ["kinds: saved stdout; executed stderr"]
+    assert printed.differences(whole, []) == ["kinds: saved stdout; executed "]
+
+
+def test_the_titles_of_a_plot_and_the_texts_of_a_picture_are_words() -> None:
+    plot = {"layout": {"title": {"text": "Steps<br>3 of 4"}, "yaxis": {"title": {"text": "time"}}}}
+    other = {"layout": {"title": {"text": "Steps<br>5 of 9"}, "yaxis": {"title": {"text": "share"}}}}
+    kind = "application/vnd.plotly.v1+json"
+    saved = [{"output_type": "display_data", "data": {kind: plot, "image/svg+xml": "<text>Steps</text>"}}]
+    executed = [{"output_type": "display_data", "data": {kind: other, "image/svg+xml": "<text>Steps</text>"}}]
+    assert printed.differences(saved, executed) == [f"{kind} - time", f"{kind} + share"]
