@@ -35,6 +35,7 @@ _OF_CELLS = """
 |---|---|
 | `--if-unavailable error` or `run` | What to do when the profiler cannot be started: refuse with an error (the default), or run the cell without it and say so. |
 | `--no-report` | Collect without showing the report; `npuprof.last()` has the run. |
+| `--saved-bytes BYTES` | How large the report may be in a saved notebook (default: 1000000). The explorer in it merges the shortest slices until it fits, and says how many; where nothing fits, pictures remain. |
 | `--overhead` | Run the cell a second time, unprofiled and without its output, and show the cost of profiling in the report. For cells that may run twice. |
 """  # noqa: E501
 

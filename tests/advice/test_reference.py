@@ -36,13 +36,17 @@ def test_every_part_cause_and_rule_is_listed_in_order() -> None:
     assert re.findall(r"`(\w+)`", causes) == [cause.name for cause in CAUSES]
     host = text.partition("counts for the first of these activities")[2].partition(";")[0]
     assert re.findall(r"`(\w+)`", host) == [activity.name for activity in ACTIVITIES]
-    assert re.findall(r"^\| `(\w+)`", section("Rules"), re.MULTILINE) == [rule.name for rule in RULES]
+    assert re.findall(r"^\| `(\w+)`", section("Rules"), re.MULTILINE) == [rule.name for rule in RULES], (
+        "the table of rules in notebooks/reference/advice.md has a row of each, in the order of RULES"
+    )
     assert re.findall(r"^\| `(\w+)`", section("Ranks"), re.MULTILINE) == [rule.name for rule in JOB_RULES]
 
 
 def test_the_rules_that_judge_gpus_are_listed() -> None:
     listed = section("Rules").partition("these rules judge:")[2].partition(";")[0]
-    assert re.findall(r"`(\w+)`", listed) == [rule.name for rule in RULES if "GPU" in rule.devices]
+    assert re.findall(r"`(\w+)`", listed) == [rule.name for rule in RULES if "GPU" in rule.devices], (
+        "notebooks/reference/advice.md lists the rules that judge GPUs after 'these rules judge:', in that order"
+    )
 
 
 def test_the_keys_of_the_data_are_listed() -> None:

@@ -70,7 +70,9 @@ _OF_JOB = {
 
 
 def test_each_rule_without_its_data_cannot_tell_and_names_the_option() -> None:
-    assert list(_LACKS) == [rule.name for rule in RULES]
+    assert list(_LACKS) == [rule.name for rule in RULES], (
+        "_LACKS has each rule in the order of RULES: a run in which it cannot tell, and what that should collect"
+    )
     for rule, (given, collect) in _LACKS.items():
         run = factories.all_tables(steps=table("steps", [(0, 100)]), **given)
         found = advise(run, Info(rank=0), account(run))[rule]

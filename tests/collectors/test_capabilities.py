@@ -13,7 +13,9 @@ from tests.vendor_settings import ASKED
 
 
 def test_every_option_that_a_front_end_lacks_is_asked_for_here() -> None:
-    assert {name for name in SPECIFICATION if any(lacks(front_end, name) for front_end in FRONT_ENDS)} == set(ASKED)
+    assert {name for name in SPECIFICATION if any(lacks(front_end, name) for front_end in FRONT_ENDS)} == set(ASKED), (
+        "ASKED in tests/vendor_settings.py has each option that a front end lacks, with a value to ask for"
+    )
 
 
 def test_the_defaults_suit_every_front_end() -> None:

@@ -92,12 +92,12 @@ class DatabaseReading(ResultReading):
     def parts(self) -> dict[str, PartReader]:
         """Return the tables that need no other table, as :meth:`run` makes them."""
 
-        def read(names: tuple[str, ...], read: _Read, notes: Notes, _: Collection[str]) -> dict[str, pd.DataFrame]:
+        def read(names: tuple[str, ...], make: _Read, notes: Notes, _: Collection[str]) -> dict[str, pd.DataFrame]:
             frames = {name: tables.empty(name) for name in names}
             for path in self._layout.profile[:1]:
                 with open_database(path, notes) as opened:
                     database = _versioned(opened)
-                    _put(frames, read(database, TextsById(database, "STRING_IDS", "value")))
+                    _put(frames, make(database, TextsById(database, "STRING_IDS", "value")))
             return frames
 
         return {name: PartReader(partial(read, names, of)) for names, of in _ALONE for name in names} | {
