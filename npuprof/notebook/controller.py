@@ -222,10 +222,7 @@ class Controller:
                 session.code, session.cell = cell.text, cell.running
             else:
                 session.cell = RunningCell(number_of=self.number_of)
-            before, self._held = (
-                self._held,
-                _Held(session, cell, report, repeat, saved_bytes),
-            )  # set before the start, which may be interrupted
+            before, self._held = self._held, _Held(session, cell, report, repeat, saved_bytes)  # it may be cut
             try:
                 session.start()
             except BaseException:

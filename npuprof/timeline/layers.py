@@ -248,10 +248,10 @@ def groups(slices: Slices) -> list[Group]:
 def _with_own_tracks(groups_of_run: Iterable[Group]) -> Iterator[Group]:
     """Yield the groups, with one for each track of the user's own after the markers."""
     for group in groups_of_run:
-        own = len(group.layers) if group.title != "Marks" else int(group.layers[0].title == "marks")
-        if own:
-            yield replace(group, layers=group.layers[:own])
-        for layer in group.layers[own:]:
+        count = len(group.layers) if group.title != "Marks" else int(group.layers[0].title == "marks")
+        if count:
+            yield replace(group, layers=group.layers[:count])
+        for layer in group.layers[count:]:
             yield Group(f"{layer.title} " if layer.title in _ORDER else layer.title, (layer,), group.title)
 
 

@@ -99,13 +99,11 @@ class TimelineView:
     ) -> None:
         self._timeline = timeline
         self._kernel = kernel
-        self._findings = findings
-        self._critical_path = critical_path
+        self._findings, self._critical_path = findings, critical_path
         self._annotated = annotated
         if annotated is not None:
             annotated._annotations.followers.append(self._send_notes)
-        self._link = link
-        self._held = held
+        self._link, self._held = link, held
         self._is_known = False  # whether a page shows already what changes
         self._window = timeline.window  # the window that the page shows, or was sent
         self._selected: int | None = None
