@@ -7,8 +7,8 @@ readers take from it. A line of a table below is a column::
 
 A line that begins with a bar continues the one before. A name ends in its unit, if it has one. The kind is ``int``
 (present in every row), ``int?``, ``float``, ``name`` (text that repeats thousands of times) or ``flag``. ``csv`` lists
-the headers over the versions of ``kernel_details.csv`` and ``op_summary_*.csv``, ``db`` those of the table in a
-database; the first one that a file has is read.
+the headers over the versions of the CSV files that fill the table, ``db`` the columns of its table in a database; the
+first one that a file has is read.
 
 Source: sources/RESULTS.md.
 """
@@ -255,32 +255,37 @@ device_id  int   the device | db deviceId
 kind       name  computing, communication, communication_not_overlapped or free | db type""",
     """\
 step_times: the vendor's breakdown of a step
-step                             int?  the step, as the training numbers it
-device_id                        int?  the device
-computing_ns                     int?  kernels
-communication_ns                 int?  communication
-overlapped_ns                    int?  communication that kernels hide
-communication_not_overlapped_ns  int?  communication that no kernel hides
-free_ns                          int?  neither kernels nor communication
-stage_ns                         int?  the step without waiting for other stages
-bubble_ns                        int?  waiting for other stages of a pipeline
-preparing_ns                     int?  before the first kernel or collective of the step""",
+step                             int?  the step, as the training numbers it | csv Step
+device_id                        int?  the device | csv Device_id
+computing_ns                     int?  kernels | csv Computing
+communication_ns                 int?  communication | csv Communication
+overlapped_ns                    int?  communication that kernels hide | csv Overlapped
+communication_not_overlapped_ns  int?  communication that no kernel hides | csv Communication(Not Overlapped)
+free_ns                          int?  neither kernels nor communication | csv Free
+stage_ns                         int?  the step without waiting for other stages | csv Stage
+bubble_ns                        int?  waiting for other stages of a pipeline | csv Bubble
+preparing_ns                     int?  before the first kernel or collective of the step | csv Preparing""",
     """\
 memory: an allocator or device memory sample
-time_ns          int?  when it was sampled; absent in memory snapshots of older torch | db timestamp
-device_id        int?  the device | db deviceId
-component        name  the allocator (PTA, GE ...), APP, Device, or a module of the driver | db component
-allocated_bytes  int?  what the component had handed out at that time | db totalAllocated
-reserved_bytes   int?  what the component holds from the device | db totalReserved
-active_bytes     int?  allocated and not yet released by the streams that use it | db totalActive""",
+time_ns          int?  when it was sampled; absent in memory snapshots of older torch
+| csv Timestamp(us), timestamp(us) | db timestamp
+device_id        int?  the device | csv Device_id, Device Type, Device | db deviceId
+component        name  the allocator (PTA, GE ...), APP, Device, or a module of the driver
+| csv Component, event | db component
+allocated_bytes  int?  what the component had handed out at that time
+| csv Total Allocated(KB), Total Allocated(MB) | db totalAllocated
+reserved_bytes   int?  what the component holds from the device
+| csv Total Reserved(KB), Total Reserved(MB), memory(KB), memory(MB) | db totalReserved
+active_bytes     int?  allocated and not yet released by the streams that use it
+| csv Total Active(KB), Total Active(MB) | db totalActive""",
     """\
 allocations: the life of an allocated block
-name          name  the operator that asked for it | db name
-size_bytes    int   its size | db size
-allocated_ns  int?  when the block was allocated; absent: before the run | db allocationTime
-released_ns   int?  when the block was released; absent: not in the run | db releaseTime
-device_id     int?  the device | db deviceId
-stream        int?  the stream that it was allocated for | db streamPtr""",
+name          name  the operator that asked for it | csv Name | db name
+size_bytes    int   its size | csv Size(KB), Size(MB) | db size
+allocated_ns  int?  when the block was allocated; absent: before the run | csv Allocation Time(us) | db allocationTime
+released_ns   int?  when the block was released; absent: not in the run | csv Release Time(us) | db releaseTime
+device_id     int?  the device | csv Device_id, Device Type, Device | db deviceId
+stream        int?  the stream that it was allocated for | csv Stream Ptr | db streamPtr""",
     """\
 counters: a sampled value
 time_ns    int    when it was sampled

@@ -17,6 +17,7 @@ from npuprof import tables
 from npuprof.errors import SourceError
 from npuprof.notes import Notes
 from npuprof.quantities import counted
+from npuprof.schema import SCHEMA
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.builders import ABSENT, optional, recoded, whole_numbers
 from npuprof.sources.columns.decimals import MS_TO_NS, US_TO_NS, scaled
@@ -25,14 +26,7 @@ from npuprof.sources.text.csv_table import CsvTable
 from npuprof.sources.trace.communication import operator_type
 
 DURATIONS = {
-    "computing_ns": "Computing",
-    "communication_ns": "Communication",
-    "overlapped_ns": "Overlapped",
-    "communication_not_overlapped_ns": "Communication(Not Overlapped)",
-    "free_ns": "Free",
-    "stage_ns": "Stage",
-    "bubble_ns": "Bubble",
-    "preparing_ns": "Preparing",
+    **{name: header for name, (header,) in SCHEMA["step_times"].names_in("csv").items() if name.endswith("_ns")},
     "communication_not_overlapped_exclude_receive_ns": "Communication(Not Overlapped and Exclude Receive)",
 }
 """The vendor's columns (microseconds) by column of ``step_times``."""
