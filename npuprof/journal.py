@@ -10,6 +10,8 @@ import json
 import os
 import threading
 import time
+from base64 import b64encode
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -50,14 +52,24 @@ class Journal:
         self._number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._path, self._pid = path, os.getpid()
 
-    def write(self, entry: Any) -> None:
+    def write(self, entry: Any, packed: Mapping[str, bytes] | None = None) -> None:
         """Write a line if the file is open and the process is not a forked child; fast, and never raises.
 
         After 64 MiB, nothing is written any more.
+
+        Parameters
+        ----------
+        entry
+            The line's object; not empty if there is more.
+        packed
+            More entries of it: bytes, which are written in base64.
         """
         if self._number < 0 or os.getpid() != self._pid:
             return
         line = f"{_encoded(entry)}\n".encode()
+        if packed:
+            more = (b',"%s":"%s"' % (name.encode(), b64encode(content)) for name, content in packed.items())
+            line = line[:-2] + b"".join(more) + b"}\n"
         with self._lock:
             self._left_bytes -= len(line)
             if self._number < 0 or self._left_bytes < 0:

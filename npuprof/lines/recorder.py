@@ -1,7 +1,7 @@
 """Writes the stamps of a cell and the stacks of calls into a recording, and thins the stamps of cheap loops.
 
-A thread looks at new stamps fifty times a second. A loop whose statements take less than 20 µs on average is only
-counted from then on; once in a while it is stamped again for some milliseconds, in case its statements have become
+A thread looks at new stamps ten to fifty times a second. A loop whose statements take less than 20 µs on average is
+only counted from then on; once in a while it is stamped again for some milliseconds, in case its statements have become
 slower. Ten times a second what is new is appended to a journal, so that a kill loses no more than a tenth of a second.
 """
 
@@ -13,6 +13,7 @@ import threading
 from array import array
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -28,9 +29,10 @@ from npuprof.lines.stamps import LEAST_TIME, Stamps, now
 if TYPE_CHECKING:
     from npuprof.arrays import Int64
 
-Columns: TypeAlias = dict[str, list[Any]]
+Columns: TypeAlias = dict[str, Any]  # lists, or arrays of integers
 
 _TICK_S, _LOOK_S = 0.02, 0.002
+_LOOKS = 10  # the time from one look to the next is this part of the run: what a cheap loop costs until it is seen
 _KEEP_NS = 100_000_000
 _CHEAP_NS = 20_000  # a stamp is below 2 % of a statement that takes longer
 _MANY = 200  # stamps that show what the statements of a loop take
@@ -114,7 +116,7 @@ class LineRecorder:
         self._thinned: dict[int, int] = {}  # since when, by loop
         self._pause_ns: dict[int, int] = {}
         self._thinned_ns: dict[int, int] = {}
-        self._kept_ns = now()
+        self._kept_ns = self._looked_ns = now()
         self._running = False
         self._is_full = False
 
@@ -166,19 +168,21 @@ class LineRecorder:
         return [(each.file, each.function) for each in self._calls.lines]
 
     def columns(self) -> Columns:
-        """Return the columns of the file.
+        """Return the columns of the file: arrays of integers, and lists of texts.
 
         Raises
         ------
         SessionError
             While it records.
         """
+        import numpy as np
+
         if self._running:
             raise SessionError("lines are still being recorded: stop() that first")
         with self._taking:
-            return {
-                name: [value for batch in self._taken for value in batch.get(name, ())] for name in INTEGERS + TEXTS
-            }
+            parts = {name: [batch[name] for batch in self._taken if name in batch] for name in INTEGERS + TEXTS}
+        columns: Columns = {name: np.concatenate([np.zeros(0, np.int64), *parts[name]]) for name in INTEGERS}
+        return columns | {name: list(chain.from_iterable(parts[name])) for name in TEXTS}
 
     def write(self, path: Path) -> None:
         """Write the file, and remove the journal.
@@ -199,9 +203,11 @@ class LineRecorder:
         # The user's threading.setprofile and settrace must not apply to this thread.
         sys.setprofile(None)
         sys.settrace(None)
-        pause_s = _TICK_S
+        began_ns, pause_s = now(), _TICK_S
         while not self._halt.acquire(timeout=pause_s):
-            pause_s = _LOOK_S if self._look() else _TICK_S
+            # Each look makes the user's thread hand over its lock, which costs a busy machine more than the look.
+            calm_s = min(max(_TICK_S, (now() - began_ns) / 1e9 / _LOOKS), _KEEP_NS / 1e9)
+            pause_s = _LOOK_S if self._look() else calm_s
             if now() - self._kept_ns >= _KEEP_NS:
                 self._take({})
 
@@ -211,13 +217,15 @@ class LineRecorder:
             return False
         pairs, now_ns = self._stamps.pairs, now()
         begin, self._done["looked"] = self._done["looked"], len(pairs)
+        since_ns, self._looked_ns = self._looked_ns, now_ns
         if len(pairs) > _MOST_NUMBERS:
             self._is_full = True
             self._stamps.mute()
             return False
-        for loop in self._cheap(_whole_pairs(pairs[begin:])):
-            self._stamps.set_flag(loop, False)
-            self._thinned[loop] = now_ns
+        if (len(pairs) - begin) // 2 * _CHEAP_NS > now_ns - since_ns:  # else all of them cost little: most looks
+            for loop in self._cheap(_whole_pairs(pairs[begin:])):
+                self._stamps.set_flag(loop, False)
+                self._thinned[loop] = now_ns
         looks = False
         for loop, since_ns in list(self._thinned.items()):
             pause_ns = self._pause_ns.get(loop, _AGAIN_NS)
@@ -253,11 +261,12 @@ class LineRecorder:
         """Keep what is new, in memory and in the journal."""
         with self._taking:
             self._kept_ns = now()
-            batch = {**more, **self._new()}
-            if any(batch.values()):
+            batch = {name: column for name, column in {**more, **self._new()}.items() if len(column)}
+            if batch:
                 batch["stopped_ns"] = [self._clock.monotonic_raw_ns()]
                 self._taken.append(batch)
-                self._journal.write(batch)
+                numbers = {name: column.tobytes() for name, column in batch.items() if not isinstance(column, list)}
+                self._journal.write({name: batch[name] for name in batch if name not in numbers}, numbers)
 
     def _described(self) -> Columns:
         """Return the statements of the cell, and its thread."""
@@ -286,26 +295,35 @@ class LineRecorder:
 
     def _new(self) -> Columns:
         """Return the stamps, calls, stacks and frames since the last batch."""
+        return {**self._new_stamps(), **self._new_calls()}
+
+    def _new_stamps(self) -> Columns:
+        done = self._done
+        if self._stamps is None or len(self._stamps.pairs) == done["pairs"]:
+            return {}
+        pairs = self._stamps.pairs[done["pairs"] :]
+        if pairs[-1] < LEAST_TIME:
+            pairs.pop()  # its time is yet to come
+        done["pairs"] += len(pairs)
+        numbers, times = _whole_pairs(pairs)
+        return {"stamp_number": numbers, "stamp_time_ns": self._on_run_clock(times)}
+
+    def _new_calls(self) -> Columns:
         import numpy as np
 
         done, calls = self._done, self._calls
         flat = calls.calls[done["calls"] :]
         flat = flat[: len(flat) // TAKEN * TAKEN]
+        if not flat:
+            return {}
         done["calls"] += len(flat)
-        pairs = array("q") if self._stamps is None else self._stamps.pairs[done["pairs"] :]
-        if pairs and pairs[-1] < LEAST_TIME:
-            pairs.pop()  # its time is yet to come
-        done["pairs"] += len(pairs)
-        numbers, times = _whole_pairs(pairs)
         taken = np.frombuffer(flat, np.int64).reshape(-1, TAKEN)
         stacks, lines = calls.stacks[done["stacks"] :], calls.lines[done["lines"] :]
         done["stacks"], done["lines"] = done["stacks"] + len(stacks), done["lines"] + len(lines)
         return {
-            "stamp_number": numbers.tolist(),
-            "stamp_time_ns": self._on_run_clock(times).tolist(),
-            "call_thread_id": taken[:, 0].tolist(),
-            "call_time_ns": taken[:, 1].tolist(),
-            "call_stack": taken[:, 2].tolist(),
+            "call_thread_id": taken[:, 0],
+            "call_time_ns": taken[:, 1],
+            "call_stack": taken[:, 2],
             "stack_length": [len(stack) for stack in stacks],
             "stack_line": [line for stack in stacks for line in stack],
             "line_number": [each.line for each in lines],
@@ -320,6 +338,8 @@ class LineRecorder:
         import numpy as np
 
         changes = self._trace[:]
+        if len(changes) == 3 and changes[2]:
+            return times + (changes[1] - changes[0])
         changes = changes[: len(changes) // 3 * 3]
         system, elapsed, runs = np.frombuffer(changes, np.int64).reshape(-1, 3).T
         at = np.maximum(np.searchsorted(system, times, side="right") - 1, 0)

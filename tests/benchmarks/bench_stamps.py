@@ -1,8 +1,8 @@
 """What the stamps of a profiled cell cost: a statement, an iteration, a thinned iteration, and loops as a whole.
 
 Run by hand, on an idle machine: ``python -m tests.benchmarks.bench_stamps``. Costs are CPU time, of the thread that
-records too; each is the least of some rounds, in which a loop runs with and without stamps in turn. What all stamps
-take of a loop follows from the costs of one; loops as a whole are measured beside that, and vary with other load.
+records too; each is the least of some rounds, in which a loop runs with and without stamps in turn. Loops as a whole
+are measured in pairs of runs, one right after the other, so that other load falls on both.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from __future__ import annotations
 import ast
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 from npuprof.clock import SystemClock
 from npuprof.lines.recorder import LineRecorder, RunningCell
@@ -18,10 +20,9 @@ from tests.lines.stamped import FIRST_LINE, rewritten
 
 _ROUNDS = 7
 _PROBE = 200_000
-_SPIN = (
-    "import time\ndef work(ns):\n    end = time.process_time_ns() + ns\n    while time.process_time_ns() < end: pass\n"
-)
-_ITERATIONS = {0: 1_000_000, 1_000: 200_000, 20_000: 20_000, 200_000: 2_000, 5_000_000: 100}
+_RUN_NS = 100_000_000  # of a loop
+_PAIRS = 25
+_SPENT_NS = (0, 1_000, 10_000, 20_000, 40_000, 200_000, 5_000_000)
 
 
 def _run(tree: ast.Module) -> int:
@@ -78,29 +79,63 @@ def _numbers(spent_ns: int) -> int:
     return max(1, spent_ns * _PROBE // min(times))
 
 
-def share(spent_ns: int, folder: Path) -> tuple[float, int]:
-    """Return how much longer a loop takes with stamps that are recorded, as a share, and the iterations only counted.
+@dataclass(frozen=True)
+class Share:
+    """How much longer loops take with stamps that are recorded.
+
+    Attributes
+    ----------
+    longer
+        As a share of the CPU time without stamps: the median of pairs of runs, one right after the other.
+    error
+        The standard error of that median.
+    recording
+        What the thread that records takes of it.
+    counted
+        The share of iterations that were only counted.
+    """
+
+    longer: float
+    error: float
+    recording: float
+    counted: float
+
+
+def share(spent_ns: int, statements: int, folder: Path, pairs: int = _PAIRS) -> Share:
+    """Run a loop with and without stamps in turn.
 
     Parameters
     ----------
     spent_ns
-        How long its one statement takes.
+        How long a statement takes.
+    statements
+        How many are in the body of the loop.
     folder
         Where the stamps are written.
+    pairs
+        How many runs of both.
     """
-    count = _ITERATIONS[spent_ns]
-    code = _loop(count, f"sum(range({_numbers(spent_ns)}))" if spent_ns else "pass")
-    plain, stamped, counted = [], [], 0
-    for number in range(_ROUNDS):
-        plain.append(_run(ast.parse(FIRST_LINE + code)))
+    body = f"sum(range({_numbers(spent_ns)}))" if spent_ns else "pass"
+    count = max(10, _RUN_NS // max(spent_ns * statements, 60))
+    code = _loop(count, "; ".join([body] * statements))
+    plain = ast.parse(FIRST_LINE + code)
+    ratios, of_recording, counted = [], [], 0
+    for number in range(pairs):
         with rewritten(code) as (tree, stamps):
-            recorder = LineRecorder(SystemClock(), folder / f"{spent_ns}-{number}.jsonl", RunningCell("<cell>", stamps))
+            path = folder / f"{spent_ns}-{statements}-{number}.jsonl"
+            recorder = LineRecorder(SystemClock(), path, RunningCell("<cell>", stamps))
+            before_ns = _run(plain) if number % 2 else 0
             recorder.start()
-            stamped.append(_run(tree))
+            stamped_ns = _run(tree)
+            recorder_ns = time.clock_gettime_ns(time.pthread_getcpuclockid(recorder._thread.ident or 0))
             recorder.stop()
-            loop = next(number for number, each in enumerate(stamps.statements) if each.is_loop)
-            counted = stamps.counted(loop)
-    return min(stamped) / min(plain) - 1, counted
+            plain_ns = before_ns or _run(plain)
+            counted += stamps.counted(next(n for n, each in enumerate(stamps.statements) if each.is_loop))
+        ratios.append(stamped_ns / plain_ns - 1)
+        of_recording.append(recorder_ns / plain_ns)
+    spread = 1.4826 * median(abs(each - median(ratios)) for each in ratios)
+    error = 1.2533 * spread / len(ratios) ** 0.5
+    return Share(median(ratios), error, median(of_recording), counted / (pairs * count))
 
 
 def main() -> None:
@@ -113,13 +148,16 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         recorded = recording_ns(Path(folder))
         print(f"a recorded stamp     {recorded:7.0f} ns, on a thread of its own")
-        print(f"a loop of one statement of 20 us takes {(iteration + 2 * recorded) / 20_000:.2%} longer (at most 2 %)")
-        for spent_ns, count in _ITERATIONS.items():
-            longer, counted = share(spent_ns, Path(folder))
-            print(
-                f"{count:9,} statements of {spent_ns / 1e3:7.1f} us: {longer:+7.2%}, "
-                f"{counted:,} iterations counted" + (" (at most 2 %)" if spent_ns >= 20_000 else "")
-            )
+        print(f"a stamp of statements of 20 us, recorded: {(statement + recorded) / 20_000:.2%} (at most 2 %)")
+        for spent_ns in _SPENT_NS:
+            for statements in (1, 5):
+                is_limited = ", at most 2 %" if spent_ns >= 20_000 else ""
+                each = share(spent_ns, statements, Path(folder))
+                print(
+                    f"{statements} statement(s) of {spent_ns / 1e3:7.1f} us: {each.longer:+8.2%} ±{each.error:.2%}, "
+                    f"{each.recording:.2%} of it to record; {each.counted:.1%} of iterations counted{is_limited}",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":
