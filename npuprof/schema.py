@@ -141,6 +141,13 @@ thread_id  int   the thread of the host
 id         int   its number in this table, to which others refer
 parent_id  int?  the `id` of its caller
 depth      int   callers above it""",
+    """\
+sampled_lines: the line of the user's code that a thread ran when it was sampled
+time_ns    int   when it was sampled
+file       name  the file, or the cell, as `launches` names it
+line       int   the line
+function   name  the function that the line is in
+thread_id  int   the thread of the host""",
     f"""\
 statements: a statement of the profiled cell as it ran, until the next one began
 {_SPAN}

@@ -18,6 +18,7 @@ from npuprof.analysis.intervals import Spans, pieces
 from npuprof.analysis.memory_peak import blocks_at_peak
 from npuprof.analysis.nesting import Nesting
 from npuprof.analysis.places import Places, has_user_frames
+from npuprof.analysis.sampled_gaps import NO_PIECES, Pieces, number_at, seen_in
 from npuprof.arrays import Int64
 from npuprof.frames import Frame
 
@@ -28,10 +29,11 @@ class CodeLines:
     """The costs of the lines of a run.
 
     A moment of a host thread belongs to the line of the innermost operator or call that runs; between them to the line
-    of the next one, as long as that is in the same statement of the profiled cell, or without statements in the same
-    function: the code before a call is part of what it takes to make it. Else it belongs to the statement that runs, or
-    to the sampled function. Idle time of the device belongs to the line of the thread that launches the next kernel, in
-    which an operator or a call runs, or else to the line of the cell's thread at that moment.
+    that a sample saw there (see :mod:`npuprof.analysis.sampled_gaps`), or else to the line of the next one, as long as
+    that is in the same statement of the profiled cell, or without statements in the same function: the code before a
+    call is part of what it takes to make it. Else it belongs to the statement that runs, or to the sampled function.
+    Idle time of the device belongs to the line of the thread that launches the next kernel, in which an operator or a
+    call runs or which a sample saw, or else to the line of the cell's thread at that moment.
 
     Parameters
     ----------
@@ -52,6 +54,7 @@ class CodeLines:
             np.concatenate([tables[name][column].to_numpy(np.int64) for name in LAYERS])
             for column in ("start_ns", "duration_ns", "thread_id")
         )
+        self._pieces: dict[int, Pieces] = {}
 
     @cached_property
     def _peak(self) -> pd.DataFrame:
@@ -59,12 +62,14 @@ class CodeLines:
 
     @cached_property
     def _located(self) -> tuple[pd.DataFrame, list[Int64], Int64]:
-        """The lines; for each host row, statement and block at the peak the number of its line, -1 for none; functions.
+        """The lines; for each host row, statement, block at the peak and sample the number of its line; functions.
+
+        The number is -1 where there is none.
 
         The functions are numbers for each host row.
         """
         statements = self._tables["statements"][["file", "line"]].assign(function="<module>")
-        parts = [self._places.at(np.arange(len(self._start))), statements, self._peak]
+        parts = [self._places.at(np.arange(len(self._start))), statements, self._peak, self._tables["sampled_lines"]]
         files, functions = (_united([part[name] for part in parts]) for name in ("file", "function"))
         line = np.concatenate([part["line"].to_numpy(np.int64, na_value=0) for part in parts])
         most = int(line.max(initial=0)) + 1
@@ -197,10 +202,43 @@ class CodeLines:
         """Return the moments at which something begins or ends on a thread, in order."""
         on_thread = self._thread == thread
         start, duration = self._start[on_thread], self._duration[on_thread]
-        edges = [start, start + duration]
+        edges = [start, start + duration, *self._sampled(thread)[:2]]
         if thread == self._cell_thread:
             edges += list(self._statements)
         return _distinct(np.concatenate(edges))
+
+    def _sampled(self, thread: int) -> Pieces:
+        """Return the lines that samples saw between the calls of a thread."""
+        if thread not in self._pieces:
+            samples = self._tables["sampled_lines"]
+            chosen = np.flatnonzero((samples["thread_id"] == thread).to_numpy(bool) & (self._located[1][3] >= 0))
+            moments, lines = samples["time_ns"].to_numpy(np.int64)[chosen], self._located[1][3][chosen]
+            self._pieces[thread] = NO_PIECES
+            if len(chosen):
+                self._pieces[thread] = seen_in(*self._gaps(thread, moments), moments, lines)
+        return self._pieces[thread]
+
+    def _gaps(self, thread: int, moments: Int64) -> tuple[Spans, Int64]:
+        """Return when a sampled thread ran no call, and between which lines."""
+        is_call = np.flatnonzero(self._thread == thread)
+        is_call = is_call[is_call >= self._first]
+        starts = self._start[is_call]
+        edges = [starts, starts + self._duration[is_call]]
+        if thread == self._cell_thread:
+            edges += list(self._statements)
+        edge = _distinct(np.concatenate(edges))
+        if not len(edge) or moments[0] < edge[0]:
+            edge = np.append(moments[0], edge)
+        if moments[-1] >= edge[-1]:
+            edge = np.append(edge, moments[-1] + 1)
+        begins, ends = edge[:-1], edge[1:]
+        statement = self._statement_at(thread, begins)
+        is_gap = (self._row_at(self._calls, thread, begins) < 0) & ((thread != self._cell_thread) | (statement >= 0))
+        begins, ends, statement = begins[is_gap], ends[is_gap], statement[is_gap]
+        before, after = self._row_at(self._calls, thread, begins - 1), self._following(thread, ends)
+        numbers, of_statement = np.append(self._numbers, -1), np.append(self._located[1][1], -1)
+        kinds = np.stack((of_statement[statement], numbers[before], numbers[after]))
+        return (begins, ends), np.unique(kinds, axis=1, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
     @cached_property
     def _statements(self) -> Spans:
@@ -242,7 +280,9 @@ class CodeLines:
         is_next = (call < 0) & (following >= 0) & in_statement & ((statement >= 0) | in_function)
         lines = np.where(is_next, numbers[following], numbers[call])
         lines = np.where(lines < 0, np.append(self._located[1][1], -1)[statement], lines)
-        return np.where(lines < 0, numbers[python], lines)
+        lines = np.where(lines < 0, numbers[python], lines)
+        sampled = number_at(self._sampled(thread), moments)
+        return np.where(sampled >= 0, sampled, lines)
 
     def _following(self, thread: int, moments: Int64) -> Int64:
         """Return the next operator or call with a line that begins on a thread at each moment or later, -1 for none."""
@@ -294,6 +334,7 @@ class CodeLines:
             windows = np.append(low.min(), edges), np.append(edges, high.max())
             starts, ends, _ = pieces(spans, windows)
             running = np.append(self._numbers, -1)[self._row_at(self._calls, thread, starts)]
+            running = np.where(running >= 0, running, number_at(self._sampled(thread), starts))
             of_main, of_thread = (self._lines_at(each, starts) for each in (self._main_thread, thread))
             lines = np.where(running >= 0, running, np.where(of_main >= 0, of_main, of_thread))
             sums += _sums(count, lines, ends - starts)

@@ -52,8 +52,8 @@ _JOIN_S = 2.0
 _KEEP_NS = 100_000_000  # time that is lost if the process is killed
 _KEEP_SAME_NS = 1_000_000_000  # the same while the stacks do not change
 _ARROW_TYPES = {
-    **dict.fromkeys(("time_ns", "thread_id", "stopped_ns"), "int64"),
-    **dict.fromkeys(("node", "node_parent", "node_frame", "frame_line"), "int32"),
+    **dict.fromkeys(("time_ns", "thread_id", "stopped_ns", "sample_ns"), "int64"),
+    **dict.fromkeys(("node", "line", "node_parent", "node_frame", "frame_line"), "int32"),
 }
 _STRETCHED = 10  # report samples that are this many times further apart than requested
 
@@ -142,9 +142,10 @@ class PythonStacks:
     def write(self, path: Path) -> None:
         """Write the samples as a private Parquet file.
 
-        The file has one row of lists: the changes (``time_ns``, ``thread_id``, ``node``), the tree of stacks
-        (``node_parent``, ``node_frame``), the frames (``frame_file``, ``frame_line``, ``frame_function``,
-        ``frame_module``), and ``stopped_ns``.
+        The file has one row of lists: the changes (``time_ns``, ``thread_id``, ``node``, and ``line``, that of the
+        innermost function of the user), the tree of stacks (``node_parent``, ``node_frame``), the frames
+        (``frame_file``, ``frame_line``, ``frame_function``, ``frame_module``), the times of all samples
+        (``sample_ns``), and ``stopped_ns``.
 
         Raises
         ------
@@ -193,9 +194,11 @@ class _Sampler:
         self._tree = StackTree()
         self._threads = _NativeIds()
         self._main_tasks = await_chains.MainTasks()
-        self._seen: dict[int, int] = {}
-        self._times_ns, self._thread_ids, self._nodes = array("q"), array("q"), array("i")
+        self._seen: dict[int, tuple[int, int]] = {}  # node and line by thread
+        self._times_ns, self._thread_ids, self._lines, self._nodes = array("q"), array("q"), array("i"), array("i")
+        self._samples_ns = array("q")
         self._kept, self._kept_ns = (0, 0, 0), self._started_ns - _KEEP_NS  # the first sample is kept at once
+        self._kept_samples = 0
         self._too_deep = False
         self._ended_early = ""
 
@@ -237,13 +240,15 @@ class _Sampler:
         names = (map(str, columns[f"frame_{name}"]) for name in ("file", "function"))
         return list(zip(*names, strict=True))
 
-    def columns(self, changes: int = 0, nodes: int = 0, frames: int = 0) -> Columns:
+    def columns(self, changes: int = 0, nodes: int = 0, frames: int = 0, samples: int = 0) -> Columns:
         """Return the columns of the file, without the first rows of each kind; times are UTC epoch nanoseconds."""
         count = len(self._nodes)  # the last one to grow, in case the thread still runs
         return {
             "time_ns": array("q", (time_ns + self._epoch_ns for time_ns in self._times_ns[changes:count])),
             "thread_id": self._thread_ids[changes:count],
             "node": self._nodes[changes:count],
+            "line": self._lines[changes:count],
+            "sample_ns": array("q", (time_ns + self._epoch_ns for time_ns in self._samples_ns[samples:])),
             "stopped_ns": [self._last_ns + self._epoch_ns],
             **self._tree.columns(nodes, frames),
         }
@@ -276,8 +281,9 @@ class _Sampler:
         grown = (len(self._nodes), *self._tree.sizes)
         pause_ns = _KEEP_NS if grown != self._kept else _KEEP_SAME_NS
         if last or self._last_ns - self._kept_ns >= pause_ns:
-            plain = {name: list(values) for name, values in self.columns(*self._kept).items()}
+            plain = {name: list(values) for name, values in self.columns(*self._kept, self._kept_samples).items()}
             self._journal.write(plain)
+            self._kept_samples += len(plain["sample_ns"])
             self._kept, self._kept_ns = grown, self._last_ns
 
     def _elapsed_s(self) -> float:
@@ -304,28 +310,35 @@ class _Sampler:
     def _sample_thread(self, now_ns: int) -> None:
         if now_ns == self._last_ns and self.count and isinstance(self._clock, EmulatingClock):
             return  # no time has passed that the stacks could account for
-        seen: dict[int, int] = {}
+        seen: dict[int, tuple[int, int]] = {}
         sampler = self._thread.ident
         for ident, frame in sys._current_frames().items():
             if ident != sampler and (thread_id := self._threads.native_id(ident)) is not None:
                 seen[thread_id] = self._node(frame)
         for thread_id in self._seen.keys() - seen.keys():
-            self._change(thread_id, NOTHING)
-        for thread_id, node in seen.items():
-            if self._seen.get(thread_id, NOTHING) != node:
-                self._change(thread_id, node)
+            self._change(thread_id, NOTHING, 0)
+        for thread_id, (node, line) in seen.items():
+            if self._seen.get(thread_id, (NOTHING, 0)) != (node, line):
+                self._change(thread_id, node, line)
         self._seen = seen
         self._last_ns = now_ns
+        if len(self._samples_ns) < _MAX_CHANGES:
+            self._samples_ns.append(now_ns)
         self.count += 1
 
-    def _change(self, thread_id: int, node: int) -> None:
+    def _change(self, thread_id: int, node: int, line: int) -> None:
         self._times_ns.append(self._last_ns)  # the sample stands for the time since the previous one
         self._thread_ids.append(thread_id)
+        self._lines.append(line)
         self._nodes.append(node)
 
-    def _node(self, leaf: types.FrameType) -> int:
-        """Return the tree node of a thread's stack, including the coroutines that await the running code."""
+    def _node(self, leaf: types.FrameType) -> tuple[int, int]:
+        """Return the tree node of a thread's stack, including the coroutines that await the running code.
+
+        The second number is the line that the innermost function of the user runs; 0 without one.
+        """
         path: list[int] = []  # leaf first
+        line = 0
         loop_at = 0
         loop_frame: types.FrameType | None = None
         frame: types.FrameType | None = leaf
@@ -333,6 +346,8 @@ class _Sampler:
             index = self._tree.frame(frame)
             if loop_frame is None and self._tree.steps[index] is LoopFrame.LOOP:
                 loop_at, loop_frame = len(path), frame
+            if not line and self._tree.are_users[index]:
+                line = frame.f_lineno or 0
             path.append(index)
             frame = frame.f_back
         path.reverse()
@@ -342,7 +357,7 @@ class _Sampler:
         if len(path) > _MAX_DEPTH:
             self._too_deep = True
             del path[_MAX_DEPTH:]
-        return self._tree.node(path)
+        return self._tree.node(path), line
 
     def _join_awaiting(self, outer: list[int], inner: list[int], loop_frame: types.FrameType) -> list[int]:
         """Join the frames outside a loop, the waiting coroutines, and the frames that the loop runs."""

@@ -9,6 +9,7 @@ from array import array
 from itertools import islice
 from typing import TypeAlias
 
+from npuprof.frames import Frame
 from npuprof.lines import call_stacks
 from npuprof.texts import encodable
 
@@ -46,10 +47,16 @@ class StackTree:
 
     A frame is a function: file, first line, name and module. Code objects are held weakly, so that a cell that runs
     repeatedly does not accumulate them.
+
+    Attributes
+    ----------
+    steps, are_users
+        The role in an event loop, and whether it is the user's code, of each frame.
     """
 
     def __init__(self) -> None:
         self.steps: list[LoopFrame] = []
+        self.are_users: list[bool] = []
         self._codes: dict[int, tuple[weakref.ref[types.CodeType], int]] = {}
         self._frames: dict[tuple[str, int, str, str], int] = {}
         self._nodes: dict[int, int] = {}
@@ -77,6 +84,7 @@ class StackTree:
         index = self._frames.setdefault(key, len(self._frames))
         if index == len(self.steps):
             self.steps.append(_STEPS.get((name, code.co_name), LoopFrame.NONE))
+            self.are_users.append(Frame(encodable(key[0]), key[1], encodable(key[2])).is_users)
         return index
 
     def node(self, path: list[int]) -> int:

@@ -337,7 +337,7 @@ def _undrawn_rows(number: int, placed: _Placed) -> Iterator[str]:
     tables = placed.run.tables
     yield from rows_events(number, {"table": "kernels"}, tables["kernels"], np.flatnonzero(placed.slice_of_kernel < 0))
     yield from rows_events(number, {"table": "links"}, tables["links"], np.flatnonzero(~placed.arrows()[0]))
-    for name in ("step_times", "allocations", "statements", "iterations"):
+    for name in ("step_times", "allocations", "sampled_lines", "statements", "iterations"):
         yield from rows_events(number, {"table": name}, tables[name])
     for name in SAMPLES:
         yield from rows_events(number, {"table": name}, tables[name], np.flatnonzero(~are_drawn(name, tables[name])))

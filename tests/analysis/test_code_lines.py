@@ -84,6 +84,35 @@ def test_the_line_that_lets_the_device_idle_has_the_idle_time() -> None:
     assert by_line(lines, "host_ns") == {3: 100, 4: 400, 5: 230, 7: 70}
 
 
+def sampled(*rows: tuple[int, int]) -> pd.DataFrame:
+    """Return samples of thread 1 from times and lines of the other file."""
+    return table(
+        "sampled_lines",
+        [{"time_ns": time, "file": _OTHER, "line": line, "function": "f", "thread_id": 1} for time, line in rows],
+    )
+
+
+def test_the_line_that_a_sample_saw_between_two_calls_has_the_time_there() -> None:
+    run = cell()
+    # In the sleep two lines, in equal parts; what follows the call of line 7; and one within that call.
+    run["sampled_lines"] = sampled((300, 21), (500, 22), (660, 23), (690, 24))
+    lines = code_lines(run)
+    assert by_line(lines, "idle_ns") == {3: 40, 21: 200, 22: 200, 7: 70, 24: 30}
+    assert by_line(lines, "host_ns") == {3: 100, 21: 200, 22: 200, 7: 70, 24: 230}
+
+
+def test_gaps_without_a_sample_have_the_line_of_others_between_the_same_lines() -> None:
+    starts, stack = [150, 250, 350, 450], f"{_OTHER}(7): forward\n{_CELL}(3): <module>"
+    api = [call("launch", start, 20, 1) for start in starts]
+    run = factories.all_tables(
+        statements=statements((100, 500, 3)),
+        api=table("api", api).assign(stack=tables.categorical(np.zeros(4, np.int64), [stack])),
+        sampled_lines=sampled((300, 21)),
+    )
+    # Before the first call nothing of the kind was seen.
+    assert by_line(code_lines(run), "host_ns") == {7: 50 + 4 * 20, 21: 3 * 80, 3: 130}
+
+
 def test_a_sampled_call_that_seems_to_begin_before_the_cell_has_no_time_there() -> None:
     run = cell()
     early = {"start_ns": 0, "duration_ns": 900, "name": f"{_OTHER}(7): forward", "thread_id": 1, "id": 0, "depth": 0}
@@ -162,6 +191,7 @@ def _runs(draw: st.DrawFn) -> dict[str, pd.DataFrame]:
         operators=table("operators", operators).assign(stack=stacks["operators"]),
         api=table("api", api).assign(stack=stacks["api"]),
         python=table("python", python),
+        sampled_lines=sampled(*sorted(draw(st.lists(st.tuples(_TIMES, st.integers(1, 9)), max_size=6)))),
         statements=statements(*ran),
         kernels=table("kernels", kernels),
         links=table("links", links),

@@ -42,7 +42,7 @@ def table_of(stacks: PythonStacks, folder: Path) -> pd.DataFrame:
     assert failures(stacks.stop()) == []
     path = folder / "stacks.parquet"
     stacks.write(path)
-    table = read(path, Notes())
+    table = read(path, Notes())["python"]
     tables.check("python", table)
     return table
 

@@ -96,7 +96,7 @@ def test_a_thread_that_threading_does_not_know_has_pythons_ident_and_is_reported
     problems = stacks.stop()
     leave.set()
     stacks.write(tmp_path / "foreign.parquet")
-    table = read(tmp_path / "foreign.parquet", Notes())
+    table = read(tmp_path / "foreign.parquet", Notes())["python"]
 
     assert "not started by Python's threading" in " ".join(problems)
     assert table.loc[table["name"].str.endswith(": worker"), "thread_id"].tolist() == idents
@@ -245,7 +245,7 @@ def test_deep_recursion_is_cut_and_reported(stacks: PythonStacks, tmp_path: Path
     problems = stacks.stop()
     stacks.write(tmp_path / "deep.parquet")
     assert "deeper than 500 frames" in " ".join(problems)
-    assert read(tmp_path / "deep.parquet", Notes())["depth"].max() < 500
+    assert read(tmp_path / "deep.parquet", Notes())["python"]["depth"].max() < 500
 
 
 def test_a_failure_of_the_sampler_is_reported_and_not_raised(
@@ -274,7 +274,7 @@ def test_times_come_from_the_clock(clock: FakeClock, tmp_path: Path) -> None:
     spin(has_looked(stacks))
     stacks.stop()
     stacks.write(tmp_path / "clock.parquet")
-    table = read(tmp_path / "clock.parquet", Notes())
+    table = read(tmp_path / "clock.parquet", Notes())["python"]
     assert table["start_ns"].min() >= began_ns + epoch_ns - 10_000
     assert (table["start_ns"] + table["duration_ns"]).max() <= clock.now_ns + epoch_ns
     assert (table["duration_ns"] % 1_000 == 0).all()

@@ -52,3 +52,11 @@ def test_shares_of_sampled_lines_have_an_error(cells: Cells) -> None:
     assert (table["share_error"] <= 1).all()
     planted(cells, "cell", 1_000, "stacks", seconds=0.05)
     assert "share_error" not in npuprof.last().by("line")
+
+
+def test_a_line_that_sleeps_between_two_calls_has_the_idle_time(cells: Cells) -> None:
+    code = "import time\nimport numpy as np\ndef f(x):\n    time.sleep(0.02)\n    return np.sin(x)"
+    cells.run(code + "\ndef g(x):\n    return np.cos(x)")
+    table = cells.profile("for i in range(8): y = f(x); z = g(x)", "--level 1 --stacks").code().to_frame()
+    idle = table.set_index(table["text"].str.strip())["idle_ns"]
+    assert idle["time.sleep(0.02)"] > 0.9 * table["idle_ns"].sum()

@@ -145,7 +145,7 @@ def test_a_skipped_wait_is_the_time_of_the_line_that_waits(tmp_path: Path) -> No
     synchronises()
     stacks.stop()
     stacks.write(tmp_path / "stacks.parquet")
-    table = read(tmp_path / "stacks.parquet", Notes())
+    table = read(tmp_path / "stacks.parquet", Notes())["python"]
     waited = table[table["name"].astype(str).str.endswith(": synchronises")]
     assert waited["duration_ns"].tolist() == [10_000_000]
 

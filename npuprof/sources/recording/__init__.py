@@ -106,7 +106,7 @@ def _add_stacks(
     decoded: Decoded, path: Path, recording: Recording, columns: Mapping[str, Sequence[Any]] | None
 ) -> None:
     """Add the sampled Python stacks: from memory if they are not on disk, else from their file or its journal."""
-    readers: list[tuple[str, Callable[[Path, Notes], pd.DataFrame]]] = [
+    readers: list[tuple[str, Callable[[Path, Notes], dict[str, pd.DataFrame]]]] = [
         (STACKS_FILE_NAME, python_stacks.read),
         (STACKS_JOURNAL_FILE_NAME, python_stacks.read_journal),
     ]
@@ -115,7 +115,9 @@ def _add_stacks(
         readers = [(STACKS_FILE_NAME, partial(python_stacks.read_columns, columns))]
     for name, read_stacks in readers:
         try:
-            decoded.tables["python"] = _within_run(read_stacks(path / name, decoded.notes), recording)
+            frames = read_stacks(path / name, decoded.notes)
+            decoded.tables["python"] = _within_run(frames["python"], recording)
+            decoded.tables["sampled_lines"] = frames["sampled_lines"]
             break
         except SourceError as error:
             decoded.notes.error(name, str(error))

@@ -1,4 +1,4 @@
-"""Read the file of sampled Python stacks as the table ``python``.
+"""Read the file of sampled Python stacks as the tables ``python`` and ``sampled_lines``.
 
 Consecutive samples with the same outer frames are a single call of these functions. Frames that run a notebook cell,
 and the profiler's frames, are left out; so are threads without other frames.
@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,14 +23,18 @@ from npuprof.notes import Notes
 from npuprof.sources.python_frames import begins_cell, role_of_frame, shown_frames
 from npuprof.sources.recording import lists
 
+Frames: TypeAlias = dict[str, pd.DataFrame]
+
 SOURCE = "python_stacks"
 """The source of the notes."""
 _MAX_DEPTH = 1_000
 _COLUMNS = {
-    **dict.fromkeys(("time_ns", "thread_id", "stopped_ns"), "int64"),
-    **dict.fromkeys(("node", "node_parent", "node_frame", "frame_line"), "int32"),
+    **dict.fromkeys(("time_ns", "thread_id", "stopped_ns", "sample_ns"), "int64"),
+    **dict.fromkeys(("node", "line", "node_parent", "node_frame", "frame_line"), "int32"),
     **dict.fromkeys(("frame_file", "frame_function", "frame_module"), "string"),
 }
+_NEWER = ("line", "sample_ns")
+_MOST_LINES = 5_000_000  # rows of sampled lines
 
 _MOST_PARTS = 60  # folders and separators of a path that are looked at
 
@@ -69,7 +73,7 @@ class SampledCalls:
     depth: Int64
 
 
-def read(path: Path, notes: Notes) -> pd.DataFrame:
+def read(path: Path, notes: Notes) -> Frames:
     """Read a file that :class:`npuprof.collectors.python_stacks.PythonStacks` wrote.
 
     Parameters
@@ -81,29 +85,29 @@ def read(path: Path, notes: Notes) -> pd.DataFrame:
 
     Returns
     -------
-    pandas.DataFrame
-        The table ``python``, in order of time.
+    dict
+        The tables ``python`` and ``sampled_lines`` by name, in order of time.
 
     Raises
     ------
     SourceError
         If the file cannot be read or is not such a file.
     """
-    return _calls(lists.read(path, _COLUMNS), path, notes)
+    return _frames(lists.read(path, _COLUMNS, _NEWER), path, notes)
 
 
-def read_columns(columns: Mapping[str, Sequence[Any]], path: Path, notes: Notes) -> pd.DataFrame:
-    """Return the table of columns that the file at `path` would hold; see :func:`read`.
+def read_columns(columns: Mapping[str, Sequence[Any]], path: Path, notes: Notes) -> Frames:
+    """Return the tables of columns that the file at `path` would hold; see :func:`read`.
 
     Raises
     ------
     SourceError
         If the columns are not consistent.
     """
-    return _calls(lists.arrays(columns, _COLUMNS, path), path, notes)
+    return _frames(lists.arrays(columns, _COLUMNS, path), path, notes)
 
 
-def read_journal(path: Path, notes: Notes) -> pd.DataFrame:
+def read_journal(path: Path, notes: Notes) -> Frames:
     """Read the samples written before the process was killed; see :func:`read`.
 
     Raises
@@ -113,11 +117,63 @@ def read_journal(path: Path, notes: Notes) -> pd.DataFrame:
     """
     columns = lists.read_journal(path, _COLUMNS, notes, SOURCE)
     columns["stopped_ns"] = columns["stopped_ns"][-1:] if len(columns["stopped_ns"]) else np.zeros(1, np.int64)
-    return _calls(columns, path, notes)
+    return _frames(columns, path, notes)
 
 
-def _calls(columns: dict[str, Any], path: Path, notes: Notes) -> pd.DataFrame:
+def _frames(columns: dict[str, Any], path: Path, notes: Notes) -> Frames:
     samples = _samples(columns, path)
+    return {"python": _calls(columns, samples, notes), "sampled_lines": _sampled_lines(columns, samples, notes)}
+
+
+def _sampled_lines(columns: dict[str, Any], samples: Samples, notes: Notes) -> pd.DataFrame:
+    """Return the line of each sample of each thread: that of its last change, which was seen by the sample after it."""
+    times = np.sort(columns["sample_ns"])
+    lines = columns["line"] if len(columns["line"]) else np.zeros(len(samples.node), np.int64)
+    frame_of = np.append(_innermost_users(columns, samples), -1)[samples.node]
+    parts: list[tuple[Int64, ...]] = [tuple(np.zeros(0, np.int64) for _ in range(4))]
+    for thread in np.unique(samples.thread_id[lines > 0]).tolist():
+        changes = np.flatnonzero(samples.thread_id == thread)
+        changes = changes[np.argsort(samples.time_ns[changes], kind="stable")]
+        at = np.searchsorted(samples.time_ns[changes], times, side="left") - 1
+        change = changes[at]
+        known = np.flatnonzero((at >= 0) & (lines[change] > 0) & (frame_of[change] >= 0))
+        if sum(len(part[0]) for part in parts) + len(known) > _MOST_LINES:
+            notes.warning(SOURCE, "there are more sampled lines than are kept: those of some threads are left out")
+            break
+        change = change[known]
+        parts.append((times[known], np.full(len(known), thread), lines[change], frame_of[change]))
+    time_ns, thread_id, line, frame = (np.concatenate(part) for part in zip(*parts, strict=True))
+    order = np.argsort(time_ns, kind="stable")
+    files = [cell_name(file) or file for file in columns["frame_file"]]
+    return tables.build(
+        "sampled_lines",
+        {
+            "time_ns": time_ns[order],
+            "file": _named(frame[order], files),
+            "line": line[order],
+            "function": _named(frame[order], columns["frame_function"]),
+            "thread_id": thread_id[order],
+        },
+    )
+
+
+def _named(frames: Int64, names: Sequence[str]) -> pd.Categorical:
+    codes: dict[str, int] = {}
+    code_of_frame = np.array([codes.setdefault(name, len(codes)) for name in names], np.int64)
+    return tables.categorical(code_of_frame[frames] if len(frames) else frames, list(codes))
+
+
+def _innermost_users(columns: dict[str, Any], samples: Samples) -> Int64:
+    """Return the innermost frame of the user's code in the stack of each node, -1 for none."""
+    parts = zip(*(columns[f"frame_{part}"] for part in ("file", "line", "function")), strict=True)
+    are_users = [Frame(file, int(line), function).is_users for file, line, function in parts]
+    innermost = [-1] * (len(samples.node_parent) + 1)  # the last entry is for parent -1
+    for node, (parent, frame) in enumerate(zip(samples.node_parent.tolist(), samples.node_frame.tolist(), strict=True)):
+        innermost[node] = frame if are_users[frame] else innermost[parent]
+    return np.array(innermost[:-1], np.int64)
+
+
+def _calls(columns: dict[str, Any], samples: Samples, notes: Notes) -> pd.DataFrame:
     frames = list(zip(*(columns[f"frame_{part}"] for part in ("file", "line", "function", "module")), strict=True))
     roles = np.array([role_of_frame(file, function, module) for file, _, function, module in frames], np.int8)
     cells = np.array(
@@ -140,6 +196,8 @@ def _samples(columns: dict[str, Any], path: Path) -> Samples:
     for group in (("time_ns", "thread_id", "node"), ("node_parent", "node_frame")):
         if len({count[name] for name in group}) != 1:
             raise lists.damage_error(path, f"has columns of different lengths among {', '.join(group)}")
+    if count["line"] not in (0, count["node"]):
+        raise lists.damage_error(path, "has columns of different lengths among node, line")
     if len({number for name, number in count.items() if name.startswith("frame_")}) != 1 or count["stopped_ns"] != 1:
         raise lists.damage_error(path, "has columns of different lengths among its frames, or not one end")
     nodes, frames = count["node_parent"], count["frame_file"]

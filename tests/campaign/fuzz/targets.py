@@ -53,6 +53,8 @@ _STACKS: dict[str, list[Any]] = {
     "time_ns": [1, 2, 3, 4],
     "thread_id": [7, 7, 8, 7],
     "node": [0, 1, 2, -1],
+    "line": [3, 6, 5, 0],
+    "sample_ns": [2, 3, 4, 5],
     "stopped_ns": [9],
     "node_parent": [-1, 0, -1],
     "node_frame": [0, 1, 2],

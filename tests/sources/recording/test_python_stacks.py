@@ -16,11 +16,12 @@ from npuprof import tables
 from npuprof.errors import SourceError
 from npuprof.frames import Frame
 from npuprof.notes import Notes
-from npuprof.sources.recording.python_stacks import Samples, merge, node_depths, read
+from npuprof.sources.recording import python_stacks
+from npuprof.sources.recording.python_stacks import Samples, merge, node_depths
 
 EPOCH_NS = 1_763_600_000_000_000_000
 _TEXT = ("frame_file", "frame_function", "frame_module")
-_LONG = ("time_ns", "thread_id", "stopped_ns")
+_LONG = ("time_ns", "thread_id", "stopped_ns", "sample_ns")
 
 
 def stored(folder: Path, **columns: list[Any]) -> Path:
@@ -31,6 +32,10 @@ def stored(folder: Path, **columns: list[Any]) -> Path:
     path = folder / "stacks.parquet"
     pq.write_table(pa.table(arrays), path)
     return path
+
+
+def read(path: Path, notes: Notes) -> pd.DataFrame:
+    return python_stacks.read(path, notes)["python"]
 
 
 def recorded(
@@ -255,6 +260,30 @@ def test_a_text_that_is_no_utf8_is_one_clear_error(tmp_path: Path, text: bytes, 
     assert path.read_bytes() != content
     with pytest.raises(SourceError, match=rf"stacks\.parquet {told}"):
         read(path, Notes())
+
+
+def test_each_sample_has_the_line_that_it_saw(tmp_path: Path) -> None:
+    installed = ("/usr/lib/python3.11/queue.py", 154, "get", "queue")
+    columns = recorded([*USER[:2], installed], [[0], [0, 1], [0, 1], [0, 2], [2], []], line=[14, 31, 33, 15, 0, 0])
+    columns["sample_ns"] = [EPOCH_NS + 10 * number for number in range(1, 7)]
+    lines = python_stacks.read(stored(tmp_path, **columns), Notes())["sampled_lines"]
+    tables.check("sampled_lines", lines)
+    assert [(time - EPOCH_NS, *row) for time, *row in lines.itertuples(index=False)] == [
+        (10, "/home/u/model.py", 14, "train", 77),
+        (20, "/home/u/model.py", 31, "step", 77),
+        (30, "/home/u/model.py", 33, "step", 77),
+        (40, "/home/u/model.py", 15, "train", 77),
+    ]
+
+
+def test_recordings_without_sampled_lines_are_read(tmp_path: Path) -> None:
+    frames = python_stacks.read(stored(tmp_path, **recorded(USER, [[0], [0, 1]])), Notes())
+    assert (len(frames["python"]), len(frames["sampled_lines"])) == (2, 0)
+
+
+def test_lines_of_other_length_than_their_samples_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="different lengths among node, line"):
+        read(stored(tmp_path, **recorded(USER, [[0], [0, 1]], line=[1])), Notes())
 
 
 def test_endless_stacks_are_refused(tmp_path: Path) -> None:
