@@ -33,6 +33,8 @@ VERSION = 1
 """The version of the format; a page refuses any other."""
 
 _MAGIC = b"npuprof\x00"
+_LENGTH = struct.Struct("<I")  # of the header
+_DETAIL_BYTES = 40  # what the header says of a column of details, besides its name and texts
 _LONGEST_NAME, _LONGEST_VALUE = 300, 4_000
 _MOST_SAMPLES = 2_000  # of a counter
 _MOST_DISTINCT = 1 << 16  # texts of a column
@@ -116,14 +118,14 @@ def save_run(
     for _ in range(_MOST_TRIES):
         bars = timeline.bars(most)
         run = _Run(timeline, calls, bars, lines or {}, is_limited=most is not None)
-        fixed = run.writer.size + len(run.header(findings, path, notes))
+        fixed = len(_MAGIC) + _LENGTH.size + run.writer.size + len(run.header(findings, path, notes))
         if limit_bytes is None or fixed <= limit_bytes or len(bars) <= len(timeline.lanes):
             break
         most = max(int(len(bars) * limit_bytes / fixed * 0.9), len(timeline.lanes))
     if limit_bytes is None or fixed <= limit_bytes:
         run.add_details(None if limit_bytes is None else limit_bytes - fixed)
     header = run.header(findings, path, notes)
-    data = _MAGIC + struct.pack("<I", len(header)) + header + b"".join(run.writer.body)
+    data = _MAGIC + _LENGTH.pack(len(header)) + header + b"".join(run.writer.body)
     merged = int(bars.count[bars.count > 1].sum()) if most is not None else 0
     return SavedRun(data, int(bars.count.sum()), merged, tuple(run.left_out))
 
@@ -325,15 +327,21 @@ class _Run:
 
     def add_details(self, room: int | None) -> None:
         """Save the other columns of each table, as far as there is room, in bytes."""
+        frames = {saved["name"]: self._timeline.tables[saved["name"]] for saved in self._tables}
+        columns = {
+            name: [column for column in frame if column not in _DRAWN and not frame[column].isna().all()]
+            for name, frame in frames.items()
+        }
+        if room is not None:  # the header names each column, kept or left out
+            names = (f"{name}.{column}" for name, listed in columns.items() for column in listed)
+            room -= sum(_DETAIL_BYTES + len(name.encode("utf-8", "surrogatepass")) for name in names)
         for saved in self._tables:
             name = saved["name"]
-            frame, rows = self._timeline.tables[name], self._rows[name]
+            frame, rows = frames[name], self._rows[name]
             looks = self._look_of(rows + saved["first"])
-            for column in frame.columns:
-                if column in _DRAWN or frame[column].isna().all():
-                    continue
+            for column in columns[name]:
                 detail = _detail(str(column), frame[column], rows, looks, len(self._looks))
-                size = 0 if detail is None else len(detail.column.data) + detail.texts_bytes + 40
+                size = 0 if detail is None else len(detail.column.data) + detail.texts_bytes
                 if detail is None or (room is not None and size > room):
                     self.left_out.append(f"{name}.{column}")
                     continue
