@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from npuprof.errors import NpuprofError, OptionsError, SourceError
 from npuprof.options.load_arguments import FORMS
 from npuprof.parameters import checked
 from npuprof.profiles import Profile
 from npuprof.ranks.job_processes import JobProcesses
-from npuprof.sources.base import Preference
+from npuprof.sources.base import Decoded, Preference
 from npuprof.sources.decoding import decode_run
 from npuprof.sources.detect import DetectedResult, detect
 from npuprof.sources.files.walk import Walk
 from npuprof.sources.selection import Moment, Selection, choose
-from npuprof.sources.unread import unread
+from npuprof.sources.unread import UnreadRun, unread
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -36,6 +36,7 @@ def load(
     start: Moment | None = None,
     end: Moment | None = None,
     code_root: str | PathLike[str] | None = None,
+    chip: str | None = None,
 ) -> ProfileSet: ...
 
 
@@ -49,6 +50,7 @@ def load(
     end: Moment | None = None,
     client: None = None,
     code_root: str | PathLike[str] | None = None,
+    chip: str | None = None,
 ) -> Profile | Any: ...
 
 
@@ -62,31 +64,31 @@ def load(
     end: Moment | None = None,
     client: Client | None = None,
     code_root: str | PathLike[str] | None = None,
+    chip: str | None = None,
 ) -> Profile | Any:
     """Open the result of an Ascend front end, or of npuprof, at a path.
 
     Parameters
     ----------
     path
-        A recording of npuprof, a saved profile, a ``PROF_*`` directory, a torch_npu result directory, one of its files,
-        a directory around any of these, or an archive (``.zip``, ``.tar``, ``.tar.gz``, ``.tgz``). Never modified.
+        A recording, a saved profile, a ``PROF_*`` or torch_npu directory, one of its files, a directory around any of
+        these, or an archive (``.zip``, ``.tar``, ``.tar.gz``, ``.tgz``). Never modified.
     source
-        The form to read if a run has several: ``"raw"`` for raw data, ``"text"`` for the vendor's CSV and JSON files,
-        ``"db"`` for its databases, ``"parsed"`` for both text and databases. By default raw data if it is complete,
-        since its digits are exact (:mod:`npuprof.sources.raw_or_parsed`); else each table from the form that has it
-        (:mod:`npuprof.sources.forms`); the sums of a torch_npu run always come from the result. A note has the reason.
+        The form to read if a run has several: ``"raw"`` data, ``"text"`` (the vendor's CSV and JSON files), ``"db"``,
+        or ``"parsed"`` (both of these). By default raw data if complete (:mod:`npuprof.sources.raw_or_parsed`); else
+        each table from the form that has it (:mod:`npuprof.sources.forms`). A note has the reason.
     steps
         Numbers of the steps to read, as in ``run.steps``: rows within their intervals, and tasks that they launched.
     start, end
-        The half-open interval to read: integer nanoseconds since the UTC epoch as in the tables, a time stamp
-        (``pd.Timestamp``, ``datetime``; UTC if it has no zone), or a ``pd.Timedelta`` since the start of the run
-        (``run.info.started_ns``, or else its first row). Floats, too coarse for nanoseconds, are refused. Rows that
-        overlap it are kept whole, with their callers; intervals of `overlap` are clipped. A note says if it has none.
+        The half-open interval to read: integer nanoseconds since the UTC epoch, a time stamp (``pd.Timestamp``,
+        ``datetime``; UTC if it has no zone), or a ``pd.Timedelta`` since the run's start, or else its first row. Rows
+        that overlap it are kept whole, with their callers; intervals of `overlap` are clipped. A note tells of none.
     client
-        A Dask client (``pip install "npuprof[cluster]"``) whose workers read the small files of many ranks, under the
-        same paths, into a set; by default the client that is active in this process, or else this machine.
+        A Dask client (``npuprof[cluster]``), whose workers read small files of many ranks; by default the active one.
     code_root
         The folder in which :meth:`npuprof.profiles.Profile.code` finds files of which a result does not have the text.
+    chip
+        The chip that ran it, such as ``"910B3"``, if a result names none; counters that show another one count more.
 
     Returns
     -------
@@ -98,11 +100,11 @@ def load(
     SourceError
         If nothing at the path can be read, or the run lacks a requested step.
     OptionsError
-        If an argument has a wrong value, both steps and an interval are given, or `code_root` is no folder.
+        If an argument has a wrong value, or both steps and an interval are given.
     """
-    if client is None:
-        return open_path(path, source=source, steps=steps, start=start, end=end, code_root=code_root)
-    return load_set(path, source=source, steps=steps, start=start, end=end, client=client, code_root=code_root)
+    return open_path(
+        path, source=source, steps=steps, start=start, end=end, client=client, code_root=code_root, chip=chip
+    )
 
 
 @checked
@@ -115,12 +117,13 @@ def load_set(
     end: Moment | None = None,
     client: Client | None = None,
     code_root: str | PathLike[str] | None = None,
+    chip: str | None = None,
 ) -> ProfileSet:
     """Open all runs at a path as a set, even if there is only one; each run is read on first use.
 
     Parameters
     ----------
-    path, source, steps, start, end, client, code_root
+    path, source, steps, start, end, client, code_root, chip
         See :func:`load`.
 
     Raises
@@ -128,11 +131,12 @@ def load_set(
     SourceError
         If nothing at the path can be read.
     OptionsError
-        If an argument has a wrong value, both steps and a time range are given, or `code_root` is no folder.
+        If an argument has a wrong value, both steps and a time range are given, `code_root` is no folder, or no chip
+        has that name.
     """
-    code = _folder(code_root)
+    given = _Given(_folder(code_root), _chip_named(chip))
     root, walked, selection = _detect(path, source, steps, start, end)
-    return _as_set(root, walked, selection, client, code)
+    return _as_set(root, walked, selection, client, given)
 
 
 @checked
@@ -175,17 +179,19 @@ def open_path(
     steps: int | Iterable[int] | None = None,
     start: Moment | None = None,
     end: Moment | None = None,
+    client: Client | None = None,
     code_root: str | PathLike[str] | None = None,
+    chip: str | None = None,
 ) -> Profile | ProfileSet:
     """Return a profile for one run, or a set for several; see :func:`load`."""
-    code = _folder(code_root)
+    given = _Given(_folder(code_root), _chip_named(chip))
     root, walked, selection = _detect(path, source, steps, start, end)
-    if len(walked.results) > 1:
-        return _as_set(root, walked, selection, None, code)
+    if client is not None or len(walked.results) > 1:
+        return _as_set(root, walked, selection, client, given)
     run = walked.results[0]
     problems = [f"there may be more runs: {problem}" for problem in walked.problems] + walked.left_out
     if selection is None and (later := unread(run, [(root.name, problem) for problem in problems])) is not None:
-        return Profile(later, code)
+        return given.profile(later)
     try:
         decoded = decode_run(run, selection, lazily=True)
     except BaseException as error:
@@ -196,7 +202,7 @@ def open_path(
     run.close()
     for problem in problems:
         decoded.notes.warning(root.name, problem)
-    return Profile(decoded, code)
+    return given.profile(decoded)
 
 
 def _detect(
@@ -231,17 +237,40 @@ def _folder(code_root: str | PathLike[str] | None) -> Path | None:
     return folder
 
 
+class _Given(NamedTuple):
+    """What the caller says of runs: the folder with their code, and the name of their chip, empty if unknown."""
+
+    code_root: Path | None
+    chip: str
+
+    def profile(self, decoded: Decoded | UnreadRun) -> Profile:
+        """Return a run."""
+        made = Profile(decoded, self.code_root)
+        if self.chip:
+            made.info.chip = self.chip
+        return made
+
+
+def _chip_named(chip: str | None) -> str:
+    """Return the whole name of a chip; raise an OptionsError if none has that name."""
+    if chip is None:
+        return ""
+    from npuprof.analysis.chip_limits import chip as limits  # with pandas and NumPy
+
+    return limits(chip).name
+
+
 def _as_set(
     root: Path,
     walked: Walk[DetectedResult],
     selection: Selection | None,
     client: Client | None,
-    code_root: Path | None,
+    given: _Given,
 ) -> ProfileSet:
     from npuprof.ranks.profile_set import ProfileSet  # 25 ms that one run does not need
 
     try:
-        return ProfileSet(root, walked.results, [*walked.problems, *walked.left_out], selection, client, code_root)
+        return ProfileSet(root, walked.results, [*walked.problems, *walked.left_out], selection, client, *given)
     except BaseException:
         walked.results[0].close()
         raise

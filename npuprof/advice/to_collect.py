@@ -67,7 +67,7 @@ def needed_for_limits(run: Recorded, *, known: bool) -> str:
     counters = [name for name in kernels if _COUNTER.search(str(name)) and kernels[name].notna().any()]
     if not known and counters:
         named = f"the recording names only {run.info.chip!r}" if run.info.chip else "the chip has no name here"
-        return f"the chip's limits are missing: {named}; set run.info.chip = 'Ascend 910A', or whichever it is, first"
+        return f'the chip\'s limits are missing: {named}; load it with chip="910A" (--chip 910A), or whichever it is'
     return needed(run, ["--aic-metrics PipeUtilization"], "counters")
 
 

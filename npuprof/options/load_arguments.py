@@ -24,7 +24,7 @@ _MAX_STEPS = 1_000_000
 
 
 def add_load_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add ``--steps``, ``--start``, ``--end``, ``--source`` and ``--code-root`` to a parser."""
+    """Add ``--steps``, ``--start``, ``--end``, ``--source``, ``--code-root`` and ``--chip`` to a parser."""
     parser.add_argument("--steps", metavar="N,...", help="read only these steps, such as 3,4 or 3-7")
     parser.add_argument(
         "--start",
@@ -44,6 +44,11 @@ def add_load_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="the folder with the code that ran, to show it with the costs of its lines",
     )
+    parser.add_argument(
+        "--chip",
+        metavar="NAME",
+        help="the chip that ran it, such as 910B3, where the result names only its family or none",
+    )
 
 
 def load_arguments(parsed: argparse.Namespace) -> dict[str, Any]:
@@ -55,6 +60,8 @@ def load_arguments(parsed: argparse.Namespace) -> dict[str, Any]:
         If a text is not a list of steps, or not a time.
     """
     arguments: dict[str, Any] = {"source": parsed.source}
+    if parsed.chip is not None:
+        arguments["chip"] = parsed.chip
     if parsed.code_root is not None:
         arguments["code_root"] = parsed.code_root
     if parsed.steps is not None:

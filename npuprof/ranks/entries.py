@@ -35,6 +35,8 @@ class Entry:
         The profile or failure; None before the run is read.
     code_root
         The folder with the code that ran.
+    chip
+        The name of the chip that the caller gave; empty for the recorded one.
     """
 
     run: DetectedResult
@@ -43,6 +45,7 @@ class Entry:
     selection: Selection | None = None
     outcome: Profile | Failure | None = None
     code_root: Path | None = None
+    chip: str = ""
 
     @property
     def is_cluster(self) -> bool:
@@ -121,6 +124,7 @@ def _keep(entry: Entry, profile: Profile) -> Profile:
     if profile.info.rank is None:
         profile.info.rank = entry.info.rank
     entry.info.rank = profile.info.rank
+    profile.info.chip = entry.chip or profile.info.chip
     entry.outcome = profile  # last: an interrupt before leaves the run as not read
     return profile
 

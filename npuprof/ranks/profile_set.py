@@ -79,6 +79,8 @@ class ProfileSet(LongText, Exports):
         A Dask client whose workers read small parts of all ranks; by default the one that is active in this process.
     code_root
         The folder in which a rank's :meth:`npuprof.profiles.Profile.code` finds the files that its stacks name.
+    chip
+        The name of the chip that ran all of them; empty for the recorded ones.
 
     Raises
     ------
@@ -94,11 +96,13 @@ class ProfileSet(LongText, Exports):
         selection: Selection | None = None,
         client: Client | None = None,
         code_root: Path | None = None,
+        chip: str = "",
     ) -> None:
         self.root = root
         self._runs = RunList(root, runs, problems, selection, client)
         for entry in self._runs.entries:
-            entry.code_root = code_root
+            entry.code_root, entry.chip = code_root, chip
+            entry.info.chip = chip or entry.info.chip
         self._ranks = RankTables(self._runs)
 
     @property

@@ -68,7 +68,8 @@ class RunList:
             known = before.get(entry.run.path)
             if known is not None and known.info.stopped_ns == entry.info.stopped_ns and known.profile is not None:
                 entry.outcome = known.outcome
-            entry.code_root = self.entries[0].code_root if self.entries else None
+            if self.entries:
+                entry.code_root, entry.chip = self.entries[0].code_root, self.entries[0].chip
         return later
 
     @property

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 import npuprof
+from npuprof.errors import OptionsError
 from npuprof.notes import Notes
+from npuprof.options.load_arguments import add_load_arguments, load_arguments
 from npuprof.profiles import Profile
 from npuprof.sources.base import Decoded
 from tests import factories
@@ -51,3 +54,16 @@ def test_tables_of_answers_of_all_ranks_have_a_rank_column(tmp_path: Path) -> No
         )
         assert list(together.attrs["ranks"]) == [0, 3]
     assert runs.memory_leaks().attrs["state"] == "cannot tell"
+
+
+def test_a_chip_that_the_caller_names_is_that_of_each_run(tmp_path: Path) -> None:
+    for rank in range(2):
+        decoded = Decoded(factories.profile(5), factories.info(rank=rank, chip="Ascend910B"), Notes())
+        Profile(decoded).save(tmp_path / f"rank{rank}")
+    one, runs = npuprof.load(tmp_path / "rank0", chip="910B3"), npuprof.load_set(tmp_path, chip="910B3")
+    assert one.info.chip == runs[1].info.chip == "Ascend 910B3"
+    parsed = argparse.ArgumentParser()
+    add_load_arguments(parsed)
+    assert load_arguments(parsed.parse_args(["--chip", "910A"]))["chip"] == "910A"
+    with pytest.raises(OptionsError, match=r"there is no chip '999': known are 910B2"):
+        npuprof.load(tmp_path, chip="999")
