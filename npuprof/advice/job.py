@@ -21,10 +21,10 @@ from npuprof.analysis.rank_absent import Completed, Members, completed, members_
 from npuprof.analysis.rank_groups import rank_groups
 from npuprof.analysis.rank_joint import MOST, Joint, Part, joint
 from npuprof.analysis.rank_kernels import saved_ns
-from npuprof.analysis.rank_links import link_suspects, slow_links
+from npuprof.analysis.rank_links import group_rates, link_suspects, slow_links
 from npuprof.analysis.rank_replay import Floats, Job, job, recorded_moving, replay
 from npuprof.analysis.rank_roles import Role, program_of, roles, stages
-from npuprof.analysis.rank_stages import uneven
+from npuprof.analysis.rank_stages import or_hosts, uneven
 from npuprof.analysis.rank_suspects import Kind, Once, Suspect, at_most, once, suspects
 from npuprof.analysis.rank_variants import Less, step_times, without
 from npuprof.arrays import Int64
@@ -150,8 +150,13 @@ class JobFacts(Facts):
         return max(1, round(len(self.accounting.steps) / max(1, len(self.members))))
 
     def waiting_ns(self) -> int:
-        """Return the time per step that a rank waits for others, the median over the ranks."""
-        return 0 if self.job is None else int(self.job.rows.groupby("rank")["wait_ns"].sum().median()) // self.steps
+        """Return the time of a step that a rank waits for others, the median over the ranks and steps."""
+        if self.job is None:
+            return 0
+        sums = np.zeros((len(self.job.ranks), len(self.job.steps)), np.int64)
+        place = np.searchsorted(np.array(self.job.ranks), self.job.rows["rank"].to_numpy(np.int64))
+        np.add.at(sums, (place, self.job.step_places), self.job.rows["wait_ns"].to_numpy(np.int64))
+        return int(np.median(sums))
 
     @cached_property
     def hosts(self) -> dict[int, int | str]:
@@ -161,7 +166,8 @@ class JobFacts(Facts):
     @cached_property
     def lacking(self) -> Members:
         """The operators that lack members."""
-        return members_of(self.communication.iloc[:0] if self.job is None else self.job.rows, self._groups)
+        rates = {} if self.slow_links is None else group_rates(self.slow_links)
+        return members_of(self.communication.iloc[:0] if self.job is None else self.job.rows, self._groups, rates)
 
     @cached_property
     def completed(self) -> Completed | None:
@@ -234,10 +240,11 @@ class JobFacts(Facts):
         """What may make the steps longer, at most 16: ranks and groups of ranks, links, and a stage."""
         if self.played is None:
             return []
-        stage = uneven(self.played, self.punctual.own_ns, self.stages())
+        either = or_hosts(self.played, self.punctual.own_ns, self.stages(), self.hosts, self._of_ranks)
+        stage = uneven(self.played, self.punctual.without(either).own_ns, self.stages())
         slow = self.slow_links
         links = [] if slow is None else link_suspects(self.played, slow, self.usual.moving_ns)
-        return at_most([*([stage] if stage else []), *links, *self._of_ranks], MOST)
+        return at_most([*either, *([stage] if stage else []), *links, *self._of_ranks], MOST)
 
     @cached_property
     def joint(self) -> Joint | None:
@@ -267,6 +274,8 @@ class JobFacts(Facts):
         """
         gain = sum(part.share_ns for part in parts)
         surely = self.joint is not None and not self.missing and all(part.suspect.surely for part in parts)
+        # Where a stage may have slow hosts instead, what the others gain depends on which of both it is.
+        surely = surely and not any(part.suspect.names for part in self.parts("stage"))
         least = gain if surely and not (of_host and self.stacks) else 0
         whole = 0 if self.joint is None else self.joint.gain_ns
         by_step = self.joint.gains_ns * (gain / whole) if self.joint is not None and whole else np.zeros(0)

@@ -54,7 +54,11 @@ class Members:
         return waited
 
 
-def members_of(rows: pd.DataFrame, groups: Mapping[str, tuple[str, tuple[int, ...]]]) -> Members:
+def members_of(
+    rows: pd.DataFrame,
+    groups: Mapping[str, tuple[str, tuple[int, ...]]],
+    rates: Mapping[str, float] | None = None,
+) -> Members:
     """Return the operators that lack members of their group.
 
     Parameters
@@ -64,6 +68,8 @@ def members_of(rows: pd.DataFrame, groups: Mapping[str, tuple[str, tuple[int, ..
         ``count``, if that is known.
     groups
         Kind and ranks of groups by key; others are taken to be whole.
+    rates
+        The share of the usual rate at which groups with a slow link move data: they take longer without a late member.
     """
     op = rows["op"].to_numpy(np.int64)
     group = rows["group"].astype("category")
@@ -79,7 +85,10 @@ def members_of(rows: pd.DataFrame, groups: Mapping[str, tuple[str, tuple[int, ..
     alike = pd.DataFrame({"kind": kind, "size": size})
     for name in ("op_type", "count" if "count" in rows else "k"):
         alike[name] = pd.factorize(rows[name])[0][first]
-    of_kind = pd.Series(least).groupby([alike[name] for name in alike]).transform("min").to_numpy(np.int64)
+    slowness = np.array([1 / (rates or {}).get(str(name), 1.0) for name in group.cat.categories] or [1.0])[code]
+    at_full_rate = pd.Series(np.rint(least / slowness).astype(np.int64))
+    of_kind = at_full_rate.groupby([alike[name] for name in alike]).transform("min").to_numpy(np.int64)
+    of_kind = np.minimum(np.rint(of_kind * slowness).astype(np.int64), least)
     places: dict[int, list[int]] = {}
     fellows: dict[int, set[int]] = {}
     present = _present(rows, op, ops, code)

@@ -52,6 +52,12 @@ def slow_links(matrix: pd.DataFrame | None) -> pd.DataFrame | None:
     return slow
 
 
+def group_rates(slow: pd.DataFrame) -> dict[str, float]:
+    """Return the least share of the usual rate that a slow link of each group has."""
+    ratios = (slow["rate"] / slow["usual"]).groupby(slow["group"].astype(str)).min()
+    return {str(group): float(ratio) for group, ratio in ratios.items()}
+
+
 def link_suspects(played: Job, slow: pd.DataFrame, moving_ns: Floats) -> list[Suspect]:
     """Return the slow links; those in one group are one suspect, since all of the group wait for the slowest.
 
@@ -69,11 +75,10 @@ def link_suspects(played: Job, slow: pd.DataFrame, moving_ns: Floats) -> list[Su
     group = rows["group"].cat.codes.to_numpy(np.int64)
     suspects = []
     for links in _sharing_groups(slow):
-        ratio = (links["rate"] / links["usual"]).groupby(links["group"].astype(str)).min()
         factor = np.ones(len(number))
-        for name, of_group in ratio.items():
-            if str(name) in number:
-                factor[number[str(name)]] = of_group
+        for name, of_group in group_rates(links).items():
+            if name in number:
+                factor[number[name]] = of_group
         here = factor[group] < 1
         ops, first = np.unique(rows["op"].to_numpy(np.int64)[here], return_index=True)
         less = moving_ns[ops] * (1 - factor[group[here][first]])

@@ -107,10 +107,14 @@ class Job:
         """Time from the first start to the last end."""
         return self.end_ns - self.start_ns
 
-    @property
-    def step_ns(self) -> float:
-        """The mean time of a step."""
-        return self.window_ns / max(1, len(self.steps))
+    @cached_property
+    def usual_ns(self) -> float:
+        """The median time of a step, from the last end of the one before to its own."""
+        ends = np.full(len(self.steps), self.start_ns, np.int64)
+        times = [self.rows[name].to_numpy(np.int64) for name in ("start_ns", "wait_ns", "moving_ns")]
+        np.maximum.at(ends, self.step_places, times[0] + times[1] + times[2])
+        lengths = np.diff(np.maximum.accumulate(ends), prepend=self.start_ns)
+        return float(np.median(lengths)) if len(lengths) else 0.0
 
 
 def job(communication: pd.DataFrame) -> Job:

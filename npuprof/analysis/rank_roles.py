@@ -213,6 +213,11 @@ def unusual(times: Floats) -> Floats:
     return far
 
 
+def deviation(values: Floats) -> float:
+    """Return the standard deviation of values by their median deviation; few may be far from the others."""
+    return float(np.median(np.abs(values - np.median(values)))) / _NORMAL
+
+
 def spread(times: Floats, healthy: Bools) -> float:
     """Return the standard deviation of a time of a rank in a step; that of the healthy ranks if there is one step.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -48,3 +48,45 @@ def uneven(played: Job, own_ns: Floats, stages: Sequence[Sequence[int]]) -> Susp
         times[heaviest] - round(float(np.mean(times))),
         Less(np.arange(len(rank)), less),
     )
+
+
+def or_hosts(
+    played: Job,
+    own_ns: Floats,
+    stages: Sequence[Sequence[int]],
+    hosts: Mapping[int, int | str],
+    slow: Sequence[Suspect],
+) -> list[Suspect]:
+    """Return the stages of which times cannot tell whether they have more work, or all of their hosts are slow.
+
+    Such a stage takes 5 % longer than the others, has its hosts for itself, and all of these but the fastest are slow:
+    two slow hosts explain as much as one of them and an uneven stage.
+
+    Parameters
+    ----------
+    played
+        The job.
+    own_ns
+        The time of each row's rank before it arrives, as if no rank were slow.
+    stages
+        The ranks of each stage.
+    hosts
+        The host of each rank.
+    slow
+        The slow ranks and groups of ranks.
+    """
+    times = of_stages(played, own_ns, stages)
+    named = {name for suspect in slow if suspect.kind == "slow" for name in suspect.names}
+    either = []
+    for place, ranks in enumerate(stages):
+        here = sorted({str(hosts[rank]) for rank in ranks if rank in hosts})
+        shared = any(str(host) in here for rank, host in hosts.items() if rank not in ranks)
+        usual = float(np.median([time for other, time in enumerate(times) if other != place] or [0]))
+        fast = [host for host in here if f"host {host}" not in named]
+        if len(here) < 2 or shared or len(fast) != 1 or not 0 < usual * (1 + _UNEVEN) < times[place]:
+            continue
+        rows = np.flatnonzero(np.isin(played.rows["rank"].to_numpy(np.int64), ranks))
+        less = Less(rows, own_ns[rows] * (1 - usual / times[place]))
+        names = tuple(f"host {host}" for host in here)
+        either.append(Suspect("stage", tuple(sorted(ranks)), times[place] - round(usual), less, names, surely=False))
+    return either

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from npuprof.analysis.rank_replay import Floats, Job
-from npuprof.analysis.rank_roles import BEYOND, FEW, Role, faster_half, lower_median, spread, unusual
+from npuprof.analysis.rank_roles import BEYOND, FEW, Role, deviation, faster_half, lower_median, spread, unusual
 from npuprof.analysis.rank_variants import Less
 from npuprof.arrays import Bools
 from npuprof.noise.model import Estimate
@@ -30,7 +30,7 @@ _ONCE = 1 / 3  # of the steps
 _LEAST_STEPS = 3  # of which one can be told from the others
 _OVER_FEW = 1.05  # among few ranks
 _OVER_MANY = 1.02  # among many equal ranks, one is always a slight outlier
-_CELLS = 20  # times the number of times compared: how rare the farthest of them is without a cause
+_CELLS = 100  # times the number of times compared: how rare the farthest of them is without a cause
 _STILL = 0.8  # of the time beyond the usual, before one collective: the rank stood still
 _CUT = 0.9  # of the usual step
 _ALIKE = 0.5  # of what a group takes longer: what each of its ranks does at least
@@ -70,7 +70,8 @@ class Suspect:
     ranks
         The ranks, ascending.
     names
-        What the ranks are all of, such as ``host 1``; several that cannot be told apart; empty for single ranks.
+        What the ranks are all of, such as ``host 1``; several that cannot be told apart; empty for single ranks. Of a
+        stage: the hosts that may be slow instead.
     extra_ns
         How much longer one of these ranks takes in a step.
     first
@@ -114,7 +115,7 @@ def once(played: Job, roles: Sequence[Role], own_ns: Floats) -> list[Once]:
     Parameters
     ----------
     played
-        The job; less than 1 % of its mean step does not count.
+        The job; less than 1 % of its usual step does not count.
     roles
         The roles of the job.
     own_ns
@@ -128,8 +129,12 @@ def once(played: Job, roles: Sequence[Role], own_ns: Floats) -> list[Once]:
         times = role.by_step(own_ns)
         if len(role.steps) < _LEAST_STEPS or len(role.ranks) < 2:
             continue
-        far = unusual(times)
-        beyond = far > max(limit * spread(times, faster_half(times.mean(axis=1))), WORTH * played.step_ns)
+        far, mean = unusual(times), times.mean(axis=1)
+        half = faster_half(mean)
+        pace = np.maximum(mean / max(float(np.median(mean[half])), 1.0), 1.0)  # slow ranks vary more
+        beyond = (
+            far > np.maximum(limit * pace * max(spread(times, half), deviation(far)), WORTH * played.usual_ns)[:, None]
+        )
         beyond &= (beyond.sum(axis=1) < _ONCE * len(role.steps))[:, None]
         for place, step in zip(*np.nonzero(beyond), strict=True):
             stalls.append(_once(role, own_ns, int(place), int(step), float(far[place, step])))
@@ -175,7 +180,7 @@ def suspects(played: Job, roles: Sequence[Role], own_ns: Floats, groups: Mapping
     groups
         The hosts and tensor groups, by what they are called.
     """
-    own_ns, step_ns = _comparable(played, roles, own_ns), played.step_ns
+    own_ns, step_ns = _comparable(played, roles, own_ns), played.usual_ns
     compared = [_compare(role, own_ns, groups, step_ns) for role in roles if len(role.ranks) > 1]
     if not compared:
         return []

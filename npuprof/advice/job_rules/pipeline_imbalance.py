@@ -15,6 +15,7 @@ from npuprof.analysis.kernel_flops import shapes
 from npuprof.analysis.rank_joint import Part
 from npuprof.analysis.rank_replay import Job
 from npuprof.analysis.rank_stages import of_stages
+from npuprof.analysis.rank_suspects import Suspect
 from npuprof.arrays import Bools, Int64
 from npuprof.quantities import duration
 
@@ -34,7 +35,9 @@ def check(facts: JobFacts) -> Finding:
 def _imbalance(facts: JobFacts, played: Job, parts: Sequence[Part]) -> Finding:
     stages = facts.stages()
     of_stage = of_stages(played, facts.punctual.own_ns, stages)
-    heaviest = int(np.argmax(of_stage))
+    heavy = [sorted(stage) for stage in stages]
+    heaviest = heavy.index(list(next((part for part in parts if not part.suspect.names), parts[0]).suspect.ranks))
+    either = [part.suspect for part in parts if part.suspect.names]
     one_host = {facts.hosts.get(rank) for rank in stages[heaviest]}
     same = "" if len(one_host) > 1 or None in one_host else _same_host(facts, heaviest, *one_host)
     evidence, reason, of_rank = _difference(facts, stages, heaviest)
@@ -43,18 +46,28 @@ def _imbalance(facts: JobFacts, played: Job, parts: Sequence[Part]) -> Finding:
     return Finding(
         NAME,
         "fires",
-        title="Pipeline imbalance, not a slow card",
+        title=_title(either, all_of_them=len(either) == len(parts)),
         cost_ns=facts.waiting_ns(),
         **facts.gain_of(parts, of_host=True),
         detail=f"the stages wait for each other; outside collectives, a step takes {', '.join(stage_times)}{reason}"
         f"{same}{together and f'; {together}'}",
         action=f"move layers away from the stage of {ranks_called(stages[heaviest])}: the LM head and the loss count "
         "as layers; a fused or chunked bfloat16 cross entropy",
-        place=ranks_called(stages[heaviest]),
+        place=ranks_called(sorted(rank for part in parts for rank in part.suspect.ranks)),
         table="kernels",
         rows=evidence,
         rank=of_rank,
     )
+
+
+def _title(either: Sequence[Suspect], *, all_of_them: bool) -> str:
+    """Return the title; hosts that may be slow instead are named beside their stage."""
+    hosts = " and ".join(
+        f"{' and '.join(suspect.names)} are slow ({ranks_called(suspect.ranks)})" for suspect in either
+    )
+    if not hosts:
+        return "Pipeline imbalance, not a slow card"
+    return f"Pipeline imbalance, or {hosts}" if all_of_them else f"Pipeline imbalance; another stage, or {hosts}"
 
 
 def _same_host(facts: JobFacts, stage: int, host: int | str | None) -> str:
