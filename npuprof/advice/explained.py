@@ -24,7 +24,7 @@ def explained_ns(facts: Facts, findings: Iterable[Finding]) -> int:
     """
     steps = facts.median_steps
     whole = sum(_explained_ns(facts, findings, steps[at : at + 1]) for at in range(len(steps))) // max(1, len(steps))
-    return min(whole, facts.step_ns)
+    return min(whole, facts.usual_ns)
 
 
 def _explained_ns(facts: Facts, findings: Iterable[Finding], step: Int64) -> int:

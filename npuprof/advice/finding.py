@@ -104,6 +104,11 @@ class Finding:
         return plain_line(f"<Finding {self.rule} {self.state}: {self.title or self.detail}{costs}{gain}>")
 
     @property
+    def expected_ns(self) -> int:
+        """The expected gain, by which findings are ordered: the middle of its limits."""
+        return (self.gain_lo_ns + self.gain_hi_ns) // 2
+
+    @property
     def is_risk(self) -> bool:
         """Whether it fires without a gain to measure, as of memory that is nearly full; a replayed 0 is no risk."""
         return self.state == "fires" and not self.gain_hi_ns and self.confidence != "measured"

@@ -1,4 +1,4 @@
-"""All findings of a run, ranked by gain."""
+"""All findings of a run, in the order of their expected gain."""
 
 from __future__ import annotations
 
@@ -82,6 +82,8 @@ class Advice(LongText):
         The finding of every rule.
     step_ns
         Mean duration of a step in nanoseconds, or the duration of a run without steps.
+    usual_ns
+        Median duration of a step, which costs and gains of findings are of.
     together_ns
         The time that a step of a job would gain without all findings of its ranks; None for a single run.
     scope
@@ -107,18 +109,18 @@ class Advice(LongText):
         self.scope = scope
         self.html = html
         self.findings = [replace(finding, explore=explore) for finding in findings]
-        self.step_ns = facts.step_ns
+        self.step_ns, self.usual_ns = facts.step_ns, facts.usual_ns
         self.together_ns = together_ns
 
     @cached_property
     def fired(self) -> list[Finding]:
-        """The findings that fire and may gain at least 1 % of a step: the greatest sure gain first, then the limit."""
+        """The findings that fire and may gain at least 1 % of a step: the greatest expected gain first."""
         worth = [
             finding
             for finding in self.findings
-            if finding.state == "fires" and finding.gain_hi_ns >= _SHOWN * self.step_ns
+            if finding.state == "fires" and finding.gain_hi_ns >= _SHOWN * self.usual_ns
         ]
-        return sorted(worth, key=lambda finding: (-finding.gain_lo_ns, -finding.gain_hi_ns))
+        return sorted(worth, key=lambda finding: (-finding.expected_ns, -finding.gain_lo_ns))
 
     @cached_property
     def explained_ns(self) -> int:
@@ -290,9 +292,9 @@ class Advice(LongText):
         """Return the share of a step that the findings explain together, in one sentence; empty without findings."""
         if not self.fired or not self.explained_ns:
             return ""
-        explained = f"total explained: {duration(self.explained_ns)} of {duration(self.step_ns)}"
+        explained = f"total explained: {duration(self.explained_ns)} of {duration(self.usual_ns)}"
         how = "each moment counted once" if self.together_ns is None else "replayed without all of them"
-        return f"{explained} ({share(self.explained_ns, self.step_ns)}), {how}"
+        return f"{explained} ({share(self.explained_ns, self.usual_ns)}), {how}"
 
     def rest(self, limit: int | None = None) -> str:
         """Return the rest of :meth:`lines` of `limit` findings: number of others, risks, rules that cannot tell."""
@@ -322,7 +324,7 @@ class Advice(LongText):
 
     def gains_at_least(self, least: float) -> bool | None:
         """Return whether a finding may gain a share of a step; None if the noise of the steps does not tell."""
-        answers = {finding.gains_at_least(least * self.step_ns) for finding in self.findings}
+        answers = {finding.gains_at_least(least * self.usual_ns) for finding in self.findings}
         return True if True in answers else None if None in answers else False
 
     def _one_line(self) -> str:

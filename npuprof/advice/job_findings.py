@@ -92,7 +92,7 @@ def _replay(finding: Finding, facts: JobFacts) -> Finding:
     return replace(
         finding,
         **facts.replayed(
-            finding.saves, facts.step_ns, lambda saves: largest_gain if saves is finding.saves else gain(saves)
+            finding.saves, facts.usual_ns, lambda saves: largest_gain if saves is finding.saves else gain(saves)
         ),
     )
 
@@ -125,7 +125,7 @@ def _rank_finding(finding: Finding, rank: int, facts: JobFacts) -> Finding:
 
 
 def _weight(finding: Finding) -> tuple[int, int]:
-    worth = finding.cost_ns if finding.rule in _OF_HOST else finding.gain_lo_ns + finding.gain_hi_ns
+    worth = finding.cost_ns if finding.rule in _OF_HOST else finding.expected_ns
     return _STATES.index(finding.state), worth
 
 

@@ -285,6 +285,13 @@ def test_a_rule_of_another_package_that_fails_does_not_take_the_others_with_it(m
     assert len(found.findings) == len(RULES) + 1
 
 
+def test_findings_are_in_the_order_of_what_they_are_expected_to_gain() -> None:
+    facts = advice(steps=table("steps", [(0, 100)])).facts
+    measured = Finding("measured", "fires", gain_lo_ns=2, gain_hi_ns=2, confidence="measured")
+    bounded, between = Finding("bounded", "fires", gain_hi_ns=57), Finding("between", "fires", "", 0, 10, 20)
+    assert [one.rule for one in Advice(facts, [measured, between, bounded])] == ["bounded", "between", "measured"]
+
+
 def test_the_limits_of_a_gain_are_reported() -> None:
     assert gain(Finding("x", "fires", gain_hi_ns=2_000_000)) == "gain 0-2.00 ms (bounded)"
     assert gain(Finding("x", "fires", gain_lo_ns=5, gain_hi_ns=5, confidence="measured")) == "gain 5 ns (measured)"

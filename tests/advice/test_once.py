@@ -52,3 +52,15 @@ def test_steps_that_vary_as_usual_are_not_told(lengths: list[int]) -> None:
 
 def test_of_two_steps_none_can_be_told_from_the_others() -> None:
     assert _steps([1_000, 5_000])["once"].state == "cannot tell"
+
+
+def test_a_long_step_hides_no_wait_between_the_others() -> None:
+    starts = [*range(0, 6_000, 1_000), *range(66_000, 72_000, 1_000)]  # the step at 5,000 lasts 61,000
+    steps = table("steps", [(start, 900) for start in starts])
+    found = advice(steps=steps, kernels=table("kernels", [(start, 900) for start in starts]))
+    assert (found.usual_ns, found["between_steps"].cost_ns, found["once"].state) == (1_000, 100, "fires")
+    assert found["between_steps"].state == "fires"
+    assert found["between_steps"] in found.fired  # 10 % of the usual step, and 2 % of the mean one
+    usual = sum(found.facts.per_step([part]) for part in ("computing", "between_steps"))
+    assert usual == found.usual_ns
+    assert usual + found["once"].cost_ns == pytest.approx(found.step_ns, abs=1)

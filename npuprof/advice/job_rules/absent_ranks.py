@@ -26,7 +26,7 @@ def check(facts: JobFacts) -> Finding:
     faster = without(facts, facts.usual)
     gain = facts.gain_ns(faster.own_ns, faster.moving_ns, than_ns=facts.usual.own_ns)
     limit = int(facts.lacking.absent_ns.sum()) // facts.steps if gain is None else gain
-    if limit <= WORTH * facts.step_ns:
+    if limit <= WORTH * facts.usual_ns:
         return Finding(NAME, "clean", cost_ns=limit)
     slow = [part.suspect.ranks for part in facts.parts("slow", "late") if set(part.suspect.ranks) <= set(facts.missing)]
     named = f"; {', '.join(map(ranks_called, slow))} arrive later than ranks alike" if slow else ""

@@ -17,7 +17,7 @@ def check(facts: JobFacts) -> Finding:
     gain = None if facts.absent else _free(facts)
     if facts.job is None or gain is None:
         return Finding(NAME, "cannot tell", collect="load the profiles of all ranks, with collectives")
-    if gain <= _THRESHOLD * facts.step_ns:
+    if gain <= _THRESHOLD * facts.usual_ns:
         return Finding(NAME, "clean", cost_ns=gain)
     rows = facts.job.rows
     kinds = shares_of(rows.groupby("op_type", observed=True)["moving_ns"].sum(), _MOST)

@@ -36,7 +36,7 @@ def check(facts: JobFacts) -> Finding:
         return Finding(NAME, "clean")
     ranks = rows["rank"][sends].nunique()
     waited = int(rows["wait_ns"][sends].sum()) // max(1, ranks * facts.steps)
-    if waited <= _THRESHOLD * facts.step_ns:
+    if waited <= _THRESHOLD * facts.usual_ns:
         return Finding(NAME, "clean", cost_ns=waited)
     modelled = _models(stages, rows, sends)
     if not modelled:
@@ -67,10 +67,10 @@ def _finding(facts: JobFacts, waited: int, modelled: Sequence[_Model], rows: pd.
     theory = (
         f"{first.stages} stages and {count} ({first.schedule}) leave even stages idle for {100 * first.theory():.1f} % "
         f"of the pipelined part, (p - 1) / (m + p - 1); ranks wait {duration(waited)} a step at the borders between "
-        f"stages ({share(waited, facts.step_ns)})"
+        f"stages ({share(waited, facts.usual_ns)})"
     )
     if error > TOLERANCE:
-        gain = min(waited, round(first.theory() * facts.step_ns))
+        gain = min(waited, round(first.theory() * facts.usual_ns))
         sure = f"; a model of the schedule misses the recorded step by {100 * error:.1f} %"
     else:
         smaller, interleaved = round(max(0.0, unchanged - split)), round(bubble * (1 - 1 / _MORE))
@@ -86,7 +86,7 @@ def _finding(facts: JobFacts, waited: int, modelled: Sequence[_Model], rows: pd.
         "fires",
         title="The pipeline is empty at its ends",
         cost_ns=waited,
-        gain_hi_ns=min(gain, facts.step_ns),
+        gain_hi_ns=min(gain, facts.usual_ns),
         detail=theory + sure,
         action="more micro-batches a step, or interleaved stages (num_layers_per_virtual_pipeline_stage in Megatron)",
         table="waits",

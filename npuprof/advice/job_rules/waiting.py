@@ -17,10 +17,10 @@ def check(facts: JobFacts) -> Finding:
     if facts.job is None or facts.absent:
         return Finding(NAME, "cannot tell", collect="load the profiles of all ranks, with collectives")
     cost = facts.waiting_ns()
-    if cost <= _THRESHOLD * facts.step_ns:
+    if cost <= _THRESHOLD * facts.usual_ns:
         return Finding(NAME, "clean", cost_ns=cost)
     gain = _even_gain(facts)
-    if gain is not None and gain <= _THRESHOLD * facts.step_ns:  # stages or single ranks cause the difference
+    if gain is not None and gain <= _THRESHOLD * facts.usual_ns:  # stages or single ranks cause the difference
         return Finding(NAME, "clean", cost_ns=cost)
     roots = blame_of(facts.job).dropna(subset="root_rank").groupby("root_rank")["wait_ns"].sum()
     most = roots.sort_values(ascending=False)[:_MOST]

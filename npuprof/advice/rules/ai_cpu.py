@@ -23,7 +23,7 @@ def check(facts: Facts) -> Finding:
     of_cpu = schema.matching(kernels["task_type"], lambda kind: kind.replace("_", "").upper().startswith("AICPU"))
     rows = kernels[of_cpu & facts.in_steps]
     cost = facts.kernels_per_step(rows["duration_ns"].to_numpy(np.int64))
-    if cost <= _THRESHOLD * facts.step_ns:
+    if cost <= _THRESHOLD * facts.usual_ns:
         return Finding(NAME, "clean", cost_ns=cost)
     return Finding(
         NAME,

@@ -19,9 +19,9 @@ def check(facts: Facts) -> Finding:
     if not (steps["closed"] & steps["basis"].isin(["steps", "kernels"])).any():
         return Finding(NAME, "cannot tell", collect=MORE_STEPS)
     cost = facts.per_step([BETWEEN_STEPS])
-    if cost <= _THRESHOLD * facts.step_ns:
+    if cost <= _THRESHOLD * facts.usual_ns:
         return Finding(NAME, "clean", cost_ns=cost)
-    named = {cause: time for cause, time in facts.causes_of([BETWEEN_STEPS]).items() if time >= NAMED * facts.step_ns}
+    named = {cause: time for cause, time in facts.causes_of([BETWEEN_STEPS]).items() if time >= NAMED * facts.usual_ns}
     host = next((name for name in ("operators", "api") if len(facts.tables[name])), "")
     rows = facts.tables[host or "operators"]
     overlap = facts.overlapping(host, facts.spans([BETWEEN_STEPS])) if host else None

@@ -46,7 +46,7 @@ def check(facts: Facts) -> Finding:
     ratio = float((slow["rate"] / slow["usual"]).median())
     excess = np.maximum(slow["duration_ns"] - slow["size_bytes"] / slow["usual"], 0)
     cost = int(excess.sum()) // facts.steps
-    if ratio >= _SLOW or cost <= _THRESHOLD * facts.step_ns:
+    if ratio >= _SLOW or cost <= _THRESHOLD * facts.usual_ns:
         return Finding(NAME, "clean", cost_ns=cost)
     kernels = facts.tables["kernels"]
     spans = covering(slow["start_ns"].to_numpy(np.int64), slow["duration_ns"].to_numpy(np.int64))

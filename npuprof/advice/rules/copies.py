@@ -16,7 +16,7 @@ def check(facts: Facts) -> Finding:
     cost = facts.per_step(["copy"])
     if not len(facts.tables["tasks"]):
         return Finding(NAME, "cannot tell", collect=facts.needs(level="tasks"))
-    if cost <= _THRESHOLD * facts.step_ns:
+    if cost <= _THRESHOLD * facts.usual_ns:
         return Finding(NAME, "clean", cost_ns=cost)
     tasks = facts.tables["tasks"]
     overlap = facts.overlapping("tasks", facts.spans(["copy"]))

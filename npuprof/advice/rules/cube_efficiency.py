@@ -26,7 +26,7 @@ def check(facts: Facts) -> Finding:
         return Finding(NAME, "cannot tell", collect=facts.needs_limits())
     duration = kernels["duration_ns"].to_numpy(np.int64)
     whole = facts.kernels_per_step(duration[schema.matching(kernels["op_type"], is_of_cube) & facts.in_steps])
-    if whole <= _THRESHOLD * facts.step_ns:
+    if whole <= _THRESHOLD * facts.usual_ns:
         return Finding(NAME, "clean", cost_ns=whole)
     table = facts.efficiency
     limited = (table["bound"] == "cube").to_numpy(bool)
@@ -39,7 +39,7 @@ def check(facts: Facts) -> Finding:
     slow = lasting & facts.in_steps & (reached < _LOW * best)
     lost = np.where(slow, duration * (1 - reached / min(_REACHED, max(best, 1e-9))), 0.0)
     gained = facts.kernels_per_step(lost)
-    if gained <= _WORTH * facts.step_ns:
+    if gained <= _WORTH * facts.usual_ns:
         return Finding(NAME, "clean", cost_ns=whole)
     rows = kernels.assign(efficiency=reached, lost_ns=np.rint(lost).astype(np.int64))[slow]
     mean = 100 * float((reached * duration)[slow].sum() / duration[slow].sum())

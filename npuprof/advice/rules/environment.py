@@ -23,8 +23,8 @@ def check(facts: Facts) -> Finding:
     waited, _ = host_bound.after_waits(facts)
     allocating = facts.idle_causes.get("alloc", 0)
     in_pieces = "fragmented" in memory_peak.check(facts).title
-    drained = idle and waited > _WORTH * facts.step_ns
-    scattered = in_pieces or allocating > _WORTH * facts.step_ns
+    drained = idle and waited > _WORTH * facts.usual_ns
+    scattered = in_pieces or allocating > _WORTH * facts.usual_ns
     if not (idle or scattered):
         return Finding(NAME, "clean")
     is_known = facts.info.simulated or "executable" in variables

@@ -54,7 +54,7 @@ def check(facts: Facts) -> Finding:
     exposed = facts.overlapping("communication", facts.spans(["moving", "waiting"]))[is_to_all & (group == worst)]
     spent = int(exposed.sum()) // max(1, len(facts.counted))
     cost = round(spent * (1 - 1 / float(ratio.max())))
-    if ratio.max() <= _UNEVEN or cost <= _THRESHOLD * facts.step_ns:
+    if ratio.max() <= _UNEVEN or cost <= _THRESHOLD * facts.usual_ns:
         return Finding(NAME, "clean", cost_ns=cost)
     of_group = peers[worst]
     return Finding(

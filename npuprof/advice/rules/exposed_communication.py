@@ -18,7 +18,7 @@ def check(facts: Facts) -> Finding:
     cost = facts.per_step(["moving"])
     if not cost and facts.per_step(["communication"]):
         return Finding(NAME, "cannot tell", collect=facts.needs(level="tasks of collectives", instead="load all ranks"))
-    if cost <= _THRESHOLD * facts.step_ns:
+    if cost <= _THRESHOLD * facts.usual_ns:
         return Finding(NAME, "clean", cost_ns=cost)
     communication = facts.tables["communication"]
     overlap = facts.overlapping("communication", facts.spans(["moving"]))

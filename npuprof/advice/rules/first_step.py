@@ -20,15 +20,15 @@ def check(facts: Facts) -> Finding:
     first = np.flatnonzero(~steps.duplicated("device_id").to_numpy())
     if len(first) == len(steps):
         return Finding(NAME, "cannot tell", collect=MORE_STEPS)
-    excess = int(times[first].max()) - facts.step_ns
-    if times[first].max() <= _SLOWER * facts.step_ns:
+    excess = int(times[first].max()) - facts.usual_ns
+    if times[first].max() <= _SLOWER * facts.usual_ns:
         return Finding(NAME, "clean")
     return Finding(
         NAME,
         "fires",
         title="The first step is slower than the rest",
         cost_ns=excess,
-        detail=f"{duration(int(times[first].max()))} against {duration(facts.step_ns)}; it is in no other figure",
+        detail=f"{duration(int(times[first].max()))} against {duration(facts.usual_ns)}; it is in no other figure",
         action="a schedule with warmup=2 or more, so that compiling and first allocations are over",
     )
 

@@ -38,7 +38,7 @@ def check(facts: Facts) -> Finding:
     duration_ns = kernels["duration_ns"].to_numpy(np.int64)
     lost = np.where((clock < _LOW) & facts.in_steps, np.rint(duration_ns * (1 - clock)), 0).astype(np.int64)
     cost = facts.kernels_per_step(lost)
-    if cost <= _THRESHOLD * facts.step_ns:
+    if cost <= _THRESHOLD * facts.usual_ns:
         return Finding(NAME, "clean", cost_ns=cost)
     rows = kernels.assign(lost_ns=lost)[lost > 0]
     slow = duration_ns[lost > 0]

@@ -42,7 +42,7 @@ def check(facts: Facts) -> Finding:
     table["kind"] = kind[table["place"].to_numpy(np.int64) // 2]
     saved = table.groupby("kind")["saved_ns"].sum().sort_values(ascending=False)
     cost = facts.kernels_per_step(table["saved_ns"].to_numpy(np.int64))
-    if cost <= _THRESHOLD * facts.step_ns:
+    if cost <= _THRESHOLD * facts.usual_ns:
         return Finding(NAME, "clean", cost_ns=cost)
     worth = saved.index[(saved > 0).to_numpy(bool)].tolist()[:_MOST]
     rows = kernels.loc[table.index].assign(saved_ns=table["saved_ns"])

@@ -51,16 +51,16 @@ def check(facts: Facts) -> Finding:
     kernels = facts.tables["kernels"]
     if facts.limits is None or not kernels["input_shapes"].notna().any():
         return Finding(NAME, "cannot tell", collect=facts.needs_limits())
-    gaps = facts.host_known and facts.per_step(IDLE) > _HOST_BOUND * facts.step_ns
+    gaps = facts.host_known and facts.per_step(IDLE) > _HOST_BOUND * facts.usual_ns
     sequences = [inside for rows in _sequences(kernels) if len(inside := rows[facts.in_steps[rows[:, 0]]])]
     of_all = max(1.0, len(kernels) / _MOST_KERNELS)
     at_most = np.array([_time(kernels, rows, gaps=gaps) for rows in sequences], np.int64)
-    if of_all * facts.kernels_per_step(at_most) <= _THRESHOLD * facts.step_ns:
+    if of_all * facts.kernels_per_step(at_most) <= _THRESHOLD * facts.usual_ns:
         return Finding(NAME, "clean")
     saving = [_repeat(facts, rows, int(most)) for rows, most in zip(sequences, at_most, strict=True)]
     saving = sorted((repeat for repeat in saving if repeat.saved_ns > 0), key=lambda repeat: -repeat.saved_ns)
     saved = facts.kernels_per_step(of_all * np.array([repeat.saved_ns for repeat in saving]))
-    if saved <= _THRESHOLD * facts.step_ns:
+    if saved <= _THRESHOLD * facts.usual_ns:
         return Finding(NAME, "clean", cost_ns=saved)
     types = [kernels["op_type"].iloc[repeat.rows[0]].astype(str).tolist() for repeat in saving[:_MOST]]
     texts = [

@@ -29,11 +29,11 @@ def check(facts: Facts) -> Finding:
         return Finding(NAME, "clean", cost_ns=cost)
     if facts.captured:
         return _graph_finding(facts, cost)
-    named = [cause for cause, time in causes.items() if time >= NAMED * facts.step_ns]
+    named = [cause for cause, time in causes.items() if time >= NAMED * facts.usual_ns]
     parts = [described(cause, causes[cause], facts, IDLE) for cause in named]
     times = {cause: causes[cause] for cause in named}
     drained, where = after_waits(facts)
-    if drained >= NAMED * facts.step_ns:
+    if drained >= NAMED * facts.usual_ns:
         parts.append(f"{duration(drained)} of it since the host waited for the {facts.device}{where}")
         times["sync_call"] = max(times.get("sync_call", 0), drained)
     host = "operators" if len(facts.tables["operators"]) else "api"
@@ -63,7 +63,7 @@ def needs(facts: Facts) -> str:
 
 def starved(facts: Facts) -> bool:
     """Return whether the device is idle for more than a tenth of the usual step, whatever single steps took longer."""
-    return sum(facts.idle_causes.values()) > _THRESHOLD * min(facts.step_ns, facts.usual_ns)
+    return sum(facts.idle_causes.values()) > _THRESHOLD * facts.usual_ns
 
 
 def _graph_finding(facts: Facts, cost: int) -> Finding:

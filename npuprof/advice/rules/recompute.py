@@ -33,7 +33,7 @@ def check(facts: Facts) -> Finding:
     kernels = facts.tables["kernels"]
     rows = kernels[kernels_within(facts, again) & facts.in_steps]
     cost = facts.kernels_per_step(rows["duration_ns"].to_numpy(np.int64))
-    if cost <= _THRESHOLD * facts.step_ns:
+    if cost <= _THRESHOLD * facts.usual_ns:
         return Finding(NAME, "clean", cost_ns=cost)
     of_all = share(int(rows["duration_ns"].sum()), facts.kernels_ns)
     return Finding(

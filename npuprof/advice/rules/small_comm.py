@@ -36,7 +36,7 @@ def check(facts: Facts) -> Finding:
     is_selected = small.to_numpy(bool) & (excess > 0)
     steps = max(1, len(facts.counted))
     cost = int(excess[is_selected].sum()) // steps
-    if cost <= _THRESHOLD * facts.step_ns:
+    if cost <= _THRESHOLD * facts.usual_ns:
         return Finding(NAME, "clean", cost_ns=cost)
     rows = communication.iloc[busiest.index[is_selected]].assign(moving_ns=excess[is_selected])
     kinds = shares_of(rows.groupby("op_type", observed=True)["moving_ns"].sum())

@@ -29,7 +29,7 @@ def check(facts: Facts) -> Finding:
     if not facts.host_known:
         return Finding(NAME, "cannot tell", collect=host_bound.needs(facts))
     dispatch = sum(time for cause, time in facts.idle_causes.items() if cause in _DISPATCH)
-    few = short.mean() <= _THRESHOLD or dispatch <= _WORTH * facts.step_ns
+    few = short.mean() <= _THRESHOLD or dispatch <= _WORTH * facts.usual_ns
     if few or not host_bound.starved(facts):
         return Finding(NAME, "clean")
     count, rows = int(short.sum()), np.flatnonzero(short)

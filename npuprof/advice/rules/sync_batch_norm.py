@@ -36,7 +36,7 @@ def check(facts: Facts) -> Finding:
     waited = int(exposed.sum()) // max(1, len(facts.counted))
     computed = facts.kernels_per_step(rows["duration_ns"].to_numpy(np.int64))
     cost = computed + waited
-    if cost <= _THRESHOLD * facts.step_ns:
+    if cost <= _THRESHOLD * facts.usual_ns:
         return Finding(NAME, "clean", cost_ns=cost)
     of_collectives = (
         f", and {counted(int(collectives.sum()), 'collective')} that no kernel hides for {duration(waited)}"
@@ -46,7 +46,7 @@ def check(facts: Facts) -> Finding:
         "fires",
         title="Batch norms are synchronised over the ranks",
         cost_ns=cost,
-        gain_hi_ns=min(cost, facts.step_ns),
+        gain_hi_ns=min(cost, facts.usual_ns),
         detail=f"{counted(len(rows), 'kernel')} of SyncBatchNorm take {duration(computed)} a step"
         + of_collectives * bool(waited),
         action="BatchNorm where the batch of a rank is large enough, else GroupNorm; both need no other rank",

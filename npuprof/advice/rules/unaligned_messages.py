@@ -40,7 +40,7 @@ def check(facts: Facts) -> Finding:
     rows = moves[slow]
     exposed = facts.overlapping("communication_tasks", facts.spans(["moving"]), rows.index.to_numpy(np.int64))
     cost = int(exposed.sum()) // max(1, len(facts.counted))
-    if cost <= _THRESHOLD * facts.step_ns:
+    if cost <= _THRESHOLD * facts.usual_ns:
         return Finding(NAME, "clean", cost_ns=cost)
     kinds = shares_of(rows["duration_ns"].groupby(communication["op_type"].astype(str).to_numpy()[rows["op_id"]]).sum())
     moves = moves.assign(size_class=size_class(moves["size_bytes"]), rate=moves["size_bytes"] / moves["duration_ns"])

@@ -26,7 +26,7 @@ def check(facts: Facts) -> Finding:
         return Finding(NAME, "cannot tell", collect=facts.needs_limits())
     lost_rows = kernels["duration_ns"].to_numpy(np.float64) * _unused_share(facts, blocks) * facts.in_steps
     cost = facts.kernels_per_step(lost_rows)
-    if cost <= _THRESHOLD * facts.step_ns:
+    if cost <= _THRESHOLD * facts.usual_ns:
         return Finding(NAME, "clean", cost_ns=cost)
     rows = kernels.assign(lost_ns=np.rint(lost_rows).astype(np.int64))[lost_rows > 0]
     of_all = share(int(rows["duration_ns"].sum()), facts.kernels_ns)

@@ -22,14 +22,14 @@ def check(facts: Facts) -> Finding:
     """Fire if waiting for other ranks takes more than 2 % of the step, and name the rank that arrives last."""
     unsplit = facts.per_step(["communication"], [SPLIT_UNKNOWN])
     cost = facts.per_step(["waiting"])
-    if not cost and unsplit > _THRESHOLD * facts.step_ns:
+    if not cost and unsplit > _THRESHOLD * facts.usual_ns:
         return Finding(
             NAME,
             "cannot tell",
             cost_ns=unsplit,
             collect=facts.needs(level="tasks of collectives", instead="load all ranks"),
         )
-    if cost <= _THRESHOLD * facts.step_ns:
+    if cost <= _THRESHOLD * facts.usual_ns:
         return Finding(NAME, "clean", cost_ns=cost)
     late = late_peers(facts.tables["communication_tasks"])
     rows = facts.tables["communication"]
@@ -37,7 +37,7 @@ def check(facts: Facts) -> Finding:
     collectives = late["op_id"].nunique()
     late = late[(late["latest_ns"] - late["next_ns"] >= _LEAST_NS).to_numpy(bool)]
     sums = late.groupby("peer")["latest_ns"].sum()
-    if not len(sums) or sums.max() < _WORTH * facts.step_ns * steps:
+    if not len(sums) or sums.max() < _WORTH * facts.usual_ns * steps:
         return _for_anyone(cost, rows)
     peer = int(sums.index[int(sums.argmax())])
     of_peer = late[late["peer"] == peer]
