@@ -11,6 +11,7 @@ import pandas as pd
 
 from npuprof import tables as schema
 from npuprof.analysis.chip_limits import ChipLimits, measured_limits
+from npuprof.analysis.device_words import runtime_of
 from npuprof.analysis.kernel_flops import is_of_cube
 from npuprof.analysis.kernel_work import work_of_run
 from npuprof.arrays import Bools, Float64, Int64
@@ -29,6 +30,11 @@ _UNKNOWN, _CUBE, _VECTOR, _MEMORY = range(len(_RESOURCES))
 _LONG_NS = 10_000  # the best rate comes from longer kernels: times of short ones are mostly rounding
 _ALIKE = ("op_type", "core", "input_shapes", "input_dtypes", "hf32")
 _EACH = ("name", *_ALIKE, "start_ns", "device_id", "stream_id", "step")
+
+_UNKNOWN_CHIP = (
+    'the chip is unknown: pass it, as limits=npuprof.chip("910B3"), or collect with aic_metrics=PipeUtilization'
+)
+_UNKNOWN_GPU = "the limits of this GPU are unknown: pass them, as limits=npuprof.analysis.chip_limits.ChipLimits(...)"
 
 
 def efficiency(
@@ -79,6 +85,8 @@ def efficiency(
     table.insert(table.columns.get_loc("total_ns") + 1, "share", rows["total_ns"] / max(whole, 1))
     shares = {name: rows[name].array for name in ("flops", "flops_most", "flops_from", "bytes", "bytes_from")}
     achieved = _add_achieved(table.assign(**shares), work, known)
+    if known is None and not differs:
+        differs = _UNKNOWN_CHIP if runtime_of(tables["api"]["name"].cat.categories) == "CANN" else _UNKNOWN_GPU
     achieved.attrs.update(_attributes(work, whole, known, differs), best_bytes_per_s=_best(work, known)["memory"])
     return achieved
 
@@ -190,15 +198,10 @@ def _notes(ratio: Float64, table: pd.DataFrame, bound: Int64, limits: ChipLimits
 
 def _attributes(work: pd.DataFrame, whole: int, limits: ChipLimits | None, differs: str) -> dict[str, Any]:
     known = {name: int(work["total_ns"].to_numpy()[work[name].notna().to_numpy()].sum()) for name in ("flops", "bytes")}
-    notes = [differs] if differs else []
-    if limits is None and not differs:
-        notes.append(
-            'the chip is unknown: pass it, as limits=npuprof.chip("910B3"), or collect with aic_metrics=PipeUtilization'
-        )
     return {
         "chip": limits.name if limits else "",
         "source": limits.source if limits else "",
         "coverage_flops": known["flops"] / max(whole, 1),
         "coverage_bytes": known["bytes"] / max(whole, 1),
-        "notes": notes,
+        "notes": [differs] if differs else [],
     }

@@ -193,3 +193,11 @@ def test_convolutions_of_a_real_run_have_no_padded_channels(samples: Path) -> No
     first = table[table["input_shapes"].astype(str).str.startswith("32,1,224,224,8;")]
     assert set(first["flops"]) == {2.0 * 32 * 55 * 55 * 64 * 3 * 11 * 11}
     assert table.attrs["chip"] == "like Ascend 910B2, by cores and clock"
+
+
+@pytest.mark.parametrize(("call", "named"), [("aclrtLaunchKernel", "910B3"), ("cudaLaunchKernel", "this GPU")])
+def test_limits_that_are_unknown_are_asked_for_in_words_of_the_device(call: str, named: str) -> None:
+    frames = factories.profile(6)
+    frames["api"] = frames["api"].assign(name=pd.Categorical([call] * len(frames["api"])))
+    (note,) = efficiency(frames, "").attrs["notes"]
+    assert named in note
