@@ -214,7 +214,7 @@ class Controller:
         """
         from npuprof.lines.recorder import RunningCell
 
-        preload(report=report)
+        preload(report=report, of_set=options.processes or options.engines)
         with self._lock:
             session = self._make_session(options, title)
             session.children.remote = _engines(self.view()) if options.engines else None

@@ -29,11 +29,27 @@ _OF_A_REPORT = (
     "npuprof.timeline.figure",
     "npuprof.timeline.svg",
 )
+_OF_A_SET = (
+    "npuprof.advice.job_findings",
+    "npuprof.exports.set_overview",
+    "npuprof.figures.data_text",
+    "npuprof.figures.drawing",
+    "npuprof.figures.rank_steps",
+    "npuprof.figures.rank_timeline",
+    "npuprof.ranks.kept_overview",
+    "npuprof.ranks.profile_set",
+)
 
 
-def preload(*, report: bool) -> None:
-    """Import what a run and its report need; what cannot be imported fails when it is needed, with its message."""
+def preload(*, report: bool, of_set: bool = False) -> None:
+    """Import what a run and its report need; what cannot be imported fails when it is needed, with its message.
+
+    Parameters
+    ----------
+    report, of_set
+        Whether a report is shown, and whether it is that of a set of ranks.
+    """
     with standard_library_first():
-        for name in (*_OF_A_RUN, *(_OF_A_REPORT if report else ())):
+        for name in (*_OF_A_RUN, *(_OF_A_REPORT if report else ()), *(_OF_A_SET if report and of_set else ())):
             with suppress(Exception):
                 import_module(name)

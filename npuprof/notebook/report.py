@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from npuprof.comparison import Comparison
     from npuprof.profiles import Profile
+    from npuprof.ranks.overview import Overview
     from npuprof.ranks.profile_set import ProfileSet
     from npuprof.recording import Recording
     from npuprof.session.reruns import Rerun
@@ -124,7 +125,8 @@ def show_set(runs: ProfileSet) -> None:
     If this would need every rank to be read completely, a table of the runs is shown with the call that reads them. A
     failure is shown instead of the part; only an interrupt is raised.
     """
-    _show({"overview": partial(_set_overview, runs), "figures": partial(_set_figures, runs)}, None)
+    overview = cache(runs.overview)  # both are of the same
+    _show({"overview": partial(_set_overview, runs, overview), "figures": partial(_set_figures, runs, overview)}, None)
 
 
 def _show(parts: Mapping[str, Callable[[], list[_Bundle]]], recording: object) -> None:
@@ -152,23 +154,23 @@ def _is_displayed(bundles: list[_Bundle]) -> bool:
     return True
 
 
-def _set_overview(runs: ProfileSet) -> list[_Bundle]:
+def _set_overview(runs: ProfileSet, of_set: Callable[[], Overview]) -> list[_Bundle]:
     from npuprof.exports.html import framed, notes_html
 
     listed = runs._repr_html_()
     if not runs._is_seen_at_once():
         return [{"text/plain": f"{runs}\n{_WHOLE}", "text/html": f"{listed}<p>{escape(_WHOLE)}</p>"}]
-    overview = runs.overview()
+    overview = of_set()
     missing = "\n".join(f"npuprof: {plain_line(problem)}" for problem in runs._runs.problems)
     first = f'<pre class="npuprof-message">{escape(missing)}</pre>' if missing else ""
     shown = _SAVED_PICTURES + first + overview._repr_html_() + listed + framed(notes_html(runs.notes))
     return [{"text/plain": f"{missing}\n{overview}\n{runs}".lstrip(), "text/html": shown}]
 
 
-def _set_figures(runs: ProfileSet) -> list[_Bundle]:
+def _set_figures(runs: ProfileSet, of_set: Callable[[], Overview]) -> list[_Bundle]:
     if not runs._is_seen_at_once():
         return []
-    drawn = {"overview": runs.plot_overview(), "all ranks": runs.plot_ranks()}
+    drawn = {"overview": of_set().plot(), "all ranks": runs.plot_ranks()}
     return [_shown(figure, name) for name, figure in drawn.items()]
 
 
