@@ -97,6 +97,20 @@ except npuprof.NpuprofError as error:
 """
 
 
+_OF_MSRUN = """
+import os, subprocess, sys, tempfile
+if "init" in sys.argv:
+    from mindspore.communication import init
+    init()
+    ops.relu(net(batch)).asnumpy()
+    sys.exit()
+msrun = [sys.executable, "-m", "mindspore.parallel.cluster.run", "--worker_num=2", "--local_worker_num=2"]
+with npuprof.profile(processes=True, activities="cpu", output="out") as session:
+    done = subprocess.run([*msrun, "--master_port=8137", "--log_dir=log", "--join=True", os.environ["WORK"], "init"])
+tell([done.returncode, {run.info.rank: facts(run) for run in session.result}])
+"""
+
+
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A Python that has MindSpore and npuprof."""
@@ -164,3 +178,15 @@ def test_mindspores_own_profiler_by_the_environment_is_not_disturbed(python: str
     told, _ = _run(python, _BUSY, tmp_path, MS_PROFILER_OPTIONS=wanted)
     assert "begun by MS_PROFILER_OPTIONS when MindSpore was imported" in told
     assert len(list((tmp_path / "theirs").glob("*_ascend_ms"))) == 1
+
+
+def test_the_workers_of_msrun_are_ranks_and_its_scheduler_is_none(python: str, tmp_path: Path) -> None:
+    work = tmp_path / "work.py"
+    work.write_text(_HEAD + _OF_MSRUN)
+    path = f"{Path(python).parent}{os.pathsep}{os.environ['PATH']}"  # where msrun looks for the Python of its workers
+    (status, runs), _ = _run(python, _OF_MSRUN, tmp_path, WORK=str(work), PATH=path)
+    assert status == 0
+    assert {*runs} == {"0", "1"}
+    for run in runs.values():
+        assert run["collector"] == "mindspore"
+        assert {"MatMul", "ReLU"} <= set(run["operators"])

@@ -73,3 +73,19 @@ def test_functions_of_the_cell_that_forked_processes_run_have_its_lines(kernel: 
     assert executed.status == "ok", executed.traceback()
     lines = kernel.evaluate("sorted(set(npuprof.last()[1].by('line')['line'].dropna()))")
     assert ", line 7" in lines
+
+
+def test_the_magic_runs_a_program_whose_processes_are_ranks(kernel: Kernel, program: Path) -> None:
+    launcher = program.with_name("launch.py")
+    launcher.write_text(
+        f"import os, subprocess, sys\nfor rank in '01':\n    os.environ['RANK'] = rank\n"
+        f"    subprocess.run([sys.executable, {str(program)!r}], check=True)\nsys.exit(len(sys.argv) - 1)\n"
+    )
+    executed = kernel.run(f"%npuprof run --processes --output {program.parent / 'out'} {launcher}")
+    assert executed.status == "ok", executed.traceback()
+    assert executed.stream().count("of the process") == 2
+    assert "2 runs below" in "".join(data["text/plain"] for data in executed.displays)
+    assert kernel.evaluate("[len(run.kernels) for run in npuprof.last()]") == "[4, 4]"
+    failed = kernel.run(f"%npuprof run --processes --output {program.parent / 'out'} {launcher} 1 2")
+    assert failed.reply["ename"] == "SessionError"
+    assert "status 2" in failed.reply["evalue"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
+import npuprof
 from npuprof.notebook.controller import Controller
 from npuprof.notebook.magics import NpuprofMagics
 from npuprof.notebook.panel.controller import PanelController
@@ -96,3 +98,15 @@ def test_a_cell_that_cannot_be_profiled_runs_and_says_so(harness: Harness, capsy
     assert harness.shell.run_cell("ran = 1").success
     assert harness.shell.user_ns["ran"] == 1
     assert "runs unprofiled" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_switch_of_processes_makes_those_of_a_cell_ranks(harness: Harness) -> None:
+    harness.panel.choose("processes", True)
+    harness.panel.set_mode("next cell")
+    work = "from npuprof.simulator import npu\nx = npu.ones((8, 8))\nx @ x\n"
+    cell = f"import os, subprocess, sys\nsubprocess.run([sys.executable, '-c', {work!r}], check=True)\n6 * 7"
+    assert harness.shell.run_cell(cell, store_history=True).result == 42
+    (recording,) = harness.recordings
+    assert [len(run.kernels) for run in npuprof.load_set(recording.directory.parent)] == [2]
+    assert "NPUPROF_JOB" not in os.environ

@@ -37,6 +37,16 @@ def test_every_switch_is_an_option() -> None:
     assert set(SWITCHES) <= set(Options().to_dict())
 
 
+def test_processes_have_a_switch_whatever_the_front_end(form: OptionsForm) -> None:
+    assert "processes" in SWITCHES
+    for collector in COLLECTORS:
+        form.choose("collector", collector)
+        assert bool(form.why_not("processes")) is (collector == "msprof")  # which has them all, from outside
+    form.choose("collector", "simulator")
+    form.choose("processes", True)
+    assert "--processes" in form.magic()
+
+
 def test_what_the_front_end_lacks_cannot_be_chosen_and_says_why(form: OptionsForm) -> None:
     assert "simulated NPU has no such hardware" in form.why_not("sys_io")
     form.choose("sys_io", True)
