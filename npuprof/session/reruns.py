@@ -25,7 +25,7 @@ from npuprof.errors import NpuprofError, SourceError
 from npuprof.frames import cell_text
 from npuprof.options import default_output
 from npuprof.parameters import checked
-from npuprof.quantities import counted, duration, printable, signed, signed_share
+from npuprof.quantities import ABSENT, counted, duration, printable, signed, signed_share
 from npuprof.recording import Recording
 from npuprof.session.folders import recordings_in
 from npuprof.session.history import ended_runs
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 _LARGEST_BYTES = 256 << 20
 _LEAST_SHARE = 0.05  # of the change: smaller parts are not named
 _MOST_PARTS = 3
+_LONGEST_VERDICT = 40
 _MOST_LINES = 8
 _MOST_SHOWN = 40  # changed lines in a report
 _MOST_MATCHING = 1_000_000  # steps of difflib: lines that occur often take it the cube of their number
@@ -231,6 +232,16 @@ class _Outcome:
     change: float | None = None
     verdict: str = ""
     changed_lines: str = ""
+
+
+def change_text(recording: Recording) -> str:
+    """Return the change since the run before, and its verdict: a row of :func:`history` in a few words."""
+    from npuprof.small_files import read_fields
+
+    outcome = _Outcome(**read_fields(_Outcome, recording.outcome)[0])
+    if not outcome.verdict or outcome.change is None:
+        return ABSENT
+    return printable(f"{signed_share(outcome.change)}, {outcome.verdict}", _LONGEST_VERDICT)
 
 
 @checked

@@ -13,6 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import npuprof
+from npuprof.notebook.panel.runs import ListedRuns
+from npuprof.quantities import ABSENT
 from npuprof.recording import Recording
 from npuprof.session.reruns import Rerun, _before, _changed_lines, _of_cell, history
 from tests.budget import examples
@@ -110,6 +112,17 @@ def test_runs_are_listed_with_their_change_and_from_disk_too(run: Run, tmp_path:
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+def test_the_panel_lists_the_change_since_the_run_before(run: Run) -> None:
+    run(_BEFORE)
+    run(_AFTER)
+    page = ListedRuns().page()
+    column = [each.name for each in page.columns].index("change")
+    after, before = (row[column] for row in page.rows[:2])  # the newest first
+    assert before == ABSENT
+    assert re.fullmatch(r"[+-][\d.]+ %, (faster|slower|may be noise|noise unknown)", after)
+
+
 def test_a_run_whose_code_is_not_kept_does_not_say_what_was_changed(run: Run) -> None:
     run(_BEFORE.replace("--level 1", "--level 1 --no-code"))
     report = run(_BEFORE)

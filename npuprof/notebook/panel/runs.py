@@ -83,6 +83,7 @@ class ListedRuns:
         self._loaded: dict[Path, EndedRun] = {}
         self._numbers: dict[Path, int] = {}
         self._busy: dict[Path, str] = {}
+        self._changes: dict[Path, tuple[int, str]] = {}  # when the recording was written, and its text
 
     def newest_first(self) -> list[tuple[EndedRun, str, str]]:
         """Return each run, how it ended, and where it is from."""
@@ -155,6 +156,7 @@ class ListedRuns:
                 Heading("collector", "collector"),
                 Heading("wall", "wall", numeric=True),
                 Heading("busy", "device busy", numeric=True),
+                Heading("change", "since the run before"),
                 Heading("ended", "ended"),
                 Heading("from", "from"),
             ],
@@ -179,13 +181,31 @@ class ListedRuns:
             f"{run.collector} (simulated)" if run.simulated else run.collector,
             quantities.duration(run.stopped_ns - run.started_ns) if has_end else quantities.ABSENT,
             self._busy.get(run.directory, "not decoded"),
+            self._change(run.directory),
             ended,
             origin,
         )
 
+    def _change(self, directory: Path) -> str:
+        """Return what changed since the run of the same cell before, as its recording has it."""
+        try:
+            written_ns = (directory / FILE_NAME).stat().st_mtime_ns
+            if self._changes.get(directory, (0, ""))[0] != written_ns:
+                recording = Recording.read(directory)
+                self._changes[directory] = written_ns, _change_of(recording) if recording.outcome else quantities.ABSENT
+            return self._changes[directory][1]
+        except (OSError, NpuprofError):  # loaded from elsewhere, or gone
+            return quantities.ABSENT
+
     def note(self, directory: Path, summary: Summary) -> None:
         """Store the busy time of a decoded run."""
         self._busy[directory] = busy(summary)
+
+
+def _change_of(recording: Recording) -> str:
+    from npuprof.session.reruns import change_text  # with pandas, which a list of other runs does not need
+
+    return change_text(recording)
 
 
 def _when(epoch_ns: int) -> str:
