@@ -88,7 +88,7 @@ def test_the_committed_quickstart_shows_its_report_without_a_kernel() -> None:
         assert "SIMULATED NPU" in _shown(cells[name], "text/plain")
         assert "SIMULATED NPU" in _shown(cells[name], "text/html")
         assert "of emulation left out" in _shown(cells[name], "text/html")
-        assert "simulated" in _shown(cells[name], "application/vnd.plotly.v1+json")
+        assert "npuprof-saved-data" in _shown(cells[name], "text/html")
     assert "a step, was" in _shown(cells["mended"], "text/plain")
     assert "since the run before" in _shown(cells["mended"], "text/html")
     assert all(output.output_type != "error" for cell in cells.values() for output in cell.outputs)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests import saved_notebooks
+from tests.browser.unpacking import data_of
 from tests.may_differ import MAY_DIFFER
 
 _FOLDER = Path(__file__).parent.parent / "notebooks"
@@ -18,6 +19,7 @@ _CELL_BYTES = 1_000_000
 _SMALL_FIGURE = 10_000  # characters: one that is restyled may be shown again
 _NOTEBOOK_BYTES = {"two_ranks": 800_000, "torch_simulated": 1_500_000}
 _PLOTLY = "application/vnd.plotly.v1+json"
+_SAVED = "npuprof-saved-data"
 
 
 def read(name: str) -> Any:
@@ -135,12 +137,9 @@ def test_the_findings_of_two_ranks_name_their_faults_and_predict_what_mending_th
 @pytest.mark.parametrize("path", sorted(_FOLDER.glob("*.ipynb")), ids=lambda path: path.stem)
 def test_a_notebook_holds_each_figure_once(path: Path) -> None:
     notebook: Any = saved_notebooks.read(path)
-    shown = [
-        json.dumps(output.data[_PLOTLY]["data"], sort_keys=True)
-        for cell in code(notebook)
-        for output in cell.outputs
-        if _PLOTLY in output.get("data", {})
-    ]
+    bundles = [output.get("data", {}) for cell in code(notebook) for output in cell.outputs]
+    shown = [json.dumps(bundle[_PLOTLY]["data"], sort_keys=True) for bundle in bundles if _PLOTLY in bundle]
+    shown += [data_of(html).hex() for bundle in bundles if _SAVED in (html := bundle.get("text/html", ""))]
     large = [figure for figure in shown if len(figure) > _SMALL_FIGURE]
     assert len(set(large)) == len(large)
     assert shown

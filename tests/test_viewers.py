@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+from base64 import b64decode
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ _FOLDER = Path(__file__).parent.parent / "notebooks"
 _PATHS = sorted(_FOLDER.rglob("*.ipynb"))
 _PLOTLY = "application/vnd.plotly.v1+json"
 _PICTURES = {"image/svg+xml", "image/png"}
+_EMBEDDED = r'<img alt="[^"]*" src="data:image/svg\+xml;base64,([^"]+)"'
 
 # Tags that GitHub keeps of HTML; it drops the contents of these two. Attributes that style or act are none of them.
 _KEPT = frozenset(
@@ -69,12 +71,14 @@ def _text(value: Any) -> str:
 def test_each_notebook_has_pictures_that_github_shows(path: Path) -> None:
     outputs = _outputs(path)
     pictures = [data for data in outputs if _PICTURES & data.keys()]
-    assert pictures
+    embedded = [re.findall(_EMBEDDED, _text(data.get("text/html", ""))) for data in outputs]
+    drawings = [b64decode(picture) for found in embedded for picture in found]
+    assert pictures or drawings
     assert [data for data in outputs if _PLOTLY in data and not _PICTURES & data.keys()] == []
-    for data in pictures:
-        if "image/svg+xml" in data:
-            drawn = ElementTree.fromstring(_text(data["image/svg+xml"]))
-            assert {one.tag.rpartition("}")[2] for one in drawn.iter()}.isdisjoint({"script", "style", "image", "a"})
+    drawings += [_text(data["image/svg+xml"]).encode() for data in pictures if "image/svg+xml" in data]
+    for drawing in drawings:
+        drawn = ElementTree.fromstring(drawing)
+        assert {one.tag.rpartition("}")[2] for one in drawn.iter()}.isdisjoint({"script", "style", "image", "a"})
 
 
 @pytest.mark.parametrize("path", _PATHS, ids=[path.stem for path in _PATHS])

@@ -159,7 +159,7 @@ class MergedCalls:
             count += np.bincount(paths, minlength=len(self))
         np.add.at(host, self.host_path, host_ns)
         np.add.at(device, self.kernel_path[kernels], kernel_ns)
-        return {"host": self._sums(host), "device": self._sums(device), "count": self._sums(count)}
+        return {"host": self.weigh(host), "device": self.weigh(device), "count": self.weigh(count)}
 
     def whole(self, tables: Mapping[str, pd.DataFrame]) -> dict[Weight, PathWeights]:
         """Sum the weights of the whole run."""
@@ -167,7 +167,8 @@ class MergedCalls:
         kernel_ns = tables["kernels"]["duration_ns"].to_numpy(np.int64)
         return self.sums(slices, self.causes.self_ns, kernels, kernel_ns)
 
-    def _sums(self, amounts: Int64) -> PathWeights:
+    def weigh(self, amounts: Int64) -> PathWeights:
+        """Return the weight of each path from its own amount."""
         before = np.concatenate([[0], np.cumsum(amounts)])
         total = before[self.end] - before[:-1]
         callees = np.bincount(np.where(self.parent >= 0, self.parent, len(self))[total > 0], minlength=len(self) + 1)
@@ -194,7 +195,7 @@ def merged_calls(tables: Mapping[str, pd.DataFrame], *, by_module: bool = False)
     causes_of_slices = replace(causes_of_slices, callers=_under_forward(tables, causes_of_slices))
     codes, labels = _name_codes(tables, stacks.frames if stacks is not None else [])
     host = len(causes_of_slices.callers)
-    nodes_so_far = _Nodes(len(labels))
+    nodes_so_far = Nodes(len(labels))
     is_kept = np.ones(host, bool)
     if by_module:
         is_kept[: len(tables["python"])] = _modules(tables)
@@ -206,22 +207,7 @@ def merged_calls(tables: Mapping[str, pd.DataFrame], *, by_module: bool = False)
         stacked = _add_stacked(nodes_so_far, stacks, codes)
         above = np.where(stacks.rows[at] == launchers, stacked[at], above)
     kernel_nodes = nodes_so_far.add(above, codes[host:])
-    parent, label = np.concatenate(nodes_so_far.parents), np.concatenate(nodes_so_far.labels)
-    depth = _depths(parent)
-    size = _sizes(parent, depth)
-    place = _places(parent, depth, size)
-    order = np.empty_like(place)
-    order[place] = np.arange(len(place))
-    return MergedCalls(
-        parent=np.where(parent >= 0, place[parent], -1)[order] if len(parent) else parent,
-        depth=depth[order],
-        end=np.arange(len(order)) + size[order],
-        label=label[order],
-        labels=labels,
-        host_path=place[nodes],
-        kernel_path=place[kernel_nodes],
-        causes=causes_of_slices,
-    )
+    return nodes_so_far.in_order(labels, nodes, kernel_nodes, causes_of_slices)
 
 
 def _under_forward(tables: Mapping[str, pd.DataFrame], causes: Causes) -> Int64:
@@ -231,7 +217,7 @@ def _under_forward(tables: Mapping[str, pd.DataFrame], causes: Causes) -> Int64:
 
 
 @dataclass
-class _Nodes:
+class Nodes:
     """Nodes added in batches; the parents of a batch are in earlier batches."""
 
     label_count: int
@@ -248,8 +234,27 @@ class _Nodes:
         self.count += len(keys)
         return nodes
 
+    def in_order(self, labels: pd.DataFrame, host: Int64, kernels: Int64, causes_of_slices: Causes) -> MergedCalls:
+        """Return the nodes as paths; `host` and `kernels` are the nodes of slices."""
+        parent, label = np.concatenate(self.parents), np.concatenate(self.labels)
+        depth = _depths(parent)
+        size = _sizes(parent, depth)
+        place = _places(parent, depth, size)
+        order = np.empty_like(place)
+        order[place] = np.arange(len(place))
+        return MergedCalls(
+            parent=np.where(parent >= 0, place[parent], -1)[order] if len(parent) else parent,
+            depth=depth[order],
+            end=np.arange(len(order)) + size[order],
+            label=label[order],
+            labels=labels,
+            host_path=place[host],
+            kernel_path=place[kernels],
+            causes=causes_of_slices,
+        )
 
-def _add_stacked(nodes_so_far: _Nodes, stacks: LaunchStacks, codes: Int64) -> Int64:
+
+def _add_stacked(nodes_so_far: Nodes, stacks: LaunchStacks, codes: Int64) -> Int64:
     """Add the frames of stacks, and the operators and calls below; return the node of each launching row."""
     first_frame = nodes_so_far.label_count - 1 - len(stacks.frames)
     at_frame = np.full(len(stacks.stacks), -1, np.int64)
@@ -280,7 +285,7 @@ def _name_codes(tables: Mapping[str, pd.DataFrame], frames: Sequence[str]) -> tu
     return np.concatenate(codes), pd.concat(labels, ignore_index=True).astype({"layer": "category"})
 
 
-def _merge_host(nodes_so_far: _Nodes, callers: Int64, codes: Int64, is_kept: Bools) -> Int64:
+def _merge_host(nodes_so_far: Nodes, callers: Int64, codes: Int64, is_kept: Bools) -> Int64:
     """Merge host slices level by level; return the node of each slice, or of the kept one around it."""
     nodes = np.full(len(callers), -1, np.int64)
     callers_kept = nearest(callers, callers, is_kept)

@@ -14,11 +14,14 @@ from npuprof.arrays import Int64
 from npuprof.errors import OptionsError
 from npuprof.figures.colours import FAMILIES, family_label
 from npuprof.flame.figure import nothing
+from npuprof.flame.sandwich import sandwich
 from npuprof.flame.scope import Scope
+from npuprof.flame.search import FrameMatches
 from npuprof.flame.state import FlameGraph, press
-from npuprof.flame.view import TITLES, amount_text, flame_columns
+from npuprof.flame.view import TITLES, DrawnFlames, amount_text, flame_columns
 from npuprof.notebook.explorer.canvas import CanvasPlace, FlameCanvas, Message, as_bytes
 from npuprof.notebook.explorer.controls import button, search_fields, side_by_side
+from npuprof.notebook.widgets import answer_at_once
 from npuprof.quantities import printable
 from npuprof.texts import AS_TEXT
 
@@ -58,24 +61,14 @@ class FlameFigure:
         """Draw the picture."""
         flame = self._flame
         picture = flame.picture()
-        shown = flame_columns(picture, flame.frame_matches())
-        self.size_bytes = shown.size_bytes
         simulated = "simulated NPU · " if flame.info.simulated else ""
-        amount = amount_text(int(picture.frames.total[0]), picture.weight)
-        arrays = {name: as_bytes(value) for name, value in vars(shown).items() if isinstance(value, np.ndarray)}
+        title = f"{simulated}{TITLES[picture.weight]}"
         with self.widget.hold_sync():
             self.widget.cursor = flame.cursor
-            self.widget.picture = {
-                **arrays,
-                "looks": shown.looks,
-                "names": shown.names,
-                "facts": shown.facts,
-                "levels": int(picture.frames.depth.max()) + 1,
-                "upwards": flame.orientation == "flame",
-                "searching": flame.frame_matches() is not None,
-                "title": f"{simulated}{TITLES[picture.weight]}: {amount}",
-                "nothing": "" if picture.frames.total[0] else nothing(picture),
-            }
+            message, self.size_bytes = picture_message(
+                picture, title, flame.frame_matches(), is_upwards=flame.orientation == "flame"
+            )
+            self.widget.picture = message
 
     def draw_cursor(self) -> None:
         """Draw the cursor only."""
@@ -87,6 +80,26 @@ class FlameFigure:
             self._on_frame(frame)
         elif asked.get("kind") == "key" and isinstance(key, str):
             self._on_key(key)
+
+
+def picture_message(
+    picture: DrawnFlames, title: str, matches: FrameMatches | None = None, *, is_upwards: bool = False
+) -> tuple[dict[str, Any], int]:
+    """Return a picture as a page draws it, with the total after its title, and its approximate size in bytes."""
+    shown = flame_columns(picture, matches)
+    arrays = {name: as_bytes(value) for name, value in vars(shown).items() if isinstance(value, np.ndarray)}
+    content = {
+        **arrays,
+        "looks": shown.looks,
+        "names": shown.names,
+        "facts": shown.facts,
+        "levels": int(picture.frames.depth.max()) + 1,
+        "upwards": is_upwards,
+        "searching": matches is not None,
+        "title": f"{title}: {amount_text(int(picture.frames.total[0]), picture.weight)}",
+        "nothing": "" if picture.frames.total[0] else nothing(picture),
+    }
+    return content, shown.size_bytes
 
 
 _STYLE = """<style>
@@ -135,16 +148,20 @@ class FlameGraphView:
         self._drawn = self._picture_state()
         self.figure = FlameFigure(flame, self._under_lock(flame.zoom), self._under_lock(lambda key: press(flame, key)))
         self._match_text, self._path, self._frame = widgets.HTML(), widgets.HTML(), widgets.HTML()
+        self._beside = widgets.VBox([], layout={"width": "100%"})  # callers and callees, once there is a frame
         self._up = button("Up", "U: show the caller of the frame at the top", self._under_lock(flame.up))
         self._all = button("All", "0: show everything again", self._under_lock(flame.show_all))
         self.widget = self._box()
+        self._sandwiched: tuple[DrawnFlames, str] | None = None
         flame.listen(self._redraw)
         self._update_texts()
 
     def _box(self) -> widgets.Widget:
         legend = _legend(self._flame.calls.runtime)
         rows = [side_by_side(self._view_controls()), side_by_side(self._search_controls())]
-        box = widgets.VBox([widgets.HTML(_STYLE), *rows, self._path, self.figure.place, self._frame, legend])
+        box = widgets.VBox(
+            [widgets.HTML(_STYLE), *rows, self._path, self.figure.place, self._frame, self._beside, legend]
+        )
         box.layout.width = "100%"
         box.add_class(FLAME_CLASS)
         return box
@@ -217,6 +234,36 @@ class FlameGraphView:
                 self._drawn = look
                 self.figure.draw()
             self._update_texts()
+            if path := self._flame.path():
+                self._show_sandwich(path[-1])
+
+    def _show_sandwich(self, name: str) -> None:
+        """Show who called the frames of a name, and what they called, below the graph."""
+        picture = self._flame.picture()
+        if self._sandwiched == (picture, name) or (halves := sandwich(picture, name)) is None:
+            return
+        self._sandwiched = picture, name
+        if not self._beside.children:
+            self._halves = [FlameCanvas(self._answered(at)) for at in range(len(halves))]
+            self._beside.children = (widgets.HTML(), *self._halves)
+            answer_at_once(self._beside)
+        shown = escape(printable(name, _LONGEST_NAME))
+        title = f"Callers above and callees below of <b>{shown}</b>, wherever it was called"
+        self._beside.children[0].value = f'<div class="long {AS_TEXT}">{title}</div>'
+        self._drawn_halves = halves
+        for half, widget, title in zip(halves, self._halves, ("callers of", "callees of"), strict=True):
+            widget.picture = picture_message(half, f"{title} {shown}", is_upwards=title == "callers of")[0]
+
+    def _answered(self, at: int) -> Callable[[Message], None]:
+        """Return what shows the callers and callees of a frame that is clicked in a half."""
+
+        def answer(asked: Message) -> None:
+            half, frame = self._drawn_halves[at], asked.get("frame")
+            is_one = asked.get("kind") == "frame" and isinstance(frame, int) and 0 < frame < len(half.frames)
+            if is_one and isinstance(frame, int) and not half.frames.folded[frame]:
+                self._show_sandwich(half.name(frame))
+
+        return self._under_lock(answer)
 
     def _update_texts(self) -> None:
         flame = self._flame

@@ -175,3 +175,26 @@ def test_a_run_with_nothing_to_show_says_so() -> None:
 
     assert view.figure.widget.picture["nothing"] == "no number of calls and kernels in this run"
     assert flame.root == Root()
+
+
+@pytest.mark.slow
+def test_callers_and_callees_of_a_clicked_frame_are_below_and_lead_on() -> None:
+    flame = _flame(kernel_names=(_HOSTILE, "Add"))
+    view = FlameGraphView(flame)
+    assert _all(view.widget, "FlameCanvas") == [view.figure.widget]
+    flame.weigh("device")
+    _click(view, _frame(flame, "launch"))
+    _, callers, callees = _all(view.widget, "FlameCanvas")
+    assert callers.picture["names"][0] == callees.picture["names"][0] == "launch"
+    assert callers.picture["upwards"]
+    assert not callees.picture["upwards"]
+    assert {"aten::add", "aten::layer_norm"} <= set(callers.picture["names"])
+    assert "above and callees below of <b>launch</b>" in _said(view)
+    callees._asked(None, {"kind": "frame", "frame": callees.picture["names"].index(_HOSTILE)}, None)
+    assert callees.picture["names"] == [_HOSTILE]
+    assert "launch" in callers.picture["names"]
+    assert "of <b>&lt;img src=x" in _said(view)
+    assert flame.path()[-1] == "launch"  # the graph itself stays
+    for nonsense in ({"kind": "frame", "frame": 10**9}, {"kind": "frame"}, {"kind": "key", "key": "u"}):
+        callers._asked(None, nonsense, None)
+    assert callees.picture["names"] == [_HOSTILE]
