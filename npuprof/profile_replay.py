@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, MutableMapping
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pandas as pd
 
@@ -15,6 +16,9 @@ from npuprof.parameters import checked
 if TYPE_CHECKING:
     from npuprof.analysis.prediction import Prediction
     from npuprof.analysis.replay import Replay
+    from npuprof.sources.base import Decoded
+
+_Run = TypeVar("_Run", bound="ProfileReplay")
 
 
 @checked
@@ -76,6 +80,40 @@ class ProfileReplay:
         from npuprof.analysis.what_if import what_if
 
         return what_if(self.tables, self._replay, transfer=transfer, kernel=kernel, cause=cause, part=part)
+
+    @abstractmethod
+    def _like(self: _Run, decoded: Decoded) -> _Run:
+        """Return a run of other tables, with the same place of code."""
+
+    def replayed(
+        self: _Run,
+        *,
+        transfer: float = 1.0,
+        kernel: Mapping[str, float] | None = None,
+        cause: Mapping[str, float] | None = None,
+        part: Mapping[str, float] | None = None,
+    ) -> _Run:
+        """Return the run as it would be after a change, to show it with this run: ``run.explore(beside=...)``.
+
+        The parameters are those of :meth:`what_if`. Host calls, markers, steps, kernels, collectives, copies and events
+        are moved as the replay moves them; what it does not move, such as counters, is left out.
+
+        Raises
+        ------
+        OptionsError
+            If a name is unknown, or a factor is negative.
+        NpuprofError
+            If the replay of the unchanged run is off by more than 1 % of the recorded time.
+        """
+        from npuprof.analysis.ghost import replayed_tables
+        from npuprof.analysis.what_if import change_of
+        from npuprof.notes import Notes
+        from npuprof.sources.base import Decoded
+
+        change, words = change_of(self.tables, self._replay, transfer=transfer, kernel=kernel, cause=cause, part=part)
+        name = f"as it would be: {', '.join(words) or 'unchanged'} (replayed, not recorded)"
+        info = replace(self.info, name=f"{self.info.name}, {name}" if self.info.name else name, recording=None)
+        return self._like(Decoded(replayed_tables(self.tables, self._replay, change), info, Notes()))
 
     def critical_path(self) -> pd.DataFrame:
         """Return the critical path of each step, traced from the end of the step back to its start.

@@ -156,6 +156,9 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
         shown = self.accounting.breakdown()
         return shown if self._whole_accounting is None else with_rest(shown, self.accounting, self._whole_accounting)
 
+    def _like(self, decoded: Decoded) -> Profile:
+        return type(self)(decoded, self._code_root)
+
     def _part(self, selected: SelectedRows) -> Profile:
         whole = None if selected.rows is None else self.accounting
         return type(self)(decoded_part(self.tables, self.info, selected), self._code_root, whole)
@@ -391,18 +394,16 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
         """
         return interactive.explorer(self, finding, window, beside, saved_bytes, tracks)
 
-    def to_html(self, path: str | PathLike[str]) -> Path:
+    def to_html(self, path: str | PathLike[str], *, beside: Profile | None = None) -> Path:
         """Write a self-contained page with the report, the explorer and the notes; return its path.
 
         The explorer needs no kernel: it has the timeline at any zoom, the flame graph with callers and callees of a
         frame, tables, and the details of each slice. Beyond about 8 bytes a slice, columns of details are left out.
+        `beside` is another run, such as :meth:`replayed`, whose explorer is below and moves with it.
         """
-        from npuprof.exports.explorer import saved_explorer
-        from npuprof.timeline.state import Timeline
+        from npuprof.exports.explorer import explorers
 
-        timeline = Timeline(self.tables, self.info, self.aligned)
-        explorer = saved_explorer(timeline, self.advice(), self.critical_path, annotations=self.annotations)
-        return atomic.write_text(path, self._page({}, explorer.html))
+        return atomic.write_text(path, self._page({}, explorers(self, *([] if beside is None else [beside]))))
 
     @property
     def _table_names(self) -> Sequence[str]:

@@ -44,6 +44,7 @@ _OF_ONE_RUN = {
     "ledger": "of one result's files: runs[rank].ledger",
     "annotate": "of one run: runs[rank].annotate(...)",
     "annotations": "of one run: runs[rank].annotations",
+    "replayed": "of one run: runs[rank].replayed(...)",
     "select": "of one run: runs[rank].select(...)",
     "selection": "of one run: runs[rank].selection",
     "plot_kernel": "of one kernel: runs[rank].plot_kernel(row)",
@@ -57,6 +58,7 @@ _PARAMETERS_OF_ONE_RUN = {
         "tracks": "of one run: runs[rank].explore(tracks=...)",
     },
     "flamegraph": {"step": "steps of ranks are not at the same time", "thread": "ranks have no thread in common"},
+    "to_html": {"beside": "a set has all its ranks above each other"},
     "what_if": {"cause": "rank and balance change a job", "part": "rank and balance change a job"},
 }
 _OLD_NAMES = re.compile(r"_plot$|^export_|^(roofline|kernel_detail|communication_matrix)$")

@@ -90,7 +90,9 @@ def test_html_in_a_notebook_says_the_same_without_style(path: Path) -> None:
         shown = _Stripped(content).text
         assert re.search(r"[{;]\s*(color|margin|display|max-height)\s*:", shown) is None  # no style reads as text
         for word in ("SIMULATED NPU", "findings", "idle"):
-            assert (word in shown) == (word in html.unescape(re.sub(r"(?s)<(style|script)\b.*?</\1>|<[^>]*>", "", content)))
+            assert (word in shown) == (
+                word in html.unescape(re.sub(r"(?s)<(style|script)\b.*?</\1>|<[^>]*>", "", content))
+            )
 
 
 def test_key_figures_and_parts_of_a_report_are_apart_without_style() -> None:

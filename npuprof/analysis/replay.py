@@ -58,6 +58,19 @@ class Points:
     thread: Int64
 
 
+@dataclass(frozen=True)
+class _Played:
+    """A replay: what :meth:`Replay.play` returns, and the times of nodes and batches from which it comes."""
+
+    done: Int64
+    durations: Int64
+    holds: Int64
+    sums: Int64
+    later: Int64
+    apart: Int64
+    causes: Int64
+
+
 class Replay:
     """A run that can be replayed with changed times.
 
@@ -221,6 +234,38 @@ class Replay:
         A batch is consecutive tasks of a stream that were launched after the same host wait; two numbers describe its
         time: after that wait, and after the previous batch of its stream.
         """
+        played = self._played(change)
+        return played.done, played.durations
+
+    def moments(self, change: Change) -> tuple[Int64, Int64]:
+        """Return when each host wait ends and each task starts after a change, and the durations of the tasks."""
+        played, nodes = self._played(change), len(self.lane)
+        opens = self._first
+        # The lane is free when the batch before has left it; inside of a batch each task waits for the one before.
+        is_same = np.append(False, self.lane[opens[1:]] == self.lane[opens[1:] - 1])[: len(opens)]
+        left = np.append(self.root_ns, (played.done - played.apart)[:-1])[: len(opens)]
+        free = np.where(is_same, left, self.root_ns)
+        before = np.append(0, played.sums)[opens]
+        latest = pd.Series(played.later - played.sums).groupby(self._run_of).cummax().to_numpy(np.int64)
+        caused = np.append(played.done, self.root_ns)[played.causes]
+        by_lane = (free - before)[self._run_of] + played.sums
+        reached = np.maximum(by_lane, caused[self._run_of] + latest + played.sums)
+        reached[len(self.host.waits) : nodes] -= played.holds
+        return reached, played.durations
+
+    def on_threads(self, waits_ns: Int64, thread: Int64, moments: Int64, change: Change) -> Int64:
+        """Return moments of threads after a change, given when each host wait ends after it."""
+        waits, points = self.host.waits, self.points(thread, moments)
+        elapsed = self._elapsed_ns(thread, points.since, moments, change)
+        moved = np.append(waits_ns, self.root_ns)[points.wait] + elapsed
+        following = np.where(points.wait >= 0, points.wait + 1, np.searchsorted(waits.thread, thread))
+        at = np.minimum(following, max(len(waits) - 1, 0))
+        is_within = np.append(waits.thread, -1)[at] == thread if len(waits) else np.zeros(len(thread), bool)
+        is_within &= following < len(waits)
+        latest: Int64 = np.where(is_within, np.append(waits_ns, 0)[at], _MOST)
+        return np.minimum(moved, latest)
+
+    def _played(self, change: Change) -> _Played:
         device, count = self.device, len(self.host.waits)
         durations, holds = device.ends - device.starts, device.holds
         if change.durations is not None:
@@ -241,7 +286,7 @@ class Replay:
         apart[tasks] = (durations - holds)[self._last[tasks] - count]
         causes = np.append(self._run_of, -1)[self._causes(change)[self._last]]
         done = self._run(total, self._place[causes], latest, apart)
-        return done, durations
+        return _Played(done, durations, holds, sums, later, apart, causes)
 
     def _delays(self, change: Change) -> tuple[Int64, Int64]:
         """Return the delays of each node: after its lane is free, and after its cause is done."""

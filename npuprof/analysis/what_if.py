@@ -67,6 +67,20 @@ def what_if(
     part: Mapping[str, float] | None = None,
 ) -> Prediction:
     """Predict the time of a step; see :meth:`npuprof.profiles.Profile.what_if`."""
+    change, changes = change_of(tables, replay, transfer=transfer, kernel=kernel, cause=cause, part=part)
+    return predicted(replay, change, changes)
+
+
+def change_of(
+    tables: Mapping[str, pd.DataFrame],
+    replay: Replay,
+    *,
+    transfer: float = 1.0,
+    kernel: Mapping[str, float] | None = None,
+    cause: Mapping[str, float] | None = None,
+    part: Mapping[str, float] | None = None,
+) -> tuple[Change, list[str]]:
+    """Return the change that factors make, and it in words."""
     kernel, cause, part = kernel or {}, cause or {}, dict(part or {})
     checked_factor("transfer", transfer)
     if transfer != 1:
@@ -88,7 +102,7 @@ def what_if(
         for word, factor in of.items()
     ]
     durations = task_durations(tables, replay.device, factors, part)
-    return predicted(replay, Change(durations, dict(cause)), changes)
+    return Change(durations, dict(cause)), changes
 
 
 def predicted(replay: Replay, change: Change, changes: list[str]) -> Prediction:

@@ -97,6 +97,7 @@ def save_run(
     lines: Mapping[str, tuple[Int64, Sequence[str]]] | None = None,
     path: Sequence[Sequence[int]] | None = (),
     notes: Sequence[Sequence[Any]] = (),
+    link: Mapping[str, Any] | None = None,
 ) -> SavedRun:
     """Return a run as the data of a saved explorer.
 
@@ -112,12 +113,15 @@ def save_run(
         None for a path that is not known here.
     lines
         The row among the costs of lines for each row of a table, -1 for none, and the texts of those lines.
+    link
+        The timelines of a page that move together, as :class:`npuprof.timeline.linking.Link` has them.
     """
     calls = merged_calls(timeline.tables)
     most: int | None = None
     for _ in range(_MOST_TRIES):
         bars = timeline.bars(most)
         run = _Run(timeline, calls, bars, lines or {}, is_limited=most is not None)
+        run.link = link
         fixed = len(_MAGIC) + _LENGTH.size + run.writer.size + len(run.header(findings, path, notes))
         if limit_bytes is None or fixed <= limit_bytes or len(bars) <= len(timeline.lanes):
             break
@@ -144,6 +148,7 @@ class _Run:
     ) -> None:
         self.writer = _Writer()
         self.left_out: list[str] = []
+        self.link: Mapping[str, Any] | None = None
         self._timeline, self._calls, self._lines = timeline, calls, lines
         self._counts, self._is_limited = bars.count, is_limited
         self._texts: dict[str, int] = {}
@@ -167,7 +172,7 @@ class _Run:
         timeline = self._timeline
         content = {
             "version": VERSION,
-            "setup": timeline_setup(timeline),
+            "setup": {**timeline_setup(timeline), "link": self.link},
             "texts": list(self._texts),
             "looks": [list(look) for look in self._looks],
             "columns": self.writer.places,

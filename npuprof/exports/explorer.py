@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from html import escape
+from typing import Protocol
 
 import numpy as np
 import pandas as pd
@@ -15,7 +17,9 @@ from npuprof.browser.findings import drawn_findings, drawn_notes, drawn_path
 from npuprof.browser.page import fragment, fragment_bytes
 from npuprof.browser.saved_run import SavedRun, save_run
 from npuprof.frames import cell_text
+from npuprof.info import Info
 from npuprof.quantities import printable
+from npuprof.timeline.linking import Link, align, linked
 from npuprof.timeline.state import Timeline
 from npuprof.timeline.svg import timeline_svg
 
@@ -24,6 +28,7 @@ PAGE_BYTES, PAGE_BYTES_A_SLICE = 1_000_000, 8
 
 _REPORT_BYTES = 60_000  # of a page: a report of usual size
 _LEAST_BYTES = 5_000  # of a run: below that nothing of it can be explored
+_LONGEST_NAME = 300
 _MOST_KERNELS = 20_000  # of a run whose critical path is saved: it takes a replay
 _LINED = ("python", "operators", "api", "kernels")
 
@@ -52,6 +57,7 @@ def saved_explorer(
     limit_bytes: int | None = None,
     annotations: pd.DataFrame | None = None,
     pictures: Mapping[str, str] | None = None,
+    link: Link | None = None,
 ) -> SavedExplorer:
     """Return the explorer of a timeline's run for a page or an output.
 
@@ -67,6 +73,8 @@ def saved_explorer(
         Notes on the run, as :attr:`npuprof.profiles.Profile.annotations` has them.
     pictures
         SVG documents by title, by default the timeline's.
+    link
+        The timelines of the page that move together; None for a single one.
     """
     if timeline.empty:
         return SavedExplorer(None, "")
@@ -85,8 +93,50 @@ def saved_explorer(
         lines={} if advice is None else _lines(timeline, advice),
         path=drawn_path(timeline, critical_path) if has_path and critical_path is not None else None,
         notes=[] if annotations is None else drawn_notes(timeline, annotations),
+        link=None if link is None else asdict(link),
     )
     return SavedExplorer(run, fragment(run, pictures))
+
+
+class ExploredRun(Protocol):
+    """What of a run its explorer shows."""
+
+    @property
+    def tables(self) -> Mapping[str, pd.DataFrame]:
+        """The tables."""
+
+    @property
+    def aligned(self) -> Mapping[str, pd.DataFrame]:
+        """The tables on the host's clock."""
+
+    @property
+    def info(self) -> Info:
+        """The facts."""
+
+    @property
+    def annotations(self) -> pd.DataFrame:
+        """The notes of the user."""
+
+    def advice(self) -> Advice:
+        """Return the findings."""
+
+    def critical_path(self) -> pd.DataFrame:
+        """Return the critical path."""
+
+
+def explorers(*runs: ExploredRun) -> str:
+    """Return the explorers of one run, or of two below each other, whose timelines are aligned and move together."""
+    timelines = [Timeline(run.tables, run.info, run.aligned) for run in runs]
+    link, heads = None, [""] * len(runs)
+    if len(runs) > 1:
+        reason, link = align(timelines[0], timelines[1]), linked(*timelines)
+        heads = [f"<p><b>{escape(printable(run.info.name, _LONGEST_NAME))}</b></p>" for run in runs]
+        heads[0] = f"<p>{reason}; drag or zoom either of them.</p>{heads[0]}"
+    parts = [
+        saved_explorer(timeline, run.advice(), run.critical_path, annotations=run.annotations, link=link).html
+        for run, timeline in zip(runs, timelines, strict=True)
+    ]
+    return "".join(head + part for head, part in zip(heads, parts, strict=True))
 
 
 def _lines(timeline: Timeline, advice: Advice) -> dict[str, tuple[Int64, list[str]]]:

@@ -346,3 +346,23 @@ def test_notes_are_in_the_page_and_written_in_it(open_page: Open, tmp_path: Path
     page.wait_for_function("() => document.querySelectorAll('.bookmarks button').length === 1")
     assert page.evaluate("() => window.pwned") is None
     assert page.errors == []
+
+
+def test_the_run_as_it_would_be_is_below_and_moves_with_it(open_page: Open, run: Profile, tmp_path: Path) -> None:
+    page, asked = open_page()
+    ghost = run.replayed(kernel={_HOSTILE: 0.1}, part={"copy": 0})
+    page.goto(run.to_html(tmp_path / "ghost.html", beside=ghost).as_uri())
+    views = page.locator(".npuprof-timeline[data-drawn]")
+    views.nth(1).wait_for()
+    assert "as it would be" in page.inner_text("main")
+    views.first.focus()
+    page.keyboard.press("w")
+    page.keyboard.press("w")
+    page.wait_for_function(
+        """() => { const [a, b] = [...document.querySelectorAll('.npuprof-timeline')].map((one) => one.dataset.window);
+            const [low, high] = a.split(','); return a === b && high - low < 9000000; }"""
+    )
+    page.screenshot(path=tmp_path / "ghost.png", full_page=True)
+    assert page.evaluate("() => window.pwned") is None
+    assert page.errors == []
+    assert len(asked) == 2  # the two pages

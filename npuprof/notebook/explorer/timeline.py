@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -20,6 +20,7 @@ from npuprof.notebook.explorer.texts import matches_text
 from npuprof.quantities import printable
 from npuprof.timeline.details import details
 from npuprof.timeline.labels import shade_of
+from npuprof.timeline.linking import Link
 from npuprof.timeline.range_summary import RangeSummary
 from npuprof.timeline.slices import Matches
 from npuprof.timeline.state import Answer, Timeline
@@ -38,23 +39,6 @@ _LONGEST_VALUE = 4_000
 _MOST_RELATED = 12
 
 Layout: TypeAlias = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Link:
-    """Timelines above each other, which pan and zoom together.
-
-    Attributes
-    ----------
-    name
-        The identifier that they share.
-    start, end
-        The time span of all of them together, in nanoseconds from their common origin.
-    """
-
-    name: str
-    start: int
-    end: int
 
 
 _layout: Layout = {}  # the user's layout of the lanes, kept for the next run of this kernel

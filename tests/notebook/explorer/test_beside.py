@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from npuprof.notebook.explorer.beside import align
 from npuprof.notebook.explorer.canvas import CanvasWidget
 from npuprof.notebook.explorer.tabs import explorer_of
 from npuprof.notes import Notes
 from npuprof.profiles import Profile
 from npuprof.sources.base import Decoded
+from npuprof.timeline.linking import align
 from npuprof.timeline.state import Timeline
 from tests import factories
 
