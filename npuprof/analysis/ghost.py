@@ -51,8 +51,8 @@ def _on_host(frame: pd.DataFrame, thread: Int64, replay: Replay, change: Change)
     start = frame["start_ns"].to_numpy(np.int64)
     edges = [
         [
-            replay.on_threads(replay.moments(one)[0][: len(replay.host.waits)], thread, moment, one)
-            for one in (change, Change())
+            replay.on_threads(replay.moments(changed)[0][: len(replay.host.waits)], thread, moment, changed)
+            for changed in (change, Change())
         ]
         for moment in (start, start + frame["duration_ns"].to_numpy(np.int64))
     ]

@@ -74,8 +74,8 @@ def _callees(picture: DrawnFlames, tops: Int64, whole: int) -> SandwichFlames:
 def _drawn(picture: DrawnFlames, nodes: Nodes, node: Int64, amounts: Int64, whole: int) -> SandwichFlames:
     """Return a tree as a picture, from the nodes of paths and their own amounts."""
     calls = nodes.in_order(picture.calls.labels, node, node[:0], picture.calls.causes)
-    own = np.zeros(len(calls), np.int64)
-    np.add.at(own, calls.host_path, amounts)
-    sums = calls.weigh(own)
+    exclusive = np.zeros(len(calls), np.int64)
+    np.add.at(exclusive, calls.host_path, amounts)
+    sums = calls.weigh(exclusive)
     frames = fold(calls, sums, Root(0), _MOST_FRAMES, _MOST_LEVELS)
     return SandwichFlames(calls, {picture.weight: sums}, picture.weight, picture.scope, Root(0), frames, whole)
