@@ -43,6 +43,11 @@ def test_a_timeline_that_does_not_fit_says_so_in_each_form(run: Profile) -> None
     assert timeline_text(run.tables).startswith("timeline: slices are left out")
 
 
+def test_a_flame_graph_that_does_not_fit_says_so(run: Profile) -> None:
+    (note,) = run.flamegraph().layout.annotations
+    assert "frames are left out" in note.text
+
+
 def test_a_window_of_the_timeline_needs_the_memory_of_its_slices_alone(run: Profile) -> None:
     start = int(run.kernels["start_ns"].iloc[0])
     figure = run.timeline(start_ns=start, end_ns=start + 10)

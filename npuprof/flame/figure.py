@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import pandas as pd
 
+from npuprof.analysis.correlation import LAYERS
 from npuprof.errors import OptionsError
 from npuprof.figures.chart import label
+from npuprof.figures.chart import nothing as figure_without
 from npuprof.figures.colours import FAINT, FOREGROUND, MATCH, MODEBAR
 from npuprof.flame.fold import Root, fold
 from npuprof.flame.scope import Scope, scoped
@@ -17,6 +19,7 @@ from npuprof.flame.tree import Weight as Weight  # the figure's argument
 from npuprof.flame.tree import merged_calls
 from npuprof.flame.view import TITLES, DrawnFlames, scope_text
 from npuprof.info import Info
+from npuprof.sources.files.memory_limit import left_out
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 Orientation: TypeAlias = Literal["icicle", "flame"]
 """Callees below their caller (``icicle``) or above it (``flame``)."""
 
+_BYTES_PER_CALL = 150  # 68 were measured at the peak
 _LEVELS = 24  # levels drawn at once; a click on a frame draws the levels below it
 _LEVEL_PIXELS = 22
 _TITLE_PIXELS, _LINE_PIXELS = 50, 18
@@ -70,6 +74,8 @@ def flamegraph(
         If an argument is invalid, or the run has no such step, thread or frame.
     """
     _check_arguments(weight, orientation, max_nodes)
+    if problem := left_out("frames are", _BYTES_PER_CALL * sum(len(tables[name]) for name in (*LAYERS, "kernels"))):
+        return figure_without("Flame graph", info, problem)
     calls = merged_calls(tables)
     scope = Scope(step, thread)
     sums = scoped(calls, tables, scope)
