@@ -76,14 +76,12 @@ def flamegraph(
     _check_arguments(weight, orientation, max_nodes)
     if problem := left_out("frames are", _BYTES_PER_CALL * sum(len(tables[name]) for name in (*LAYERS, "kernels"))):
         return figure_without("Flame graph", info, problem)
-    calls = merged_calls(tables)
-    scope = Scope(step, thread)
+    calls, scope = merged_calls(tables), Scope(step, thread)
     sums = scoped(calls, tables, scope)
-    top = Root(path_called(calls, sums[weight], root))
-    matches = paths_with(calls, search, regex=regex)
+    top, matches = Root(path_called(calls, sums[weight], root)), paths_with(calls, search, regex=regex)
     frames = fold(calls, sums[weight], top, max_nodes)
-    picture = DrawnFlames(calls, sums, weight, scope, top, frames)
     hits = matches_in(calls, sums[weight], top, frames, matches) if search else None
+    picture = DrawnFlames(calls, sums, weight, scope, top, frames)
     return _figure(picture, info, orientation, search, hits, longest_name)
 
 
