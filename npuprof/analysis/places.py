@@ -136,6 +136,11 @@ class Places:
                 if is_sampled:
                     how[self._is_between(rows[unknown], part.codes >= 0)] = KNOWN.index(BETWEEN)
                 entered[unknown] = (taken >= 0) & part.is_entered
+                if part.is_entered:  # of the cell itself, which it entered long before: its statement is known
+                    statement, how_known = self._statements_at(rows[unknown])
+                    is_cell = np.append(self._are_cells, False)[taken] & (statement >= 0)
+                    taken, how = np.where(is_cell, statement, taken), np.where(is_cell, how_known, how)
+                    entered[unknown] &= ~is_cell
             frame[unknown], known[unknown] = taken, np.where(taken >= 0, how, -1)
             unknown = unknown[taken < 0]
         between = known == KNOWN.index(BETWEEN)
@@ -205,6 +210,18 @@ class Places:
     def _texts(self) -> list[str]:
         """The distinct frames of all rows; their positions are the codes."""
         return self._frames_and_texts[1]
+
+    @cached_property
+    def _are_cells(self) -> Bools:
+        """Whether each distinct frame is the code of a cell, not of a function in it."""
+        frames = (Frame.parse(text) for text in self._texts)
+        return np.array(
+            [
+                bool(each and each.function == "<module>" and cell_text(cell_name(each.file) or each.file))
+                for each in frames
+            ],
+            bool,
+        )
 
     @cached_property
     def _frames_and_texts(self) -> tuple[list[_Part | None], list[str]]:

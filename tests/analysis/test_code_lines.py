@@ -126,6 +126,14 @@ def test_backward_kernels_count_for_their_forward_line() -> None:
     assert by_line(lines, "launches") == {10: 2, None: 2}
 
 
+def test_operators_that_only_know_that_the_cell_was_entered_are_of_its_statements() -> None:
+    run = cell()
+    operators = table("operators", [call("aten::mul", 120, 10, 1, kind="op", id=0)])
+    stack = tables.categorical(np.zeros(1, np.int64), ["<ipython-input-3-5d0dc31129a5>(0): <module>"])
+    run["operators"] = operators.assign(stack=stack, entered=True)
+    assert by_line(code_lines(run), "operators") == {3: 1}
+
+
 def test_files_of_installed_packages_are_no_code_of_the_users() -> None:
     run = training()
     names = run["python"]["name"].astype(object).replace({"/home/me/main.py(10): train": f"{_INSTALLED}(3): main"})
