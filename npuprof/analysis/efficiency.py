@@ -78,17 +78,23 @@ def efficiency(
         raise OptionsError(f"each is {each!r}, but must be 'shapes' or 'kernel'")
     kernels = tables["kernels"]
     work, codes = work_of_run(tables)
-    known, differs = (limits, "") if limits is not None else measured_limits(kernels, chip, tables["counters"])
+    known, differs = (limits, "") if limits is not None else _limits_of(tables, chip)
     rows, whole = work if each == "shapes" else _each_share(kernels, work, codes), int(kernels["duration_ns"].sum())
     columns = [*(_ALIKE if each == "shapes" else _EACH), "launches", "total_ns", "mean_ns"]
     table = rows[columns].rename(columns={"launches": "count"})
     table.insert(table.columns.get_loc("total_ns") + 1, "share", rows["total_ns"] / max(whole, 1))
     shares = {name: rows[name].array for name in ("flops", "flops_most", "flops_from", "bytes", "bytes_from")}
     achieved = _add_achieved(table.assign(**shares), work, known)
-    if known is None and not differs:
-        differs = _UNKNOWN_CHIP if runtime_of(tables["api"]["name"].cat.categories) == "CANN" else _UNKNOWN_GPU
     achieved.attrs.update(_attributes(work, whole, known, differs), best_bytes_per_s=_best(work, known)["memory"])
     return achieved
+
+
+def _limits_of(tables: Mapping[str, pd.DataFrame], chip: str) -> tuple[ChipLimits | None, str]:
+    """Return the limits of the chip that ran the kernels, or None and why they are unknown."""
+    known, differs = measured_limits(tables["kernels"], chip, tables["counters"])
+    if known is None and not differs:
+        differs = _UNKNOWN_CHIP if runtime_of(tables["api"]["name"].cat.categories) == "CANN" else _UNKNOWN_GPU
+    return known, differs
 
 
 def _each_share(kernels: pd.DataFrame, work: pd.DataFrame, codes: Int64) -> pd.DataFrame:
