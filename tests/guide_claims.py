@@ -88,6 +88,14 @@ assert (mended.memory_leaks()["bytes_per_step"] <= 512).all()
 assert after < before
 """,
     },
+    "mindspore": {
+        "where": """\
+assert run.by("op")["host_ns"].sum() == run.operators["duration_ns"].sum() > 0
+""",
+        "empty": """\
+assert not len(run.efficiency()) and not len(run.kernels)
+""",
+    },
     "operators": {
         "who": """\
 by_type, by_line = run.by("op_type"), run.by("line")
@@ -104,6 +112,24 @@ assert advice["layout_and_casts"].state == "fires"
         "mended": """\
 assert limits[0] <= gain_ns
 assert mended.advice()["fusible_repeats"].state == "clean"
+""",
+    },
+    "published_operator": {
+        "open": """\
+assert arithmetic.kernels["duration_ns"].tolist() == [4380, 8340, 25881]
+assert not arithmetic.info.simulated
+""",
+        "ask": """\
+assert "cannot tell the chip" in arithmetic.efficiency().attrs["notes"][0]
+""",
+    },
+    "published_torch_npu": {
+        "first": """\
+assert runs.overview().verdict.startswith("Pipeline imbalance, not a slow card")
+""",
+        "why": """\
+assert next(iter(runs.advice())).rule == "pipeline_imbalance"
+assert not any(run.info.simulated for run in runs)
 """,
     },
     "roofline": {
@@ -137,6 +163,11 @@ assert shapes[slowest - 1] == "64,256;256,256"
 """,
         "overhead": """\
 assert 0 < cost["written_bytes"] < 10_000_000
+""",
+    },
+    "shell_ranks": {
+        "picture": """\
+assert npuprof.load_set(job).overview().verdict.startswith("Rank 21 is slow")
 """,
     },
     "slow_step": {

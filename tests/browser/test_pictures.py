@@ -1,0 +1,117 @@
+"""The pictures on the pages: the cell, the panel in the order of its clicks and the explorer, in light and dark.
+
+``NPUPROF_PICTURES=write python -m pytest tests/browser/test_pictures.py`` takes them anew. Otherwise the controls,
+titles and headings that they would show are compared with those that they showed when they were taken.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import printed
+from tests.browser.notebook_page import NotebookPage, OpenNotebook, settle, wait_for_text
+
+pytestmark = [pytest.mark.browser, pytest.mark.long]
+
+_ROOT = Path(__file__).parents[2]
+_FOLDER = _ROOT / "notebooks" / "pictures"
+_LABELS = _FOLDER / "labels.json"
+_WRITES = os.environ.get("NPUPROF_PICTURES") == "write"
+_TALLEST = 620  # pixels
+_THEMES = {"light": False, "dark": True}
+_NAMED = "button, label, th, h3, h4, strong, [role=tab]"
+_VARIES = re.compile(r"Sequences of|Copies are|^# a step")  # whether there is such a finding is in the host's time
+_ELSEWHERE = "import os, tempfile\nos.chdir(tempfile.mkdtemp())"  # where no other test's runs lie
+
+Take = Callable[..., None]
+
+
+@pytest.fixture(params=_THEMES)
+def theme(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def take(theme: str) -> Iterator[Take]:
+    """Take a picture of a part of the page, or look whether the one that there is shows the same words."""
+    shown: dict[str, list[str]] = {}
+
+    def take_(name: str, part: Any, *, still: bool = True, tallest: int = _TALLEST) -> None:
+        if still:
+            settle(part.page)
+        box = part.bounding_box()
+        clip = {**box, "height": min(box["height"], tallest)}
+        if _WRITES:
+            _FOLDER.mkdir(exist_ok=True)
+            part.page.screenshot(path=_FOLDER / f"{name}-{theme}.png", clip=clip)
+        texts = part.locator(_NAMED).locator("visible=true").all_inner_texts()
+        lines = [line for text in texts for line in printed.words(text)]
+        shown[name] = sorted({line for line in lines if not _VARIES.search(line)})
+
+    yield take_
+    labels = json.loads(_LABELS.read_text(encoding="utf-8")) if _LABELS.exists() else {}
+    if _WRITES:
+        _LABELS.write_text(json.dumps(labels | shown, indent=1, sort_keys=True, ensure_ascii=False) + "\n", "utf-8")
+    else:
+        assert {name: labels[name] for name in shown} == shown, "take them anew: see the head of this file"
+
+
+def _readme_cells() -> list[str]:
+    """Return the README's first cells."""
+    return re.findall(r"```python\n(.*?)\n```", (_ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)[:3]
+
+
+def _open(open_notebook: OpenNotebook, theme: str, cells: list[str]) -> NotebookPage:
+    notebook = open_notebook([_ELSEWHERE, *cells], width=1100, height=1500, dark=_THEMES[theme], own_kernel=True)
+    notebook.run(0)
+    return notebook
+
+
+def test_a_cell_its_code_and_its_report(open_notebook: OpenNotebook, theme: str, take: Take) -> None:
+    notebook = _open(open_notebook, theme, _readme_cells())
+    notebook.run(1)
+    cell = notebook.run(2)
+    wait_for_text(cell, "The host starves the NPU")
+    take("cell", cell, tallest=760)
+
+
+def test_the_panel_in_the_order_of_its_clicks(open_notebook: OpenNotebook, theme: str, take: Take) -> None:
+    work = "from npuprof.simulator import npu\na = npu.ones((64, 64))\nfor _ in range(20): b = a @ a + a"
+    notebook = _open(open_notebook, theme, ["import npuprof\nnpuprof.panel()", work])
+    cell = notebook.run(1)
+    panel = cell.locator(".npuprof-panel")
+    cell.locator(".npuprof-phase", has_text="Idle").wait_for()
+    take("panel-1-idle", panel)
+    panel.get_by_role("button", name="Options ▾").click()
+    panel.get_by_label("Collector", exact=True).wait_for()
+    take("panel-2-options", panel)
+    panel.get_by_role("button", name="Options ▾").click()
+    panel.get_by_role("button", name="Start", exact=True).click()
+    cell.locator(".npuprof-phase", has_text="Recording").wait_for()
+    notebook.run(2)
+    wait_for_text(panel, "on disk")
+    take("panel-3-recording", panel, still=False)
+    panel.get_by_role("button", name="Stop", exact=True).click()
+    panel.get_by_role("grid", name="Runs", exact=True).locator("tbody tr[data-id]", has_text="this kernel").wait_for()
+    panel.get_by_role("tab", name="Overview").wait_for()
+    take("panel-4-run", panel)
+
+
+def test_the_explorer(open_notebook: OpenNotebook, theme: str, take: Take) -> None:
+    notebook = _open(open_notebook, theme, [*_readme_cells()[:2], "npuprof.last().explore()"])
+    for number in range(1, 4):
+        cell = notebook.run(number)
+    for tab, ready in (
+        ("Timeline", ".npuprof-timeline[data-drawn]"),
+        ("Flame graph", ".flamebox canvas"),
+    ):
+        cell.get_by_role("tab", name=tab, exact=True).click()
+        cell.locator(ready).locator("visible=true").first.wait_for()
+        take(f"explorer-{tab.lower().replace(' ', '-')}", cell.locator(".jp-OutputArea-output").first)
