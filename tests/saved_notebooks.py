@@ -89,7 +89,12 @@ def run(notebook: Any, folder: Path, timeout_s: float) -> None:
 
     resources = {"metadata": {"path": str(folder)}}
     client = NotebookClient(
-        notebook, timeout=int(timeout_s), kernel_name="python3", record_timing=False, resources=resources
+        notebook,
+        timeout=int(timeout_s),
+        kernel_name="python3",
+        record_timing=False,
+        coalesce_streams=True,
+        resources=resources,
     )
     client.execute()
 

@@ -53,5 +53,3 @@ def test_every_picture_was_taken_by_the_test_that_looks_whether_it_is_old() -> N
     names = json.loads((_PICTURES / "labels.json").read_text("utf-8"))
     files = {path.name for path in _PICTURES.glob("*.png")}
     assert files == {f"{name}-{theme}.png" for name in names for theme in ("light", "dark")}
-    simulated = {name for name in names if "SIMULATED NPU" in names[name]}
-    assert {"cell", "panel-4-run"} <= simulated
