@@ -54,7 +54,7 @@ def test_it_is_committed_with_its_outputs() -> None:
     _check(cells)
     assert all(cell.execution_count for cell in cells.values())
     figures = [name for name in cells if "application/vnd.plotly.v1+json" in json.dumps(cells[name].outputs)]
-    assert {"profile", "timeline", "flame", "rank-timeline"} <= set(figures)
+    assert {"timeline", "flame", "rank-timeline"} <= set(figures)
 
 
 def test_what_it_shows_is_small_and_refers_to_nothing_outside() -> None:
