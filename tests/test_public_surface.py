@@ -215,6 +215,7 @@ def python_of(guide: str) -> str:
         cells = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     else:
         cells = ["".join(cell["source"]) + "\n" for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
+    cells = [cell for cell in cells if not cell.startswith("%%sh")]
     return _GIVEN.get(guide, "") + re.sub("^([%!])", r"# \1", "".join(cells), flags=re.MULTILINE)
 
 
