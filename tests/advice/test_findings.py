@@ -289,7 +289,9 @@ def test_findings_are_in_the_order_of_what_they_are_expected_to_gain() -> None:
     facts = advice(steps=table("steps", [(0, 100)])).facts
     measured = Finding("measured", "fires", gain_lo_ns=2, gain_hi_ns=2, confidence="measured")
     bounded, between = Finding("bounded", "fires", gain_hi_ns=57), Finding("between", "fires", "", 0, 10, 20)
-    assert [one.rule for one in Advice(facts, [measured, between, bounded])] == ["bounded", "between", "measured"]
+    certain = Finding("certain", "fires", gain_lo_ns=15, gain_hi_ns=15, confidence="measured")
+    ordered = [one.rule for one in Advice(facts, [measured, bounded, between, certain])]
+    assert ordered == ["certain", "between", "bounded", "measured"]
 
 
 def test_the_limits_of_a_gain_are_reported() -> None:
