@@ -187,7 +187,7 @@ assert abs(predicted_ns - gained_ns) < 0.3 * gained_ns
     "untouched_code": {
         "environment": """\
 assert done.returncode == 0
-assert done.stdout == "trained (256, 512)\n"
+assert done.stdout == "trained (256, 512)\\n"
 assert (run.kernels["op_type"] == "Tanh").sum() == 20
 """,
         "dynamic": """\

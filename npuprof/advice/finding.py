@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ipywidgets import Widget
 
 _LEAST_STEPS = 2  # of which noise can be told
-_WAY_TO_IDEAL = 5
+_WAY_TO_IDEAL = 10
 
 State: TypeAlias = Literal["fires", "clean", "cannot tell"]
 
@@ -106,7 +106,7 @@ class Finding:
 
     @property
     def expected_ns(self) -> int:
-        """The expected gain, by which findings are ordered: a fifth of the way from its lower to its upper limit.
+        """The expected gain, by which findings are ordered: a tenth of the way from its lower to its upper limit.
 
         An upper limit is an ideal, such as communication that is hidden completely: what is measured stands before it,
         unless it is far less.
