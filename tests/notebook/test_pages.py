@@ -91,12 +91,14 @@ before, run = made_run("before"), made_run("after")
 row = 0
 """,
     "notebooks/reference/processes.md": """
-import os
-Path("torchrun").write_text(f'''#!{sys.executable}
+import os, shlex
+Path("launcher.py").write_text('''
 import os, subprocess, sys
 for rank in "01":
-    subprocess.run([sys.executable, sys.argv[-1]], env={{**os.environ, "RANK": rank}})
+    subprocess.run([sys.executable, sys.argv[-1]], env={**os.environ, "RANK": rank})
 ''')
+words = shlex.join([sys.executable, os.path.abspath("launcher.py")])
+Path("torchrun").write_text(f'#!/bin/sh\\nexec {words} "$@"\\n')
 Path("torchrun").chmod(0o755)
 os.environ["PATH"] = os.getcwd() + os.pathsep + os.environ["PATH"]
 Path("train.py").write_text("from npuprof.simulator import npu\\nfor _ in 'abc': npu.ones(8) + 1\\n")

@@ -16,6 +16,7 @@ from npuprof import job_folder
 from npuprof.ranks.profile_set import ProfileSet
 from npuprof.session.session import Session
 from tests import pace
+from tests.programs import write_python_program
 
 pytestmark = pytest.mark.slow
 
@@ -91,9 +92,8 @@ def test_two_notebooks_in_one_folder_have_each_its_own_ranks(tmp_path: Path) -> 
 
 # What MindSpore 2.10's own does: its scheduler runs the script too, and each worker has its rank in RANK_ID.
 _MSRUN = """
-    #!{python}
     import os, subprocess, sys
-    count, command = int(sys.argv[1].partition("=")[2]), [{python!r}, *sys.argv[2:]]
+    count, command = int(sys.argv[1].partition("=")[2]), [sys.executable, *sys.argv[2:]]
     os.environ.update(MS_WORKER_NUM=str(count), RANK_SIZE=str(count), MS_ROLE="MS_SCHED", RANK_ID="0")
     started = [subprocess.Popen(command)]
     for rank in range(count):
@@ -105,7 +105,8 @@ _MSRUN = """
 
 def test_a_stand_in_for_msrun_has_its_workers_as_ranks_and_not_its_scheduler(tmp_path: Path) -> None:
     work = _script(tmp_path / "work.py", _WORK)
-    msrun = _script(tmp_path / "msrun", _MSRUN.format(python=sys.executable))
+    msrun = tmp_path / "msrun"
+    write_python_program(msrun, textwrap.dedent(_MSRUN).lstrip())
     with npuprof.profile(processes=True, output=tmp_path / "out") as session:
         subprocess.run([str(msrun), "--worker_num=2", str(work)], check=True)
     runs = _set(session)
