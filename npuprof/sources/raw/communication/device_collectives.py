@@ -124,10 +124,10 @@ def are_issuers(kernels: pd.DataFrame, graphs: CaptureStreams, listed: pd.DataFr
 
 
 def _issuers(kernels: pd.DataFrame, groups: Groups, graphs: CaptureStreams) -> pd.DataFrame:
-    is_selected = kernels[(kernels["core"] == _AI_CPU).fillna(False).to_numpy(bool)]
-    device, stream = (is_selected[name].to_numpy(np.int64) for name in ("device_id", "stream_id"))
-    issuer = graphs.original_of(device, stream, is_selected["start_ns"].to_numpy())
-    kept_rows: pd.DataFrame = is_selected.assign(issuer=issuer)[np.isin(issuer, groups.issuer)].reset_index(drop=True)
+    on_ai_cpu = kernels[(kernels["core"] == _AI_CPU).fillna(False).to_numpy(bool)]
+    device, stream = (on_ai_cpu[name].to_numpy(np.int64) for name in ("device_id", "stream_id"))
+    issuer = graphs.original_of(device, stream, on_ai_cpu["start_ns"].to_numpy())
+    kept_rows: pd.DataFrame = on_ai_cpu.assign(issuer=issuer)[np.isin(issuer, groups.issuer)].reset_index(drop=True)
     return kept_rows
 
 

@@ -85,9 +85,9 @@ def read_soc_profile(device: RawDevice) -> list[CounterRows]:
     readers = {_ACC: _accelerators, _SIO: _dies, _SOC: _levels, _CHIP: _chips, _POWER: _power, _QOS: _qos}
     parts = []
     for code, reader in readers.items():
-        is_selected = records[function == code]
-        if len(is_selected):
-            parts += reader(device, is_selected, device.clock.counter.to_ns(is_selected["counter"]))
+        of_type = records[function == code]
+        if len(of_type):
+            parts += reader(device, of_type, device.clock.counter.to_ns(of_type["counter"]))
     other = int((~np.isin(function, list(readers))).sum())
     device.skip(_STREAM, "records of other types skipped", other, info=True)
     others = _other_link_tables(device, records[function == _CHIP])
@@ -176,8 +176,6 @@ def read_voltages(device: RawDevice) -> list[CounterRows]:
     values = values[device.clock.counter.reaches(values["counter"])]
     parts = []
     for kind, name in _LPM.items():
-        is_selected = np.sort(values[values["kind"] == kind], order="counter", kind="stable")
-        parts.append(
-            rows(device.clock.counter.to_ns(is_selected["counter"]), device.id, is_selected["value"], name, "mV")
-        )
+        voltages = np.sort(values[values["kind"] == kind], order="counter", kind="stable")
+        parts.append(rows(device.clock.counter.to_ns(voltages["counter"]), device.id, voltages["value"], name, "mV"))
     return device.keep_counters("lpmInfoConv", len(blocks), parts)
