@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ipywidgets import Widget
 
 _LEAST_STEPS = 2  # of which noise can be told
-_WAY_TO_IDEAL = 10
+_WAY_TO_IDEAL = 10  # parts, of which a finding is expected to gain one beyond what is sure
 
 State: TypeAlias = Literal["fires", "clean", "cannot tell"]
 

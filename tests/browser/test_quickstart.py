@@ -10,12 +10,8 @@ from npuprof.demo import notebook_path
 from tests import saved_notebooks
 from tests.browser.notebook_page import OpenNotebook
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.xfail(
-        run=False, strict=False, reason="waits for figures of plotly, in whose place a report has its explorer"
-    ),
-]
+pytestmark = pytest.mark.browser
+_WHOLE = 9000  # pixels: JupyterLab draws only the cells in view
 
 _ALL_NUMBERED = r"""(prompts =>
     prompts.length > 0 && prompts.every(prompt => /\[\d+\]/.test(prompt.textContent))
@@ -31,7 +27,7 @@ def test_the_report_appears_under_the_cell(open_notebook: OpenNotebook, tmp_path
     notebook = saved_notebooks.read(notebook_path())
     for cell in notebook.cells:
         cell.update({"outputs": [], "execution_count": None} if cell.cell_type == "code" else {})
-    page = open_notebook(notebook, width=width, height=4500, own_kernel=True).page
+    page = open_notebook(notebook, width=width, height=_WHOLE, own_kernel=True).page
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
     page.wait_for_function(f"() => {_ALL_NUMBERED}")
@@ -48,7 +44,7 @@ def test_the_report_appears_under_the_cell(open_notebook: OpenNotebook, tmp_path
 
 @pytest.mark.long
 def test_the_saved_notebook_shows_its_reports_without_running(open_notebook: OpenNotebook, tmp_path: Path) -> None:
-    page = open_notebook(saved_notebooks.read(notebook_path()), height=4500).page
+    page = open_notebook(saved_notebooks.read(notebook_path()), height=_WHOLE).page
     drawn = page.locator(".jp-OutputArea-output img[src^='data:image/svg']")  # scripts do not run: it is not trusted
     drawn.nth(3).wait_for()
     page.screenshot(path=tmp_path / "saved.png")
