@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pandas as pd
@@ -30,6 +30,7 @@ def replayed_tables(tables: Mapping[str, pd.DataFrame], replay: Replay, change: 
     waits = len(replay.host.waits)
     moments, durations = replay.moments(change)
     before, recorded = replay.moments(Change())
+    of_host = ((moments[:waits], change), (before[:waits], Change()))
     moved = {name: frame.iloc[:0] for name, frame in tables.items()}
     for number, name in enumerate(device_lanes.TABLES):
         of_table = replay.device.table == number
@@ -38,26 +39,25 @@ def replayed_tables(tables: Mapping[str, pd.DataFrame], replay: Replay, change: 
         order = np.argsort(rows, kind="stable")
         moved[name] = _moved(tables[name].iloc[rows[order]], shift[order], longer[order])
     for name in _HOST:
-        moved[name] = _on_host(tables[name], tables[name]["thread_id"].to_numpy(np.int64), replay, change)
+        moved[name] = _on_host(tables[name], tables[name]["thread_id"].to_numpy(np.int64), replay, of_host)
     if replay.host.main is not None:
         thread = np.full(len(tables["steps"]), replay.host.main, np.int64)
-        moved["steps"] = _on_host(tables["steps"], thread, replay, change)
+        moved["steps"] = _on_host(tables["steps"], thread, replay, of_host)
     ends = [tables["links"][f"{end}_table"].isin(("tasks", "communication")) for end in ("source", "target")]
     moved["links"] = tables["links"][~(ends[0] | ends[1]).to_numpy(bool)].reset_index(drop=True)
     return moved
 
 
-def _on_host(frame: pd.DataFrame, thread: Int64, replay: Replay, change: Change) -> pd.DataFrame:
+def _on_host(
+    frame: pd.DataFrame, thread: Int64, replay: Replay, of_host: Iterable[tuple[Int64, Change]]
+) -> pd.DataFrame:
+    """Return rows of host threads after a change; `of_host` has the ends of waits with it, and without."""
     start = frame["start_ns"].to_numpy(np.int64)
-    edges = [
-        [
-            replay.on_threads(replay.moments(changed)[0][: len(replay.host.waits)], thread, moment, changed)
-            for changed in (change, Change())
-        ]
-        for moment in (start, start + frame["duration_ns"].to_numpy(np.int64))
-    ]
-    (begin, begun), (end, ended) = edges
-    return _moved(frame, begin - begun, (end - begin) - (ended - begun))
+    end = start + frame["duration_ns"].to_numpy(np.int64)
+    (begins, ends), (begun, ended) = (
+        [replay.on_threads(waited, thread, moment, change) for moment in (start, end)] for waited, change in of_host
+    )
+    return _moved(frame, begins - begun, (ends - begins) - (ended - begun))
 
 
 def _moved(frame: pd.DataFrame, shift: Int64, longer: Int64) -> pd.DataFrame:
