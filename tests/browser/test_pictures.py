@@ -102,6 +102,8 @@ def test_the_panel_in_the_order_of_its_clicks(open_notebook: OpenNotebook, theme
     panel.get_by_role("button", name="Stop", exact=True).click()
     panel.get_by_role("grid", name="Runs", exact=True).locator("tbody tr[data-id]", has_text="this kernel").wait_for()
     panel.get_by_role("tab", name="Overview").wait_for()
+    fits = "report => report.closest('.widget-html').scrollWidth <= report.closest('.widget-html').clientWidth"
+    assert panel.locator(".npuprof-report").first.evaluate(fits)  # its lines wrap
     take("panel-4-run", panel)
 
 

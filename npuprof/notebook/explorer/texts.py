@@ -7,7 +7,7 @@ from npuprof.timeline.state import Timeline
 
 STYLE = """<style>
 .npuprof-explorer, .npuprof-explorer table { color: var(--jp-ui-font-color1, inherit); font-size: 12px; }
-.npuprof-explorer .widget-html-content { line-height: 1.45; }
+.npuprof-explorer .widget-html-content { line-height: 1.45; min-width: 0; width: 100%; overflow-x: auto; }
 .npuprof-explorer table { border-collapse: collapse; border: none; }
 .npuprof-explorer th, .npuprof-explorer td { padding: 1px 10px 1px 0; text-align: left; vertical-align: top;
   border: none; background: none; }
