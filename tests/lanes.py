@@ -1,7 +1,8 @@
 """Lanes of tests: which tests a run selects, and which of them are too slow for their lane.
 
 There are three. The fast lane, ``-m "not slow"``, takes about a minute. The usual lane is what pytest runs without
-options: all tests but those marked ``long``. ``--all`` runs everything, and ``-m long`` what the usual lane leaves out.
+options: all tests but those marked ``long``, which each test in a browser and each heavy one is. ``--all`` runs
+everything, ``-m long`` what the usual lane leaves out, and ``-m browser`` the tests in a browser.
 Tests of a file that is named on the command line run in any case, as do those that ``--last-failed`` selects.
 ``--shuffle SEED`` runs what is selected in a random order, which finds tests that need or disturb others.
 """
@@ -19,7 +20,8 @@ from hypothesis import settings
 
 from tests import budget, pace
 
-_ALWAYS_SLOW = ("browser", "heavy", "long", "torch")
+_ALWAYS_LONG = ("browser", "heavy")
+_ALWAYS_SLOW = (*_ALWAYS_LONG, "long", "torch")
 _FAST_TEST_S, _USUAL_TEST_S = 2.0, 15.0  # a test of the fast and of the usual lane takes no longer on an idle machine
 _MOST_NAMED = 10
 _LEFT_OUT = pytest.StashKey[int]()
@@ -40,8 +42,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
-    """Mark as slow what cannot be fast, before marks are looked at, and leave out the long tests nobody asked for."""
+    """Mark as slow and long what is so, before marks are looked at, and leave out the long tests nobody asked for."""
     for item in items:
+        if any(item.get_closest_marker(name) for name in _ALWAYS_LONG):
+            item.add_marker("long")
         if any(item.get_closest_marker(name) for name in _ALWAYS_SLOW):
             item.add_marker("slow")
     yield
@@ -57,7 +61,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _selects_long(config: pytest.Config) -> bool:
-    by_mark = re.search(r"\blong\b", config.option.markexpr) is not None
+    by_mark = re.search(rf"\b({'|'.join((*_ALWAYS_LONG, 'long'))})\b", config.option.markexpr) is not None
     return by_mark or config.getoption("--all") or config.getoption("lf", False)
 
 

@@ -18,6 +18,7 @@ from tests import lanes, pace, terminal
 _ROOT = Path(__file__).parents[1]
 _SETTINGS = """[pytest]
 markers =
+    browser
     long
     slow
 """
@@ -41,6 +42,14 @@ def test_long(number):
     pass
 
 def test_beside():
+    pass
+"""
+_VIEW = """
+import pytest
+
+pytestmark = pytest.mark.browser
+
+def test_view():
     pass
 """
 _SKIPPED = """
@@ -87,6 +96,7 @@ def folder(pytester: pytest.Pytester) -> Iterator[Path]:
     (pytester.path / "test_quick.py").write_text(_QUICK)
     (pytester.path / "rare").mkdir()
     (pytester.path / "rare" / "test_long.py").write_text(_LONG)
+    (pytester.path / "rare" / "test_view.py").write_text(_VIEW)
     yield pytester.path
     settings.load_profile(profile)
 
@@ -107,15 +117,17 @@ def _command(*arguments: str) -> list[str]:
 @pytest.mark.parametrize(
     ("arguments", "passed", "left_out"),
     [
-        ([], 42, 3),
-        (["rare"], 1, 3),
+        ([], 42, 4),
+        (["rare"], 1, 4),
         (["-k", "beside"], 1, 0),
         (["-m", "not slow"], 41, 0),
-        (["--all"], 45, 0),
-        (["-m", "long"], 3, 0),
+        (["--all"], 46, 0),
+        (["-m", "long"], 4, 0),
+        (["-m", "browser"], 1, 0),
+        (["rare/test_view.py"], 1, 0),
         (["rare/test_long.py"], 4, 0),
         (["rare/test_long.py::test_long[1]"], 1, 0),
-        (["test_quick.py", "rare"], 42, 3),
+        (["test_quick.py", "rare"], 42, 4),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
@@ -175,7 +187,7 @@ def test_several_processes_tell_the_same(folder: Path) -> None:
     run = subprocess.run(command, cwd=folder, env=_environment(), capture_output=True, text=True, check=False)
     assert run.returncode == 1
     _assert_skips_are_told(run.stdout.splitlines())
-    assert "3 tests are marked 'long' and were left out: --all runs them too" in run.stdout.splitlines()
+    assert "4 tests are marked 'long' and were left out: --all runs them too" in run.stdout.splitlines()
     assert "1 failed, 42 passed, 52 skipped, 1 error" in run.stdout.splitlines()[-1]
     before, _, after = run.stdout.partition("= ERRORS =")
     assert {"FAILED test_failing.py::test_wrong", "ERROR test_failing.py::test_unprepared"} <= set(before.splitlines())

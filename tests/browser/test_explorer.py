@@ -107,7 +107,6 @@ def _pipes(page: Any) -> tuple[list[list[float]], float]:
     return bars, width
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(("width", "dark"), [(1400, False), (900, True)])
 def test_a_selected_kernel_is_described_in_detail(open_explorer: Open, tmp_path: Path, width: int, dark: bool) -> None:
     page = open_explorer(launches=200, setup=_COUNTERS, width=width, dark=dark)
@@ -135,7 +134,6 @@ def test_a_selected_kernel_is_described_in_detail(open_explorer: Open, tmp_path:
     assert wide <= page.evaluate("() => document.querySelector('.npuprof-explorer').clientWidth") + 1
 
 
-@pytest.mark.long
 def test_keys_after_the_first_click_are_the_timelines(open_explorer: Open, tmp_path: Path) -> None:
     page = open_explorer(launches=20_000, more=("kept = 1",))
     page.locator(".jp-Cell .jp-InputPrompt").first.click()  # as one leaves it who has just run the cell
@@ -181,7 +179,6 @@ def test_its_controls_do_not_wait_for_a_running_cell(open_explorer: Open) -> Non
     assert "*" in page.locator(".jp-Cell").nth(1).locator(".jp-InputPrompt").inner_text()
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(("width", "dark"), [(1400, True), (900, False), (900, True)])
 def test_it_fits_and_follows_the_theme(open_explorer: Open, tmp_path: Path, width: int, dark: bool) -> None:
     page = open_explorer(launches=3_000, width=width, dark=dark)
@@ -239,7 +236,6 @@ def test_every_tab_opens(open_explorer: Open, tmp_path: Path) -> None:
     page.screenshot(path=tmp_path / "peak.png")
 
 
-@pytest.mark.long
 def test_hostile_names_stay_text(open_explorer: Open) -> None:
     page = open_explorer(
         launches=30, names=(_HOSTILE, "<script>window.pwned=2</script>", "<a href='javascript:1'>x</a>")

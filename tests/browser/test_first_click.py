@@ -30,7 +30,6 @@ _PLOTS = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("title", _PLOTS)
 @pytest.mark.parametrize("shown", _SHOWN)
 def test_d_d_after_the_first_click_deletes_no_cell(
@@ -70,7 +69,6 @@ _VIEWS = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("title", _VIEWS)
 def test_the_first_gesture_on_a_slow_page_acts(open_notebook: OpenNotebook, tmp_path: Path, title: str) -> None:
     run = _RUN.format(root=str(Path(__file__).parents[2]), folder=str(tmp_path))
@@ -106,7 +104,6 @@ def test_the_first_gesture_on_a_slow_page_acts(open_notebook: OpenNotebook, tmp_
     assert page.locator(".jp-Notebook .jp-Cell").count() == 3
 
 
-@pytest.mark.long
 def test_the_first_click_in_the_panel_on_a_slow_page_acts(open_notebook: OpenNotebook) -> None:
     notebook = open_notebook(["import npuprof\nnpuprof.panel()", "kept = 1"], own_kernel=True, own_page=True)
     page = notebook.page

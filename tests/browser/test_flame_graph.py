@@ -91,7 +91,7 @@ def test_hostile_names_stay_text(open_flame_graph: Open) -> None:
     assert page.locator(".npuprof-flame-canvas img").count() == 0
 
 
-@pytest.mark.parametrize(("width", "dark"), [(1400, False), pytest.param(900, True, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("width", "dark"), [(1400, False), (900, True)])
 def test_keys_and_controls_in_jupyterlab(open_notebook: OpenNotebook, tmp_path: Path, width: int, dark: bool) -> None:
     more = "import time\nprint('begun', flush=True)\nwhile True: time.sleep(0.1)"
     notebook = open_notebook([_SOURCE.format(root=str(Path(__file__).parents[2])), more], width=width, dark=dark)

@@ -68,7 +68,6 @@ def test_no_key_pressed_in_the_panel_reaches_the_notebook(open_notebook: OpenNot
     assert len(cells(page)) == len(before) + 1
 
 
-@pytest.mark.long
 def test_no_key_pressed_in_a_tab_of_the_explorer_reaches_the_notebook(
     open_notebook: OpenNotebook, tmp_path: Path
 ) -> None:
@@ -84,7 +83,6 @@ def test_no_key_pressed_in_a_tab_of_the_explorer_reaches_the_notebook(
         assert any(part in element for element in found), part
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("trusted", [True, False])
 def test_no_key_pressed_in_a_report_reaches_the_notebook(
     open_notebook: OpenNotebook, tmp_path: Path, trusted: bool
@@ -118,7 +116,6 @@ def test_no_key_pressed_in_a_report_reaches_the_notebook(
     page.screenshot(path=tmp_path / "report.png")
 
 
-@pytest.mark.long
 def test_fields_and_buttons_of_the_panel_are_used_with_the_keyboard_alone(open_notebook: OpenNotebook) -> None:
     notebook = open_notebook([_PANEL, "kept = 1"], own_kernel=True)
     panel, page = notebook.run(0), notebook.page
@@ -147,7 +144,6 @@ def test_fields_and_buttons_of_the_panel_are_used_with_the_keyboard_alone(open_n
     panel.locator(".npuprof-line", has_text="/nowhere").wait_for()
 
 
-@pytest.mark.long
 def test_no_key_pressed_in_a_comparison_or_a_table_reaches_the_notebook(
     open_notebook: OpenNotebook, tmp_path: Path
 ) -> None:

@@ -12,7 +12,7 @@ from tests import saved_notebooks
 from tests.browser.key_presses import cells, listen_to_commands, press_all
 from tests.browser.notebook_page import Lab, NotebookPage, press_advertised_keys, settle
 
-pytestmark = [pytest.mark.browser, pytest.mark.long]  # in JupyterLab: test_timeline.py and test_keys.py
+pytestmark = pytest.mark.browser  # in JupyterLab: test_timeline.py and test_keys.py
 
 _RUN = """\
 import sys
@@ -81,7 +81,6 @@ def test_the_first_click_takes_the_keys_in_notebook_7(open_notebook7: Callable[.
     page.wait_for_function(f"() => document.querySelectorAll('{_CELLS}').length === 3")
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("shown", ["the panel", "a report", "the explorer", "a comparison"])
 def test_no_key_pressed_in_an_output_reaches_notebook_7(
     open_notebook7: Callable[..., NotebookPage], tmp_path: Path, shown: str

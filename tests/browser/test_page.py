@@ -81,7 +81,7 @@ def _search(page: Any, text: str) -> str:
     return str(found.text_content())
 
 
-@pytest.mark.parametrize(("width", "theme"), [(1400, "light"), pytest.param(900, "dark", marks=pytest.mark.long)])
+@pytest.mark.parametrize(("width", "theme"), [(1400, "light"), (900, "dark")])
 def test_it_is_whole_by_itself_and_follows_the_theme(open_page: Open, tmp_path: Path, width: int, theme: str) -> None:
     page, asked = open_page(width=width, color_scheme=theme)
     page.screenshot(path=tmp_path / f"page_{theme}.png", full_page=True)

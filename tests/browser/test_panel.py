@@ -34,7 +34,6 @@ def _phase(notebook: NotebookPage, word: str) -> None:
     notebook.page.locator(".npuprof-phase", has_text=word).wait_for()
 
 
-@pytest.mark.long
 def test_start_a_cell_stop_and_the_run_is_listed(open_cells: Callable[..., NotebookPage], tmp_path: Path) -> None:
     notebook = open_cells(_PANEL, _SETUP)
     panel = notebook.run(0)
@@ -56,7 +55,7 @@ def test_start_a_cell_stop_and_the_run_is_listed(open_cells: Callable[..., Noteb
 
 
 @pytest.mark.skipif(_OLD_KERNEL, reason="ipykernel 6 has no subshells: see test_panel_old_kernel.py")
-@pytest.mark.parametrize("begun_by", [pytest.param("Start", marks=pytest.mark.long), "next cell"])
+@pytest.mark.parametrize("begun_by", ["Start", "next cell"])
 def test_stop_acts_while_a_cell_is_running(
     open_cells: Callable[..., NotebookPage], tmp_path: Path, begun_by: str
 ) -> None:
@@ -85,7 +84,6 @@ def test_stop_acts_while_a_cell_is_running(
     panel.get_by_role("grid", name="Runs", exact=True).locator("tbody tr[data-id]", has_text="this kernel").wait_for()
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("width", [1400, 900])
 def test_no_button_moves_while_a_run_records(open_cells: Callable[..., NotebookPage], width: int) -> None:
     notebook = open_cells(_PANEL, _SETUP, width=width)
@@ -121,7 +119,6 @@ def _places(panel: Any) -> list[tuple[str, float, float]]:
     return found
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(("width", "dark"), [(1400, False), (900, True)])
 def test_options_say_why_they_cannot_be_chosen_and_runs_can_be_managed(
     open_cells: Callable[..., NotebookPage], tmp_path: Path, width: int, dark: bool
@@ -175,7 +172,6 @@ def test_options_say_why_they_cannot_be_chosen_and_runs_can_be_managed(
     assert panel.locator(".npuprof-panel").evaluate(unlabelled) == []
 
 
-@pytest.mark.long
 def test_two_cells_are_compared_in_the_panel_and_by_a_minus(
     open_cells: Callable[..., NotebookPage], tmp_path: Path
 ) -> None:

@@ -24,7 +24,7 @@ from npuprof.profiles import Profile
 from npuprof.sources.base import Decoded
 from tests import factories
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = pytest.mark.browser
 
 _RESULTS = ("torch_npu/text/level1/rank0_ascend_pt", "torch_npu/llm_4ranks", "raw/everything")
 _TABLES = (

@@ -18,7 +18,7 @@ import pytest
 from tests import printed
 from tests.browser.notebook_page import NotebookPage, OpenNotebook, settle, wait_for_text
 
-pytestmark = [pytest.mark.browser, pytest.mark.long]
+pytestmark = pytest.mark.browser
 
 _ROOT = Path(__file__).parents[2]
 _FOLDER = _ROOT / "notebooks" / "pictures"

@@ -21,7 +21,6 @@ _COUNT_OVERFLOWING = """() =>
 """
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("width", [1400, 900])
 def test_the_report_appears_under_the_cell(open_notebook: OpenNotebook, tmp_path: Path, width: int) -> None:
     notebook = saved_notebooks.read(notebook_path())
@@ -42,7 +41,6 @@ def test_the_report_appears_under_the_cell(open_notebook: OpenNotebook, tmp_path
     assert page.evaluate(_COUNT_OVERFLOWING) == 0
 
 
-@pytest.mark.long
 def test_the_saved_notebook_shows_its_reports_without_running(open_notebook: OpenNotebook, tmp_path: Path) -> None:
     page = open_notebook(saved_notebooks.read(notebook_path()), height=_WHOLE).page
     drawn = page.locator(".jp-OutputArea-output img[src^='data:image/svg']")  # scripts do not run: it is not trusted

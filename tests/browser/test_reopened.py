@@ -107,7 +107,6 @@ def open_saved(context: Any, outputs: list[list[Any]], tmp_path: Path) -> Iterat
         page.close()
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("trusted", [True, False], ids=["trusted", "from_elsewhere"])
 @pytest.mark.parametrize("application", ["lab", "notebook7"])
 def test_every_report_shows(
@@ -136,7 +135,6 @@ def test_every_report_shows(
     assert page.evaluate("() => window.pwned") is None
 
 
-@pytest.mark.long
 def test_the_picture_that_jupyterlab_saves_of_a_figure_fits_a_narrower_window(
     lab: Lab, open_saved: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -183,7 +181,6 @@ def test_a_live_view_hides_its_line(open_notebook: OpenNotebook, tmp_path: Path)
     assert not line.is_visible()
 
 
-@pytest.mark.long
 def test_a_view_whose_kernel_was_restarted_is_a_picture_of_the_past(
     open_notebook: OpenNotebook, tmp_path: Path
 ) -> None:
@@ -214,7 +211,6 @@ def test_as_nbviewer_shows_it(browser: Any, outputs: list[list[Any]], tmp_path: 
         page.close()
 
 
-@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:Your element with mimetype")  # a stored figure may have no other form
 @pytest.mark.parametrize("run_again", [False, True], ids=["stored", "run_again"])
 def test_the_quickstart_as_nbviewer_shows_it(browser: Any, tmp_path: Path, run_again: bool) -> None:

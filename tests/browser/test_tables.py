@@ -56,7 +56,7 @@ def _wait_count(grid: Any, text: str) -> None:
     grid.locator(".count", has_text=text).wait_for()
 
 
-@pytest.mark.parametrize(("width", "dark"), [(1400, False), pytest.param(900, True, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("width", "dark"), [(1400, False), (900, True)])
 def test_single_rows_are_sorted_filtered_and_turned(
     table: Callable[..., NotebookPage], tmp_path: Path, width: int, dark: bool
 ) -> None:
@@ -86,7 +86,6 @@ def test_single_rows_are_sorted_filtered_and_turned(
     assert grid.evaluate(overflow) <= 1
 
 
-@pytest.mark.long
 def test_the_table_works_by_keyboard_and_shows_hostile_names_as_text(table: Callable[..., NotebookPage]) -> None:
     notebook = table("print(lit)")
     grid, page = _grid(notebook), notebook.page

@@ -73,7 +73,6 @@ def _pixels(shown: CanvasPage) -> str:
     return found
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(("width", "height"), [(900, 420), (1400, 1000)])
 def test_menus_are_whole_and_lead_back(open_timeline: Open, width: int, height: int) -> None:
     shown = open_timeline()
@@ -446,7 +445,7 @@ def test_names_are_cut_at_the_end_that_differs_least(browser: Any) -> None:
     ]
 
 
-@pytest.mark.parametrize(("width", "dark"), [pytest.param(1200, False, marks=pytest.mark.long), (700, True)])
+@pytest.mark.parametrize(("width", "dark"), [(1200, False), (700, True)])
 def test_it_fits_and_follows_the_theme(open_timeline: Open, tmp_path: Path, width: int, dark: bool) -> None:
     shown = open_timeline(width=width, dark=dark)
     page = shown.page
