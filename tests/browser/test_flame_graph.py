@@ -119,6 +119,14 @@ def test_keys_and_controls_in_jupyterlab(open_notebook: OpenNotebook, tmp_path: 
     field.press("Enter")
     status.filter(has_text="% of device time").first.wait_for()
     page.locator(".npuprof-flame").screenshot(path=tmp_path / f"searched_{width}.png")
+    callers, callees = (page.locator(".npuprof-flame-canvas").nth(at) for at in (1, 2))
+    for half, said in ((callers, "callers of model.py(7): forward: "), (callees, "callees of model.py(7): forward: ")):
+        half.and_(page.locator("[data-drawn]")).filter(has_text=said).wait_for()
+        assert int(half.get_attribute("data-frames")) > 1
+    assert not page.locator(".npuprof-flame .failed").count()
+    callees.locator("canvas").click(position={"x": 40, "y": 28})  # the first of those that it called
+    callers.filter(has_text="callers of layers.py(3): call").wait_for()
+    assert "callees of layers.py(3): call" in callees.inner_text()
     wide = page.evaluate("() => document.querySelector('.npuprof-flame').scrollWidth")
     assert wide <= page.evaluate("() => document.querySelector('.npuprof-flame').clientWidth") + 1
     assert "*" in page.locator(".jp-Cell").nth(1).locator(".jp-InputPrompt").inner_text()

@@ -245,14 +245,15 @@ class FlameGraphView:
         self._sandwiched = picture, name
         if not self._beside.children:
             self._halves = [FlameCanvas(self._answered(at)) for at in range(len(halves))]
-            self._beside.children = (widgets.HTML(), *self._halves)
-            answer_at_once(self._beside)
-        shown = escape(printable(name, _LONGEST_NAME))
-        title = f"Callers above and callees below of <b>{shown}</b>, wherever it was called"
-        self._beside.children[0].value = f'<div class="long {AS_TEXT}">{title}</div>'
+        shown = printable(name, _LONGEST_NAME)
         self._drawn_halves = halves
         for half, widget, title in zip(halves, self._halves, ("callers of", "callees of"), strict=True):
             widget.picture = picture_message(half, f"{title} {shown}", is_upwards=title == "callers of")[0]
+        if not self._beside.children:  # after the pictures, without which a page cannot draw them
+            self._beside.children = (widgets.HTML(), *self._halves)
+            answer_at_once(self._beside)
+        title = f"Callers above and callees below of <b>{escape(shown)}</b>, wherever it was called"
+        self._beside.children[0].value = f'<div class="long {AS_TEXT}">{title}</div>'
 
     def _answered(self, at: int) -> Callable[[Message], None]:
         """Return what shows the callers and callees of a frame that is clicked in a half."""
