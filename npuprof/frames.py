@@ -30,6 +30,7 @@ _INSTALLED = re.compile(
 )
 _PACKAGE = Path(__file__).parent
 _PLACES = tuple({f"{_PACKAGE}{os.sep}", f"{_PACKAGE.resolve()}{os.sep}"})
+_SEPARATOR = re.compile(r"[/\\]")
 _MODULE = re.compile(r"(?:\w+/)*\w+\.py")
 _SHELL = re.compile(r"(?:^|[/\\](?:site|dist)-packages[/\\])(?:IPython|ipykernel)[/\\]")
 _KERNEL_CELL = re.compile(r"(?:^|[/\\])ipykernel_\d+[/\\]\d+\.py$")
@@ -75,8 +76,7 @@ class Frame(NamedTuple):
     @property
     def is_of_cell(self) -> bool:
         """Whether it is the code of a whole cell, or of one of its statements, rather than of a function in it."""
-        is_whole = self.function.startswith(("<module>", "<cell line"))
-        return is_whole and bool(cell_text(self.file) or cell_name(self.file))
+        return is_whole(self.function) and bool(cell_text(self.file) or cell_name(self.file))
 
     @property
     def is_npuprofs(self) -> bool:
@@ -98,6 +98,11 @@ class Frame(NamedTuple):
             self.function in (name, "") and (not folder or (first <= self.line <= last and name != "<module>"))
             for name, first, last in _functions(module)
         )
+
+
+def is_whole(function: str) -> bool:
+    """Return whether a function's name is that of the code of a whole file or cell, or of a cell's statement."""
+    return function.startswith(("<module>", "<cell line"))
 
 
 @lru_cache(maxsize=256)
@@ -140,6 +145,12 @@ def cell_text(file: str) -> str:
     return f"In [{match[1]}]" if match[1] else "the cell"
 
 
+def line_text(file: str, line: int) -> str:
+    """Return a line as people read it: ``In [12], line 14``, or ``main.py:14`` without the folders of the file."""
+    cell = cell_text(file)
+    return f"{cell}, line {line}" if cell else f"{_SEPARATOR.split(file)[-1]}:{line}"
+
+
 def frame_text(name: str) -> str:
     """Return a frame as people read it: ``In [12], line 14: f`` for ``<cell [12]>(14): f``; any other name unchanged.
 
@@ -148,6 +159,6 @@ def frame_text(name: str) -> str:
     """
     if not name.startswith("<cell") or (frame := Frame.parse(name)) is None or not (cell := cell_text(frame.file)):
         return name
-    if frame.function != "<module>":
+    if not is_whole(frame.function):
         return f"{cell}, line {frame.line}: {frame.function}"
     return f"{cell}, line {frame.line}" if frame.line > 1 else cell

@@ -16,7 +16,7 @@ from npuprof import tables as schema
 from npuprof.analysis.correlation import LAYERS, Causes, callers_without_python, causes, forward_operators, nearest
 from npuprof.analysis.statements import FRAME, statements_of
 from npuprof.arrays import Bools, Int64
-from npuprof.frames import Frame, cell_name, cell_text
+from npuprof.frames import Frame, cell_name, cell_text, is_whole
 from npuprof.recording import SAMPLING_INTERVAL_NS
 
 _MODULE = "nn.Module: "
@@ -318,7 +318,8 @@ def lines(places: pd.DataFrame) -> pd.Categorical:
         if what >= 0:
             name = f"{cell}, line {what}" if cell else f"{file_name}:{what}"
         else:
-            name = f"{cell or file_name}: {names_of['function'][-1 - what]}"
+            function = names_of["function"][-1 - what]
+            name = cell if cell and is_whole(function) else f"{cell or file_name}: {function}"
         names.append(name if where else "")
     if "known" in places and (between := (places["known"] == BETWEEN).to_numpy(bool)).any():
         numbers, names = np.where(between, len(names), numbers), [*names, BETWEEN]

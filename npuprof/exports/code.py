@@ -19,7 +19,7 @@ from npuprof.analysis.code_lines import CodeLines
 from npuprof.arrays import Bools, Float64
 from npuprof.exports.code_texts import CodeTexts
 from npuprof.figures.colours import BADGE, PARTS
-from npuprof.frames import cell_text
+from npuprof.frames import cell_text, line_text
 from npuprof.quantities import count, counted, duration, printable, size
 from npuprof.texts import AS_TEXT, KEYS, LongText, plain_line
 
@@ -400,7 +400,9 @@ class AnnotatedCode(LongText):
         bar = f'<span style="display:inline-block;width:{_BAR_PX + 4}px">{bar}</span>'
         badge = " " * (self._mark_width - len(mark)) + (f'<span style="{BADGE}">{mark}</span>' if mark else "")
         attribute = f' data-row="{row}"' if clickable else ""
-        faint = f'<span style="color:{_FAINT}">{number:>{self._number_width}}</span>'
+        place = line_text(str(self._frame["file"].iloc[row]), int(number))  # notebook/cells.js makes a link of it
+        title = f' title="{place}"' if not clickable and cell_text(str(self._frame["file"].iloc[row])) else ""
+        faint = f'<span style="color:{_FAINT}"{title}>{number:>{self._number_width}}</span>'
         line = f"{html.escape(self._numbers_of(self._frame.iloc[row]))}  {bar}{badge} {faint}  {html.escape(text)}"
         return f"<span{attribute}>{line}</span>" if clickable else line
 

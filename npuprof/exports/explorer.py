@@ -16,7 +16,7 @@ from npuprof.arrays import Int64
 from npuprof.browser.findings import drawn_findings, drawn_notes, drawn_path
 from npuprof.browser.page import fragment, fragment_bytes
 from npuprof.browser.saved_run import SavedRun, save_run
-from npuprof.frames import cell_text
+from npuprof.frames import line_text
 from npuprof.info import Info
 from npuprof.quantities import printable
 from npuprof.timeline.linking import Link, align, linked
@@ -144,8 +144,7 @@ def _lines(timeline: Timeline, advice: Advice) -> dict[str, tuple[Int64, list[st
     if not has_lines(timeline.tables):
         return {}
     lines = advice.facts.code_lines
-    places = [lines.place(row) for row in range(len(lines.table()) - 1)]
-    texts = [f"{printable(cell_text(file) or file, 200)}:{line}" for file, line in places]
+    texts = [printable(line_text(*lines.place(row)), 200) for row in range(len(lines.table()) - 1)]
     return {
         name: (lines.of_rows(name, np.arange(len(timeline.tables[name]), dtype=np.int64)), texts)
         for name in _LINED

@@ -4,7 +4,7 @@
 // JupyterLab and Notebook look a key up at the document: while it bubbles (from JupyterLab 4.1 and Notebook 7.1 on), or
 // before any element has heard it. They skip elements below data-lm-suppress-shortcuts, and hear nothing that was
 // stopped on its way. Both is done here, for static HTML too: a notebook that is not trusted keeps its classes, but no
-// other attribute. Keys with Ctrl, Cmd or Alt are the notebook's.
+// other attribute. Keys with Ctrl, Cmd or Alt are the notebook's. Links to cells (cells.js) are made here too.
 
 const BOX = ".npuprof-keys";
 const SUPPRESS = "data-lm-suppress-shortcuts";
@@ -133,9 +133,11 @@ function listen() {
         }, { signal });
         tellPressed(box);
         describe(box);
+        linkCells(box);
         const watch = new MutationObserver((records) => {
             if (records.some((record) => record.type === "childList" || record.attributeName === "class")) describe(box);
-            for (const { target, attributeName } of /** @type {any[]} */ (records)) {
+            for (const { target, attributeName, addedNodes } of /** @type {any[]} */ (records)) {
+                for (const added of addedNodes) linkCells(added);
                 if (attributeName === "class") tellPressed(target);
                 else if (attributeName === "style" && target.matches(QUESTION) && held.at(-1) === box && isUsable(target)) {
                     const field = [...target.querySelectorAll("input"), ...target.querySelectorAll("button")].find(isUsable);
@@ -151,6 +153,7 @@ function listen() {
     }
 
     addEventListener("keydown", (event) => {
+        if (event.key === "Tab") document.querySelectorAll(BOX).forEach((one) => hold(boxOf(one)));
         const box = boxOf(event.target);
         if (!box) return;
         hold(box);
@@ -158,7 +161,9 @@ function listen() {
         const marked = /** @type {Element[]} */ ([box, event.target, ...box.querySelectorAll(`[${SUPPRESS}]`)]);
         for (const one of marked) one.toggleAttribute(SUPPRESS, !isForNotebook(event));
         if (isForNotebook(event)) return;
-        if (answer(event)) event.preventDefault();
+        const link = event.key === "Enter" && linkAt(event);
+        if (link) goToCell(link);
+        if (link || answer(event)) event.preventDefault();
         else if (event.key === "Escape" && /** @type {Element} */ (event.target).matches(STOPPING)) giveBack(box);
         const tab = /** @type {Element} */ (event.target).closest(".lm-TabBar-tab");
         if (tab && (event.key === "Enter" || event.key === " ")) setTimeout(() => focusShown(tab.closest(".widget-tab")));
@@ -174,6 +179,12 @@ function listen() {
         const box = boxOf(event.target);
         if (!box) return;
         hold(box);
+        const link = linkAt(event);
+        if (link && !getSelection()?.toString()) {
+            event.stopPropagation();  // what is around it chooses a row
+            goToCell(link);
+            return;
+        }
         const tab = /** @type {Element} */ (event.target).closest(".lm-TabBar-tab");
         if (tab) setTimeout(() => focusShown(tab.closest(".widget-tab")));
         else if (!box.contains(document.activeElement)) focus(box);

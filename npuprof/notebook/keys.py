@@ -1,4 +1,7 @@
-"""Keys pressed in npuprof's outputs do not reach the notebook, where ``d d`` would delete a cell: see ``keys.js``."""
+"""Keys pressed in npuprof's outputs do not reach the notebook, where ``d d`` would delete a cell: see ``keys.js``.
+
+What names a cell there is a link to it: see ``cells.js``.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from pathlib import Path
 
 import anywidget
 
-_SCRIPT = (Path(__file__).parent / "keys.js").read_text(encoding="utf-8")
+_SCRIPT = "".join((Path(__file__).parent / name).read_text(encoding="utf-8") for name in ("cells.js", "keys.js"))
 
 
 class _Keys(anywidget.AnyWidget):

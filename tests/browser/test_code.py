@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.browser.notebook_page import OpenNotebook, settle
+from tests.browser.notebook_page import NotebookPage, OpenNotebook, settle
 
 pytestmark = pytest.mark.browser
 
-_SETUP = """\
+SETUP = """\
 %load_ext npuprof
 import time
 import npuprof
@@ -23,7 +23,7 @@ simulator.reset()
 x = npu.ones((64, 64))
 def forward(x):
     return np.sin(x) @ x"""
-_CELL = """\
+CELL = """\
 %%npuprof --collector simulator --output {folder}
 losses = []
 for batch in range(10):
@@ -42,7 +42,7 @@ def _line(place: Any, text: str) -> Any:
 def test_a_line_of_the_cell_chooses_its_kernels(
     open_notebook: OpenNotebook, tmp_path: Path, width: int, dark: bool
 ) -> None:
-    notebook = open_notebook([_SETUP, _CELL.format(folder=tmp_path), _EXPLORE], width=width, dark=dark)
+    notebook = open_notebook([SETUP, CELL.format(folder=tmp_path), _EXPLORE], width=width, dark=dark)
     page = notebook.page
     notebook.run(0)
     report = notebook.run(1).locator(".npuprof-report").first
@@ -58,7 +58,7 @@ def test_a_line_of_the_cell_chooses_its_kernels(
     page.get_by_role("tab", name="Code", exact=True).click()
     line = _line(explorer, "losses.append(float(np.sum(y)))")
     line.click()
-    explorer.get_by_text("kernels of this line").wait_for()
+    explorer.get_by_text(re.compile(r"kernels of In \[\d+\], line 6")).wait_for()
     assert explorer.get_by_role("grid", name="Kernels").is_visible()
     assert line.get_attribute("aria-pressed") == "true"
     page.screenshot(path=tmp_path / "code.png")
@@ -70,3 +70,48 @@ def test_a_line_of_the_cell_chooses_its_kernels(
     back.click()
     line.wait_for()
     assert line.get_attribute("aria-pressed") == "true"
+
+
+_PLACE = """() => {
+    const cells = [...document.querySelectorAll('.jp-Notebook .jp-Cell')];
+    const at = cells.findIndex(cell => cell.classList.contains('jp-mod-active'));
+    const content = cells[at].querySelector('.cm-content'), inner = content.cmTile ?? content.cmView;
+    const { state } = (inner.root ?? inner.rootView).view, { from, to } = state.selection.main;
+    return [at, state.doc.lineAt(from).number, state.sliceDoc(from, to),
+        document.querySelector('.jp-Notebook').classList.contains('jp-mod-editMode'), cells.length];
+}"""
+_REMOVE = "() => { jupyterapp.shell.currentWidget.context.model.sharedModel.deleteCell(0); }"
+
+
+def follow_links(notebook: NotebookPage, report: Any) -> None:
+    """Go to cells by the links of a report on a cell, the second one, whose function is in the first."""
+    page = notebook.page
+    report.hover()
+    report.locator("[role=link]", has_text=re.compile(r"^In \[\d+\], line 6$")).first.click()
+    assert page.evaluate(_PLACE) == [1, 6, "    losses.append(float(np.sum(y)))", False, 3]
+    report.locator("[role=link]", has_text=re.compile(r"^ *4$")).first.click()  # in the code
+    assert page.evaluate(_PLACE) == [1, 4, "    time.sleep(0.002)  # the data comes late", False, 3]
+    page.locator(".jp-Notebook .jp-Cell").nth(2).click()
+    report.hover()
+    folded = report.locator("details", has_text="def forward(x):")
+    folded.locator("summary").click()
+    other = folded.locator("[role=link]", has_text=re.compile(r"^10$")).first.element_handle()
+    other.focus()
+    page.keyboard.press("Enter")
+    assert page.evaluate(_PLACE) == [0, 10, "    return np.sin(x) @ x", False, 3]
+
+    page.evaluate(_REMOVE)
+    page.wait_for_function("() => document.querySelectorAll('.jp-Notebook .jp-Cell').length === 2")
+    page.locator(".jp-Notebook .jp-Cell").nth(1).click()
+    other.click()
+    assert page.evaluate(_PLACE)[0] == 0  # where the click was
+    assert "no cell" in other.get_attribute("title")
+
+
+@pytest.mark.slow
+def test_a_click_on_a_line_goes_to_its_cell(open_notebook: OpenNotebook, tmp_path: Path) -> None:
+    notebook = open_notebook([SETUP, CELL.format(folder=tmp_path), "1"])
+    notebook.run(0)
+    report = notebook.run(1).locator(".npuprof-report").first
+    report.screenshot(path=tmp_path / "report.png")
+    follow_links(notebook, report)

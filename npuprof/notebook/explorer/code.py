@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,10 +13,10 @@ import numpy as np
 import traitlets
 
 from npuprof.arrays import Int64
-from npuprof.frames import cell_text
+from npuprof.frames import line_text
 from npuprof.notebook.explorer.controls import button
 from npuprof.notebook.widgets import answer_at_once
-from npuprof.quantities import counted
+from npuprof.quantities import counted, printable
 
 if TYPE_CHECKING:
     from npuprof.notebook.tables.controller import Show
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 TITLE = "Code"
 _LAUNCHED = ("kernels", "operators", "api")
 _NOUNS = {"kernels": "kernel", "operators": "operator", "api": "call"}
+_LONGEST_NAME = 120
 _HINT = "Click a line: its kernels are highlighted in the timeline, and listed here."
 
 
@@ -96,7 +97,8 @@ class CodeView:
             return
         self._timeline.light_up({table: rows}, f"{table} of a line")
         self._timeline.next_match()
-        self._label.value = f"<span class='faint'>{what} of this line, highlighted in the timeline:</span>"
+        named = escape(printable(line_text(*self._lines.place(line)), _LONGEST_NAME))
+        self._label.value = f"<span class='faint'>{what} of {named}, highlighted in the timeline:</span>"
         self._rows.children = (
             button("Open the timeline", f"The {what} in the timeline", self._open_timeline),
             *self._listed(table, rows),
@@ -154,9 +156,7 @@ class LineButton:
         self._selected = selected
         self._line = -1 if selected is None else line_of_slice(self._run, self._timeline, selected)
         if self._line >= 0:
-            file, line = self._run.advice().facts.code_lines.place(self._line)
-            cell, name = cell_text(file), re.split(r"[/\\]", file)[-1]
-            self.widget.description = f"{cell}, line {line}" if cell else f"{name}:{line}"
+            self.widget.description = line_text(*self._run.advice().facts.code_lines.place(self._line))
         self.widget.layout.display = "" if self._line >= 0 else "none"
 
 

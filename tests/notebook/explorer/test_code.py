@@ -41,7 +41,7 @@ def test_a_line_highlights_its_kernels_and_lists_them() -> None:
     explorer.code.code._receive(None, {"row": row}, [])
     assert _highlighted(explorer) == [("kernels", 1)]
     assert explorer.code.code.row == row
-    assert "1 kernel of this line" in _texts(widget)
+    assert "1 kernel of model.py:7" in _texts(widget)
     (grid,) = [each for each in _all(widget) if isinstance(each, GridWidget)]
     assert grid.page["total"] == 1
     (button,) = [each for each in _all(widget) if each.__class__.__name__ == "Button"]
