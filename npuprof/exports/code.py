@@ -233,10 +233,9 @@ class AnnotatedCode(LongText):
         shown = [name for name in MEASURES if int(self._frame[name].iloc[:-1].fillna(0).sum())]
         shown = [name for name in shown if name != "operators" or self._of_host]
         sums = self._frame[shown].sum()
-        figures = {name: [*self._frame[name], sums[name]] for name in shown}
         return {
-            name: max(len(_HEADINGS[name]), *(len(_figure(name, value)) for value in values))
-            for name, values in figures.items()
+            name: max(len(_HEADINGS[name]), *(len(_figure(name, value)) for value in [*self._frame[name], sums[name]]))
+            for name in shown
         }
 
     def headline(self) -> str:
@@ -295,9 +294,9 @@ class AnnotatedCode(LongText):
             width = len(self._head_line()) + _BAR_CELLS + self._mark_width + 4
             return " " * width + _GAP.rjust(self._number_width)
         first, second = (round(_BAR_CELLS * part) for part in self._bar(row))
-        bar = "█" * first + "░" * second
         number, mark, text = self._code_of(row)
-        start = f"{self._numbers_of(self._frame.iloc[row])}  {bar:{_BAR_CELLS}} {mark:>{self._mark_width}}"
+        bar = f"{'█' * first + '░' * second:{_BAR_CELLS}}"
+        start = f"{self._numbers_of(self._frame.iloc[row])}  {bar} {mark:>{self._mark_width}}"
         return f"{start} {number:>{self._number_width}}  {text}"
 
     def _numbers_of(self, costs: pd.Series[Any]) -> str:
@@ -400,8 +399,8 @@ class AnnotatedCode(LongText):
         bar = f'<span style="display:inline-block;width:{_BAR_PX + 4}px">{bar}</span>'
         badge = " " * (self._mark_width - len(mark)) + (f'<span style="{BADGE}">{mark}</span>' if mark else "")
         attribute = f' data-row="{row}"' if clickable else ""
-        place = line_text(str(self._frame["file"].iloc[row]), int(number))  # notebook/cells.js makes a link of it
-        title = f' title="{place}"' if not clickable and cell_text(str(self._frame["file"].iloc[row])) else ""
+        file = str(self._frame["file"].iloc[row])  # notebook/cells.js makes links of lines of cells
+        title = f' title="{line_text(file, int(number))}"' if cell_text(file) and not clickable else ""
         faint = f'<span style="color:{_FAINT}"{title}>{number:>{self._number_width}}</span>'
         line = f"{html.escape(self._numbers_of(self._frame.iloc[row]))}  {bar}{badge} {faint}  {html.escape(text)}"
         return f"<span{attribute}>{line}</span>" if clickable else line
@@ -431,7 +430,7 @@ def _marks(lines: CodeLines, advice: Advice) -> list[str]:
 
 
 def _title(file: str) -> str:
-    """Return the name of a file as people read it: ``In [12]`` for a cell."""
+    """Return the name of a file as people read it."""
     return printable(cell_text(file) or file, _LONGEST_NAME)
 
 

@@ -64,7 +64,7 @@ def test_html_has_inline_styles_only_and_can_be_read_without_them() -> None:
     fragment = recorded().code()._repr_html_()
     elements = Elements(fragment)
     assert not {"script", "img", "style", "link", "iframe"} & set(elements.tags)
-    assert {name for name, _ in elements.attributes} <= {"class", "style"}
+    assert {name for name, _ in elements.attributes} <= {"class", "style", "title"}
     assert elements.open == []
     bare = re.sub(r"<[^>]*>", "", re.sub(r"<pre[^>]*>", "\n", fragment))
     line = next(line for line in bare.splitlines() if line.endswith("time.sleep(1)"))
