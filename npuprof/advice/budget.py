@@ -23,27 +23,31 @@ _FIRST = 0.1  # of the step: from here on, unknown idle time is the first line o
 
 
 def budget(facts: Facts) -> pd.DataFrame:
-    """Return where a mean step goes.
+    """Return where a mean step goes, and a usual one.
 
     Returns
     -------
     pandas.DataFrame
         ``part`` (``computing``, ``waiting``, ``moving``, ``communication``, ``copy``, ``host``, ``idle``,
         ``between_steps``, and last ``unknown``: idle time without a known cause), ``cause`` (of idle time, and what
-        the host did), ``time_ns``, and ``collect``: what to record to know the cause. The times add up to
-        ``facts.step_ns``.
+        the host did), ``time_ns``, ``usual_ns`` and ``collect``: what to record to know the cause. The times add up to
+        ``facts.step_ns``, those of the usual step to ``facts.usual_ns``, where no finding costs more than its rows.
     """
-    sums: dict[tuple[str, str], int] = {}
-    for part, cause, time in facts.mean_causes:
-        name = UNKNOWN_PART if is_unknown(part, cause) else "idle" if part in IDLE else part
-        key = (name, cause if name in _WITH_CAUSES else "")
-        sums[key] = sums.get(key, 0) + time
-    rows = sorted(sums.items(), key=lambda item: (_ORDER.index(item[0][0]), -item[1]))
+    sums: dict[tuple[str, str], list[int]] = {}
+    for column, causes in enumerate((facts.mean_causes, facts.usual_causes)):
+        for part, cause, time in causes:
+            name = UNKNOWN_PART if is_unknown(part, cause) else "idle" if part in IDLE else part
+            key = (name, cause if name in _WITH_CAUSES else "")
+            sums.setdefault(key, [0, 0])[column] += time
+    rows = sorted(sums.items(), key=lambda item: (_ORDER.index(item[0][0]), -item[1][0]))
     frame: pd.DataFrame = pd.DataFrame(
-        [(part, cause, time, facts.what_tells(cause) if part == UNKNOWN_PART else "") for (part, cause), time in rows],
-        columns=["part", "cause", "time_ns", "collect"],
+        [
+            (part, cause, *times, facts.what_tells(cause) if part == UNKNOWN_PART else "")
+            for (part, cause), times in rows
+        ],
+        columns=["part", "cause", "time_ns", "usual_ns", "collect"],
     )
-    typed: pd.DataFrame = frame.astype({"time_ns": "int64"})
+    typed: pd.DataFrame = frame.astype({"time_ns": "int64", "usual_ns": "int64"})
     return typed
 
 

@@ -17,39 +17,43 @@ _BUSY = tuple(part for part in PARTS if part not in (*IDLE, BETWEEN_STEPS))
 
 
 def explained_ns(facts: Facts, findings: Iterable[Finding]) -> int:
-    """Return the nanoseconds of the step of median length that findings explain together.
+    """Return the nanoseconds of the usual step that findings explain together: a mean over the usual steps.
 
     Each moment counts once, for the first finding that covers it, and no finding explains more than it costs. A plain
     sum of costs or gains would count overlaps repeatedly.
     """
-    steps = facts.median_steps
-    whole = sum(_explained_ns(facts, findings, steps[at : at + 1]) for at in range(len(steps))) // max(1, len(steps))
-    return min(whole, facts.usual_ns)
-
-
-def _explained_ns(facts: Facts, findings: Iterable[Finding], step: Int64) -> int:
-    explained, taken = 0, union(np.zeros(0, np.int64), np.zeros(0, np.int64))
+    steps = facts.accounting.steps.iloc[facts.usual_steps]
+    devices = [
+        facts.usual_steps[places]
+        for places in steps.groupby(["rank", "device_id"], dropna=False, sort=False).indices.values()
+    ]
+    nothing = union(np.zeros(0, np.int64), np.zeros(0, np.int64))
+    taken = [nothing] * len(devices)
+    explained = 0
     for finding in findings:
-        fresh = _first(subtract(_about(facts, finding, step), taken), finding.cost_ns)
-        explained += total(fresh)
-        taken = union(*(np.concatenate(edges) for edges in zip(taken, fresh, strict=True)))
-    return explained
+        left = finding.cost_ns * len(steps)
+        for place, of_device in enumerate(devices):
+            fresh = _first(subtract(_about(facts, finding, of_device), taken[place]), left)
+            left -= total(fresh)
+            taken[place] = union(*(np.concatenate(edges) for edges in zip(taken[place], fresh, strict=True)))
+        explained += finding.cost_ns * len(steps) - left
+    return explained // max(1, len(steps))
 
 
-def _about(facts: Facts, finding: Finding, step: Int64) -> Spans:
-    """Return the intervals of a step that a finding covers: its parts of the step, or the time of its evidence."""
+def _about(facts: Facts, finding: Finding, steps: Int64) -> Spans:
+    """Return the intervals of a device's steps that a finding covers: its parts, or the time of its evidence."""
     if finding.parts:
-        return facts.spans(finding.parts, steps=step)
+        return facts.spans(finding.parts, steps=steps)
     rows = finding.rows
     if not {"start_ns", "duration_ns"} <= set(rows):
-        return facts.spans((), steps=step)
+        return facts.spans((), steps=steps)
     if (table := facts.tables.get(finding.table)) is not None and rows.index.isin(table.index).all():
         rows = table.loc[rows.index]  # the evidence has recorded times, which may be on another clock
     if "device_id" in rows:
-        rows = rows[(rows["device_id"] == facts.accounting.steps["device_id"].iloc[step[0]]).to_numpy(bool)]
+        rows = rows[(rows["device_id"] == facts.accounting.steps["device_id"].iloc[steps[0]]).to_numpy(bool)]
     of_rows = covering(*(rows[name].to_numpy(np.int64) for name in ("start_ns", "duration_ns")))
     return intersection(
-        facts.spans(_BUSY if finding.table in _OF_DEVICE else (*IDLE, BETWEEN_STEPS), steps=step), of_rows
+        facts.spans(_BUSY if finding.table in _OF_DEVICE else (*IDLE, BETWEEN_STEPS), steps=steps), of_rows
     )
 
 

@@ -28,6 +28,7 @@ from npuprof.analysis.intervals import Spans, covering, union, within
 from npuprof.analysis.places import BETWEEN, GUESSED, Places, lines
 from npuprof.analysis.rank_kernels import Savings, of_kernels, together
 from npuprof.analysis.replay import Change, Replay
+from npuprof.analysis.usual_steps import longer_once
 from npuprof.analysis.what_if import predicted, replay_of, task_durations
 from npuprof.arrays import Bools, Float64, Int64
 from npuprof.errors import NpuprofError
@@ -60,6 +61,11 @@ class Facts:
     def counted(self) -> Int64:
         """The rows of the accounting's steps that figures per step are of."""
         return self.accounting.counted()
+
+    @cached_property
+    def usual_steps(self) -> Int64:
+        """The rows of the accounting's steps that findings are of: the counted ones not longer once."""
+        return self.counted[~longer_once(self.accounting.steps.iloc[self.counted])]
 
     @cached_property
     def has_first(self) -> bool:
@@ -148,41 +154,68 @@ class Facts:
         """Achieved rates of each kernel, in table order; see :func:`npuprof.analysis.efficiency.efficiency`."""
         return efficiency(self.tables, self.info.chip, each="kernel", limits=self.limits)
 
-    @property
+    @cached_property
     def steps(self) -> int:
-        """The number of recorded steps of all devices, at least 1."""
-        return max(1, len(self.accounting.steps))
+        """The number of the steps in which kernels count, at least 1."""
+        steps = self.accounting.steps
+        usual = np.zeros(len(steps), np.bool_)
+        usual[self.usual_steps] = True
+        timed = steps["device_id"].isin(list(self._windows)).to_numpy(bool)
+        return max(1, int((usual | ~timed).sum()))
 
     @cached_property
-    def in_steps(self) -> Bools:
-        """Which kernels started in a recorded step; all where the steps have no position in time."""
-        kernels, rows = self.tables["kernels"], self.accounting.intervals
-        starts, devices = (kernels[name].to_numpy(np.int64) for name in ("start_ns", "device_id"))
+    def _windows(self) -> dict[int, Spans]:
+        """The time of the usual steps of each device whose steps have a position in time."""
+        rows = self.accounting.intervals
+        timed = rows["start_ns"].notna().to_numpy(bool)
         owners = self.accounting.steps["device_id"].to_numpy(np.int64, na_value=-1)[rows["row"].to_numpy()]
-        inside = np.ones(len(kernels), np.bool_)
-        for device in np.unique(devices):
-            intervals = rows[(owners == device) & rows["start_ns"].notna().to_numpy(bool)]
-            if len(intervals):
-                steps = covering(intervals["start_ns"].to_numpy(np.int64), intervals["duration_ns"].to_numpy(np.int64))
-                of_device = devices == device
-                inside[of_device] = within(steps, starts[of_device], starts[of_device] + 1) > 0
+        usual = np.zeros(len(self.accounting.steps), np.bool_)
+        usual[self.usual_steps] = True
+        counts = usual[rows["row"].to_numpy()]
+        windows = {}
+        for device in np.unique(owners[timed]).tolist():
+            of_device = rows[timed & counts & (owners == device)]
+            windows[device] = covering(of_device["start_ns"].to_numpy(np.int64), of_device["duration_ns"].to_numpy())
+        return windows
+
+    def starts_in_steps(self, table: str) -> Bools:
+        """Return the rows of a table of a device that start in a usual step; all where steps have no position."""
+        starts, devices = (
+            self.tables[table][name].to_numpy(np.int64, na_value=-1) for name in ("start_ns", "device_id")
+        )
+        inside = np.ones(len(starts), np.bool_)
+        for device, spans in self._windows.items():
+            of_device = devices == device
+            inside[of_device] = within(spans, starts[of_device], starts[of_device] + 1) > 0
         return inside
 
     @cached_property
+    def in_steps(self) -> Bools:
+        """Which kernels started in a usual step; all where the steps have no position in time."""
+        return self.starts_in_steps("kernels")
+
+    @cached_property
     def kernels_ns(self) -> int:
-        """The sum of the durations of kernels that started in a recorded step."""
+        """The sum of the durations of kernels that started in a usual step."""
         return int(self.tables["kernels"]["duration_ns"].to_numpy(np.int64)[self.in_steps].sum())
 
     def kernels_per_step(self, times_ns: Int64 | Float64) -> int:
-        """Return the sum of times of kernels of the recorded steps for each of them."""
-        return round(float(times_ns.sum())) // self.steps
+        """Return the sum of times of kernels of the usual steps for each of them.
+
+        Of kernels that run beside each other, it is at most the time in which any runs.
+        """
+        return min(self.sum_per_step(times_ns), self.per_step(["computing"]))
+
+    def sum_per_step(self, amounts: Int64 | Float64) -> int:
+        """Return the sum of what kernels of the usual steps have, such as operations, for each of these steps."""
+        return round(float(amounts.sum())) // self.steps
 
     def per_step(self, parts: Sequence[str], causes: Sequence[str] = ()) -> int:
-        """Return the median over the counted steps of the time of some parts, and causes if any are named."""
-        rows = self.accounting.intervals
-        of_part = [name in parts for name in rows["part"].cat.categories]
-        of_cause = [not causes, *(not causes or name in causes for name in rows["cause"].cat.categories)]
-        return _median(self._sums[:, of_part][:, :, of_cause].sum(axis=(1, 2))[self.counted])
+        """Return the mean over the usual steps of the time of some parts, and causes if any are named.
+
+        The parts, and the causes of a part, add up to :attr:`usual_ns`.
+        """
+        return sum(time for part, cause, time in self.usual_causes if part in parts and (not causes or cause in causes))
 
     @cached_property
     def _sums(self) -> Int64:
@@ -203,8 +236,8 @@ class Facts:
 
     @cached_property
     def usual_ns(self) -> int:
-        """The median duration of a counted step."""
-        return _median(self.accounting.steps["duration_ns"].to_numpy(np.int64)[self.counted])
+        """Mean duration of the usual steps, rounded down."""
+        return sum(time for _, _, time in self.usual_causes)
 
     def mean_step(self, parts: Sequence[str]) -> int:
         """Return the mean over the counted steps of the time of some parts; all parts add up to the step."""
@@ -213,8 +246,16 @@ class Facts:
     @cached_property
     def mean_causes(self) -> list[tuple[str, str, int]]:
         """Part, cause and time of a mean step, rounded so that their sum is the mean step rounded down."""
-        sums = np.cumsum(self._sums[self.counted].sum(axis=0))
-        means = np.diff(sums // max(len(self.counted), 1), prepend=0).tolist()
+        return self._means(self.counted)
+
+    @cached_property
+    def usual_causes(self) -> list[tuple[str, str, int]]:
+        """Part, cause and time of the mean of the usual steps, rounded so that their sum is it rounded down."""
+        return self._means(self.usual_steps)
+
+    def _means(self, steps: Int64) -> list[tuple[str, str, int]]:
+        sums = np.cumsum(self._sums[steps].sum(axis=0))
+        means = np.diff(sums // max(len(steps), 1), prepend=0).tolist()
         causes = ["", *self.accounting.intervals["cause"].cat.categories]
         pairs = [(part, cause) for part in PARTS for cause in causes]
         return [(*pair, time) for pair, time in zip(pairs, means, strict=True) if time]
@@ -242,31 +283,23 @@ class Facts:
         return dict(sorted(zip(ACTIVITY_LABELS, times, strict=True), key=lambda item: -item[1]))
 
     @cached_property
-    def median_steps(self) -> Int64:
-        """The rows of the accounting's steps of the counted step of median length, or of the two in the middle.
-
-        What is found moment by moment is found in these: a step that is not typical does not change it.
-        """
-        order = np.argsort(self.accounting.steps["duration_ns"].to_numpy(np.int64)[self.counted], kind="stable")
-        middle: Int64 = self.counted[order[(len(order) - 1) // 2 : len(order) // 2 + 1]]
-        return middle
-
-    @cached_property
     def idle_causes(self) -> dict[str, int]:
         """The idle time of a step by cause, the greatest first; an unknown head is left out."""
         return {name: time for name, time in self.causes_of(IDLE).items() if name != UNKNOWN}
 
     def causes_of(self, parts: Sequence[str]) -> dict[str, int]:
         """Return the time of some parts of a step by cause, the greatest first."""
-        names = self.accounting.intervals["cause"].cat.categories
-        times = {name: self.per_step(parts, [name]) for name in names}
-        return dict(sorted(((name, time) for name, time in times.items() if time), key=lambda item: -item[1]))
+        times: dict[str, int] = {}
+        for part, cause, time in self.usual_causes:
+            if part in parts and cause:
+                times[cause] = times.get(cause, 0) + time
+        return dict(sorted(times.items(), key=lambda item: -item[1]))
 
     def spans(self, parts: Sequence[str], causes: Sequence[str] = (), steps: Int64 | None = None) -> Spans:
-        """Return the time of some parts in some steps, by default the counted steps, as disjoint intervals."""
+        """Return the time of some parts in some steps, by default the usual ones, as disjoint intervals."""
         rows = self.accounting.intervals
         of_step = np.zeros(len(self.accounting.steps), np.bool_)
-        of_step[self.counted if steps is None else steps] = True
+        of_step[self.usual_steps if steps is None else steps] = True
         is_selected = (
             self._of(parts, causes) & of_step[rows["row"].to_numpy()] & rows["start_ns"].notna().to_numpy(bool)
         )
@@ -396,8 +429,3 @@ class Facts:
     @cached_property
     def _places(self) -> Places:
         return Places.build(self.tables)
-
-
-def _median(values: Int64) -> int:
-    ordered = np.sort(values)
-    return int((ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) // 2) if len(ordered) else 0

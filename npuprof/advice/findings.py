@@ -11,6 +11,7 @@ from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
+import numpy as np
 import pandas as pd
 
 from npuprof.advice.budget import budget, first_line, idle_text, unknown_ns
@@ -53,7 +54,6 @@ _COLUMNS = (
     "rank",
 )
 _WIDTH, _LONGEST = 120, 1_200
-_FAR = 1.2  # times the median: a mean that single steps make
 _SHOWN = 0.01  # share of the step: findings that may gain less are not listed
 PARTS_OF_NAMES = {
     "computing": ("computing",),
@@ -66,7 +66,7 @@ PARTS_OF_NAMES = {
 }
 """The parts of a step that each name of the JSON, the headline and the gates stands for."""
 
-_VERSION = 3
+_VERSION = 4
 
 Scope: TypeAlias = Literal["run", "job", "ranks"]
 
@@ -83,7 +83,7 @@ class Advice(LongText):
     step_ns
         Mean duration of a step in nanoseconds, or the duration of a run without steps.
     usual_ns
-        Median duration of a step, which costs and gains of findings are of.
+        Mean duration of the usual steps, which did not take longer once: costs and gains of findings are of it.
     together_ns
         The time that a step of a job would gain without all findings of its ranks; None for a single run.
     scope
@@ -179,6 +179,7 @@ class Advice(LongText):
             "version": _VERSION,
             "simulated": self.facts.info.simulated,
             "step_ns": self.step_ns,
+            "usual_ns": self.usual_ns,
             "steps": len(self.facts.counted),
             "parts_ns": self.parts(),
             "budget": self.budget().to_dict("records"),
@@ -225,8 +226,8 @@ class Advice(LongText):
             devices, ranks = len(steps[["rank", "device_id"]].drop_duplicates()), steps["rank"].nunique()
             count = len(self.facts.counted) // devices
             basis = f"mean of {count} steps" if count > 1 else "1 step"
-            usual = self.facts.usual_ns
-            basis += f", the median is {duration(usual)}" * (count > 1 and self.step_ns > _FAR * usual)
+            long = steps.iloc[np.setdiff1d(self.facts.counted, self.facts.usual_steps)]["step"].unique()
+            basis += f", {duration(self.usual_ns)} without {_called_once(long.tolist())}" * bool(len(long))
             kind, others = self._kinds_of_steps()
             basis += f", the {kind}" * bool(kind) + ", the first too" * self.facts.has_first
             owners = f" of {ranks} ranks" if ranks > 1 else f" of {devices} devices" if devices > 1 else ""
@@ -338,6 +339,12 @@ class Advice(LongText):
 
     def _repr_html_(self) -> str | None:
         return None if self.html is None else self.html(self)
+
+
+def _called_once(steps: list[int]) -> str:
+    if len(steps) > 1:
+        return f"{len(steps):,} that took longer once"
+    return "".join(f"step {step}, which took longer once" for step in steps)
 
 
 def _wrap(text: str, indent: str = "") -> list[str]:

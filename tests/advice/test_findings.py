@@ -140,7 +140,7 @@ def ring(*waits: tuple[int, int], member: int = 1, steps: int = 1) -> Advice:
     """Findings of steps of 100 ms, each with a collective of one plane that waits for members, one after the other."""
     kinds: dict[str, list[int]] = {name: [] for name in ("start_ns", "duration_ns", "op_id", "dst_rank")}
     for op in range(steps):
-        start = 100_000_000 * op + 1_000_000
+        start = factories.START_NS + 100_000_000 * op + 1_000_000
         for peer, time in waits:
             for name, value in zip(kinds, (start, time, op, peer), strict=True):
                 kinds[name].append(value)

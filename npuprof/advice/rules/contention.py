@@ -45,7 +45,9 @@ def check(facts: Facts) -> Finding:
         return Finding(NAME, "cannot tell", collect="record more steps: no transfer of such a size ran without kernels")
     ratio = float((slow["rate"] / slow["usual"]).median())
     excess = np.maximum(slow["duration_ns"] - slow["size_bytes"] / slow["usual"], 0)
-    cost = int(excess.sum()) // facts.steps
+    counts = facts.starts_in_steps("communication_tasks")[slow.index.to_numpy(np.int64)]
+    more = int(excess[counts].sum()) // facts.steps
+    cost = min(more, facts.per_step(["moving", "waiting"]))
     if ratio >= _SLOW or cost <= _THRESHOLD * facts.usual_ns:
         return Finding(NAME, "clean", cost_ns=cost)
     kernels = facts.tables["kernels"]
@@ -56,9 +58,9 @@ def check(facts: Facts) -> Finding:
         "fires",
         title="Kernels and collectives compete for the memory",
         cost_ns=cost,
-        gain_hi_ns=min(cost, facts.per_step(["moving", "waiting"])),
+        gain_hi_ns=cost,
         detail=f"{counted(len(slow), 'transfer')} beside kernels that memory bounds reach {100 * ratio:.0f} % of the "
-        f"rate that others of their size have alone, {duration(cost)} a step more; beside them: "
+        f"rate that others of their size have alone, {duration(more)} a step more; beside them: "
         f"{most_time(kernels[near], facts.steps)}",
         action="launch the collective beside matrix products rather than beside these kernels, or fuse them",
         table="communication_tasks",

@@ -14,7 +14,7 @@ _SLOWER = 1.5
 
 
 def check(facts: Facts) -> Finding:
-    """Fire if the first step takes more than 1.5 times the median of the others; from one step this is unknown."""
+    """Fire if the first step takes more than 1.5 times as long as the usual one; from one step this is unknown."""
     steps = facts.accounting.steps
     times = steps["duration_ns"].to_numpy(np.int64)
     first = np.flatnonzero(~steps.duplicated("device_id").to_numpy())

@@ -55,11 +55,11 @@ def check(facts: Facts) -> Finding:
     sequences = [inside for rows in _sequences(kernels) if len(inside := rows[facts.in_steps[rows[:, 0]]])]
     of_all = max(1.0, len(kernels) / _MOST_KERNELS)
     at_most = np.array([_time(kernels, rows, gaps=gaps) for rows in sequences], np.int64)
-    if of_all * facts.kernels_per_step(at_most) <= _THRESHOLD * facts.usual_ns:
+    if of_all * facts.sum_per_step(at_most) <= _THRESHOLD * facts.usual_ns:
         return Finding(NAME, "clean")
     saving = [_repeat(facts, rows, int(most)) for rows, most in zip(sequences, at_most, strict=True)]
     saving = sorted((repeat for repeat in saving if repeat.saved_ns > 0), key=lambda repeat: -repeat.saved_ns)
-    saved = facts.kernels_per_step(of_all * np.array([repeat.saved_ns for repeat in saving]))
+    saved = facts.sum_per_step(of_all * np.array([repeat.saved_ns for repeat in saving]))
     if saved <= _THRESHOLD * facts.usual_ns:
         return Finding(NAME, "clean", cost_ns=saved)
     types = [kernels["op_type"].iloc[repeat.rows[0]].astype(str).tolist() for repeat in saving[:_MOST]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
 from npuprof import tables as schema
 from npuprof.advice.facts import Facts
@@ -103,15 +102,14 @@ def after_waits(facts: Facts) -> tuple[int, str]:
 
 
 def _usual(facts: Facts, at_ns: Int64, times_ns: Int64) -> int:
-    """Return the median over the steps of times, each of the step in which the device is idle at a moment."""
+    """Return the mean over the usual steps of times, each of the step in which the device is idle at a moment."""
     rows, steps = facts.accounting.intervals, facts.accounting.steps
     rows = rows[schema.matching(rows["part"], lambda name: name in IDLE) & rows["start_ns"].notna()]
     rows = rows.sort_values("start_ns", kind="stable")
     place = np.searchsorted(rows["start_ns"].to_numpy(np.int64), at_ns, side="right") - 1
-    number = pd.factorize(steps["step"], use_na_sentinel=False)[0]
-    sums = np.zeros(int(number.max(initial=-1)) + 1, np.int64)
-    np.add.at(sums, number[rows["row"].to_numpy()[place]], times_ns)
-    return int(np.median(sums[np.unique(number[facts.counted])]))
+    sums = np.zeros(len(steps), np.int64)
+    np.add.at(sums, rows["row"].to_numpy()[place], times_ns)
+    return int(sums[facts.usual_steps].sum()) // max(1, len(facts.usual_steps))
 
 
 RULE = Rule(NAME, "idle time of the device while the host works on something else", check, frozenset({GPU, NPU}))

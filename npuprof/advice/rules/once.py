@@ -8,30 +8,23 @@ from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
 from npuprof.advice.host_causes import LABELS
 from npuprof.advice.to_collect import MORE_STEPS
+from npuprof.analysis.usual_steps import LEAST_STEPS
 from npuprof.arrays import Int64
 from npuprof.quantities import counted, duration
 
 NAME = "once"
-_ONCE = 1 / 3  # of the steps
-_LEAST_STEPS = 3
-_WORTH = 0.01  # of all steps
-_OVER = 0.2  # of the usual step
-_SPREADS = 5  # of the other steps
 _MOST = 5
 
 
 def check(facts: Facts) -> Finding:
     """Fire if fewer than a third of at least three steps took longer than usual; the usual step gains nothing."""
     steps = facts.accounting.steps.iloc[facts.counted]
-    times = steps["duration_ns"].to_numpy(np.int64)
-    if len(times) < _LEAST_STEPS:
-        return Finding(NAME, "cannot tell", collect=MORE_STEPS)
+    long = np.flatnonzero(~np.isin(facts.counted, facts.usual_steps))
+    if not len(long):
+        few = steps.groupby(["rank", "device_id"], dropna=False).size().max() < LEAST_STEPS
+        return Finding(NAME, "cannot tell", collect=MORE_STEPS) if few else Finding(NAME, "clean")
     usual = facts.usual_ns
-    spread = 1.4826 * float(np.median(np.abs(times - usual)))
-    extra = times - usual
-    long = np.flatnonzero(extra > max(_SPREADS * spread, _OVER * usual))
-    if not len(long) or len(long) >= _ONCE * len(times) or extra[long].sum() < _WORTH * times.sum():
-        return Finding(NAME, "clean")
+    extra = np.maximum(steps["duration_ns"].to_numpy(np.int64) - usual, 0)
     long = long[np.argsort(-extra[long], kind="stable")]
     numbers = steps["step"].astype(str).to_numpy()
     longest = _longer_parts(facts, long)
@@ -44,7 +37,7 @@ def check(facts: Facts) -> Finding:
         NAME,
         "fires",
         title=f"Once, {texts[0]}",
-        cost_ns=int(extra[long].sum()) // len(times),
+        cost_ns=max(0, facts.step_ns - usual),
         detail=f"{'; '.join([*texts[1:], ''])}the usual step takes {duration(usual)}, and gains 0{more}",
         action="look at what else ran then: a checkpoint, garbage collection, another process",
     )

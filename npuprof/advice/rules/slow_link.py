@@ -32,7 +32,9 @@ def check(facts: Facts) -> Finding:
     if not len(slow):
         return Finding(NAME, "clean")
     rows = moves[pd.MultiIndex.from_frame(moves[["transport", "src", "dst"]]).isin(slow.index)]
-    cost = round(float((rows["duration_ns"] - rows["usual_ns"]).sum())) // max(1, len(facts.accounting.steps))
+    counts = facts.starts_in_steps("communication_tasks")[rows.index.to_numpy(np.int64)]
+    more = round(float((rows["duration_ns"] - rows["usual_ns"])[counts].sum())) // facts.steps
+    cost = max(0, min(more, facts.per_step(["moving"])))
     (transport, src, dst), worst = slow.index[0], float(slow.iloc[0])
     of_link = rows[(rows[["transport", "src", "dst"]] == [transport, src, dst]).all(axis=1)]
     usual = of_link["size_bytes"].sum() / of_link["usual_ns"].sum()
@@ -42,9 +44,9 @@ def check(facts: Facts) -> Finding:
         "fires",
         title=f"The link from {place} is slow",
         cost_ns=cost,
-        gain_hi_ns=min(cost, facts.per_step(["moving"])),
+        gain_hi_ns=cost,
         detail=f"{counted(len(of_link), 'transfer')} over {transport or 'it'} at {usual * worst:.1f} GB/s, {worst:.0%} "
-        f"of the {usual:.1f} GB/s that other links have for these sizes; {duration(cost)} a step more"
+        f"of the {usual:.1f} GB/s that other links have for these sizes; {duration(more)} a step more"
         f"{', and ' + counted(len(slow) - 1, 'more slow link') if len(slow) > 1 else ''}",
         action=ACTION,
         place=place,

@@ -33,9 +33,9 @@ def check(facts: Facts) -> Finding:
     rows = kernels[of_norms]
     collectives = _collectives(facts, named)
     exposed = facts.overlapping("communication", facts.spans(_EXPOSED))[collectives]
-    waited = int(exposed.sum()) // max(1, len(facts.counted))
+    waited = int(exposed.sum()) // max(1, len(facts.usual_steps))
     computed = facts.kernels_per_step(rows["duration_ns"].to_numpy(np.int64))
-    cost = computed + waited
+    cost = min(computed + waited, facts.usual_ns)
     if cost <= _THRESHOLD * facts.usual_ns:
         return Finding(NAME, "clean", cost_ns=cost)
     of_collectives = (
@@ -46,7 +46,7 @@ def check(facts: Facts) -> Finding:
         "fires",
         title="Batch norms are synchronised over the ranks",
         cost_ns=cost,
-        gain_hi_ns=min(cost, facts.usual_ns),
+        gain_hi_ns=cost,
         detail=f"{counted(len(rows), 'kernel')} of SyncBatchNorm take {duration(computed)} a step"
         + of_collectives * bool(waited),
         action="BatchNorm where the batch of a rank is large enough, else GroupNorm; both need no other rank",

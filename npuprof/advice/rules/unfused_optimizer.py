@@ -51,7 +51,7 @@ def check(facts: Facts) -> Finding:
     else:
         of_tensors = _sequences(kernels, small) & facts.in_steps
     idle = facts.per_step(IDLE, ["optimizer"])
-    cost = _sum(facts, of_tensors) + idle
+    cost = min(_sum(facts, of_tensors) + idle, facts.usual_ns)
     if not of_tensors.any() or cost <= _THRESHOLD * facts.usual_ns:
         return Finding(NAME, "clean", cost_ns=cost)
     rows = kernels[of_tensors]
@@ -60,7 +60,7 @@ def check(facts: Facts) -> Finding:
         "fires",
         title="The optimizer updates one tensor after the other",
         cost_ns=cost,
-        gain_hi_ns=min(cost, facts.usual_ns),
+        gain_hi_ns=cost,
         detail=f"{counted(len(rows) // facts.steps, 'kernel')} a step, {most_time(rows, facts.steps)}"
         + f"; the {facts.device} is idle {duration(idle)} meanwhile" * bool(idle),
         action=action_for("optimizer", facts),

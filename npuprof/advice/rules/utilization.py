@@ -34,10 +34,10 @@ def check(facts: Facts) -> Finding:
         return Finding(NAME, "clean", detail="no kernel is a matrix product, a convolution or attention")
     if not counted.any():
         return Finding(NAME, "cannot tell", collect=facts.needs("--shapes", level="shapes of kernels"))
-    least_ns = facts.kernels_per_step(peak_ns[counted])
+    least_ns = facts.sum_per_step(peak_ns[counted])
     used = least_ns / max(facts.step_ns, 1)
     missing = int(duration_ns[of_cube & ~counted].sum())
-    operations = facts.kernels_per_step(facts.efficiency["flops"].to_numpy(np.float64)[counted])
+    operations = facts.sum_per_step(facts.efficiency["flops"].to_numpy(np.float64)[counted])
     rate = f"{operations / max(facts.step_ns, 1) / 1_000:.1f} T operations a second"
     parts = [
         f"MFU {100 * used:.1f} %: {rate} over the whole step, beside the peak of {facts.limits.name} for its products",

@@ -31,9 +31,10 @@ def check(facts: Facts) -> Finding:
         )
     if cost <= _THRESHOLD * facts.usual_ns:
         return Finding(NAME, "clean", cost_ns=cost)
-    late = late_peers(facts.tables["communication_tasks"])
+    tasks = facts.tables["communication_tasks"]
+    late = late_peers(tasks[facts.starts_in_steps("communication_tasks")])
     rows = facts.tables["communication"]
-    steps = max(1, facts.accounting.steps["step"].nunique(dropna=False))
+    steps = facts.steps
     collectives = late["op_id"].nunique()
     late = late[(late["latest_ns"] - late["next_ns"] >= _LEAST_NS).to_numpy(bool)]
     sums = late.groupby("peer")["latest_ns"].sum()
