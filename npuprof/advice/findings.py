@@ -20,6 +20,7 @@ from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule, State
 from npuprof.advice.gains import Confidence
 from npuprof.advice.rules import RULES
+from npuprof.advice.wording import longer_once_called
 from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, Accounting
 from npuprof.analysis.detected_steps import detected_steps
 from npuprof.analysis.device_words import NPU
@@ -227,7 +228,7 @@ class Advice(LongText):
             count = len(self.facts.counted) // devices
             basis = f"mean of {count} steps" if count > 1 else "1 step"
             long = steps.iloc[np.setdiff1d(self.facts.counted, self.facts.usual_steps)]["step"].unique()
-            basis += f", {duration(self.usual_ns)} without {_called_once(long.tolist())}" * bool(len(long))
+            basis += f", {duration(self.usual_ns)} without {longer_once_called(long.tolist())}" * bool(len(long))
             kind, others = self._kinds_of_steps()
             basis += f", the {kind}" * bool(kind) + ", the first too" * self.facts.has_first
             owners = f" of {ranks} ranks" if ranks > 1 else f" of {devices} devices" if devices > 1 else ""
@@ -339,12 +340,6 @@ class Advice(LongText):
 
     def _repr_html_(self) -> str | None:
         return None if self.html is None else self.html(self)
-
-
-def _called_once(steps: list[int]) -> str:
-    if len(steps) > 1:
-        return f"{len(steps):,} that took longer once"
-    return "".join(f"step {step}, which took longer once" for step in steps)
 
 
 def _wrap(text: str, indent: str = "") -> list[str]:

@@ -70,3 +70,9 @@ def named_parts(parts: Sequence[Part]) -> str:
     )
     more = f" and {len(parts) - _MOST_PARTS} more" if len(parts) > _MOST_PARTS else ""
     return f"together {duration(sum(part.share_ns for part in parts))} a step: {first}{more}"
+
+
+def longer_once_called(steps: Sequence[int]) -> str:
+    """Return what steps that took longer once are called: ``step 7, which took longer once``."""
+    one = f"step {steps[0]}, which"
+    return f"{one if len(steps) == 1 else f'{len(steps):,} that'} took longer once"

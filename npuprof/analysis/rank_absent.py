@@ -15,7 +15,7 @@ import pandas as pd
 
 from npuprof.analysis.rank_clocks import Clocks
 from npuprof.analysis.rank_replay import Floats, Job
-from npuprof.arrays import Int64
+from npuprof.arrays import Bools, Int64
 
 _MOST_ADDED = 64  # ranks: of more, too little is known of what they did together
 _CERTAIN_NS = 100_000
@@ -134,7 +134,9 @@ def _present(rows: pd.DataFrame, op: Int64, ops: Int64, code: Int64) -> dict[int
     return members
 
 
-def with_absent(rows: pd.DataFrame, groups: Mapping[str, tuple[str, tuple[int, ...]]]) -> pd.DataFrame:
+def with_absent(
+    rows: pd.DataFrame, groups: Mapping[str, tuple[str, tuple[int, ...]]], tells_last: Bools | None = None
+) -> pd.DataFrame:
     """Return waits with the time that members may have waited for absent ones.
 
     Where an operator lacks members of its group, what takes longer than another operator of the same kind of group,
@@ -146,20 +148,23 @@ def with_absent(rows: pd.DataFrame, groups: Mapping[str, tuple[str, tuple[int, .
         The result of :func:`npuprof.analysis.rank_waits.waits`.
     groups
         Kind and ranks of groups by key; others are taken to be whole.
+    tells_last
+        Of each operator, whether its waits tell who came last: :func:`npuprof.analysis.rank_waits.counts`; by default
+        all do.
 
     Returns
     -------
     pandas.DataFrame
         ``rank``, ``step``, ``group``, ``k``, ``op_type``, ``start_ns`` (on the common clock), ``wait_ns``,
         ``moving_ns`` and ``absent_ns``, which add up to the duration, ``last_rank`` (the lowest of several; absent
-        where ``absent_ns`` of the last recorded member is more than 0.1 ms) and ``op``.
+        where `tells_last` is false, or ``absent_ns`` of the last recorded member is more than 0.1 ms) and ``op``.
     """
     members = members_of(rows, groups)
     op, moving = rows["op"].to_numpy(np.int64), rows["moving_ns"].to_numpy(np.int64)
     most = np.full(int(op.max(initial=-1)) + 1, np.iinfo(np.int64).max)
     most[members.ops] = members.least_ns
     left = np.minimum(moving, most[op])
-    is_late = np.zeros(len(most), bool)
+    is_late = np.zeros(len(most), bool) if tells_last is None else ~tells_last
     is_late[members.ops[members.absent_ns > _CERTAIN_NS]] = True
     last = pd.arrays.IntegerArray(rows["last_rank"].to_numpy(np.int64).copy(), is_late[op])
     split: pd.DataFrame = rows.drop(columns="count", errors="ignore").assign(moving_ns=left, last_rank=last)

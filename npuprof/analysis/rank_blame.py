@@ -9,10 +9,15 @@ import numpy as np
 import pandas as pd
 
 from npuprof.analysis.rank_replay import Floats, Job, job
-from npuprof.arrays import Int32, Int64
+from npuprof.analysis.rank_waits import counts
+from npuprof.arrays import Bools, Int32, Int64
 
 MOVING = "moving"
 """The cause of waits that only transfers of earlier collectives explain."""
+SMALL = "small"
+"""The cause of waits that are too short, or too few, to name a rank for."""
+
+_WORTH = 0.01  # of the time: what a rank is named for
 
 _AT_ONCE = 1 << 18  # rows that are looked up together: intermediate results of millions take as much memory as the job
 _MOST_RANKS = 64  # in larger jobs, waits are not split by the rank that waited
@@ -40,14 +45,17 @@ def blame(communication: pd.DataFrame) -> pd.DataFrame:
     return blame_of(job(communication))
 
 
-def blame_of(played: Job) -> pd.DataFrame:
-    """Return the result of :func:`blame` for a job."""
+def blame_of(played: Job, counted: Bools | None = None) -> pd.DataFrame:
+    """Return the result of :func:`blame` for a job; waits of rows that do not count are :data:`SMALL`."""
     apart = len(played.ranks) <= _MOST_RANKS
     number = {rank: place if apart else 0 for place, rank in enumerate(played.ranks)}
-    roots = blamed(played, number)
     waited_rows = played.rows["wait_ns"].to_numpy(np.int64)
-    waits = np.zeros(len(roots), np.int64)
-    np.add.at(waits, played.rows["rank"].map(number).to_numpy(np.int64), waited_rows)
+    counted = np.ones(len(waited_rows), bool) if counted is None else counted
+    roots = blamed(played, number, counted)
+    victims = played.rows["rank"].map(number).to_numpy(np.int64)
+    waits, small = np.zeros((2, len(roots)), np.int64)
+    np.add.at(waits, victims, waited_rows * counted)
+    np.add.at(small, victims, waited_rows * ~counted)
     ranks = played.ranks
     records = [
         (
@@ -60,9 +68,34 @@ def blame_of(played: Job) -> pd.DataFrame:
         for place, time in enumerate(_whole(exact, int(waits[row])))
         if time
     ]
+    records += [(ranks[row] if apart else pd.NA, SMALL, pd.NA, time) for row, time in enumerate(small.tolist()) if time]
     frame: pd.DataFrame = pd.DataFrame(records, columns=["rank", "cause", "root_rank", "wait_ns"])
     typed: pd.DataFrame = frame.astype({"rank": "Int64", "root_rank": "Int64", "wait_ns": "int64"})
     return typed
+
+
+def certain_blame(played: Job) -> pd.DataFrame:
+    """Return the result of :func:`blame` for a job, without naming anyone for little.
+
+    Returns
+    -------
+    pandas.DataFrame
+        As :func:`blame_of`, with the cause :data:`SMALL` for waits in operators that do not count
+        (:func:`npuprof.analysis.rank_waits.counts`), and for those whose root makes no rank wait 1 % of the job's time
+        (in a job of more than 64 ranks: all ranks 1 % on average).
+    """
+    counted = counts(played.rows, played.clocks)[played.rows["op"].to_numpy(np.int64)]
+    roots = blame_of(played, counted)
+    waiting = 1 if len(played.ranks) <= _MOST_RANKS else len(played.ranks)
+    most = roots.groupby("root_rank")["wait_ns"].max()
+    worth = most.index[(most >= _WORTH * played.window_ns * waiting).to_numpy(bool)]
+    is_small = ((roots["cause"] == "own") & ~roots["root_rank"].isin(worth)).to_numpy(bool)
+    small = roots.assign(
+        cause=roots["cause"].where(~is_small, SMALL), root_rank=roots["root_rank"].mask(is_small, pd.NA)
+    )
+    keys = ["rank", "cause", "root_rank"]
+    sums: pd.DataFrame = small.groupby(keys, dropna=False, sort=False)["wait_ns"].sum().reset_index()
+    return sums
 
 
 def _whole(exact: Floats, total: int) -> Int64:
@@ -73,7 +106,7 @@ def _whole(exact: Floats, total: int) -> Int64:
     return whole
 
 
-def blamed(played: Job, victims: Mapping[int, int]) -> Floats:
+def blamed(played: Job, victims: Mapping[int, int], counted: Bools) -> Floats:
     """Return the waits of groups of ranks by their root causes.
 
     Parameters
@@ -82,6 +115,8 @@ def blamed(played: Job, victims: Mapping[int, int]) -> Floats:
         The job.
     victims
         The number of each rank's group.
+    counted
+        Which rows' waits are attributed.
 
     Returns
     -------
@@ -89,8 +124,7 @@ def blamed(played: Job, victims: Mapping[int, int]) -> Floats:
         Nanoseconds by position of the root rank; the last column is transfers.
     """
     rows = played.rows
-    rank = rows["rank"].to_numpy(np.int64)
-    waited_rows = rows["wait_ns"].to_numpy(np.int64)
+    rank, waited_rows = (rows[name].to_numpy(np.int64) for name in ("rank", "wait_ns"))
     origin = _Origins.trace(played)
     count = max(victims.values(), default=-1) + 1
     sums = np.zeros((len(played.ranks) + 1, count))
@@ -110,7 +144,7 @@ def blamed(played: Job, victims: Mapping[int, int]) -> Floats:
         here = runs[begin:end]
         density[place[here]] += np.where(ends[here, None], 0.0, begun[slot[here + 1]])
         amount = density[place[here]] * waited_rows[here, None]
-        amount[np.arange(len(here)), victim[here]] += waited_rows[here]
+        amount[np.arange(len(here)), victim[here]] += waited_rows[here] * counted[here]
         ill = waited_rows[here] > 0
         here, amount = here[ill], amount[ill]
         culprit = origin.culprit[here]

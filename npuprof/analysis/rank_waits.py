@@ -9,10 +9,14 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.analysis.rank_clocks import Clocks, clocks
-from npuprof.arrays import Int32, Int64
+from npuprof.arrays import Bools, Int32, Int64
 
 Texts: TypeAlias = np.ndarray[tuple[int], np.dtype[np.object_]]
 
+LEAST_WAIT_NS = 100_000
+"""An operator in which nobody waited longer does not tell who came last."""
+
+_CLOCK_ERRORS = 3  # times the error of the clocks: what is shorter may be that error
 _NEEDED = ("rank", "step", "group", "op_type", "count", "start_ns", "duration_ns", "name")
 _OF_ONE_RANK = r"Group \d+"
 _GROUP_END = r"__(\d{3})(?:_\d+){2,4}$"
@@ -171,3 +175,22 @@ def aligned(communication: pd.DataFrame) -> tuple[pd.DataFrame, Clocks]:
     }
     frame: pd.DataFrame = pd.DataFrame(columns, copy=False)
     return frame, estimated
+
+
+def counts(rows: pd.DataFrame, estimated: Clocks) -> Bools:
+    """Return of each operator whether its waits count, by number: the longest is beyond 0.1 ms and three clock errors.
+
+    Parameters
+    ----------
+    rows
+        The result of :func:`waits`.
+    estimated
+        The clocks by which starts were corrected; the error of an operator is the greatest spread of its members.
+    """
+    op = rows["op"].to_numpy(np.int64)
+    spread = estimated.spreads[np.searchsorted(estimated.ranks, rows["rank"].to_numpy(np.int64))]
+    error, longest = np.zeros((2, int(op.max(initial=-1)) + 1), np.int64)
+    np.maximum.at(error, op, spread)
+    np.maximum.at(longest, op, rows["wait_ns"].to_numpy(np.int64))
+    beyond: Bools = longest > np.maximum(LEAST_WAIT_NS, _CLOCK_ERRORS * error)
+    return beyond

@@ -265,13 +265,13 @@ def stages_of_ranks(ranks: RankTables) -> dict[int, int]:
 
 def blamed_ranks(ranks: RankTables) -> pd.DataFrame:
     """Return the ranks that cause the waits of all ranks, from the cache if no file has changed."""
-    from npuprof.analysis.rank_blame import blame, blame_of
+    from npuprof.analysis.rank_blame import blame, certain_blame
 
     state = state_of(ranks)
     if (kept := known(ranks, "blame", state, ("roots",))) is not None:
         return kept[0][0]
     played = ranks.job()
-    roots = blame(ranks.operators()) if played is None else blame_of(played)
+    roots = blame(ranks.operators()) if played is None else certain_blame(played)
     keep(ranks, "blame", state, {"roots": roots}, {})
     return roots
 

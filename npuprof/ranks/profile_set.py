@@ -17,6 +17,7 @@ from npuprof import atomic, interactive, tables
 from npuprof.analysis.by import Key, checked_keys, sums
 from npuprof.analysis.correlation import LAYERS
 from npuprof.analysis.rank_absent import with_absent
+from npuprof.analysis.rank_waits import counts
 from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError
 from npuprof.exports.chrome_trace import TracedRun
 from npuprof.figures.with_fallback import with_fallback
@@ -382,15 +383,18 @@ class ProfileSet(LongText, Exports):
     def waits(self) -> pd.DataFrame:
         """Return how long each rank waited in each collective, and for which rank.
 
+        Where nobody waited for more than 0.1 ms, or three times the error of the clocks, no rank is named.
         See :func:`npuprof.analysis.rank_absent.with_absent`.
         """
         groups = job.recorded_groups(entry.known for entry in self._runs.entries)
-        return with_absent(self._ranks.waits(), groups)
+        rows, played = self._ranks.waits(), self._ranks.job()
+        return with_absent(rows, groups, None if played is None else counts(rows, played.clocks))
 
     def blame(self, root_rank: int | None = None) -> pd.DataFrame:
         """Return the ranks whose own time causes the waits of all ranks, traced through ranks that waited in between.
 
-        See :func:`npuprof.analysis.rank_blame.blame`.
+        Waits in which nobody waited for more than 0.1 ms, and causes of less than 1 % of the time of any rank, are
+        ``small``. See :func:`npuprof.analysis.rank_blame.blame`.
 
         Parameters
         ----------

@@ -388,7 +388,7 @@ def test_figures_of_real_ranks(samples: Path) -> None:
     assert unchanged.replayed_ns / 1e6 == pytest.approx(796.75, rel=0.0001)
     assert unchanged.recorded_ns / 1e6 == pytest.approx(796.81, rel=0.0001)
     roots = runs.blame()
-    own = roots.groupby(roots["root_rank"].astype(object).fillna("moving"))["wait_ns"].sum() / 1e6
+    own = roots.groupby(roots["root_rank"].astype(object).fillna(roots["cause"]))["wait_ns"].sum() / 1e6
     assert [own[rank] for rank in (0, 1, 2, 3)] == pytest.approx([178.1, 154.9, 304.7, 355.8], rel=0.01)
     assert own["moving"] == pytest.approx(0.1, abs=0.05)
     kernels = runs.blame(2)

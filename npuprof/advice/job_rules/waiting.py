@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from npuprof.advice.finding import Finding
 from npuprof.advice.job import JobFacts, JobRule, Times, costliest
-from npuprof.analysis.rank_blame import blame_of
+from npuprof.analysis.rank_blame import certain_blame
 from npuprof.quantities import duration
 
 NAME = "waiting"
@@ -22,7 +22,7 @@ def check(facts: JobFacts) -> Finding:
     gain = _even_gain(facts)
     if gain is not None and gain <= _THRESHOLD * facts.usual_ns:  # stages or single ranks cause the difference
         return Finding(NAME, "clean", cost_ns=cost)
-    roots = blame_of(facts.job).dropna(subset="root_rank").groupby("root_rank")["wait_ns"].sum()
+    roots = certain_blame(facts.job).dropna(subset="root_rank").groupby("root_rank")["wait_ns"].sum()
     most = roots.sort_values(ascending=False)[:_MOST]
     whole = int(facts.job.rows["wait_ns"].sum())
     shares = ", ".join(f"rank {rank} {100 * time / whole:.0f} %" for rank, time in most.items())
@@ -34,7 +34,8 @@ def check(facts: JobFacts) -> Finding:
         gain_lo_ns=0,
         gain_hi_ns=cost if gain is None else gain,
         confidence="bounded",
-        detail=f"a rank waits {duration(cost)} a step; the waits of all ranks come from {shares}",
+        detail=f"a rank waits {duration(cost)} a step; "
+        + (f"the waits of all ranks come from {shares}" if shares else "no rank makes another wait 1 % of the time"),
         action="give every rank equal work: the same batch shapes, data loading and logging on all of them",
         place=f"rank {most.index[0]}" if len(most) else "",
         table="waits",
