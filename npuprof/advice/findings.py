@@ -20,7 +20,7 @@ from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule, State
 from npuprof.advice.gains import Confidence
 from npuprof.advice.rules import RULES
-from npuprof.advice.wording import longer_once_called
+from npuprof.advice.wording import without_once
 from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, Accounting
 from npuprof.analysis.detected_steps import detected_steps
 from npuprof.analysis.device_words import NPU
@@ -228,7 +228,7 @@ class Advice(LongText):
             count = len(self.facts.counted) // devices
             basis = f"mean of {count} steps" if count > 1 else "1 step"
             long = steps.iloc[np.setdiff1d(self.facts.counted, self.facts.usual_steps)]["step"].unique()
-            basis += f", {duration(self.usual_ns)} without {longer_once_called(long.tolist())}" * bool(len(long))
+            basis += f", {duration(self.usual_ns)} {without_once(long.tolist())}" if len(long) else ""
             kind, others = self._kinds_of_steps()
             basis += f", the {kind}" * bool(kind) + ", the first too" * self.facts.has_first
             owners = f" of {ranks} ranks" if ranks > 1 else f" of {devices} devices" if devices > 1 else ""

@@ -72,7 +72,7 @@ def named_parts(parts: Sequence[Part]) -> str:
     return f"together {duration(sum(part.share_ns for part in parts))} a step: {first}{more}"
 
 
-def longer_once_called(steps: Sequence[int]) -> str:
-    """Return what steps that took longer once are called: ``step 7, which took longer once``."""
-    one = f"step {steps[0]}, which"
-    return f"{one if len(steps) == 1 else f'{len(steps):,} that'} took longer once"
+def without_once(steps: Sequence[int]) -> str:
+    """Return that a time is without steps that took longer once: ``without step 7, which took longer once``."""
+    called = f"step {steps[0]}, which" if len(steps) == 1 else f"{len(steps):,} that"
+    return f"without {called} took longer once"
