@@ -23,12 +23,13 @@
  * @property {Record<string, Float64Array>} paths the merged call tree
  * @property {Record<string, Float64Array>} links
  * @property {[Float64Array, Float64Array][]} counters @property {Float32Array} shares
- * @property {Answer[]} levels bars, from single slices to the coarsest @property {number[]} sizes of intervals of the levels
+ * @property {any[]} levels bars: single slices, and those of each coarser level that was asked for
  * @property {(column: number) => Promise<Float64Array>} column
  */
 
 const RUN_MAGIC = "npuprof\0";
 const RUN_VERSION = 1;
+const FINEST_LEVEL = 64;  // nanoseconds, the intervals of the finest level whose bars several slices share
 const LEVEL_STEP = 4;  // each level of detail has intervals so many times as long as the one below
 const FEW_BARS = 20_000;  // so few are drawn without a coarser level
 
@@ -48,7 +49,7 @@ async function openRun(bytes) {
         header, setup: header.setup, texts: header.texts, looks: header.looks, tables: [], count, column,
         start: new Float64Array(count), duration: new Float64Array(count), look: new Int32Array(count), place: new Int32Array(count),
         path: new Int32Array(count).fill(-1), caller: new Int32Array(count).fill(-1), bars: {}, paths: {}, links: {}, counters: [],
-        shares: new Float32Array(0), levels: [], sizes: [], coarsest: 0,
+        shares: new Float32Array(0), levels: [], coarsest: 0,
         names: new Map(header.looks.map((/** @type {number[]} */ [text, , shade], /** @type {number} */ look) => [look, [header.texts[text], shade]])),
     };
     let at = 0;
@@ -74,7 +75,7 @@ async function openRun(bytes) {
     for (const [times, values] of header.counters) run.counters.push([await column(times), Float64Array.from(floatsOf(await column(values)))]);
     for (const length of run.bars.length) run.coarsest = Math.max(run.coarsest, length);
     run.shares = Float32Array.from(await column(header.overview.shares), (one) => one / 255);
-    light(run, null);
+    run.levels.push(singleBars(run));
     return run;
 }
 
@@ -102,45 +103,48 @@ function positionOf(run, number) {
 /** @param {Run} run @param {number} position */
 const nameAt = (run, position) => run.texts[run.looks[run.look[position]][0]];
 
-/**
- * Make the bars of all levels, in which all slices are lit, or those of a mask.
- * @param {Run} run @param {Uint8Array | null} lit for each position
- */
-function light(run, lit) {
-    if (run.levels.length) { relight(run, lit); return; }
-    run.levels = [singleBars(run, lit)];
-    run.sizes = [1];
-    for (let size = 64; run.levels[run.levels.length - 1].lane.length > FEW_BARS && size < run.setup.end - run.setup.start; size *= LEVEL_STEP) {
-        const finer = run.levels[run.levels.length - 1], coarse = coarser(run, finer, size);
-        if (coarse.lane.length > 0.8 * finer.lane.length) continue;
-        run.levels.push(coarse);
-        run.sizes.push(size);
-    }
+/** The size of the intervals of a level. @param {number} at */
+const levelSize = (at) => FINEST_LEVEL * LEVEL_STEP ** (at - 1);
+
+/** A level of bars, made of the coarsest finer one that is here. @param {Run} run @param {number} at */
+function levelAt(run, at) {
+    if (run.levels[at]) return run.levels[at];
+    let below = at - 1;
+    while (!run.levels[below]) below -= 1;
+    const finer = run.levels[below], coarse = finer.lane.length > FEW_BARS ? coarser(run, finer, levelSize(at)) : finer;
+    return (run.levels[at] = coarse.lane.length > 0.8 * finer.lane.length ? finer : coarse);
 }
 
-/** Light up other slices in the bars that are here. @param {Run} run @param {Uint8Array | null} lit */
-function relight(run, lit) {
+/** The coarsest level whose bars are no coarser than what is seen. @param {Run} run @param {number} span @param {number} pixels */
+function levelFor(run, span, pixels) {
+    let at = 0;
+    while (levelSize(at + 1) <= span / Math.max(pixels, 1)) at += 1;
+    return levelAt(run, at);
+}
+
+/** Make the levels that nobody has asked for yet, one after the other, while nothing else is done. @param {Run} run */
+function makeLevels(run) {
+    const next = (/** @type {number} */ at) => {
+        if (levelAt(run, at).lane.length > FEW_BARS && levelSize(at) < run.setup.end - run.setup.start) setTimeout(next, 0, at + 1);
+    };
+    setTimeout(next, 0, 1);
+}
+
+/** Light up all slices in the bars that are here, or those of a mask. @param {Run} run @param {Uint8Array | null} lit for each position */
+function light(run, lit) {
     const shared = lit && litShared(run, lit);
-    run.levels.forEach((/** @type {any} */ level, at) => {
-        if (at === 0) {
+    for (const level of new Set(run.levels.filter(Boolean))) {
+        if (level.finer) {
+            level.lit.fill(0);
+            for (let bar = 0; bar < level.into.length; bar += 1) level.lit[level.into[bar]] |= level.finer.lit[bar];
+        } else {
             for (let bar = 0; bar < level.from.length; bar += 1) {
                 const from = level.from[bar];
                 level.lit[bar] = !lit || !shared ? 1 : from >= 0 ? lit[from] : shared[-1 - from];
             }
-        } else {
-            const finer = /** @type {any} */ (run.levels[at - 1]);
-            level.lit.fill(0);
-            for (let bar = 0; bar < level.into.length; bar += 1) level.lit[level.into[bar]] |= finer.lit[bar];
         }
         paintTones(level);
-    });
-}
-
-/** The finest level whose bars are no finer than what is seen. @param {Run} run @param {number} span @param {number} pixels */
-function levelFor(run, span, pixels) {
-    let at = 0;
-    while (at + 1 < run.sizes.length && run.sizes[at + 1] <= span / Math.max(pixels, 1)) at += 1;
-    return run.levels[at];
+    }
 }
 
 /** @param {number} size @returns {any} */
@@ -153,7 +157,8 @@ const emptyBars = (size) => ({
 function answerOf(run, bars) {
     const size = bars.lane.length;
     const looks = run.looks;
-    bars.family = Uint8Array.from(bars.label, (/** @type {number} */ look) => looks[look][1]);
+    bars.family = new Uint8Array(size);
+    for (let at = 0; at < size; at += 1) bars.family[at] = looks[bars.label[at]][1];
     const answer = {
         ...bars, start: run.setup.start, end: run.setup.end, exact: true, stale: false, asked: null, lines: run.counters, names: run.names,
     };
@@ -178,39 +183,44 @@ function byLane(lane, begin) {
     return order;
 }
 
-/** A bar for each slice, or for those that cannot have one each. @param {Run} run @param {Uint8Array | null} lit */
-function singleBars(run, lit) {
-    /** @type {number[]} */
-    const own = [];
-    for (let at = 0; at < run.count; at += 1) if (run.place[at] >= 0 && run.place[at] % 2 === 0) own.push(at);
-    const shared = run.bars.lane.length, size = own.length + shared;
+/** A bar for each slice, or for those that cannot have one each. @param {Run} run */
+function singleBars(run) {
+    const { count, place, start, duration, look, bars: shared } = run;
+    let many = 0;
+    for (let at = 0; at < count; at += 1) if (place[at] >= 0 && place[at] % 2 === 0) many += 1;
+    const own = new Int32Array(many), size = many + shared.lane.length;
     const lane = new Uint16Array(size), begin = new Float64Array(size);
-    own.forEach((position, at) => { lane[at] = run.place[position] >> 1; begin[at] = run.start[position]; });
-    lane.set(run.bars.lane, own.length);
-    begin.set(run.bars.start, own.length);
-    const litBars = lit && litShared(run, lit);
+    many = 0;
+    for (let at = 0; at < count; at += 1) {
+        if (place[at] < 0 || place[at] % 2) continue;
+        own[many] = at;
+        lane[many] = place[at] >> 1;
+        begin[many++] = start[at];
+    }
+    lane.set(shared.lane, many);
+    begin.set(shared.start, many);
     const bars = emptyBars(size);
     bars.from = new Int32Array(size);  // the position of a slice, or minus one minus the number of a shared bar
+    bars.lit.fill(1);
     byLane(lane, begin).forEach((from, at) => {
         bars.lane[at] = lane[from];
-        bars.from[at] = from < own.length ? own[from] : -1 - (from - own.length);
         bars.begin[at] = begin[from];
-        if (from < own.length) {
+        if (from < many) {
             const position = own[from];
-            bars.length[at] = bars.busy[at] = bars.longest[at] = run.duration[position];
+            bars.from[at] = position;
+            bars.length[at] = bars.busy[at] = bars.longest[at] = duration[position];
             bars.count[at] = 1;
             bars.slice[at] = numberOf(run, position);
-            bars.label[at] = run.look[position];
-            bars.lit[at] = lit ? lit[position] : 1;
+            bars.label[at] = look[position];
         } else {
-            const bar = from - own.length;
-            bars.length[at] = run.bars.length[bar];
-            bars.busy[at] = run.bars.busy[bar];
-            bars.longest[at] = run.bars.longest[bar];
-            bars.count[at] = run.bars.count[bar];
-            bars.slice[at] = run.bars.slice[bar];
-            bars.label[at] = run.bars.look[bar];
-            bars.lit[at] = litBars ? litBars[bar] : 1;
+            const bar = from - many;
+            bars.from[at] = -1 - bar;
+            bars.length[at] = shared.length[bar];
+            bars.busy[at] = shared.busy[bar];
+            bars.longest[at] = shared.longest[bar];
+            bars.count[at] = shared.count[bar];
+            bars.slice[at] = shared.slice[bar];
+            bars.label[at] = shared.look[bar];
         }
     });
     return answerOf(run, bars);
@@ -241,29 +251,35 @@ function sharedBar(run, position) {
 
 /** Bars of which short neighbours within an interval are one. @param {Run} run @param {any} finer @param {number} size of the intervals */
 function coarser(run, finer, size) {
-    const many = finer.lane.length, bars = emptyBars(many), into = new Uint32Array(many);
-    let last = -1, interval = -1;
-    for (let at = 0; at < many; at += 1) {
-        const isShort = finer.length[at] < size, mine = isShort ? Math.floor(finer.begin[at] / size) : -1;
-        if (last >= 0 && isShort && mine === interval && bars.lane[last] === finer.lane[at]) {
-            into[at] = last;
-            bars.length[last] = Math.max(bars.length[last], finer.begin[at] + finer.length[at] - bars.begin[last]);
-            bars.count[last] += finer.count[at];
-            bars.busy[last] += finer.busy[at];
-            bars.lit[last] |= finer.lit[at];
-            if (finer.longest[at] > bars.longest[last]) {
-                bars.longest[last] = finer.longest[at];
-                bars.slice[last] = finer.slice[at];
-                bars.label[last] = finer.label[at];
-            }
-            continue;
+    const { lane, begin, length, count, busy, longest, slice, label, lit } = finer, into = new Uint32Array(lane.length);
+    let last = -1;
+    for (let at = 0, interval = NaN, before = -1; at < into.length; at += 1) {
+        const mine = length[at] < size ? Math.floor(begin[at] / size) : NaN;
+        if (mine !== interval || lane[at] !== before) {
+            last += 1;
+            interval = mine;
+            before = lane[at];
         }
-        last += 1;
         into[at] = last;
-        for (const name of ["lane", "begin", "length", "count", "busy", "longest", "slice", "label", "lit"]) bars[name][last] = finer[name][at];
-        interval = mine;
     }
-    for (const name of Object.keys(bars)) bars[name] = bars[name].slice(0, last + 1);
+    const bars = emptyBars(last + 1);
+    for (let at = 0; at < into.length; at += 1) {
+        const bar = into[at];
+        if (!bars.count[bar]) {
+            bars.lane[bar] = lane[at];
+            bars.begin[bar] = begin[at];
+        }
+        bars.length[bar] = Math.max(bars.length[bar], begin[at] + length[at] - bars.begin[bar]);
+        bars.busy[bar] += busy[at];
+        bars.lit[bar] |= lit[at];
+        if (!bars.count[bar] || longest[at] > bars.longest[bar]) {
+            bars.longest[bar] = longest[at];
+            bars.slice[bar] = slice[at];
+            bars.label[bar] = label[at];
+        }
+        bars.count[bar] += count[at];
+    }
     bars.into = into;
+    bars.finer = finer;
     return answerOf(run, bars);
 }

@@ -181,6 +181,7 @@ function makeStore(model, saved = null) {
             store.greeted = true;
             store.send({ kind: "hello" });
             store.send({ kind: "overview" });
+            if (saved) makeLevels(saved);
         },
     };
     function ask() {
@@ -250,6 +251,7 @@ function makeStore(model, saved = null) {
             kind === "overview" || (kind === "findings" && held.header.path) || (!held.header.merged && OF_THE_RUN.includes(kind))));
         if (saved) return;
         if (!held.header.merged) for (const kind of ["selected", "range", "matches"]) hear({ kind, ...(/** @type {any} */ (store))[kind] });
+        makeLevels(held);
         tell("held", null);
     }
     let isTold = true;
