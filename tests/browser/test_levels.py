@@ -1,4 +1,4 @@
-"""The bars of a saved run at any zoom, whichever is asked for first: no slice is lost, and they light up with theirs."""
+"""The bars of a saved run at any zoom: no slice is lost, and they light up with theirs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _LEVELS = 9
 # the bars that are lit as the single slices in them are. Bars and single slices have the same order.
 _LOOK = """async ([script, data, order, levels]) => {
     const bytes = Uint8Array.from(atob(data), (one) => one.charCodeAt(0));
-    const { openRun, levelAt, levelSize, light } = new Function(`${script}; return { openRun, levelAt, levelSize, light };`)();
+    const names = "{ openRun, levelAt, levelSize, light }";
+    const { openRun, levelAt, levelSize, light } = new Function(`${script}; return ${names};`)();
     const run = await openRun(bytes), lit = Uint8Array.from({ length: run.count }, (_, at) => Number(at % 97 === 5));
     levelAt(run, order[0]);
     light(run, lit);
