@@ -17,7 +17,7 @@ def test_rows_that_are_kept_used_or_left_out_balance() -> None:
     notes.ledger.use("kernel_details.csv", 3)
     notes.leave_out("kernel_details.csv", "a row has no start", 1, affects="kernels")
     notes.settle({"kernels": range(6)})
-    assert notes.to_frame().to_numpy().tolist() == [
+    assert notes.to_frame().iloc[:, :4].to_numpy().tolist() == [
         ["warning", "kernel_details.csv", "a row has no start; left out; counts and sums of kernels are too low", 1]
     ]
     assert notes.ledger.to_frame().to_numpy().tolist() == [["kernel_details.csv", 10, 6, 3, 1]]

@@ -1,12 +1,14 @@
-"""What a damaged result lacks, as its notes tell: lines to show below the title, and the figures that depend on it."""
+"""What a damaged result lacks, by its notes: lines to show below the title, and the figures that depend on it."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from npuprof.notes import ANY
 from npuprof.quantities import counted
 from npuprof.schema import SCHEMA
 
@@ -15,13 +17,6 @@ MOST_LINES = 3
 
 INCOMPLETE = "incomplete"
 """The mark of a figure whose rows are not all there."""
-
-# The words in which notes tell of lost rows: those of Notes.leave_out, and of checks that compare what was read.
-_LOSS = re.compile(
-    r"counts and sums of (?P<sums>[^;]+?) are too low|\brows of (?P<rows>[^;:]+?) are\b"
-    r"|its end is incomplete|the file was cut|\bare lost\b"
-)
-_WORD = re.compile(r"\w+")
 
 _OF_FIGURES = {
     "computing": ("kernels", "tasks"),
@@ -33,35 +28,29 @@ _OF_FIGURES = {
 }
 
 
-def _losses(notes: pd.DataFrame) -> list[tuple[str, str, int, re.Match[str]]]:
-    """Return source, message, count and words of the warnings that tell of lost rows."""
-    warnings = notes[(notes["severity"] == "warning").to_numpy(bool)]
-    columns = (warnings[name].tolist() for name in ("source", "message", "count"))
-    return [
-        (str(source), str(message), int(count), match)
-        for source, message, count in zip(*columns, strict=True)
-        if (match := _LOSS.search(str(message))) is not None
-    ]
-
-
 def damage_lines(notes: pd.DataFrame) -> list[str]:
-    """Return what is missing in a result, those that say how much first."""
-    losses = sorted(_losses(notes), key=lambda loss: not (loss[2] > 1 or any(mark.isdigit() for mark in loss[1])))
+    """Return what is missing in a result, those that say how much first; errors are lines of their own already."""
+    losses = notes[((notes["lacks"] != "") & (notes["severity"] != "error")).to_numpy(bool)]
+    order = np.argsort(losses["missing_rows"].isna().to_numpy(bool), kind="stable")
+    columns = (losses[name].iloc[order].tolist() for name in ("source", "message", "count", "missing_rows"))
     lines = [
-        f"Incomplete: {source}: {message}{f' ({count:,} times)' if count > 1 else ''}"
-        for source, message, count, _ in losses[:MOST_LINES]
+        f"Incomplete: {source}: {message}{_how_much(count, rows)}"
+        for source, message, count, rows in list(zip(*columns, strict=True))[:MOST_LINES]
     ]
     more = len(losses) - len(lines)
     return [*lines, f"{counted(more, 'more note')} on what is missing below"] if more else lines
 
 
+def _how_much(count: int, rows: Any) -> str:
+    if not pd.isna(rows):
+        return f" ({counted(rows, 'row')})"
+    return f" ({count:,} times)" if count > 1 else ""
+
+
 def damaged_tables(notes: pd.DataFrame) -> frozenset[str]:
-    """Return the tables that lack rows: all of them where a note does not name any."""
-    tables: set[str] = set()
-    for _, _, _, match in _losses(notes):
-        named = set(_WORD.findall(match["sums"] or match["rows"] or "")) & SCHEMA.keys()
-        tables |= named or SCHEMA.keys()
-    return frozenset(tables)
+    """Return the tables that lack rows: all of them where a loss may be of any."""
+    tables = {table for lacks in notes["lacks"] for table in lacks.split()}
+    return frozenset(SCHEMA.keys() if {*ANY} & tables else tables)
 
 
 def marked(figures: list[tuple[str, str]], damaged: Collection[str]) -> list[tuple[str, str]]:

@@ -109,7 +109,7 @@ def run_event(run: int, decoded: Decoded, base_ns: int) -> str:
         "base_ns": str(base_ns),  # as text: many readers of JSON round large numbers
         # As text: objects in lists could be taken for events where a damaged file is read event by event.
         "info": json.dumps({**decoded.info.to_dict(), "recording": None}, default=str),
-        "notes": notes.to_dict("list"),
+        "notes": notes.fillna({"missing_rows": 0}).to_dict("list"),
         "tables": {name: _shape(frame) for name, frame in decoded.tables.items() if len(frame)},
         "statistics": {name: _shape(frame) for name, frame in decoded.statistics.items()},
     }

@@ -60,6 +60,7 @@ def note_lost_events(
             "released); rows of allocations are missing or lack their release, and the memory peak is at least what is "
             "shown",
             lost_count,
+            lacks=("memory", "allocations"),
         )
 
 
@@ -118,4 +119,5 @@ def note_lost_ends(operators: pd.DataFrame, allocations: pd.DataFrame, times: In
             "last: events are missing there; rows of allocations are missing, and the memory peak is at least what "
             f"is shown ({share(silent, len(operators))} of the operators)",
             silent,
+            lacks=("memory", "allocations"),
         )

@@ -14,6 +14,7 @@ import pandas as pd
 from npuprof.errors import SourceError
 from npuprof.info import Info
 from npuprof.notes import Notes
+from npuprof.sources.incomplete_files import tables_of
 from npuprof.sources.selection import Selection
 
 _WITH_DEVICE = ("tasks", "kernels", "communication", "memory", "overlap", "step_times")
@@ -67,7 +68,7 @@ class ResultReading:
             yield
         except SourceError as error:
             self.failed.append(error)
-            self.notes.fail(path.name, str(error))
+            self.notes.fail(path.name, str(error), lacks=tables_of(path.name))
 
     def refuse_nothing(self, nothing: Callable[[], SourceError]) -> None:
         """Raise the first error, or else `nothing` with the omitted files; return if there are rows or statistics."""

@@ -89,7 +89,7 @@ def _compare_steps(frames: Mapping[str, pd.DataFrame], notes: Notes) -> None:
             f"{_ms(ours)} by the {_WHAT[kind]} of these steps, as everywhere else in the report"
         )
         if kind == "computing" and ours < theirs * (1 - _NEARLY_ALL):
-            notes.warning("step_times", f"{message}: rows of kernels are missing")
+            notes.warning("step_times", f"{message}: rows of kernels are missing", lacks=("kernels",))
         else:
             notes.info("step_times", message)
 

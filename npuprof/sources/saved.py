@@ -52,6 +52,8 @@ class _Notes(msgspec.Struct):
     source: list[str]
     message: list[str]
     count: list[_Count]
+    lacks: list[str] | None = None
+    missing_rows: list[_Count] | None = None
 
 
 class _Contents(msgspec.Struct):
@@ -89,7 +91,7 @@ def write(path: Path, decoded: Decoded) -> None:
             files[name] = {"rows": len(frame), "sha256": sha256(content).hexdigest(), "statistic": called.get(name)}
             with add(name) as file:
                 file.write(content)
-        notes = decoded.notes.to_frame().to_dict("list")
+        notes = decoded.notes.to_frame().fillna({"missing_rows": 0}).to_dict("list")
         plain = {
             "format": FORMAT,
             "version": _VERSION,

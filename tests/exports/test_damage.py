@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 
@@ -11,7 +12,7 @@ from npuprof.exports.damage import damage_lines, damaged_tables, headline_mark, 
 from npuprof.exports.html import report_html
 from npuprof.exports.text import summary_text
 from npuprof.info import Info
-from npuprof.notes import Notes
+from npuprof.notes import ANY, Notes
 from npuprof.profiles import Profile
 from npuprof.schema import SCHEMA
 from npuprof.sources.base import Decoded
@@ -21,7 +22,8 @@ from tests import factories
 def _notes() -> Notes:
     notes = Notes()
     notes.info("device", "rows of kernels are as they should be")
-    notes.warning("clock", "the system's clock was set back")
+    notes.warning("clock", "the system's clock was set back: rows of kernels are later, and counts are lost")
+    notes.leave_out("x.csv", "a copy has no size", 3, affects="copied bytes")
     return notes
 
 
@@ -35,12 +37,12 @@ def test_what_is_no_loss_is_not_said_to_be_one() -> None:
 
 def test_rows_that_are_left_out_mark_the_figures_of_their_tables() -> None:
     notes = _notes()
-    notes.leave_out("api.csv", "a row has no readable time", 12, affects="api and memory")
-    notes.leave_out("x.csv", "a row is a total", 5, severity="info", affects="kernels")
+    notes.leave_out("api.csv", "a row has no readable time", 12, affects=("api", "memory"))
+    notes.leave_out("x.csv", "a row is a total", 5, severity="info", affects=("kernels",))
     frame = notes.to_frame()
     (line,) = damage_lines(frame)
     assert line.startswith("Incomplete: api.csv: a row has no readable time")
-    assert line.endswith("(12 times)")
+    assert line.endswith("(12 rows)")
     assert damaged_tables(frame) == {"api", "memory"}
     figures = [("kernels", "9"), ("CANN calls", "1,204"), ("memory peak", "3 MiB"), ("mean step", "–")]
     wanted = [("kernels", "9"), ("CANN calls", "1,204, incomplete"), ("memory peak", "3 MiB, incomplete"), figures[3]]
@@ -50,14 +52,13 @@ def test_rows_that_are_left_out_mark_the_figures_of_their_tables() -> None:
 def test_a_loss_that_names_no_table_may_be_of_any_and_those_with_figures_come_first() -> None:
     notes = _notes()
     for number in range(3):
-        notes.warning(
-            f"trace{'abc'[number]}.json", "its end is incomplete: the export was stopped, or the file was cut"
-        )
-    notes.warning("step_times", "computing is 9 ms by one and 3 ms by the other: rows of kernels are missing")
+        notes.warning(f"trace{'abc'[number]}.json", "it was cut", lacks=ANY)
+    notes.leave_out("kernel_details.csv", "a row is cut", 4, affects=("kernels",))
     frame = notes.to_frame()
     assert damaged_tables(frame) == SCHEMA.keys()
     lines = damage_lines(frame)
-    assert "rows of kernels are missing" in lines[0]
+    assert lines[0].startswith("Incomplete: kernel_details.csv")
+    assert lines[0].endswith("(4 rows)")
     assert len(lines) == 4
     assert lines[-1] == "1 more note on what is missing below"
     assert headline_mark(damaged_tables(frame)) == " (incomplete)"
@@ -68,7 +69,7 @@ def test_the_report_says_it_below_the_title_in_red() -> None:
     run = Profile(Decoded(factories.profile(4), Info(name="cut"), _notes()))
     assert "incomplete" not in _text(run).lower()
     notes = _notes()
-    notes.leave_out("kernel_details.csv", "a row is cut", 7, affects="kernels")
+    notes.leave_out("kernel_details.csv", "a row is cut", 7, affects=("kernels",))
     run = Profile(Decoded(factories.profile(4), Info(name="cut"), notes))
     lines = _text(run).splitlines()
     told = next(at for at, line in enumerate(lines) if line.startswith("Incomplete: kernel_details.csv: a row is cut"))
@@ -97,4 +98,24 @@ def test_a_real_result_whose_file_is_cut_says_what_is_missing(
     (tmp_path / name).write_bytes(whole[: len(whole) // 2])
     run = npuprof.load_set(tmp_path).at(0)
     assert table in damaged_tables(run.notes)
+    assert ("memory" in damaged_tables(run.notes)) == name.endswith(".json")
     assert any(line.startswith("Incomplete: ") for line in _text(run).splitlines()[:6])
+    assert any(line.startswith("kernels:") and line.endswith("incomplete") for line in _text(run).splitlines())
+
+
+@pytest.mark.slow
+def test_a_real_recording_without_slices_says_what_is_missing(samples: Path, tmp_path: Path) -> None:
+    found = next((samples / "raw" / "sliced_2k").glob("PROF_*"))
+    copied = tmp_path / found.name
+    copytree(found, copied)
+    assert not damage_lines(npuprof.load_set(copied).at(0).notes)
+    (copied / "host/data/aging.api_event.data.slice_2").unlink()
+    run = npuprof.load_set(copied).at(0)
+    assert {"api"} <= damaged_tables(run.notes)
+    assert not {"tasks", "kernels"} & damaged_tables(run.notes)
+    lines = _text(run).splitlines()
+    assert any(line.startswith("Incomplete: ") for line in lines[:9])
+    assert any(line.startswith("CANN calls:") and line.endswith("incomplete") for line in lines)
+    assert not any(line.startswith("kernels:") and line.endswith("incomplete") for line in lines)
+    (copied / "device_0/data/stars_soc.data.0.slice_1").unlink()
+    assert {"tasks", "kernels"} <= damaged_tables(npuprof.load_set(copied).at(0).notes)

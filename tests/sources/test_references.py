@@ -79,7 +79,7 @@ def test_each_lost_call_and_each_lost_task_is_counted(count: int, data: st.DataO
         frames[name] = frames[name].drop(index=sorted(gone)).reset_index(drop=True)
     notes = Notes()
     note_dangling(frames, notes)
-    told = {source: counted for _, source, _, counted in notes.to_frame().itertuples(index=False)}
+    told = {source: counted for _, source, _, counted, *_ in notes.to_frame().itertuples(index=False)}
     assert told.get("tasks", 0) == len(calls - tasks)
     # Launches after the last one whose task is there may have ended the collection.
     left = [row for row in range(count) if row not in calls | tasks]

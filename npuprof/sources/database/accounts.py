@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npuprof.notes import Notes, Severity
+from npuprof.notes import Affects, Notes, Severity
 
 
 class Accounts:
@@ -64,7 +64,7 @@ class Accounts:
         self._notes.ledger.replace(name, self._source(table))
 
     def leave_out(
-        self, table: str, reason: str, rows: int, *, affects: str = "", severity: Severity = "warning"
+        self, table: str, reason: str, rows: int, *, affects: Affects = (), severity: Severity = "warning"
     ) -> None:
         """Note rows that are in no table, once per table and reason."""
         if rows and (table, reason) not in self._noted:

@@ -66,10 +66,10 @@ def read_communication(
     steps = drop_repeated(database, _INFO, steps, "globalTaskId")
     steps |= {"task": tasks.rows_of(steps["globalTaskId"])}
     lost_count = int((steps["task"] < 0).sum())
-    database.accounts.leave_out(_INFO, "a step has no task, so no time", lost_count, affects="communication_tasks")
+    database.accounts.leave_out(_INFO, "a step has no task, so no time", lost_count, affects=("communication_tasks",))
     order = np.argsort(steps["task"], kind="stable")
     steps = take(steps, order[steps["task"][order] >= 0])
-    operators = in_order(database, _TABLE, operators, "communication")
+    operators = in_order(database, _TABLE, operators, ("communication",))
     database.accounts.keep(_INFO, "communication_tasks", len(steps["task"]))
     database.accounts.keep(_TABLE, "communication", len(operators["startNs"]))
     frames = {}

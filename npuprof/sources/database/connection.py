@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from npuprof.arrays import Int64, Records
 from npuprof.errors import SourceError
-from npuprof.notes import Notes
+from npuprof.notes import ANY, Notes
 from npuprof.progress import report_progress
 from npuprof.quantities import counted
 from npuprof.sources.columns.builders import ABSENT
@@ -258,9 +258,8 @@ class Database:
                     yield batch
         if damage is not None:
             self.accounts.damaged.add(table)
-            self.notes.error(
-                self.path.name, f"{table}: damaged after {counted(count, 'row')} ({damage}); the rows before are shown"
-            )
+            said = f"{table}: damaged after {counted(count, 'row')} ({damage}); the rows before are shown"
+            self.notes.error(self.path.name, said, lacks=ANY)
         if count >= _MAX_ROWS:
             self.notes.warning(self.path.name, f"{table}: only the first {_MAX_ROWS} rows are read")
 
@@ -289,9 +288,9 @@ class Database:
         if count := int(self._connection.execute(query).fetchone()[0]):
             self.notes.error(
                 self.path.name,
-                "an entry of its schema is of no kind that SQLite has: the file is damaged and may lack a table; "
-                "export the result again",
-                count,
+                "an entry of its schema is of no kind of SQLite: the file may lack a table; export the result again",
+                count=count,
+                lacks=ANY,
             )
 
     def _unread(self) -> list[str]:
@@ -321,7 +320,9 @@ def open_database(path: Path, notes: Notes) -> Iterator[Database]:
             )
     if missing := _missing_bytes(path):
         notes.error(
-            path.name, f"the file was cut: {counted(missing, 'byte')} missing at its end; export the result again"
+            path.name,
+            f"the file was cut: {counted(missing, 'byte')} missing at its end; export the result again",
+            lacks=ANY,
         )
     try:
         connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
@@ -335,7 +336,9 @@ def open_database(path: Path, notes: Notes) -> Iterator[Database]:
                 connection.execute(f"PRAGMA {pragma}")
             database = _with_schema(connection, path, notes)
             if not missing and _has_damaged_pages(connection, path):
-                notes.warning(path.name, "pages are damaged: rows may be missing or wrong; export the result again")
+                notes.warning(
+                    path.name, "pages are damaged: rows may be missing or wrong; export the result again", lacks=ANY
+                )
         except _DAMAGE as error:
             raise SourceError(f"{path} is a damaged SQLite database: {error}; export the result again") from error
         yield database
@@ -381,7 +384,7 @@ def _with_schema(connection: sqlite3.Connection, path: Path, notes: Notes) -> Da
         database = Database(connection, path, notes)
         if not database.tables:
             raise
-        notes.error(path.name, f"the file is damaged ({error}): tables are missing; export the result again")
+        notes.error(path.name, f"the file is damaged ({error}): tables are missing; export the result again", lacks=ANY)
         return database
 
 

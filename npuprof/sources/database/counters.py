@@ -282,7 +282,7 @@ def _process_series(database: Database, strings: TextsById) -> list[dict[str, An
     is_known = (rows["ddr"] >= 0) & (rows["hbm"] >= 0)
     neither = int((~is_known & ~rows["in_memory"]).sum())
     database.accounts.keep("NPU_MEM", "counters", int((is_known & ~rows["in_memory"]).sum()), 3 * int(is_known.sum()))
-    database.accounts.leave_out("NPU_MEM", "a sample has no readable size", neither, affects="counters")
+    database.accounts.leave_out("NPU_MEM", "a sample has no readable size", neither, affects=("counters",))
     rows = take(rows, is_known)
     instance = process_kinds(database, strings, rows)
     held = {"DDR": rows["ddr"], "HBM": rows["hbm"], "Memory": rows["ddr"] + rows["hbm"]}

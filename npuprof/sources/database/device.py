@@ -146,7 +146,7 @@ def read_tasks(database: Database, strings: TextsById, processes: DatabaseProces
     A task is named after its operator, or after its type if the operator is unknown.
     """
     rows, repeated = without_repeated(database, "TASK", database.rows("TASK", _TASK), "globalTaskId")
-    rows = in_order(database, "TASK", rows, "tasks and kernels")
+    rows = in_order(database, "TASK", rows, ("tasks", "kernels"))
     database.accounts.keep("TASK", "tasks", len(rows["startNs"]))
     rows["deviceId"] = np.maximum(rows["deviceId"], 0)
     columns: dict[str, Any] = {
@@ -179,7 +179,7 @@ def kernels_table(
     numbers = [header for header in headers.values() if header not in floats]
     info = database.rows(_INFO, ["globalTaskId", *numbers], floats)
     row = tasks.rows_of(info["globalTaskId"])
-    database.accounts.leave_out(_INFO, "a kernel has no task, so no time", int((row < 0).sum()), affects="kernels")
+    database.accounts.leave_out(_INFO, "a kernel has no task, so no time", int((row < 0).sum()), affects=("kernels",))
     row, repeated = _drop_duplicates(row)
     database.accounts.leave_out(_INFO, "a kernel is described again, its task is the same", repeated, severity="info")
     database.accounts.keep(_INFO, "kernels", int((row >= 0).sum()))

@@ -117,7 +117,7 @@ class HostCalls:
 def read_framework(database: Database, strings: TextsById, processes: DatabaseProcesses) -> HostCalls:
     """Read the framework's steps, operators and Python calls, where the file has them."""
     calls = HostCalls()
-    rows = in_order(database, _API, database.rows(_API, _COLUMNS), "operators and python")
+    rows = in_order(database, _API, database.rows(_API, _COLUMNS), ("operators", "python"))
     note_lost_calls(database, rows)
     kinds = _kinds(database, rows["type"])
     marked, numbers = _step_marks(rows["name"], strings, database)
@@ -130,7 +130,7 @@ def read_framework(database: Database, strings: TextsById, processes: DatabasePr
         calls.connection = processes.apart(calls.connection, selected_rows["globalTid"][calls.operator] >> 32)
     else:
         unused = len(database.rows("CONNECTION_IDS", ["id"])["id"])
-        database.accounts.leave_out("CONNECTION_IDS", "there is no operator to connect", unused, affects="links")
+        database.accounts.leave_out("CONNECTION_IDS", "there is no operator to connect", unused, affects=("links",))
     if (kinds == _PYTHON).any():
         calls.tables["python"] = _python(take(rows, kinds == _PYTHON), strings)
     for name in ("operators", "python"):
@@ -141,7 +141,7 @@ def read_framework(database: Database, strings: TextsById, processes: DatabasePr
 def api_table(database: Database, strings: TextsById, processes: DatabaseProcesses) -> pd.DataFrame | None:
     """Read ``CANN_API``; the file stores its levels as numbers."""
     columns = ["startNs", "endNs", "type", "globalTid", "connectionId", "name"]
-    rows = in_order(database, "CANN_API", database.rows("CANN_API", columns), "api")
+    rows = in_order(database, "CANN_API", database.rows("CANN_API", columns), ("api",))
     database.accounts.keep("CANN_API", "api", len(rows["startNs"]))
     if not len(rows["startNs"]):
         return None
@@ -181,7 +181,7 @@ def _step_marks(names: Records, strings: TextsById, database: Database) -> tuple
 
 
 def _add_steps(database: Database, calls: HostCalls, marks: dict[str, Records]) -> None:
-    rows = in_order(database, "STEP_TIME", database.rows("STEP_TIME", ["id", "startNs", "endNs"]), "steps")
+    rows = in_order(database, "STEP_TIME", database.rows("STEP_TIME", ["id", "startNs", "endNs"]), ("steps",))
     database.accounts.keep("STEP_TIME", "steps", len(rows["id"]))
     if len(rows["id"]):
         database.accounts.use(_API, len(marks["id"]))  # both mark the same steps

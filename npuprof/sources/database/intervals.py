@@ -9,7 +9,7 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.arrays import Bools, Int64, Records, first_rows
-from npuprof.notes import Notes
+from npuprof.notes import Affects, Notes
 from npuprof.sources.columns.builders import optional
 from npuprof.sources.columns.decimals import MAX_TIME_NS
 from npuprof.sources.columns.repetitions import REPEATED, originals, repetitions
@@ -33,7 +33,7 @@ def _note_other_unit(database: Database, table: str, times: Records) -> None:
             database.notes.warning(database.path.name, message, len(times))
 
 
-def in_order(database: Database, table: str, rows: dict[str, Records], affects: str) -> dict[str, Records]:
+def in_order(database: Database, table: str, rows: dict[str, Records], affects: Affects) -> dict[str, Records]:
     """Sort rows by ``startNs``, longer ones first, and add ``duration``.
 
     A row without a readable start is omitted; a row that ends before its start gets duration 0. Both are noted.
@@ -48,7 +48,7 @@ def in_order(database: Database, table: str, rows: dict[str, Records], affects: 
         bad = int((timed & ~whole).sum())
         database.notes.warning(database.path.name, f"{table}: a row has no valid end; its duration is taken as 0", bad)
     rows = take({**rows, "duration": np.where(whole, end - np.where(timed, start, 0), 0)}, timed)
-    if affects != "marks":  # which may be there several times
+    if affects != ("marks",):  # which may be there several times
         rows = drop_repeated(database, table, rows, "startNs", rows["duration"] > 0)
     return take(rows, np.lexsort((-rows["duration"], rows["startNs"])))
 
@@ -91,7 +91,7 @@ def kept(numbers: Records, repeated: tuple[Int64, Int64]) -> Records:
 
 
 def sampled(
-    database: Database, table: str, rows: dict[str, Records], column: str, affects: str = "counters"
+    database: Database, table: str, rows: dict[str, Records], column: str, affects: Affects = ("counters",)
 ) -> dict[str, Records]:
     """Return the rows with a readable time in a column; a note counts the rest."""
     timed = (rows[column] >= 0) & (rows[column] < MAX_TIME_NS)

@@ -40,7 +40,7 @@ def marks_table(database: Database, strings: TextsById, tasks: Tasks) -> tuple[p
 
 
 def _pauses(database: Database) -> pd.DataFrame | None:
-    rows = in_order(database, "GC_RECORD", database.rows("GC_RECORD", ["startNs", "endNs", "globalTid"]), "marks")
+    rows = in_order(database, "GC_RECORD", database.rows("GC_RECORD", ["startNs", "endNs", "globalTid"]), ("marks",))
     count = len(rows["startNs"])
     database.accounts.keep("GC_RECORD", "marks", count)
     if not count:
@@ -55,7 +55,7 @@ def _pauses(database: Database) -> pd.DataFrame | None:
 
 
 def _marks(database: Database, strings: TextsById, tasks: Tasks) -> tuple[pd.DataFrame | None, Int64]:
-    rows = in_order(database, "MSTX_EVENTS", database.rows("MSTX_EVENTS", _COLUMNS), "marks")
+    rows = in_order(database, "MSTX_EVENTS", database.rows("MSTX_EVENTS", _COLUMNS), ("marks",))
     database.accounts.keep("MSTX_EVENTS", "marks", len(rows["startNs"]))
     connection = np.where(np.isin(rows["connectionId"], SENTINELS), ABSENT, rows["connectionId"])
     if not len(connection):

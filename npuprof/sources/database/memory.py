@@ -75,7 +75,7 @@ def allocations_table(database: Database, strings: TextsById) -> pd.DataFrame | 
     if len(rows["size"]):
         sized = rows["size"] != ABSENT
         database.accounts.leave_out(
-            "OP_MEMORY", "a block has no readable size", int((~sized).sum()), affects="allocations"
+            "OP_MEMORY", "a block has no readable size", int((~sized).sum()), affects=("allocations",)
         )
         rows = drop_repeated(database, "OP_MEMORY", take(rows, sized), "allocationTime")
         database.accounts.keep("OP_MEMORY", "allocations", len(rows["size"]))
@@ -108,13 +108,13 @@ def _account_repeated(database: Database, blocks: dict[str, Records]) -> None:
         repeated &= moments != ABSENT
         database.accounts.use("NPU_OP_MEM", int(np.count_nonzero(repeated)))
         database.accounts.leave_out(
-            "NPU_OP_MEM", "an event belongs to no block", int(np.count_nonzero(~repeated)), affects="allocations"
+            "NPU_OP_MEM", "an event belongs to no block", int(np.count_nonzero(~repeated)), affects=("allocations",)
         )
 
 
 def _allocators(database: Database, strings: TextsById) -> dict[str, Any]:
     if database.has("MEMORY_RECORD"):
-        rows = sampled(database, "MEMORY_RECORD", database.rows("MEMORY_RECORD", _RECORD), "timestamp", "memory")
+        rows = sampled(database, "MEMORY_RECORD", database.rows("MEMORY_RECORD", _RECORD), "timestamp", ("memory",))
         database.accounts.keep("MEMORY_RECORD", "memory", len(rows["timestamp"]))
         time, allocated, reserved = rows["timestamp"], rows["totalAllocated"], rows["totalReserved"]
         active, stream = optional(rows["totalActive"]), {"stream": optional(rows["streamPtr"])}
@@ -154,7 +154,7 @@ def process_samples(database: Database, strings: TextsById) -> dict[str, Records
     `in_memory` marks the rows of the table `memory`: only rows of the process, if its allocators are recorded too.
     """
     columns = ["type", "timestampNs", "deviceId", "ddr", "hbm"]
-    rows = sampled(database, "NPU_MEM", database.rows("NPU_MEM", columns), "timestampNs", "memory and counters")
+    rows = sampled(database, "NPU_MEM", database.rows("NPU_MEM", columns), "timestampNs", ("memory", "counters"))
     kinds = process_kinds(database, strings, rows)
     by_allocator = database.has("MEMORY_RECORD")
     return {**rows, "in_memory": np.asarray(kinds == "APP", np.bool_) if by_allocator else kinds.codes >= 0}
@@ -174,7 +174,7 @@ def process_kinds(database: Database, strings: TextsById, rows: dict[str, Record
 
 def _modules(database: Database) -> dict[str, Any]:
     columns = ["moduleId", "timestampNs", "totalReserved", "deviceId"]
-    rows = sampled(database, "NPU_MODULE_MEM", database.rows("NPU_MODULE_MEM", columns), "timestampNs", "memory")
+    rows = sampled(database, "NPU_MODULE_MEM", database.rows("NPU_MODULE_MEM", columns), "timestampNs", ("memory",))
     database.accounts.keep("NPU_MODULE_MEM", "memory", len(rows["moduleId"]))
     modules = TextsById(database, "ENUM_MODULE").column(rows["moduleId"], module_component)
     return _reserved_columns(rows, rows["totalReserved"], modules)

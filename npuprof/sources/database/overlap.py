@@ -62,7 +62,7 @@ def _bounds(frame: pd.DataFrame) -> tuple[float, float]:
 
 def _stored_overlap(database: Database, account: Literal["keep", "use"]) -> pd.DataFrame | None:
     columns = ["startNs", "endNs", "deviceId", "type"]
-    rows = in_order(database, "OVERLAP_ANALYSIS", database.rows("OVERLAP_ANALYSIS", columns), "overlap")
+    rows = in_order(database, "OVERLAP_ANALYSIS", database.rows("OVERLAP_ANALYSIS", columns), ("overlap",))
     if account == "keep":
         database.accounts.keep("OVERLAP_ANALYSIS", "overlap", len(rows["type"]))
     else:

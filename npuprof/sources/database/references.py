@@ -5,13 +5,14 @@ Source: sources/RESULTS.md sections 5.1 and 5.2.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 
 from npuprof import tables
 from npuprof.arrays import Int64, Records
+from npuprof.notes import ANY
 from npuprof.quantities import counted, share
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.builders import ABSENT, FIRST_MARK_CONNECTION, SENTINELS, missing
@@ -128,7 +129,7 @@ def note_unlaunched(database: Database, tasks: Tasks) -> None:
         duration = tasks.rows["duration"]
         of = share(int(duration[unknown & ~before].sum()), int(duration[kernels].sum()))
         message = f"CANN_API lacks the call that launched a kernel ({of} of kernel time): counts and times of calls are"
-        database.notes.warning(database.path.name, f"{message} too low; export the result again", later)
+        database.notes.warning(database.path.name, f"{message} too low; export the result again", later, lacks=("api",))
 
 
 _API = "PYTORCH_API"
@@ -156,7 +157,10 @@ def note_lost_calls(database: Database, calls: dict[str, Records]) -> None:
         if len(orphans := np.setdiff1d(listed, calls[column])):
             message = f"{_API} lacks the row that a number of {table} belongs to: {_missing(database, table, orphans)}"
             database.notes.warning(
-                database.path.name, f"{message}; counts, sums and {lost} are incomplete", len(orphans)
+                database.path.name,
+                f"{message}; counts, sums and {lost} are incomplete",
+                len(orphans),
+                lacks=("operators", "python"),
             )
     _note_lone_connections(database)
     _note_cut_chains(database)
@@ -220,10 +224,27 @@ def note_gaps(database: Database, tables: Collection[str]) -> None:
         if 0 < missing <= _MOST_GAPS * max(database.count(table), 1):
             effect = f"{_MADE_OF.get(table, 'what is made of it is')} incomplete; export the result again"
             database.notes.warning(
-                database.path.name, f"{table} lacks rows, by the numbers of others: {effect}", missing
+                database.path.name,
+                f"{table} lacks rows, by the numbers of others: {effect}",
+                missing,
+                lacks=_TABLES_OF.get(table, ANY),
             )
 
 
+_TABLES_OF: Mapping[str, tuple[str, ...]] = {
+    "TASK": ("tasks", "kernels", "communication_tasks"),
+    "PYTORCH_API": ("operators", "python"),
+    "COMMUNICATION_TASK_INFO": ("communication_tasks",),
+    "CONNECTION_IDS": ("links",),
+    "PYTORCH_CALLCHAINS": (),
+    "MEMORY_RECORD": ("memory",),
+    "OP_MEMORY": ("allocations",),
+    "NPU_MEM": ("memory", "counters"),
+    "NPU_MODULE_MEM": ("memory",),
+    "MSTX_EVENTS": ("marks",),
+    "STEP_TIME": ("steps",),
+    "StepTraceTime": ("step_times",),
+}
 _MADE_OF = {
     "TASK": "tasks, kernels, communication_tasks and their links are",
     "PYTORCH_API": "operators, python and their links are",

@@ -36,6 +36,8 @@ class _Notes(msgspec.Struct):
     source: list[str]
     message: list[str]
     count: list[_Count]
+    lacks: list[str] | None = None
+    missing_rows: list[_Count] | None = None
 
 
 class Head(msgspec.Struct):

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import msgspec
 import numpy as np
 
-from npuprof.notes import Notes
+from npuprof.notes import ANY, Notes
 from npuprof.schema import SCHEMA
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.decimals import column_ns
@@ -111,7 +111,7 @@ class ExportedTraceReading:
                     rows[table_of_row].append(row)
         for growing, some in rows.items():
             growing.add(some)
-        self.notes.leave_out(self._source, "an event names no row of the trace's runs", lost, affects="the tables")
+        self.notes.leave_out(self._source, "an event names no row of the trace's runs", lost, affects=ANY)
         self.notes.leave_out(self._source, "a slice was not written by npuprof", others)
         self.notes.ledger.use(self._source, len(events) - lost - others)
 

@@ -13,7 +13,7 @@ from npuprof.arrays import Int32, Int64, Uint64
 from npuprof.notes import Notes
 from npuprof.progress import report_progress
 from npuprof.sources.files.memory_limit import too_large, written_parts
-from npuprof.sources.framework.tlv import PADDING_BYTES, PaddedBytes
+from npuprof.sources.framework.tlv import PADDING_BYTES, TABLES, PaddedBytes
 
 MINDSPORE_RANGES = "mindspore.op_range"
 """MindSpore's file of a run on an NPU."""
@@ -50,10 +50,10 @@ def read_content(folder: Path, name: str, notes: Notes) -> PaddedBytes | None:
             notes.warning(name, "bytes that were set up and never written, left out", size - written)
         report_progress(name, size, size)
         if not size:
-            notes.warning(name, "the file is empty: its records are missing")
+            notes.warning(name, "the file is empty: its records are missing", lacks=TABLES)
         return PaddedBytes(padded[: got + PADDING_BYTES])
     except OSError as error:
-        notes.error(name, f"cannot be read ({error.strerror or error})")
+        notes.error(name, f"cannot be read ({error.strerror or error})", lacks=TABLES)
         return None
 
 
@@ -65,7 +65,7 @@ def read_rows(folder: Path, name: str, layout: list[tuple[str, str]], notes: Not
         return np.zeros(0, dtype)
     count, remainder = divmod(content.size, dtype.itemsize)
     if remainder:
-        notes.warning(name, f"the last record is cut off: {remainder} of {dtype.itemsize} bytes")
+        notes.warning(name, f"the last record is cut off: {remainder} of {dtype.itemsize} bytes", lacks=TABLES)
     notes.ledger.read(name, count)
     return content.padded[: count * dtype.itemsize].view(dtype)
 

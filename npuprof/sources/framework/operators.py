@@ -96,7 +96,9 @@ def _note_lost_ranges(operators: pd.DataFrame, notes: Notes) -> None:
     if lost:
         of = f"{counted(lost, 'enqueue')} of {int(is_enqueue.sum()):,}"
         notes.warning(
-            _RANGES, f"outside of every operator: {of}; operators make them, so that rows of operators are lost"
+            _RANGES,
+            f"outside of every operator: {of}; operators make them, so that rows of operators are lost",
+            lacks=("operators",),
         )
 
 

@@ -38,7 +38,7 @@ def read_python(folder: Path, clock: CounterClock, notes: Notes) -> pd.DataFrame
     within = reached(clock, [np.ascontiguousarray(events["time"])], notes, _EVENTS)
     good = within & (events["tag"] <= _LAST_TAG)
     if unknown := int(within.sum() - good.sum()):
-        notes.warning(_EVENTS, "an event is neither call nor return, and left out", unknown)
+        notes.warning(_EVENTS, "an event is neither call nor return, and left out", unknown, lacks=("python",))
         notes.ledger.leave_out(_EVENTS, unknown)
     events = events[good]
     time_ns = to_ns(clock, np.ascontiguousarray(events["time"]))

@@ -22,6 +22,9 @@ from npuprof.notes import Notes
 PADDING_BYTES = 8
 """Zeros after the content, so that a word can be read at every byte."""
 
+TABLES = ("python", "operators", "memory", "allocations")
+"""What is made of a framework's own files."""
+
 _HEADER = struct.Struct("<HI")
 _WINDOW_BYTES = 1 << 16  # bytes per search for the next record after damage
 _MAX_REPAIRS = 1000  # a file with more damaged places than this is not read further
@@ -115,7 +118,7 @@ def scan(content: PaddedBytes, kind: int, fixed_bytes: int, notes: Notes, source
             break
     lost_count += max(content.size - at, 0)
     if lost_count:
-        notes.warning(source, f"{lost_count} of {content.size} bytes are damaged or cut off, and skipped")
+        notes.warning(source, f"{lost_count} of {content.size} bytes are damaged or cut off, and skipped", lacks=TABLES)
     start = np.array(starts, np.int64)
     end = np.append(start[1:], ends[-1:])
     borders = np.array(counts, np.int64)
@@ -125,7 +128,7 @@ def scan(content: PaddedBytes, kind: int, fixed_bytes: int, notes: Notes, source
     whole = length >= fixed_bytes
     notes.ledger.read(source, len(start))
     if not whole.all():
-        notes.warning(source, "a record is shorter than its kind, and skipped", int((~whole).sum()))
+        notes.warning(source, "a record is shorter than its kind, and skipped", int((~whole).sum()), lacks=TABLES)
         notes.ledger.leave_out(source, int((~whole).sum()))
     return Records(content, start[whole] + _HEADER.size, length[whole], fixed_bytes)
 

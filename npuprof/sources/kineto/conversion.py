@@ -10,7 +10,7 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.arrays import Int64, Records, first_rows
-from npuprof.notes import Notes
+from npuprof.notes import ANY, Notes
 from npuprof.sources.columns.builders import ABSENT, GatheredColumns, missing, optional
 from npuprof.sources.columns.steps import step_of
 from npuprof.sources.kineto.communication import are_collectives, communication_table
@@ -28,6 +28,7 @@ from npuprof.sources.trace.torch_categories import KERNEL, task_type
 _USED = ("device_annotation", "span", "overhead")  # the device side of marks, and slices of the profiler itself
 _OF_TORCH = ("operator", "annotation", "python", "memory")  # whose events torch numbers together
 _MOST_GAPS = 10  # times as many numbers as events: then another tool has cut the trace
+_NUMBERED = ("operators", "steps", "marks", "python", "memory", "allocations", "links")
 _PROFILER_INSTANTS = ("Iteration Start: ", "Record Window End")
 
 
@@ -61,7 +62,7 @@ def build_tables(trace: Trace, notes: Notes, source: str) -> TraceTables:
         is_instant = [name.startswith(_PROFILER_INSTANTS) for name in plain.names("name")]
         used = int(np.array([*is_instant, False], np.bool_)[plain["name"]].sum())
         notes.ledger.use(source, used)
-        notes.leave_out(source, "a slice belongs to no table", len(plain) - used, affects="the tables")
+        notes.leave_out(source, "a slice belongs to no table", len(plain) - used, affects=ANY)
     return maker.built
 
 
@@ -74,7 +75,9 @@ def _note_gaps(trace: Trace, notes: Notes, source: str) -> None:
     if 0 < missing <= _MOST_GAPS * len(numbers):
         kinds = "operators, steps, marks, Python calls or memory events"
         message = f"an event is missing by the numbers of the others (Ev Idx): {kinds} are incomplete, and so are their"
-        notes.warning(source, f"{message} sums, links, lines and allocations; export the trace again", missing)
+        notes.warning(
+            source, f"{message} sums, links, lines and allocations; export the trace again", missing, lacks=_NUMBERED
+        )
 
 
 class _Maker(TableMaker):

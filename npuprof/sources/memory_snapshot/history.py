@@ -209,7 +209,7 @@ class _History:
         self.notes.ledger.keep(self.source, "allocations", outcomes.pop("kept", 0))
         self.notes.ledger.use(self.source, outcomes.pop("used", 0))
         for reason, count in outcomes.items():
-            self.notes.leave_out(self.source, reason, count, affects="memory and allocations")
+            self.notes.leave_out(self.source, reason, count, affects=("memory", "allocations"))
 
 
 def read_history(segments: list[Any], traces: list[Any], notes: Notes, source: str) -> History:

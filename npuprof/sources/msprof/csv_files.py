@@ -49,7 +49,7 @@ def read_task_time(path: Path, notes: Notes, default_device: int = 0) -> pd.Data
     _need(table, path, "task_start(us)", "task_time(us)")
     duration = table.durations("task_time(us)")
     usable = table.time_ns("task_start(us)")[1] & ~np.asarray(duration.isna())
-    table.drop(~usable, "a row has no start or duration", "tasks")
+    table.drop(~usable, "a row has no start or duration", ("tasks",))
     start_ns, duration_ns = table.time_ns("task_start(us)")[0], duration[usable].to_numpy(np.int64)
     kept_rows = table.drop_repeated(start_ns, duration_ns > 0)
     columns: dict[str, Any] = {
@@ -78,7 +78,7 @@ def read_marks(path: Path, notes: Notes) -> pd.DataFrame:
     table = CsvTable(path, notes)
     table.expect(_MARK_COLUMNS)
     _need(table, path, "Start_time(us)", "message")
-    table.drop(~table.time_ns("Start_time(us)")[1], "a row has no readable start", "marks")
+    table.drop(~table.time_ns("Start_time(us)")[1], "a row has no readable start", ("marks",))
     start_ns = table.time_ns("Start_time(us)")[0]
     columns: dict[str, Any] = {
         "start_ns": start_ns,

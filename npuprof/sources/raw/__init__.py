@@ -262,7 +262,9 @@ def _host_side(sides: list[RecordedSide]) -> RecordedSide | None:
 def _open_host(sides: list[RecordedSide], utc_ns: int, info: Info, notes: Notes) -> RawHost:
     side = _host_side(sides)
     if side is None:
-        notes.error("host", "the host side is missing: no calls, no operator names")
+        notes.error(
+            "host", "the host side is missing: no calls, no operator names", lacks=("api", "operators", "links")
+        )
     streams = Streams(side.data if side else None, notes, "host")
     return RawHost(
         streams, read_dictionaries(streams, notes), clocks.host_clock(sides, utc_ns, notes), _start(info), notes
@@ -305,7 +307,8 @@ def _note_missing(
     """Note the records that others call for; `side` has the control files of the host."""
     launched, notes = len(run.tracks.stamp_ns), host.notes
     if not devices and launched:
-        notes.error("device", f"no device side could be read: {counted(launched, 'task')} of the host missing")
+        missing = f"no device side could be read: {counted(launched, 'task')} of the host missing"
+        notes.error("device", missing, lacks=("tasks", "kernels", "communication", "communication_tasks"))
     elif not devices:
         notes.info("device", f"there is no device data: {NOT_USED}")
     elif not run.is_part:

@@ -158,6 +158,8 @@ def assign(marks: pd.DataFrame, domains: Sequence[tuple[str, str, int]], notes: 
             lost_count += 1
     notes.ledger.read(FILE_NAME, len(domains))
     notes.ledger.use(FILE_NAME, len(domains) - lost_count)
-    notes.leave_out(FILE_NAME, "a marker with a domain was not recorded by the front end", lost_count, affects="marks")
+    notes.leave_out(
+        FILE_NAME, "a marker with a domain was not recorded by the front end", lost_count, affects=("marks",)
+    )
     result: pd.DataFrame = marks.assign(domain=named.astype("category"))
     return result

@@ -25,7 +25,7 @@ import pyarrow.csv
 from npuprof.arrays import Bools, Int64
 from npuprof.errors import SourceError
 from npuprof.ledger import STATISTICS
-from npuprof.notes import Notes
+from npuprof.notes import Affects, Notes
 from npuprof.progress import report_progress
 from npuprof.sources.columns.builders import recoded
 from npuprof.sources.columns.decimals import MAX_DURATION_US, MAX_TIME_NS, US_TO_NS, characters, scaled_column
@@ -33,6 +33,7 @@ from npuprof.sources.columns.repetitions import REPEATED, repetitions
 from npuprof.sources.files.encodings import NOT_UTF_8, UTF_8, as_text
 from npuprof.sources.files.gzip_file import is_plain, read_head, read_whole
 from npuprof.sources.files.memory_limit import read_without_holes, refuse_too_large
+from npuprof.sources.incomplete_files import tables_of
 from npuprof.sources.text.appended_exports import each_once
 from npuprof.texts import encodable
 
@@ -138,11 +139,9 @@ class CsvTable:
         except pa.ArrowInvalid as error:
             raise SourceError(f"{path} cannot be read as CSV: {error}; export the result again") from error
         self._notes.ledger.read(self.source, bad_rows)
+        affects = tables_of(path.name) or "the tables of this file"
         self._notes.leave_out(
-            self.source,
-            "a row has another number of cells than the header",
-            bad_rows,
-            affects="the tables of this file",
+            self.source, "a row has another number of cells than the header", bad_rows, affects=affects
         )
         return cells
 
@@ -174,7 +173,7 @@ class CsvTable:
         """Account for rows of the file as rows of a table, all of them by default."""
         self._notes.ledger.keep(self.source, table, len(self) if rows is None else rows)
 
-    def drop(self, dropped: Bools, reason: str, affects: str = "") -> None:
+    def drop(self, dropped: Bools, reason: str, affects: Affects = ()) -> None:
         """Drop rows with a note; see :meth:`npuprof.notes.Notes.leave_out`."""
         count = int(np.count_nonzero(dropped))
         if not count:
@@ -312,17 +311,17 @@ class CsvTable:
 
 def note_damage(path: Path, notes: Notes, content: bytes = b"") -> None:
     """Warn of a truncated file, zero bytes or an open quote; `content` is the text if it was already read."""
-    end, zeros, quotes = b"", False, 0
+    end, zeros, quotes, lacks = b"", False, 0, tables_of(path.name)
     with BytesIO(content) if content else path.open("rb") as file:
         while block := file.read(_BLOCK_BYTES):
             end, zeros, quotes = block[-1:], zeros or b"\0" in block, quotes + block.count(b'"')
     if end != b"\n":
-        notes.warning(path.name, "its last line has no line end: the file was cut, or edited by hand")
+        notes.warning(path.name, "its last line has no line end: the file was cut, or edited by hand", lacks=lacks)
     if zeros:
-        notes.warning(path.name, "it holds zero bytes: the rows around them are damaged or missing")
+        notes.warning(path.name, "it holds zero bytes: the rows around them are damaged or missing", lacks=lacks)
     if quotes % 2:
         notes.warning(
-            path.name, "a quote is not closed: the rows after it may be missing, since they are read as one cell"
+            path.name, "a quote is not closed: rows after it may be missing, as they are read as one cell", lacks=lacks
         )
 
 

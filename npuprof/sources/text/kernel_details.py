@@ -129,7 +129,7 @@ def _times(table: CsvTable, headers: dict[str, str]) -> dict[str, Any]:
     duration = table.durations(headers["duration_ns"])
     usable = timed & ~np.asarray(duration.isna())
     if not usable.all():
-        table.drop(~usable, "a row has no start or duration", "kernels and communication")
+        table.drop(~usable, "a row has no start or duration", ("kernels", "communication"))
         start, duration = start[usable], duration[usable]
     duration_ns = duration.to_numpy(np.int64)
     kept_rows = table.drop_repeated(start, duration_ns > 0)

@@ -64,7 +64,7 @@ def read_memory_record(path: Path, notes: Notes) -> pd.DataFrame:
         if name not in table.names:
             raise SourceError(f"{path} has no column {name!r}, so it is no memory record; is it another file?")
     table.require(_SIZES["allocated_bytes"], _SIZES["reserved_bytes"], _DEVICES)
-    table.drop(~table.time_ns(_TIME)[1], "a row has no readable time", "memory")
+    table.drop(~table.time_ns(_TIME)[1], "a row has no readable time", ("memory",))
     columns: dict[str, Any] = {
         "time_ns": table.time_ns(_TIME)[0],
         "device_id": _device(table),
@@ -118,7 +118,7 @@ def read_operator_memory(path: Path, notes: Notes) -> pd.DataFrame:
     table.require((_ALLOCATED,), (_RELEASED, "Duration(us)"), _DEVICES)
     sizes = table.scaled(*size)
     if sizes.isna().any():
-        table.drop(np.asarray(sizes.isna()), "a row has no readable size", "allocations")
+        table.drop(np.asarray(sizes.isna()), "a row has no readable size", ("allocations",))
         sizes = table.scaled(*size)
     if (moment := table.find(_ALLOCATED, _RELEASED)) is not None:
         sizes = sizes[table.drop_repeated(*table.time_ns(moment))]
@@ -202,7 +202,7 @@ def _samples(path: Path, notes: Notes, *needed_names: str) -> CsvTable:
     for name in needed_names:
         if name not in table.names:
             raise SourceError(f"{path} has no column {name!r}, so it is no record of memory; is it another file?")
-    table.drop(~table.time_ns(needed_names[0])[1], "a row has no readable time", "memory")
+    table.drop(~table.time_ns(needed_names[0])[1], "a row has no readable time", ("memory",))
     return table
 
 

@@ -36,7 +36,7 @@ class TextReading(ResultReading):
                 if lost_count := int(np.count_nonzero(~is_timed(each.communication, frames["communication"]))):
                     self.notes.ledger.use(each.source, -lost_count)
                     reason = "a communication operator is not in the timeline"
-                    self.notes.leave_out(each.source, reason, lost_count, affects="communication")
+                    self.notes.leave_out(each.source, reason, lost_count, affects=("communication",))
             frames["communication"] = take_steps(frames["communication"], listed)
         elif len(listed):
             frames["communication"] = listed

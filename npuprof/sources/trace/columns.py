@@ -309,7 +309,7 @@ class _Gatherer:
         args = self._decode(batch.chosen(rows), dict[str, float | str | bool | None])
         sizes = np.fromiter(map(len, args), np.int64, len(args))
         self._notes.leave_out(
-            self._source, "a counter event holds no value", int(np.count_nonzero(sizes == 0)), affects="counters"
+            self._source, "a counter event holds no value", int(np.count_nonzero(sizes == 0)), affects=("counters",)
         )
         number = np.arange(self._events, self._events + len(rows))
         self._events += len(rows)

@@ -17,7 +17,7 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.arrays import Int32, Int64, Records
-from npuprof.notes import Notes
+from npuprof.notes import ANY, Notes
 from npuprof.sources.columns.builders import ABSENT, SENTINELS, GatheredColumns, flags, optional, recoded
 from npuprof.sources.columns.steps import step_of
 from npuprof.sources.trace.columns import Trace
@@ -237,9 +237,7 @@ class _Maker(TableMaker):
         kinds = np.array([name in _OVERLAP for name in slices.names("name")], np.bool_)[slices["name"]]
         processes = [self.trace.processes.get(pid, "Overlap Analysis") for pid, _ in self.trace.lanes]
         is_selected = kinds & np.array([name == "Overlap Analysis" for name in processes], np.bool_)[slices["lane"]]
-        self.notes.leave_out(
-            self.source, "a slice belongs to no table", int((~is_selected).sum()), affects="the tables"
-        )
+        self.notes.leave_out(self.source, "a slice belongs to no table", int((~is_selected).sum()), affects=ANY)
         if not is_selected.any():
             return
         columns = {

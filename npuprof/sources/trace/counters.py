@@ -78,7 +78,7 @@ def _account(event: Int64, chosen: Any, filled_in: Any, notes: Notes, source: st
     )
     notes.ledger.keep(source, "counters", kept, int(np.count_nonzero(chosen)))
     notes.ledger.use(source, measured - kept)
-    notes.leave_out(source, "a counter event holds no value", total - measured, affects="counters")
+    notes.leave_out(source, "a counter event holds no value", total - measured, affects=("counters",))
 
 
 def _filled_in(counters: GatheredColumns) -> Any:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from npuprof.errors import SourceError
-from npuprof.notes import Notes
+from npuprof.notes import ANY, Notes
 from npuprof.progress import report_progress
 from npuprof.sources.files.encodings import NOT_UTF_8, UTF_8, ToUtf8
 from npuprof.sources.trace.content import KEY, content_of, is_archive
@@ -216,7 +216,7 @@ class _Reader:
                     "timeline, unpack it and load that",
                 )
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            self._notes.warning(self._path.name, f"the gzip archive is damaged, its rest is lost: {error}")
+            self._notes.warning(self._path.name, f"the gzip archive is damaged, its rest is lost: {error}", lacks=ANY)
         block = b"".join(parts)
         self._read_bytes += len(block)
         report_progress(self._path.name, self._file.tell(), self._size)
@@ -254,7 +254,9 @@ class _Reader:
         is_started = bool(text[kept:].strip())  # the last event could not be decoded
         self._lost += is_started
         if is_started or not text.rstrip().endswith((b"]", b"}") if wrapped else b"]"):
-            self._notes.warning(self._path.name, "its end is incomplete: the export was stopped, or the file was cut")
+            self._notes.warning(
+                self._path.name, "its end is incomplete: the export was stopped, or the file was cut", lacks=ANY
+            )
         return events
 
     def _recover(self, text: bytes) -> tuple[list[Event], int]:
@@ -302,15 +304,17 @@ class _Reader:
             name,
             "a piece of the timeline is damaged and its events are lost",
             self._lost,
-            affects="the timeline's tables",
+            affects=ANY,
         )
         if self._eventless_bytes > _MAX_EVENTLESS_BYTES:
             size = _MAX_EVENTLESS_BYTES >> 20
             self._notes.error(
-                name, f"{size} MiB of it hold no event; the rest of the file is not read: export it again"
+                name, f"{size} MiB of it hold no event; the rest of the file is not read: export it again", lacks=ANY
             )
         if self._failures > _MAX_FAILURES:
-            self._notes.error(name, f"more than {_MAX_FAILURES} events are damaged; the rest of the file is not read")
+            self._notes.error(
+                name, f"more than {_MAX_FAILURES} events are damaged; the rest of the file is not read", lacks=ANY
+            )
 
 
 def _list_start(text: bytes, start: int) -> int | None:

@@ -119,7 +119,7 @@ class _Finder:
             begun = _latest(ids, flows["start_ns"][order], wanted, flows["start_ns"][ends])
             place = np.where(begun > place, begun, place)
         unpaired = int((~paired).sum()) + int((~np.isin(flows["id"][begins], flows["id"][ends])).sum())
-        self._notes.leave_out(self._source, f"a flow of {category} has only one end", unpaired, affects="links")
+        self._notes.leave_out(self._source, f"a flow of {category} has only one end", unpaired, affects=("links",))
         self._notes.ledger.use(self._source, len(begins) + len(ends) - unpaired)
         return order[place[paired]], ends[paired]
 
@@ -145,7 +145,7 @@ class _Finder:
         self._notes.ledger.use(self._source, int(np.isin(category, unused).sum()))
         others = int((~np.isin(category, codes)).sum())
         nameless = int(np.count_nonzero(category == self._categories.get("", -2)))
-        self._notes.leave_out(self._source, "a flow has no category, so no kind", nameless, affects="links")
+        self._notes.leave_out(self._source, "a flow has no category, so no kind", nameless, affects=("links",))
         message = "a flow belongs to no kind of link"  # such as those of a step's parts
         self._notes.leave_out(self._source, message, others - nameless, severity="info")
 

@@ -95,7 +95,7 @@ def load(path: Path) -> Profile:
 
 def _notes(run: Profile) -> Counter[tuple[str, str]]:
     told = run.notes[run.notes["severity"] != "info"]
-    notes = Counter({(source, message): count for _, source, message, count in told.itertuples(index=False)})
+    notes = Counter({(source, message): count for _, source, message, count, *_ in told.itertuples(index=False)})
     return notes + Counter(("clock", line) for line in clock_lines(run.info))
 
 

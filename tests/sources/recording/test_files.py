@@ -183,7 +183,7 @@ def test_a_path_that_leads_out_of_the_recording_is_not_looked_at(tmp_path: Path,
 def test_many_changed_files_are_one_note(tmp_path: Path) -> None:
     notes = Notes()
     note_changes(tmp_path, {f"host/data/{number}-CpuUsage.data.slice_0": 10 for number in range(2000)}, notes)
-    ((severity, _, message, count),) = notes.to_frame().to_numpy().tolist()
+    ((severity, _, message, count, *_),) = notes.to_frame().to_numpy().tolist()
     assert (severity, count) == ("warning", 2000)
     assert "missing, with 20,000 bytes" in message
     assert "and 1995 more" in message

@@ -156,7 +156,7 @@ def test_damaged_fields_are_left_out_and_counted(tmp_path: Path) -> None:
         maker.slice(HOST, 1, f"op{row}", 0, 1, "cpu_op")
         maker.events[-1].update(ts=ts, dur=dur, args={"Sequence number": [row]})
     found, notes = load(maker, tmp_path)
-    counts = {message: count for _, _, message, count in notes.to_frame().itertuples(index=False)}
+    counts = {message: count for _, _, message, count, *_ in notes.to_frame().itertuples(index=False)}
     assert found["operators"]["duration_ns"].tolist() == [0, 250]
     assert counts["an event has no readable time; left out"] == 1
     assert counts["an event has no valid duration; taken as 0"] == 1

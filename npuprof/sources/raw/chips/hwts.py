@@ -91,6 +91,5 @@ def note_gaps(device: RawDevice, log: str, records: Records) -> None:
     count = (records["tag"] >> 4).astype(np.int64)
     gaps = int(((count[1:] - count[:-1]) % _COUNTS != 1).sum())
     if gaps:
-        device.notes.warning(
-            f"device {device.id}", f"{log}: places where records are lost or out of order (by their 4-bit count)", gaps
-        )
+        lost = f"{log}: places where records are lost or out of order (by their 4-bit count)"
+        device.notes.warning(f"device {device.id}", lost, gaps, lacks=("tasks", "kernels"))

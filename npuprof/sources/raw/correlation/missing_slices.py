@@ -15,6 +15,7 @@ import numpy.typing as npt
 from npuprof.notes import Notes
 from npuprof.sources.raw.correlation.launch_tables import DecodedLaunches
 from npuprof.sources.raw.records import enums
+from npuprof.sources.raw.records.folders import tables_of
 
 _FEW = 16  # at the end of the collection a few tasks may lack a host or device record
 
@@ -31,7 +32,9 @@ def note_missing_ends(run: DecodedLaunches, notes: Notes) -> None:
     ):
         count = _count_after_last(is_joined[is_selected][np.argsort(tracks.stamp_ns[is_selected], kind="stable")])
         if count > _FEW:
-            notes.warning(stream, f"{subject}: the last slices of {stream} may be missing", count)
+            notes.warning(
+                stream, f"{subject}: the last slices of {stream} may be missing", count, lacks=tables_of(stream)
+            )
 
 
 def note_idle_devices(run: DecodedLaunches, notes: Notes) -> None:
@@ -43,7 +46,7 @@ def note_idle_devices(run: DecodedLaunches, notes: Notes) -> None:
                 "kernels that the host launched have no task: its task records are missing or not decoded, and with "
                 "them tasks, kernels and collectives"
             )
-            notes.warning(f"device {device}", message, count)
+            notes.warning(f"device {device}", message, count, lacks=("tasks", "kernels", "communication"))
 
 
 def _are_kernels(run: DecodedLaunches) -> npt.NDArray[np.bool_]:

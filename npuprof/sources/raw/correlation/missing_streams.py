@@ -22,6 +22,7 @@ from npuprof.sources.raw.host.operators import take
 from npuprof.sources.raw.host.reader import RawHost
 from npuprof.sources.raw.metadata.control_files import RecordedSide
 from npuprof.sources.raw.records import enums
+from npuprof.sources.raw.records.folders import tables_of
 
 _FEW = 16  # tasks that were launched before the collection began may run beside later ones
 _SWITCHES = {
@@ -42,7 +43,9 @@ def note_lost_partners(run: DecodedLaunches, marks: pd.DataFrame, level: object,
     _note_undescribed(run, level, notes)
     on_device = run.launches.mark[run.launches.mark >= 0]
     if count := int(np.count_nonzero(~np.isin(on_device, marks["id"].to_numpy(np.int64, na_value=-1)))):
-        notes.warning("msproftx", "device sides of marks have no mark of the host: marks are missing", count)
+        notes.warning(
+            "msproftx", "device sides of marks have no mark of the host: marks are missing", count, lacks=("marks",)
+        )
 
 
 def _note_unlaunched(run: DecodedLaunches, notes: Notes) -> None:
@@ -59,9 +62,10 @@ def _note_unlaunched(run: DecodedLaunches, notes: Notes) -> None:
         of_kernels = _share(unknown & launches.is_kernel, launches.is_kernel, run)
         message = f"device tasks have no launch in task_track ({of_kernels} of kernel time): their calls and names are"
         is_lawful = count <= _FEW or bool((run.api.level == enums.MODEL).any())
-        (notes.info if is_lawful and len(run.tracks.stamp_ns) else notes.warning)(
-            "task_track", f"{message} missing, and operators", count
-        )
+        if is_lawful and len(run.tracks.stamp_ns):
+            notes.info("task_track", f"{message} missing, and operators", count)
+        else:
+            notes.warning("task_track", f"{message} missing, and operators", count, lacks=("api", "operators", "links"))
 
 
 def _note_undescribed(run: DecodedLaunches, level: object, notes: Notes) -> None:
@@ -140,4 +144,4 @@ def _due(device: RawDevice) -> Iterator[tuple[str, str]]:
 
 def _note(notes: Notes, label: str, stream: str, switch: str) -> None:
     message = f"{stream} is missing, though sample.json has {switch}: nothing was measured, or its slices are lost"
-    notes.warning(label, message)
+    notes.warning(label, message, lacks=tables_of(stream))

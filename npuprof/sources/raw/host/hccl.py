@@ -143,7 +143,9 @@ def _read_operators(host: RawHost, api: Api) -> tuple[Records, Int64, Int64]:
 def _note_lost(host: RawHost, stream: str, call: Int64) -> None:
     lost_count = int((call < 0).sum())
     if lost_count:
-        host.notes.warning(stream, "records outside any communication call are lost", lost_count)
+        host.notes.warning(
+            stream, "records outside any communication call are lost", lost_count, lacks=("communication_tasks",)
+        )
 
 
 def _key(call: Int64, context: Int64) -> Int64:

@@ -67,28 +67,56 @@ class Folder:
     others: list[str] = field(default_factory=list)
     has_marks: bool = False
 
-    def problems(self) -> Iterator[tuple[str, str, int]]:
-        """Yield missing and surplus data as ``(stream, message, count)``."""
+    def problems(self) -> Iterator[tuple[str, str, int, bool]]:
+        """Yield missing and surplus data as ``(stream, message, count, is_lost)``."""
         for stream in dict.fromkeys((*self.streams, *self.gone)):
-            for message, count in self._problems_of(self.streams.get(stream, []), self.gone.get(stream, {})):
+            for message, count, is_lost in self._problems_of(self.streams.get(stream, []), self.gone.get(stream, {})):
                 if count:
-                    yield stream, message, count
+                    yield stream, message, count, is_lost
 
-    def _problems_of(self, slices: list[Slice], gone: Mapping[int, int]) -> Iterator[tuple[str, int]]:
+    def _problems_of(self, slices: list[Slice], gone: Mapping[int, int]) -> Iterator[tuple[str, int, bool]]:
         numbers = {part.number for part in slices}
         first = min(numbers | gone.keys(), default=0)
-        yield "slices before its first one are missing", first
+        yield "slices before its first one are missing", first, True
         missing = max(numbers | gone.keys(), default=0) - first + 1 - len(numbers | gone.keys()) if numbers else 0
-        yield "slices between its first and its last one are missing", missing
-        yield f"slices are missing, with {counted(sum(gone.values()), 'byte')} by their .done marks", len(gone)
+        yield "slices between its first and its last one are missing", missing, True
+        yield f"slices are missing, with {counted(sum(gone.values()), 'byte')} by their .done marks", len(gone), True
         changes = [part.size - part.written for part in slices if part.written is not None]
-        yield "bytes are missing in its slices, by their .done marks", -sum(change for change in changes if change < 0)
-        yield "bytes more than in the .done marks of its slices", sum(change for change in changes if change > 0)
+        yield (
+            "bytes are missing in its slices, by their .done marks",
+            -sum(change for change in changes if change < 0),
+            True,
+        )
+        yield "bytes more than in the .done marks of its slices", sum(change for change in changes if change > 0), False
         empty = sum(part.size == 0 and not part.written for part in slices)  # the collector writes none without data
-        yield "slices are empty: what was recorded in them is missing", empty
-        yield "its last slice is as full as those before it: later ones may be missing", int(_ends_full(slices))
+        yield "slices are empty: what was recorded in them is missing", empty, True
+        yield "its last slice is as full as those before it: later ones may be missing", int(_ends_full(slices)), False
         unmarked = sum(not part.is_marked for part in slices) if self.has_marks else 0
-        yield "slices without a .done mark: the collector may not have written all of them", unmarked
+        yield "slices without a .done mark: the collector may not have written all of them", unmarked, False
+
+
+def tables_of(stream: str) -> tuple[str, ...]:
+    """Return the tables that lack rows if records of a stream are missing; none for one of descriptions."""
+    bare = _KINDS.sub("", stream)
+    return next((tables for name, tables in _TABLES.items() if bare.startswith(name)), ())
+
+
+_KINDS = re.compile(r"^(?:(?:un)?aging\.)?(?:additional\.|compact\.)?")
+_DEVICE_TABLES = ("tasks", "kernels", "communication", "communication_tasks")
+_TABLES = {
+    "stars_soc": _DEVICE_TABLES,
+    "ts_track": _DEVICE_TABLES,
+    "hwts": _DEVICE_TABLES,
+    "api_event": ("api", "links"),
+    "task_track": ("links",),
+    "hccl_info": ("communication_tasks",),
+    "msproftx": ("marks",),
+    "memory_op": ("memory", "allocations"),
+    "task_memory": ("memory", "allocations"),
+    "npu_mem": ("memory",),
+    "npu_module_mem": ("memory",),
+    **dict.fromkeys(("hbm", "ddr", "llc", "pcie", "hccs", "nic", "roce", "dvpp", "qos", "sio", "lpm"), ("counters",)),
+}
 
 
 def _ends_full(slices: list[Slice]) -> bool:

@@ -20,7 +20,7 @@ from npuprof.notes import Notes
 from npuprof.progress import report_progress
 from npuprof.quantities import counted
 from npuprof.sources.files.memory_limit import ALWAYS_BYTES, too_large, written_parts
-from npuprof.sources.raw.records.folders import Folder, Slice, read_folder
+from npuprof.sources.raw.records.folders import Folder, Slice, read_folder, tables_of
 from npuprof.sources.raw.records.framing import Framed, frame
 from npuprof.sources.raw.records.layouts import magic_word
 
@@ -90,7 +90,9 @@ class Streams:
     def _count(self, name: str, framed: Framed) -> None:
         if framed.lost:
             self._cut.add(name)
-            self._notes.warning(self._label, f"{name}: cut or damaged records skipped", framed.lost)
+            self._notes.warning(
+                self._label, f"{name}: cut or damaged records skipped", framed.lost, lacks=tables_of(name)
+            )
         if framed.lost or len(framed.records):
             self._notes.ledger.read(self.account(name), len(framed.records) + framed.lost)
             self._notes.ledger.leave_out(self.account(name), framed.lost)
@@ -109,6 +111,7 @@ class Streams:
                 f"{name}: bytes are missing in, or were put into, {_name(changed)}, whose records bear no mark: each "
                 "behind that place may hold wrong values",
                 count,
+                lacks=tables_of(name),
             )
 
     def account(self, name: str) -> str:
@@ -220,8 +223,8 @@ def _list(folder: Path, notes: Notes, label: str) -> Folder:
         notes.info(label, f"{name}: not a slice of a stream, not decoded")
     if len(contents.others) > _MAX_NAMED:
         notes.info(label, "more files are no slices of a stream, not decoded", len(contents.others) - _MAX_NAMED)
-    for stream, message, count in contents.problems():
-        notes.warning(label, f"{stream}: {message}", count)
+    for stream, message, count, is_lost in contents.problems():
+        notes.warning(label, f"{stream}: {message}", count, lacks=tables_of(stream) if is_lost else ())
     return contents
 
 

@@ -20,7 +20,7 @@ _ROWS = 200
 def _told(decoded: Decoded) -> dict[str, tuple[str, int]]:
     notes = decoded.notes.to_frame()
     told = notes[notes["severity"] != "info"]
-    return {source: (message, count) for _, source, message, count in told.itertuples(index=False)}
+    return {source: (message, count) for _, source, message, count, *_ in told.itertuples(index=False)}
 
 
 def _gone(path: Path, stream: str) -> None:
