@@ -96,7 +96,7 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
 
     @property
     def notes(self) -> pd.DataFrame:
-        """What was repaired, skipped or could not be known: severity, source, message, count; lacks and missing_rows of what is missing."""
+        """What was repaired, skipped or could not be known: severity, source, message, count, lacks, missing_rows."""
         return self._notes.to_frame()
 
     @property
