@@ -14,6 +14,7 @@ from npuprof import cli
 from npuprof.demo import notebook_path, run_demo
 from npuprof.errors import NpuprofError
 from tests import saved_notebooks
+from tests.may_differ import MAY_DIFFER
 
 _REPORT_BYTES = 1_000_000
 
@@ -39,6 +40,8 @@ def test_the_demo_runs_the_quickstart_and_writes_one_page(tmp_path: Path, capsys
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "simulated" in page.lower()
     assert re.search(r"<(script|link|img)[^>]+(src|href)=.http", page) is None
+    executed = saved_notebooks.read(tmp_path / "quickstart.ipynb")
+    assert saved_notebooks.changes(saved_notebooks.read(notebook_path()), executed, MAY_DIFFER["quickstart"]) == []
     assert all(cell.execution_count for cell in _code_cells(tmp_path / "quickstart.ipynb"))
 
 
