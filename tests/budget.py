@@ -13,7 +13,7 @@ _EXAMPLES = 100
 
 for _name, _examples in (
     ("fast", _EXAMPLES // 5),
-    (USUAL, _EXAMPLES * 2 // 5),
+    (USUAL, _EXAMPLES * 3 // 10),
     ("more", _EXAMPLES * 3 // 5),
     ("full", _EXAMPLES * 5),
 ):

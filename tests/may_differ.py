@@ -29,7 +29,7 @@ MAY_DIFFER: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "explorer_tour": {
         "timeline": _FRAMES,
         "flame": _FRAMES,
-        "counters": (r"^(HBM|read|write)$",),  # a run that is over before their first sample has none
+        "counters": (r"^(HBM|read|write|#/s)$",),  # a run that is over before their first sample has none
     },
     "torch_simulated": {
         "profile": (r"",),  # torch itself computes: which findings there are is in the host's time

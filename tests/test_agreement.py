@@ -61,7 +61,9 @@ def _found(folder: Path) -> Iterator[Profile | ProfileSet]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", GENERATED)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long if "simulated devices" in name else ()) for name in GENERATED]
+)
 def test_generated_recordings_say_the_same_in_every_way(tmp_path: Path, name: str) -> None:
     run = npuprof.load(GENERATED[name](tmp_path))
     assert len(run.kernels)

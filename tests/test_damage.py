@@ -24,7 +24,9 @@ _DAMAGES = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", _DAMAGES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name == "trace of torch" else pytest.mark.long) for name in _DAMAGES]
+)
 def test_no_figure_of_a_damaged_recording_is_wrong_without_a_note(tmp_path: Path, name: str) -> None:
     verdicts = list(trials(name, GENERATED[name], tmp_path, _DAMAGES[name], _FEW))
     assert len(verdicts) >= _FEW // 2

@@ -178,7 +178,7 @@ def test_skipped_tests_and_progress_take_few_lines(folder: Path, pytester: pytes
     assert progress[-1].startswith("100%, 93 of 93")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_several_processes_tell_the_same(folder: Path) -> None:
     (folder / "test_skipped.py").write_text(_SKIPPED)
     (folder / "test_module.py").write_text(_SKIPPED_MODULE)

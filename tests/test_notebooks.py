@@ -31,10 +31,8 @@ def code(notebook: Any) -> list[Any]:
 
 
 @pytest.mark.kernel
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name == "explorer_tour" else [pytest.mark.long]) for name in _NAMES]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("name", _NAMES)
 def test_it_runs_from_top_to_bottom_and_shows_what_is_saved(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,7 +32,7 @@ def _run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=pace.seconds(60), check=False)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("sound", [True, False])
 def test_a_test_that_wavers_is_named_and_one_that_fails_again_fails(tmp_path: Path, sound: bool) -> None:
     (tmp_path / "test_it.py").write_text(_TESTS.format(sound=sound))

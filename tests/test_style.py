@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow  # the whole package is parsed
+pytestmark = pytest.mark.long  # the whole package is parsed
 _ROOT = Path(__file__).parent.parent
 _PACKAGE = _ROOT / "npuprof"
 _MOST_LINES_OF_A_FUNCTION = 50

@@ -47,7 +47,7 @@ def test_the_place_of_a_stage_with_more_work_is_its_ranks(ranks: int) -> None:
     assert found.place == ("ranks 4-7" if ranks == 8 else "ranks 16-31")
 
 
-@pytest.mark.parametrize("rule", ["slow_link", "late_host"])
+@pytest.mark.parametrize("rule", ["slow_link", pytest.param("late_host", marks=pytest.mark.long)])
 def test_a_fault_is_named_in_the_vendors_text_form(rule: str, tmp_path: Path) -> None:
     job = simulate(replace(plan_of(8), steps=2), _FAULTS[rule][0], 1)
     one = load_set(text.write(job, tmp_path)).advice()[rule]

@@ -31,6 +31,23 @@ _NAMED = "button, label, th, h3, h4, strong, [role=tab]"
 _VARIES = re.compile(r"Sequences of|Copies are|^# a step|no front end here has")
 _ELSEWHERE = "import os, tempfile\nos.chdir(tempfile.mkdtemp())"  # where no other test's runs lie
 
+# Four ranks of one job; rank 2 computes more than the others.
+_JOB = """\
+import tempfile, npuprof
+from npuprof import simulator
+from npuprof.simulator import npu
+def train(rank):
+    x, w = npu.ones((1024, 1024)), npu.ones((1024, 1024)) / 1024
+    rank.step()
+    for _ in range(6):
+        for _ in range(12 if rank.rank == 2 else 8):
+            x = x @ w
+        rank.all_reduce(x.mean()).item()
+        rank.step()
+folder = tempfile.mkdtemp()
+simulator.ranks(4).run(train, folder, stacks=True)
+npuprof.load_set(folder).advice()"""
+
 Take = Callable[..., None]
 
 
@@ -114,7 +131,33 @@ def test_the_explorer(open_notebook: OpenNotebook, theme: str, take: Take) -> No
     for tab, ready in (
         ("Timeline", ".npuprof-timeline[data-drawn]"),
         ("Flame graph", ".flamebox canvas"),
+        ("Code", "[data-row]"),
+        ("Kernels", ".npuprof-grid tbody tr[data-id]"),
     ):
         cell.get_by_role("tab", name=tab, exact=True).click()
         cell.locator(ready).locator("visible=true").first.wait_for()
         take(f"explorer-{tab.lower().replace(' ', '-')}", cell.locator(".jp-OutputArea-output").first)
+
+
+def test_the_steps_the_history_and_what_a_change_brought(open_notebook: OpenNotebook, theme: str, take: Take) -> None:
+    setup, slow, changed = _readme_cells()
+    views = [
+        "npuprof.last().plot_steps()",
+        "npuprof.history()",
+        "a, b = map(npuprof.load, npuprof.history()['path'])\na - b",
+    ]
+    notebook = _open(open_notebook, theme, [setup, slow, changed, *views])
+    for number in range(1, 4):
+        notebook.run(number)
+    for number, name in enumerate(("steps", "history", "difference"), 4):
+        drawn = notebook.page.locator(".main-svg, table")
+        shown = notebook.run(number).locator(".jp-OutputArea-output", has=drawn).first
+        shown.wait_for()
+        take(name, shown)
+
+
+def test_the_ranks_of_a_job(open_notebook: OpenNotebook, theme: str, take: Take) -> None:
+    notebook = _open(open_notebook, theme, [_JOB])
+    shown = notebook.run(1).locator(".jp-OutputArea-output").first
+    wait_for_text(shown, "Rank 2 is slow")
+    take("ranks", shown, tallest=760)

@@ -111,6 +111,7 @@ def test_the_magic_twice_is_refused(kernel: Kernel) -> None:
     assert executed.has_report
 
 
+@pytest.mark.long
 def test_code_that_calls_the_cell_magic_by_name_is_profiled(kernel: Kernel) -> None:
     executed = kernel.run("get_ipython().run_cell_magic('npuprof', '--name named', '40 + 2')")
     assert executed.value == "42"

@@ -61,6 +61,7 @@ def test_a_cell_whose_processes_used_a_front_end_says_so_first(kernel: Kernel, p
     assert "the NPU was not used" not in executed.displays[0]["text/plain"]
 
 
+@pytest.mark.long
 def test_functions_of_the_cell_that_forked_processes_run_have_its_lines(kernel: Kernel, tmp_path: Path) -> None:
     executed = kernel.run(
         f"%%npuprof --processes --output {tmp_path / 'out'}\n"

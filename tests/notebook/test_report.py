@@ -173,7 +173,7 @@ class InterruptedAt:
         return self
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_interrupt_at_any_line_of_the_end_and_the_report_is_one_line_that_says_where_the_run_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Profile
 ) -> None:

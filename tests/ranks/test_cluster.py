@@ -60,6 +60,7 @@ def _counted(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     return seen
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("no_copies")
 def test_workers_read_what_is_read_here(job: Path, local: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     seen = _counted(monkeypatch)

@@ -80,7 +80,7 @@ def test_a_process_that_dies_loses_its_run_alone(tmp_path: Path, monkeypatch: py
     assert all(isinstance(outcome, Decoded) for outcome in outcomes.values())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_leaving_early_ends_every_process(tmp_path: Path) -> None:
     before = _children()
     with Processes(2) as pool:
@@ -171,7 +171,7 @@ def test_an_interrupt_ends_the_processes(tmp_path: Path) -> None:
     assert ran.stdout.splitlines() == ["trained", "interrupted []"], ran.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="the system has no signal masks")
 def test_an_interrupt_while_processes_start_prints_nothing_of_theirs(tmp_path: Path) -> None:
     """Every process that is started gets the interrupt while its interpreter starts, as one of a terminal would."""

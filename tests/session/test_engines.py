@@ -78,6 +78,7 @@ def test_engines_are_ranks_of_a_set(client: Any, tmp_path: Path) -> None:
     assert not len(runs.notes[runs.notes["severity"] != "info"])
 
 
+@pytest.mark.long
 def test_recordings_of_engines_without_the_common_folder_are_sent(
     client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,6 +101,7 @@ def test_what_is_no_client_is_refused(tmp_path: Path) -> None:
         Options(engines=True, processes=True)
 
 
+@pytest.mark.long
 def test_an_engine_that_was_restarted_says_so() -> None:
     with pytest.raises(RuntimeError, match="it was restarted"):
         engine_side.stop()
@@ -122,6 +124,7 @@ def test_a_cell_that_px_runs_on_the_engines(client: Any, tmp_path: Path) -> None
     assert _kernels(last) == {0: 2, 1: 2}
 
 
+@pytest.mark.long
 def test_an_engine_that_dies_is_named_and_the_others_stay(client: Any, tmp_path: Path) -> None:
     session = npuprof.engines(client, timeout_s=pace.seconds(10), collector="simulator", output=tmp_path / "out")
     session.start()

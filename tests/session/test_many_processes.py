@@ -73,6 +73,7 @@ print(session.recording.directory.parent)
 """
 
 
+@pytest.mark.long
 def test_two_notebooks_in_one_folder_have_each_its_own_ranks(tmp_path: Path) -> None:
     work = _script(tmp_path / "work.py", _WORK)
     counts = (2, 3)

@@ -120,6 +120,7 @@ def test_many_short_processes_cost_no_recording(tmp_path: Path) -> None:
     assert session.result.notes["message"].str.contains("10 Python processes began").any()
 
 
+@pytest.mark.long
 def test_the_command_runs_a_program_with_its_output_and_status(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

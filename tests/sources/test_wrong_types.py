@@ -21,7 +21,9 @@ def _wrong(folder: Path, name: str, most: int = 0) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", INPUTS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long if place % 4 else ()) for place, name in enumerate(INPUTS)]
+)
 def test_some_values_of_a_wrong_type(tmp_path: Path, name: str) -> None:
     assert not _wrong(tmp_path, name, _FEW)
 

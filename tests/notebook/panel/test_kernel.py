@@ -46,6 +46,7 @@ def test_unloading_ends_the_panel_and_a_new_one_can_be_made(kernel: Kernel) -> N
     kernel.run("%load_ext npuprof")
 
 
+@pytest.mark.long
 def test_a_script_has_no_panel() -> None:
     import npuprof
 
