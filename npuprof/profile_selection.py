@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof.arrays import Bools, Int64
-from npuprof.errors import OptionsError
+from npuprof.errors import NpuprofError, OptionsError
 from npuprof.info import Info, Selected
 from npuprof.notes import Notes
 from npuprof.parameters import checked
@@ -216,6 +216,8 @@ class ProfileSelection:
         from npuprof.timeline.state import Timeline
 
         timeline = Timeline(self.tables, self.info)
+        if timeline.left_out:
+            raise NpuprofError(timeline.left_out)
         titles: list[tuple[str, str]] = []
         for group, rows in zip(timeline.groups, timeline.rows, strict=True):
             title = ""

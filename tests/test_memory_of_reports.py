@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+
+import ipywidgets as widgets
+import numpy as np
 import pytest
 
+from npuprof.errors import NpuprofError
 from npuprof.exports.text_figures import timeline_text
+from npuprof.notebook.explorer.tabs import explorer_of
 from npuprof.profiles import Profile
 from npuprof.sources.base import Decoded
 from npuprof.sources.files import memory_limit
+from npuprof.timeline.slices import TABLES
+from npuprof.timeline.state import Timeline
 from npuprof.timeline.svg import timeline_svg
 from tests import factories
 
@@ -54,9 +64,46 @@ def test_a_window_of_the_timeline_needs_the_memory_of_its_slices_alone(run: Prof
     assert not any("left out" in str(note.text) for note in figure.layout.annotations)
 
 
+def test_a_page_and_a_saved_report_have_the_rest_and_say_what_is_left_out(run: Profile, tmp_path: Path) -> None:
+    page = run.to_html(tmp_path / "page.html").read_text("utf-8")
+    assert "slices are left out" in page
+    assert _HOW in page
+    assert "kernels" in page
+    both = run.to_html(tmp_path / "both.html", beside=run).read_text("utf-8")
+    assert both.count("slices are left out") > page.count("slices are left out")
+
+
+def _texts(widget: widgets.Widget) -> Iterator[str]:
+    if isinstance(widget, widgets.HTML):
+        yield unescape(widget.value)
+    for child in getattr(widget, "children", ()):
+        yield from _texts(child)
+
+
+def test_a_live_explorer_shows_its_other_tabs_and_says_what_is_left_out(run: Profile) -> None:
+    explorer = explorer_of(run)
+    widget = explorer.widget
+    assert explorer.timeline.left_out in " ".join(_texts(widget))
+    for title in explorer.titles:
+        explorer.open(title)
+    explorer.light_up("kernels", np.arange(3))
+    assert explorer.timeline.matches is None
+    assert len(run.selection.kernels) == len(run.kernels)
+    with pytest.raises(NpuprofError, match="slices are left out"):
+        run.select(lanes=["stream"])
+
+
+def test_what_is_saved_needs_more_than_the_index(run: Profile, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = sum(len(run.tables[name]) for name in TABLES)
+    monkeypatch.setattr(memory_limit, "free_memory", lambda: 300 * rows)
+    assert not Timeline(run.tables, run.info).left_out
+    assert Timeline(run.tables, run.info, is_saved=True).left_out
+
+
 def test_with_enough_memory_nothing_is_left_out(run: Profile, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory_limit, "free_memory", lambda: 1 << 40)
     assert run.advice().findings
+    assert not Timeline(run.tables, run.info, is_saved=True).empty
     assert "left out" not in run.advice().rest()
     assert memory_limit.left_out("all is", 10**12) == ""
     assert "about 909 TiB of memory, and 1.00 TiB are free" in memory_limit.left_out("all is", 10**15)

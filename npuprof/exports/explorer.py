@@ -77,7 +77,8 @@ def saved_explorer(
         The timelines of the page that move together; None for a single one.
     """
     if timeline.empty:
-        return SavedExplorer(None, "")
+        reason = f"<p>{escape(timeline.left_out)}</p>" if timeline.left_out else ""
+        return SavedExplorer(None, reason + fragment(None, pictures) if pictures else reason)
     if limit_bytes is None:
         limit_bytes = max(PAGE_BYTES, PAGE_BYTES_A_SLICE * timeline.slices.count)
     if pictures is None:
@@ -90,7 +91,7 @@ def saved_explorer(
         timeline,
         limit_bytes=room,
         findings=[] if advice is None else drawn_findings(timeline, advice),
-        lines={} if advice is None else _lines(timeline, advice),
+        lines={} if advice is None or advice.left_out else _lines(timeline, advice),
         path=drawn_path(timeline, critical_path) if has_path and critical_path is not None else None,
         notes=[] if annotations is None else drawn_notes(timeline, annotations),
         link=None if link is None else asdict(link),
@@ -126,9 +127,9 @@ class ExploredRun(Protocol):
 
 def explorers(*runs: ExploredRun) -> str:
     """Return the explorers of one run, or of two below each other, whose timelines are aligned and move together."""
-    timelines = [Timeline(run.tables, run.info, run.aligned) for run in runs]
+    timelines = [Timeline(run.tables, run.info, run.aligned, is_saved=True) for run in runs]
     link, heads = None, [""] * len(runs)
-    if len(runs) > 1:
+    if len(runs) > 1 and not any(timeline.left_out for timeline in timelines):
         reason, link = align(timelines[0], timelines[1]), linked(*timelines)
         heads = [f"<p><b>{escape(printable(run.info.name, _LONGEST_NAME))}</b></p>" for run in runs]
         heads[0] = f"<p>{reason}; drag or zoom either of them.</p>{heads[0]}"

@@ -258,7 +258,7 @@ def _explorer(run: Profile, limit_bytes: int) -> list[_Bundle]:
         "Flame graph": figure_svg(flamegraph(run.tables, run.info, weight=weight, max_nodes=_DRAWN_FRAMES)),
     }
     explorer = saved_explorer(
-        Timeline(run.tables, run.info, run.aligned),
+        Timeline(run.tables, run.info, run.aligned, is_saved=True),
         run.advice(),
         run.critical_path,
         limit_bytes=limit_bytes - len(json.dumps(text)),

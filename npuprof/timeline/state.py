@@ -14,6 +14,7 @@ from npuprof.analysis.device_clocks import apart
 from npuprof.arrays import Int64
 from npuprof.info import Info
 from npuprof.observable import Observable
+from npuprof.sources.files.memory_limit import left_out
 from npuprof.timeline.columns import Columns, columns
 from npuprof.timeline.counter_tracks import CounterLine, lines, memory_lines, queue_lines, totals
 from npuprof.timeline.flows import Arrows, Relations
@@ -25,8 +26,9 @@ from npuprof.timeline.level_of_detail import WindowIndex
 from npuprof.timeline.opening import opening
 from npuprof.timeline.overview import PartsByColumn, overview
 from npuprof.timeline.range_summary import RangeSummary, summary
-from npuprof.timeline.slices import Matches, Slices, search
+from npuprof.timeline.slices import TABLES, Matches, Slices, search
 
+_BYTES, _SAVED_BYTES = 200, 300  # a slice, of the index, and of what is saved: half was measured at the peak
 _LEAST_NS = 20
 _MARGIN = 2.0  # margin around a slice that is zoomed to, as a multiple of its duration
 _TOO_SHORT = 100  # a slice shorter than this fraction (1/100) of the window is too narrow to see
@@ -89,6 +91,8 @@ class Timeline(Observable):
         A range that the user selected, if any.
     matches
         The matches of the current search, if any.
+    left_out
+        Why the timeline has no slices, and how to have them, where memory does not suffice; empty otherwise.
     cursor
         A moment that the user pointed at, if any.
     """
@@ -99,9 +103,16 @@ class Timeline(Observable):
         info: Info,
         aligned: Mapping[str, pd.DataFrame] | None = None,
         stages: Mapping[int, int] | None = None,
+        *,
+        is_saved: bool = False,
     ) -> None:
         super().__init__()
         self.info = info
+        rows = sum(len(tables[name]) for name in TABLES if name in tables)
+        self.left_out = left_out("slices are", rows * (_BYTES + _SAVED_BYTES * is_saved))
+        if self.left_out:
+            tables = {name: table.iloc[:0] for name, table in tables.items()}
+            aligned = None
         self.tables = tables
         self._aligned = tables if aligned is None else aligned  # causes of idle time need the host's clock
         self.slices = Slices(tables, stages)
@@ -363,7 +374,9 @@ class Timeline(Observable):
         return 0 if matches is None else len(matches)
 
     def light_up(self, rows: Mapping[str, Int64], text: str) -> None:
-        """Highlight rows of tables as the matches of a search for `text`."""
+        """Highlight rows of tables as the matches of a search for `text`; nothing where the slices are left out."""
+        if self.left_out:
+            return
         numbers, starts, total = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], 0
         for table, some in rows.items():
             frame = self.tables[table]

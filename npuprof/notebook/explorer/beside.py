@@ -23,6 +23,8 @@ def above_each_other(explorer: Explorer, other: Profile) -> widgets.Widget:
     """Return the timelines of the explorer's run and another one, with a shared window and cursor."""
     runs = (explorer.run, other)
     timelines = (explorer.timeline, Timeline(other.tables, other.info, other.aligned))
+    if problem := next((timeline.left_out for timeline in timelines if timeline.left_out), ""):
+        return widgets.HTML(escape(problem))
     reason, link = align(*timelines), linked(*timelines)
     parts: list[widgets.Widget] = [widgets.HTML(f"<span class='faint'>{reason}; drag or zoom either of them.</span>")]
     for letter, run, timeline in zip("ab", runs, timelines, strict=True):

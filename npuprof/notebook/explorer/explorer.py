@@ -228,7 +228,7 @@ class Explorer:
         Rows that the timeline does not draw are shown in the tab of their table.
         """
         rows, numbers = finding.rows.index.to_numpy(np.int64), self.timeline.slices.first
-        if not len(rows) or finding.table not in numbers:
+        if not len(rows) or finding.table not in numbers or self.timeline.left_out:
             self.open(next((title for title in self.titles if title.lower() == finding.table), self.titles[0]))
             return
         self.light_up(finding.table, rows)

@@ -112,6 +112,8 @@ class SetExplorer:
         return Timeline(runs._merged_tables(), runs._merged_info(), stages=runs._stages())
 
     def _timeline(self) -> widgets.Widget:
+        if self.timeline.left_out:
+            return widgets.HTML(escape(self.timeline.left_out))
         return TimelineView(self.timeline).widget
 
     def _for_all_runs(self, *draws: Callable[[], go.Figure]) -> Callable[[], widgets.Widget]:

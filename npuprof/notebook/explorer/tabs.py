@@ -82,6 +82,8 @@ def timeline(explorer: Explorer) -> widgets.Widget:
     if explorer.beside is not None:
         return above_each_other(explorer, explorer.beside)
     run = explorer.run
+    if explorer.timeline.left_out:
+        return widgets.HTML(escape(explorer.timeline.left_out))
     view = TimelineView(
         explorer.timeline, explorer.kernel, run.advice, run.critical_path, run, held=lambda: explorer.held
     )
