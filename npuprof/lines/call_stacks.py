@@ -1,8 +1,8 @@
 """Python stacks of calls of the device, taken where a call passes through Python: at the call itself, not sampled.
 
 A stack goes up to the profiled cell, or to the outermost frame. A frame is a code object and a position in it, whose
-line is looked up once; code objects are held weakly and nothing of the user is referenced. Three frames take less than
-a microsecond.
+line is looked up once; code objects are held weakly and nothing of the user is referenced. Stacks that were seen before
+are found by going down a tree of positions, a look-up for each frame. Three frames take less than a microsecond.
 """
 
 from __future__ import annotations
@@ -11,18 +11,31 @@ import sys
 import weakref
 from array import array
 from collections.abc import Callable
-from threading import Lock, get_native_id
+from threading import Lock, get_native_id, local
 from types import CodeType, FrameType
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from npuprof.frames import cell_name
 from npuprof.texts import encodable
 
-_DEPTHS = range(64)
+_DEPTH = 64
 _MOST_STACKS = 100_000
 _MOST_CALLS = 4_000_000
 TAKEN = 3
 """Numbers that are taken of each call."""
+
+
+_Position: TypeAlias = tuple[int, int]
+_Tree: TypeAlias = dict[
+    _Position | None, Any
+]  # by the next frame: the number of the stack that ends with it, or a tree
+
+
+class _Thread(local):
+    """The thread that looks."""
+
+    def __init__(self) -> None:
+        self.native_id = get_native_id()  # which the system has to be asked for
 
 
 class StackLine(NamedTuple):
@@ -57,7 +70,9 @@ class CallStacks:
         self._cell_file = cell_file
         self._numbers: dict[tuple[int, ...], int] = {}
         self._line_numbers: dict[StackLine, int] = {}
-        self._positions: dict[tuple[int, int], int] = {}
+        self._positions: dict[_Position, int] = {}
+        self._tree: _Tree = {}
+        self._thread = _Thread()
         self._codes: dict[int, weakref.ref[CodeType]] = {}
         self._adding = Lock()
 
@@ -71,24 +86,17 @@ class CallStacks:
         depth
             How many frames above this function the stack begins.
         """
-        positions = self._positions
-        frame: FrameType | None = sys._getframe(depth)
-        path = []
-        for _ in _DEPTHS:
-            if frame is None:
-                break
-            number = positions.get((id(frame.f_code), frame.f_lasti))
-            if number is None:
-                number = self._add(frame)
-            path.append(number)
-            if number < 0:  # the cell itself
+        first: FrameType | None = sys._getframe(depth)
+        frame = first
+        at: Any = self._tree
+        while frame is not None:
+            at = at.get((id(frame.f_code), frame.f_lasti))
+            if at.__class__ is not dict:
                 break
             frame = frame.f_back
-        key = tuple(path)
-        stack = self._numbers.get(key)
-        if stack is None:
-            stack = self._add_stack(key)
-        self.calls.extend((get_native_id(), time_ns, stack))
+        else:
+            at = at.get(None)
+        self.calls.extend((self._thread.native_id, time_ns, self._add_stack(first) if at is None else at))
 
     @property
     def is_full(self) -> bool:
@@ -119,15 +127,31 @@ class CallStacks:
 
     def _forget(self, _code: weakref.ref[CodeType]) -> None:
         """Forget positions when a code object is gone: another may get its identity."""
+        self._tree = {}
         self._positions.clear()
         self._codes.clear()
 
-    def _add_stack(self, key: tuple[int, ...]) -> int:
+    def _add_stack(self, frame: FrameType | None) -> int:
+        """Return the number of the stack of a frame, and put it into the tree."""
+        path, keys = list[int](), list[_Position | None]()
+        while frame is not None and len(path) < _DEPTH and not (path and path[-1] < 0):  # the cell itself
+            key = id(frame.f_code), frame.f_lasti
+            number = self._positions.get(key)
+            path.append(self._add(frame) if number is None else number)
+            keys.append(key)
+            frame = frame.f_back
+        if frame is None and (not path or path[-1] >= 0):
+            keys.append(None)  # where the stack ends by itself
+        lines = tuple(-1 - each if each < 0 else each for each in path)
         with self._adding:
-            number = self._numbers.setdefault(key, len(self.stacks))
-            if number == len(self.stacks):
-                self.stacks.append(tuple(-1 - each if each < 0 else each for each in key))
-        return number
+            stack = self._numbers.setdefault(lines, len(self.stacks))
+            if stack == len(self.stacks):
+                self.stacks.append(lines)
+            at = self._tree
+            for each in keys[:-1]:
+                at = at.setdefault(each, {})
+            at[keys[-1]] = stack
+        return stack
 
 
 current: CallStacks | None = None

@@ -9,9 +9,11 @@ stacks taken at the call, statements of the cell alone, and samples alone. Run b
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import tempfile
 import time
+import timeit
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -134,6 +136,11 @@ def cost_of_frames_ns(frames: int) -> float:
     return best
 
 
+def cost_of_call_ns() -> float:
+    """Return what a call of a function that does nothing takes here and now: what other costs compare with."""
+    return min(timeit.repeat("f()", "def f(): pass", timer=time.process_time_ns, number=100_000, repeat=7)) / 100_000
+
+
 def main() -> None:
     """Print the shares, and the costs beside what they are to be at most."""
     for us in SPENT_US:
@@ -150,9 +157,11 @@ def main() -> None:
                     finally:
                         cells.magics.uninstall()
                 print(f"{us:5} us, {where:6}, {way:10} {judged.right:8.2%} of device time is right; {judged.known}")
-    three, twelve = cost_of_frames_ns(3), cost_of_frames_ns(12)
-    print(f"a stack of three frames {three:6.0f} ns (at most 1,000)")
-    print(f"each further frame      {(twelve - three) / 9:6.0f} ns (at most 350)")
+    three, twelve, call = cost_of_frames_ns(3), cost_of_frames_ns(12), cost_of_call_ns()
+    further = (twelve - three) / 9
+    print(f"a call of an empty function {call:6.0f} ns, load {os.getloadavg()[0]:.1f}")
+    print(f"a stack of three frames {three:6.0f} ns (at most 1,000), {three / call:.1f} calls")
+    print(f"each further frame      {further:6.0f} ns (at most 350), {further / call:.1f} calls")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ are measured in pairs of runs, one right after the other, so that other load fal
 from __future__ import annotations
 
 import ast
+import os
 import tempfile
 import time
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from statistics import median
 
 from npuprof.clock import SystemClock
 from npuprof.lines.recorder import LineRecorder, RunningCell
+from tests.benchmarks.bench_lines import cost_of_call_ns
 from tests.lines.stamped import FIRST_LINE, rewritten
 
 _ROUNDS = 7
@@ -140,11 +142,14 @@ def share(spent_ns: int, statements: int, folder: Path, pairs: int = _PAIRS) -> 
 
 def main() -> None:
     """Print the costs beside what they are to be at most."""
+    call = cost_of_call_ns()
+    print(f"a call of an empty function {call:.0f} ns, load {os.getloadavg()[0]:.1f}")
     statement = cost_ns("i; i; i; i; i; i; i; i; i; i", 50_000, is_on=True) / 11
-    print(f"a statement          {statement:7.0f} ns (about 300)")
+    print(f"a statement          {statement:7.0f} ns (about 300), {statement / call:.1f} calls")
     iteration = cost_ns("pass", 300_000, is_on=True)
-    print(f"an iteration         {iteration:7.0f} ns (at most 2,000)")
-    print(f"a thinned iteration  {cost_ns('pass', 300_000, is_on=False):7.0f} ns (at most 60)")
+    print(f"an iteration         {iteration:7.0f} ns (at most 2,000), {iteration / call:.1f} calls")
+    thinned = cost_ns("pass", 300_000, is_on=False)
+    print(f"a thinned iteration  {thinned:7.0f} ns (at most 60), {thinned / call:.1f} calls")
     with tempfile.TemporaryDirectory() as folder:
         recorded = recording_ns(Path(folder))
         print(f"a recorded stamp     {recorded:7.0f} ns, on a thread of its own")
