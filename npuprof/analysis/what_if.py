@@ -112,7 +112,7 @@ def predicted(replay: Replay, change: Change, changes: list[str]) -> Prediction:
     ------
     NpuprofError
         If the change affects the host, and the recording lacks the links from host calls to kernels; or if less to do
-        takes longer, as where the clocks of host and device contradict each other.
+        takes all steps together longer (where work is asynchronous, a single one may be), as where the clocks of host and device contradict each other.
     """
     kernels = replay.device.caller[replay.device.kind == KERNEL]
     if change.of_host and (kernels < 0).sum() > _UNLINKED * len(kernels):
@@ -124,9 +124,10 @@ def predicted(replay: Replay, change: Change, changes: list[str]) -> Prediction:
     compared = counted_steps(np.zeros(len(after), np.int64), replay.windows.closed)
     times = (replay.recorded_ns, replay.replayed_ns, after)
     recorded, unchanged, changed = (int(step_ns[compared].sum()) // max(1, len(step_ns[compared])) for step_ns in times)
-    if changed > unchanged and _is_less(replay, change):
+    whole, before = int(after.sum()), int(replay.replayed_ns.sum())
+    if whole > before and _is_less(replay, change):
         raise NpuprofError(
-            f"a replay with less to do takes longer ({duration(changed)} a step instead of {duration(unchanged)}), so "
+            f"a replay with less to do takes longer ({duration(whole)} instead of {duration(before)} for all steps), so "
             "that the recorded times contradict each other: nothing can be predicted from the run"
         )
     names = ("recorded_ns", "replayed_ns", "predicted_ns")

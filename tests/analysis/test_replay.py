@@ -85,6 +85,45 @@ def test_less_time_never_takes_longer(steps: list[list[Do]], queue: bool, factor
     assert same["predicted_ns"].tolist() == times(recorded)
 
 
+_unended = st.lists(
+    st.lists(_things, max_size=8).map(lambda inner: [Do("launch", "MatMul", 5, 200), *inner]), min_size=2, max_size=5
+)
+
+
+@pytest.mark.slow
+@settings(max_examples=examples(40))
+@given(_unended, st.booleans(), st.sampled_from([0, 0.3, 0.9]), st.sampled_from(["kernel", "cause", "part"]))
+def test_where_work_is_asynchronous_a_step_may_lengthen_and_all_together_do_not(
+    steps: list[list[Do]], queue: bool, factor: float, where: str
+) -> None:
+    steps = changed(steps, lambda one: replace(one, stream=2 + one.device % 3) if one.what == "launch" else one)
+    recorded = Machine(queue=queue, latency=7).run(steps)
+    less: dict[str, dict[str, float]] = {
+        "kernel": {"MatMul": factor},
+        "cause": {"sync_call": factor, "dataloader": factor, "unexplained": factor},
+        "part": {"computing": factor, "copy": factor},
+    }
+    predicted = recorded.what_if(
+        kernel=less["kernel"] if where == "kernel" else None,
+        cause=less["cause"] if where == "cause" else None,
+        part=less["part"] if where == "part" else None,
+    )
+    assert predicted.steps["predicted_ns"].sum() <= predicted.steps["replayed_ns"].sum()
+
+
+def test_a_step_that_takes_over_work_of_the_one_before_lengthens_and_is_not_refused() -> None:
+    """The host is faster, so that the second step waits for what the first one launched."""
+    steps = [
+        [Do("launch", "MatMul", 5, 1000), Do("operator", "DataLoader", 600)],
+        [Do("launch", "MatMul", 5, 10), Do("sync", host=1)],
+        [Do("launch", "MatMul", 5, 10), Do("sync", host=1)],
+    ]
+    predicted = Machine().run(steps).what_if(cause={"dataloader": 0})
+    assert predicted.steps["gain_ns"].tolist()[0] == 600
+    assert predicted.steps["gain_ns"].min() < 0 <= predicted.steps["gain_ns"].sum()
+    assert predicted.gain_ns < 0  # of the mean, which leaves out the first step
+
+
 @pytest.mark.slow
 @settings(max_examples=examples(25))
 @given(_steps, st.booleans())
