@@ -144,9 +144,9 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        from importlib.metadata import version
+        from npuprof.machine.environment import own_version
 
-        return version("npuprof")
+        return own_version()
     if name in _MODULES or name in _HOMES:
         with standard_library_first():
             module = import_module(_HOMES.get(name, f"npuprof.{name}"))

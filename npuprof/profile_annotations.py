@@ -17,6 +17,7 @@ from npuprof.info import Info
 from npuprof.parameters import checked
 from npuprof.recording import FILE_NAME as RECORDING
 from npuprof.small_files import read_json
+from npuprof.texts import encodable
 
 FILE_NAME = "annotations.json"
 """The file of a recording with the notes."""
@@ -72,7 +73,9 @@ class ProfileAnnotations:
         NpuprofError
             If the recording cannot keep it; the note then lasts as long as this run is open.
         """
-        length = 0 if end is None else end - start
+        start = int(start)  # one of a table's row has no more than 64 bits
+        length = 0 if end is None else int(end) - start
+        text = encodable(text)
         if length < 0 or not 0 <= start < _LIMIT or length >= _LIMIT - start:
             raise OptionsError(f"a note from {start} to {end} ns is on no range of time", "start")
         if len(text) > _LONGEST_NOTE:
@@ -83,7 +86,7 @@ class ProfileAnnotations:
         elif len(held.rows) >= _MOST_NOTES:
             raise OptionsError(f"a run has at most {_MOST_NOTES:,} notes", "text")
         else:
-            held.rows.append((int(start), int(length), text))
+            held.rows.append((start, length, text))
         for follower in list(held.followers):
             follower()
         self._keep(held.rows)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
+import pandas
 import pytest
 
 import npuprof
+from tests import pace
 
 _HEAVY = ("pandas", "plotly", "ipywidgets", "pyarrow", "msgspec", "pyinstrument", "torch", "numpy")
 
@@ -49,3 +53,27 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 def test_the_version_is_the_installed_one() -> None:
     assert npuprof.__version__.count(".") == 2
+
+
+@pytest.mark.slow
+def test_a_checkout_that_is_not_installed_records_and_says_so(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    site.mkdir()
+    for entry in Path(pandas.__file__).parents[1].iterdir():
+        if "npuprof" not in entry.name and entry.suffix != ".pth":
+            (site / entry.name).symlink_to(entry)
+    code = (
+        "import npuprof; print(npuprof.__version__)\n"
+        "with npuprof.profile(output=sys.argv[1], collector='simulator'): sum(range(1000))\n"
+        "print(npuprof.load(sys.argv[1]).info.versions['npuprof'])\n"
+    )
+    path = [str(Path(npuprof.__file__).parents[1]), str(site)]
+    told = subprocess.run(
+        [sys.executable, "-S", "-c", f"import sys; sys.path[:0] = {path!r}\n{code}", str(tmp_path / "run")],
+        capture_output=True,
+        text=True,
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+        check=False,
+        timeout=pace.seconds(60),
+    )
+    assert told.stdout.split() == ["0+checkout"] * 2, told.stderr

@@ -37,6 +37,15 @@ def test_notes_are_a_table_and_kept_with_the_recording(tmp_path: Path) -> None:
     assert _run(tmp_path).annotations["text"].tolist() == ["later"]
 
 
+def test_the_numbers_of_a_row_and_a_text_that_is_none_are_a_note(tmp_path: Path) -> None:
+    run = _run()
+    kernel = run.kernels.iloc[3]
+    run.annotate("half \ud800 of a pair", start=kernel["start_ns"], end=kernel["start_ns"] + kernel["duration_ns"])
+    note = [kernel["start_ns"], kernel["duration_ns"], "half \\ud800 of a pair"]
+    assert run.annotations.to_numpy().tolist() == [note]
+    assert run.to_html(tmp_path / "run.html").stat().st_size
+
+
 def test_nothing_is_written_to_results_of_others(tmp_path: Path) -> None:
     run = _run(tmp_path)
     run.annotate("mine", start=_START)

@@ -125,16 +125,30 @@ class ExploredRun(Protocol):
         """Return the critical path."""
 
 
-def explorers(*runs: ExploredRun) -> str:
-    """Return the explorers of one run, or of two below each other, whose timelines are aligned and move together."""
-    timelines = [Timeline(run.tables, run.info, run.aligned, is_saved=True) for run in runs]
+def explorers(*runs: ExploredRun, limit_bytes: int | None = None, timeline: Timeline | None = None) -> str:
+    """Return the explorers of one run, or of two below each other, whose timelines are aligned and move together.
+
+    `limit_bytes` is the size of all of them, by default that of a page for each; `timeline` is that of the first run,
+    if there is one already.
+    """
+    others = runs if timeline is None else runs[1:]
+    timelines = [Timeline(run.tables, run.info, run.aligned, is_saved=True) for run in others]
+    if timeline is not None:
+        timelines.insert(0, timeline)
     link, heads = None, [""] * len(runs)
     if len(runs) > 1 and not any(timeline.left_out for timeline in timelines):
         reason, link = align(timelines[0], timelines[1]), linked(*timelines)
         heads = [f"<p><b>{escape(printable(run.info.name, _LONGEST_NAME))}</b></p>" for run in runs]
         heads[0] = f"<p>{reason}; drag or zoom either of them.</p>{heads[0]}"
     parts = [
-        saved_explorer(timeline, run.advice(), run.critical_path, annotations=run.annotations, link=link).html
+        saved_explorer(
+            timeline,
+            run.advice(),
+            run.critical_path,
+            limit_bytes=None if limit_bytes is None else limit_bytes // len(runs),
+            annotations=run.annotations,
+            link=link,
+        ).html
         for run, timeline in zip(runs, timelines, strict=True)
     ]
     return "".join(head + part for head, part in zip(heads, parts, strict=True))

@@ -19,9 +19,17 @@ def of_own_process() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in (*ASKING, OF_JOB)}
 
 
+def own_version() -> str:
+    """Return the version of npuprof; of a checkout that is on the path and not installed, ``0+checkout``."""
+    try:
+        return metadata.version("npuprof")
+    except metadata.PackageNotFoundError:
+        return "0+checkout"
+
+
 def versions() -> dict[str, str]:
     """Return the versions of npuprof and Python; a collector adds those of its front end."""
-    return {"npuprof": metadata.version("npuprof"), "python": platform.python_version()}
+    return {"npuprof": own_version(), "python": platform.python_version()}
 
 
 def describe() -> dict[str, str]:

@@ -65,6 +65,36 @@ def test_two_runs_move_together(open_notebook: OpenNotebook, tmp_path: Path) -> 
     page.screenshot(path=tmp_path / "difference.png")
 
 
+_GHOST = """\
+import sys
+sys.path.insert(0, {root!r})
+from npuprof.notes import Notes
+from npuprof.profiles import Profile
+from npuprof.sources.base import Decoded
+from tests import factories
+run = Profile(Decoded(tables=factories.profile(300), info=factories.info(), notes=Notes(), statistics={{}}))
+run.explore(beside=run.replayed(kernel={{"MatMulV3": 0}}))
+"""
+
+
+def test_the_run_as_it_would_be_moves_with_it(open_notebook: OpenNotebook, tmp_path: Path) -> None:
+    notebook = open_notebook([_GHOST.format(root=str(Path(__file__).parents[2]))], height=1700)
+    page = notebook.page
+    notebook.run(0)
+    page.wait_for_function("() => document.querySelectorAll('.npuprof-timeline.linked[data-drawn]').length === 2")
+    settle(page)
+    explorer = page.locator(".npuprof-explorer")
+    assert "b: training step, as it would be: " in explorer.inner_text()
+    assert "(replayed, not recorded)" in explorer.inner_text()
+    whole = _windows(page)
+    page.locator(".npuprof-timeline.linked").nth(1).focus()
+    page.keyboard.press("w")
+    settle(page)
+    moved = _windows(page)
+    assert moved[0] == moved[1] != whole[0]
+    page.screenshot(path=tmp_path / "ghost.png")
+
+
 _RANKS = """\
 import dataclasses, sys, tempfile
 sys.path.insert(0, {root!r})

@@ -58,6 +58,52 @@ def test_a_larger_run_is_merged_until_it_fits_and_says_so() -> None:
 
 
 @pytest.mark.slow
+def test_a_run_and_its_replay_share_the_room() -> None:
+    run = _run(20_000)
+    _, note = _outputs(run, beside=run.replayed(kernel={"MatMulV3": 0.5}), saved_bytes=700_000)
+    first, second = note["text/html"].split('<div class="npuprof-saved">')[1:]
+    runs = [Saved(data_of(part)) for part in (first, second)]
+    assert len(json.dumps(note)) <= 700_000
+    links = [saved.header["setup"]["link"] for saved in runs]
+    assert links[0] is not None
+    assert links[0] == links[1]
+    assert all(0 < saved.table("kernels")["count"] <= 20_000 for saved in runs)
+    assert "as it would be" in first.rpartition("</script>")[2]
+
+
+@pytest.mark.slow
+def test_a_name_that_is_no_text_is_saved() -> None:
+    run = Profile(Decoded(factories.profile(60), factories.info(name="run \udc80 \ud800"), Notes()))
+    run.annotate("half \ud800 of a pair", start=factories.START_NS)
+    _, note = _outputs(run, beside=run.replayed(kernel={"Add": 0}))
+    note["text/html"].encode()  # as a notebook is written
+    assert note["text/html"].count('class="npuprof-saved-data"') == 2
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_the_run_as_it_would_be_is_saved_below_and_moves_with_it(browser: Any, tmp_path: Path) -> None:
+    run = _run()
+    _, note = _outputs(run, beside=run.replayed(kernel={_HOSTILE: 0}))
+    path = tmp_path / "output.html"
+    path.write_text(f"<!doctype html><meta charset=utf-8>{note['text/html']}", encoding="utf-8")
+    context = browser.new_context(offline=True, viewport={"width": 1200, "height": 1400})
+    shown = context.new_page()
+    shown.goto(path.as_uri())
+    views = shown.locator(".npuprof-timeline[data-drawn]")
+    views.nth(1).wait_for()
+    windows = "() => [...document.querySelectorAll('.npuprof-timeline')].map((one) => one.dataset.window)"
+    whole = shown.evaluate(windows)
+    views.nth(1).focus()
+    shown.keyboard.press("w")
+    shown.wait_for_function(f"(whole) => ({windows})().every((one) => one !== whole)", arg=whole[0])
+    moved = shown.evaluate(windows)
+    assert moved[0] == moved[1]
+    assert shown.evaluate("() => window.pwned") is None
+    context.close()
+
+
+@pytest.mark.slow
 @pytest.mark.browser
 def test_it_is_explored_in_what_nbconvert_makes_of_the_notebook(browser: Any, tmp_path: Path) -> None:
     nbformat, exporters = pytest.importorskip("nbformat"), pytest.importorskip("nbconvert.exporters")

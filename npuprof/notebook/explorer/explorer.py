@@ -98,7 +98,7 @@ class Explorer:
         self._taken: tuple[tuple[int, int] | None, Matches | None] = None, None
         builds = {tab.title: partial(tab.build, self) for tab in tabs if tab.has_data(self)}
         self._tabs = LazyTabs(builds, self.kernel.move)
-        saved = None if beside is not None or not saved_bytes else partial(self._saved, saved_bytes)
+        saved = partial(self._saved, saved_bytes) if saved_bytes else None
         self._box = explorer_box(self._tabs.widget, run.info.name, run.info.recording, saved)
 
     @property
@@ -109,10 +109,12 @@ class Explorer:
         return self._box
 
     def _saved(self, limit_bytes: int) -> str:
-        """Return the run as HTML that can be explored without a kernel."""
-        from npuprof.exports.explorer import saved_explorer
+        """Return the run, and the one beside it, as HTML that can be explored without a kernel."""
+        from npuprof.exports.explorer import explorers, saved_explorer
 
         run = self.run
+        if self.beside is not None:
+            return explorers(run, self.beside, limit_bytes=limit_bytes, timeline=self.timeline)
         saved = saved_explorer(
             self.timeline,
             run.advice(),
