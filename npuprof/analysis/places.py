@@ -19,13 +19,14 @@ from npuprof.arrays import Bools, Int64
 from npuprof.frames import Frame, cell_name, cell_text, is_whole
 from npuprof.recording import SAMPLING_INTERVAL_NS
 
+_NEVER = np.iinfo(np.int64).max
 _MODULE = "nn.Module: "
 
 BETWEEN = "between samples"
 KNOWN = ("stack", "statement", "about", "sample", BETWEEN)
 """How a line is known: from the stack of an operator or a call, or a traced function; from the statement of the
 profiled cell that called it; from the statement that the cell's thread ran meanwhile, which is about right; from the
-same sampled function before and after; not at all, between samples of different functions."""
+same sampled function before and after; not at all, between samples of different functions or far from any."""
 GUESSED = KNOWN[2:]
 """The ways to know a line that are not certain."""
 
@@ -147,15 +148,31 @@ class Places:
         return np.where(between, -1, frame), known, entered & ~between
 
     def _is_between(self, rows: Int64, is_function: Bools) -> Bools:
-        """Return which host rows lie between a sample of another function and the first one of their own.
+        """Return which host rows no sample vouches for; sampled calls themselves do not count.
 
-        A sampled call begins with the last sample before it was seen. Sampled calls themselves lie between none.
+        These are rows between a sample of another function and the first one of their own, and those that lie farther
+        from any sample of their thread than the sampling interval. A sampled call begins with the last sample before
+        it was seen. Without the times of samples, it is taken as seen an interval later.
         """
-        starts = np.concatenate([self.tables[name]["start_ns"].to_numpy(np.int64) for name in LAYERS])
+        starts, threads = (
+            np.concatenate([self.tables[name][column].to_numpy(np.int64) for name in LAYERS])
+            for column in ("start_ns", "thread_id")
+        )
         function = nearest(self.causes.callers, rows, is_function)
-        late = starts[rows] - starts[function] >= SAMPLING_INTERVAL_NS
-        between: Bools = (function >= 0) & ~late & (rows >= self.causes.first_row["operators"])
-        return between
+        seen = starts[function] + SAMPLING_INTERVAL_NS
+        far = np.zeros(len(rows), bool)
+        samples = self.tables["sampled_lines"]
+        for thread in np.unique(threads[rows]).tolist():
+            times = np.sort(samples["time_ns"].to_numpy(np.int64)[(samples["thread_id"] == thread).to_numpy(bool)])
+            if len(times):
+                own = np.flatnonzero(threads[rows] == thread)
+                edges = np.append(times, _NEVER)
+                seen[own] = edges[np.searchsorted(times, starts[function[own]], side="right")]
+                after = np.searchsorted(times, starts[rows[own]])
+                before = np.where(after > 0, starts[rows[own]] - times[after - 1], _NEVER)
+                far[own] = np.minimum(before, edges[after] - starts[rows[own]]) > SAMPLING_INTERVAL_NS
+        between: Bools = (function >= 0) & ((starts[rows] < seen) | far)
+        return between & (rows >= self.causes.first_row["operators"])
 
     def _statements_at(self, rows: Int64) -> tuple[Int64, Int64]:
         """Return for each of some host rows the code of the statement that called it, and how that is known."""

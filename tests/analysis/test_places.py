@@ -80,9 +80,23 @@ def test_copies_and_synchronisations_of_a_real_run_have_the_line_that_called(sam
     assert shares == {"line": pytest.approx(0.0953, abs=0.0005), "module": pytest.approx(0.3577, abs=0.0005)}
 
 
-def _sampled(launched_ns: int) -> pd.DataFrame:
-    """Return the launch of a kernel, by a call at a time within a function that was sampled from 10 ms on."""
+def _sampled(launched_ns: int, *samples_ms: float) -> pd.DataFrame:
+    """Return the launch of a kernel, by a call at a time within a function that was sampled from 10 ms on.
+
+    `samples_ms` are the times of the thread's samples, if they are known.
+    """
     made = training()
+    count = len(samples_ms)
+    made["sampled_lines"] = tables.build(
+        "sampled_lines",
+        {
+            "time_ns": (np.array(samples_ms) * 1e6).astype(np.int64),
+            "file": pd.Categorical(["main.py"] * count),
+            "line": np.full(count, 31),
+            "function": pd.Categorical(["step"] * count),
+            "thread_id": np.ones(count, np.int64),
+        },
+    )
     made["python"] = tables.build(
         "python",
         {
@@ -114,6 +128,23 @@ def test_a_call_soon_after_a_sample_of_another_function_is_between_samples() -> 
     assert places["known"].tolist() == ["between samples"]
     assert places["line"].isna().all()
     assert lines(places).tolist() == ["between samples"]
+
+
+@pytest.mark.parametrize(
+    ("launched_ms", "samples_ms", "known"),
+    [
+        (12, (5, 10, 11, 17), "sample"),  # samples were nearer than the usual interval
+        (16, (5, 10, 19, 24), "between samples"),  # the function was first seen at 19 ms
+        (30, (5, 10, 15, 20, 45), "between samples"),  # 10 ms after the last sample, and before the next one
+        (24, (5, 10, 15, 20, 45), "sample"),
+        (41, (5, 10, 15, 20, 45), "sample"),
+        (49, (5, 10, 15, 20), "between samples"),  # long after the last one
+    ],
+)
+def test_the_times_of_samples_decide_what_is_between_them(
+    launched_ms: int, samples_ms: tuple[float, ...], known: str
+) -> None:
+    assert _sampled(launched_ms * 1_000_000, *samples_ms)["known"].tolist() == [known]
 
 
 def test_a_call_between_two_samples_of_the_same_function_is_in_it() -> None:
