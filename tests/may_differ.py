@@ -38,6 +38,7 @@ MAY_DIFFER: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "rank-timeline": _FRAMES,
     },
     "two_ranks": {"planted": _COSTLIEST, "fixed": _COSTLIEST},
+    "ranks": {},
     "operators": {"what": _OF_A_BUSY_HOST},
     "slow_step": {"advice": _OF_A_BUSY_HOST},
 }

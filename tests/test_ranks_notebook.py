@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests import saved_notebooks
+from tests.may_differ import MAY_DIFFER
 from tests.saved_notebooks import code_cells, shown
 
 _NOTEBOOK = Path(__file__).parents[1] / "notebooks" / "ranks.ipynb"
@@ -50,6 +51,7 @@ def test_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
     ).execute()
     _check(code_cells(notebook))
+    assert saved_notebooks.changes(saved_notebooks.read(_NOTEBOOK), notebook, MAY_DIFFER["ranks"]) == []
 
 
 def test_it_is_committed_as_executed_and_without_a_trace_of_a_machine() -> None:

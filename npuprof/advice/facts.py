@@ -15,6 +15,7 @@ from npuprof import tables as schema
 from npuprof.advice.gains import Gain, Replayed, Saves
 from npuprof.advice.to_collect import Recorded, needed, needed_for_limits, needed_operators, what_tells
 from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, PARTS, Accounting, of_every_kind
+from npuprof.analysis.backlog import Backlog, backlog
 from npuprof.analysis.balanced_steps import by_rank, complete
 from npuprof.analysis.chip_limits import ChipLimits, measured_limits
 from npuprof.analysis.code_lines import CodeLines
@@ -80,6 +81,12 @@ class Facts:
         """Mean duration of the counted steps, rounded down."""
         lengths = self.accounting.steps["duration_ns"].to_numpy(np.int64)[self.counted]
         return int(lengths.sum()) // max(len(lengths), 1)
+
+    @cached_property
+    def backlog(self) -> Backlog | None:
+        """How far the device was behind when the last step ended, if that makes the steps too short."""
+        of_marks = (self.accounting.steps["basis"] == "steps").any()
+        return backlog(self.tables) if of_marks and self.joined else None
 
     @cached_property
     def device(self) -> DeviceName:

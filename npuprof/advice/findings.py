@@ -20,7 +20,7 @@ from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule, State
 from npuprof.advice.gains import Confidence
 from npuprof.advice.rules import RULES
-from npuprof.advice.wording import without_once
+from npuprof.advice.wording import behind, without_once
 from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, Accounting
 from npuprof.analysis.detected_steps import detected_steps
 from npuprof.analysis.device_words import NPU
@@ -273,7 +273,7 @@ class Advice(LongText):
 
     def lines(self, limit: int | None = None) -> list[str]:
         """Return the verdict, the first `limit` findings or all, and the rules that lack data, as lines of text."""
-        lines = [self.verdict(), *(line for text in self.idle_lines() for line in _wrap(text))]
+        lines = [self.verdict(), *(line for text in self.first_lines() for line in _wrap(text))]
         for number, finding in enumerate(self.fired[:limit], 1):
             lines.append(
                 printable(f"{number}  {finding.title}   {duration(finding.cost_ns)}   {gain(finding)}", _LONGEST)
@@ -283,16 +283,17 @@ class Advice(LongText):
             lines += [printable(evidence, _LONGEST)] if finding.where else []
         return lines + _wrap(self.explained()) + _wrap(self.rest(limit))
 
-    def idle_lines(self) -> list[str]:
-        """Return idle time by cause; before it, where much has no known cause, what to record to know it."""
+    def first_lines(self) -> list[str]:
+        """Return idle time by cause; before it what makes the steps too short, and what to record to know causes."""
+        late = [behind(self.facts.backlog)] if self.facts.backlog is not None else []
         if self.scope == "ranks" or not self.step_ns:
-            return []
+            return late
         texts = first_line(self._budget, self.step_ns), idle_text(self._budget, self.step_ns)
-        return [text for text in texts if text]
+        return late + [text for text in texts if text]
 
     def explained(self) -> str:
-        """Return the share of a step that the findings explain together, in one sentence; empty without findings."""
-        if not self.fired or not self.explained_ns:
+        """Return the share of a step that the findings explain together; empty without findings, or if it is none."""
+        if not self.fired or not self.explained_ns or self.facts.backlog is not None:
             return ""
         explained = f"total explained: {duration(self.explained_ns)} of {duration(self.usual_ns)}"
         how = "each moment counted once" if self.together_ns is None else "replayed without all of them"

@@ -15,6 +15,7 @@ from npuprof.advice.findings import Advice
 from npuprof.advice.gains import Gain, Replayed
 from npuprof.advice.to_collect import is_unknown
 from npuprof.analysis.accounting import Accounting
+from npuprof.analysis.backlog import Backlog
 from npuprof.analysis.device_words import GPU, NONE, NPU, DeviceName
 from npuprof.analysis.prediction import TOLERANCE
 from npuprof.analysis.rank_absent import Completed, Members, completed, members_of
@@ -118,6 +119,12 @@ class JobFacts(Facts):
         self.matrix = matrix
         self._played = played
         self._groups = groups or {}
+
+    @cached_property
+    def backlog(self) -> Backlog | None:
+        """How far the device of the rank with the most left to do was behind when its last step ended."""
+        known = [late for member in self.members.values() if (late := member.advice.facts.backlog) is not None]
+        return max(known, key=lambda late: late.behind_ns, default=None)
 
     @cached_property
     def device(self) -> DeviceName:

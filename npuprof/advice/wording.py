@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from npuprof.analysis.backlog import Backlog
 from npuprof.analysis.rank_joint import Part
 from npuprof.arrays import Int64
 from npuprof.quantities import duration, formatted_ranks, printable, share
@@ -51,6 +52,16 @@ def most_lines(lines: pd.Categorical, times: Int64) -> list[str]:
 def ranks_called(ranks: Sequence[int]) -> str:
     """Return the names of ranks: ``rank 3``, ``ranks 2, 3``, ``ranks 0-7``."""
     return f"rank{'s' * (len(ranks) > 1)} {formatted_ranks(ranks)}"
+
+
+def behind(backlog: Backlog) -> str:
+    """Return that the device does steps more slowly than the host ends them, and how to measure them."""
+    return (
+        f"The host runs ahead: it launches a step in {duration(backlog.host_ns)}, the device takes "
+        f"{duration(backlog.device_ns)} for one and was {duration(backlog.behind_ns)} behind when the last step ended. "
+        "The times of steps here are those of launches; to measure steps, wait for the device at the end of each "
+        "(loss.item(), synchronize()), or profile more of them"
+    )
 
 
 def _kind_text(kind: object) -> str:

@@ -198,7 +198,7 @@ def findings_html(advice: Advice, limit: int | None = MOST_FINDINGS) -> str:
     listed = f'<ol style="margin:6px 0 0;padding-left:22px">{items}</ol>' if items else ""
     idle = [
         f'<div style="margin-top:4px;overflow-wrap:anywhere">{text(said, _LONGEST_SENTENCE)}</div>'
-        for said in advice.idle_lines()
+        for said in advice.first_lines()
     ]
     rest = [
         f'<div style="color:{FAINT_TEXT};margin-top:4px;overflow-wrap:anywhere">{text(said, _LONGEST_SENTENCE)}</div>'

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding
 from npuprof.advice.findings import Advice
 from npuprof.analysis.accounting import Accounting
+from npuprof.analysis.backlog import Backlog
 from npuprof.analysis.rank_groups import RankGroup
 from npuprof.ranks import overview as look
 from npuprof.ranks.kept import keep, known, state_of
@@ -60,6 +61,7 @@ def _keep(ranks: RankTables, made: Overview, state: str) -> None:
         "warnings": made.warnings,
         "together_ns": made.advice.together_ns,
         "unmeasured": dict(accounting.unmeasured),
+        "backlog": None if made.advice.facts.backlog is None else asdict(made.advice.facts.backlog),
     }
     keep(ranks, _WHAT, state, dict(zip(_FRAMES, tables, strict=True)) | evidence, facts)
 
@@ -80,6 +82,7 @@ def _read(ranks: RankTables, state: str) -> Overview | None:
     info = ranks.runs.merged_info
     accounting = Accounting(accounted, intervals, facts["unmeasured"])
     about = Facts(every_table({}), info, accounting)
+    about.backlog = None if facts["backlog"] is None else Backlog(**facts["backlog"])
     groups = [
         RankGroup(key, kind, tuple(ranks), recorded, sends) for key, kind, ranks, recorded, sends in facts["groups"]
     ]

@@ -77,7 +77,7 @@ def test_idle_time_whose_causes_are_known_is_split_by_them() -> None:
         ["idle", "sync_call", 30_500],
         ["unknown", UNEXPLAINED, 5_500],
     ]
-    (line,) = advice.idle_lines()  # less than a tenth of the step is no first line
+    (line,) = advice.first_lines()  # less than a tenth of the step is no first line
     assert line.startswith("idle 86.0 %: data loader 50.0 %, synchronising 30.5 %, unknown 5.5 % (collect with")
     assert line in " ".join(advice.lines())
 
