@@ -189,7 +189,8 @@ class Job:
         listed = job_folder.processes(self.folder)
         self._look_for_unknown({each.pid for each in listed})
         ranks = [each for each in listed if each.path]
-        ended = sum(each.ended for each in ranks)
+        here = ("", self.file.host)
+        ended = sum(each.ended or (each.host in here and not each.is_alive(self.file.host)) for each in ranks)
         if not ranks:
             return ""
         return f"{counted(len(ranks), 'rank')}, {len(ranks) - ended:,} writing, {ended:,} ended"

@@ -6,14 +6,16 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 import npuprof
-from npuprof import job_folder
+from npuprof import job_folder, progress
 from npuprof.machine.environment import OF_JOB
+from npuprof.progress import Progress
 from npuprof.ranks.profile_set import ProfileSet
 from npuprof.session.job import STARTUP
 from npuprof.session.session import Session
@@ -75,6 +77,53 @@ def test_each_process_is_a_rank_and_its_output_and_environment_are_its_own(tmp_p
     again = npuprof.load(runs.root)
     assert isinstance(again, ProfileSet)
     assert again.ranks == [0, 1]
+
+
+class _Said:
+    """Where progress is shown: keeps what was shown, and waits for more."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def show(self, progress: Progress) -> None:
+        self.texts.append(progress.name)
+
+    def close(self) -> None:
+        pass
+
+    def wait_for(self, text: str) -> None:
+        deadline = time.monotonic() + pace.seconds(60)
+        while text not in self.texts and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert text in self.texts
+
+
+def test_ranks_that_write_and_that_ended_are_told_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = _Said()
+    monkeypatch.setattr(progress, "_display", lambda: said)
+    monkeypatch.setattr(progress, "_TICK_S", 0.05)
+    program = tmp_path / "work.py"
+    program.write_text(_WORK + "sys.stdin.read()\n")
+    with npuprof.profile(processes=True, output=tmp_path / "out") as session:
+        ranks = [
+            subprocess.Popen(
+                [sys.executable, str(program)],
+                env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "4"},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+            )
+            for rank in range(4)
+        ]
+        said.wait_for("4 ranks, 4 writing, 0 ended")
+        ranks[0].communicate()
+        said.wait_for("4 ranks, 3 writing, 1 ended")
+        ranks[1].kill()
+        ranks[1].communicate()
+        said.wait_for("4 ranks, 2 writing, 2 ended")
+        for rank in ranks[2:]:
+            rank.communicate()
+    assert said.texts.index("4 ranks, 4 writing, 0 ended") < said.texts.index("4 ranks, 3 writing, 1 ended")
+    assert _set(session).ranks == [0, 1, 2, 3]
 
 
 def test_processes_without_ranks_are_numbered_in_the_order_of_their_starts(tmp_path: Path) -> None:
