@@ -262,12 +262,29 @@ class JobFacts(Facts):
 
     def parts(self, *kinds: Kind) -> list[Part]:
         """Return the named suspects of some kinds; if no replay can tell, all of them, with what they take longer."""
-        named = (
-            [Part(each, each.extra_ns, each.extra_ns) for each in self.suspects]
-            if self.joint is None
-            else self.joint.parts
-        )
+        named = self._bounded_parts if self.joint is None else self.joint.parts
         return [part for part in named if part.suspect.kind in kinds]
+
+    @cached_property
+    def _bounded_parts(self) -> list[Part]:
+        """All suspects with what they take longer, together at most what is gained where nobody waits for absent ranks.
+
+        Without the waits of absent ranks and for them no step can be shorter, so that this is an upper limit.
+        """
+        extra = sum(each.extra_ns for each in self.suspects)
+        faster = self.without_absent(self.usual.without(self.suspects))
+        gain = self.gain_ns(faster.own_ns, faster.moving_ns, than_ns=self.usual.own_ns)
+        most = extra if gain is None else min(gain, extra)
+        return [Part(each, each.extra_ns * most // max(extra, 1), min(each.extra_ns, most)) for each in self.suspects]
+
+    def without_absent(self, times: Times) -> Times:
+        """Return times in which nobody waits for absent ranks."""
+        if self.completed is None:
+            return times
+        own_ns, moving, members = times.own_ns.copy(), times.moving_ns.copy(), self.lacking
+        own_ns[np.isin(self.completed.job.rows["rank"].to_numpy(np.int64), self.completed.added)] = 0
+        moving[members.ops] = np.minimum(moving[members.ops], members.least_ns)
+        return Times(own_ns, moving)
 
     def gain_of(self, parts: Sequence[Part], *, of_host: bool = False) -> Gain:
         """Return what a step gains without some of the named suspects, together with all that are named.

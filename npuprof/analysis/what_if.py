@@ -112,7 +112,8 @@ def predicted(replay: Replay, change: Change, changes: list[str]) -> Prediction:
     ------
     NpuprofError
         If the change affects the host, and the recording lacks the links from host calls to kernels; or if less to do
-        takes all steps together longer (where work is asynchronous, a single one may be), as where the clocks of host and device contradict each other.
+        takes all steps together longer (where work is asynchronous, a single one may be), as where the clocks of
+        host and device contradict each other.
     """
     kernels = replay.device.caller[replay.device.kind == KERNEL]
     if change.of_host and (kernels < 0).sum() > _UNLINKED * len(kernels):
@@ -127,8 +128,8 @@ def predicted(replay: Replay, change: Change, changes: list[str]) -> Prediction:
     whole, before = int(after.sum()), int(replay.replayed_ns.sum())
     if whole > before and _is_less(replay, change):
         raise NpuprofError(
-            f"a replay with less to do takes longer ({duration(whole)} instead of {duration(before)} for all steps), so "
-            "that the recorded times contradict each other: nothing can be predicted from the run"
+            f"a replay with less to do takes longer ({duration(whole)} instead of {duration(before)} for all steps), "
+            "so that the recorded times contradict each other: nothing can be predicted from the run"
         )
     names = ("recorded_ns", "replayed_ns", "predicted_ns")
     steps: pd.DataFrame = pd.DataFrame({"step": replay.windows.steps, **dict(zip(names, times, strict=True))})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from npuprof.advice.finding import Finding
 from npuprof.advice.job import JobFacts, JobRule, Times
 from npuprof.advice.wording import ranks_called
@@ -45,13 +43,7 @@ def check(facts: JobFacts) -> Finding:
 
 def without(facts: JobFacts, times: Times) -> Times:
     """Return times in which nobody waits for absent ranks."""
-    if facts.completed is None:
-        return times
-    own_ns, moving = times.own_ns.copy(), times.moving_ns.copy()
-    own_ns[np.isin(facts.completed.job.rows["rank"].to_numpy(np.int64), facts.completed.added)] = 0
-    members = facts.lacking
-    moving[members.ops] = np.minimum(moving[members.ops], members.least_ns)
-    return Times(own_ns, moving)
+    return facts.without_absent(times)
 
 
 RULE = JobRule(NAME, "what ranks without a result may be responsible for", check, without)
