@@ -132,7 +132,16 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
 
     @cached_property
     def accounting(self) -> Accounting:
-        """Each nanosecond of each step by part and cause; see :mod:`npuprof.analysis.accounting`."""
+        """Each nanosecond of each step by part and cause; see :mod:`npuprof.analysis.accounting`.
+
+        Returns
+        -------
+        npuprof.analysis.accounting.Accounting
+            ``steps`` has ``rank``, ``device_id``, ``step``, ``duration_ns``, ``basis`` (what its ends are of),
+            ``head_known`` (whether the device was idle before its first task, and not busy with an earlier step) and
+            ``closed`` (whether the next step follows); ``intervals`` has ``row`` (of ``steps``), ``part``, ``cause``,
+            ``start_ns`` and ``duration_ns``.
+        """
         from npuprof.analysis.accounting import account
         from npuprof.analysis.coverage import covered
         from npuprof.analysis.device_clocks import apart
@@ -190,6 +199,12 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
         The costs of a line are device time (with that of the backward pass), idle time of the device meanwhile, host
         time, launches, and memory at the peak; see :class:`npuprof.analysis.code_lines.CodeLines`. The text is that of
         the recording, or of the files below the folder ``code_root`` of :func:`npuprof.load`.
+
+        Returns
+        -------
+        npuprof.exports.code.AnnotatedCode
+            Its table has ``file``, ``line``, ``text``, ``device_ns``, ``idle_ns``, ``host_ns``, ``launches`` and
+            ``peak_bytes``; the last row has no line, so that device time, idle time and launches add up to the run.
         """
         return self._code
 
@@ -306,10 +321,13 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
         Returns
         -------
         pandas.DataFrame
-            Operations, bytes, achieved rates per second, the time at the chip's limits and its share of the mean time,
-            what bounds the kernel, its rate relative to the best in the run, and a note where a figure is doubtful;
-            ``attrs`` has the chip and the share of kernel time covered. See
-            :func:`npuprof.analysis.efficiency.efficiency`.
+            What kernels they are (``op_type``, ``core``, ``input_shapes``, ``input_dtypes``, ``hf32``), ``count``,
+            ``total_ns``, ``share`` of all kernel time, and per kernel ``mean_ns``, ``flops`` (at least; ``flops_most``
+            without a mask), ``bytes`` (at least), their origin (``flops_from``, ``bytes_from``: ``counted`` or ``from
+            shapes``), the achieved ``flops_per_s`` and ``bytes_per_s``, ``roof_ns`` (the time at the chip's limits),
+            ``efficiency`` (``roof_ns`` over the mean, 0..1), ``bound`` (``cube``, ``vector`` or ``memory``; empty where
+            operations are unknown), ``of_best`` (the rate relative to the best in the run) and ``note`` (why a figure
+            is doubtful). ``attrs`` has the chip and the share of kernel time covered.
 
         Raises
         ------

@@ -73,7 +73,8 @@ def _members(of: type, shown: str) -> Iterator[str]:
         if isinstance(value, property | cached_property) or inspect.isroutine(value):
             yield from _entry(f"{shown}.{name}", getattr(of, name) if inspect.isroutine(value) else value)
         elif name in attributes:
-            yield f"- `{shown}.{name}`: {_markdown(attributes[name])}\n"
+            returned = _markdown(_returned_elsewhere(attributes[name]))
+            yield f"- `{shown}.{name}`: {_markdown(attributes[name])}{f' {returned}' if returned else ''}\n"
 
 
 def _attributes(of: type) -> Iterator[tuple[str, str]]:
@@ -94,10 +95,10 @@ def _entry(name: str, value: Any) -> Iterator[str]:
 
 def _returned_elsewhere(documented: str) -> str:
     """Return what the function that a docstring refers to says of its result."""
-    for module, name in re.findall(r"[Ss]ee :func:`~?(npuprof[\w.]*)\.(\w+)`", documented):
+    for module, name in re.findall(r"[Ss]ee\s+:func:`~?(npuprof[\w.]*)\.(\w+)`", documented):
         of = getattr(import_module(module), name, None)
         return _sections(inspect.getdoc(of) or "")[1].get("Returns", "")
-    for home, name in re.findall(r"[Ss]ee :meth:`~?(?:npuprof[\w.]*\.)?(\w+)\.(\w+)`", documented):
+    for home, name in re.findall(r"[Ss]ee\s+:meth:`~?(?:npuprof[\w.]*\.)?(\w+)\.(\w+)`", documented):
         of = getattr(getattr(npuprof, home, None), name, None)
         own = inspect.getdoc(of) or ""
         return _sections(own)[1].get("Returns", "") or _returned_elsewhere(own)

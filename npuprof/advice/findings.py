@@ -155,7 +155,14 @@ class Advice(LongText):
         )
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a row for each finding: first those that fire, by gain, then the clean ones and the undecided."""
+        """Return a row for each finding: first those that fire, by gain, then the clean ones and the undecided.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``rule``, ``state``, ``title``, ``cost_ns``, ``gain_lo_ns``, ``gain_hi_ns``, ``confidence``, ``place``,
+            ``detail``, ``action``, ``collect``, ``rank`` and ``evidence_rows`` (their number).
+        """
         rows = [
             {name: getattr(finding, name) for name in _COLUMNS} | {"evidence_rows": len(finding.rows)}
             for finding in self._sort()

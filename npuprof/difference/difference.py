@@ -111,7 +111,18 @@ class Difference(LongText):
 
     @cached_property
     def rows(self) -> pd.DataFrame:
-        """The rows of the difference; see the class."""
+        """The rows of the difference, a tree whose children add up to their parent.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``depth``, ``parent`` (row, -1 at the top), ``part``, ``name``, ``path``, ``place`` (source line); ``a_ns``,
+            ``b_ns`` and ``delta_ns`` per step; ``a_count`` and ``b_count`` per step; ``by_count_ns`` and
+            ``by_mean_ns`` (due to their number, and to their mean duration); ``share``; ``low_ns``, ``high_ns`` and
+            ``p_value`` of the difference; ``ratio``, ``ratio_low``, ``ratio_high`` and ``ratio_p_value`` beside the
+            rows of its kind; ``significant``, ``fired`` (``difference``, ``ratio`` or ``both``) and ``why``. More on
+            each is said of the class.
+        """
         nodes, (of_a, of_b) = self._nodes
         parents = nodes["parent"].to_numpy(np.int64)
         sides = [_sum_by_step(side, node, parents) for side, node in ((self.a, of_a), (self.b, of_b))]
