@@ -84,7 +84,7 @@ def test_every_column_of_a_result_is_on_a_page(job: npuprof.ProfileSet) -> None:
     named, missing = _named(), {}
     for label, of in (("run", job[0]), ("runs", job), ("difference", job[0] - job[1])):
         for name, table in _tables(of).items():
-            unnamed = [column for column in table.columns if isinstance(column, str) and column not in named]
+            unnamed = [column for column in table.columns if str(column) not in named]
             if unnamed:
                 missing[f"{label}.{name}"] = unnamed
     assert missing == {}

@@ -8,7 +8,6 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
-from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -19,7 +18,7 @@ from npuprof.advice.explained import explained_ns
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule, State
 from npuprof.advice.gains import Confidence
-from npuprof.advice.rules import RULES
+from npuprof.advice.rules_of_packages import rules
 from npuprof.advice.wording import behind, without_once
 from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, Accounting
 from npuprof.analysis.detected_steps import detected_steps
@@ -33,9 +32,6 @@ from npuprof.texts import LongText, encodable
 
 if TYPE_CHECKING:
     from ipywidgets import Widget
-
-ENTRY_POINTS = "npuprof.rules"
-"""Entry points of other packages that are a :class:`npuprof.advice.finding.Rule`."""
 
 _TEXTS = ("title", "detail", "action", "place", "table", "collect")
 _TIMES = ("cost_ns", "gain_lo_ns", "gain_hi_ns")
@@ -362,26 +358,6 @@ def gain(finding: Finding) -> str:
     low, high = duration(finding.gain_lo_ns), duration(finding.gain_hi_ns)
     between = f"0-{high}" if not finding.gain_lo_ns else high if low == high else f"{low}-{high}"
     return f"gain {between} ({finding.confidence})"
-
-
-def rules() -> list[Rule]:
-    """Return npuprof's rules and those of other packages; one that cannot be loaded fails where it is checked."""
-    return [*RULES, *map(_load, entry_points(group=ENTRY_POINTS))]
-
-
-def _load(entry: EntryPoint) -> Rule:
-    try:
-        rule = entry.load()
-        if isinstance(rule, Rule):
-            return rule
-        problem: Exception = TypeError(f"{entry.value} is no {Rule.__module__}.Rule")
-    except Exception as error:  # noqa: BLE001 another package's code
-        problem = error
-
-    def fail(_: Facts) -> Finding:
-        raise problem
-
-    return Rule(entry.name, "", fail)
 
 
 def advise(

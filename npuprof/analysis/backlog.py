@@ -58,12 +58,12 @@ def backlog(tables: Mapping[str, pd.DataFrame]) -> Backlog | None:
     moments = launched.to_numpy(np.int64, na_value=begun_ns - 1)
     in_steps = (moments >= begun_ns) & (moments < ended_ns)
     first, last = _edges(kernels)
-    found = [
+    backlogs = [
         Backlog(int(last[rows].max()) - ended_ns, host_ns, int(last[rows].max() - first[rows].min()) // len(steps))
         for device in kernels["device_id"].unique()
         if len(rows := np.flatnonzero(in_steps & (kernels["device_id"] == device).to_numpy(bool)))
     ]
-    late = max(found, key=lambda one: one.behind_ns, default=None)
+    late = max(backlogs, key=lambda backlog: backlog.behind_ns, default=None)
     return late if late is not None and late.behind_ns > max(host_ns, (ended_ns - begun_ns) // _LEAST_SHARE) else None
 
 

@@ -165,12 +165,12 @@ class Places:
         for thread in np.unique(threads[rows]).tolist():
             times = np.sort(samples["time_ns"].to_numpy(np.int64)[(samples["thread_id"] == thread).to_numpy(bool)])
             if len(times):
-                own = np.flatnonzero(threads[rows] == thread)
+                of_thread = np.flatnonzero(threads[rows] == thread)
                 edges = np.append(times, _NEVER)
-                seen[own] = edges[np.searchsorted(times, starts[function[own]], side="right")]
-                after = np.searchsorted(times, starts[rows[own]])
-                before = np.where(after > 0, starts[rows[own]] - times[after - 1], _NEVER)
-                far[own] = np.minimum(before, edges[after] - starts[rows[own]]) > SAMPLING_INTERVAL_NS
+                seen[of_thread] = edges[np.searchsorted(times, starts[function[of_thread]], side="right")]
+                after = np.searchsorted(times, starts[rows[of_thread]])
+                before = np.where(after > 0, starts[rows[of_thread]] - times[after - 1], _NEVER)
+                far[of_thread] = np.minimum(before, edges[after] - starts[rows[of_thread]]) > SAMPLING_INTERVAL_NS
         between: Bools = (function >= 0) & ((starts[rows] < seen) | far)
         return between & (rows >= self.causes.first_row["operators"])
 

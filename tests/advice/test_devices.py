@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import npuprof
-from npuprof.advice.findings import advise, rules
+from npuprof.advice.findings import advise
+from npuprof.advice.rules_of_packages import rules
 from npuprof.analysis.accounting import account
 from npuprof.analysis.device_words import runtime_of
 from npuprof.errors import NpuprofError

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 import npuprof
-from npuprof.advice import findings
+from npuprof.advice import findings, rules_of_packages
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
 from npuprof.advice.findings import Advice, advise, gain
@@ -335,7 +335,7 @@ _HOSTILE = "</div><script>alert(1)</script>\u202e\x1b[31m\ud800"
 def test_a_rule_of_another_package_that_is_wrong_costs_only_itself(
     entry: _Entry, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(findings, "entry_points", lambda group: [entry])
+    monkeypatch.setattr(rules_of_packages, "entry_points", lambda group: [entry])
     run = Profile(Decoded(factories.all_tables(**factories.profile(30)), factories.info()))
     assert told in run.advice()["other"].detail
     assert "rule failed" in " ".join(str(run).split())  # a line may end anywhere
@@ -345,7 +345,7 @@ def test_a_rule_of_another_package_that_is_wrong_costs_only_itself(
 
 def test_a_notebook_shows_every_finding_of_an_advice_as_html(monkeypatch: pytest.MonkeyPatch) -> None:
     entries = [_rule("fires", f"title {number}", 1, gain_hi_ns=10**9) for number in range(9)]
-    monkeypatch.setattr(findings, "entry_points", lambda group: entries)
+    monkeypatch.setattr(rules_of_packages, "entry_points", lambda group: entries)
     run = Profile(Decoded(factories.all_tables(**factories.profile(30)), factories.info(simulated=True)))
     page = run.advice()._repr_html_() or ""
     assert [f"title {number}" in page for number in range(9)] == [True] * 9
@@ -356,7 +356,7 @@ def test_a_notebook_shows_every_finding_of_an_advice_as_html(monkeypatch: pytest
 def test_a_rule_with_hostile_texts_and_times_is_shown_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = dict.fromkeys(("title", "detail", "action", "place", "collect"), _HOSTILE * 50)
     entry = _rule("fires", cost_ns=np.int64(5), gain_lo_ns=0, gain_hi_ns=10**400, **texts)
-    monkeypatch.setattr(findings, "entry_points", lambda group: [entry])
+    monkeypatch.setattr(rules_of_packages, "entry_points", lambda group: [entry])
     run = Profile(Decoded(factories.all_tables(**factories.profile(30)), factories.info()))
     assert run.advice()["other"].cost_ns == 5
     page = run.advice()._repr_html_() or ""
