@@ -65,8 +65,10 @@ def four(tmp_path: Path) -> Path:
 
 def _told_of_sessions(runs: ProfileSet) -> list[tuple[str, str, int]]:
     notes = runs.notes[runs.notes["message"].str.contains("runs")]
-    told = notes[~notes["message"].str.contains("there is no run")].to_numpy().tolist()
-    return [(severity, message.split(";")[0].split(":")[-1].strip(), count) for severity, _, message, count in told]
+    told = notes.loc[~notes["message"].str.contains("there is no run"), ["severity", "message", "count"]]
+    return [
+        (severity, message.split(";")[0].split(":")[-1].strip(), count) for severity, message, count in told.to_numpy()
+    ]
 
 
 @pytest.mark.slow

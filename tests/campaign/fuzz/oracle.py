@@ -136,7 +136,9 @@ def _of_notes(notes: Notes) -> Iterable[tuple[str, str, int]]:
 
 def _of_frame(notes: pd.DataFrame) -> Iterable[tuple[str, str, int]]:
     counted = (notes["severity"] != "info") | notes["message"].str.contains(_AT_EDGES, regex=False)
-    for severity, source, message, count in notes[counted].to_numpy().tolist():
+    for severity, source, message, count in (
+        notes.loc[counted, ["severity", "source", "message", "count"]].to_numpy().tolist()
+    ):
         yield severity, f"{source}: {message}", int(count)
 
 
