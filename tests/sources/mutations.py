@@ -223,8 +223,8 @@ def warned_more(before: Decoded, after: Decoded) -> bool:
 
 def _warnings(decoded: Decoded) -> Counter[tuple[str, str]]:
     notes = decoded.notes.to_frame()
-    told = notes[notes["severity"] != "info"]
-    return Counter({(source, message): count for _, source, message, count in told.itertuples(index=False)})
+    told = notes.loc[notes["severity"] != "info", ["source", "message", "count"]]
+    return Counter({(source, message): count for source, message, count in told.itertuples(index=False)})
 
 
 def lost(before: Decoded, after: Decoded) -> list[str]:
