@@ -9,8 +9,9 @@ from __future__ import annotations
 import importlib
 import itertools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,6 +21,9 @@ from npuprof.collectors import capabilities
 from npuprof.errors import CollectorError, FrontEndAbsentError, OptionsError
 from npuprof.options import Options
 from npuprof.recording import BREAKS_JSON, FLOPS_FILE_NAME, TRACE_FILE_NAME
+
+_STARTS = ("_prepare_profiler", "_enable_profiler")  # of torch.autograd.profiler: each profiler of torch calls them
+_TAKEN_OVER = "the code started a profiler of torch itself, which has one at a time: what came after is missing"
 
 
 class KinetoCollector:
@@ -38,6 +42,8 @@ class KinetoCollector:
         self._marks = False
         self._ranges: dict[int, Any] = {}  # open ranges by our handle
         self._handles = itertools.count(1)
+        self._watched: dict[str, Callable[..., Any]] = {}  # torch's own functions, while others are in their place
+        self._lack = ""  # why not all was recorded
 
     def load(self) -> ModuleType:
         """Import torch.
@@ -68,10 +74,7 @@ class KinetoCollector:
                 )
             if not torch.cuda.is_available():
                 raise OptionsError("torch finds no GPU on this machine: add cpu to activities", "activities")
-        if torch.autograd._profiler_enabled():
-            raise CollectorError(
-                "a profiler of torch is collecting in this process already, which can have only one: stop it first"
-            )
+        _refuse_second(torch)
 
     def drives(self, options: Options) -> bool:
         """Return True: the ``cpu`` activity consists of torch's operators."""
@@ -91,15 +94,43 @@ class KinetoCollector:
         if (profile := self._profile) is None:
             self._open(options)
         else:
+            self._unwatch()
             with self._ended_on_failure():
                 profile.step_num, self._first_step = self._first_step - 1, 0
                 profile.step()
+            self._watch()
         self._directory = directory
         self._marks = options.marks
+
+    def _watch(self) -> None:
+        """Give way to any other profiler of torch: a second one ends the first, whose own end then crashes."""
+        self._lack = ""
+        profiler = importlib.import_module("torch.autograd.profiler")
+        for name in _STARTS:
+            if (begin := getattr(profiler, name, None)) is not None:
+                self._watched[name] = begin
+                setattr(profiler, name, partial(self._give_way, begin))
+
+    def _unwatch(self) -> None:
+        while self._watched:
+            name, begin = self._watched.popitem()
+            setattr(importlib.import_module("torch.autograd.profiler"), name, begin)
+
+    def _give_way(self, begin: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        """End the recording, then let another profiler of torch begin."""
+        if self._watched:
+            lack = _TAKEN_OVER if self._records else ""  # after a warm-up the recording may begin later
+            try:
+                self.stop()
+            except CollectorError as error:
+                lack = f"{_TAKEN_OVER} ({error})"
+            self._lack = lack
+        return begin(*given, **named)
 
     def _open(self, options: Options) -> None:
         """Create the vendor's object, and start recording or warming up."""
         self._torch = torch = self.load()
+        _refuse_second(torch)
         kinds = torch.profiler.ProfilerActivity
         wanted = {"cpu": kinds.CPU, "gpu": kinds.CUDA}
         present = [wanted[name] for name in options.activities if name == "cpu" or torch.cuda.is_available()]
@@ -117,6 +148,7 @@ class KinetoCollector:
             )
             self._profile.step_num, self._first_step = self._first_step, 0
             self._profile.start()
+        self._watch()
 
     @contextmanager
     def _ended_on_failure(self) -> Iterator[None]:
@@ -139,15 +171,21 @@ class KinetoCollector:
     def stop(self) -> None:
         """Stop collecting and write the trace."""
         self._marks = False
+        self._unwatch()
+        lack, self._lack = self._lack, ""
+        if lack:
+            raise CollectorError(lack)
         if not self._records:  # at most warmed up
             self._abandon()
             return
         profile, self._profile, self._records = self._profile, None, False
-        if profile is None:
+        if profile is None or self._torch is None:
             return
         for handle in list(self._ranges):
             self.range_stop(handle)
         try:
+            if not self._torch.autograd._profiler_enabled():
+                raise RuntimeError("other code has ended it")
             profile.stop()
             profile.export_chrome_trace(str(self._directory / TRACE_FILE_NAME))
             if profile.with_flops:
@@ -202,3 +240,10 @@ def _write_flops(profile: Any, path: Path) -> None:
     known = [(event.correlation_id(), event.flops()) for event in events if event.flops() > 0]
     plain = {"external_id": [external_id for external_id, _ in known], "flops": [flops for _, flops in known]}
     atomic.write(path, json.dumps(plain).encode())
+
+
+def _refuse_second(torch: ModuleType) -> None:
+    if torch.autograd._profiler_enabled():
+        raise CollectorError(
+            "a profiler of torch is collecting in this process already, which can have only one: stop it first"
+        )

@@ -98,7 +98,8 @@ class JobProcesses:
         if not any(each.path for each in self.processes):
             began = counted(len(self.processes), "Python process", "Python processes")
             sentences.append(
-                f"no process that the cell started was profiled: {began} began, and none imported a front end"
+                f"no process that the cell started was profiled: {began} began, and none imported a front end; "
+                "short ones with -I, -E or -S, or without npuprof, are not seen"
             )
         return sentences
 

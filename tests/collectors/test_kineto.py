@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,6 +21,7 @@ from npuprof.errors import CollectorError, FrontEndAbsentError, OptionsError
 from npuprof.options import Options
 from npuprof.recording import TRACE_FILE_NAME
 from npuprof.session.session import Session
+from tests import pace
 from tests.collectors.schedules import SCHEDULES
 
 
@@ -253,6 +256,58 @@ def test_a_profiler_of_the_users_own_is_respected(torch: Any, tmp_path: Path) ->
         _session(tmp_path).start()
     assert len(own.events()) >= 0
     assert list(tmp_path.iterdir()) == []
+
+
+_SECOND = """
+import sys, threading
+import npuprof, torch
+def own():
+    with {profiler} as profiler: torch.ones(4) @ torch.ones(4)
+    print("own", sum(event.name == "aten::dot" for event in profiler.{events}))
+with npuprof.profile(collector="kineto", output=sys.argv[1], {options}) as session:
+    for step in range(3):
+        torch.ones(4) @ torch.ones(4)
+        if step == {at}:
+            {call}
+        session.step()
+for run in session.results:
+    print((run.operators["name"] == "aten::dot").sum(), *run.notes["message"])
+"""
+_SCHEDULE = "schedule=npuprof.schedule(wait=0, warmup=1, active=1, repeat=1)"
+_MISSING = "the code started a profiler of torch itself, which has one at a time: what came after is missing"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "at", "recorded"), [("", 1, f"2 {_MISSING}"), (_SCHEDULE, 0, "1"), (_SCHEDULE, 1, f"1 {_MISSING}")]
+)
+@pytest.mark.parametrize(
+    ("profiler", "events"),
+    [("torch.profiler.profile()", "events()"), ("torch.autograd.profiler.profile()", "function_events")],
+)
+def test_a_second_profiler_of_torch_works_and_the_first_has_what_came_before(
+    torch: Any, tmp_path: Path, profiler: str, events: str, options: str, at: int, recorded: str
+) -> None:
+    program = _SECOND.format(profiler=profiler, events=events, options=options, at=at, call="own()")
+    assert _run(program, tmp_path) == ["own 1", recorded]
+
+
+@pytest.mark.slow
+def test_a_second_profiler_of_another_thread_ends_the_first_and_nothing_else(torch: Any, tmp_path: Path) -> None:
+    call = "thread = threading.Thread(target=own); thread.start(); thread.join()"
+    how = {"profiler": "torch.profiler.profile()", "events": "events()", "options": "", "at": 1}
+    own, recorded = _run(_SECOND.format(call=call, **how), tmp_path)
+    assert own == "own 1"
+    assert _MISSING in recorded
+
+
+def _run(program: str, folder: Path) -> list[str]:
+    """Run a program in a process of its own, which a second profiler may crash; return its lines."""
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(folder)], capture_output=True, text=True, timeout=pace.seconds(120)
+    )
+    assert done.returncode == 0, done.stderr
+    return [line for line in done.stdout.splitlines() if not line.startswith("USDT")]
 
 
 def test_a_gpu_that_is_not_there_is_refused_where_nothing_else_is_asked(torch: Any) -> None:

@@ -134,6 +134,19 @@ def test_a_rank_that_crashes_leaves_the_others_complete(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+def test_a_process_with_a_profiler_of_its_own_keeps_it_and_its_status(tmp_path: Path) -> None:
+    own = tmp_path / "own.py"
+    own.write_text(
+        "import torch\nfrom torch.profiler import profile\ntorch.ones(4) @ torch.ones(4)\n"
+        "with profile() as own:\n    torch.ones(5) @ torch.ones(5)\nassert len(own.events())\n"
+    )
+    runs, errors = _run(tmp_path, f"subprocess.run([sys.executable, {str(own)!r}], check=True)")
+    assert "disableProfiler" not in errors
+    assert (runs[0].operators["name"] == "aten::dot").sum() == 1
+    assert runs[0].notes["message"].str.contains("the code started a profiler of torch itself").any()
+
+
+@pytest.mark.long
 def test_workers_that_load_data_are_no_ranks_unless_they_are_asked_for(tmp_path: Path) -> None:
     script = tmp_path / "loads.py"
     script.write_text(
