@@ -12,7 +12,7 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _BARS = re.compile(r"\|[ ▁▂▃▄▅▆▇█·]+\||[▁▂▃▄▅▆▇█·░▒▓─]+")
 _MADE = re.compile(r"(?<=npuprof-)([a-z-]+)-[a-z0-9_]{8}\b")  # a folder of tempfile
 _FOLDERS = re.compile(r"(?<![\w.)])/([\w.~+-]+/)+(?=[\w.-]+\.py\b)")
-_MEDIAN = re.compile(r", the median is #(?=,)")  # told where it is far from the mean
+_LONGER = re.compile(r", # without (step #,? which|# that) took longer once(?=[,)])")  # told where a step did
 _PLURAL = re.compile(r"(?<=# )([a-z]+[^s])s\b")  # 1 slice, 2 slices
 _FIGURE = re.compile(r"[-+−]?\d[\d,]*(\.\d+)?(e[-+]?\d+)?( ?(ns|[µu]s|ms|s|k?B|[MGT]i?B|KiB|[kMGT]|%)(?![A-Za-z]))?")
 _SEVERAL = re.compile(r"#( ?[-–x×:/,;.]? ?#)+")
@@ -29,7 +29,7 @@ def words(text: str) -> list[str]:
     lines = []
     for line in _COLOURS.sub("", text).replace("cannot tell: ", "\ncannot tell: ").splitlines():
         plain = _FIGURE.sub("#", _MADE.sub(r"\1", _FOLDERS.sub("", _BARS.sub(" ", line))))
-        plain = _MEDIAN.sub("", plain.replace("< #", "#").replace("> #", "#"))
+        plain = _LONGER.sub("", plain.replace("< #", "#").replace("> #", "#"))
         plain = _PLURAL.sub(r"\1", _SEVERAL.sub("#", " ".join(plain.split())))
         if plain.strip("#-. "):
             lines.append(plain)

@@ -44,3 +44,9 @@ def test_the_titles_of_a_plot_and_the_texts_of_a_picture_are_words() -> None:
     saved = [{"output_type": "display_data", "data": {kind: plot, "image/svg+xml": "<text>Steps</text>"}}]
     executed = [{"output_type": "display_data", "data": {kind: other, "image/svg+xml": "<text>Steps</text>"}}]
     assert printed.differences(saved, executed) == [f"{kind} - time", f"{kind} + share"]
+
+
+def test_steps_that_took_longer_once_are_figures_of_a_busy_machine() -> None:
+    usual = "5.02 ms a step (mean of 18 steps, the loop of line 2)"
+    for longer in ("6.59 ms without 2 that", "6.59 ms without step 7, which"):
+        assert printed.words(usual.replace("steps,", f"steps, {longer} took longer once,")) == printed.words(usual)
