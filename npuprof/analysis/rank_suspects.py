@@ -242,7 +242,7 @@ def _suspect(of_role: _Compared, place: int, own_ns: Floats, step_ns: float, pla
     mine = times[place]
     steps = len(role.steps)
     far = role.of_steps((mine - usual)[None])[0]
-    late = np.isin(role.number, np.flatnonzero(far > WORTH * step_ns))
+    late = np.isin(role.number, np.flatnonzero(_beyond_pace(far, role.of_steps(usual[None])[0]) > WORTH * step_ns))
     more = np.where(late, np.maximum(mine - usual, 0.0), 0.0)
     extra = float((mine - usual).sum()) / steps
     rest = max(float(mine[~late].sum()), 1.0)
@@ -262,6 +262,22 @@ def _suspect(of_role: _Compared, place: int, own_ns: Floats, step_ns: float, pla
         Less(rows, less),
         first=first if is_late else 0,
     )
+
+
+def _beyond_pace(far_ns: Floats, usual_ns: Floats) -> Floats:
+    """Return what a rank takes longer before each collective of a step than its pace explains.
+
+    Who is slow takes longer before each of them by the same factor. That is its median, weighted by time; where more
+    than half of the time is before one collective, it cannot be told from lateness there.
+    """
+    weights = np.maximum(usual_ns, 0.0)
+    if 2 * weights.max(initial=0.0) >= weights.sum():
+        return far_ns
+    ratios = far_ns / np.maximum(usual_ns, 1.0)
+    order = np.argsort(ratios, kind="stable")
+    middle = order[np.searchsorted(np.cumsum(weights[order]), weights.sum() / 2)]
+    beyond: Floats = far_ns - max(float(ratios[middle]), 0.0) * weights
+    return beyond
 
 
 def _grouped(single: Mapping[int, Suspect], groups: Mapping[str, Sequence[int]], comparable: set[int]) -> list[Suspect]:

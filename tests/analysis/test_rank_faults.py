@@ -123,6 +123,22 @@ def test_half_of_a_role_may_be_slow_and_healthy_ranks_are_hardly_ever_suspects()
     assert false <= 1  # of 960 ranks
 
 
+@pytest.mark.parametrize(("seed", "steps"), [(1, 6), (2, 4)])
+def test_a_slow_host_is_not_taken_for_a_late_one_however_few_collectives_a_step_has(seed: int, steps: int) -> None:
+    """Before each of four collectives a step it takes more than 1 % of the step longer: by a factor, and not late."""
+    random = np.random.default_rng(seed)
+    own = 3_000_000 * (1 + 0.01 * random.standard_normal((4 * steps, 16)))
+    slow, late = own.copy(), own.copy()
+    slow[:, 8:] *= 1.12
+    late[::4, 8:] += 1_500_000
+    hosts = {"host 0": range(8), "host 1": range(8, 16)}
+    for times, kind in ((slow, "slow"), (late, "late")):
+        played = job_of(times.astype(int).tolist(), 400_000, 4)
+        recorded = played.rows["own_ns"].to_numpy(np.float64)
+        found = suspects(played, roles(played, stages(played)), recorded, hosts)
+        assert {one.names: one.kind for one in found} == {("host 1",): kind}
+
+
 def test_a_rank_that_is_late_once_is_not_slow_and_one_that_often_is_not_once() -> None:
     own = [[1_000_000 + 100 * (at + rank) for rank in range(6)] for at in range(9)]
     own[4][2] += 5_000_000

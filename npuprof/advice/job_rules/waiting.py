@@ -10,6 +10,7 @@ from npuprof.quantities import duration
 NAME = "waiting"
 _THRESHOLD = 0.02  # of the step
 _MOST = 2
+_MUCH = 0.2  # of all waits: what a rank is named for
 
 
 def check(facts: JobFacts) -> Finding:
@@ -25,7 +26,9 @@ def check(facts: JobFacts) -> Finding:
     roots = certain_blame(facts.job).dropna(subset="root_rank").groupby("root_rank")["wait_ns"].sum()
     most = roots.sort_values(ascending=False)[:_MOST]
     whole = int(facts.job.rows["wait_ns"].sum())
-    shares = ", ".join(f"rank {rank} {100 * time / whole:.0f} %" for rank, time in most.items())
+    shares = ", ".join(
+        f"rank {rank} {100 * time / whole:.0f} %" for rank, time in most.items() if time >= _MUCH * whole
+    )
     return Finding(
         NAME,
         "fires",
@@ -35,9 +38,9 @@ def check(facts: JobFacts) -> Finding:
         gain_hi_ns=cost if gain is None else gain,
         confidence="bounded",
         detail=f"a rank waits {duration(cost)} a step; "
-        + (f"the waits of all ranks come from {shares}" if shares else "no rank makes another wait 1 % of the time"),
+        + (f"the waits of all ranks come from {shares}" if shares else "the waits of all ranks come from many"),
         action="give every rank equal work: the same batch shapes, data loading and logging on all of them",
-        place=f"rank {most.index[0]}" if len(most) else "",
+        place=f"rank {most.index[0]}" if shares else "",
         table="waits",
         rows=costliest(facts.job.rows, "wait_ns").drop(columns="moving_ns"),
     )
