@@ -64,8 +64,11 @@ def take(theme: str) -> Iterator[Take]:
     def take_(name: str, part: Any, *, still: bool = True, tallest: int = _TALLEST) -> None:
         if still:
             settle(part.page)
+        part.evaluate("place => place.scrollIntoView({block: 'start'})")
         box = part.bounding_box()
         clip = {**box, "height": min(box["height"], tallest)}
+        assert clip["y"] >= 0
+        assert clip["y"] + clip["height"] <= part.page.viewport_size["height"], "it is not in view as a whole"
         if _WRITES:
             _FOLDER.mkdir(exist_ok=True)
             part.page.screenshot(path=_FOLDER / f"{name}-{theme}.png", clip=clip)
