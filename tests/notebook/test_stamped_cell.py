@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.notebook.kernel import Executed, Kernel
@@ -37,10 +39,35 @@ def _lines(kernel: Kernel) -> str:
             [2, 3, 6, 7, 6, 7, 6, 8],
         ),
         ("    a = 1\n    for i in range(1):\n        a += 1\n    a", "2", [2, 3, 4, 3, 5]),
+        (
+            "for i in range(4):\n    if i == 1:\n        continue\n    if i == 2:\n        break\nelse:\n    i = 9\ni",
+            "2",
+            [2, 3, 5, 2, 3, 2, 3, 5, 6, 9],
+        ),
+        ("n = 2\nwhile n:\n    n -= 1\nelse:\n    n = 7\nn", "7", [2, 3, 4, 3, 4, 3, 6, 7]),
+        (
+            "try:\n    1 / 0\nexcept ZeroDivisionError:\n    x = 1\nelse:\n    x = 2\nfinally:\n    y = x\ny",
+            "1",
+            [2, 3, 5, 9, 10],
+        ),
+        (
+            "match (1, 2):\n    case (1, b):\n        c = b\n    case _:\n        c = 0\nwith lock(): d = c\nd",
+            "2",
+            [2, 4, 7, 7, 7, 8],
+        ),
+        (
+            "import asyncio\nl = asyncio.Lock()\nasync with l:\n    k = l.locked()\nk",
+            "True",
+            [2, 3, 4, 5, 4, 6],
+        ),
+        ("class A:\n    for i in range(2):\n        j = i\nA.j", "1", [2, 5]),
+        ("(lambda: [i for i in range(3)])()", "[0, 1, 2]", [2]),
+        ("x: int = 3\ndel x\nglobal_ = 'x' in globals()\nglobal_", "False", [2, 3, 4, 5]),
         ("!true\nfor i in range(1):\n    %pwd\n_exit_code", "0", [2, 3, 4, 3, 5]),
     ],
 )
 def test_values_and_statements(kernel: Kernel, code: str, value: str | None, lines: list[int]) -> None:
+    kernel.run("from contextlib import nullcontext as lock")
     executed = _run(kernel, code)
     assert executed.status == "ok", executed.traceback()
     assert executed.value == value
@@ -103,6 +130,62 @@ def test_autoreload_and_a_traced_cell_work(kernel: Kernel) -> None:
     assert executed.status == "ok", executed.traceback()
     assert executed.value == "[10, 11]"
     kernel.run("%autoreload 0")
+
+
+def test_a_module_that_was_changed_is_loaded_again_before_the_cell(kernel: Kernel) -> None:
+    kernel.run("%load_ext autoreload\n%autoreload 2\nimport os, sys, pathlib\nsys.path.insert(0, os.getcwd())")
+    kernel.run("pathlib.Path('reloaded.py').write_text('def f():\\n    return 1\\n')\nimport reloaded")
+    assert _run(kernel, "for i in range(2):\n    r = reloaded.f()\nr").value == "1"
+    kernel.run("path = pathlib.Path('reloaded.py')\npath.write_text('def f():\\n    return 22\\n')")
+    kernel.run("os.utime(path, (2_000_000_000, 2_000_000_000))")
+    assert _run(kernel, "for i in range(2):\n    r = reloaded.f()\nr").value == "22"
+    kernel.run("%autoreload 0")
+
+
+@pytest.mark.parametrize("asked", ["%debug", "%pdb"])
+def test_a_debugger_stands_at_the_users_line_with_the_users_names(kernel: Kernel, asked: str) -> None:
+    kernel.run(
+        "import io\nfrom IPython.core.debugger import Pdb\nclass Typed(Pdb):\n"
+        "    def __init__(self, *given, **named):\n        super().__init__(*given, **named)\n"
+        "        self.use_rawinput = False\n        self.stdin = io.StringIO('p x + 41\\nu\\np i * 100\\nq\\n')\n"
+        "shell = get_ipython().InteractiveTB\nshell.debugger_cls, shell.pdb = Typed, None"
+    )
+    code = "def f(x):\n    return x / 0\nfor i in range(1, 3):\n    f(i)\n"
+    if asked == "%pdb":
+        kernel.run("%pdb on")
+        executed = _run(kernel, code)
+        kernel.run("%pdb off")
+    else:
+        assert _run(kernel, code).reply["ename"] == "ZeroDivisionError"
+        executed = kernel.run("%debug")
+    kernel.run("shell.debugger_cls, shell.pdb = Pdb, None")
+    said = executed.stream() + executed.stream("stderr")
+    assert "42\n" in said
+    assert "100\n" in said
+    assert "---> 3" in re.sub(r"\x1b\[[0-9;]*m", "", said)  # the line of the cell
+
+
+def test_a_tracer_sees_the_lines_of_a_rewritten_cell_that_it_sees_of_any(kernel: Kernel) -> None:
+    """As coverage does: it notes the lines of frames that begin after it."""
+    kernel.run(
+        "import sys\nseen = set()\ndef trace(frame, event, argument):\n"
+        "    if frame.f_globals.get('__name__') == '__main__' and event == 'line':\n"
+        "        seen.add((frame.f_code.co_name.split()[0], frame.f_lineno))\n    return trace"
+    )
+    body = (
+        "total = 0\nfor i in range(4):\n    if i == 3:\n        break\n    elif i == 1:\n        continue\n"
+        "    total += i\nelse:\n    total = -1\nwith open('/dev/null'):\n    try:\n        total += 1\n"
+        "    finally:\n        total += 1\ndef g():\n    return total\ng()"
+    )
+    lines = []
+    for first in ("# an ordinary cell", "%%npuprof --collector simulator --no-report"):
+        kernel.run("seen.clear(); sys.settrace(trace)")
+        executed = kernel.run(f"{first}\n{body}")
+        kernel.run("sys.settrace(None)")
+        assert executed.value == "4"
+        lines.append(kernel.evaluate("sorted({line for _, line in seen if 2 <= line <= 18})"))
+    assert lines[0] == lines[1]
+    assert len(lines[0].split(",")) >= 12
 
 
 def test_the_repetition_without_the_profiler_has_no_stamps(kernel: Kernel) -> None:

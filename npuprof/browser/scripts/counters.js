@@ -63,6 +63,15 @@ function lineFacts(answer, line, start, end, moment) {
 /** What of a title differs from those of its kind. @param {any} line */
 const owner = (line) => line.title.replace(line.kind, "").trim();
 
+/** Titles without the words that all of them begin or end with. @param {string[]} titles */
+function told(titles) {
+    const words = titles.map((title) => title.split(" "));
+    const alike = (/** @type {number} */ at) => words.every((each) => each.length > 1 && each.at(at) === words[0].at(at));
+    while (alike(-1)) for (const each of words) each.pop();
+    while (alike(0)) for (const each of words) each.shift();
+    return words.map((each) => each.join(" "));
+}
+
 /** @param {Theme} theme @param {number} place of the line in its lane */
 const lineColour = (theme, place) => (place && !theme.forced ? LINE_COLOURS[(place - 1) % LINE_COLOURS.length] : theme.accent);
 
@@ -107,19 +116,23 @@ function drawCounter(ctx, scene, answer, row, y) {
     ctx.setLineDash([]);
     const unit = setup.lines[row.lines[0]].unit;
     const range = least <= most ? `   here ${figure(least)} to ${figure(most)}` : "";
+    const whole = row.lines.map((line) => owner(setup.lines[line])), short = told(whole);
+    const needed = (/** @type {string[]} */ texts) => (texts.length > 1 ? texts.reduce((sum, text) => sum + text.length * CHARACTER + 10, 10) : 0);
+    const scaled = `0 to ${figure(top)} ${unit}`;
+    /** @type {[string, string[]][]} from all to the least that is told */
+    const ways = [[scaled + range, whole], [scaled + range, short], [scaled, short]];
+    const [text, owners] = ways.find(([one, owned]) => one.length * CHARACTER + needed(owned) <= width) ?? [scaled, []];
     ctx.fillStyle = theme.faint;
-    ctx.fillText(`0 to ${figure(top)} ${unit}${range}`, 3, y + 6);
-    if (row.lines.length > 1) {
-        let x = width - 6;
-        ctx.textAlign = "right";
-        [...row.lines].reverse().forEach((line, back) => {
-            const text = owner(setup.lines[line]);
-            ctx.fillStyle = lineColour(theme, row.lines.length - 1 - back);
-            ctx.fillText(text, x, y + 6);
-            x -= text.length * CHARACTER + 10;
-        });
-        ctx.textAlign = "left";
+    ctx.fillText(text, 3, y + 6);
+    if (owners.length < 2) return;
+    let x = width - 6;
+    ctx.textAlign = "right";
+    for (let place = owners.length - 1; place >= 0; place -= 1) {
+        ctx.fillStyle = lineColour(theme, place);
+        ctx.fillText(owners[place], x, y + 6);
+        x -= owners[place].length * CHARACTER + 10;
     }
+    ctx.textAlign = "left";
 }
 
 /** Draw the values of a lane where the cursor is. @param {any} ctx @param {Scene} scene @param {Answer} answer @param {Row} row @param {number} y @param {number} moment */

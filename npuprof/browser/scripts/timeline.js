@@ -199,7 +199,7 @@ function timelineView(store, model, el) {
             const whole = row.title || row.groupName;
             const title = row.first && !one && end === row.title ? `${row.groupName} · ${whole}` : end || row.groupName;
             const label = make("div", {
-                class: "label", style: `top:${row.y}px;height:${row.height - 1}px`, title: `${row.group} · ${whole}\na double click gives it another name`,
+                class: row.height < LINE_HEIGHT ? "label" : "label tall", style: `top:${row.y}px;height:${row.height - 1}px`, title: `${row.group} · ${whole}\na double click gives it another name`,
                 ondblclick: () => rename(row.key, whole),
             });
             if (row.first && group.lanes.length > FOLDED_ROWS) {

@@ -18,6 +18,7 @@ STYLE = """<style>
   color: var(--jp-ui-font-color2, #7d838a); }
 .npuprof-explorer .swatch { display: inline-block; width: 10px; height: 10px; margin: 0 4px 0 10px;
   border: 1px solid #7d838a; }
+.npuprof-explorer .widget-tab-contents > [tabindex="-1"]:focus-visible { outline-offset: 5px; }
 .npuprof-explorer .faint { color: var(--jp-ui-font-color2, #7d838a); }
 .npuprof-explorer .lm-TabBar { height: auto !important; max-height: none !important; overflow: visible !important; }
 .npuprof-explorer .lm-TabBar-content { flex-wrap: wrap !important; }
