@@ -81,7 +81,7 @@ class Times:
 
 
 class JobFacts(Facts):
-    """A job as seen by rules: figures per step are medians over the steps of all ranks.
+    """A job as seen by rules: figures per step are means over the usual steps of all ranks.
 
     Attributes
     ----------
