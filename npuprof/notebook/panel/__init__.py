@@ -15,8 +15,10 @@ _live: LivePanel | None = None
 
 
 def panel_of(shell: InteractiveShell, controller: Controller) -> Widget:
-    """Return the panel widget of this kernel, always the same one."""
+    """Return the panel widget of this kernel, the same one until it is closed, as by ``Widget.close_all``."""
     global _live
+    if _live is not None and _live.view.widget.comm is None:
+        close_panel()
     if _live is None:
         from npuprof.notebook.panel.live import LivePanel
 

@@ -46,6 +46,15 @@ def test_unloading_ends_the_panel_and_a_new_one_can_be_made(kernel: Kernel) -> N
     kernel.run("%load_ext npuprof")
 
 
+def test_a_panel_whose_widgets_were_closed_is_made_anew(kernel: Kernel) -> None:
+    before = kernel.run("import npuprof; npuprof.panel()").displays[0][_WIDGET]["model_id"]
+    kernel.run("import ipywidgets; ipywidgets.Widget.close_all()")
+    shown = kernel.run("npuprof.panel()")
+    assert shown.displays, shown.value
+    assert shown.displays[0][_WIDGET]["model_id"] != before
+    assert kernel.run("npuprof.panel()").displays[0][_WIDGET]["model_id"] == shown.displays[0][_WIDGET]["model_id"]
+
+
 @pytest.mark.long
 def test_a_script_has_no_panel() -> None:
     import npuprof
