@@ -12,13 +12,12 @@ from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE
 from npuprof.analysis.device_words import NPU, DeviceName
 from npuprof.analysis.idle_causes import UNEXPLAINED, UNKNOWN
 from npuprof.commands import magic_word
+from npuprof.frames import cell_name, cell_text
 from npuprof.info import Info
 from npuprof.options import NO_OPERATORS, SPECIFICATION
 
 NOT_RECORDED = (UNKNOWN, UNEXPLAINED)
 """The causes of idle time that say that its cause was not recorded."""
-
-MORE_STEPS = "record more steps, such as warmup=2, active=3"
 
 
 class Recorded(NamedTuple):
@@ -39,6 +38,13 @@ _OF_TORCH = {  # options of npuprof, for its front end of torch's profiler, and 
 _COUNTER = re.compile(r"(_ratio|_cycles)$|^(aic|aiv|mac|vec|cube|scalar|mte\d?)_.*time")
 _COMMANDS = {"msprof": "npuprof run"}
 _NOT_REPEATED = ("name", "output", "step_line")
+
+
+def more_steps(info: Info) -> str:
+    """Return what to do so that a run has more steps: in a cell marks or loops make them, elsewhere a schedule."""
+    if cell_text(cell_name(next(iter(info.code), "")) or next(iter(info.code), "")):
+        return "mark steps with npuprof.step(), or choose a loop with --step-line"
+    return "record more steps, such as warmup=2, active=3"
 
 
 def needed(run: Recorded, options: Sequence[str], level: str = "", instead: str = "") -> str:
@@ -106,7 +112,7 @@ def what_tells(run: Recorded, cause: str) -> str:
     if not len(tables["kernels"]) and not len(tables["tasks"]):
         return needed(run, ["--activities cpu,npu"], "kernels")
     if cause == UNKNOWN:
-        return MORE_STEPS
+        return more_steps(run.info)
     calls = "" if len(tables["api"]) else "calls of the host"
     if calls and run.device == NPU and str(run.info.options.get("level")) in ("1", "2"):
         return needed(run, [], calls)

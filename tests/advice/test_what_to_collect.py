@@ -16,6 +16,7 @@ from npuprof.advice.job import JobFacts, Member
 from npuprof.advice.job_findings import advise_job
 from npuprof.advice.job_rules import JOB_RULES
 from npuprof.advice.rules import RULES
+from npuprof.advice.to_collect import more_steps
 from npuprof.analysis.accounting import account
 from npuprof.info import Info
 from npuprof.profiles import Profile
@@ -154,3 +155,10 @@ def test_who_collects_as_told_is_not_told_so_again(
             assert re.search("records no operators of a framework|record more steps", finding.collect), finding.collect
     again = {finding.rule: finding.collect for finding in _collected(**options | wanted).advice().cannot_tell}
     assert [text for text in again.values() if text.startswith(("collect with --", "load the whole"))] == []
+
+
+def test_a_cell_is_told_how_its_steps_are_marked() -> None:
+    assert more_steps(Info()) == "record more steps, such as warmup=2, active=3"
+    for name in ("<cell [3]>", "<cell>"):
+        assert "npuprof.step()" in more_steps(Info(code={name: "train()"}))
+    assert "npuprof.step()" not in more_steps(Info(code={"train.py": "train()", "<cell [3]>": "f()"}))

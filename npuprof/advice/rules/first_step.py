@@ -6,7 +6,7 @@ import numpy as np
 
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
-from npuprof.advice.to_collect import MORE_STEPS
+from npuprof.advice.to_collect import more_steps
 from npuprof.quantities import duration
 
 NAME = "first_step"
@@ -19,7 +19,7 @@ def check(facts: Facts) -> Finding:
     times = steps["duration_ns"].to_numpy(np.int64)
     first = np.flatnonzero(~steps.duplicated("device_id").to_numpy())
     if len(first) == len(steps):
-        return Finding(NAME, "cannot tell", collect=MORE_STEPS)
+        return Finding(NAME, "cannot tell", collect=more_steps(facts.info))
     excess = int(times[first].max()) - facts.usual_ns
     if times[first].max() <= _SLOWER * facts.usual_ns:
         return Finding(NAME, "clean")

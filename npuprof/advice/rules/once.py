@@ -7,7 +7,7 @@ import numpy as np
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
 from npuprof.advice.host_causes import LABELS
-from npuprof.advice.to_collect import MORE_STEPS
+from npuprof.advice.to_collect import more_steps
 from npuprof.analysis.usual_steps import LEAST_STEPS
 from npuprof.arrays import Int64
 from npuprof.quantities import counted, duration
@@ -22,7 +22,7 @@ def check(facts: Facts) -> Finding:
     long = np.flatnonzero(~np.isin(facts.counted, facts.usual_steps))
     if not len(long):
         few = steps.groupby(["rank", "device_id"], dropna=False).size().max() < LEAST_STEPS
-        return Finding(NAME, "cannot tell", collect=MORE_STEPS) if few else Finding(NAME, "clean")
+        return Finding(NAME, "cannot tell", collect=more_steps(facts.info)) if few else Finding(NAME, "clean")
     usual = facts.usual_ns
     extra = np.maximum(steps["duration_ns"].to_numpy(np.int64) - usual, 0)
     long = long[np.argsort(-extra[long], kind="stable")]
