@@ -87,7 +87,14 @@ def members_of(
         alike[name] = pd.factorize(rows[name])[0][first]
     slowness = np.array([1 / (rates or {}).get(str(name), 1.0) for name in group.cat.categories] or [1.0])[code]
     at_full_rate = pd.Series(np.rint(least / slowness).astype(np.int64))
-    of_kind = at_full_rate.groupby([alike[name] for name in alike]).transform("min").to_numpy(np.int64)
+    same = at_full_rate.groupby([alike[name] for name in alike])
+    of_kind = same.transform("min").to_numpy(np.int64)
+    if (
+        "count" not in rows
+    ):  # a number that no other has, as where a rank hangs: at most as much as the longest whole one
+        whole = at_full_rate.where(here >= size, -1).groupby([alike["kind"], alike["op_type"]]).transform("max")
+        is_alone = (same.transform("size") == 1) & (whole >= 0)
+        of_kind = np.where(is_alone, whole, of_kind)
     of_kind = np.minimum(np.rint(of_kind * slowness).astype(np.int64), least)
     places: dict[int, list[int]] = {}
     fellows: dict[int, set[int]] = {}
@@ -140,7 +147,8 @@ def with_absent(
     """Return waits with the time that members may have waited for absent ones.
 
     Where an operator lacks members of its group, what takes longer than another operator of the same kind of group,
-    type and size (its number within the step, if sizes are not recorded) is no moving of data but such a wait.
+    type and size (its number within the step, if sizes are not recorded; the longest whole one where none has that
+    number) is no moving of data but such a wait.
 
     Parameters
     ----------

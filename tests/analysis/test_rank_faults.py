@@ -217,3 +217,14 @@ def test_an_absent_rank_arrives_when_the_others_have_waited_for_it() -> None:
     assert (filled.job.rows["wait_ns"] >= 0).all()
     unknown = completed(played, recorded_moving(played), members, [])
     assert (unknown.added, unknown.unknown, unknown.job) == ((), (2,), played)
+
+
+def test_a_rank_that_never_comes_to_the_last_collective_is_waited_for_and_nothing_is_moved_for_so_long() -> None:
+    whole = synchronised([[500, 600, 700]] * 4, [50_000, 90_000, 60_000, 50_000]).drop(columns="count")
+    is_last = whole["start_ns"] >= whole.groupby("rank")["start_ns"].transform("max")
+    hung_ns = 1_000_000_000
+    hung = whole.assign(duration_ns=whole["duration_ns"] + hung_ns * is_last)[~(is_last & (whole["rank"] == 1))]
+    split = with_absent(job(hung).rows, _members)
+    last = split[(split["start_ns"] >= split.groupby("rank")["start_ns"].transform("max")).to_numpy(bool)]
+    assert last["absent_ns"].drop(last.index[last["rank"] == 1]).min() > 0.99 * hung_ns
+    assert split["moving_ns"].max() <= 91_000
