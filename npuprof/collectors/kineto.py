@@ -103,7 +103,7 @@ class KinetoCollector:
         self._marks = options.marks
 
     def _watch(self) -> None:
-        """Give way to any other profiler of torch: a second one ends the first, whose own end then crashes."""
+        """Yield to any other profiler of torch: a second one ends the first, whose own end then crashes."""
         self._lack = ""
         profiler = importlib.import_module("torch.autograd.profiler")
         for name in _STARTS:

@@ -49,7 +49,8 @@ def _label(name: str) -> str:
     if name.startswith(MODULE):
         return name.removeprefix(MODULE)
     frame = Frame.parse(name)
-    return frame.function if frame and frame.is_users else ""
+    # The code of a cell itself is around all of it, in some samples only: it tells nothing apart.
+    return frame.function if frame and frame.is_users and not frame.is_of_cell else ""
 
 
 def _texts(tables: Mapping[str, pd.DataFrame]) -> list[str]:
