@@ -87,14 +87,7 @@ def members_of(
         alike[name] = pd.factorize(rows[name])[0][first]
     slowness = np.array([1 / (rates or {}).get(str(name), 1.0) for name in group.cat.categories] or [1.0])[code]
     at_full_rate = pd.Series(np.rint(least / slowness).astype(np.int64))
-    same = at_full_rate.groupby([alike[name] for name in alike])
-    of_kind = same.transform("min").to_numpy(np.int64)
-    if (
-        "count" not in rows
-    ):  # a number that no other has, as where a rank hangs: at most as much as the longest whole one
-        whole = at_full_rate.where(here >= size, -1).groupby([alike["kind"], alike["op_type"]]).transform("max")
-        is_alone = (same.transform("size") == 1) & (whole >= 0)
-        of_kind = np.where(is_alone, whole, of_kind)
+    of_kind = _moved(at_full_rate, alike, here >= size)
     of_kind = np.minimum(np.rint(of_kind * slowness).astype(np.int64), least)
     places: dict[int, list[int]] = {}
     fellows: dict[int, set[int]] = {}
@@ -106,6 +99,21 @@ def members_of(
             fellows.setdefault(rank, set()).update(ranks)
     others = {rank: frozenset(ranks) for rank, ranks in fellows.items()}
     return Members(ops, dict(sorted(places.items())), others, ends[ops], latest[ops], of_kind[ops])
+
+
+def _moved(at_full_rate: pd.Series[int], alike: pd.DataFrame, is_whole: Bools) -> Int64:
+    """Return for each operator the least time of its like at full rate, which is what moving its data takes at most.
+
+    Where sizes are unknown and nothing is like an operator, since a rank hangs before it, say, the longest of the whole
+    operators of its kind of group and type is that.
+    """
+    same = at_full_rate.groupby([alike[name] for name in alike])
+    least: Int64 = same.transform("min").to_numpy(np.int64)
+    if "count" in alike:
+        return least
+    whole = at_full_rate.where(is_whole, -1).groupby([alike["kind"], alike["op_type"]]).transform("max")
+    is_alone = (same.transform("size") == 1) & (whole >= 0)
+    return np.where(is_alone, whole, least)
 
 
 def _times(rows: pd.DataFrame, op: Int64) -> tuple[Int64, Int64, Int64]:
