@@ -27,6 +27,7 @@ WORTH = 0.01
 """The share of a step that makes a cause worth a finding."""
 
 _ONCE = 1 / 3  # of the steps
+_LEAST_RATIO = 0.1  # of the usual time: a rank that seems to take less overlaps, which no ratio is of
 _LEAST_STEPS = 3  # of which one can be told from the others
 _OVER_FEW = 1.05  # among few ranks
 _OVER_MANY = 1.02  # among many equal ranks, one is always a slight outlier
@@ -230,7 +231,8 @@ def _compare(role: Role, own_ns: Floats, groups: Mapping[str, Sequence[int]], st
     healthy = ~outlier if not outlier.all() else half
     # What lies before the first collective is not known: a first step that lacks much of its time has no ratio.
     is_cut = steps > 2 and usual[0] < _CUT * float(np.median(usual[1:]))
-    ratio = of_ranks(np.maximum(times[:, int(is_cut) :], 1.0), healthy)
+    # A host that calls a collective before it has the last one's result has no time between them, or less than none.
+    ratio = of_ranks(np.maximum(times, np.maximum(_LEAST_RATIO * usual, 1.0))[:, int(is_cut) :], healthy)
     return _Compared(role, outlier, healthy, ratio, float(noise))
 
 

@@ -110,6 +110,19 @@ def noisy(ranks: int, steps: int, slow: dict[int, float], noise: float, seed: in
     return job_of(own.astype(int).tolist(), 10_000, 4)
 
 
+def test_a_rank_that_calls_too_early_once_hides_no_slow_one() -> None:
+    random = np.random.default_rng(3)
+    own = 2_000_000 * np.exp(0.6 * random.standard_normal((7, 4)))
+    own[:, 2] = 32_000_000
+    played = job_of(own.astype(int).tolist(), 50_000)
+    times = played.rows["own_ns"].to_numpy(np.float64)
+    ranks = played.rows["rank"].to_numpy(np.int64)
+    times[np.flatnonzero(ranks == 1)[3]] = -1_500_000  # called before the collective before it had ended
+    (suspect,) = suspects(played, roles(played, stages(played)), times, {})
+    assert suspect.ranks == (2,)
+    assert suspect.surely
+
+
 def ranks_found(played: Job) -> list[tuple[int, ...]]:
     own = played.rows["own_ns"].to_numpy(np.float64)
     return [one.ranks for one in suspects(played, roles(played, stages(played)), own, {})]
