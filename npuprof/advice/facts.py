@@ -86,7 +86,7 @@ class Facts:
     def backlog(self) -> Backlog | None:
         """How far the device was behind when the last step ended, if that makes the steps too short."""
         of_marks = (self.accounting.steps["basis"] == "steps").any()
-        return backlog(self.tables) if of_marks and self.joined else None
+        return backlog(self.tables, self.step_ns) if of_marks and self.joined else None
 
     @cached_property
     def device(self) -> DeviceName:

@@ -12,7 +12,7 @@ from npuprof.analysis.correlation import launch_moments
 from npuprof.analysis.step_windows import of_counted_kind
 from npuprof.arrays import Int64
 
-_LEAST_SHARE = 10  # a tenth of the time of the steps
+_LONGER = 1.1  # than the step of the host: below that the figures of steps are right enough
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,8 @@ class Backlog:
     host_ns
         The mean time of a step, which is that of launching it.
     device_ns
-        The mean time of the device for the kernels of a step: from the first to the last of them, by the steps.
+        The time of the device for a step, the median: from the end of the kernels of one to the end of those of the
+        next.
     """
 
     behind_ns: int
@@ -34,37 +35,39 @@ class Backlog:
     device_ns: int
 
 
-def backlog(tables: Mapping[str, pd.DataFrame]) -> Backlog | None:
+def backlog(tables: Mapping[str, pd.DataFrame], host_ns: int) -> Backlog | None:
     """Return how far the device with the most left to do was behind; None if the steps tell what the device took.
 
     Steps are marks of the host. A host that waits for nothing launches all steps and ends them before the device has
-    done them, and their times are then those of launches. One step behind is usual, for a queue is what hides the time
-    of launches; more than that, and a tenth of the time of all steps, is told.
+    done them, and their times are then those of launches. A host that waits for the step before, as a queue of limited
+    length makes it, ends steps as fast as the device does them, and only the last one early: that is no backlog.
 
     Parameters
     ----------
     tables
         Every table of a run by name, with times of devices on the host's clock; ``steps``, ``kernels``, ``api``,
         ``operators`` and ``links`` are read.
+    host_ns
+        The mean time of a step, by its marks.
     """
     steps, kernels = tables["steps"], tables["kernels"]
     steps = steps[of_counted_kind(steps)]
-    if not len(steps) or not len(kernels):
+    if len(steps) < 2 or not len(kernels):
         return None
-    begin, end = _edges(steps)
-    begun_ns, ended_ns = int(begin.min()), int(end.max())
-    host_ns = (ended_ns - begun_ns) // len(steps)
-    launched = launch_moments(tables)
-    moments = launched.to_numpy(np.int64, na_value=begun_ns - 1)
-    in_steps = (moments >= begun_ns) & (moments < ended_ns)
-    first, last = _edges(kernels)
-    backlogs = [
-        Backlog(int(last[rows].max()) - ended_ns, host_ns, int(last[rows].max() - first[rows].min()) // len(steps))
-        for device in kernels["device_id"].unique()
-        if len(rows := np.flatnonzero(in_steps & (kernels["device_id"] == device).to_numpy(bool)))
-    ]
+    begin, end = (np.sort(edges) for edges in _edges(steps))
+    moments = launch_moments(tables).to_numpy(np.int64, na_value=int(begin[0]) - 1)
+    step_of = np.where(moments < end[-1], np.searchsorted(begin, moments, side="right") - 1, -1)
+    last = _edges(kernels)[1]
+    backlogs = []
+    for device in kernels["device_id"].unique():
+        rows = np.flatnonzero((step_of >= 0) & (kernels["device_id"] == device).to_numpy(bool))
+        done = np.full(len(begin), np.iinfo(np.int64).min)
+        np.maximum.at(done, step_of[rows], last[rows])
+        done = np.maximum.accumulate(done[done > np.iinfo(np.int64).min])
+        if len(done) > 1:
+            backlogs.append(Backlog(int(done[-1] - end[-1]), host_ns, int(np.median(np.diff(done)))))
     late = max(backlogs, key=lambda backlog: backlog.behind_ns, default=None)
-    return late if late is not None and late.behind_ns > max(host_ns, (ended_ns - begun_ns) // _LEAST_SHARE) else None
+    return late if late and late.behind_ns > host_ns and late.device_ns > _LONGER * host_ns else None
 
 
 def _edges(table: pd.DataFrame) -> tuple[Int64, Int64]:
