@@ -16,6 +16,7 @@ _OF_A_BUSY_HOST = (
     r"^advice\(\)\['fusible_repeats'\]",
     r"^gain #( \(bounded\))?$",
 )
+_FOLDER = r"^# run below "
 # The sampler looks when the host lets it: which frames of Python it meets differs.
 _FRAMES = (r"^\S+\.py(\(#\)|:)", r"^thread$", r"^<?[\w.]+>?:?,?$")
 
@@ -38,7 +39,10 @@ MAY_DIFFER: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "rank-timeline": _FRAMES,
     },
     "two_ranks": {"planted": _COSTLIEST, "fixed": _COSTLIEST},
-    "ranks": {},
+    "ranks": {
+        "simulated": (*_OF_A_BUSY_HOST, _FOLDER),
+        "forks": (*_OF_A_BUSY_HOST, _FOLDER),
+    },
     "operators": {"what": _OF_A_BUSY_HOST},
     "slow_step": {"advice": _OF_A_BUSY_HOST},
 }

@@ -232,7 +232,8 @@ def _compare(role: Role, own_ns: Floats, groups: Mapping[str, Sequence[int]], st
     # What lies before the first collective is not known: a first step that lacks much of its time has no ratio.
     is_cut = steps > 2 and usual[0] < _CUT * float(np.median(usual[1:]))
     # A host that calls a collective before it has the last one's result has no time between them, or less than none.
-    ratio = of_ranks(np.maximum(times, np.maximum(_LEAST_RATIO * usual, 1.0))[:, int(is_cut) :], healthy)
+    least_ns = max(_LEAST_RATIO * float(np.median(usual)), 1.0)
+    ratio = of_ranks(np.maximum(times[:, int(is_cut) :], least_ns), healthy)
     return _Compared(role, outlier, healthy, ratio, float(noise))
 
 

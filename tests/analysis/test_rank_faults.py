@@ -118,6 +118,7 @@ def test_a_rank_that_calls_too_early_once_hides_no_slow_one() -> None:
     times = played.rows["own_ns"].to_numpy(np.float64)
     ranks = played.rows["rank"].to_numpy(np.int64)
     times[np.flatnonzero(ranks == 1)[3]] = -1_500_000  # called before the collective before it had ended
+    times[np.flatnonzero(ranks == 0)[3:5]] = 20_000
     (suspect,) = suspects(played, roles(played, stages(played)), times, {})
     assert suspect.ranks == (2,)
     assert suspect.surely
