@@ -88,6 +88,18 @@ def test_a_heat_map_has_a_cell_for_each_value_and_the_colours_of_its_scale() -> 
     assert fills == ["rgb(0,0,0)", "rgb(128,128,128)", "rgb(255,255,255)"]
 
 
+def test_cells_of_equal_distance_are_in_their_place_and_equal_ones_are_one() -> None:
+    z = [[0, 0, 0, 1, 1, None, 1, 0]]
+    drawn = {"z": z, "x0": 1.0, "dx": 2.0, "colorscale": [[0, "#000000"], [1, "#ffffff"]]}
+    figure = go.Figure([go.Heatmap(drawn), go.Scatter(x=[0, 16], y=[0, 0])])
+    black, white = _rects(figure, "rgb(0,0,0)"), _rects(figure, "rgb(255,255,255)")
+    assert len(black) == len(white) == 2
+    cell = white[1]["width"]
+    assert [rect["width"] / cell for rect in (*black, *white)] == pytest.approx([3, 1, 2, 1], abs=0.01)
+    origin = black[0]["x"]
+    assert [(rect["x"] - origin) / cell for rect in (*black, *white)] == pytest.approx([0, 7, 3, 6], abs=0.01)
+
+
 def test_parts_are_told_by_patterns_too() -> None:
     run = Profile(Decoded(factories.profile(40), factories.info(), Notes(), {}))
     svg = figure_svg(run.plot_steps())

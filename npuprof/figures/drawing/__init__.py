@@ -75,8 +75,8 @@ class _Drawing:
         x, y = x_axis.values(trace.get("x")), y_axis.values(trace.get("y"))
         if trace["type"] == "heatmap":
             rows, columns = np.asarray(listed(trace["z"]), np.float64).shape
-            x = x if len(x) else np.arange(columns, dtype=np.float64)
-            y = y if len(y) else np.arange(rows, dtype=np.float64)
+            x = x if len(x) else _equal_steps(trace, "x", columns)
+            y = y if len(y) else _equal_steps(trace, "y", rows)
             for axis, values in ((x_axis, x), (y_axis, y)):
                 half = float(np.diff(values).min()) / 2 if len(values) > 1 else 0.5
                 axis.stretch(values - half, values + half)
@@ -224,6 +224,12 @@ class _Drawing:
             y = min(y - 13 * len(lines) + 7 if is_above else y, self._height - 8 - 13 * (len(lines) - 1))
             for at, line in enumerate(lines):
                 yield f'<text x="{x:.1f}" y="{y + 13 * at + 3:.1f}" text-anchor="{anchor}">{line}</text>'
+
+
+def _equal_steps(trace: Mapping[str, Any], letter: str, count: int) -> Float64:
+    """Return the positions of a heat map's cells that are given by the first one and the distance."""
+    first, distance = (trace.get(name) for name in (f"{letter}0", f"d{letter}"))
+    return float(first or 0) + float(1 if distance is None else distance) * np.arange(count, dtype=np.float64)
 
 
 def _each(value: Any, like: Float64) -> Float64:

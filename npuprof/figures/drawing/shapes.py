@@ -110,7 +110,7 @@ def _whiskers(plot: Plot, trace: Mapping[str, Any], place: Float64, end: Float64
 
 
 def cells(plot: Plot, trace: Mapping[str, Any], values: tuple[Float64, ...]) -> Iterator[str]:
-    """Yield the cells of a heat map; of many, each that is drawn stands for its neighbours."""
+    """Yield the cells of a heat map, equal ones as one; of many, each that is drawn stands for its neighbours."""
     x, y = values
     z = np.asarray(listed(trace["z"]), np.float64)
     known = z[np.isfinite(z)]
@@ -124,19 +124,24 @@ def cells(plot: Plot, trace: Mapping[str, Any], values: tuple[Float64, ...]) -> 
     skip = max(1, math.ceil(z.size / _MOST_CELLS))
     down = max(1, min(skip, math.ceil(len(y) / 64)))
     across = max(1, math.ceil(skip / down))
+    wide = float(np.diff(x).min()) / 2 if len(x) > 1 else 0.5
+    tall = float(np.diff(y).min()) / 2 if len(y) > 1 else 0.5
     for row in range(0, len(y), down):
+        ends = np.sort(plot.down(np.array([y[row] - tall, y[min(row + down, len(y)) - 1] + tall])))
+        beside: list[tuple[str, int, int]] = []  # the colour, the first and the last column of cells that look the same
         for column in range(0, len(x), across):
-            value = z[row, column]
-            if not math.isfinite(value):
+            if not math.isfinite(value := z[row, column]):
                 continue
-            right, below = min(column + across, len(x)) - 1, min(row + down, len(y)) - 1
-            wide = float(np.diff(x).min()) / 2 if len(x) > 1 else 0.5
-            tall = float(np.diff(y).min()) / 2 if len(y) > 1 else 0.5
-            sides = np.sort(plot.across(np.array([x[column] - wide, x[right] + wide])))
-            ends = np.sort(plot.down(np.array([y[row] - tall, y[below] + tall])))
-            part = min(max((value - low) / (high - low or 1.0), 0.0), 1.0)
+            colour = _mixed(scale, min(max((value - low) / (high - low or 1.0), 0.0), 1.0))
+            right = min(column + across, len(x)) - 1
+            if beside and beside[-1][0] == colour and beside[-1][2] == column - 1:
+                beside[-1] = colour, beside[-1][1], right
+            else:
+                beside.append((colour, column, right))
+        for colour, first, last in beside:
+            sides = np.sort(plot.across(np.array([x[first] - wide, x[last] + wide])))
             size = f'width="{sides[1] - sides[0]:.1f}" height="{ends[1] - ends[0]:.1f}"'
-            yield f'<rect x="{sides[0]:.1f}" y="{ends[0]:.1f}" {size} fill="{_mixed(scale, part)}"/>'
+            yield f'<rect x="{sides[0]:.1f}" y="{ends[0]:.1f}" {size} fill="{colour}"/>'
 
 
 def _mixed(scale: Sequence[tuple[float, str]], part: float) -> str:
