@@ -44,5 +44,5 @@ MAY_DIFFER: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "forks": (*_OF_A_BUSY_HOST, _FOLDER),
     },
     "operators": {"what": _OF_A_BUSY_HOST},
-    "slow_step": {"advice": _OF_A_BUSY_HOST},
+    "slow_step": {"advice": _OF_A_BUSY_HOST, "see": (r"^aclrt",)},
 }

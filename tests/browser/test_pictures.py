@@ -64,7 +64,8 @@ def take(theme: str) -> Iterator[Take]:
     def take_(name: str, part: Any, *, still: bool = True, tallest: int = _TALLEST) -> None:
         if still:
             settle(part.page)
-        part.evaluate("place => place.scrollIntoView({block: 'start'})")
+        texts = part.locator(_NAMED).locator("visible=true").all_inner_texts()
+        part.evaluate("place => place.scrollIntoView({block: 'start'})")  # which draws the explorer below a report
         box = part.bounding_box()
         clip = {**box, "height": min(box["height"], tallest)}
         assert clip["y"] >= 0
@@ -72,7 +73,6 @@ def take(theme: str) -> Iterator[Take]:
         if _WRITES:
             _FOLDER.mkdir(exist_ok=True)
             part.page.screenshot(path=_FOLDER / f"{name}-{theme}.png", clip=clip)
-        texts = part.locator(_NAMED).locator("visible=true").all_inner_texts()
         lines = [line for text in texts for line in printed.words(text)]
         shown[name] = sorted({line for line in lines if not _VARIES.search(line)})
 
