@@ -65,7 +65,9 @@ def test_they_are_offered_called_detected_and_never_made_silently(tmp_path: Path
     assert run.kernels["step"].isna().all()
     assert len(detected.steps) == 6
     assert set(detected.steps["kind"]) == {"detected sequence of 7 kernels"}
-    assert "4 steps, the detected sequence of 7 kernels" in detected.advice().headline()
+    headline = detected.advice().headline()
+    assert "(mean of 4 steps" in headline  # on a busy machine with those that took longer once between them
+    assert ", the detected sequence of 7 kernels" in headline
     assert detected.kernels["step"].value_counts().to_dict() == dict.fromkeys(range(6), 7)
     assert "none was recorded" in " ".join(detected.notes["message"])
     with pytest.raises(NpuprofError, match="this run has steps"):
