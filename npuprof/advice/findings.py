@@ -229,13 +229,13 @@ class Advice(LongText):
         else:
             devices, ranks = len(steps[["rank", "device_id"]].drop_duplicates()), steps["rank"].nunique()
             count = len(self.facts.counted) // devices
-            basis = f"mean of {count} steps" if count > 1 else "1 step"
+            owners = f" of {ranks} ranks" if ranks > 1 else f" of {devices} devices" if devices > 1 else ""
+            basis = (f"mean of {count} steps" if count > 1 else "1 step") + owners
             long = steps.iloc[np.setdiff1d(self.facts.counted, self.facts.usual_steps)]["step"].unique()
             basis += f", {duration(self.usual_ns)} {without_once(long.tolist())}" if len(long) else ""
             kind, others = self._kinds_of_steps()
             basis += f", the {kind}" * bool(kind) + ", the first too" * self.facts.has_first
-            owners = f" of {ranks} ranks" if ranks > 1 else f" of {devices} devices" if devices > 1 else ""
-            label = f"{duration(self.step_ns)} a step ({basis}{owners}{others})"
+            label = f"{duration(self.step_ns)} a step ({basis}{others})"
         if self.facts.accounting.of_host:
             label = label.replace(")", ", no device was recorded)")
         if self.facts.stacks:
@@ -295,7 +295,7 @@ class Advice(LongText):
         return late + [text for text in texts if text]
 
     def explained(self) -> str:
-        """Return the share of a step that the findings explain together; empty without findings, or if it is none."""
+        """Return the share of a step that the findings explain together; empty without any, and for mere launches."""
         if not self.fired or not self.explained_ns or self.facts.backlog is not None:
             return ""
         explained = f"total explained: {duration(self.explained_ns)} of {duration(self.usual_ns)}"

@@ -15,10 +15,10 @@ import pandas as pd
 
 from npuprof.analysis.rank_clocks import Clocks
 from npuprof.analysis.rank_replay import Floats, Job
+from npuprof.analysis.rank_waits import LEAST_WAIT_NS
 from npuprof.arrays import Bools, Int64
 
 _MOST_ADDED = 64  # ranks: of more, too little is known of what they did together
-_CERTAIN_NS = 100_000
 """An absent rank that comes later than that is the last one, and not a little noise."""
 
 
@@ -181,7 +181,7 @@ def with_absent(
     most[members.ops] = members.least_ns
     left = np.minimum(moving, most[op])
     is_late = np.zeros(len(most), bool) if tells_last is None else ~tells_last
-    is_late[members.ops[members.absent_ns > _CERTAIN_NS]] = True
+    is_late[members.ops[members.absent_ns > LEAST_WAIT_NS]] = True
     last = pd.arrays.IntegerArray(rows["last_rank"].to_numpy(np.int64).copy(), is_late[op])
     split: pd.DataFrame = rows.drop(columns="count", errors="ignore").assign(moving_ns=left, last_rank=last)
     split.insert(list(split.columns).index("moving_ns") + 1, "absent_ns", moving - left)
@@ -243,7 +243,7 @@ def completed(played: Job, moving_ns: Floats, members: Members, programs: Sequen
     programs
         What the recorded ranks do.
     """
-    late = members.absent_ns > _CERTAIN_NS
+    late = members.absent_ns > LEAST_WAIT_NS
     moving = moving_ns.copy()
     moving[members.ops[late]] = members.least_ns[late]
     added = _collectives(played, members, programs) if len(members.places) <= _MOST_ADDED else {}

@@ -26,9 +26,8 @@ TAKEN = 3
 
 
 _Position: TypeAlias = tuple[int, int]
-_Tree: TypeAlias = dict[
-    _Position | None, Any
-]  # by the next frame: the number of the stack that ends with it, or a tree
+# By the next frame: the number of the stack that ends with it, or a tree.
+_Tree: TypeAlias = dict[_Position | None, Any]
 
 
 class _Thread(local):

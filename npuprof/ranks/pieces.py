@@ -138,9 +138,8 @@ def _read_part(task: PieceTask, name: PartName, part: PartReader | None) -> Piec
         return Piece(_nothing(name), [("error", name, unexpected(task.path, error), 1)], "")
     if task.wanted[name]:
         frame = frame[list(task.wanted[name])]
-    return Piece(
-        frame, [tuple(row) for row in notes.to_frame().iloc[:, :4].itertuples(index=False)] if len(notes) else [], ""
-    )
+    plain = notes.to_frame()[["severity", "source", "message", "count"]] if len(notes) else pd.DataFrame()
+    return Piece(frame, [tuple(row) for row in plain.itertuples(index=False)], "")
 
 
 def _nothing(part: PartName) -> pd.DataFrame:

@@ -59,6 +59,13 @@ def _run(folder: Path, block: str, *, stacks: bool = False) -> tuple[ProfileSet,
     return npuprof.load_set(done.stdout.splitlines()[-1]), done.stderr
 
 
+def _run_script(folder: Path, text: str) -> tuple[ProfileSet, str]:
+    """Run a program whose profiled block starts a script; return as :func:`_run` does."""
+    script = folder / "script.py"
+    script.write_text(text)
+    return _run(folder, f"subprocess.run([sys.executable, {str(script)!r}], check=True)")
+
+
 def _check(runs: ProfileSet, size: int) -> None:
     assert runs.ranks == [*range(size)]
     assert not len(runs.notes[runs.notes["severity"] != "info"]), runs.notes.to_string()
@@ -135,12 +142,11 @@ def test_a_rank_that_crashes_leaves_the_others_complete(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_a_process_with_a_profiler_of_its_own_keeps_it_and_its_status(tmp_path: Path) -> None:
-    own = tmp_path / "own.py"
-    own.write_text(
+    own = (
         "import torch\nfrom torch.profiler import profile\ntorch.ones(4) @ torch.ones(4)\n"
         "with profile() as own:\n    torch.ones(5) @ torch.ones(5)\nassert len(own.events())\n"
     )
-    runs, errors = _run(tmp_path, f"subprocess.run([sys.executable, {str(own)!r}], check=True)")
+    runs, errors = _run_script(tmp_path, own)
     assert "disableProfiler" not in errors
     assert (runs[0].operators["name"] == "aten::dot").sum() == 1
     assert runs[0].notes["message"].str.contains("the code started a profiler of torch itself").any()
@@ -148,11 +154,10 @@ def test_a_process_with_a_profiler_of_its_own_keeps_it_and_its_status(tmp_path: 
 
 @pytest.mark.long
 def test_workers_that_load_data_are_no_ranks_unless_they_are_asked_for(tmp_path: Path) -> None:
-    script = tmp_path / "loads.py"
-    script.write_text(
+    script = (
         "import torch\nfrom torch.utils.data import DataLoader\n"
         "for batch in DataLoader(torch.ones(8, 2), batch_size=4, num_workers=2):\n    batch.sum()\n"
     )
-    runs, _ = _run(tmp_path, f"subprocess.run([sys.executable, {str(script)!r}], check=True)")
+    runs, _ = _run_script(tmp_path, script)
     assert len(runs) == 1
     assert runs.notes["message"].str.contains("2 processes ran unprofiled .it loads data for a rank").any()
