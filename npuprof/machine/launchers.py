@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 _LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "msrun", "mpirun", "ipcluster")
+_EXEC = re.compile(rb"""'''exec' "?([^"\n]+?)"? "\$0\"""")
 _PROBE_S = 30.0
 _HEAD_BYTES = 512
 
@@ -59,8 +61,8 @@ def _python_of(place: Path) -> Path | None:
     except OSError:
         return None
     words = first.removeprefix(b"#!").split()
-    if first.startswith(b"#!/bin/sh") and b"'''exec'" in rest:  # pip's form for a path that is too long
-        words = rest.replace(b"'", b" ").replace(b'"', b" ").split()[1:2]
+    if first.startswith(b"#!/bin/sh") and (ours := _EXEC.search(rest)):  # pip's form for a path too long or with spaces
+        words = [ours[1]]
     if not first.startswith(b"#!") or not words or b"python" not in words[0].rpartition(b"/")[2]:
         return None
     return Path(words[0].decode(errors="surrogateescape"))

@@ -11,6 +11,11 @@ import pytest
 from npuprof.machine import launchers
 
 
+def _of(python: Path) -> str:
+    """Return the first lines of a script as pip writes them, whose Python may lie in a folder with spaces."""
+    return f"#!/bin/sh\n'''exec' \"{python}\" \"$0\" \"$@\"\n' '''" if " " in str(python) else f"#!{python}"
+
+
 def _install(folder: Path, name: str, head: str) -> None:
     (folder / name).write_text(f"{head}\npass\n")
     (folder / name).chmod(0o755)
@@ -25,8 +30,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_ranks_of_this_python_and_of_programs_are_profiled(folder: Path) -> None:
-    _install(folder, "torchrun", f"#!{folder / 'python3'}")
-    _install(folder, "accelerate", f"#!{folder / 'python3'}")
+    _install(folder, "torchrun", _of(folder / "python3"))
+    _install(folder, "accelerate", _of(folder / "python3"))
     _install(folder, "mpirun", "\x7fELF")
     text = launchers.describe()
     assert "torchrun, accelerate: ranks are profiled (--processes)" in text
@@ -36,10 +41,10 @@ def test_ranks_of_this_python_and_of_programs_are_profiled(folder: Path) -> None
 def test_a_launcher_of_a_python_without_npuprof_is_named(
     folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    other = tmp_path_factory.mktemp("other") / "python3"
+    other = tmp_path_factory.mktemp("an other") / "python3"
     other.write_text("#!/bin/sh\nexit 1\n")
     other.chmod(0o755)
-    _install(folder, "msrun", f"#!{other}")
+    _install(folder, "msrun", _of(other))
     assert f"its Python, {other}, has no npuprof: install it there" in launchers.describe()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -87,7 +88,7 @@ def test_a_cell_run_by_a_profiled_cell_is_part_of_it(harness: Harness) -> None:
 
 def test_a_cell_with_its_own_magic_has_one_run(harness: Harness, tmp_path: Path) -> None:
     harness.panel.set_mode("every cell")
-    assert harness.shell.run_cell(f"%%npuprof --name own --output {tmp_path}\n1").success
+    assert harness.shell.run_cell(f"%%npuprof --name own --output {shlex.quote(str(tmp_path))}\n1").success
     assert [recording.name for recording in harness.recordings] == ["own"]
 
 
