@@ -6,6 +6,7 @@ of different machines say nothing about each other.
 
 from __future__ import annotations
 
+import shlex
 import statistics
 import subprocess
 import sys
@@ -61,7 +62,7 @@ def around_an_empty_cell() -> None:
     shell = InteractiveShell.instance(config=config)
     shell.run_line_magic("load_ext", "npuprof")
     with tempfile.TemporaryDirectory() as output:
-        arguments = f"--no-report --collector simulator --output {output}"
+        arguments = f"--no-report --collector simulator --output {shlex.quote(output)}"
         cells = {
             "an empty cell": "pass",
             "profiled, NPU only": f"%%npuprof {arguments} --activities npu\npass",

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.browser.notebook_page import NotebookPage, OpenNotebook, settle
+from tests.notebook.cells import output
 
 pytestmark = pytest.mark.browser
 
@@ -24,7 +25,7 @@ x = npu.ones((64, 64))
 def forward(x):
     return np.sin(x) @ x"""
 CELL = """\
-%%npuprof --collector simulator --output {folder}
+%%npuprof --collector simulator {output}
 losses = []
 for batch in range(10):
     time.sleep(0.002)  # the data comes late
@@ -42,7 +43,7 @@ def _line(place: Any, text: str) -> Any:
 def test_a_line_of_the_cell_chooses_its_kernels(
     open_notebook: OpenNotebook, tmp_path: Path, width: int, dark: bool
 ) -> None:
-    notebook = open_notebook([SETUP, CELL.format(folder=tmp_path), _EXPLORE], width=width, dark=dark)
+    notebook = open_notebook([SETUP, CELL.format(output=output(tmp_path)), _EXPLORE], width=width, dark=dark)
     page = notebook.page
     notebook.run(0)
     report = notebook.run(1).locator(".npuprof-report").first
@@ -110,7 +111,7 @@ def follow_links(notebook: NotebookPage, report: Any) -> None:
 
 @pytest.mark.slow
 def test_a_click_on_a_line_goes_to_its_cell(open_notebook: OpenNotebook, tmp_path: Path) -> None:
-    notebook = open_notebook([SETUP, CELL.format(folder=tmp_path), "1"])
+    notebook = open_notebook([SETUP, CELL.format(output=output(tmp_path)), "1"])
     notebook.run(0)
     report = notebook.run(1).locator(".npuprof-report").first
     report.screenshot(path=tmp_path / "report.png")

@@ -12,6 +12,7 @@ from tests import saved_notebooks
 from tests.browser.key_presses import cells, listen_to_commands, press_all
 from tests.browser.notebook_page import Lab, NotebookPage, press_advertised_keys, settle
 from tests.browser.test_code import CELL, SETUP, follow_links
+from tests.notebook.cells import output
 
 pytestmark = pytest.mark.browser  # in JupyterLab: test_timeline.py and test_keys.py
 
@@ -117,6 +118,6 @@ def test_no_key_pressed_in_an_output_reaches_notebook_7(
 def test_a_click_on_a_line_goes_to_its_cell_in_notebook_7(
     open_notebook7: Callable[..., NotebookPage], tmp_path: Path
 ) -> None:
-    notebook = open_notebook7(SETUP, CELL.format(folder=tmp_path), "1", height=2600)
+    notebook = open_notebook7(SETUP, CELL.format(output=output(tmp_path)), "1", height=2600)
     notebook.run(0)
     follow_links(notebook, notebook.run(1).locator(".npuprof-report").first)

@@ -10,6 +10,7 @@ from pathlib import Path
 from queue import Empty
 
 from tests.campaign.tally import Tally
+from tests.notebook.cells import output
 from tests.notebook.kernel import Kernel
 
 _CELLS = 10_000
@@ -34,7 +35,7 @@ def run(folder: Path) -> list[Tally]:
         warm: dict[str, int] = {}
         for number in range(1, _CELLS + 1):
             report = "" if number % _REPORT_EVERY == 0 else "--no-report"
-            cell = f"%%npuprof {report} --collector simulator --output {folder / 'runs'}\nvalue = {number}"
+            cell = f"%%npuprof {report} --collector simulator {output(folder / 'runs')}\nvalue = {number}"
             tally.tried += 1
             try:
                 reply = kernel.run(cell)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,11 @@ from traitlets.config import Config
 import npuprof
 from npuprof.notebook.magics import NpuprofMagics
 from npuprof.profiles import Profile
+
+
+def output(folder: Path) -> str:
+    """Return the option that has a cell record below a folder, whose name may have spaces."""
+    return f"--output {shlex.quote(str(folder))}"
 
 
 class Cells:
@@ -34,5 +40,5 @@ class Cells:
 
     def profile(self, code: str, options: str = "") -> Profile:
         """Run a profiled cell on the simulator, and return its run."""
-        self.run(f"%%npuprof --collector simulator --no-report --output {self.folder} {options}\n{code}")
+        self.run(f"%%npuprof --collector simulator --no-report {output(self.folder)} {options}\n{code}")
         return npuprof.last()

@@ -143,7 +143,7 @@ def test_a_recording_that_cannot_be_decoded_stays_and_says_how_to_open_it(kernel
     assert "&lt;b&gt;no&lt;/b&gt;" in message["text/html"]
     assert kernel.evaluate("f'npuprof.load({str(_directory)!r})'")[1:-1] in message["text/plain"]
     kernel.run("_loading.load = _load")
-    again = kernel.run("%npuprof load {_directory}")
+    again = kernel.run("%npuprof load '{_directory}'")
     assert again.has_report
     assert "spoilt" in again.displays[0]["text/plain"]
 

@@ -16,9 +16,9 @@ from npuprof.exports.text import summary_text
 from npuprof.notebook.panel.controller import PanelController
 from npuprof.profiles import Profile
 from npuprof.recording import Recording
-from tests.notebook.cells import Cells
+from tests.notebook.cells import Cells, output
 
-_START = "%npuprof start --collector simulator --no-report --output {}"
+_START = "%npuprof start --collector simulator --no-report {}"
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def _recording(run: Profile) -> Recording:
 
 
 def test_the_time_between_cells_is_left_out_and_sums_add_up(cells: Cells) -> None:
-    cells.run(_START.format(cells.folder))
+    cells.run(_START.format(output(cells.folder)))
     cells.run("for i in range(4):\n    y = np.sin(x)")
     time.sleep(0.3)
     cells.run("for i in range(4):\n    y = np.cos(x)")
@@ -69,7 +69,7 @@ def test_the_time_between_cells_is_left_out_and_sums_add_up(cells: Cells) -> Non
 def test_a_profiled_cell_in_a_run_by_hand_runs_and_is_a_part_of_it(
     cells: Cells, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cells.run(_START.format(cells.folder).replace(" --no-report", ""))
+    cells.run(_START.format(output(cells.folder)).replace(" --no-report", ""))
     cells.run("y = np.sin(x)")
     assert cells.run("%%npuprof --level 2\nfor i in range(3):\n    y = np.cos(x)\ni") == 2
     assert "cell [4] is recorded as a part of the run that collects already" in "".join(capsys.readouterr())
@@ -86,7 +86,7 @@ def test_a_profiled_cell_in_a_run_by_hand_runs_and_is_a_part_of_it(
 
 
 def test_wrong_options_of_a_part_are_refused_as_ever(cells: Cells) -> None:
-    cells.run(_START.format(cells.folder))
+    cells.run(_START.format(output(cells.folder)))
     try:
         with pytest.raises(UsageError):
             cells.run("%%npuprof --level 7\nz = 1")
@@ -96,7 +96,7 @@ def test_wrong_options_of_a_part_are_refused_as_ever(cells: Cells) -> None:
 
 
 def test_cells_that_run_cells_count_once_and_a_failing_cell_ends(cells: Cells) -> None:
-    cells.run(_START.format(cells.folder))
+    cells.run(_START.format(output(cells.folder)))
     cells.run("get_ipython().run_cell('y = np.sin(x)')\ny = np.cos(x)")
     with pytest.raises(ZeroDivisionError):
         cells.run("1 / 0")
@@ -118,7 +118,7 @@ def test_a_profiled_cell_and_a_run_without_a_shell_have_no_thinking_time(cells: 
 def test_the_panel_opens_the_parts_with_the_run(cells: Cells, monkeypatch: pytest.MonkeyPatch) -> None:
     panel = PanelController(cells.magics.controller, lambda: None)
     monkeypatch.setattr(panel, "_in_background", lambda act: act())
-    cells.run(_START.format(cells.folder).replace(" --no-report", ""))
+    cells.run(_START.format(output(cells.folder)).replace(" --no-report", ""))
     cells.run("%%npuprof\ny = np.cos(x)")
     panel.stop()
     assert panel.opened is not None

@@ -14,7 +14,7 @@ from npuprof.exports.stacks import folded_stacks
 from npuprof.flame.tree import call_tree
 from npuprof.profiles import Profile
 from tests import pace
-from tests.notebook.cells import Cells
+from tests.notebook.cells import Cells, output
 
 _FUNCTIONS = "def f(x):\n    return np.sin(x)\ndef g(x):\n    return np.cos(x)"
 _LOOP = "for i in range(20):\n    y = f(x); z = g(x)\n    if i % 5 == 0:\n        np.exp(y)\n"
@@ -77,7 +77,7 @@ def test_without_stacks_of_calls_device_time_is_below_what_was_sampled(cells: Ce
 @pytest.mark.slow
 def test_a_script_that_drives_a_shell_is_in_no_path(tmp_path: Path) -> None:
     script = tmp_path / "drive.py"
-    cell = f"%%npuprof --collector simulator --level 1 --stacks --no-report --output {tmp_path}\nimport time\n{_LOOP}"
+    cell = f"%%npuprof --collector simulator --level 1 --stacks --no-report {output(tmp_path)}\nimport time\n{_LOOP}"
     script.write_text(
         "from IPython.core.interactiveshell import InteractiveShell\n"
         "import npuprof\nfrom npuprof.flame.tree import call_tree\n"

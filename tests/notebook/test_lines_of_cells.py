@@ -15,7 +15,7 @@ from npuprof.profiles import Profile
 from npuprof.recording import LINES_FILE_NAME, LINES_JOURNAL_FILE_NAME, Recording
 from npuprof.timeline import layers
 from npuprof.timeline.slices import Slices
-from tests.notebook.cells import Cells
+from tests.notebook.cells import Cells, output
 
 _FUNCTIONS = "def f(x):\n    return np.sin(x)\ndef g(x):\n    return np.cos(x)"
 _LOOP = "for i in range(20):\n    y = f(x); z = g(x)\n    if i % 5 == 0:\n        np.exp(y)\n"
@@ -119,7 +119,7 @@ def test_nothing_is_left_behind(cells: Cells) -> None:
 def test_a_cell_that_runs_unprofiled_after_all_runs(cells: Cells) -> None:
     cells.magics.controller.begin(npuprof.Options(collector="simulator", output=cells.folder), "another", report=False)
     try:
-        line = f"%%npuprof --collector simulator --if-unavailable run --output {cells.folder}"
+        line = f"%%npuprof --collector simulator --if-unavailable run {output(cells.folder)}"
         assert cells.run(f"{line}\ntotal = 0\nfor i in range(5):\n    total += i\ntotal") == 10
     finally:
         cells.magics.controller.end()
@@ -127,7 +127,7 @@ def test_a_cell_that_runs_unprofiled_after_all_runs(cells: Cells) -> None:
 
 
 def test_the_rest_of_a_cell_whose_run_was_stopped_runs(cells: Cells) -> None:
-    line = f"%%npuprof --collector simulator --no-report --output {cells.folder}"
+    line = f"%%npuprof --collector simulator --no-report {output(cells.folder)}"
     code = (
         "total = 0\nfor i in range(5):\n    total += i\n    if i == 2:\n"
         "        get_ipython().run_line_magic('npuprof', 'stop')\ntotal"
@@ -137,7 +137,7 @@ def test_the_rest_of_a_cell_whose_run_was_stopped_runs(cells: Cells) -> None:
 
 
 def test_time_above_and_below_are_stamped_at_most_once(cells: Cells) -> None:
-    options = f"--collector simulator --no-report --output {cells.folder}"
+    options = f"--collector simulator --no-report {output(cells.folder)}"
     cells.run(f"%%time\n%%npuprof {options}\nfor i in range(3):\n    np.sin(x)")
     above = npuprof.last()
     assert len(above.statements) == 7
@@ -146,7 +146,7 @@ def test_time_above_and_below_are_stamped_at_most_once(cells: Cells) -> None:
 
 
 def test_an_exception_has_its_own_line(cells: Cells) -> None:
-    line = f"%%npuprof --collector simulator --no-report --output {cells.folder}"
+    line = f"%%npuprof --collector simulator --no-report {output(cells.folder)}"
     result = cells.shell.run_cell(f"{line}\na = 1\nfor i in range(3):\n    b = 1 / (1 - i)\n", store_history=True)
     error = result.error_in_exec
     assert isinstance(error, ZeroDivisionError)

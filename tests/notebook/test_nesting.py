@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -65,7 +66,7 @@ def test_cells_inside_neither_end_the_run_nor_leave_it_running(kernel: Kernel, t
         "get_ipython().run_cell('1 + 1')\n"
         "get_ipython().run_cell('')\n"
         "get_ipython().run_cell('1 / 0')\n"
-        f"%run {script}\n"
+        f"%run {shlex.quote(str(script))}\n"
         "%npuprof status\n"
         "7"
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.notebook.cells import output
 from tests.notebook.kernel import Kernel
 
 pytestmark = [pytest.mark.kernel, pytest.mark.slow]
@@ -40,7 +41,7 @@ def _command(program: Path) -> str:
 
 def test_a_cell_that_starts_processes_shows_the_report_of_their_set(kernel: Kernel, program: Path) -> None:
     executed = kernel.run(
-        f"%%npuprof --processes --output {program.parent / 'out'}\n"
+        f"%%npuprof --processes {output(program.parent / 'out')}\n"
         f"import os\nfor rank in range(2):\n    os.environ['RANK'] = str(rank)\n    !{_command(program)}\n"
         "del os.environ['RANK']\n6 * 7"
     )
@@ -55,7 +56,7 @@ def test_a_cell_that_starts_processes_shows_the_report_of_their_set(kernel: Kern
 
 
 def test_a_cell_whose_processes_used_a_front_end_says_so_first(kernel: Kernel, program: Path) -> None:
-    executed = kernel.run(f"%%npuprof --output {program.parent / 'out'}\n!{_command(program)}")
+    executed = kernel.run(f"%%npuprof {output(program.parent / 'out')}\n!{_command(program)}")
     (first, *_) = [line for line in executed.displays[0]["text/plain"].splitlines() if "Processes" in line]
     assert "were not profiled (imported at least by 1 npuprof.simulator.npu): add --processes" in first
     assert "the NPU was not used" not in executed.displays[0]["text/plain"]
@@ -64,7 +65,7 @@ def test_a_cell_whose_processes_used_a_front_end_says_so_first(kernel: Kernel, p
 @pytest.mark.long
 def test_functions_of_the_cell_that_forked_processes_run_have_its_lines(kernel: Kernel, tmp_path: Path) -> None:
     executed = kernel.run(
-        f"%%npuprof --processes --output {tmp_path / 'out'}\n"
+        f"%%npuprof --processes {output(tmp_path / 'out')}\n"
         "import multiprocessing\nfrom npuprof.simulator import npu\ndef work(rank):\n    x = npu.ones((16, 16))\n"
         "    for _ in range(4):\n        y = x @ x\n"
         "context = multiprocessing.get_context('fork')\n"
@@ -82,11 +83,11 @@ def test_the_magic_runs_a_program_whose_processes_are_ranks(kernel: Kernel, prog
         f"import os, subprocess, sys\nfor rank in '01':\n    os.environ['RANK'] = rank\n"
         f"    subprocess.run([sys.executable, {str(program)!r}], check=True)\nsys.exit(len(sys.argv) - 1)\n"
     )
-    executed = kernel.run(f"%npuprof run --processes --output {program.parent / 'out'} {launcher}")
+    executed = kernel.run(f"%npuprof run --processes {output(program.parent / 'out')} {shlex.quote(str(launcher))}")
     assert executed.status == "ok", executed.traceback()
     assert executed.stream().count("of the process") == 2
     assert "2 runs below" in "".join(data["text/plain"] for data in executed.displays)
     assert kernel.evaluate("[len(run.kernels) for run in npuprof.last()]") == "[4, 4]"
-    failed = kernel.run(f"%npuprof run --processes --output {program.parent / 'out'} {launcher} 1 2")
+    failed = kernel.run(f"%npuprof run --processes {output(program.parent / 'out')} {shlex.quote(str(launcher))} 1 2")
     assert failed.reply["ename"] == "SessionError"
     assert "status 2" in failed.reply["evalue"]

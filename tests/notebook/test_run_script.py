@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
 
 import npuprof
 from tests.collectors import msprof_double as double
+from tests.notebook.cells import output
 from tests.notebook.kernel import Kernel
 
 pytestmark = [pytest.mark.kernel, pytest.mark.slow]
@@ -31,14 +33,16 @@ def place(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_script_runs_with_its_arguments_and_its_report_is_shown(kernel: Kernel, place: Path) -> None:
-    executed = kernel.run(f"%npuprof run --level 0 --output {place}/out {place}/train.py --level 5")
+    executed = kernel.run(
+        f"%npuprof run --level 0 {output(place / 'out')} {shlex.quote(str(place / 'train.py'))} --level 5"
+    )
     assert executed.status == "ok", executed.traceback()
     assert "trained --level 5" in executed.stream()
     assert executed.has_report
 
 
 def test_a_script_that_fails_is_an_error_after_its_report(kernel: Kernel, place: Path) -> None:
-    executed = kernel.run(f"%npuprof run --output {place}/out {place}/train.py a b c")
+    executed = kernel.run(f"%npuprof run {output(place / 'out')} {shlex.quote(str(place / 'train.py'))} a b c")
     assert executed.has_report
     assert executed.reply["ename"] == "SessionError"
     assert "status 1" in executed.reply["evalue"]

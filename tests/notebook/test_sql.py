@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,7 @@ def test_a_loaded_set_is_asked_until_another_run_ends(
 ) -> None:
     for rank in (0, 1):
         Profile(Decoded(factories.profile(20), factories.info(rank=rank))).save(tmp_path / f"rank_{rank}")
-    shell.run_line_magic("npuprof", f"load {tmp_path}")
+    shell.run_line_magic("npuprof", f"load {shlex.quote(str(tmp_path))}")
     answer = shell.run_line_magic("npuprof", "sql select distinct rank from kernels order by 1")
     assert answer["rank"].tolist() == [0, 1]
     monkeypatch.setattr(active, "newest", lambda: object())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -38,7 +39,7 @@ def test_the_line_that_loads_it_fails(unreadable: Path, capsys: pytest.CaptureFi
     shell = InteractiveShell(config=config)
     shell.register_magics(NpuprofMagics(shell))
     with pytest.raises(SourceError, match=unreadable.name) as raised:
-        shell.run_line_magic("npuprof", f"load {unreadable}")
+        shell.run_line_magic("npuprof", f"load {shlex.quote(str(unreadable))}")
     assert not any(entry.name == "show_run" for entry in raised.traceback)
     assert "could not be made" not in capsys.readouterr().out
 
