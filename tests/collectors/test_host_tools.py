@@ -41,7 +41,7 @@ def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     ("kind", "has", "told"),
     [
         ("disk", (), rf"disk with iotop, and this machine lacks iotop, sudo, .*{_SCRIPT}"),
-        ("disk", ("sudo", "iotop"), rf"lacks /\S*{_SCRIPT}: install.*configuring user permissions.*leave disk out"),
+        ("disk", ("sudo", "iotop"), rf"lacks /.*{_SCRIPT}: install.*configuring user permissions.*leave disk out"),
         ("osrt", ("sudo", "perf", _SCRIPT), "osrt with perf and ltrace, and this machine lacks ltrace: install"),
         ("numa", ("iotop", "ltrace", _SCRIPT), "numa with perf, and this machine lacks perf, sudo:"),
     ],
