@@ -11,13 +11,16 @@ from npuprof import tables as schema
 from npuprof.advice.actions import action_for
 from npuprof.advice.facts import Facts
 from npuprof.advice.wording import most_lines
+from npuprof.analysis.code_lines import has_lines
 from npuprof.analysis.idle_causes import UNEXPLAINED
 from npuprof.arrays import Int64
-from npuprof.quantities import counted, duration
+from npuprof.frames import line_text
+from npuprof.quantities import counted, duration, share
 
 NAMED = 0.01
 """The share of a step that makes a cause worth naming."""
 
+_MOST_LINES, _OF_LINE = 2, 0.2  # a line that is named has more than this part of the idle time
 _OF_DEVICE = ""  # what helps depends on the device
 _ACTIONS = {
     "op_compile": _OF_DEVICE,
@@ -84,6 +87,20 @@ def _lines(facts: Facts, cause: str, parts: Sequence[str]) -> str:
     rows = np.flatnonzero(schema.matching(facts.tables[table]["name"], lambda name: part in name))
     idle = facts.overlapping(table, facts.spans(parts, [cause]), rows)
     return calls_text(facts, table, rows[idle > 0], idle[idle > 0])
+
+
+def idle_lines(facts: Facts) -> str:
+    """Return the source lines with most of the device's idle time and their shares of it; empty without such lines.
+
+    Times are those of :class:`npuprof.analysis.code_lines.CodeLines`: of all steps, and of whatever the host did.
+    """
+    if not has_lines(facts.tables):
+        return ""
+    times = facts.code_lines.table()["idle_ns"].fillna(0).to_numpy(np.int64)
+    longest = np.argsort(-times[:-1], kind="stable")[:_MOST_LINES]
+    named = longest[times[longest] > _OF_LINE * times.sum()].tolist()
+    texts = [f"{line_text(*facts.code_lines.place(row))} ({share(int(times[row]), int(times.sum()))})" for row in named]
+    return " and ".join(texts)
 
 
 def calls_text(facts: Facts, table: Literal["operators", "api"], rows: Int64, idle: Int64) -> str:

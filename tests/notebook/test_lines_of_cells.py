@@ -290,3 +290,15 @@ def test_the_backward_pass_of_simulated_torch_has_the_lines_of_the_forward_pass(
     assert of_op["aten::mul"] == {"In [3], line 3"}
     assert of_op["aten::add_"] == {"In [4], line 7"}
     assert len(run.steps) == 5
+
+
+def test_the_finding_of_idle_time_names_its_lines(cells: Cells) -> None:
+    run = cells.profile(
+        "import time\nfor i in range(8):\n    time.sleep(0.01)\n    y = np.sin(x)\n    time.sleep(0.005)\n"
+    )
+    detail = run.advice()["host_bound"].detail
+    named = re.findall(r"In \[2\], line (\d+) \(([\d.]+) %\)", detail)
+    assert [line for line, _ in named] == ["4", "6"]
+    table = run.code().to_frame()
+    idle = table.set_index("line")["idle_ns"]
+    assert [share for _, share in named] == [f"{100 * idle[line] / idle.sum():.1f}" for line in (4, 6)]

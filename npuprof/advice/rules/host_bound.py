@@ -7,7 +7,7 @@ import numpy as np
 from npuprof import tables as schema
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
-from npuprof.advice.host_causes import LABELS, NAMED, actions_for, calls_text, described
+from npuprof.advice.host_causes import LABELS, NAMED, actions_for, calls_text, described, idle_lines
 from npuprof.analysis.accounting import IDLE
 from npuprof.analysis.device_words import GPU, NPU
 from npuprof.analysis.what_if import HOST_CAUSES
@@ -16,6 +16,7 @@ from npuprof.quantities import counted, duration
 
 NAME = "host_bound"
 _THRESHOLD = 0.1  # of the step
+_BOUND = "an upper bound, since Python stacks were recorded"
 
 
 def check(facts: Facts) -> Finding:
@@ -36,6 +37,7 @@ def check(facts: Facts) -> Finding:
         parts.append(f"{duration(drained)} of it since the host waited for the {facts.device}{where}")
         times["sync_call"] = max(times.get("sync_call", 0), drained)
     host = "operators" if len(facts.tables["operators"]) else "api"
+    details = [", ".join(parts), f"at {lines}" if (lines := idle_lines(facts)) else "", _BOUND if facts.stacks else ""]
     overlap = facts.overlapping(host, facts.spans(IDLE))
     unknown = [LABELS[cause] for cause in ("op_compile", "sync_call") if cause in facts.accounting.unmeasured]
     parts += [f"{' and '.join(unknown)} not recorded (--level 1)"] if unknown and facts.device == NPU else []
@@ -45,7 +47,7 @@ def check(facts: Facts) -> Finding:
         title=f"The host starves the {facts.device}",
         cost_ns=cost,
         **facts.gain(cost, cause=HOST_CAUSES),
-        detail=", ".join(parts) + ("; an upper bound, since Python stacks were recorded" if facts.stacks else ""),
+        detail="; ".join(filter(None, details)),
         action=actions_for(times, facts),
         table=host,
         rows=facts.tables[host].assign(idle_ns=overlap)[overlap > 0],
