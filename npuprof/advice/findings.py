@@ -308,7 +308,8 @@ class Advice(LongText):
         words += [self._steps_to_detect] if self.scope == "run" and self._steps_to_detect else []
         unknown = self.scope != "ranks" and first_line(self._budget, self.step_ns)
         if self.step_ns and not (self.fired or self.left_out or unknown):
-            words.append(f"no finding{' about the ranks together' * (self.scope == 'ranks')} would gain 1 % of a step")
+            step = "a step" if self.usual_ns == self.step_ns else "the usual step"
+            words.append(f"no finding{' about the ranks together' * (self.scope == 'ranks')} would gain 1 % of {step}")
         if limit is not None and len(self) > limit:
             words.append(f"{len(self) - limit} more in {'run' if self.scope == 'run' else 'runs'}.advice()")
         if self.scope == "ranks":

@@ -302,3 +302,15 @@ def test_the_finding_of_idle_time_names_its_lines(cells: Cells) -> None:
     table = run.code().to_frame()
     idle = table.set_index("line")["idle_ns"]
     assert [share for _, share in named] == [f"{100 * idle[line] / idle.sum():.1f}" for line in (4, 6)]
+
+
+def test_a_step_that_took_longer_once_names_its_line(cells: Cells) -> None:
+    run = cells.profile(
+        "import time\nfor i in range(24):\n    y = np.sin(x)\n    if i in (5, 11):\n        time.sleep(0.02)\n"
+        "    z = np.cos(x)\n"
+    )
+    once = run.advice()["once"]
+    assert once.state == "fires"
+    assert once.title.endswith("(In [2], line 6)")
+    assert once.detail.count("(In [2], line 6)") == 1
+    assert "of the mean step" in once.detail
