@@ -207,10 +207,17 @@ def python_processes_below(pid: int) -> set[int]:
     while pending:
         each = pending.pop()
         pending += children.pop(each, ())
-        with suppress(OSError):
-            if Path(f"/proc/{each}/exe").readlink().name.startswith("python"):
-                pythons.add(each)
+        if is_python(each):
+            pythons.add(each)
     return pythons
+
+
+def is_python(pid: int) -> bool:
+    """Return whether a process runs Python now; False if it has ended, or where that cannot be seen."""
+    try:
+        return Path(f"/proc/{pid}/exe").readlink().name.startswith("python")
+    except OSError:
+        return False
 
 
 def make(folder: Path, *, watched: bool = False) -> None:

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+import npuprof
 from npuprof.errors import OptionsError
 from npuprof.notes import Notes
 from npuprof.profile_selection import SelectedRows
@@ -45,6 +48,19 @@ def test_rows_are_selected_by_a_condition_with_the_calls_above_them() -> None:
     assert len(part.operators) == len(part.api) == len(part.kernels)
     assert part.by("op")["total_ns"].sum() == kernels["duration_ns"][wanted].sum()
     assert part.by("op")["op"].notna().all()
+
+
+def test_a_selection_answers_as_a_run_does(tmp_path: Path) -> None:
+    run = _run()
+    part = run.select(where='op_type = "MatMulV3"', start=factories.START_NS, end=factories.START_NS + 4_000_000)
+    assert 0 < len(part.kernels) < len(run.kernels)
+    assert int(part.sql("select count(*) as n from kernels")["n"].iloc[0]) == len(part.kernels)
+    assert {trace.type for trace in part.flamegraph().data} == {trace.type for trace in run.flamegraph().data}
+    text = part.to_html(tmp_path / "part.html").read_text()
+    assert "npuprof-saved-data" in text
+    again = npuprof.load(part.save(tmp_path / "part"))
+    assert isinstance(again, Profile)
+    assert again.kernels["start_ns"].tolist() == part.kernels["start_ns"].tolist()
 
 
 def test_the_breakdown_of_rows_adds_up_to_the_steps_of_the_run() -> None:

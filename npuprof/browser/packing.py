@@ -61,7 +61,7 @@ def pack(values: Int64) -> Packed | None:
     delta = np.bitwise_xor(steps << 1, steps >> 63).view(np.uint64)
     forms = {False: plain, True: delta}
     sizes = {is_delta: len(_deflated(_planes(form[:_SAMPLE])[1])) for is_delta, form in forms.items()}
-    is_delta = sizes[True] < sizes[False]
+    is_delta = sizes[True] < sizes[False] and high - low < _EXACT // 2  # the zigzag form needs a bit more
     width, planes = _planes(forms[is_delta])
     return Packed(len(values), width, is_delta, low, _deflated(planes))
 

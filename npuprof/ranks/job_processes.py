@@ -99,7 +99,7 @@ class JobProcesses:
             began = counted(len(self.processes), "Python process", "Python processes")
             sentences.append(
                 f"no process that the cell started was profiled: {began} began, and none imported a front end; "
-                "short ones with -I, -E or -S, or without npuprof, are not seen"
+                "short ones with -I, -E or -S, or without npuprof, may not have been seen"
             )
         return sentences
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from npuprof import job_folder
 from npuprof.collectors import registry
 from npuprof.errors import NpuprofError, OptionsError
-from npuprof.job_folder import JobFile, python_processes_below
+from npuprof.job_folder import JobFile
 from npuprof.machine.environment import OF_JOB
 from npuprof.options import SPECIFICATION, Options
 from npuprof.progress import ticking
@@ -28,6 +28,7 @@ from npuprof.quantities import counted
 from npuprof.recording import Recording, explain_write_errors, make_directory
 from npuprof.session import child, launchers
 from npuprof.session.history import RecordedRun
+from npuprof.session.unreached import Unreached
 
 if TYPE_CHECKING:
     from npuprof.collectors.base import Collector
@@ -148,9 +149,7 @@ class Job:
         self.file = JobFile(name=options.name, host=platform.node(), pid=os.getpid(), options=_chosen(options))
         self._environment: ChildEnvironment | None = None
         self._shown = ExitStack()
-        self._seen: set[int] = set()
-        self._before = python_processes_below(os.getpid())
-        self._unknown: set[int] = set()
+        self._unreached = Unreached()
 
     def start(self) -> None:
         """Make the folder, and have the processes profiled that start from now on.
@@ -181,25 +180,20 @@ class Job:
         _register()
         self._environment = ChildEnvironment(self.folder)
         self._environment.set()
+        self._unreached.start()
         _current = self
         self._shown.enter_context(ticking(self.state))
 
     def state(self) -> str:
         """Return how many ranks there are, and how many of them write and have ended, in words; empty without one."""
         listed = job_folder.processes(self.folder)
-        self._look_for_unknown({each.pid for each in listed})
+        self._unreached.look({each.pid for each in listed})
         ranks = [each for each in listed if each.path]
         here = ("", self.file.host)
         ended = sum(each.ended or (each.host in here and not each.is_alive(self.file.host)) for each in ranks)
         if not ranks:
             return ""
         return f"{counted(len(ranks), 'rank')}, {len(ranks) - ended:,} writing, {ended:,} ended"
-
-    def _look_for_unknown(self, known: set[int]) -> None:
-        """Note Python processes below this one that the hook did not reach: seen twice, so that they had the time."""
-        unknown = python_processes_below(os.getpid()) - known - self._before
-        self._unknown |= unknown & self._seen
-        self._seen = unknown
 
     def own_run(self, collector: Collector, code: str) -> tuple[Collector, Options]:
         """Return the front end and the options for the process whose cell it is.
@@ -224,6 +218,7 @@ class Job:
         """Profile no process that starts from now on."""
         global _current
         self._shown.close()
+        self._unreached.leave()
         if self._environment is not None:
             self._environment.restore()
             self._environment = None
@@ -238,8 +233,8 @@ class Job:
             self.file.problems = self._engines.problems
         self._await_those_that_stop()
         self.file.cell, self.file.notebook = recording.cell, recording.directory.name
-        known = {each.pid for each in job_folder.processes(self.folder)}  # some tell of themselves late
-        self.file.unknown, self.file.ended_ns = len(self._unknown - known), time.time_ns()
+        known = {each.pid for each in job_folder.processes(self.folder)}
+        self.file.unknown, self.file.ended_ns = self._unreached.count(known), time.time_ns()
         with suppress(NpuprofError):  # the folder is read without it
             self.file.write(self.folder)
         return JobRun(self.folder, self.file, recording)

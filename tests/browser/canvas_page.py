@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -63,10 +64,12 @@ class CanvasPage:
         page.set_content(_PAGE.format(css=CanvasWidget._css, colours=_DARK if dark else ""))
         canvas = view.canvas
         first = {"content": canvas.first["content"], "buffers": [_text(one) for one in canvas.first["buffers"]]}
+        json.dumps([canvas.setup, first], ensure_ascii=False, allow_nan=False).encode()
         page.evaluate(_OPEN, [str(CanvasWidget._esm), canvas.setup, first])
         self.settle()
 
     def _keep(self, content: Any, buffers: Sequence[memoryview] = ()) -> None:
+        json.dumps(content, ensure_ascii=False, allow_nan=False).encode()  # as Jupyter sends it
         self._said.append((content, [_text(one) for one in buffers]))
 
     def _answer(self, message: Any) -> list[tuple[Any, list[str]]]:

@@ -49,12 +49,21 @@ def test_the_output_holds_the_run_within_the_limit() -> None:
 
 
 @pytest.mark.slow
-def test_a_larger_run_is_merged_until_it_fits_and_says_so() -> None:
+@pytest.mark.browser
+def test_a_larger_run_is_merged_until_it_fits_and_says_so(browser: Any, tmp_path: Path) -> None:
     limit = 330_000
     _, note = _outputs(_run(20_000), saved_bytes=limit)
     saved = Saved(data_of(note["text/html"]))
     assert len(json.dumps(note)) <= limit
     assert saved.header["merged"] > 0
+    path = tmp_path / "output.html"
+    path.write_text(f"<!doctype html><meta charset=utf-8>{note['text/html']}", encoding="utf-8")
+    page = browser.new_page()
+    page.goto(path.as_uri())
+    page.locator(".npuprof-timeline[data-drawn]").wait_for()
+    merged, slices = (f"{saved.header[name]:,}" for name in ("merged", "slices"))
+    assert f"{merged} of {slices} slices, the shortest, share bars" in page.inner_text(".npuprof-saved-views")
+    page.close()
 
 
 @pytest.mark.slow

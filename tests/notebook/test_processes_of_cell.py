@@ -75,6 +75,8 @@ def test_functions_of_the_cell_that_forked_processes_run_have_its_lines(kernel: 
     assert executed.status == "ok", executed.traceback()
     lines = kernel.evaluate("sorted(set(npuprof.last()[1].by('line')['line'].dropna()))")
     assert ", line 7" in lines
+    annotated = "npuprof.last()[1].code().to_frame().dropna(subset=['line']).set_index('line')"
+    assert kernel.evaluate(f"{annotated}['text'][7].strip(), int({annotated}['launches'][7])") == "('y = x @ x', 4)"
 
 
 def test_the_magic_runs_a_program_whose_processes_are_ranks(kernel: Kernel, program: Path) -> None:

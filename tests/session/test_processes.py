@@ -155,6 +155,15 @@ def test_a_block_that_starts_nothing_is_a_run_of_itself_and_says_so(tmp_path: Pa
     assert run.notes["message"].str.contains("1 Python process began, and none imported a front end").any()
 
 
+def test_a_block_without_any_process_says_so(tmp_path: Path) -> None:
+    with npuprof.profile(processes=True, output=tmp_path / "out") as session:
+        pass
+    run = session.result
+    assert isinstance(run, npuprof.Profile)
+    (said,) = run.notes["message"][run.notes["message"].str.contains("that the cell started was profiled")]
+    assert "0 Python processes began" in said
+
+
 def test_a_process_keeps_its_failure_and_the_others_are_complete(tmp_path: Path) -> None:
     code = _WORK + "if os.environ['RANK'] == '1':\n    raise ValueError('of the program')\n"
     with npuprof.profile(processes=True, output=tmp_path / "out") as session:
@@ -293,8 +302,43 @@ def test_an_interrupt_reaches_a_process_as_without_a_profiler(tmp_path: Path) ->
     assert _set(session)[0].info.failed == "KeyboardInterrupt"
 
 
-@pytest.mark.long
-def test_processes_that_the_hook_does_not_reach_are_counted(tmp_path: Path) -> None:
+def test_short_processes_that_the_hook_does_not_reach_are_counted_and_others_are_not(tmp_path: Path) -> None:
+    begin = subprocess.Popen.__init__
     with npuprof.profile(processes=True, output=tmp_path / "out") as session:
-        subprocess.run([sys.executable, "-I", "-c", "import time; time.sleep(4)"], check=True)
+        for how in ("-I", "-E", "-S"):
+            subprocess.run([sys.executable, how, "-c", "pass"], check=True)
+        subprocess.run(["true"], check=True)
+        with pytest.raises(FileNotFoundError):
+            subprocess.run(["no such program"], check=False)
+        late = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    late.communicate(b"\n")
+    assert subprocess.Popen.__init__ is begin
+    assert session.result.notes["message"].str.contains("3 Python processes ran unprofiled, without npuprof's").any()
+
+
+def test_none_is_missed_or_invented_where_all_tell_of_themselves(tmp_path: Path) -> None:
+    with npuprof.profile(processes=True, output=tmp_path / "out") as session:
+        _outputs(_ranks(2, _WORK, tmp_path))
+        subprocess.run([sys.executable, "-c", "pass"], check=True)
+    assert not _set(session).notes["message"].str.contains("ran unprofiled").any()
+
+
+@pytest.mark.long
+def test_processes_of_a_shell_that_the_hook_does_not_reach_are_counted(tmp_path: Path) -> None:
+    with npuprof.profile(processes=True, output=tmp_path / "out") as session:
+        subprocess.run(["sh", "-c", f"'{sys.executable}' -I -c 'import time; time.sleep(4)'; true"], check=True)
     assert session.result.notes["message"].str.contains("1 Python process ran unprofiled, without npuprof's").any()
+
+
+def test_a_start_file_of_the_user_stays(tmp_path: Path) -> None:
+    (tmp_path / "start.py").write_text("print('of the user')\n")
+    with npuprof.profile(processes=True, output=tmp_path / "out"):
+        shown = subprocess.run(
+            [sys.executable, "-i", "-q"],
+            env={**os.environ, "PYTHONSTARTUP": str(tmp_path / "start.py")},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    assert shown.stdout.splitlines()[:1] == ["of the user"]

@@ -224,6 +224,8 @@ function answersOf(run, store, tell, ask) {
         marked = null;
         tell("range", { marked: null });
         if (at < 0) { tell("selected", { slice: null }); return; }
+        await related(run);
+        if (selected !== at) return;
         const { arrows, more } = arrowsOf(run, callees_(), at), number = numberOf(run, at);
         const ends = [...new Set([at, ...arrows.flat()])];
         const isPart = ask !== null && run.header.left_out.some((/** @type {string} */ column) => column.startsWith(`${tableAt(run, at).name}.`));
@@ -270,10 +272,14 @@ function answersOf(run, store, tell, ask) {
         if (positions) {
             positions.sort((one, other) => run.start[one] - run.start[other]);
             matches = { text, positions, total: positions.reduce((sum, at) => sum + run.duration[at], 0) };
-            const lit = new Uint8Array(run.count);
-            for (const at of positions) lit[at] = 1;
-            light(run, lit);
+            light(run, maskOf(positions));
         } else if (wasLit) light(run, null);
+    }
+    /** @param {number[]} positions */
+    function maskOf(positions) {
+        const lit = new Uint8Array(run.count);
+        for (const at of positions) lit[at] = 1;
+        return lit;
     }
     function tellMatches() {
         const some = matches;
@@ -374,8 +380,8 @@ function answersOf(run, store, tell, ask) {
         select: ({ slice }) => { select(slice === null ? -1 : positionOf(run, slice)); },
         mark: ({ start, end: to }) => mark(Math.min(start, to), Math.max(start, to)),
         search, match: ({ by }) => walk(by), step: ({ by }) => beside(by), cursor() {}, layout() {},
-        cause: () => { if (run.caller[selected] >= 0) reveal(run.caller[selected]); },
-        effect: () => { if (selected >= 0 && callees_().first[selected] >= 0) reveal(callees_().first[selected]); },
+        async cause() { await related(run); if (run.caller[selected] >= 0) reveal(run.caller[selected]); },
+        async effect() { await related(run); if (selected >= 0 && callees_().first[selected] >= 0) reveal(callees_().first[selected]); },
         jump: ({ to }) => { const reason = jumps[to]?.(); if (reason) say(reason); },
         clear() {
             lightUp("", null);
@@ -385,6 +391,8 @@ function answersOf(run, store, tell, ask) {
         },
         findings: () => tell("findings", { findings: run.header.findings, path: run.header.path }),
         light: ({ text, positions }) => { lightUp(text, positions); if (positions?.length) walk(1); },
+        forget() { callees = null; },
+        again() { if (matches) light(run, maskOf(matches.positions)); },
     };
     return { answers, hear };
 }

@@ -23,15 +23,33 @@ async function inflated(bytes) {
  * @returns {Promise<Float64Array>}
  */
 async function unpacked(body, [offset, length, count, width, isDelta, low]) {
-    const numbers = new Float64Array(count).fill(low);
-    if (!width) return numbers;
+    if (!width) return new Float64Array(count).fill(low);
     const planes = await inflated(body.subarray(offset, offset + length));
     if (planes.length !== count * width) throw new Error("the saved data is damaged");
-    if (isDelta) numbers.fill(0);
-    for (let plane = width - 1, factor = 2 ** (8 * plane); plane >= 0; plane -= 1, factor /= 256) {
-        for (let at = 0, from = plane * count; at < count; at += 1) {
-            if (planes[from + at]) numbers[at] += planes[from + at] * factor;
+    return width > 4 ? wideNumbers(planes, count, width, isDelta, low) : numbersOf(planes, count, width, isDelta, low);
+}
+
+/** The numbers of planes, of at most four bytes each. @param {Uint8Array} planes @param {number} count @param {number} width @param {number} isDelta @param {number} low */
+function numbersOf(planes, count, width, isDelta, low) {
+    const codes = new Uint32Array(count), numbers = new Float64Array(count);
+    for (let plane = 0; plane < width; plane += 1) {
+        for (let at = 0, from = plane * count, shift = 8 * plane; at < count; at += 1) codes[at] |= planes[from + at] << shift;
+    }
+    if (!isDelta) for (let at = 0; at < count; at += 1) numbers[at] = low + codes[at];
+    else {
+        for (let at = 0, value = low; at < count; at += 1) {
+            value += (codes[at] >>> 1) ^ -(codes[at] & 1);
+            numbers[at] = value;
         }
+    }
+    return numbers;
+}
+
+/** The numbers of more planes. @param {Uint8Array} planes @param {number} count @param {number} width @param {number} isDelta @param {number} low */
+function wideNumbers(planes, count, width, isDelta, low) {
+    const numbers = new Float64Array(count).fill(isDelta ? 0 : low);
+    for (let plane = width - 1, factor = 2 ** (8 * plane); plane >= 0; plane -= 1, factor /= 256) {
+        for (let at = 0, from = plane * count; at < count; at += 1) numbers[at] += planes[from + at] * factor;
     }
     if (!isDelta) return numbers;
     for (let at = 0, value = low; at < count; at += 1) {

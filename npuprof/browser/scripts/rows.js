@@ -53,6 +53,7 @@ const columnTitle = (column) => column.replace(/_(ns|bytes)$/, "").replaceAll("_
 /**
  * A model of the grid for a table.
  * @param {Run} run @param {Table} table @param {(text: string, positions: number[] | null) => void} lightUp
+ * @returns {{model: any, letGo: () => void}} the model, whose rows are there once its `select` has ended
  */
 function rowsModel(run, table, lightUp) {
     const names = ["name", "start_ns", "duration_ns", ...table.details.map((detail) => detail.name)];
@@ -96,9 +97,8 @@ function rowsModel(run, table, lightUp) {
     }
     async function update() {
         errors = {};
-        let rows = Array.from({ length: table.count }, (_, row) => row);
-        const mask = lit;
-        if (mask) rows = rows.filter((row) => mask[table.at + row]);
+        const rows = [];
+        for (let row = 0; row < table.count; row += 1) if (!lit || lit[table.at + row]) rows.push(row);
         if (group === 1) for (const name of names) await column(name);
         const value = (/** @type {any} */ one, /** @type {string} */ name) => (group === 0 ? one[name] : columns[name].value(one));
         /** @type {any[]} */
@@ -163,9 +163,17 @@ function rowsModel(run, table, lightUp) {
         },
         on(/** @type {string} */ _, /** @type {() => void} */ listener) { listeners.push(listener); },
         off() {},
-        send(/** @type {any} */ asked) { answers[asked.kind]?.(asked); update(); },
+        async send(/** @type {any} */ asked) { await run.here(); answers[asked.kind]?.(asked); update(); },
         /** Show only the rows that are selected, or all. @param {Uint8Array | null} mask */
-        select(mask) { lit = mask; page = 0; return update(); },
+        select(mask) {
+            if (mask !== lit) page = 0;
+            lit = mask;
+            return update();
+        },
     };
-    return { model, ready: update() };
+    return {
+        model,
+        /** Keep only what was asked for. */
+        letGo() { shown = []; for (const { name } of table.details) delete columns[name]; },
+    };
 }

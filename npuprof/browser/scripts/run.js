@@ -25,6 +25,11 @@
  * @property {[Float64Array, Float64Array][]} counters @property {Float32Array} shares
  * @property {any[]} levels bars: single slices, and those of each coarser level that was asked for
  * @property {(column: number) => Promise<Float64Array>} column
+ * @property {Uint8Array} body all columns, packed
+ * @property {Promise<void> | null} related see the function of this name
+ * @property {number} packed bytes of all columns
+ * @property {boolean} isAway whether only what does not grow with the slices is here
+ * @property {() => Promise<void>} here brings the rest back
  */
 
 const RUN_MAGIC = "npuprof\0";
@@ -39,44 +44,78 @@ async function openRun(bytes) {
     const size = new DataView(bytes.buffer, bytes.byteOffset).getUint32(RUN_MAGIC.length, true), begin = RUN_MAGIC.length + 4;
     const header = JSON.parse(new TextDecoder().decode(await inflated(bytes.subarray(begin, begin + size))));
     if (header.version !== RUN_VERSION) throw new Error("this run was saved by another version of npuprof");
-    const body = bytes.subarray(begin + size);
-    const column = (/** @type {number} */ number) => unpacked(body, header.columns[number]);
-    const all = async (/** @type {Record<string, number>} */ columns) => Object.fromEntries(await Promise.all(
-        Object.entries(columns).map(async ([name, number]) => [name, await column(number)])));
-    const count = header.tables.reduce((/** @type {number} */ sum, /** @type {any} */ table) => sum + table.count, 0);
+    let at = 0;
+    const tables = header.tables.map((/** @type {any} */ table) => ({ ...table, rows: null, at: (at += table.count) - table.count }));
     /** @type {Run} */
     const run = {
-        header, setup: header.setup, texts: header.texts, looks: header.looks, tables: [], count, column,
-        start: new Float64Array(count), duration: new Float64Array(count), look: new Int32Array(count), place: new Int32Array(count),
-        path: new Int32Array(count).fill(-1), caller: new Int32Array(count).fill(-1), bars: {}, paths: {}, links: {}, counters: [],
-        shares: new Float32Array(0), levels: [], coarsest: 0,
+        header, setup: header.setup, texts: header.texts, looks: header.looks, tables, count: at, ...nothingHeld(), counters: [], shares: new Float32Array(0), coarsest: 0,
         names: new Map(header.looks.map((/** @type {number[]} */ [text, , shade], /** @type {number} */ look) => [look, [header.texts[text], shade]])),
+        packed: bytes.length - begin - size, column: (number) => unpacked(run.body, header.columns[number]), here: async () => {}, isAway: false,
     };
-    let at = 0;
-    for (const table of header.tables) {
-        const rows = "rows" in table ? await column(table.rows) : null;
-        run.tables.push({ ...table, at, rows });
-        run.start.set(await column(table.start), at);
-        run.duration.set(await column(table.duration), at);
-        run.look.set(await column(table.look), at);
-        run.place.set(await column(table.place), at);
-        if ("path" in table) run.path.set(await column(table.path), at);
-        at += table.count;
-    }
-    for (const table of run.tables) {
-        if (!("caller" in table)) continue;
-        const back = await column(/** @type {any} */ (table).caller);
-        for (let row = 0; row < table.count; row += 1) {
-            if (back[row]) run.caller[table.at + row] = positionOf(run, numberOf(run, table.at + row) - back[row]);
-        }
-    }
-    [run.bars, run.paths, run.links] = await Promise.all([all(header.bars), all(header.paths), all(header.links)]);
-    for (let path = 0; path < run.paths.parent.length; path += 1) run.paths.parent[path] = path - run.paths.parent[path];
-    for (const [times, values] of header.counters) run.counters.push([await column(times), Float64Array.from(floatsOf(await column(values)))]);
+    await unpack(run, bytes.subarray(begin + size));
+    for (const [times, values] of header.counters) run.counters.push([await run.column(times), Float64Array.from(floatsOf(await run.column(values)))]);
     for (const length of run.bars.length) run.coarsest = Math.max(run.coarsest, length);
-    run.shares = Float32Array.from(await column(header.overview.shares), (one) => one / 255);
-    run.levels.push(singleBars(run));
+    run.shares = Float32Array.from(await run.column(header.overview.shares), (one) => one / 255);
     return run;
+}
+
+/** What of a run grows with its slices, as long as it is not here. */
+const nothingHeld = () => ({
+    body: new Uint8Array(0), start: new Float64Array(0), duration: new Float64Array(0), look: new Int32Array(0), place: new Int32Array(0),
+    path: new Int32Array(0), caller: new Int32Array(0), bars: {}, paths: {}, links: {}, levels: /** @type {any[]} */ ([]), related: null,
+});
+
+/** Unpack what the first picture needs. @param {Run} run @param {Uint8Array} body all columns */
+async function unpack(run, body) {
+    const { count } = run;
+    Object.assign(run, {
+        body, start: new Float64Array(count), duration: new Float64Array(count), look: new Int32Array(count), place: new Int32Array(count),
+        bars: await columnsOf(run, run.header.bars, body),
+    });
+    for (const [number, table] of run.tables.entries()) {
+        const saved = run.header.tables[number];
+        table.rows = "rows" in saved ? await run.column(saved.rows) : null;
+        for (const name of /** @type {("start" | "duration" | "look" | "place")[]} */ (["start", "duration", "look", "place"])) run[name].set(await run.column(saved[name]), table.at);
+    }
+    run.levels = [singleBars(run)];
+    run.isAway = false;
+}
+
+/** All columns, packed, of what was saved. @param {Run} run @param {Uint8Array} bytes */
+const bodyOf = (run, bytes) => bytes.subarray(bytes.length - run.packed);
+
+/** Let go of what grows with the slices, until it is unpacked again. @param {Run} run */
+function letGo(run) {
+    Object.assign(run, nothingHeld(), { isAway: true });
+    for (const table of run.tables) table.rows = null;
+    run.levels = [answerOf(run, emptyBars(0))];
+}
+
+/** @param {Run} run @param {Record<string, number>} columns @param {Uint8Array} body @returns {Promise<Record<string, Float64Array>>} */
+const columnsOf = async (run, columns, body) => Object.fromEntries(await Promise.all(
+    Object.entries(columns).map(async ([name, number]) => [name, await unpacked(body, run.header.columns[number])])));
+
+/**
+ * What connects slices, which no first picture needs: paths of the call tree, callers, links. Once it is there, it stays.
+ * @param {Run} run @returns {Promise<void>}
+ */
+function related(run) {
+    return (run.related ??= (async () => {
+        const { body, count, header } = run, path = new Int32Array(count).fill(-1), caller = new Int32Array(count).fill(-1);
+        const [paths, links] = await Promise.all([columnsOf(run, header.paths, body), columnsOf(run, header.links, body)]);
+        for (let at = 0; at < paths.parent.length; at += 1) paths.parent[at] = at - paths.parent[at];
+        for (const [number, table] of run.tables.entries()) {
+            const saved = header.tables[number];
+            if ("path" in saved) path.set(await unpacked(body, header.columns[saved.path]), table.at);
+            if (!("caller" in saved)) continue;
+            const back = await unpacked(body, header.columns[saved.caller]);
+            for (let row = 0; row < table.count; row += 1) {
+                if (back[row]) caller[table.at + row] = positionOf(run, table.first + (table.rows ? table.rows[row] : row) - back[row]);
+            }
+        }
+        if (run.body === body) Object.assign(run, { path, caller, paths, links });
+        else await run.here().then(() => related(run));  // it was let go of meanwhile
+    })());
 }
 
 /** The table of a position. @param {Run} run @param {number} position */
@@ -156,13 +195,13 @@ const emptyBars = (size) => ({
 /** Complete bars to what is drawn. @param {Run} run @param {any} bars @returns {Answer} */
 function answerOf(run, bars) {
     const size = bars.lane.length;
-    const looks = run.looks;
+    const families = Uint8Array.from(run.looks, (look) => look[1]), shades = Uint8Array.from(run.looks, (look) => look[2]);
     bars.family = new Uint8Array(size);
-    for (let at = 0; at < size; at += 1) bars.family[at] = looks[bars.label[at]][1];
+    for (let at = 0; at < size; at += 1) bars.family[at] = families[bars.label[at]];
     const answer = {
         ...bars, start: run.setup.start, end: run.setup.end, exact: true, stale: false, asked: null, lines: run.counters, names: run.names,
     };
-    paint(answer, (look) => looks[look][2]);
+    paint(answer, (look) => shades[look]);
     return answer;
 }
 
@@ -178,31 +217,37 @@ function byLane(lane, begin) {
     for (let at = 0; at < size; at += 1) order[next[lane[at]]++] = at;
     for (let one = 0; one < lanes; one += 1) {
         const part = order.subarray(bounds[one], bounds[one + 1]);
-        if (part.some((at, place) => place > 0 && begin[at] < begin[part[place - 1]])) part.sort((a, b) => begin[a] - begin[b] || a - b);
+        let isSorted = true;
+        for (let place = 1; isSorted && place < part.length; place += 1) isSorted = begin[part[place - 1]] <= begin[part[place]];
+        if (!isSorted) part.sort((a, b) => begin[a] - begin[b] || a - b);
     }
     return order;
 }
 
 /** A bar for each slice, or for those that cannot have one each. @param {Run} run */
 function singleBars(run) {
-    const { count, place, start, duration, look, bars: shared } = run;
+    const { place, start, duration, look, bars: shared } = run;
     let many = 0;
-    for (let at = 0; at < count; at += 1) if (place[at] >= 0 && place[at] % 2 === 0) many += 1;
-    const own = new Int32Array(many), size = many + shared.lane.length;
+    for (let at = 0; at < place.length; at += 1) if (place[at] >= 0 && place[at] % 2 === 0) many += 1;
+    const own = new Int32Array(many), numbers = new Uint32Array(many), size = many + shared.lane.length;
     const lane = new Uint16Array(size), begin = new Float64Array(size);
     many = 0;
-    for (let at = 0; at < count; at += 1) {
-        if (place[at] < 0 || place[at] % 2) continue;
-        own[many] = at;
-        lane[many] = place[at] >> 1;
-        begin[many++] = start[at];
+    for (const table of run.tables) {
+        for (let at = table.at; at < table.at + table.count; at += 1) {
+            if (place[at] < 0 || place[at] % 2) continue;
+            own[many] = at;
+            numbers[many] = table.first + (table.rows ? table.rows[at - table.at] : at - table.at);
+            lane[many] = place[at] >> 1;
+            begin[many++] = start[at];
+        }
     }
     lane.set(shared.lane, many);
     begin.set(shared.start, many);
-    const bars = emptyBars(size);
+    const bars = emptyBars(size), order = byLane(lane, begin);
     bars.from = new Int32Array(size);  // the position of a slice, or minus one minus the number of a shared bar
     bars.lit.fill(1);
-    byLane(lane, begin).forEach((from, at) => {
+    for (let at = 0; at < size; at += 1) {
+        const from = order[at];
         bars.lane[at] = lane[from];
         bars.begin[at] = begin[from];
         if (from < many) {
@@ -210,7 +255,7 @@ function singleBars(run) {
             bars.from[at] = position;
             bars.length[at] = bars.busy[at] = bars.longest[at] = duration[position];
             bars.count[at] = 1;
-            bars.slice[at] = numberOf(run, position);
+            bars.slice[at] = numbers[from];
             bars.label[at] = look[position];
         } else {
             const bar = from - many;
@@ -222,7 +267,7 @@ function singleBars(run) {
             bars.slice[at] = shared.slice[bar];
             bars.label[at] = shared.look[bar];
         }
-    });
+    }
     return answerOf(run, bars);
 }
 

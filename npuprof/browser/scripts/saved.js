@@ -1,7 +1,11 @@
 // @ts-check
 // A saved explorer: all views of a run that the page holds, without a kernel.
 
-/** @param {Run} run @param {HTMLElement} el */
+/**
+ * Show all views of a run.
+ * @param {Run} run @param {HTMLElement} el
+ * @returns {{letGo: () => void, again: () => Promise<void>}} what lets go of what is derived from the run's slices, and shows them again
+ */
 function savedView(run, el) {
     const model = {
         get: (/** @type {string} */ name) => /** @type {any} */ ({ setup: run.setup })[name],
@@ -18,13 +22,17 @@ function savedView(run, el) {
     // Tabs
 
     const bar = make("div", { class: "tabs", role: "tablist", "aria-label": "Views" }), places = make("div", { class: "places" });
-    /** @type {Record<string, {tab: any, place: any, build: ((place: HTMLElement) => void) | null}>} */
+    /**
+     * What a tab shows: `follow` takes over what is selected, `letGo` keeps only what the user made of it.
+     * @typedef {{follow: () => any, letGo: () => void}} View
+     */
+    /** @type {Record<string, {tab: any, place: any, build: ((place: HTMLElement) => Promise<View | void>) | null, view: View | void, isStale: boolean}>} */
     const tabs = {};
-    /** @param {string} title @param {(place: HTMLElement) => void} build */
+    /** @param {string} title @param {(place: HTMLElement) => Promise<View | void>} build */
     function addTab(title, build) {
         const tab = make("button", { type: "button", role: "tab", text: title, "aria-selected": "false", onclick: () => open(title) });
         const place = make("div", { role: "tabpanel", "aria-label": title, hidden: true });
-        tabs[title] = { tab, place, build };
+        tabs[title] = { tab, place, build, view: undefined, isStale: false };
         bar.append(tab);
         places.append(place);
     }
@@ -34,18 +42,20 @@ function savedView(run, el) {
             tab.setAttribute("aria-selected", String(name === title));
             place.hidden = name !== title;
         }
-        const { place, build } = tabs[title];
-        tabs[title].build = null;
-        build?.(place);
+        const one = tabs[title], { place, build } = one;
+        const catchUp = () => {
+            if (one.isStale) one.view?.follow();
+            one.isStale = false;
+        };
+        one.build = null;
+        if (!build) { run.here().then(catchUp); return; }
+        one.isStale = false;
+        run.here().then(() => build(place)).then((view) => { one.view = view; catchUp(); });
     }
 
-    // What is selected is selected in all views
+    // What is selected is selected in all views; those that are not visible follow when they are opened
 
-    const tree = makeTree(run), chosen = make("div", { class: "chosen", role: "status" });
-    /** @type {any[]} */
-    const grids = [];
-    /** @type {(() => void)[]} */
-    const redraws = [];
+    const chosen = make("div", { class: "chosen", role: "status" });
     /** @type {Uint8Array | null} */
     let lit = null;
     /** @param {number[] | null} positions */
@@ -55,27 +65,37 @@ function savedView(run, el) {
         follow();
     }
     function follow() {
-        tree.scope(store.range.marked, lit);
-        for (const redraw of redraws) redraw();
-        for (const grid of grids) grid.select(lit);
         const of = [lit ? store.matches.text : "", store.range.marked ? `range of ${duration(store.range.marked[1] - store.range.marked[0])}` : ""].filter(Boolean);
         chosen.replaceChildren(...(of.length ? [`Selected in all views: ${of.join(", ")} `, make("button", { type: "button", text: "Clear", onclick: () => answers.clear({}) })] : []));
+        const views = Object.values(tabs);
+        for (const one of views) one.isStale = true;
+        return Promise.all(views.filter((one) => one.view && !one.place.hidden).map((one) => { one.isStale = false; return one.view?.follow(); }));
     }
     store.listen((/** @type {string} */ what, /** @type {any} */ told) => {
         if (what === "range") follow();
         else if (what === "matches") selected(told.positions);
     });
 
-    addTab("Timeline", (place) => timelineView(store, model, place));
-    if (tree.weights.length && run.paths.parent.length) addTab("Flame graph", (place) => savedFlame(run, tree, place, redraws, lightUp));
+    addTab("Timeline", async (place) => { timelineView(store, model, place); });
+    if (["device_ns", "host_ns", "slices"].some((sum) => isAny(run, run.header.paths[sum]))) {
+        addTab("Flame graph", async (place) => {
+            await related(run);
+            const tree = makeTree(run);
+            tree.scope(store.range.marked, lit);
+            const redraw = savedFlame(run, tree, place, lightUp);
+            return {
+                async follow() { await related(run); tree.scope(store.range.marked, lit); redraw(); },
+                letGo() { tree.scope(null, null); },
+            };
+        });
+    }
     for (const table of run.tables) {
         if (["overlap", "steps"].includes(table.name)) continue;
         addTab(table.name[0].toUpperCase() + table.name.slice(1).replaceAll("_", " "), async (place) => {
             const rows = rowsModel(run, table, lightUp);
-            await rows.ready;
+            await rows.model.select(lit);
             gridRender({ model: rows.model, el: place });
-            grids.push(rows.model);
-            if (lit) rows.model.select(lit);
+            return { follow: () => rows.model.select(lit), letGo: rows.letGo };
         });
     }
     const merged = run.header.merged ? [make("p", { class: "faint", text: `${counted(run.header.merged)} of ${counted(run.header.slices)} slices, the shortest, share bars: the whole run would not fit in what is saved.` })] : [];
@@ -99,13 +119,31 @@ function savedView(run, el) {
             /** @type {HTMLElement} */ (item).style.cursor = "pointer";
         });
     }
+    return {
+        letGo() {
+            answers.forget({});
+            for (const one of Object.values(tabs)) one.view?.letGo();
+        },
+        async again() {
+            answers.again({});
+            await follow();
+            store.tell("again", null);
+        },
+    };
+}
+
+/** Whether a column has any number but zero. @param {Run} run @param {number} column */
+function isAny(run, column) {
+    const [, , count, width, , low] = run.header.columns[column];
+    return count > 0 && (width > 0 || low !== 0);
 }
 
 /**
  * The flame graph of a saved run, with callers and callees of a frame beside it.
- * @param {Run} run @param {any} tree @param {HTMLElement} place @param {(() => void)[]} redraws @param {(text: string, positions: number[]) => void} lightUp
+ * @param {Run} run @param {any} tree @param {HTMLElement} place @param {(text: string, positions: number[]) => void} lightUp
+ * @returns {() => void} what draws it anew
  */
-function savedFlame(run, tree, place, redraws, lightUp) {
+function savedFlame(run, tree, place, lightUp) {
     let name = "";
     const search = make("input", { type: "search", placeholder: "part of a name", "aria-label": "Search frames", spellcheck: "false" });
     const weights = tree.weights.map((/** @type {Weight} */ weight) => make("button", { type: "button", text: WEIGHT_TITLES[weight], onclick: () => { tree.weight = weight; redraw(); } }));
@@ -115,15 +153,15 @@ function savedFlame(run, tree, place, redraws, lightUp) {
     const main = make("div"), said = make("p", { class: "faint", role: "status", text: "A click on a frame zooms into it, and shows its callers and callees below." });
     const beside = make("div", { class: "sandwich" });
     place.append(make("div", { class: "npuprof-timeline" }, bar), main, said, beside);
-    const whole = frameModel(() => tree.picture(), (node, at) => {
+    const whole = frameModel(run, () => tree.picture(), (node, at) => {
         if (at === 0) { up(); return; }
         if (node.look < 0) return;
         tree.root = node.paths;
         name = node.name;
         redraw();
     });
-    const callers = frameModel(() => tree.sandwich(name).callers, (node) => { if (node.look >= 0) { name = node.name; redraw(); } });
-    const callees = frameModel(() => tree.sandwich(name).callees, (node) => { if (node.look >= 0) { name = node.name; redraw(); } });
+    const callers = frameModel(run, () => tree.sandwich(name).callers, (node) => { if (node.look >= 0) { name = node.name; redraw(); } });
+    const callees = frameModel(run, () => tree.sandwich(name).callees, (node) => { if (node.look >= 0) { name = node.name; redraw(); } });
     flameView(whole, main);
     function up() {
         const parent = tree.root.length ? run.paths.parent[tree.root[0]] : -1;
@@ -153,15 +191,15 @@ function savedFlame(run, tree, place, redraws, lightUp) {
         callees.changed();
     }
     search.addEventListener("input", () => { tree.searched = search.value ? looksNamed(run, search.value, false) : null; redraw(); });
-    redraws.push(redraw);
     redraw();
+    return redraw;
 }
 
 /**
  * What a flame graph's view shows, from the page's own data.
- * @param {() => any} picture @param {(node: CallNode, at: number) => void} click
+ * @param {Run} run @param {() => any} picture @param {(node: CallNode, at: number) => void} click
  */
-function frameModel(picture, click) {
+function frameModel(run, picture, click) {
     /** @type {any} */
     let drawn = null;
     let cursor = 0;
@@ -172,7 +210,8 @@ function frameModel(picture, click) {
         get: (/** @type {string} */ name) => (name === "cursor" ? cursor : (drawn ??= picture())),
         on(/** @type {string} */ name, /** @type {() => void} */ listener) { (listeners[name] ??= []).push(listener); },
         off() {},
-        send(/** @type {any} */ asked) {
+        async send(/** @type {any} */ asked) {
+            await run.here();
             if (asked.kind === "frame") click(drawn.nodes[asked.frame], asked.frame);
             else if (asked.kind === "key") press(asked.key);
         },
@@ -194,21 +233,83 @@ function frameModel(picture, click) {
     return model;
 }
 
+const MOST_HELD = 1_200_000;  // slices that all explorers of a page hold unpacked, those in sight apart
+const CHARACTERS = 4;  // of a slice that is packed, at least
+
+/**
+ * An explorer of the page. Each has a scope of its own, so that they know each other by what is global.
+ * @typedef {{slices: number, isSeen: boolean, letGo: () => void}} Holder
+ */
+/** @returns {Holder[]} those that hold a run, the one that was seen last at the end */
+const holders = () => (/** @type {any} */ (globalThis).npuprofHolders ??= []);
+
+/** Let others go that nobody sees, so that not too much is held. @param {Holder} mine */
+function makeRoom(mine) {
+    const all = holders();
+    all.splice(0, all.length, ...all.filter((one) => one !== mine), mine);
+    let slices = heldSlices();
+    for (const one of [...all]) {
+        if (slices <= MOST_HELD) break;
+        if (one === mine || one.isSeen) continue;
+        slices -= one.slices;
+        leave(one);
+    }
+}
+const heldSlices = () => holders().reduce((sum, one) => sum + one.slices, 0);
+
+/** @param {Holder} one */
+function leave(one) {
+    const all = holders();
+    if (!all.includes(one)) return;
+    all.splice(all.indexOf(one), 1);
+    one.letGo();
+}
+
 {
     const place = /** @type {HTMLElement} */ (document.currentScript?.parentElement);
     const view = /** @type {HTMLElement} */ (place.querySelector(".npuprof-saved-place"));
-    const open = async () => {
+    const data = () => place.querySelector(".npuprof-saved-data")?.textContent ?? "";
+    /** @type {Holder} */
+    const mine = { slices: 0, isSeen: false, letGo() {} };
+    /** @type {Promise<void> | null} */
+    let opened = null;
+    const show = async () => {
         try {
-            savedView(await openRun(bytesOf(place.querySelector(".npuprof-saved-data")?.textContent ?? "")), view);
+            const run = await openRun(bytesOf(data()));
+            mine.slices = run.count;
+            makeRoom(mine);
+            const shown = savedView(run, view);
+            /** @type {Promise<void> | null} */
+            let held = Promise.resolve();
+            mine.letGo = () => {
+                held = null;
+                letGo(run);
+                shown.letGo();
+            };
+            run.here = () => (held ??= (async () => {
+                makeRoom(mine);
+                await unpack(run, bodyOf(run, bytesOf(data())));
+                makeLevels(run);
+                await shown.again();
+            })());
+            seeing = () => { run.here(); };
         } catch (error) {
             view.append(make("div", { class: "failed", role: "alert", text: `npuprof: the saved views could not be opened: ${error}` }));
         }
     };
-    // Not while it is hidden, as below a live view, or far away.
-    const watch = new IntersectionObserver((entries) => {
-        if (!entries.some((entry) => entry.isIntersecting)) return;
-        watch.disconnect();
+    const open = () => { opened ??= show(); };
+    let seeing = open;
+    // Not while it is hidden, as below a live view, or far away; and of many large ones only those in sight.
+    const near = new IntersectionObserver((entries) => {
+        if (!entries.some((entry) => entry.isIntersecting) || heldSlices() + data().length / CHARACTERS > MOST_HELD) return;
+        near.disconnect();
         open();
     }, { rootMargin: "2000px" });
-    watch.observe(view);
+    const seen = new IntersectionObserver((entries) => {
+        mine.isSeen = /** @type {IntersectionObserverEntry} */ (entries.at(-1)).isIntersecting;
+        if (mine.isSeen) seeing();
+        else if (!place.isConnected) leave(mine);
+    }, { rootMargin: "200px" });
+    near.observe(view);
+    seen.observe(view);
 }

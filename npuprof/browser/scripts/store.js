@@ -127,7 +127,7 @@ function makeStore(model, saved = null) {
         /** Ask what is here, or else the kernel, which learns each time what is visible. @param {any} message */
         send(message) {
             const answer = local[message.kind];
-            if (answer) setTimeout(() => answer(message));
+            if (answer) setTimeout(() => run?.here().then(() => answer(message)));
             else model.send({ ...message, page, seen: [store.window.start, store.window.end] });
         },
         /** Whether what is here of the run shows a window as well as the kernel would. @param {number} start @param {number} end */
