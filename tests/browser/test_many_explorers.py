@@ -17,22 +17,20 @@ pytestmark = pytest.mark.browser
 
 _COUNT, _LIMIT = 4, 1_500
 _PICTURE = "(at) => document.querySelectorAll('.npuprof-timeline')[at].querySelector('.stick > canvas').toDataURL()"
-_HELD = "() => npuprofHolders.map((one) => one.slices)"
+_HELD = "() => npuprofHeld.all.map((one) => one.slices)"
 
 
 @pytest.fixture
-def page(browser: Any, tmp_path: Path) -> Iterator[Any]:
-    """A page of four explorers of about a thousand slices each, which may hold one and a half thousand."""
+def page(browser: Any, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A page of four explorers of about a thousand slices each, which may hold so many slices, or enough for one."""
+    limit, height = getattr(request, "param", (_LIMIT, 1_500))
     saved = [save_run(Timeline(factories.profile(200 + at), factories.info())) for at in range(_COUNT)]
-    explorers = "".join(f'<div style="min-height:1500px">{fragment(run, {})}</div>' for run in saved)
-    assert explorers.count("MOST_HELD = 1_200_000;") == _COUNT
+    explorers = "".join(f'<div style="min-height:{height}px">{fragment(run, {})}</div>' for run in saved)
+    usual, chosen = "MOST_HELD = 1_200_000;", f"MOST_HELD = {limit};"
+    assert explorers.count(usual) == _COUNT
     path = tmp_path / "page.html"
-    path.write_text(
-        "<!doctype html><meta charset=utf-8>"
-        + explorers.replace("MOST_HELD = 1_200_000;", f"MOST_HELD = {_LIMIT};"),
-        encoding="utf-8",
-    )
-    opened = browser.new_page(viewport={"width": 1400, "height": 1000})
+    path.write_text(f"<!doctype html><meta charset=utf-8>{explorers.replace(usual, chosen)}", encoding="utf-8")
+    opened = browser.new_page(viewport={"width": 1400, "height": 1400})
     opened.errors = []
     opened.on("pageerror", lambda error: opened.errors.append(str(error)))
     opened.goto(path.as_uri())
@@ -54,7 +52,7 @@ def test_what_nobody_sees_is_let_go_and_comes_back_as_it_was(page: Any) -> None:
     for key in "ww":
         page.keyboard.press(key)
     field = first.get_by_role("searchbox", name="Search", exact=True)
-    field.fill("Softmax")
+    field.fill("SoftmaxV2")
     field.press("Enter")
     first.locator(".panel.selection dt", has_text="connection id").wait_for()
     first.get_by_role("tab", name="Kernels").click()
@@ -80,7 +78,7 @@ def test_what_nobody_sees_is_let_go_and_comes_back_as_it_was(page: Any) -> None:
     first.get_by_role("tab", name="Timeline").click()
     first.locator(".npuprof-timeline").focus()
     page.keyboard.press("ArrowUp")
-    first.locator(".panel.selection h3", has_text="launch").wait_for()
+    first.locator(".panel.selection h3", has_text="aclrtMemcpyAsync").wait_for()
     first.get_by_role("tab", name="Flame graph").click()
     first.locator(".npuprof-flame-canvas .said").filter(has_text="selected").wait_for()
     assert page.errors == []
@@ -96,8 +94,34 @@ def test_a_key_in_one_that_was_let_go_is_answered(page: Any) -> None:
     assert page.errors == []
 
 
+@pytest.mark.parametrize("page", [(_LIMIT, 0)], indirect=True)
+def test_those_in_sight_keep_their_pictures_and_come_back_when_they_are_used(page: Any) -> None:
+    views = page.locator(".npuprof-timeline[data-drawn]")
+    views.nth(1).wait_for()
+    assert page.evaluate("() => innerHeight - document.querySelectorAll('.npuprof-timeline')[1].offsetTop") > 100
+    page.wait_for_function("() => npuprofHeld.all.length === 1")
+    page.wait_for_timeout(300)
+    before = [page.evaluate(_PICTURE, at) for at in (0, 1)]
+    sizes = []
+    for at in (0, 1, 0):
+        page.locator(".npuprof-timeline .stick").nth(at).hover(position={"x": 600, "y": 60})
+        page.wait_for_timeout(500)
+        sizes += page.evaluate(_HELD)
+    first, second, again = sizes  # one at a time
+    assert first == again != second
+    page.mouse.move(0, 0)
+    page.wait_for_timeout(300)
+    assert [page.evaluate(_PICTURE, at) for at in (0, 1)] == before
+    assert page.errors == []
+
+
+@pytest.mark.parametrize("page", [(1_000_000, 1_500)], indirect=True)
 def test_one_that_is_taken_out_of_the_page_is_held_no_longer(page: Any) -> None:
-    page.evaluate("() => { const one = document.querySelector('.npuprof-saved'); globalThis.kept = one; one.remove(); }")
-    page.wait_for_function(f"() => !({_HELD})().length || document.querySelectorAll('.npuprof-timeline[data-drawn]').length")
-    page.wait_for_function("() => npuprofHolders.every((one) => one.isSeen)")
+    page.wait_for_function("() => npuprofHeld.all.length >= 2")
+    page.wait_for_timeout(300)
+    many = len(page.evaluate(_HELD))
+    page.evaluate("() => { globalThis.taken = document.querySelector('.npuprof-saved'); taken.remove(); }")
+    page.wait_for_function(f"(many) => ({_HELD})().length < many", arg=many)
+    page.evaluate("() => document.body.prepend(taken)")
+    page.wait_for_function(f"(many) => ({_HELD})().length >= many", arg=many)
     assert page.errors == []

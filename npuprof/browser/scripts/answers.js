@@ -219,13 +219,18 @@ function answersOf(run, store, tell, ask) {
     const listed = (/** @type {number[]} */ some) => some.slice(0, 12).map((at) => [numberOf(run, at), nameAt(run, at) || "(unnamed)", tableAt(run, at).name]);
 
     /** @param {number} at */
-    async function select(at) {
+    function select(at) {
         selected = at;
         marked = null;
         tell("range", { marked: null });
+        tellSelected();
+    }
+    /** Tell first what is at hand, then all that is known of the slice. */
+    async function tellSelected() {
+        const at = selected;
         if (at < 0) { tell("selected", { slice: null }); return; }
         await related(run);
-        if (selected !== at) return;
+        if (selected !== at || run.isAway) return;
         const { arrows, more } = arrowsOf(run, callees_(), at), number = numberOf(run, at);
         const ends = [...new Set([at, ...arrows.flat()])];
         const isPart = ask !== null && run.header.left_out.some((/** @type {string} */ column) => column.startsWith(`${tableAt(run, at).name}.`));
@@ -238,8 +243,8 @@ function answersOf(run, store, tell, ask) {
             groups: [],
         };
         tell("selected", content);
-        const groups = await groupsOf(run, at);
-        if (selected === at) tell("selected", { ...content, groups });
+        const groups = await groupsOf(run, at).catch((error) => { if (!run.isAway) throw error; });
+        if (groups && selected === at) tell("selected", { ...content, groups });
     }
     /** Select a slice, and show it where it can be seen. @param {number} at */
     function reveal(at) {
@@ -381,7 +386,7 @@ function answersOf(run, store, tell, ask) {
         mark: ({ start, end: to }) => mark(Math.min(start, to), Math.max(start, to)),
         search, match: ({ by }) => walk(by), step: ({ by }) => beside(by), cursor() {}, layout() {},
         async cause() { await related(run); if (run.caller[selected] >= 0) reveal(run.caller[selected]); },
-        async effect() { await related(run); if (selected >= 0 && callees_().first[selected] >= 0) reveal(callees_().first[selected]); },
+        async effect() { await related(run); if (selected >= 0 && !run.isAway && callees_().first[selected] >= 0) reveal(callees_().first[selected]); },
         jump: ({ to }) => { const reason = jumps[to]?.(); if (reason) say(reason); },
         clear() {
             lightUp("", null);
@@ -392,7 +397,10 @@ function answersOf(run, store, tell, ask) {
         findings: () => tell("findings", { findings: run.header.findings, path: run.header.path }),
         light: ({ text, positions }) => { lightUp(text, positions); if (positions?.length) walk(1); },
         forget() { callees = null; },
-        again() { if (matches) light(run, maskOf(matches.positions)); },
+        again() {
+            if (matches) light(run, maskOf(matches.positions));
+            if (selected >= 0) tellSelected();
+        },
     };
     return { answers, hear };
 }

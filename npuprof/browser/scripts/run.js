@@ -29,6 +29,7 @@
  * @property {Promise<void> | null} related see the function of this name
  * @property {number} packed bytes of all columns
  * @property {boolean} isAway whether only what does not grow with the slices is here
+ * @property {boolean} isSeen whether it is in sight
  * @property {() => Promise<void>} here brings the rest back
  */
 
@@ -50,7 +51,7 @@ async function openRun(bytes) {
     const run = {
         header, setup: header.setup, texts: header.texts, looks: header.looks, tables, count: at, ...nothingHeld(), counters: [], shares: new Float32Array(0), coarsest: 0,
         names: new Map(header.looks.map((/** @type {number[]} */ [text, , shade], /** @type {number} */ look) => [look, [header.texts[text], shade]])),
-        packed: bytes.length - begin - size, column: (number) => unpacked(run.body, header.columns[number]), here: async () => {}, isAway: false,
+        packed: bytes.length - begin - size, column: (number) => unpacked(run.body, header.columns[number]), here: async () => {}, isAway: false, isSeen: true,
     };
     await unpack(run, bytes.subarray(begin + size));
     for (const [times, values] of header.counters) run.counters.push([await run.column(times), Float64Array.from(floatsOf(await run.column(values)))]);
@@ -96,7 +97,7 @@ const columnsOf = async (run, columns, body) => Object.fromEntries(await Promise
     Object.entries(columns).map(async ([name, number]) => [name, await unpacked(body, run.header.columns[number])])));
 
 /**
- * What connects slices, which no first picture needs: paths of the call tree, callers, links. Once it is there, it stays.
+ * Unpack what connects slices, which no first picture needs: paths of the call tree, callers, links.
  * @param {Run} run @returns {Promise<void>}
  */
 function related(run) {
@@ -113,8 +114,7 @@ function related(run) {
                 if (back[row]) caller[table.at + row] = positionOf(run, table.first + (table.rows ? table.rows[row] : row) - back[row]);
             }
         }
-        if (run.body === body) Object.assign(run, { path, caller, paths, links });
-        else await run.here().then(() => related(run));  // it was let go of meanwhile
+        if (run.body === body) Object.assign(run, { path, caller, paths, links });  // else it was let go of meanwhile
     })());
 }
 

@@ -233,35 +233,39 @@ function frameModel(run, picture, click) {
     return model;
 }
 
-const MOST_HELD = 1_200_000;  // slices that all explorers of a page hold unpacked, those in sight apart
+const MOST_HELD = 1_200_000;  // slices that the explorers of a page hold unpacked, all together
 const CHARACTERS = 4;  // of a slice that is packed, at least
 
 /**
  * An explorer of the page. Each has a scope of its own, so that they know each other by what is global.
- * @typedef {{slices: number, isSeen: boolean, letGo: () => void}} Holder
+ * @typedef {{slices: number, run: Run, letGo: () => void}} Holder
  */
-/** @returns {Holder[]} those that hold a run, the one that was seen last at the end */
-const holders = () => (/** @type {any} */ (globalThis).npuprofHolders ??= []);
+/** @type {{all: Holder[], turn: Promise<any>}} those that hold a run, the newest at the end, and when the next one may */
+const held_ = (/** @type {any} */ (globalThis).npuprofHeld ??= { all: [], turn: Promise.resolve() });
+const heldSlices = () => held_.all.reduce((sum, one) => sum + one.slices, 0);
 
-/** Let others go that nobody sees, so that not too much is held. @param {Holder} mine */
-function makeRoom(mine) {
-    const all = holders();
-    all.splice(0, all.length, ...all.filter((one) => one !== mine), mine);
-    let slices = heldSlices();
-    for (const one of [...all]) {
-        if (slices <= MOST_HELD) break;
-        if (one === mine || one.isSeen) continue;
-        slices -= one.slices;
-        leave(one);
-    }
+/** Do something after all that others do, and give it the time to be drawn. @param {() => Promise<void>} work @returns {Promise<void>} */
+function inTurn(work) {
+    const frame = () => new Promise((done) => requestAnimationFrame(done));
+    const done = held_.turn.then(work);
+    held_.turn = done.catch(() => {}).then(frame).then(frame);
+    return done;
 }
-const heldSlices = () => holders().reduce((sum, one) => sum + one.slices, 0);
+
+/** Let others go, so that not too much is held: first those out of sight; the picture of one that is seen stays. @param {Holder} mine */
+function makeRoom(mine) {
+    const others = held_.all.filter((one) => one !== mine);
+    held_.all.splice(0, held_.all.length, ...others, mine);
+    const canGo = others.filter((one) => !(one.run.isSeen && one.run.setup.link));  // these move together
+    canGo.sort((one, other) => Number(one.run.isSeen) - Number(other.run.isSeen));
+    for (const one of canGo) if (heldSlices() > MOST_HELD) leave(one);
+}
 
 /** @param {Holder} one */
 function leave(one) {
-    const all = holders();
-    if (!all.includes(one)) return;
-    all.splice(all.indexOf(one), 1);
+    const at = held_.all.indexOf(one);
+    if (at < 0) return;
+    held_.all.splice(at, 1);
     one.letGo();
 }
 
@@ -269,36 +273,30 @@ function leave(one) {
     const place = /** @type {HTMLElement} */ (document.currentScript?.parentElement);
     const view = /** @type {HTMLElement} */ (place.querySelector(".npuprof-saved-place"));
     const data = () => place.querySelector(".npuprof-saved-data")?.textContent ?? "";
-    /** @type {Holder} */
-    const mine = { slices: 0, isSeen: false, letGo() {} };
+    /** @type {Holder | null} */
+    let mine = null;
     /** @type {Promise<void> | null} */
     let opened = null;
-    const show = async () => {
+    let isSeen = false;
+    const open = () => (opened ??= inTurn(async () => {
         try {
             const run = await openRun(bytesOf(data()));
-            mine.slices = run.count;
-            makeRoom(mine);
             const shown = savedView(run, view);
             /** @type {Promise<void> | null} */
-            let held = Promise.resolve();
-            mine.letGo = () => {
-                held = null;
-                letGo(run);
-                shown.letGo();
-            };
-            run.here = () => (held ??= (async () => {
-                makeRoom(mine);
+            let here = Promise.resolve();
+            const holder = mine = { slices: run.count, run, letGo() { here = null; letGo(run); shown.letGo(); } };
+            run.isSeen = isSeen;
+            run.here = () => (here ??= inTurn(async () => {
+                makeRoom(holder);
                 await unpack(run, bodyOf(run, bytesOf(data())));
                 makeLevels(run);
                 await shown.again();
-            })());
-            seeing = () => { run.here(); };
+            }));
+            makeRoom(holder);
         } catch (error) {
             view.append(make("div", { class: "failed", role: "alert", text: `npuprof: the saved views could not be opened: ${error}` }));
         }
-    };
-    const open = () => { opened ??= show(); };
-    let seeing = open;
+    }));
     // Not while it is hidden, as below a live view, or far away; and of many large ones only those in sight.
     const near = new IntersectionObserver((entries) => {
         if (!entries.some((entry) => entry.isIntersecting) || heldSlices() + data().length / CHARACTERS > MOST_HELD) return;
@@ -306,9 +304,11 @@ function leave(one) {
         open();
     }, { rootMargin: "2000px" });
     const seen = new IntersectionObserver((entries) => {
-        mine.isSeen = /** @type {IntersectionObserverEntry} */ (entries.at(-1)).isIntersecting;
-        if (mine.isSeen) seeing();
-        else if (!place.isConnected) leave(mine);
+        isSeen = /** @type {IntersectionObserverEntry} */ (entries.at(-1)).isIntersecting;
+        if (mine) mine.run.isSeen = isSeen;
+        if (isSeen && mine?.run.isAway) mine.run.here();
+        else if (isSeen) open();
+        else if (mine && !place.isConnected) leave(mine);
     }, { rootMargin: "200px" });
     near.observe(view);
     seen.observe(view);

@@ -153,7 +153,11 @@ function timelineView(store, model, el) {
     function draw() {
         frame = 0;
         width = Math.max(box.clientWidth - GUTTER, 0);
-        if (!width || !box.clientHeight || store.run?.isAway) return;  // it keeps its picture
+        if (!width || !box.clientHeight) return;
+        if (store.run?.isAway) {  // what is drawn stays until then
+            if (store.run.isSeen) store.run.here();
+            return;
+        }
         theme ??= themeOf(root, setup.families);
         tab.hidden = store.alone || !canHaveTab(root);
         const now = scene();
