@@ -9,13 +9,15 @@ import pandas as pd
 
 from npuprof import tables as schema
 from npuprof.errors import OptionsError
+from npuprof.quantities import printable
+from npuprof.texts import encodable
 
 TRACK = "track"
 """The column of ``marks`` with the title of the user's own track; absent for recorded markers."""
 
 _NAMES = ("name", "message", "op_name", "op_type", "task_type")
 _MOST_ROWS = 1_000_000
-_LONGEST_TITLE = 100
+_LONGEST_TITLE, _LONGEST_UNIT = 100, 20
 
 
 def with_tracks(tables: Mapping[str, pd.DataFrame], tracks: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
@@ -38,7 +40,7 @@ def with_tracks(tables: Mapping[str, pd.DataFrame], tracks: Mapping[str, pd.Data
     for title, frame in tracks.items():
         if len(frame) > _MOST_ROWS:
             raise OptionsError(f"the track {title!r} has {len(frame):,} rows, and may have {_MOST_ROWS:,}", "tracks")
-        shown = title[:_LONGEST_TITLE]
+        shown = printable(title, _LONGEST_TITLE)
         if "start_ns" in frame and "duration_ns" in frame:
             marks.append(_slices(shown, frame))
         elif "time_ns" in frame and "value" in frame:
@@ -67,7 +69,7 @@ def _joined(frames: list[pd.DataFrame]) -> pd.DataFrame:
 def _slices(title: str, frame: pd.DataFrame) -> pd.DataFrame:
     name = next((column for column in _NAMES if column in frame), None)
     names = [title] * len(frame) if name is None else frame[name].astype(object).tolist()
-    texts = [text if isinstance(text, str) else title if pd.isna(text) else str(text) for text in names]
+    texts = [title if not isinstance(text, str) and pd.isna(text) else encodable(str(text)) for text in names]
     lengths = _whole(title, frame, "duration_ns")
     if (lengths < 0).any():
         raise OptionsError(f"the track {title!r} has durations below 0", "tracks")
@@ -78,7 +80,7 @@ def _slices(title: str, frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _samples(title: str, frame: pd.DataFrame) -> pd.DataFrame:
-    unit = str(frame["unit"].iloc[0]) if "unit" in frame and len(frame) else ""
+    unit = printable(str(frame["unit"].iloc[0]), _LONGEST_UNIT) if "unit" in frame and len(frame) else ""
     return schema.build(
         "counters",
         {

@@ -15,6 +15,7 @@ from npuprof.notebook.explorer.timeline import TimelineView
 from npuprof.notes import Notes
 from npuprof.profiles import Profile
 from npuprof.sources.base import Decoded
+from npuprof.texts import encodable
 from npuprof.timeline.own_tracks import with_tracks
 from npuprof.timeline.state import Timeline
 from tests import factories
@@ -35,11 +36,12 @@ _ALIVE = ":is(img, script, iframe, object, a[href], [onerror])"
 
 
 def _run() -> Profile:
-    """A run whose every name is one of them, with a note of each."""
-    tables = factories.profile(120, kernel_names=_NAMES[:5])
+    """A run whose every name is one of them, as readers of results give it, with a note of each."""
+    read = [encodable(name) for name in _NAMES]
+    tables = factories.profile(120, kernel_names=read[:5])
     for table, column in (("marks", "message"), ("operators", "name"), ("python", "name")):
         tables[table] = tables[table].assign(
-            **{column: factories.names(_NAMES, np.arange(len(tables[table])) % len(_NAMES))}
+            **{column: factories.names(read, np.arange(len(tables[table])) % len(read))}
         )
     run = Profile(Decoded(tables, factories.info(name=" ".join(_NAMES)[:500], chip=_TAG), Notes()))
     for number, name in enumerate(_NAMES):
@@ -49,10 +51,10 @@ def _run() -> Profile:
 
 def _tracks(run: Profile) -> dict[str, pd.DataFrame]:
     """Tracks of the user's own with these titles and slices, and counters with these titles and units."""
-    slices = run.kernels[["start_ns", "duration_ns"]].head(len(_NAMES)).assign(name=list(_NAMES))
+    slices = run.kernels[["start_ns", "duration_ns"]].head(len(_NAMES)).assign(name=pd.Series(_NAMES, dtype=object))
     samples = pd.DataFrame({"time_ns": run.kernels["start_ns"].head(9), "value": np.arange(9)})
-    tracks = {name: slices for name in _NAMES}
-    return tracks | {f"counter {name}": samples.assign(unit=name) for name in _NAMES}
+    tracks = dict.fromkeys(_NAMES, slices)
+    return tracks | {f"counter {name}": samples.assign(unit=pd.Series([name] * 9, dtype=object)) for name in _NAMES}
 
 
 def _check(page: Any, views: str) -> None:
@@ -64,7 +66,7 @@ def _check(page: Any, views: str) -> None:
     root.focus()
     for key in "lrtgn":
         page.keyboard.press(key)
-    page.locator(f"{views} .panels h3").first.wait_for()
+    page.locator(f"{views} .panel:not([hidden]) h3").first.wait_for()
     listed = page.locator(f"{views} .bookmarks").first
     listed.locator("button").nth(len(_NAMES) - 1).wait_for()
     assert _TAG in listed.text_content()
@@ -77,7 +79,12 @@ def _check(page: Any, views: str) -> None:
 def _watched(page: Any) -> list[str]:
     """What went wrong in a page, or was run by a name."""
     wrong: list[str] = []
-    page.on("dialog", lambda dialog: (wrong.append(dialog.message), dialog.dismiss()))
+
+    def dismiss(dialog: Any) -> None:
+        wrong.append(dialog.message)
+        dialog.dismiss()
+
+    page.on("dialog", dismiss)
     page.on("pageerror", lambda error: wrong.append(str(error)))
     return wrong
 
@@ -93,14 +100,16 @@ def test_they_are_text_in_a_saved_page_and_its_replay(browser: Any, tmp_path: Pa
     wrong = _watched(page)
     page.goto(path.as_uri())
     page.locator(".npuprof-timeline[data-drawn]").nth(1).wait_for()
-    page.evaluate("() => document.querySelectorAll('.npuprof-saved').forEach((one, at) => one.classList.add(`at${at}`))")
+    page.evaluate(
+        "() => document.querySelectorAll('.npuprof-saved').forEach((one, at) => one.classList.add(`at${at}`))"
+    )
     _check(page, ".at0 .npuprof-saved-views")
     for tab in page.locator(".at0 .npuprof-saved-views [role=tab]").all():
         tab.click()
     page.locator(".at1 .npuprof-timeline").focus()
     for key in "lrt":
         page.keyboard.press(key)
-    page.locator(".at1 .panels h3").first.wait_for()
+    page.locator(".at1  .panel:not([hidden]) h3").first.wait_for()
     assert page.locator(f".npuprof-saved-views {_ALIVE}").count() == 0
     page.screenshot(path=tmp_path / "saved.png", full_page=True)
     assert wrong == []
