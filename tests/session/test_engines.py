@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,41 @@ def test_what_is_no_client_is_refused(tmp_path: Path) -> None:
         Session(Options(engines=True, output=tmp_path)).start()
     with pytest.raises(OptionsError, match="choose one of them"):
         Options(engines=True, processes=True)
+
+
+def _lose_npuprof() -> None:
+    import sys
+
+    for name in [name for name in sys.modules if name.partition(".")[0] == "npuprof"]:
+        del sys.modules[name]
+    sys.modules["npuprof"] = None  # type: ignore[assignment]
+
+
+def _find_npuprof() -> None:
+    import sys
+
+    del sys.modules["npuprof"]
+
+
+@pytest.mark.long
+def test_engines_without_npuprof_or_that_do_not_answer_are_named_and_the_others_stay(
+    client: Any, tmp_path: Path
+) -> None:
+    late_s = pace.seconds(5)
+    client[1].apply_sync(_lose_npuprof)
+    busy = client[3].apply_async(time.sleep, 3 * late_s)
+    session = npuprof.engines(client, timeout_s=late_s, collector="simulator", output=tmp_path / "out")
+    session.start()
+    client[[0, 2]].apply_sync(_multiply, 1)
+    session.stop()
+    client[1].apply_sync(_find_npuprof)
+    busy.get()
+    runs = _set(session)
+    assert _kernels(runs) == {0: 2, 2: 2}
+    said = " ".join(runs.notes["message"])
+    assert "engine 1 was not profiled: " in said
+    assert "npuprof" in said.partition("engine 1 was not profiled: ")[2][:80]
+    assert f"engine 3 was not profiled: it did not answer within {late_s:g} s" in said
 
 
 @pytest.mark.long
