@@ -9,21 +9,18 @@ from __future__ import annotations
 import importlib
 import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from npuprof import atomic
 from npuprof.collectors import capabilities
+from npuprof.collectors.other_profilers import STARTS_OF_TORCH, OtherProfilers
 from npuprof.errors import CollectorError, FrontEndAbsentError, OptionsError
 from npuprof.options import Options
 from npuprof.recording import BREAKS_JSON, FLOPS_FILE_NAME, TRACE_FILE_NAME
-
-_STARTS = ("_prepare_profiler", "_enable_profiler")  # of torch.autograd.profiler: each profiler of torch calls them
-_TAKEN_OVER = "the code started a profiler of torch itself, which has one at a time: what came after is missing"
 
 
 class KinetoCollector:
@@ -42,8 +39,7 @@ class KinetoCollector:
         self._marks = False
         self._ranges: dict[int, Any] = {}  # open ranges by our handle
         self._handles = itertools.count(1)
-        self._watched: dict[str, Callable[..., Any]] = {}  # torch's own functions, while others are in their place
-        self._lack = ""  # why not all was recorded
+        self._others = OtherProfilers(self.stop, "torch")
 
     def load(self) -> ModuleType:
         """Import torch.
@@ -94,38 +90,13 @@ class KinetoCollector:
         if (profile := self._profile) is None:
             self._open(options)
         else:
-            self._unwatch()
+            self._others.forget()
             with self._ended_on_failure():
                 profile.step_num, self._first_step = self._first_step - 1, 0
                 profile.step()
-            self._watch()
+            self._others.watch(*STARTS_OF_TORCH, records=self._records)
         self._directory = directory
         self._marks = options.marks
-
-    def _watch(self) -> None:
-        """Yield to any other profiler of torch: a second one ends the first, whose own end then crashes."""
-        self._lack = ""
-        profiler = importlib.import_module("torch.autograd.profiler")
-        for name in _STARTS:
-            if (begin := getattr(profiler, name, None)) is not None:
-                self._watched[name] = begin
-                setattr(profiler, name, partial(self._give_way, begin))
-
-    def _unwatch(self) -> None:
-        while self._watched:
-            name, begin = self._watched.popitem()
-            setattr(importlib.import_module("torch.autograd.profiler"), name, begin)
-
-    def _give_way(self, begin: Callable[..., Any], *given: Any, **named: Any) -> Any:
-        """End the recording, then let another profiler of torch begin."""
-        if self._watched:
-            lack = _TAKEN_OVER if self._records else ""  # after a warm-up the recording may begin later
-            try:
-                self.stop()
-            except CollectorError as error:
-                lack = f"{_TAKEN_OVER} ({error})"
-            self._lack = lack
-        return begin(*given, **named)
 
     def _open(self, options: Options) -> None:
         """Create the vendor's object, and start recording or warming up."""
@@ -148,7 +119,7 @@ class KinetoCollector:
             )
             self._profile.step_num, self._first_step = self._first_step, 0
             self._profile.start()
-        self._watch()
+        self._others.watch(*STARTS_OF_TORCH, records=self._records)
 
     @contextmanager
     def _ended_on_failure(self) -> Iterator[None]:
@@ -171,9 +142,7 @@ class KinetoCollector:
     def stop(self) -> None:
         """Stop collecting and write the trace."""
         self._marks = False
-        self._unwatch()
-        lack, self._lack = self._lack, ""
-        if lack:
+        if lack := self._others.forget():
             raise CollectorError(lack)
         if not self._records:  # at most warmed up
             self._abandon()

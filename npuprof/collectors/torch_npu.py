@@ -19,6 +19,7 @@ from typing import Any
 
 from npuprof.collectors import capabilities
 from npuprof.collectors import torch_npu_adapter as adapter
+from npuprof.collectors.other_profilers import STARTS_OF_TORCH, OtherProfilers
 from npuprof.collectors.torch_npu_adapter import VendorMessages, vendor_messages
 from npuprof.commands import shell_command
 from npuprof.errors import CollectorError, FrontEndAbsentError, NpuprofWarning, OptionsError
@@ -54,6 +55,7 @@ class TorchNpuCollector:
         self._handles = itertools.count(1)
         self._paths: dict[str, Any] = {}  # torch_npu's paths before the run, and during it
         self._own_path: Any = None
+        self._others = OtherProfilers(self.stop, "torch or torch_npu")
 
     def load(self) -> ModuleType:
         """Import torch_npu.
@@ -87,10 +89,7 @@ class TorchNpuCollector:
                     f"{variable} is set, as the msprof tool does: torch_npu records nothing then. "
                     f"Run without msprof, or `{shell_command('unset', variable)}` and start the process anew"
                 )
-        if _creator_state().get("is_prof_inited"):
-            raise CollectorError(
-                "a profiler of torch_npu is collecting in this process already, which can have only one: stop it first"
-            )
+        _refuse_second()
 
     def drives(self, options: Options) -> bool:
         """Return True: the ``cpu`` activity consists of PyTorch's operators."""
@@ -110,6 +109,7 @@ class TorchNpuCollector:
         if (profile := self._profile) is None:
             self._open(options, directory, _RECORD)
         else:
+            self._others.forget()
             self._action = _RECORD
             with _vendor_warnings() as messages, ExitStack() as undo:
                 undo.callback(self._abandon, messages, directory)
@@ -117,12 +117,14 @@ class TorchNpuCollector:
                 profile.step()
                 _raise_errors("torch_npu.profiler.profile.step", messages)
                 undo.pop_all()
+            self._watch()
         self._marks = options.marks and "npu" in options.activities
         self._options = options
 
     def _open(self, options: Options, directory: Path, action: str) -> None:
         """Create the vendor's object, and start recording or warming up."""
         self._torch_npu = torch_npu = self.load()
+        _refuse_second()
         self._paths, self._action = _creator_state(), action
         with _vendor_warnings() as messages, ExitStack() as undo:
             undo.callback(self._abandon, messages, directory)
@@ -140,11 +142,19 @@ class TorchNpuCollector:
                     + ("; ".join(messages.warnings) or "it says nothing of the reason")
                 )
             undo.pop_all()
+        self._watch()
+
+    def _watch(self) -> None:
+        interface = self._profile.prof_if
+        starts = (*STARTS_OF_TORCH, (type(interface), "init_trace"))
+        self._others.watch(*starts, records=self._action == _RECORD, own=interface)
 
     def stop(self) -> None:
         """Stop collecting, even if single calls fail."""
         self._marks = False
+        lack = self._others.forget()
         if self._profile is None:
+            _raise_lack(lack)
             return
         if self._action == _WARMUP:
             self._end_warmup()
@@ -155,6 +165,7 @@ class TorchNpuCollector:
             last_first.callback(self._profile.stop)
             for handle in list(self._ranges):
                 last_first.callback(self.range_stop, handle)
+        _raise_lack(lack)
         _raise_errors("torch_npu.profiler.profile.stop", messages)
 
     def take_facts(self, metadata: Mapping[str, Any], schedule: Mapping[str, int]) -> None:
@@ -314,6 +325,17 @@ def _refuse_what_is_missing(options: Options) -> None:
             )
 
 
+def _refuse_second() -> None:
+    if _creator_state().get("is_prof_inited"):
+        raise CollectorError(
+            "a profiler of torch_npu is collecting in this process already, which can have only one: stop it first"
+        )
+    if importlib.import_module("torch").autograd._profiler_enabled():
+        raise CollectorError(
+            "a profiler of torch is collecting in this process already, beside which torch_npu's fails: stop it first"
+        )
+
+
 @contextmanager
 def _vendor_warnings() -> Iterator[VendorMessages]:
     """Capture torch_npu's output in the block; pass unexpected warnings on as NpuprofWarning."""
@@ -322,6 +344,11 @@ def _vendor_warnings() -> Iterator[VendorMessages]:
     for message in messages.warnings:
         if not any(usual in message for usual in _EXPECTED):
             warnings.warn(f"torch_npu: {message}", NpuprofWarning, stacklevel=4)
+
+
+def _raise_lack(lack: str) -> None:
+    if lack:
+        raise CollectorError(lack)
 
 
 def _raise_errors(call: str, messages: VendorMessages) -> None:

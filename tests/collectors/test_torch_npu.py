@@ -501,6 +501,93 @@ tell([len(os.listdir("own")), len(os.listdir("out"))])
     assert between == []
 
 
+_SECOND = """
+import threading, torch, torch_npu, npuprof
+def own():
+    with {profiler} as profiler: torch.ones(4) @ torch.ones(4)
+    tell({told})
+with npuprof.profile(collector="torch_npu", output="out"{options}) as session:
+    for step in range(3):
+        torch.ones(4) @ torch.ones(4)
+        if step == {at}:
+            note("== own")
+            {call}
+            note("== ended")
+        session.step()
+for run in session.results:
+    tell(int((run.operators["name"] == "aten::dot").sum()))
+    tell([message for message in run.notes["message"] if "the code started" in message])
+with npuprof.profile(collector="torch_npu", output="out") as session:
+    torch.ones(4) @ torch.ones(4)
+tell(int((session.result.operators["name"] == "aten::dot").sum()))
+"""
+_OF_TORCH_NPU = (
+    "torch_npu.profiler.profile(on_trace_ready=torch_npu.profiler.tensorboard_trace_handler(os.getcwd() + '/own', "
+    "analyse_flag=False))"
+)
+_OWN = {
+    "torch": (
+        "torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])",
+        "sum(one.name == 'aten::dot' for one in profiler.events())",
+        1,
+    ),
+    "autograd": (
+        "torch.autograd.profiler.profile()",
+        "sum(one.name == 'aten::dot' for one in profiler.function_events)",
+        1,
+    ),
+    "torch_npu": (_OF_TORCH_NPU, "len(os.listdir('own'))", 1),
+}
+_MISSING = (
+    "the code started a profiler of torch or torch_npu itself, which has one at a time: what came after is missing"
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("own", _OWN)
+@pytest.mark.parametrize(("warmup", "at"), [(False, 1), (True, 0), (True, 1)])
+def test_a_second_profiler_works_and_the_first_has_what_came_before(
+    stand_in: StandIn, tmp_path: Path, own: str, warmup: bool, at: int
+) -> None:
+    profiler, told, expected = _OWN[own]
+    options = ", schedule=npuprof.schedule(wait=0, warmup=1, active=1, repeat=1)" if warmup else ""
+    script = _SECOND.format(profiler=profiler, told=told, options=options, at=at, call="own()")
+    outcome = stand_in.run(script, tmp_path)
+    of_own, *of_run, again = outcome.told
+    assert of_own == expected
+    assert of_run == ([2, [_MISSING]] if not warmup else [1, []] if at == 0 else [1, [_MISSING]])
+    assert again == 1
+    names = outcome.names()
+    assert (
+        names.count("aclprofInit")
+        == names.count("aclprofFinalize")
+        == (4 if own == "torch_npu" else 3) - (not warmup or at == 1)
+    )
+    between = outcome.calls[outcome.calls.index("== own") + 1 : outcome.calls.index("== ended")]
+    ours, theirs = (
+        next((at for at, call in enumerate(between) if call.startswith(name)), -1)
+        for name in ("aclprofFinalize", "aclprofInit")
+    )
+    assert ours >= 0
+    assert own != "torch_npu" or ours < theirs
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("own", _OWN)
+def test_a_second_profiler_of_another_thread_begins_as_without_ours(
+    stand_in: StandIn, tmp_path: Path, own: str
+) -> None:
+    profiler, told, expected = _OWN[own]
+    call = "thread = threading.Thread(target=own); thread.start(); thread.join()"
+    outcome = stand_in.run(_SECOND.format(profiler=profiler, told=told, options="", at=1, call=call), tmp_path)
+    of_own, recorded, notes, again = outcome.told
+    assert (of_own, again) == (expected, 1)
+    if own == "torch_npu":
+        assert "on another thread, which ends this one's" in notes[0]
+    else:
+        assert (recorded, notes) == (3, [])
+
+
 def test_a_variable_of_the_environment_starts_with_the_import_of_torch_npu(stand_in: StandIn, tmp_path: Path) -> None:
     outcome = stand_in.run(
         """
