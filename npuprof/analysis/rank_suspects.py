@@ -33,6 +33,7 @@ _OVER_FEW = 1.05  # among few ranks
 _OVER_MANY = 1.02  # among many equal ranks, one is always a slight outlier
 _CELLS = 100  # times the number of times compared: how rare the farthest of them is without a cause
 _STILL = 0.8  # of the time beyond the usual, before one collective: the rank stood still
+_ENOUGH = 0.1  # of the time, before other collectives than one: what a pace is told from
 _CUT = 0.9  # of the usual step
 _ALIKE = 0.5  # of what a group takes longer: what each of its ranks does at least
 
@@ -248,14 +249,17 @@ def _suspect(of_role: _Compared, place: int, own_ns: Floats, step_ns: float, pla
     late = np.isin(role.number, np.flatnonzero(_beyond_pace(far, role.of_steps(usual[None])[0]) > WORTH * step_ns))
     more = np.where(late, np.maximum(mine - usual, 0.0), 0.0)
     extra = float((mine - usual).sum()) / steps
-    rest = max(float(mine[~late].sum()), 1.0)
-    beyond = rest - float(usual[~late].sum())
+    known = ~late & (np.arange(len(mine)) > 0)  # what lies before the first collective of the job is no whole time
+    rest = max(float(mine[known].sum()), 1.0)
+    beyond = rest - float(usual[known].sum())
     is_slower = beyond > (BEYOND * of_role.noise_ns * steps if late.any() else 0.0)
     factor = 1 - beyond / rest if is_slower else 1.0
     ranks = played.rows["rank"].to_numpy(np.int64)
     rows = np.arange(*np.searchsorted(ranks, (role.ranks[place], role.ranks[place] + 1)))
     less = np.maximum(own_ns[rows], 0.0) * (1 - factor)
     less[role.rows[place][late] - rows[0]] = more[late]
+    if is_slower and not late[0]:
+        less[role.rows[place][0] - rows[0]] = max(float((mine - usual)[0]), 0.0)
     is_late = float(more.sum()) / steps > _ALIKE * extra
     first = int(role.number[late].min()) if late.any() else 0
     return Suspect(
@@ -271,14 +275,17 @@ def _beyond_pace(far_ns: Floats, usual_ns: Floats) -> Floats:
     """Return what a rank takes longer before each collective of a step than its pace explains.
 
     Who is slow takes longer before each of them by the same factor. That is its median, weighted by time; where more
-    than half of the time is before one collective, it cannot be told from lateness there.
+    than half of the time is before one collective, that of the others, unless they are too short to tell it from
+    lateness there.
     """
     weights = np.maximum(usual_ns, 0.0)
-    if 2 * weights.max(initial=0.0) >= weights.sum():
-        return far_ns
     ratios = far_ns / np.maximum(usual_ns, 1.0)
     order = np.argsort(ratios, kind="stable")
-    middle = order[np.searchsorted(np.cumsum(weights[order]), weights.sum() / 2)]
+    if 2 * weights.max(initial=0.0) >= weights.sum():
+        order = order[order != np.argmax(weights)]
+        if weights[order].sum() < _ENOUGH * weights.sum():
+            return far_ns
+    middle = order[np.searchsorted(np.cumsum(weights[order]), weights[order].sum() / 2)]
     beyond: Floats = far_ns - max(float(ratios[middle]), 0.0) * weights
     return beyond
 

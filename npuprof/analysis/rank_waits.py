@@ -9,6 +9,7 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.analysis.rank_clocks import Clocks, clocks
+from npuprof.analysis.rank_pairs import pairs
 from npuprof.arrays import Bools, Int32, Int64
 
 Texts: TypeAlias = np.ndarray[tuple[int], np.dtype[np.object_]]
@@ -19,6 +20,7 @@ LEAST_WAIT_NS = 100_000
 _CLOCK_ERRORS = 3  # times the error of the clocks: what is shorter may be that error
 _NEEDED = ("rank", "step", "group", "op_type", "count", "start_ns", "duration_ns", "name")
 _OF_ONE_RANK = r"Group \d+"
+_POINT_TO_POINT = r"send|recv|receive"
 _GROUP_END = r"__(\d{3})(?:_\d+){2,4}$"
 
 
@@ -26,7 +28,10 @@ def collectives(communication: pd.DataFrame) -> pd.DataFrame:
     """Join the collectives of all ranks: members of the same collective get the same number.
 
     The k-th operator of a group in a step is the same on every rank. In a group where operators joined this way differ
-    in type, the k-th operator of the same type and count is the same.
+    in type, the k-th operator of the same type and count is the same; a send and its receive are of one type. Where
+    sends and receives joined this way do not end together, the two ranks of each are a group of their own, as far as
+    their ends tell (:mod:`npuprof.analysis.rank_pairs`). Ranks without steps have those of others with as many
+    operators of a group.
 
     Parameters
     ----------
@@ -52,17 +57,9 @@ def collectives(communication: pd.DataFrame) -> pd.DataFrame:
     rows = rows.reset_index(drop=True)
     group, groups = _encode(rows["group"])
     kind, kinds = _encode(_types(rows))
-    step = rows["step"].fillna(-1).to_numpy(np.int64)
-    k = _count_earlier(rank, step, group)
-    op = _group_numbers(step, group, k)
-    first = np.zeros(int(op.max(initial=-1)) + 1, np.int64)
-    first[op[::-1]] = kind[::-1]
-    mixed = np.unique(group[kind != first[op]])
-    if len(mixed):
-        apart, _ = _encode(pd.Series(kinds[kind]) + "|" + rows["count"].astype(str))
-        apart = np.where(np.isin(group, mixed), apart + 1, 0)
-        k = _count_earlier(rank, step, group, apart)
-        op = _group_numbers(step, group, apart, k)
+    step = _steps_of_others(rank, group, rows["step"].fillna(-1).to_numpy(np.int64))
+    is_send = pd.Series(kinds, dtype=object).str.contains(_POINT_TO_POINT, case=False).to_numpy(bool)[kind]
+    k, op = _joined(rows, rank, step, group, np.where(is_send, -1, kind))
     texts = {"group": _decode(group, groups), "op_type": _decode(kind, kinds)}
     members = np.bincount(op)[op] if len(op) else op
     recorded = {str(name): rows[name].array for name in rows}
@@ -70,7 +67,72 @@ def collectives(communication: pd.DataFrame) -> pd.DataFrame:
     joined_rows: pd.DataFrame = pd.DataFrame(
         columns, copy=False
     )  # of thousands of ranks each copy takes a tenth of a GB
-    return joined_rows
+    return _by_pairs(joined_rows, is_send, group) if is_send.any() else joined_rows
+
+
+def _joined(rows: pd.DataFrame, rank: Int64, step: Int64, group: Int32, kind: Int32) -> tuple[Int64, Int64]:
+    """Return the number of each operator within its group and step, and a number for each joined operator."""
+    k = _count_earlier(rank, step, group)
+    op = _group_numbers(step, group, k)
+    first = np.zeros(int(op.max(initial=-1)) + 1, np.int64)
+    first[op[::-1]] = kind[::-1]
+    mixed = np.unique(group[kind != first[op]])
+    if len(mixed):
+        counts = pd.factorize(rows.get("count", kind))[0]
+        inside = np.isin(group, mixed)
+        keys = tuple(np.where(inside, values, -2) for values in (kind, counts))
+        k = _count_earlier(rank, step, group, *keys)
+        op = _group_numbers(step, group, *keys, k)
+    return k, op
+
+
+def _steps_of_others(rank: Int64, group: Int32, step: Int64) -> Int64:
+    """Return steps in which ranks that have none get those of a rank with as many operators of a group."""
+    lacking = set(np.setdiff1d(rank, rank[step >= 0]).tolist())
+    if not lacking or (step < 0).all():
+        return step
+    filled: Int64 = step.copy()
+    numbered = pd.DataFrame({"group": group, "rank": rank, "row": np.arange(len(rank))})
+    rows_of: dict[int, dict[int, Int64]] = {}
+    for (number, member), rows in numbered.groupby(["group", "rank"])["row"]:
+        rows_of.setdefault(int(number), {})[int(member)] = rows.to_numpy(np.int64)
+    is_growing = True
+    while lacking and is_growing:
+        is_growing = False
+        for members in rows_of.values():
+            like = {len(rows): rows for member, rows in members.items() if member not in lacking}
+            for member in lacking & set(members):
+                other = like.get(len(members[member]))
+                if other is not None and (filled[other] >= 0).all():
+                    filled[members[member]] = filled[other]
+                    is_growing = True
+        for member in sorted(lacking):  # the rest are of the step of the next one
+            here = slice(*np.searchsorted(rank, (member, member + 1)))
+            if (filled[here] >= 0).any():
+                of_member = pd.Series(filled[here]).replace(-1, pd.NA).astype("Int64")
+                filled[here] = of_member.bfill().ffill().to_numpy(np.int64)
+                lacking.discard(member)
+    return filled
+
+
+def _by_pairs(joined: pd.DataFrame, is_send: Bools, group: Int32) -> pd.DataFrame:
+    """Return operators in which sends that do not end together are of groups of two ranks, by their ends."""
+    rows = np.flatnonzero(is_send)
+    rank = joined["rank"].to_numpy(np.int64)
+    ends = clocks(joined).corrected(rank, (joined["start_ns"] + joined["duration_ns"]).to_numpy(np.int64))[rows]
+    of_pair = pairs(group.astype(np.int64)[rows], joined["op"].to_numpy(np.int64)[rows], rank[rows], ends)
+    if (of_pair < 0).all():
+        return joined
+    changed = rows[of_pair >= 0]
+    names = joined["group"].astype(object).to_numpy(copy=True)
+    names[changed] = [
+        f"{name}, pair {number}" for name, number in zip(names[changed], of_pair[of_pair >= 0], strict=True)
+    ]
+    codes, texts = _encode(pd.Series(names))
+    step = joined["step"].to_numpy(np.int64)
+    k, op = _joined(joined, rank, step, codes, np.where(is_send, -1, _encode(joined["op_type"])[0]))
+    paired: pd.DataFrame = joined.assign(group=_decode(codes, texts), k=k, op=op, members=np.bincount(op)[op])
+    return paired
 
 
 def _named_groups(communication: pd.DataFrame) -> pd.DataFrame:

@@ -153,6 +153,27 @@ def test_a_slow_host_is_not_taken_for_a_late_one_however_few_collectives_a_step_
         assert {one.names: one.kind for one in found} == {("host 1",): kind}
 
 
+@pytest.mark.parametrize("steps", [4, 6])
+def test_a_slow_host_is_not_late_where_most_of_a_step_lies_before_one_collective(steps: int) -> None:
+    """As with gradient buckets, which are reduced at the end of a step."""
+    random = np.random.default_rng(steps)
+    usual = np.tile([28_000_000, 8_000_000, 8_000_000, 8_000_000], steps)[:, None]
+    own = usual * (1 + 0.01 * random.standard_normal((4 * steps, 16)))
+    slow, late = own.copy(), own.copy()
+    slow[:, 8:] *= 1.12
+    late[::4, 8:] += 6_000_000
+    hosts = {"host 0": range(8), "host 1": range(8, 16)}
+    for times, kind in ((slow, "slow"), (late, "late")):
+        played = job_of(times.astype(int).tolist(), 400_000, 4)
+        recorded = played.rows["own_ns"].to_numpy(np.float64)
+        (one,) = suspects(played, roles(played, stages(played)), recorded, hosts)
+        assert (one.names, one.kind) == (("host 1",), kind)
+        (without_it, moving) = without(recorded, recorded_moving(played), [one.less])
+        healthy = job_of(own.astype(int).tolist(), 400_000, 4)
+        gained = replay(played, recorded, moving) - replay(played, without_it, moving)
+        assert gained == pytest.approx(played.window_ns - healthy.window_ns, rel=0.05)
+
+
 def test_a_rank_that_is_late_once_is_not_slow_and_one_that_often_is_not_once() -> None:
     own = [[1_000_000 + 100 * (at + rank) for rank in range(6)] for at in range(9)]
     own[4][2] += 5_000_000

@@ -1,0 +1,84 @@
+"""Sends and receives in groups of several ranks: which two ranks each is of, by the moments at which both sides end.
+
+Ranks of a pipeline of more than two stages may exchange data in one group. The k-th operator of such a group is another
+one on each rank: the stages at its ends have one neighbour, those between them two.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from npuprof.arrays import Bools, Int64
+
+_CLOSE_NS = 100_000
+"""Both sides of a transfer end within this time, by clocks that are aligned: 30 us were measured."""
+_MOSTLY = 0.5  # of the operators of a group: joined in their order, they end together
+
+
+def pairs(group: Int64, op: Int64, rank: Int64, ends_ns: Int64) -> Int64:
+    """Return a number for each operator and its other side: equal for both, and different for all others.
+
+    Parameters
+    ----------
+    group, op, rank, ends_ns
+        Of sends and receives: the number of the group, that of the operator where the k-th ones of a group are joined,
+        the rank, and the end on a common clock.
+
+    Returns
+    -------
+    numpy.ndarray
+        -1 in groups whose operators end together as they are joined; elsewhere a number from 0 on for each pair of
+        ranks of a group, and one of its own for an operator without another side.
+    """
+    numbers = np.full(len(group), -1, np.int64)
+    joined, together = _together(op, ends_ns)
+    several, pair = (np.bincount(group[rows], minlength=int(group.max(initial=-1)) + 1) for rows in (joined, together))
+    count = 0
+    for key in np.flatnonzero(pair < _MOSTLY * several).tolist():
+        rows = np.flatnonzero(group == key)
+        of_pair = _of_group(rank[rows], ends_ns[rows])
+        numbers[rows] = of_pair + count
+        count += int(of_pair.max()) + 1
+    return numbers
+
+
+def _together(op: Int64, ends_ns: Int64) -> tuple[Bools, Bools]:
+    """Return which operators are of several ranks, and which of these end at the same time, as in a ring."""
+    _, number = np.unique(op, return_inverse=True)
+    first = np.full(int(number.max(initial=-1)) + 1, np.iinfo(np.int64).max)
+    last = np.full(len(first), np.iinfo(np.int64).min)
+    np.minimum.at(first, number, ends_ns)
+    np.maximum.at(last, number, ends_ns)
+    size = np.bincount(number, minlength=len(first))
+    return (size > 1)[number], ((size > 1) & (last - first <= _CLOSE_NS))[number]
+
+
+def _of_group(rank: Int64, ends_ns: Int64) -> Int64:
+    """Return the numbers of one group: each rank is paired with the next one first, and the last one with the first."""
+    ranks = np.unique(rank).tolist()
+    numbers = np.full(len(rank), -1, np.int64)
+    neighbours = [*itertools.pairwise(ranks), *([(ranks[0], ranks[-1])] if len(ranks) > 2 else [])]
+    for number, (low, high) in enumerate(neighbours):
+        left, right = (np.flatnonzero((rank == each) & (numbers < 0)) for each in (low, high))
+        if not len(left) or not len(right):
+            continue
+        left, right = left[np.argsort(ends_ns[left], kind="stable")], right[np.argsort(ends_ns[right], kind="stable")]
+        nearest = _nearest(ends_ns[left], ends_ns[right])
+        back = _nearest(ends_ns[right], ends_ns[left])
+        mutual = np.flatnonzero(back[nearest] == np.arange(len(left)))
+        close = mutual[np.abs(ends_ns[left[mutual]] - ends_ns[right[nearest[mutual]]]) <= _CLOSE_NS]
+        numbers[left[close]] = numbers[right[nearest[close]]] = number
+    alone = np.flatnonzero(numbers < 0)
+    numbers[alone] = len(neighbours) + np.arange(len(alone))
+    return numbers
+
+
+def _nearest(moments: Int64, of_others: Int64) -> Int64:
+    """Return the position of the nearest of other moments, ascending, for each of some."""
+    after = np.clip(np.searchsorted(of_others, moments), 1, max(len(of_others) - 1, 1))
+    before = after - 1
+    after = np.minimum(after, len(of_others) - 1)
+    nearest: Int64 = np.where(np.abs(of_others[after] - moments) < np.abs(of_others[before] - moments), after, before)
+    return nearest
