@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from npuprof.analysis.intervals import Spans, covering, subtract, within
+from npuprof.arrays import Bools
 from npuprof.figures.chart import chart, label, moment, nothing, spread
 from npuprof.figures.colours import FOREGROUND, MATCH, PARTS, UNKNOWN
 from npuprof.figures.time_axis import unit_of
@@ -40,12 +41,13 @@ def plot_rank_timeline(
     *,
     window: tuple[int, int],
     kernels: Mapping[int, Spans] | None = None,
+    counted_ops: Bools | None = None,
     subtitle: str = "",
 ) -> go.Figure:
     """Draw what each rank did over time, and join the collectives in which ranks waited longest.
 
     The colour at a time is the state that took most of it. A line joins the starts of a collective on all its ranks; a
-    triangle marks the last rank to arrive, for which the other ranks waited.
+    triangle marks the last rank to arrive, for which the other ranks waited. Both are drawn where a wait counts.
 
     Parameters
     ----------
@@ -56,6 +58,8 @@ def plot_rank_timeline(
     kernels
         Intervals of kernels by rank, on the common clock; for ranks without, the time between collectives is
         ``outside collectives``.
+    counted_ops
+        The result of :func:`npuprof.analysis.rank_waits.counts`, by ``op``; by default all waits count.
     """
     if not len(rows):
         return nothing(_TITLE, info, _WHY, _HOW, "load the ranks of one job")
@@ -63,14 +67,21 @@ def plot_rank_timeline(
     ranks = sorted(set(rows["rank"].tolist()))
     unit_ns, unit = unit_of(end - begin)
     states, edges = _states(rows, ranks, window, kernels or {})
-    waited = f"lines join the {_MOST_JOINED} collectives with the longest waits, triangles mark the last rank to arrive"
+    position = {rank: at for at, rank in enumerate(ranks)}
+    inside = rows[rows["start_ns"].between(begin, end).to_numpy(bool)]
+    if counted_ops is not None:
+        inside = inside[counted_ops[inside["op"].to_numpy(np.int64)]]
+    joined_tables = _longest_waits(inside, position)
+    waited = "no wait is longer than 0.1 ms and than what the clocks may be wrong by"
+    if joined_tables:
+        waited = (
+            f"lines join the {_MOST_JOINED} collectives with the longest waits, triangles mark the last rank to arrive"
+        )
     lines = " · ".join(filter(None, (f"starts {moment(begin)}", subtitle, waited)))
     figure = chart(_TITLE, info, subtitle=lines, height=170 + max(110, min(620, 22 * len(ranks))))
     figure.add_trace(_heat(states, edges, unit_ns))
     figure.add_traces(_legend(states))
-    position = {rank: at for at, rank in enumerate(ranks)}
-    inside = rows[rows["start_ns"].between(begin, end).to_numpy(bool)]
-    figure.add_traces(_lines(_longest_waits(inside, position), begin, unit_ns))
+    figure.add_traces(_lines(joined_tables, begin, unit_ns))
     figure.update_xaxes(
         range=[0, (end - begin) / unit_ns], ticksuffix=f" {unit}", exponentformat="none", showgrid=False
     )

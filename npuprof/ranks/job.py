@@ -145,13 +145,16 @@ def explaining(facts: JobFacts) -> set[int]:
 
 
 def waits_caused(facts: JobFacts) -> pd.Series[int]:
-    """Return the time per step that all ranks together wait for the own time of each rank, by rank."""
-    from npuprof.analysis.rank_blame import blame_of
+    """Return the time per step that all ranks together wait for the own time of each rank that is named, by rank.
+
+    See :func:`npuprof.analysis.rank_blame.certain_blame`.
+    """
+    from npuprof.analysis.rank_blame import certain_blame
 
     if facts.job is None:
         nothing: pd.Series[int] = pd.Series(dtype="int64")
         return nothing
-    roots = blame_of(facts.job).dropna(subset="root_rank")
+    roots = certain_blame(facts.job).dropna(subset="root_rank")
     caused: Any = roots.groupby(roots["root_rank"].astype("int64"))["wait_ns"].sum() // facts.steps
     sums: pd.Series[int] = caused
     return sums

@@ -599,8 +599,15 @@ class ProfileSet(LongText, Exports):
         if not rows["op"].duplicated().any():
             return plot_rank_timeline(rows.iloc[:0], self._runs.merged_info, window=(0, 0))
         visible_rows, window, label = job.step_window(rows, step)
-        kernels = self._ranks.kernel_spans()
-        return plot_rank_timeline(visible_rows, self._runs.merged_info, window=window, kernels=kernels, subtitle=label)
+        played = self._ranks.job()
+        return plot_rank_timeline(
+            visible_rows,
+            self._runs.merged_info,
+            window=window,
+            kernels=self._ranks.kernel_spans(),
+            counted_ops=None if played is None else counts(rows, played.clocks),
+            subtitle=label,
+        )
 
     @with_fallback("pipeline")
     def plot_pipeline(self, number: int = 0, *, step: int | None = None) -> go.Figure:

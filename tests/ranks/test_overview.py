@@ -320,6 +320,9 @@ def test_the_state_of_a_moment_is_what_took_most_of_it() -> None:
     (late,) = [trace for trace in figure.data if trace.name == "arrives last"]
     assert (list(late.x), list(late.y)) == ([5.0], [1])
     assert "rank 1 arrives last" in late.hovertext[0]
+    quiet = plot_rank_timeline(rows, Info(), window=(0, 8_000_000), counted_ops=np.array([False]))
+    assert "arrives last" not in [trace.name for trace in quiet.data]
+    assert "no wait is longer" in quiet.layout.title.text
 
 
 def test_ranks_without_steps_or_collectives_say_what_to_collect(tmp_path: Path) -> None:
