@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypedDict
@@ -58,6 +59,15 @@ class DeviceClock:
     joined: bool = True
 
 
+def common_cells(several: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """Return the ids of cells by number of several runs, without numbers that stand for different cells."""
+    ids: dict[str, set[str]] = {}
+    for cells in several:
+        for number, id_ in cells.items():
+            ids.setdefault(number, set()).add(id_)
+    return {number: next(iter(found)) for number, found in ids.items() if len(found) == 1}
+
+
 @dataclass(repr=False)
 class Info(LongText):
     """Facts about one run.
@@ -110,6 +120,8 @@ class Info(LongText):
         The exception of the profiled code, as ``Type: message``; empty if the code ended normally.
     code
         The text of the profiled code by file, if the recording has it: first that of the profiled cell.
+    cells
+        The ids of the notebook's cells whose code ran, by their numbers, as far as they are known.
     """
 
     name: str = ""
@@ -133,6 +145,7 @@ class Info(LongText):
     overhead: dict[str, int] = field(default_factory=dict)
     clocks: list[DeviceClock] = field(default_factory=list)
     code: dict[str, str] = field(default_factory=dict, repr=False)
+    cells: dict[str, str] = field(default_factory=dict, repr=False)
     executed: list[tuple[str, int, int]] = field(default_factory=list)
     unprofiled_children: dict[str, int] = field(default_factory=dict)
 
@@ -156,8 +169,9 @@ class Info(LongText):
         return f"{self.name}{by}{chip}{rank}{', simulated' if self.simulated else ''}; print() shows all facts"
 
     def __str__(self) -> str:
-        """Return all facts that are known, one a line; of the code, the names of its files."""
-        facts = {item.name: getattr(self, item.name) for item in fields(self)} | {"code": list(self.code)}
+        """Return all facts that are known, one a line; of the code, the names of its files, of cells their numbers."""
+        facts = {item.name: getattr(self, item.name) for item in fields(self)}
+        facts |= {"code": list(self.code), "cells": list(self.cells)}
         return plain_lines(
             "\n".join(f"{name}: {value}" for name, value in facts.items() if value not in (None, "", [], {}))
         )

@@ -258,7 +258,8 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
             operator), ``"op_type"``, ``"kernel"`` (the kernel's name), ``"shapes"`` and ``"dtypes"`` of the inputs,
             ``"core"``, ``"step"``, ``"stream"``, ``"device"`` and ``"rank"``. Backward kernels have the line of their
             forward pass. Where only samples tell lines, a kernel that was launched between samples of different
-            functions has the line ``between samples``; ``launches["known"]`` says how each line is known.
+            functions has the line ``between samples``, as have all where functions come and go between two samples;
+            ``launches["known"]`` says how each line is known.
 
         Returns
         -------
@@ -266,11 +267,13 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
             A row per combination, greatest total first: the keys, ``count``, ``total_ns``, ``mean_ns``, ``std_ns``,
             ``min_ns``, ``median_ns``, ``p95_ns`` and ``max_ns`` on the device, ``share`` of all kernel time (0..1),
             ``host_ns`` (host time of the operators that launched the kernels) and ``launch_delay_ns`` (median time from
-            the call to the start, on the host's clock). Kernels without a value for a key are summed under ``<NA>``, so
-            that nothing is left out. ``step`` is that of :meth:`breakdown`. Means and medians are rounded down,
-            ``std_ns`` is of the population (divided by the count), and ``p95_ns`` a value that occurred (nearest rank).
+            the call to the start, on the host's clock). Kernels without a value for a key are summed under ``<NA>``,
+            shown as a dash, so that nothing is left out. ``step`` is that of :meth:`breakdown`. Means and medians are
+            rounded down, ``std_ns`` is of the population (divided by the count), and ``p95_ns`` a value that occurred
+            (nearest rank).
             ``count`` and ``rank`` are methods of a DataFrame: write ``run.by("op")["count"]``. By ``line``, where
-            samples tell lines, ``share_error`` is half of the 95 % interval of ``share``: 0 where lines are certain.
+            samples tell lines, the true share is within ``share_error`` of ``share`` with a probability of 95 %: 0
+            where lines are certain.
 
         Raises
         ------

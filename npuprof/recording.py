@@ -31,6 +31,8 @@ LINES_JOURNAL_FILE_NAME = "lines.jsonl"
 """Journals exist during the run, and remain if its process is killed."""
 SAMPLING_INTERVAL_NS = 5_000_000
 """The time between two samples of the Python stacks."""
+NOTEBOOK = "JPY_SESSION_NAME"
+"""The environment variable by which Jupyter's servers name the notebook to the kernel that they start."""
 METADATA_FILE_NAME = "profiler_metadata.json"
 TRACE_FILE_NAME = "torch_trace.json"
 FLOPS_FILE_NAME = "torch_flops.json"
@@ -91,6 +93,8 @@ class Recording:
         The text of the profiled code by file, as stacks name it, unless ``code`` is off.
     cell
         The profiled cell: ``id`` and ``notebook``, as the front end names them, and its ``number``; empty without one.
+    cells
+        The ids of the cells whose code ran, by number, as the front end names them.
     executed
         ``[name, start_ns, end_ns]`` of each cell that ran, in a run that was started by hand in a notebook.
     parts
@@ -135,6 +139,7 @@ class Recording:
     domains: list[tuple[str, str, int]] = field(default_factory=list)
     code: dict[str, str] = field(default_factory=dict)
     cell: dict[str, str] = field(default_factory=dict)
+    cells: dict[str, str] = field(default_factory=dict)
     executed: list[tuple[str, int, int]] = field(default_factory=list)
     parts: list[str] = field(default_factory=list)
     outcome: dict[str, Any] = field(default_factory=dict)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
@@ -14,6 +14,9 @@ AS_TEXT = "mathjax_ignore tex2jax_ignore"
 
 KEYS = "npuprof-keys"
 """The class of an output whose keys do not reach the notebook: see ``notebook/keys.js``."""
+
+_CELL_NUMBER, _CELL_ID = re.compile(r"[0-9]{1,9}"), re.compile(r"[A-Za-z0-9_-]{1,64}")  # as nbformat has ids
+_MOST_CELLS = 200
 
 # A JSON escape: a surrogate pair, a lone surrogate, or any other. An escaped backslash starts no further escape.
 _ESCAPE = re.compile(
@@ -43,6 +46,22 @@ class LongText(ABC):
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """Show the text in a terminal of IPython and in a notebook, within a container the one line."""
         printer.text(repr(self) if cycle or len(printer.stack) > 1 else str(self))
+
+
+def cell_classes(cells: Mapping[str, str]) -> list[str]:
+    """Return the classes of an output that names cells: their numbers and ids, for ``notebook/cells.js``.
+
+    Parameters
+    ----------
+    cells
+        The ids of the cells by number, as :class:`npuprof.info.Info` has them.
+    """
+    known = [
+        f"npuprof-cell-{number}-{id_}"
+        for number, id_ in cells.items()
+        if _CELL_NUMBER.fullmatch(number) and _CELL_ID.fullmatch(id_)
+    ]
+    return known[:_MOST_CELLS]
 
 
 def did_you_mean(words: Iterable[str], known: Collection[str]) -> str:

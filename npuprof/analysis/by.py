@@ -10,10 +10,11 @@ import pandas as pd
 
 from npuprof.analysis.correlation import Causes, causes
 from npuprof.analysis.nesting import Nesting
-from npuprof.analysis.places import GUESSED, Places, lines
+from npuprof.analysis.places import BETWEEN, GUESSED, Places, lines
 from npuprof.arrays import Int64
 from npuprof.errors import OptionsError
 from npuprof.recording import SAMPLING_INTERVAL_NS
+from npuprof.shown_frame import ShownFrame
 
 Key: TypeAlias = Literal[
     "line", "module", "op", "op_type", "kernel", "shapes", "dtypes", "core", "step", "stream", "device", "rank"
@@ -168,10 +169,11 @@ def sums(rows: pd.DataFrame, keys: Sequence[Key]) -> pd.DataFrame:
 
 
 def with_share_errors(table: pd.DataFrame, rows: pd.DataFrame, keys: Sequence[Key]) -> pd.DataFrame:
-    """Return the sums by line with half of the 95 % interval of each share, where samples tell lines; else as they are.
+    """Return the sums by line with an error of each share, where samples tell lines; else as they are.
 
-    A share of n samples has a standard error of sqrt(share (1 - share) / n); n is the number of sampling intervals in
-    which kernels were launched whose lines are not certain.
+    The true share lies within the error, with a probability of 95 %: half of the interval that Agresti and Coull give
+    for the share of n samples, and the share of kernels between samples, which may be of any line. n is the number of
+    sampling intervals in which kernels were launched whose lines are not certain.
 
     Parameters
     ----------
@@ -187,7 +189,11 @@ def with_share_errors(table: pd.DataFrame, rows: pd.DataFrame, keys: Sequence[Ke
     order = np.argsort(-groups["total_ns"].to_numpy(np.int64), kind="stable")  # that of the table
     is_guessed = (np.bincount(number, guessed, minlength=len(groups)) > 0)[order]
     share = table["share"].to_numpy(np.float64)
-    error = np.where(is_guessed, _OF_95_PERCENT * np.sqrt(share * (1 - share) / max(samples, 1)), 0.0)
+    is_between = (table["line"] == BETWEEN).fillna(value=False).to_numpy(bool)
+    taken = samples + _OF_95_PERCENT**2
+    middle = (share * samples + _OF_95_PERCENT**2 / 2) / taken
+    error = _OF_95_PERCENT * np.sqrt(middle * (1 - middle) / taken) + np.abs(middle - share) + share[is_between].sum()
+    error = np.where(is_guessed & ~is_between, np.minimum(error, np.maximum(share, 1 - share)), 0.0)
     table.insert(table.columns.tolist().index("share") + 1, "share_error", error)
     return table
 
@@ -245,7 +251,7 @@ def described(groups: pd.DataFrame, *, median_ns: Int64, p95_ns: Int64, launch_d
     )
     first: pd.DataFrame = table.iloc[np.argsort(-total, kind="stable")].reset_index(drop=True)
     names = [name for name in keys if isinstance(first[name].dtype, pd.CategoricalDtype)]
-    named: pd.DataFrame = first.astype(dict.fromkeys(names, "string"))  # absent ones read as <NA>, not as NaN
+    named: pd.DataFrame = ShownFrame(first.astype(dict.fromkeys(names, "string")))
     return named
 
 

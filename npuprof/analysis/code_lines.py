@@ -17,7 +17,7 @@ from npuprof.analysis.idle_causes import UNKNOWN
 from npuprof.analysis.intervals import Spans, pieces
 from npuprof.analysis.memory_peak import blocks_at_peak
 from npuprof.analysis.nesting import Nesting
-from npuprof.analysis.places import Places, has_user_frames
+from npuprof.analysis.places import BETWEEN, GUESSED, Places, has_user_frames
 from npuprof.analysis.sampled_gaps import NO_PIECES, Pieces, number_at, seen_in
 from npuprof.arrays import Int64
 from npuprof.frames import Frame
@@ -144,6 +144,14 @@ class CodeLines:
         causes = self._places.causes
         at = causes.launchers[rows] if table == "kernels" else rows + causes.first_row[table]
         return np.where(at >= 0, np.append(self._numbers, -1)[at], -1)
+
+    @property
+    def guessed_ns(self) -> int:
+        """The device time of kernels whose lines are not certain, in nanoseconds."""
+        kernels = self._tables["kernels"]
+        known = self._places.at(self._places.causes.launchers)["known"]
+        is_guessed = (known.isin(GUESSED) & (known != BETWEEN)).to_numpy(bool)
+        return int(kernels["duration_ns"].to_numpy(np.int64)[is_guessed].sum())
 
     def place(self, row: int) -> tuple[str, int]:
         """Return file and line of a row of :meth:`table`."""

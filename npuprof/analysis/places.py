@@ -14,6 +14,8 @@ import pandas as pd
 
 from npuprof import tables as schema
 from npuprof.analysis.correlation import LAYERS, Causes, callers_without_python, causes, forward_operators, nearest
+from npuprof.analysis.nesting import Nesting
+from npuprof.analysis.sampled_functions import come_and_go, paths
 from npuprof.analysis.statements import FRAME, statements_of
 from npuprof.arrays import Bools, Int64
 from npuprof.frames import Frame, cell_name, cell_text, is_whole
@@ -135,7 +137,7 @@ class Places:
                 is_sampled = part.table == "python" and "sampled" in self.tables["python"]
                 how = np.full(len(taken), KNOWN.index("sample" if is_sampled else "stack"))
                 if is_sampled:
-                    how[self._is_between(rows[unknown], part.codes >= 0)] = KNOWN.index(BETWEEN)
+                    how[self._is_between(rows[unknown], part.codes)] = KNOWN.index(BETWEEN)
                 entered[unknown] = (taken >= 0) & part.is_entered
                 if part.is_entered:  # of the cell itself, which it entered long before: its statement is known
                     statement, how_known = self._statements_at(rows[unknown])
@@ -147,24 +149,29 @@ class Places:
         between = known == KNOWN.index(BETWEEN)
         return np.where(between, -1, frame), known, entered & ~between
 
-    def _is_between(self, rows: Int64, is_function: Bools) -> Bools:
+    def _is_between(self, rows: Int64, codes: Int64) -> Bools:
         """Return which host rows no sample vouches for; sampled calls themselves do not count.
 
-        These are rows between a sample of another function and the first one of their own, and those that lie farther
-        from any sample of their thread than the sampling interval. A sampled call begins with the last sample before
-        it was seen. Without the times of samples, it is taken as seen an interval later.
+        These are rows between a sample of another function and the first one of their own, those that lie farther
+        from any sample of their thread than the sampling interval, and all of a thread whose functions are shorter than
+        that. A sampled call begins with the last sample before it was seen. Without the times of samples, it is taken
+        as seen an interval later.
         """
         starts, threads = (
             np.concatenate([self.tables[name][column].to_numpy(np.int64) for name in LAYERS])
             for column in ("start_ns", "thread_id")
         )
-        function = nearest(self.causes.callers, rows, is_function)
+        function = nearest(self.causes.callers, rows, codes >= 0)
         seen = starts[function] + SAMPLING_INTERVAL_NS
         far = np.zeros(len(rows), bool)
-        samples = self.tables["sampled_lines"]
+        samples = self.tables["sampled_lines"].sort_values("time_ns", kind="stable")
+        seen_paths = self._paths_at(samples, codes)
         for thread in np.unique(threads[rows]).tolist():
-            times = np.sort(samples["time_ns"].to_numpy(np.int64)[(samples["thread_id"] == thread).to_numpy(bool)])
-            if len(times):
+            is_of_thread = (samples["thread_id"] == thread).to_numpy(bool)
+            times = samples["time_ns"].to_numpy(np.int64)[is_of_thread]
+            if come_and_go(seen_paths[is_of_thread]):
+                far[threads[rows] == thread] = True
+            elif len(times):
                 of_thread = np.flatnonzero(threads[rows] == thread)
                 edges = np.append(times, _NEVER)
                 seen[of_thread] = edges[np.searchsorted(times, starts[function[of_thread]], side="right")]
@@ -173,6 +180,15 @@ class Places:
                 far[of_thread] = np.minimum(before, edges[after] - starts[rows[of_thread]]) > SAMPLING_INTERVAL_NS
         between: Bools = (function >= 0) & ((starts[rows] < seen) | far)
         return between & (rows >= self.causes.first_row["operators"])
+
+    def _paths_at(self, samples: pd.DataFrame, codes: Int64) -> Int64:
+        """Return for each sample the number of the functions that were running."""
+        python = self.tables["python"]
+        start, duration, thread = (python[name].to_numpy(np.int64) for name in ("start_ns", "duration_ns", "thread_id"))
+        nesting = Nesting.build(start, start + duration, thread)
+        path = paths(nesting.parents, nesting.depths(), codes[: len(python)][nesting.order])
+        moments, threads = (samples[name].to_numpy(np.int64) for name in ("time_ns", "thread_id"))
+        return np.append(path, -1)[nesting.innermost(moments, threads)]
 
     def _statements_at(self, rows: Int64) -> tuple[Int64, Int64]:
         """Return for each of some host rows the code of the statement that called it, and how that is known."""

@@ -20,8 +20,8 @@ from npuprof.arrays import Bools, Float64
 from npuprof.exports.code_texts import CodeTexts
 from npuprof.figures.colours import BADGE, PARTS
 from npuprof.frames import cell_text, line_text
-from npuprof.quantities import count, counted, duration, printable, size
-from npuprof.texts import AS_TEXT, KEYS, LongText, plain_line
+from npuprof.quantities import count, counted, duration, printable, share, size
+from npuprof.texts import AS_TEXT, KEYS, LongText, cell_classes, plain_line
 
 MEASURES = ("device_ns", "idle_ns", "host_ns", "launches", "operators", "peak_bytes")
 """The costs of a line, in the order of their columns."""
@@ -94,6 +94,7 @@ class AnnotatedCode(LongText):
         self._advice = advice
         self._texts = texts
         self._marks = _marks(lines, advice)
+        self._guessed_ns = lines.guessed_ns
         self._frame = self._framed()
         self.notes = self._noted()
 
@@ -184,6 +185,12 @@ class AnnotatedCode(LongText):
             notes.append(
                 f"the run does not have the text of {', '.join(unread[:3])}{more}: "
                 "npuprof.load(path, code_root=...) looks for files below a folder"
+            )
+        if guessed_ns := self._guessed_ns:
+            of = share(guessed_ns, int(self._costs["device_ns"].fillna(0).sum()))
+            notes.append(
+                f"which lines launched {of} of the device time is known from samples, or from what ran meanwhile: "
+                'their times are about right, and run.by("line") has the errors of shares'
             )
         return notes
 
@@ -332,8 +339,9 @@ class AnnotatedCode(LongText):
 
     def _repr_html_(self) -> str:
         interactive.keep_keys()
+        classes = " ".join([KEYS, AS_TEXT, *cell_classes(self._advice.facts.info.cells)])
         return (
-            f'<div class="{KEYS} {AS_TEXT}" style="font-family:var(--jp-ui-font-family,system-ui,sans-serif);'
+            f'<div class="{classes}" style="font-family:var(--jp-ui-font-family,system-ui,sans-serif);'
             f'font-size:13px;color:var(--jp-ui-font-color1,inherit);max-width:100%">{self.html()}</div>'
         )
 

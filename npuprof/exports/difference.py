@@ -12,6 +12,7 @@ from npuprof.exports.grid import Grid
 from npuprof.exports.html import framed, grid_html, text
 from npuprof.exports.text import SIMULATED
 from npuprof.figures.colours import BADGE, SEVERITIES
+from npuprof.info import Info, common_cells
 from npuprof.quantities import duration, signed
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ def difference_html(difference: Difference) -> str:
         f'<div style="font-size:15px;font-weight:600;margin:6px 0 2px">{text(difference.sentence(), _LONGEST)}</div>'
         f"{common}"
         f'<div style="color:{_FAINT}">{text(difference.basis, _LONGEST)}</div>'
-        f"{grid_html(_parts(difference))}{grid_html(_largest(difference))}"
+        f"{grid_html(_parts(difference))}{grid_html(_largest(difference))}",
+        Info(cells=common_cells(run.info.cells for side in (difference.a, difference.b) for run in side.runs)),
     )
 
 

@@ -40,7 +40,7 @@ from npuprof.glossary import with_meanings
 from npuprof.info import Info
 from npuprof.notes import Severity
 from npuprof.quantities import duration, printable, share
-from npuprof.texts import AS_TEXT, KEYS
+from npuprof.texts import AS_TEXT, KEYS, cell_classes
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -80,7 +80,7 @@ def report_html(
     escaped and shortened, so the fragment stays below 100 kB, and the code in it below another 100 kB. The first
     findings of the advice are shown. `since` is a fragment about a run before, which comes after the verdict.
     """
-    return framed(_overview(summary, info, notes, advice, code, since) + notes_html(notes))
+    return framed(_overview(summary, info, notes, advice, code, since) + notes_html(notes), info)
 
 
 def page_html(
@@ -136,10 +136,11 @@ _PAGE_STYLE = (
 )
 
 
-def framed(content: str) -> str:
-    """Return a fragment in the style of a report."""
+def framed(content: str, info: Info | None = None) -> str:
+    """Return a fragment in the style of a report; `info` is of the run whose cells it names."""
+    cells = "".join(f" {name}" for name in cell_classes(info.cells)) if info is not None else ""
     style = f"font-family:{_FONT};font-size:13px;line-height:1.45;color:var(--jp-ui-font-color1,inherit);max-width:100%"
-    return f'<div class="{REPORT} {KEYS} {AS_TEXT}" style="{style}">{content}</div>' if content else ""
+    return f'<div class="{REPORT} {KEYS} {AS_TEXT}{cells}" style="{style}">{content}</div>' if content else ""
 
 
 def _overview(
@@ -181,7 +182,7 @@ def _verdict(advice: Advice, mark: str = "") -> str:
 
 def advice_html(advice: Advice) -> str:
     """Return the verdict and all findings as a fragment for a notebook."""
-    return framed(head_html(advice.facts.info) + _verdict(advice) + findings_html(advice, None))
+    return framed(head_html(advice.facts.info) + _verdict(advice) + findings_html(advice, None), advice.facts.info)
 
 
 def findings_html(advice: Advice, limit: int | None = MOST_FINDINGS) -> str:

@@ -29,7 +29,7 @@ def overview_html(
     findings = "" if advice is None else findings_html(advice)
     heads = ("groups of kind", "", "groups", "ranks in each", "operators a step", "waiting a step", "moving a step")
     groups = grid_html(Grid("Groups of ranks", heads, kinds[:_MOST_KINDS], 5)) if kinds else ""
-    return framed(head_html(info) + line + missing + findings + (_marked(warned) if warned else "") + groups)
+    return framed(head_html(info) + line + missing + findings + (_marked(warned) if warned else "") + groups, info)
 
 
 def _marked(line: str) -> str:

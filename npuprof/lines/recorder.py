@@ -37,6 +37,7 @@ _KEEP_NS = 100_000_000
 _CHEAP_NS = 20_000  # a stamp is below 2 % of a statement that takes longer
 _MOST_ITERATIONS = 0.9
 _MANY = 200  # stamps that show what the statements of a loop take
+_MOST_LOOKED_AT = 10_000  # numbers of the newest stamps: a look shall take the same time however many there are
 _AGAIN_NS = 1_000_000_000  # after that a thinned loop is looked at again, then after twice that, and so on
 _MOST_NUMBERS = 16_000_000  # 128 MB
 _JOIN_S = 2.0
@@ -67,6 +68,8 @@ class RunningCell:
         Its stamps; None where it is not rewritten.
     number_of
         Returns the number of the cell whose code has a file name; 0 for other files.
+    id_of
+        Returns the id of the cell of a number, as the front end names it; empty where it is not known.
     text
         Its source.
     origin
@@ -76,6 +79,7 @@ class RunningCell:
     file: str = ""
     stamps: Stamps | None = None
     number_of: Callable[[str], int] = lambda _file: 0
+    id_of: Callable[[int], str] = lambda _number: ""
     text: str = ""
     origin: Mapping[str, str] = field(default_factory=dict)
 
@@ -224,7 +228,7 @@ class LineRecorder:
             self._stamps.mute()
             return False
         if (len(pairs) - begin) // 2 * _CHEAP_NS > now_ns - since_ns:  # else all of them cost little: most looks
-            for loop in self._cheap(_whole_pairs(pairs[begin:])):
+            for loop in self._cheap(_whole_pairs(pairs[max(begin, len(pairs) - _MOST_LOOKED_AT) :])):
                 self._stamps.set_flag(loop, False)
                 self._thinned[loop] = now_ns
         looks = False
@@ -258,7 +262,7 @@ class LineRecorder:
         for loop in np.flatnonzero(np.bincount(loops[loops >= 0], minlength=len(statements)) >= _MANY).tolist():
             rows = np.flatnonzero(loops == loop)
             iterations = np.bincount(np.cumsum(numbers[rows] == loop), np.diff(times)[rows])
-            limited = np.minimum(iterations, np.quantile(iterations, _MOST_ITERATIONS))
+            limited = np.minimum(iterations, np.sort(iterations)[int(_MOST_ITERATIONS * (len(iterations) - 1))])
             if limited.sum() < len(rows) * _CHEAP_NS:
                 cheap.append(loop)
         return cheap

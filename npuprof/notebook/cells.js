@@ -1,11 +1,20 @@
 // @ts-check
-// "In [3], line 14" in what npuprof draws is a link to that line, as long as the notebook has a cell of that number.
-// Only a page that runs this has the links: elsewhere the words are words.
+// "In [3], line 14" in what npuprof draws is a link to that line of the cell that ran with that number. Which cell that
+// was is told by a class of what is drawn: after a restart of the kernel, another cell may have the number. Only a page
+// that runs this has the links, and only where the id of the cell is known: elsewhere the words are words.
 
 const NAMED = /In \[(\d{1,9})\](?:, line (\d{1,9}))?/g;
 const LINK = "npuprof-to-cell";
+const CELL = /^npuprof-cell-(\d{1,9})-([\w-]{1,64})$/;
 const NO_LINKS = `.${LINK}, script, style, svg, canvas, button, input, select, textarea, summary, a, [role='button']`;
 const LOOK = ";text-decoration:underline dotted;text-underline-offset:2px;cursor:pointer";
+
+/** The id of the cell that ran with a number, where what is drawn around an element tells one. @param {Element} around @param {string} number */
+function idOf(around, number) {
+    const told = [...around.closest("[class*='npuprof-cell-']")?.classList ?? []].map((name) => CELL.exec(name));
+    const ids = new Set(told.filter((found) => found?.[1] === number).map((found) => found?.[2]));
+    return ids.size === 1 ? [...ids][0] : undefined;
+}
 
 /** Make an element a link to a place. @param {HTMLElement} element @param {string} named @param {boolean} isStop */
 function makeLink(element, named, isStop) {
@@ -22,7 +31,9 @@ function linkCells(around) {
     const at = around instanceof Element ? around : around.parentElement;
     if (!at || at.closest(NO_LINKS)) return;
     for (const number of /** @type {Element} */ (around).querySelectorAll?.("pre span[title^='In [']") ?? []) {
-        makeLink(/** @type {HTMLElement} */ (number), number.getAttribute("title") ?? "", false);  // Tab would stop at each of them
+        const named = number.getAttribute("title") ?? "";
+        // Tab would stop at each of them.
+        if (idOf(number, [...named.matchAll(NAMED)][0]?.[1])) makeLink(/** @type {HTMLElement} */ (number), named, false);
     }
     const walker = document.createTreeWalker(around, NodeFilter.SHOW_ELEMENT | NodeFilter.SHOW_TEXT, (node) => {
         if (node instanceof Element) return node.matches(NO_LINKS) ? NodeFilter.FILTER_REJECT : NodeFilter.FILTER_SKIP;
@@ -35,6 +46,7 @@ function linkCells(around) {
         const parts = [];
         let done = 0;
         for (const found of text.nodeValue.matchAll(NAMED)) {
+            if (!idOf(at, found[1])) continue;
             const link = document.createElement("span");
             link.textContent = found[0];
             makeLink(link, found[0], true);
@@ -45,31 +57,34 @@ function linkCells(around) {
     }
 }
 
-/** The cell of a number in the notebook around a link: the nearest, where several have it. @param {Element} link @param {string} number */
-function cellOf(link, number) {
-    const own = link.closest(".jp-Cell"), shown = [...document.querySelectorAll(".jp-Notebook")].filter((one) => one.checkVisibility());
+/** The editor of a cell. @param {Element} cell @returns {any} */
+function editorOf(cell) {
+    const content = /** @type {any} */ (cell.querySelector(".cm-content"));
+    const inner = content?.cmTile ?? content?.cmView;  // as CodeMirror finds its view, by its versions
+    return (inner?.root ?? inner?.rootView)?.view;
+}
+
+/** The cell of an id in the notebook around a link: its editor's text is a part of the cell's model. @param {Element} link @param {string | undefined} id */
+function cellOf(link, id) {
+    const shown = [...document.querySelectorAll(".jp-Notebook")].filter((one) => one.checkVisibility());
     const notebook = link.closest(".jp-Notebook") ?? (shown.length === 1 ? shown[0] : null);  // an output in a view of its own
-    const cells = [...notebook?.querySelectorAll(".jp-CodeCell") ?? []];
-    const place = own ? cells.indexOf(own) : cells.length;
-    const named = cells.filter((cell) => cell.querySelector(".jp-InputPrompt")?.textContent?.trim() === `[${number}]:`);
-    const far = (/** @type {Element} */ cell) => Math.abs(cells.indexOf(cell) - place);
-    return /** @type {HTMLElement | undefined} */ (named.sort((one, other) => far(one) - far(other))[0]);
+    const isWanted = (/** @type {Element} */ cell) =>
+        editorOf(cell)?.state.config?.staticValues?.some((/** @type {any} */ value) => value?.ytext?.parent?.get?.("id") === id);
+    return /** @type {HTMLElement | undefined} */ ([...notebook?.querySelectorAll(".jp-CodeCell") ?? []].find(isWanted));
 }
 
 /** Go to the cell of a link, as JupyterLab's table of contents does, and mark the line. @param {any} link */
 function goToCell(link) {
     const [, number, line] = [...link.dataset.npuprofPlace.matchAll(NAMED)][0];
-    const cell = cellOf(link, number);
+    const cell = cellOf(link, idOf(link, number));
     if (!cell) {
-        link.title = `This notebook has no cell [${number}] any more`;
+        link.title = `This notebook has no longer the cell that ran as [${number}]`;
         link.style.textDecoration = "line-through";
         return;
     }
     cell.focus({ preventScroll: true });
     cell.scrollIntoView({ block: "nearest" });
-    const content = /** @type {any} */ (cell.querySelector(".cm-content"));
-    const inner = content?.cmTile ?? content?.cmView;  // as CodeMirror finds its view, by its versions
-    const view = (inner?.root ?? inner?.rootView)?.view;
+    const view = editorOf(cell);
     if (!line || !view || Number(line) > view.state.doc.lines) return;
     const { from, to } = view.state.doc.line(Number(line));
     view.dispatch({ selection: { anchor: from, head: to }, scrollIntoView: true });

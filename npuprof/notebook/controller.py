@@ -129,6 +129,7 @@ class Controller:
         self._held: _Held | None = None
         self._shown: Session | None = None
         self._cells: list[tuple[int, Callable[[], str]]] = []  # that run, the outermost first
+        self._cell_ids: dict[int, str] = {}
         self.number_of: Callable[[str], int] = lambda _file: 0
         self.view: Callable[[], object] = lambda: None
 
@@ -164,6 +165,14 @@ class Controller:
             del self._cells[place:]
         if not self._cells and self.by_hand and (run := _collecting()) is not None:
             run.cells.end()
+
+    def note_id(self, number: int, id_: str) -> None:
+        """Note the id of the cell that ran with a number, as the front end names it."""
+        self._cell_ids[number] = id_
+
+    def id_of(self, number: int) -> str:
+        """Return the id of the cell that ran with a number; empty where it is not known."""
+        return self._cell_ids.get(number, "")
 
     def take_part(self) -> bool:
         """Make the running cell a part of the run by hand, reported by itself; return whether there is such a run."""
@@ -221,7 +230,7 @@ class Controller:
             if cell is not None:
                 session.code, session.cell = cell.text, cell.running
             else:
-                session.cell = RunningCell(number_of=self.number_of)
+                session.cell = RunningCell(number_of=self.number_of, id_of=self.id_of)
             before, self._held = self._held, _Held(session, cell, report, repeat, saved_bytes)  # it may be cut
             try:
                 session.start()

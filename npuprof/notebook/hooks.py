@@ -17,6 +17,7 @@ from IPython.core.inputtransformer2 import cell_magic, classic_prompt, ipython_p
 from npuprof.errors import SessionError, describe_failure
 from npuprof.notebook.controller import Cell, Controller
 from npuprof.notebook.messages import tell
+from npuprof.recording import NOTEBOOK
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
@@ -42,7 +43,7 @@ def current_cell(shell: InteractiveShell) -> Cell | None:
 def _origin(shell: InteractiveShell, cell_id: object) -> dict[str, str]:
     """Return the id of a cell and the path of its notebook, as far as the front end tells them."""
     # Jupyter's servers name the notebook to the kernel that they start, VS Code to each cell.
-    notebook = shell.user_ns.get("__vsc_ipynb_file__") or os.environ.get("JPY_SESSION_NAME")
+    notebook = shell.user_ns.get("__vsc_ipynb_file__") or os.environ.get(NOTEBOOK)
     return {
         name: value
         for name, value in (("id", cell_id), ("notebook", notebook))
@@ -94,6 +95,7 @@ class CellHooks:
     def post_run_cell(self, result: ExecutionResult | None) -> None:
         """Stop the run of the cell that has ended; called by IPython after the cell's value or error is shown."""
         cell = self._controller.cell
+        self._note_id(result)
         if cell is not None and _is_end_of(cell, result):
             self._end(result)
         self._controller.cell_ends(None if result is None or result.info is None else id(result.info))
@@ -106,6 +108,12 @@ class CellHooks:
         if cell is not None and result is not None and _is_silent(result) and _is_end_of(cell, result):
             self._end(result)
             self._ended(cell.identity)
+
+    def _note_id(self, result: ExecutionResult | None) -> None:
+        if result is None or result.info is None or not result.info.store_history or result.execution_count is None:
+            return
+        if id_ := _origin(self._shell, getattr(result.info, "cell_id", None)).get("id"):
+            self._controller.note_id(int(result.execution_count), id_)
 
     def _end(self, result: ExecutionResult | None) -> None:
         try:

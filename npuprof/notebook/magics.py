@@ -155,7 +155,7 @@ class NpuprofMagics(Magics):
         cell = current_cell(self.shell)
         if cell is None:
             raise UsageError("%%npuprof profiles a cell, and no cell is running: use npuprof.profile() in a script")
-        running = self._rewriter.running(self.shell, cell.identity, cell.text, cell.origin)
+        running = self._rewriter.running(self.shell, cell.identity, cell.text, cell.origin, self.controller.id_of)
         begun = False
         try:
             arguments = interpret(parse(self.npuprof_cell.parser, line))

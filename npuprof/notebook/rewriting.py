@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -50,7 +50,12 @@ class CellRewriter(ast.NodeTransformer):
         return rewritten
 
     def running(
-        self, shell: InteractiveShell, identity: int, text: str, origin: Mapping[str, str] | None = None
+        self,
+        shell: InteractiveShell,
+        identity: int,
+        text: str,
+        origin: Mapping[str, str] | None = None,
+        id_of: Callable[[int], str] = lambda _number: "",
     ) -> RunningCell:
         """Return the cell whose first line runs now, called by that line.
 
@@ -64,11 +69,13 @@ class CellRewriter(ast.NodeTransformer):
             Its source.
         origin
             Its ``id`` and ``notebook``, where the front end names them.
+        id_of
+            As :class:`npuprof.lines.recorder.RunningCell` has it.
         """
         stamps, self._rewritten = self._rewritten, None
         if stamps is not None:
             self._stamps[identity] = stamps
-        return RunningCell(_running_file(shell), stamps, partial(number_of, shell), text, origin or {})
+        return RunningCell(_running_file(shell), stamps, partial(number_of, shell), id_of, text, origin or {})
 
     def mute(self, identity: int) -> None:
         """Stamp nothing in a cell that is not profiled after all."""

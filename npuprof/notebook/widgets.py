@@ -14,16 +14,16 @@ import sys
 import threading
 from collections.abc import Callable
 from html import escape
-from os import PathLike
 from typing import Any
 
 import ipywidgets as widgets
 from IPython.display import display
 
 from npuprof.errors import describe_failure
+from npuprof.info import Info
 from npuprof.notebook.keys import keep_keys
 from npuprof.quantities import printable
-from npuprof.texts import AS_TEXT, KEYS
+from npuprof.texts import AS_TEXT, KEYS, cell_classes
 
 
 def answer_at_once(widget: Any) -> None:
@@ -121,14 +121,18 @@ class LiveBox(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no annotati
         display({"text/plain": note, "text/html": _note_html(self.model_id, note, saved)}, raw=True)
 
 
-def explorer_box(widget: Any, name: str, path: PathLike[str] | None, saved: Callable[[], str] | None = None) -> LiveBox:
-    """Return the box of an explorer; its note has the name of the run and, if known, the path to load it from.
+def explorer_box(widget: Any, info: Info, saved: Callable[[], str] | None = None) -> LiveBox:
+    """Return the box of the explorer of a run; its note has the run's name and, if known, the path to load it from.
 
     `saved` is that of :class:`LiveBox`.
     """
+    name, path = info.name, info.recording
     subject = f"the explorer of {printable(name, _LONGEST_NAME)}" if name else "the explorer"
     again = "" if path is None else f", or open the run with npuprof.load({str(path)!r}).explore()"
-    return LiveBox([widget], what=subject, again=again, saved=saved, layout={"width": "100%"})
+    box = LiveBox([widget], what=subject, again=again, saved=saved, layout={"width": "100%"})
+    for cell in cell_classes(info.cells):
+        box.add_class(cell)
+    return box
 
 
 def _note_html(model_id: str, note: str, saved: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from npuprof.errors import NoSuchRankError
-from npuprof.info import Info
+from npuprof.info import Info, common_cells
 from npuprof.profiles import Profile
 from npuprof.quantities import formatted_ranks
 from npuprof.ranks.clocks import Boot, boot_of, same_clocks
@@ -129,6 +129,7 @@ class RunList:
             chip=chips.pop() if len(chips) == 1 else "",
             collector=collectors.pop() if len(collectors) == 1 else "",
             simulated=any(info.simulated for info in facts),
+            cells=common_cells(info.cells for info in facts),
         )
 
     @property

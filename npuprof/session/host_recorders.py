@@ -100,8 +100,12 @@ class HostRecorders:
             recording.problems += self._lines.stop()
         if self._stacks is not None:
             recording.stack_problems += self._stacks.stop()
+        number_of = (lambda _file: 0) if self._cell is None else self._cell.number_of
+        if self._cell is not None:
+            numbers = {number_of(file) for file in {self._cell.file, *(file for file, _ in self._frames())}}
+            ids = {str(number): self._cell.id_of(number) for number in sorted(numbers - {0})}
+            recording.cells = repaired({number: id_ for number, id_ in ids.items() if id_})
         if self._options.code:
-            number_of = (lambda _file: 0) if self._cell is None else self._cell.number_of
             recording.code |= source_texts(self._frames(), number_of, recording.code)
 
     def _frames(self) -> Iterator[tuple[str, str]]:

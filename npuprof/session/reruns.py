@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 import re
 from bisect import bisect_left
 from collections import Counter
@@ -26,9 +27,10 @@ from npuprof.frames import cell_text
 from npuprof.options import default_output
 from npuprof.parameters import checked
 from npuprof.quantities import ABSENT, counted, duration, printable, signed, signed_share
-from npuprof.recording import Recording
+from npuprof.recording import NOTEBOOK, Recording
 from npuprof.session.folders import recordings_in
 from npuprof.session.history import ended_runs
+from npuprof.shown_frame import ShownFrame
 
 if TYPE_CHECKING:
     from npuprof.comparison import Comparison
@@ -246,12 +248,13 @@ def change_text(recording: Recording) -> str:
 
 @checked
 def history(folder: str | PathLike[str] | None = None) -> pd.DataFrame:
-    """Return the recorded runs of a folder, also those of earlier kernels, the newest last.
+    """Return the recorded runs of a notebook, also those of earlier kernels, the newest last.
 
     Parameters
     ----------
     folder
-        The folder of the recordings; by default the one that recordings of this process go to.
+        A folder, for all runs that were recorded there; by default that of this process, without those that name
+        another notebook than the one of this kernel.
 
     Returns
     -------
@@ -265,7 +268,10 @@ def history(folder: str | PathLike[str] | None = None) -> pd.DataFrame:
     from npuprof.small_files import read_fields
 
     rows = []
+    notebook = os.environ.get(NOTEBOOK) if folder is None else None
     for recording in reversed(list(recordings_in(default_output() if folder is None else Path(folder)))):
+        if notebook and recording.cell.get("notebook", notebook) != notebook:
+            continue
         outcome = _Outcome(**read_fields(_Outcome, recording.outcome)[0])
         rows.append(
             {
@@ -281,7 +287,7 @@ def history(folder: str | PathLike[str] | None = None) -> pd.DataFrame:
                 "path": str(recording.directory),
             }
         )
-    frame: pd.DataFrame = pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS)
+    frame: pd.DataFrame = ShownFrame(rows, columns=list(COLUMNS)).astype(COLUMNS)
     ordered: pd.DataFrame = frame.sort_values("started", kind="stable", ignore_index=True)
     return ordered
 

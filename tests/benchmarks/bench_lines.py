@@ -2,26 +2,27 @@
 
 Planted functions alternate, each with a kernel of its own, in a cell, in an imported file, in a thread, and (with
 torch) in the backward pass. What a kernel's line should be is known from its type. Three ways to know lines are judged:
-stacks taken at the call, statements of the cell alone, and samples alone. Run by hand:
-``python -m tests.benchmarks.bench_lines``.
+stacks taken at the call, statements of the cell alone, and samples alone, whose shares must hold the truth within their
+error. Run by hand: ``python -m tests.benchmarks.bench_lines``.
 """
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import sys
 import tempfile
 import time
 import timeit
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from npuprof import simulator
-from npuprof.analysis.places import BETWEEN
+from npuprof.analysis.places import BETWEEN, lines
 from npuprof.lines.call_stacks import CallStacks
 from npuprof.profiles import Profile
 from tests.notebook.cells import Cells
@@ -42,6 +43,17 @@ def g(x, us):
     return np.cos(x)
 """
 _TRUTH = {"Sin": ("f", 8), "Cos": ("g", 11)}
+_BACKWARD_TRUTH = {
+    **dict.fromkeys(("aten::tanh", "aten::tanh_backward"), ("f", 8)),
+    **dict.fromkeys(("aten::sigmoid", "aten::sigmoid_backward"), ("g", 11)),
+}
+_BACKWARD = """\
+with simulator.torch():
+    for i in range({count}):
+        y = f(x, {us})
+        z = g(x, {us})
+        torch.autograd.backward([y, z], [x.detach(), x.detach()])
+"""
 _LOOP = "for i in range({count}):\n    y = f(x, {us})\n    z = g(x, {us})\n"
 _THREAD = (
     "import threading\ndef work():\n    for i in range({count}):\n        f(x, {us})\n        g(x, {us})\n"
@@ -51,33 +63,59 @@ _THREAD = (
 
 @dataclass(frozen=True)
 class Judged:
-    """How much of the device's time with a line is on the right one, as a share, and how the lines are known."""
+    """How lines of kernels are known, and how well.
+
+    Attributes
+    ----------
+    right
+        How much of the device's time with a line is on the right one, as a share.
+    known
+        The number of kernels by the way in which their line is known.
+    is_covered
+        Whether the share of each planted function lies within the error of what is told of it.
+    """
 
     right: float
     known: dict[str, int]
+    is_covered: bool
 
 
-def judge(run: Profile, right_lines: dict[str, int]) -> Judged:
-    """Compare the lines of kernels with the right ones, by the type of the kernel.
+def judge(run: Profile, right_lines: dict[str, int], truth: Mapping[str, tuple[str, int]] = _TRUTH) -> Judged:
+    """Compare the lines of kernels with the right ones, by what the kernel is.
 
     Parameters
     ----------
     run
         The run.
     right_lines
-        The line of each type of kernel.
+        The line of each type of kernel, or of each operator.
+    truth
+        Function and line of each.
     """
     launches = run.launches
+    kinds = launches["op" if any("::" in name for name in truth) else "op_type"].astype(object)
     times = launches["duration_ns"].to_numpy(np.int64)
-    is_planted = launches["op_type"].isin(list(right_lines)).to_numpy(bool)
-    wanted = launches["op_type"].astype(object).map(right_lines).to_numpy()
-    functions = launches["op_type"].astype(object).map({name: function for name, (function, _) in _TRUTH.items()})
-    is_line = (launches["line"].astype(object) == wanted).to_numpy(bool) & ~launches["entered"].to_numpy(bool)
-    is_function = launches["entered"].to_numpy(bool) & (launches["function"].astype(object) == functions).to_numpy(bool)
+    is_planted = kinds.isin(list(right_lines)).to_numpy(bool)
+    functions = kinds.map({name: function for name, (function, _) in truth.items()})
+    is_entered = launches["entered"].to_numpy(bool)
+    is_line = (launches["line"].astype(object) == kinds.map(right_lines)).to_numpy(bool) & ~is_entered
+    told = launches["function"].astype(object)
+    is_function = is_entered & (told == functions).to_numpy(bool)
     right = int(times[is_planted & (is_line | is_function)].sum())
     known = launches["known"][is_planted].value_counts()
-    is_planted = is_planted & (launches["known"] != BETWEEN).to_numpy(bool)
-    return Judged(right / max(int(times[is_planted].sum()), 1), {str(how): int(n) for how, n in known.items() if n})
+    is_told = is_planted & (launches["known"] != BETWEEN).to_numpy(bool)
+    covered = []
+    if "share_error" in (sums := run.by("line")):
+        of_line = sums.set_index(sums["line"].astype(object))
+        unknown = float(sums["share"][(sums["line"] == BETWEEN).fillna(value=False)].sum())
+        for function in sorted({function for function, _ in truth.values()}):
+            names = set(lines(launches)[(told == function).to_numpy(bool) & is_told])
+            share, error = (float(of_line.loc[list(names), name].sum()) for name in ("share", "share_error"))
+            true = times[is_planted & (functions == function).to_numpy(bool)].sum() / times.sum()
+            covered.append(abs(true - share) <= (error if names else unknown))
+    return Judged(
+        right / max(int(times[is_told].sum()), 1), {str(how): int(n) for how, n in known.items() if n}, all(covered)
+    )
 
 
 def planted(cells: Cells, where: str, us: int, way: str, seconds: float = _SECONDS) -> Judged:
@@ -88,7 +126,8 @@ def planted(cells: Cells, where: str, us: int, way: str, seconds: float = _SECON
     cells
         The shell, with an array ``x``.
     where
-        ``cell``, ``file`` or ``thread``: where the functions are, and what runs them.
+        ``cell``, ``file`` or ``thread``: where the functions are, and what runs them; ``backward``: in the cell, with
+        torch and a backward pass.
     us
         What each call takes on the host, in microseconds.
     way
@@ -96,8 +135,13 @@ def planted(cells: Cells, where: str, us: int, way: str, seconds: float = _SECON
     seconds
         How long to run.
     """
+    functions = _FUNCTIONS
+    if where == "backward":
+        functions = functions.replace("numpy as np", "torch").replace("np.sin", "torch.tanh")
+        functions = functions.replace("np.cos", "torch.sigmoid")
+        cells.run("import torch\nfrom npuprof import simulator\nx = torch.ones(64, 64, requires_grad=True)")
     if where == "file":
-        (cells.folder / "planted.py").write_text(_FUNCTIONS)
+        (cells.folder / "planted.py").write_text(functions)
         sys.path.insert(0, str(cells.folder))
         try:
             importlib.invalidate_caches()
@@ -106,14 +150,18 @@ def planted(cells: Cells, where: str, us: int, way: str, seconds: float = _SECON
         finally:
             sys.path.remove(str(cells.folder))
     else:
-        cells.run(_FUNCTIONS)
-    code = (_THREAD if where == "thread" else _LOOP).format(count=max(5, int(seconds * 1e6 / us / 2)), us=us)
+        cells.run(functions)
+    code = {"thread": _THREAD, "backward": _BACKWARD}.get(where, _LOOP)
+    code = code.format(count=max(5, int(seconds * 1e6 / us / 2)), us=us)
     run = cells.profile(code, "--level 1 --stacks" + (" --no-lines --no-steps" if way == "samples" else ""))
-    lines = {name: line for name, (_, line) in _TRUTH.items()}
+    truth = _BACKWARD_TRUTH if where == "backward" else _TRUTH
+    right_lines = {name: line for name, (_, line) in truth.items()}
     if way == "statements":
-        run.tables["api"] = run.tables["api"].drop(columns="stack")
-        lines = {"Sin": 3, "Cos": 4}
-    return judge(run, lines)
+        for name in ("api", "operators"):
+            run.tables[name] = run.tables[name].drop(columns="stack", errors="ignore")
+        first = 4 if where == "backward" else 3
+        right_lines = {name: first + (function == "g") for name, (function, _) in truth.items()}
+    return judge(run, right_lines, truth)
 
 
 def cost_of_frames_ns(frames: int) -> float:
@@ -144,7 +192,10 @@ def cost_of_call_ns() -> float:
 def main() -> None:
     """Print the shares, and the costs beside what they are to be at most."""
     for us in SPENT_US:
-        for where in ("cell", "file", "thread"):
+        for where in ("cell", "file", "thread", "backward"):
+            if where == "backward" and importlib.util.find_spec("torch") is None:
+                print(f"{us:5} us, {where}: not measured, since there is no torch")
+                continue
             for way in ("stacks", "statements", "samples"):
                 if (where, way) == ("thread", "statements"):
                     continue  # the statement of the cell is the join
@@ -156,7 +207,9 @@ def main() -> None:
                         judged = planted(cells, where, us, way)
                     finally:
                         cells.magics.uninstall()
-                print(f"{us:5} us, {where:6}, {way:10} {judged.right:8.2%} of device time is right; {judged.known}")
+                within = "" if judged.is_covered else "; SHARES BEYOND THEIR ERROR"
+                how = f"{us:5} us, {where:8}, {way:10}"
+                print(f"{how} {judged.right:8.2%} of device time is right; {judged.known}{within}", flush=True)
     three, twelve, call = cost_of_frames_ns(3), cost_of_frames_ns(12), cost_of_call_ns()
     further = (twelve - three) / 9
     print(f"a call of an empty function {call:6.0f} ns, load {os.getloadavg()[0]:.1f}")

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import npuprof
 from npuprof import simulator
 from npuprof.exports import speedscope
 from npuprof.exports.stacks import folded_stacks
 from npuprof.exports.text import summary_text
 from npuprof.flame.state import FlameGraph
+from npuprof.info import common_cells
 from npuprof.profiles import Profile
+from npuprof.texts import cell_classes
 from npuprof.timeline.slices import Slices, search
 from tests.notebook.cells import Cells
 
@@ -54,3 +58,35 @@ def test_no_text_has_the_name_that_tables_keep(run: Profile) -> None:
     shown = [*names, *python, *folded_stacks(run.tables), *folded_stacks(run.tables, "device"), *files]
     shown.append(summary_text(run.summary, run.info, run.notes, run.advice()))
     assert not [text for text in shown if "<cell" in text]
+
+
+def test_a_report_tells_which_cells_its_numbers_stand_for(tmp_path: Path) -> None:
+    """GIVEN a front end that names cells THEN a run knows the cells whose code ran, and what is drawn of it tells."""
+    simulator.reset()
+    cells = Cells(tmp_path)
+    shell = cells.shell
+    try:
+        shell.run_cell("import numpy as np\nfrom npuprof.simulator import npu", store_history=True, cell_id="imports")
+        shell.run_cell("x = npu.ones((8, 8))\ndef f(): return np.sin(x)", store_history=True, cell_id="one-1_A")
+        options = f"--collector simulator --no-report --output {shlex.quote(str(tmp_path))}"
+        shell.run_cell(f"%%npuprof {options}\nfor i in range(4): f()", store_history=True, cell_id="the cell")
+        shell.run_cell(
+            f"%%npuprof {options}\nfor i in range(4): f()", store_history=True, cell_id="three"
+        ).raise_error()
+    finally:
+        cells.magics.uninstall()
+    run = npuprof.last()
+    assert run.info.cells == {"2": "one-1_A", "4": "three"}
+    assert npuprof.load(run.save(tmp_path / "saved")).info.cells == run.info.cells
+    shown = [run._repr_html_(), run.advice()._repr_html_(), run.code()._repr_html_(), (run - run)._repr_html_()]
+    assert all("npuprof-cell-2-one-1_A npuprof-cell-4-three" in (html or "") for html in shown)
+    assert "three" not in str(run.info)
+
+
+def test_only_ids_and_numbers_become_classes() -> None:
+    assert cell_classes({"1": 'a" onclick="', "x": "a", "2": "", "3": "b" * 65, "4": "c-_9"}) == ["npuprof-cell-4-c-_9"]
+    assert len(cell_classes({str(number): "a" for number in range(1000)})) < 1000
+
+
+def test_a_number_that_stands_for_several_cells_is_not_told() -> None:
+    assert common_cells([{"1": "a", "2": "b"}, {"1": "a", "2": "c"}, {}]) == {"1": "a"}

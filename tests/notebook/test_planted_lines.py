@@ -39,17 +39,35 @@ def test_every_kernel_is_on_its_line(cells: Cells, where: str, way: str, known: 
     assert set(judged.known) == {known}
 
 
-def test_what_is_only_sampled_says_so(cells: Cells) -> None:
-    known = planted(cells, "cell", 200, "samples", seconds=0.1).known
-    assert set(known) <= {"sample", "between samples"}
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.parametrize(("way", "known"), [("stacks", "stack"), ("statements", "statement")])
+def test_every_kernel_of_the_backward_pass_is_on_its_line(cells: Cells, way: str, known: str) -> None:
+    pytest.importorskip("torch", exc_type=ImportError)
+    judged = planted(cells, "backward", 200, way, seconds=0.05)
+    assert judged.right == 1
+    assert set(judged.known) == {known}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("us", [20, 200, 5_000])
+def test_what_is_only_sampled_says_so_and_its_errors_hold_the_truth(cells: Cells, us: int) -> None:
+    judged = planted(cells, "cell", us, "samples", seconds=0.1)
+    assert set(judged.known) <= {"sample", "between samples"}
+    assert judged.is_covered
 
 
 def test_shares_of_sampled_lines_have_an_error(cells: Cells) -> None:
-    planted(cells, "cell", 200, "samples", seconds=0.1)
-    table = npuprof.last().by("line")
+    loops = "".join(f"def {name}(x):\n    for _ in range(1000): np.{name}(x)\n" for name in ("sin", "cos"))
+    cells.run(f"import numpy as np\n{loops}")
+    run = cells.profile("for _ in range(3):\n    sin(x)\n    cos(x)", "--level 1 --stacks --no-lines --no-steps")
+    table = run.by("line")
     assert table.columns[table.columns.tolist().index("share") + 1] == "share_error"
-    assert (table["share_error"] > 0).any()
-    assert (table["share_error"] <= 1).all()
+    errors = table.assign(line=table["line"].astype(object)).set_index("line")["share_error"]
+    assert (errors[["In [2]: sin", "In [2]: cos"]] > 0).all()
+    assert (errors <= 1).all()
+    assert "± " in repr(table)
+    assert "known from samples" in str(run.code())
     planted(cells, "cell", 1_000, "stacks", seconds=0.05)
     assert "share_error" not in npuprof.last().by("line")
 

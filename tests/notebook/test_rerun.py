@@ -112,6 +112,17 @@ def test_runs_are_listed_with_their_change_and_from_disk_too(run: Run, tmp_path:
 
 
 @pytest.mark.slow
+def test_runs_of_another_notebook_are_not_listed_with_those_of_this_one(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(_BEFORE)
+    monkeypatch.setenv("JPY_SESSION_NAME", "/home/somebody/other.ipynb")
+    assert npuprof.history().empty
+    run(_BEFORE)
+    (path,) = npuprof.history()["path"]
+    assert len(history(Path(path).parent)) == 2
+
+
 @pytest.mark.slow
 def test_the_panel_lists_the_change_since_the_run_before(run: Run) -> None:
     run(_BEFORE)

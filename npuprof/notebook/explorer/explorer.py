@@ -99,7 +99,7 @@ class Explorer:
         builds = {tab.title: partial(tab.build, self) for tab in tabs if tab.has_data(self)}
         self._tabs = LazyTabs(builds, self.kernel.move)
         saved = partial(self._saved, saved_bytes) if saved_bytes else None
-        self._box = explorer_box(self._tabs.widget, run.info.name, run.info.recording, saved)
+        self._box = explorer_box(self._tabs.widget, run.info, saved)
 
     @property
     def widget(self) -> widgets.Widget:

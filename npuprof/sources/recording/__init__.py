@@ -230,7 +230,7 @@ def _describe(decoded: Decoded, recording: Recording, path: Path) -> None:
     info.rank = info.rank if (rank := rank_of(recording)) is None else rank
     info.failed, info.reason = recording.failed, recording.reason
     info.recording, info.executed = path, [(name, start, max(start, end)) for name, start, end in recording.executed]
-    info.code = recording.code
+    info.code, info.cells = recording.code, recording.cells
     info.unprofiled_children = recording.unprofiled_children
     if recording.unprofiled_children:
         decoded.notes.rewrite(lambda text: text.replace(NOT_USED, _USED_BY_CHILDREN))
