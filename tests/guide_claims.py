@@ -57,7 +57,7 @@ assert busy.advice()["host_bound"].state == "clean"
 """,
         "if": """\
 assert 0 <= no_wait.gain_ns < 0.1 * no_wait.recorded_ns
-assert no_hooks.gain_ns > 0.3 * no_hooks.recorded_ns
+assert no_python.gain_ns > 0.3 * no_python.recorded_ns
 """,
     },
     "many_processes": {

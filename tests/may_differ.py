@@ -44,5 +44,11 @@ MAY_DIFFER: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "forks": (*_OF_A_BUSY_HOST, _FOLDER),
     },
     "operators": {"what": _OF_A_BUSY_HOST},
+    "host_bound": {
+        "starved": _FRAMES,
+        "busy": (r".",),  # where the first step begins, and what samples meet
+        "what": (r"^(at|In|and|line|\(#\);?|\[#\],?|#[;,]?)$",),  # how many lines have most of it
+        "lines": (r"^(# )+",),  # which lines have costs and marks
+    },
     "slow_step": {"advice": _OF_A_BUSY_HOST, "see": (r"^aclrt",)},
 }
