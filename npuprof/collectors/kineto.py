@@ -90,7 +90,7 @@ class KinetoCollector:
         if (profile := self._profile) is None:
             self._open(options)
         else:
-            self._others.forget()
+            self._others.unwatch()
             with self._ended_on_failure():
                 profile.step_num, self._first_step = self._first_step - 1, 0
                 profile.step()
@@ -142,7 +142,7 @@ class KinetoCollector:
     def stop(self) -> None:
         """Stop collecting and write the trace."""
         self._marks = False
-        if lack := self._others.forget():
+        if lack := self._others.unwatch():
             raise CollectorError(lack)
         if not self._records:  # at most warmed up
             self._abandon()

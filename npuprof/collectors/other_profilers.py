@@ -39,8 +39,8 @@ class OtherProfilers:
         self._thread = 0
         self._lack = ""
 
-    def watch(self, *starts: tuple[Any, str], records: bool, own: object = None) -> None:
-        """Be there when one begins; with `own` the recording ends only on this thread, which began it.
+    def watch(self, *starts: tuple[Any, str], records: bool, recorder: object = None) -> None:
+        """Be there when one begins; with `recorder` the recording ends only on this thread, which began it.
 
         Parameters
         ----------
@@ -48,7 +48,7 @@ class OtherProfilers:
             What begins one: a module or its name, or a class, and the name of its function.
         records
             Whether something is recorded already, which then is not whole.
-        own
+        recorder
             The object that records: methods of others like it begin another one.
         """
         self._records, self._lack, self._thread = records, "", threading.get_ident()
@@ -56,14 +56,14 @@ class OtherProfilers:
             home = import_module(place) if isinstance(place, str) else place
             if (begin := getattr(home, name, None)) is not None:
                 self._replaced.append((home, name, begin))
-                setattr(home, name, self._giving_way(begin, own))
+                setattr(home, name, self._giving_way(begin, recorder))
 
-    def _giving_way(self, begin: Callable[..., Any], own: object) -> Callable[..., Any]:
+    def _giving_way(self, begin: Callable[..., Any], recorder: object) -> Callable[..., Any]:
         @wraps(begin)
         def end_and_begin(*given: Any, **named: Any) -> Any:
-            is_method = bool(given) and isinstance(given[0], type(own))
-            if self._replaced and not (is_method and given[0] is own):
-                if own is None or threading.get_ident() == self._thread:
+            is_method = bool(given) and isinstance(given[0], type(recorder))
+            if self._replaced and not (is_method and given[0] is recorder):
+                if recorder is None or threading.get_ident() == self._thread:
                     self._end()
                 elif is_method:
                     self._lack = (
@@ -87,8 +87,8 @@ class OtherProfilers:
             lack = f"{self._what} ({error})"
         self._lack = lack
 
-    def forget(self) -> str:
-        """Let others begin as they do; return why not all was recorded, if one has begun."""
+    def unwatch(self) -> str:
+        """Return why not all was recorded, if another one has begun; from now on others begin as they do."""
         while self._replaced:
             home, name, begin = self._replaced.pop()
             setattr(home, name, begin)

@@ -10,6 +10,7 @@ import importlib
 import itertools
 import os
 import shutil
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -109,7 +110,7 @@ class TorchNpuCollector:
         if (profile := self._profile) is None:
             self._open(options, directory, _RECORD)
         else:
-            self._others.forget()
+            self._others.unwatch()
             self._action = _RECORD
             with _vendor_warnings() as messages, ExitStack() as undo:
                 undo.callback(self._abandon, messages, directory)
@@ -147,12 +148,12 @@ class TorchNpuCollector:
     def _watch(self) -> None:
         interface = self._profile.prof_if
         starts = (*STARTS_OF_TORCH, (type(interface), "init_trace"))
-        self._others.watch(*starts, records=self._action == _RECORD, own=interface)
+        self._others.watch(*starts, records=self._action == _RECORD, recorder=interface)
 
     def stop(self) -> None:
         """Stop collecting, even if single calls fail."""
         self._marks = False
-        lack = self._others.forget()
+        lack = self._others.unwatch()
         if self._profile is None:
             _raise_lack(lack)
             return
@@ -330,7 +331,8 @@ def _refuse_second() -> None:
         raise CollectorError(
             "a profiler of torch_npu is collecting in this process already, which can have only one: stop it first"
         )
-    if importlib.import_module("torch").autograd._profiler_enabled():
+    autograd = sys.modules.get("torch.autograd")  # which "import torch" imports
+    if autograd is not None and autograd._profiler_enabled():
         raise CollectorError(
             "a profiler of torch is collecting in this process already, beside which torch_npu's fails: stop it first"
         )
