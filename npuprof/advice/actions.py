@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from npuprof.advice.facts import Facts
@@ -34,10 +35,17 @@ _OF_CUDA = {
     "alloc": "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, no empty_cache() in the step",
     "fragmented_memory": "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
 }
+_SETTING = re.compile(r"([A-Z_]+)=(\S+)")
 
 
 def action_for(cause: str, facts: Facts) -> str:
-    """Return what to do about a cause on the run's device; empty if nothing is known to help there."""
-    if facts.runtime == "CUDA" and cause in _OF_CUDA:
-        return _OF_CUDA[cause]
-    return _ACTIONS[cause].get(facts.device, "")
+    """Return what to do about a cause on the run's device, apart from variables that were set so; may be empty."""
+    known = _OF_CUDA.get(cause) if facts.runtime == "CUDA" else None
+    action = known or _ACTIONS[cause].get(facts.device, "")
+    return ", ".join(part for part in action.split(", ") if not _is_set(part, facts.info.environment))
+
+
+def _is_set(part: str, variables: Mapping[str, str]) -> bool:
+    """Return whether a part of an action is a variable that the run had with that value, maybe among others."""
+    setting = _SETTING.fullmatch(part)
+    return setting is not None and setting[2].lower() in variables.get(setting[1], "").lower()

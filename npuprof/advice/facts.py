@@ -13,7 +13,7 @@ import pandas as pd
 
 from npuprof import tables as schema
 from npuprof.advice.gains import Gain, Replayed, Saves
-from npuprof.advice.to_collect import Recorded, needed, needed_for_limits, needed_operators, what_tells
+from npuprof.advice.to_collect import Recorded, more_steps, needed, needed_for_limits, needed_operators, what_tells
 from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, PARTS, Accounting, of_every_kind
 from npuprof.analysis.backlog import Backlog, backlog
 from npuprof.analysis.balanced_steps import by_rank, complete
@@ -142,6 +142,10 @@ class Facts:
     def needs_limits(self) -> str:
         """Return the advice of a rule that cannot tell without the limits of the chip."""
         return needed_for_limits(self._recorded, known=self.limits is not None)
+
+    def needs_steps(self) -> str:
+        """Return the advice of a rule that cannot tell from so few steps."""
+        return more_steps(self.info, len(self.tables["steps"]))
 
     def what_tells(self, cause: str) -> str:
         """Return what to do so that idle time without a known cause has one."""

@@ -37,14 +37,27 @@ _OF_TORCH = {  # options of npuprof, for its front end of torch's profiler, and 
 }
 _COUNTER = re.compile(r"(_ratio|_cycles)$|^(aic|aiv|mac|vec|cube|scalar|mte\d?)_.*time")
 _COMMANDS = {"msprof": "npuprof run"}
+_OF_TENSORFLOW = "tensorflow"
+"""The front end of a framework whose operators nobody records."""
 _NOT_REPEATED = ("name", "output", "step_line")
 
 
-def more_steps(info: Info) -> str:
-    """Return what to do so that a run has more steps: in a cell marks or loops make them, elsewhere a schedule."""
-    if cell_text(cell_name(next(iter(info.code), "")) or next(iter(info.code), "")):
-        return "mark steps with npuprof.step(), or choose a loop with --step-line"
-    return "record more steps, such as warmup=2, active=3"
+def of_cell(info: Info) -> bool:
+    """Return whether a run is of a cell of a notebook, which has no schedule."""
+    return bool(cell_text(cell_name(next(iter(info.code), "")) or next(iter(info.code), "")))
+
+
+def more_steps(info: Info, steps: int = 0) -> str:
+    """Return what to do so that a run has more steps than it has.
+
+    In a cell marks or loops make them, elsewhere a schedule: of its active steps the first one and the last one, which
+    is open, are in no mean, and three are needed to tell one from the others.
+    """
+    if not of_cell(info):
+        return "record more steps, such as warmup=2, active=5"
+    if steps:
+        return f"let the loop run for more iterations than {steps}: at least 5"
+    return "mark steps with npuprof.step(), or choose a loop with --step-line"
 
 
 def needed(run: Recorded, options: Sequence[str], level: str = "", instead: str = "") -> str:
@@ -61,10 +74,11 @@ def needed(run: Recorded, options: Sequence[str], level: str = "", instead: str 
 
 def needed_operators(run: Recorded, options: Sequence[str]) -> str:
     """Return what to collect or to load so that the run has a framework's operators."""
-    reason = NO_OPERATORS.get(run.info.collector)
-    if reason is None or not _is_recorded(run.info, "--activities cpu,npu"):
+    collector = run.info.collector
+    if collector not in (*NO_OPERATORS, _OF_TENSORFLOW) or not _is_recorded(run.info, "--activities cpu,npu"):
         return needed(run, ["--activities cpu,npu", *options])
-    return f"collect with torch_npu or MindSpore: {run.info.collector} records no operators of a framework"
+    others = "" if collector == _OF_TENSORFLOW else "collect with torch_npu or MindSpore: "
+    return f"{others}{collector} records no operators of a framework"
 
 
 def needed_for_limits(run: Recorded, *, known: bool) -> str:
@@ -112,7 +126,7 @@ def what_tells(run: Recorded, cause: str) -> str:
     if not len(tables["kernels"]) and not len(tables["tasks"]):
         return needed(run, ["--activities cpu,npu"], "kernels")
     if cause == UNKNOWN:
-        return more_steps(run.info)
+        return more_steps(run.info, len(tables["steps"]))
     calls = "" if len(tables["api"]) else "calls of the host"
     if calls and run.device == NPU and str(run.info.options.get("level")) in ("1", "2"):
         return needed(run, [], calls)

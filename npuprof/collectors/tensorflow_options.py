@@ -66,11 +66,13 @@ def build(options: Options, chip: str = "", *, training: bool = True) -> str:
     """
     capabilities.check("tensorflow", options)
     if "npu" not in options.activities:
-        raise OptionsError("TensorFlow collects from the device: add npu to activities")
+        raise OptionsError("TensorFlow collects from the device: add npu to activities", "activities")
     if options.stacks:
-        raise OptionsError("stacks are sampled while a session of npuprof runs: leave them out of a whole session")
+        raise OptionsError(
+            "stacks are sampled while a session of npuprof runs: leave them out of a whole session", "stacks"
+        )
     if options.shapes and options.level in ("none", 0):
-        raise OptionsError("CANN records shapes from level 1 on: set level 1 or 2, or leave shapes out")
+        raise OptionsError("CANN records shapes from level 1 on: set level 1 or 2, or leave shapes out", "shapes")
     asked: dict[str, Any] = {"output": str(options.output.absolute()), **_LEVELS[options.level]}
     traced = options.training_trace or (training and options.level != "none")
     asked["training_trace"] = "on" if traced or options.fp_point or options.bp_point else "off"

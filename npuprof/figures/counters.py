@@ -13,6 +13,7 @@ from npuprof.figures.chart import AXIS, chart, label, nothing
 from npuprof.figures.colours import SERIES
 from npuprof.figures.time_axis import TimeAxis, thinned, time_axis
 from npuprof.info import Info
+from npuprof.options import lacks
 from npuprof.quantities import counted
 
 if TYPE_CHECKING:
@@ -25,6 +26,14 @@ _SHOWN = (
     *("AI Core Freq", "AI Core Utilization", "AI Vector Core Utilization", "HBM", "DDR", "LLC", "NPU MEM", "PCIe"),
     *("HCCS", "NIC", "RoCE", "CPU Usage", "Memory Usage", "Disk Usage", "Network Usage"),
 )
+_SAMPLES = {
+    "memory": "--memory",
+    "host_sys": "--host-sys cpu,mem",
+    "sys_io": "--sys-io",
+    "sys_interconnection": "--sys-interconnection",
+}
+"""What samples counters, by option."""
+
 _HELD_UNIT = "MHz"  # a frequency is recorded when it changes, and holds until the next sample
 _SIDE_VALUES = (" min", " max")  # recorded next to the average, which is drawn
 _MOST_LINES = 8
@@ -69,7 +78,8 @@ def plot_counters(
     samples = tables["counters"]
     samples = samples[samples["value"].notna()]
     if not len(samples):
-        how = "collect with sys_hardware or host_sys switches to have them"
+        flags = [flag for option, flag in _SAMPLES.items() if not lacks(info.collector, option)]
+        how = f"collect with {' or '.join(flags)} to have them"
         return nothing(_TITLE, info, "this run has no sampled counters", how)
     panels = _panels(samples, _SHOWN if counters is None else counters, plain=counters is None)
     if not panels:

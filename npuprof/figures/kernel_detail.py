@@ -66,8 +66,7 @@ def plot_kernel(
     kernel = kernels.iloc[row]
     shares = _shares(kernel)
     if not shares:
-        how = "collect with aic_metrics=PipeUtilization at level 1 or higher to have them"
-        return nothing(_TITLE, info, f"{_facts(kernel)}<br>no counters of this kernel", how)
+        return nothing(_TITLE, info, f"{_facts(kernel)}<br>no counters of this kernel", _how(kernels))
     known = limits if limits is not None else measured_limits(kernels, info.chip, tables["counters"])[0]
     work = roofline.placeable(kernel_work(kernels.iloc[[row]], 1))
     points = roofline.placed(work, int(kernels["duration_ns"].sum()), known) if len(work) else []
@@ -104,6 +103,13 @@ def _frame(kernel: pd.Series, info: Info, pipes: int, *, with_point: bool) -> go
         subplot_titles=titles,
         figure=frame,
     )
+
+
+def _how(kernels: pd.DataFrame) -> str:
+    """Return what to collect so that kernels have counters; empty if others of the run have some."""
+    if any(column.endswith(_RATIO) and kernels[column].notna().any() for column in map(str, kernels)):
+        return ""
+    return "collect with aic_metrics=PipeUtilization at level 1 or higher to have them"
 
 
 def _shares(kernel: pd.Series) -> dict[tuple[str, str], float]:

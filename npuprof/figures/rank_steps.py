@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from npuprof.advice.to_collect import of_cell
 from npuprof.arrays import Float64
 from npuprof.figures.chart import AXIS, chart, nothing, spread
 from npuprof.figures.colours import FASTER, PARTS, SLOWER
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 _TITLE = "Steps of all ranks"
 _WHY = "no rank has steps with device time"
-_HOW = "mark them with prof.step() or a schedule"
 _PANELS = {
     "duration_ns": "step",
     "computing_ns": "computing",
@@ -34,6 +34,12 @@ _PANELS = {
 _MOST_CELLS = 44_000  # over all panels; beyond that, a cell shows the furthest of several values
 _LEAST_SPAN = 0.02  # of a step: noise of a healthy job stays pale
 _SCALE = [[0, FASTER], [0.5, "rgba(128,128,128,.14)"], [1, SLOWER]]
+
+
+def _how(info: Info) -> tuple[str, str]:
+    """Return what to do to have steps, and that for a run of torch's own profiler."""
+    how = "mark them with npuprof.step()" if of_cell(info) else "mark them with prof.step() or a schedule"
+    return f"{how}, or load results with step_trace_time.csv, to have them", how
 
 
 def plot_rank_steps(
@@ -55,7 +61,7 @@ def plot_rank_steps(
     from plotly.subplots import make_subplots
 
     if not len(steps):
-        return nothing(_TITLE, info, _WHY, f"{_HOW}, or load results with step_trace_time.csv, to have them", _HOW)
+        return nothing(_TITLE, info, _WHY, *_how(info))
     panels = [name for name in _PANELS if name == "duration_ns" or steps[name].any()]
     ranks = sorted({*steps["rank"].tolist(), *absent})
     numbers = sorted(set(steps["step"].tolist()))

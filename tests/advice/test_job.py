@@ -23,7 +23,12 @@ from tests.analysis.test_accounting import table
 from tests.analysis.test_rank_waits import rows, synchronised
 
 
-def advice_of(communication: pd.DataFrame, *, absent: tuple[int, ...] = ()) -> Advice:
+def advice_of(
+    communication: pd.DataFrame,
+    *,
+    absent: tuple[int, ...] = (),
+    groups: dict[str, tuple[str, tuple[int, ...]]] | None = None,
+) -> Advice:
     """Findings of a job of which only the collectives are known, and one step around them for each rank."""
     members = []
     ends = communication["start_ns"] + communication["duration_ns"]
@@ -32,7 +37,7 @@ def advice_of(communication: pd.DataFrame, *, absent: tuple[int, ...] = ()) -> A
         run = factories.all_tables(steps=table("steps", [(0, length)]), kernels=table("kernels", [(0, 10)]))
         accounting = account(run, int(rank))
         members.append(Member(int(rank), run, accounting, advise(run, Info(rank=int(rank)), accounting)))
-    return advise_job(JobFacts(members, communication, list(absent), simulated=False))
+    return advise_job(JobFacts(members, communication, list(absent), simulated=False, groups=groups))
 
 
 @pytest.mark.slow

@@ -33,7 +33,7 @@ _TASKS = "collect with --level 1, or load all ranks"
 _COUNTERS = "collect with --level 1 --aic-metrics PipeUtilization"
 _LACKS: dict[str, tuple[dict[str, pd.DataFrame], str]] = {
     "host_bound": ({"kernels": _KERNELS}, "collect with --level 1 --activities cpu,npu"),
-    "between_steps": ({"kernels": _KERNELS}, "record more steps, such as warmup=2, active=3"),
+    "between_steps": ({"kernels": _KERNELS}, "record more steps, such as warmup=2, active=5"),
     "waiting": (_COLLECTIVES, _TASKS),
     "exposed_communication": (_COLLECTIVES, _TASKS),
     "slow_link": (_COLLECTIVES, _TASKS),
@@ -54,8 +54,8 @@ _LACKS: dict[str, tuple[dict[str, pd.DataFrame], str]] = {
     "expert_imbalance": (_ALL_TO_ALL, "collect with --level 1"),
     "sync_batch_norm": (_COPIES, "collect with --activities cpu,npu"),
     "memory_peak": ({"kernels": _KERNELS}, "collect with --memory"),
-    "first_step": ({"kernels": _KERNELS}, "record more steps, such as warmup=2, active=3"),
-    "once": ({"kernels": _KERNELS}, "record more steps, such as warmup=2, active=3"),
+    "first_step": ({"kernels": _KERNELS}, "record more steps, such as warmup=2, active=5"),
+    "once": ({"kernels": _KERNELS}, "record more steps, such as warmup=2, active=5"),
     "utilization": ({"kernels": _KERNELS}, _COUNTERS),
     "environment": (_HOST, "collect with npuprof, which records these variables"),
 }
@@ -158,7 +158,7 @@ def test_who_collects_as_told_is_not_told_so_again(
 
 
 def test_a_cell_is_told_how_its_steps_are_marked() -> None:
-    assert more_steps(Info()) == "record more steps, such as warmup=2, active=3"
+    assert more_steps(Info()) == "record more steps, such as warmup=2, active=5"
     for name in ("<cell [3]>", "<cell>"):
         assert "npuprof.step()" in more_steps(Info(code={name: "train()"}))
     assert "npuprof.step()" not in more_steps(Info(code={"train.py": "train()", "<cell [3]>": "f()"}))

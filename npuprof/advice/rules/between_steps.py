@@ -5,7 +5,6 @@ from __future__ import annotations
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
 from npuprof.advice.host_causes import NAMED, actions_for, described
-from npuprof.advice.to_collect import more_steps
 from npuprof.analysis.accounting import BETWEEN_STEPS
 from npuprof.analysis.device_words import GPU, NPU
 
@@ -17,7 +16,7 @@ def check(facts: Facts) -> Finding:
     """Fire if the device has no work between steps for more than 2 % of the step."""
     steps = facts.accounting.steps.iloc[facts.counted]
     if not (steps["closed"] & steps["basis"].isin(["steps", "kernels"])).any():
-        return Finding(NAME, "cannot tell", collect=more_steps(facts.info))
+        return Finding(NAME, "cannot tell", collect=facts.needs_steps())
     cost = facts.per_step([BETWEEN_STEPS])
     if cost <= _THRESHOLD * facts.usual_ns:
         return Finding(NAME, "clean", cost_ns=cost)

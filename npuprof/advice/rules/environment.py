@@ -6,6 +6,7 @@ from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
 from npuprof.advice.gains import Gain
 from npuprof.advice.rules import host_bound, memory_peak
+from npuprof.advice.to_collect import of_cell
 from npuprof.analysis.accounting import IDLE
 from npuprof.analysis.device_words import NPU
 from npuprof.analysis.what_if import HOST_CAUSES
@@ -34,15 +35,17 @@ def check(facts: Facts) -> Finding:
     if drained and variables.get("ASCEND_LAUNCH_BLOCKING") == "1":
         gain = facts.gain(waited, cause=["sync_call"])
         reason = "with ASCEND_LAUNCH_BLOCKING=1 each launch waits for the NPU"
-        problems.append((waited, gain, reason, "unset ASCEND_LAUNCH_BLOCKING"))
+        problems.append((waited, gain, reason, _to_set(facts, "ASCEND_LAUNCH_BLOCKING", "")))
     if scattered and "expandable_segments:true" not in variables.get("PYTORCH_NPU_ALLOC_CONF", "").lower():
         gain = facts.gain(allocating, cause=["alloc"])
         reason = "without expandable segments the allocator holds memory in pieces"
-        problems.append((allocating, gain, reason, "export PYTORCH_NPU_ALLOC_CONF=expandable_segments:True"))
+        problems.append(
+            (allocating, gain, reason, _to_set(facts, "PYTORCH_NPU_ALLOC_CONF", "expandable_segments:True"))
+        )
     if idle and (level := _VERBOSE.get(variables.get("ASCEND_GLOBAL_LOG_LEVEL", ""))):
         cost = sum(time for cause, time in facts.idle_causes.items() if cause in HOST_CAUSES)
         gain = Gain(gain_lo_ns=0, gain_hi_ns=cost, confidence="bounded", saves=None, gains_ns=())
-        problems.append((cost, gain, f"CANN logs at level {level}", "export ASCEND_GLOBAL_LOG_LEVEL=3"))
+        problems.append((cost, gain, f"CANN logs at level {level}", _to_set(facts, "ASCEND_GLOBAL_LOG_LEVEL", "3")))
     if not problems:
         return Finding(NAME, "clean")
     cost, gain, _, _ = max(problems, key=lambda problem: problem[1]["gain_hi_ns"])
@@ -56,6 +59,13 @@ def check(facts: Facts) -> Finding:
         action="; ".join(action for *_, action in problems),
         parts=IDLE,
     )
+
+
+def _to_set(facts: Facts, name: str, value: str) -> str:
+    """Return how to set a variable, or to unset it, before the process starts; a kernel has to start anew."""
+    if of_cell(facts.info):
+        return f"restart the kernel, and begin with %env {name}={value or 0}"
+    return f"export {name}={value}" if value else f"unset {name}"
 
 
 RULE = Rule(NAME, "environment variables behind another finding", check, frozenset({NPU}))

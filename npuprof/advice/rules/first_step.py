@@ -6,11 +6,12 @@ import numpy as np
 
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
-from npuprof.advice.to_collect import more_steps
+from npuprof.advice.to_collect import of_cell
 from npuprof.quantities import duration
 
 NAME = "first_step"
 _SLOWER = 1.5
+_WARM_UP = ("a schedule with warmup=2 or more", "run two steps in a cell before this one")
 
 
 def check(facts: Facts) -> Finding:
@@ -19,7 +20,7 @@ def check(facts: Facts) -> Finding:
     times = steps["duration_ns"].to_numpy(np.int64)
     first = np.flatnonzero(~steps.duplicated("device_id").to_numpy())
     if len(first) == len(steps):
-        return Finding(NAME, "cannot tell", collect=more_steps(facts.info))
+        return Finding(NAME, "cannot tell", collect=facts.needs_steps())
     excess = int(times[first].max()) - facts.usual_ns
     if times[first].max() <= _SLOWER * facts.usual_ns:
         return Finding(NAME, "clean")
@@ -29,7 +30,7 @@ def check(facts: Facts) -> Finding:
         title="The first step is slower than the rest",
         cost_ns=excess,
         detail=f"{duration(int(times[first].max()))} against {duration(facts.usual_ns)}; it is in no other figure",
-        action="a schedule with warmup=2 or more, so that compiling and first allocations are over",
+        action=f"{_WARM_UP[of_cell(facts.info)]}, so that compiling and first allocations are over",
     )
 
 

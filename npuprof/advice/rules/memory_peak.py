@@ -20,6 +20,7 @@ _FRAGMENTED = 0.2  # of the memory reserved by the allocator
 _LEAST_BYTES = 1 << 28  # less fragmented memory is not worth a line
 _ALLOCATORS = ("PTA+GE", "PTA", "GE", "CUDA")
 _MOST = 3
+_FEWER = "fewer sizes of tensors: pad batches and sequences"
 
 
 def check(facts: Facts) -> Finding:
@@ -41,7 +42,7 @@ def check(facts: Facts) -> Finding:
     table = "allocations" if len(facts.tables["allocations"]) else "memory"
     owners = memory_peak(facts.tables)[:_MOST] if table == "allocations" else pd.DataFrame()
     parts += [f"most by {_owners(owners)}"] if len(owners) else []
-    fix = action_for("fragmented_memory", facts) if fragmented else "recompute activations, or offload them"
+    fix = (action_for("fragmented_memory", facts) or _FEWER) if fragmented else "recompute activations, or offload them"
     return Finding(
         NAME,
         "fires",

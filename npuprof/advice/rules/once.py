@@ -7,7 +7,6 @@ import numpy as np
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
 from npuprof.advice.host_causes import LABELS
-from npuprof.advice.to_collect import more_steps
 from npuprof.analysis.step_windows import of_counted_kind
 from npuprof.analysis.usual_steps import LEAST_STEPS
 from npuprof.arrays import Int64
@@ -24,7 +23,7 @@ def check(facts: Facts) -> Finding:
     long = np.flatnonzero(~np.isin(facts.counted, facts.usual_steps))
     if not len(long):
         few = steps.groupby(["rank", "device_id"], dropna=False).size().max() < LEAST_STEPS
-        return Finding(NAME, "cannot tell", collect=more_steps(facts.info)) if few else Finding(NAME, "clean")
+        return Finding(NAME, "cannot tell", collect=facts.needs_steps()) if few else Finding(NAME, "clean")
     usual = facts.usual_ns
     extra = np.maximum(steps["duration_ns"].to_numpy(np.int64) - usual, 0)
     long = long[np.argsort(-extra[long], kind="stable")]
