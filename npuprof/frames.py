@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Collection
 from functools import lru_cache
 from pathlib import Path
 from types import CodeType
@@ -31,6 +32,7 @@ _INSTALLED = re.compile(
 _PACKAGE = Path(__file__).parent
 _PLACES = tuple({f"{_PACKAGE}{os.sep}", f"{_PACKAGE.resolve()}{os.sep}"})
 _SEPARATOR = re.compile(r"[/\\]")
+_SEPARATORS = re.compile(r"[/\\]+")
 _MODULE = re.compile(r"(?:\w+/)*\w+\.py")
 _SHELL = re.compile(r"(?:^|[/\\](?:site|dist)-packages[/\\])(?:IPython|ipykernel)[/\\]")
 _KERNEL_CELL = re.compile(r"(?:^|[/\\])ipykernel_\d+[/\\]\d+\.py$")
@@ -143,6 +145,19 @@ def cell_text(file: str) -> str:
     if match is None:
         return ""
     return f"In [{match[1]}]" if match[1] else "the cell"
+
+
+def in_full(file: str, paths: Collection[str]) -> str:
+    """Return the path that a file's name is of, or is the end of, if that is only one; else an empty text."""
+    if file in paths:
+        return file
+    tail = f"/{_whole(file)}"
+    ends = [path for path in paths if f"/{_whole(path)}".endswith(tail)]
+    return ends[0] if file and len(ends) == 1 else ""
+
+
+def _whole(path: str) -> str:
+    return "/".join(_SEPARATORS.split(path))
 
 
 def line_text(file: str, line: int) -> str:

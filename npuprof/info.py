@@ -65,7 +65,7 @@ def common_cells(several: Iterable[Mapping[str, str]]) -> dict[str, str]:
     for cells in several:
         for number, id_ in cells.items():
             ids.setdefault(number, set()).add(id_)
-    return {number: next(iter(found)) for number, found in ids.items() if len(found) == 1}
+    return {number: next(iter(known)) for number, known in ids.items() if len(known) == 1}
 
 
 @dataclass(repr=False)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import npuprof
 from npuprof import frames
-from npuprof.frames import Frame, cell_name, frame_text
+from npuprof.frames import Frame, cell_name, frame_text, in_full
 from npuprof.session import session
 from tests.budget import examples
 
@@ -186,3 +186,11 @@ def test_cells_of_kernels_and_terminals_have_a_name(file: str, name: str) -> Non
 )
 def test_frames_of_cells_read_as_front_ends_number_them(name: str, text: str) -> None:
     assert frame_text(name) == text
+
+
+def test_a_name_is_of_the_only_path_that_it_ends() -> None:
+    paths = ("/a/model.py", "/a/nets/block.py", "/b/nets/block.py", r"C:\work\train.py")
+    assert in_full("/a/model.py", paths) == in_full("model.py", paths) == "/a/model.py"
+    assert in_full("train.py", paths) == paths[3]
+    assert in_full("nets/block.py", paths) == ""  # of two
+    assert in_full("del.py", paths) == in_full("", paths) == in_full("b/model.py", paths) == ""

@@ -327,7 +327,8 @@ class Facts:
     @cached_property
     def code_lines(self) -> CodeLines:
         """The costs of the lines of the user's code, in steps of every kind."""
-        return CodeLines(self.tables, of_every_kind(self.accounting, self.tables, self.info), self._places)
+        steps = of_every_kind(self.accounting, self.tables, self.info)
+        return CodeLines(self.tables, steps, self._places, self.info.code)
 
     def lines_of(self, table: Literal["python", "operators", "api"], rows: Int64) -> pd.Categorical:
         """Return the source line of each row, ``main.py:350``; absent if unknown."""

@@ -54,7 +54,8 @@ def more_steps(info: Info, steps: int = 0) -> str:
     is open, are in no mean, and three are needed to tell one from the others.
     """
     if not of_cell(info):
-        return "record more steps, such as warmup=2, active=5"
+        how = " with npuprof.step() in the loop, or a schedule" if info.options else ""  # else not of npuprof
+        return f"record more steps{how}, such as warmup=2, active=5"
     if steps:
         return f"let the loop run for more iterations than {steps}: at least 5"
     return "mark steps with npuprof.step(), or choose a loop with --step-line"

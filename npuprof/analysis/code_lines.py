@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -20,7 +20,7 @@ from npuprof.analysis.nesting import Nesting
 from npuprof.analysis.places import BETWEEN, GUESSED, Places, has_user_frames
 from npuprof.analysis.sampled_gaps import NO_PIECES, Pieces, number_at, seen_in
 from npuprof.arrays import Int64
-from npuprof.frames import Frame
+from npuprof.frames import Frame, in_full
 
 _CELL = "<cell>"
 
@@ -43,12 +43,22 @@ class CodeLines:
         The parts of each step.
     places
         The locations of host rows, whose causes name the launch of each kernel.
+    recorded
+        The files whose text was recorded, by their whole paths. A name that only one of them ends with, such as
+        torch's, which begins below a folder of ``sys.path``, is that file.
     """
 
-    def __init__(self, tables: Mapping[str, pd.DataFrame], accounting: Accounting, places: Places) -> None:
+    def __init__(
+        self,
+        tables: Mapping[str, pd.DataFrame],
+        accounting: Accounting,
+        places: Places,
+        recorded: Collection[str] = (),
+    ) -> None:
         self._tables = tables
         self._accounting = accounting
         self._places = places
+        self._recorded = recorded
         self._first = places.causes.first_row["operators"]
         self._start, self._duration, self._thread = (
             np.concatenate([tables[name][column].to_numpy(np.int64) for name in LAYERS])
@@ -71,6 +81,7 @@ class CodeLines:
         statements = self._tables["statements"][["file", "line"]].assign(function="<module>")
         parts = [self._places.at(np.arange(len(self._start))), statements, self._peak, self._tables["sampled_lines"]]
         files, functions = (_united([part[name] for part in parts]) for name in ("file", "function"))
+        files = _whole(*files, self._recorded)
         line = np.concatenate([part["line"].to_numpy(np.int64, na_value=0) for part in parts])
         most = int(line.max(initial=0)) + 1
         keys = np.where((files[0] >= 0) & (line > 0), files[0] * most + line, -1)
@@ -369,6 +380,13 @@ def _united(columns: list[pd.Series[Any]]) -> tuple[Int64, list[str]]:
         of_name = [names.setdefault(str(name), len(names)) for name in values.cat.categories]
         codes.append(np.array([*of_name, -1], np.int64)[values.cat.codes.to_numpy(np.int64)])
     return np.concatenate(codes), list(names)
+
+
+def _whole(codes: Int64, names: list[str], recorded: Collection[str]) -> tuple[Int64, list[str]]:
+    """Return codes and names of files with the end of one recorded path replaced by that path."""
+    named = [in_full(name, recorded) or name for name in names]
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(named))}
+    return np.array([*(numbers[name] for name in named), -1], np.int64)[codes], list(numbers)
 
 
 def _distinct(moments: Int64) -> Int64:

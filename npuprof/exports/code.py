@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +16,7 @@ from npuprof import interactive
 from npuprof.advice.findings import Advice
 from npuprof.analysis.code_lines import CodeLines
 from npuprof.arrays import Bools, Float64
-from npuprof.exports.code_texts import CodeTexts
+from npuprof.exports.code_texts import CodeTexts, head_of, is_head_alone
 from npuprof.figures.colours import BADGE, PARTS
 from npuprof.frames import cell_text, line_text
 from npuprof.quantities import count, counted, duration, printable, share, size
@@ -41,7 +40,6 @@ _MOST_FILES = 12
 _LONGEST_LINE, _LONGEST_NAME = 160, 120
 _BAR_CELLS, _BAR_PX = 10, 56
 _GAP = "⋮"
-_DEFINITION = re.compile(r"(\s*)(?:async\s+def|def|class)\b")
 _LIMIT_BYTES = 90_000
 _MOST_LINES = (400, 200, 80, 20)  # of a cell, and of all other files together: from all detail to what always fits
 _MOST_IN_TERMINAL = 60
@@ -178,6 +176,9 @@ class AnnotatedCode(LongText):
                 unread.append(_title(str(file)))
             elif rows["text"].isna().any():
                 short.append(_title(str(file)))
+        launched = (self._frame[["launches", "operators"]].fillna(0) > 0).any(axis=1).to_numpy(bool)
+        if any(is_head_alone(text) for text in self._frame["text"][launched].dropna()):
+            notes.append("the time of a function may stand at its first line: the stacks of the run name no other")
         if short:
             notes.append(f"{', '.join(short[:3])}: has fewer lines than the run names, so it is not what ran")
         if unread:
@@ -226,7 +227,7 @@ class AnnotatedCode(LongText):
         reach = _AROUND if any(texts) else 0
         near: set[int] = set()
         for place in important[:most]:
-            near |= {*range(max(place - reach, 0), min(place + reach + 1, len(rows))), _head_of(texts, place)}
+            near |= {*range(max(place - reach, 0), min(place + reach + 1, len(rows))), head_of(texts, place)}
         chosen: list[int] = []
         for at in sorted(near):
             if chosen and rows[at] != chosen[-1] + 1:
@@ -440,15 +441,6 @@ def _marks(lines: CodeLines, advice: Advice) -> list[str]:
 def _title(file: str) -> str:
     """Return the name of a file as people read it."""
     return printable(cell_text(file) or file, _LONGEST_NAME)
-
-
-def _head_of(texts: Sequence[str], place: int) -> int:
-    """Return the line at which the function or class around a line begins, or the line itself."""
-    indent = len(texts[place]) - len(texts[place].lstrip())
-    for at in range(place, -1, -1):
-        if (match := _DEFINITION.match(texts[at])) and len(match[1]) < indent:
-            return at
-    return place
 
 
 def _figure(name: str, value: Any) -> str:

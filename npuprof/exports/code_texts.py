@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-from npuprof.frames import cell_name
+from npuprof.frames import cell_name, in_full
 
 _MOST_BYTES = 1 << 20  # of a file; a longer one was not written by hand
 _LINE_END = re.compile(r"\r\n|\r|\n")  # as Python counts lines
+_DEFINITION = re.compile(r"(\s*)(?:async\s+def|def|class)\b")
 _PARTS = re.compile(r"[/\\]+")
 
 
@@ -48,15 +49,9 @@ class CodeTexts:
     def lines(self, file: str) -> list[str]:
         """Return the lines of a file; none if its text is not known."""
         if file not in self._read:
-            text = self._recorded.get(file, "") or self._recorded_below(file) or self._below_root(file)
+            text = self._recorded.get(in_full(file, self._recorded), "") or self._below_root(file)
             self._read[file] = _LINE_END.split(text.rstrip()) if text else []
         return self._read[file]
-
-    def _recorded_below(self, file: str) -> str:
-        """Return the text of the only recorded file with this name below a folder of ``sys.path``."""
-        tail = "/" + "/".join(_PARTS.split(file))
-        texts = [text for name, text in self._recorded.items() if ("/" + "/".join(_PARTS.split(name))).endswith(tail)]
-        return texts[0] if len(texts) == 1 else ""
 
     def _below_root(self, file: str) -> str:
         """Return the text of the file below the root with as many folders of its name as there are."""
@@ -82,3 +77,17 @@ class CodeTexts:
         if self._started_ns is not None and facts.st_mtime_ns > self._started_ns:
             self.notes.append(f"{path} was changed after the run began: its lines may have moved")
         return content.decode("utf-8", "replace")
+
+
+def head_of(texts: Sequence[str], place: int) -> int:
+    """Return the line at which the function or class around a line begins, or the line itself."""
+    indent = len(texts[place]) - len(texts[place].lstrip())
+    for at in range(place, -1, -1):
+        if (match := _DEFINITION.match(texts[at])) and len(match[1]) < indent:
+            return at
+    return place
+
+
+def is_head_alone(text: str) -> bool:
+    """Return whether a line begins a function or a class, and has nothing of what it does."""
+    return bool(_DEFINITION.match(text)) and text.rstrip().endswith((":", "(", ","))

@@ -181,3 +181,22 @@ def test_a_real_result_names_its_files(samples: Path, tmp_path: Path) -> None:
     assert not frame["file"].dropna().str.contains("site-packages").any()
     assert any("changed after the run began" in note for note in run.code().notes)
     assert np.count_nonzero(frame["line"].isna()) == 1
+
+
+def _with_stacks(*frames: str) -> Profile:
+    run = cell()
+    stacks = [f"{frame}\n<cell [3]>(5): <module>" for frame in frames]
+    run["api"] = run["api"].assign(stack=tables.categorical(np.array([0, 1]), stacks))
+    return profile(run, code={"<cell [3]>": _CELL_TEXT, "/home/me/model.py": _MODEL_TEXT})
+
+
+def test_a_file_that_stacks_name_below_a_folder_of_the_path_is_the_recorded_one() -> None:
+    frame = _with_stacks("/home/me/model.py(6): forward", "model.py(7): forward").code().to_frame()
+    assert frame["file"].dropna().unique().tolist() == ["<cell [3]>", "/home/me/model.py"]
+    assert frame["line"].tolist()[:-1] == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_it_says_that_stacks_name_functions_by_their_first_line() -> None:
+    told = "the time of a function may stand at its first line"
+    assert told in _with_stacks("model.py(5): forward", "model.py(7): forward").code().text()
+    assert told not in recorded().code().text()
