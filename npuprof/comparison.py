@@ -81,7 +81,9 @@ class Comparison(Difference):
         """Draw what a step consists of, as wide as its time in both runs: red where `a` is slower, else blue."""
         from npuprof.figures.difference import plot_flame_difference
 
-        return plot_flame_difference(self.rows, self.names, self._origin, subtitle=self.sentence())
+        return plot_flame_difference(
+            self.rows, self.names, self._origin, subtitle=self.sentence().replace(": ", " · ", 1)
+        )
 
     @property
     def _origin(self) -> Info:

@@ -200,9 +200,9 @@ class Difference(LongText):
         first = f"A step of {names[0]} is {duration(abs(total))} {comparative} than one of {names[1]}"
         top = self.rows[self.rows["depth"] == 0]
         sure = top["significant"].fillna(False).to_numpy(bool)
-        low, high = (round(float(bound[0])) for bound in self.noise.total.bounds()) if self.noise.is_known else (0, 0)
+        low, high = self._bounds if self.noise.is_known else (0, 0)
         if self.noise.is_known:
-            first += f" (95 % interval {signed(low)} to {signed(high)})"
+            first += f" (95 % interval {self.step_interval()})"
         if self.noise.is_known and low <= 0 <= high and not sure.any():
             return f"{first}, which may be noise: no part of it differs by more than the steps of either side vary."
         with_sign = top[(np.sign(top["delta_ns"]) == np.sign(total)).to_numpy(bool)]
@@ -266,6 +266,15 @@ class Difference(LongText):
         elif row["path"] and row["path"] != row["name"]:
             names.insert(0, str(row["path"]).rpartition("/")[2])
         return ": ".join(names)
+
+    @property
+    def _bounds(self) -> tuple[int, int]:
+        low, high = (round(float(bound[0])) for bound in self.noise.total.bounds())
+        return low, high
+
+    def step_interval(self) -> str:
+        """Return the 95 % interval of the difference of the step as text; empty without noise."""
+        return " to ".join(map(signed, self._bounds)) if self.noise.is_known else ""
 
     def interval(self, row: pd.Series[Any]) -> str:
         """Return the interval of a row of :attr:`rows` as text, of what tells that it changed; empty without noise."""

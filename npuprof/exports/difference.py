@@ -53,7 +53,8 @@ def difference_page(difference: Difference, figures: Mapping[str, go.Figure]) ->
 def _parts(difference: Difference) -> Grid:
     rows = difference.rows
     top = rows[(rows["depth"] == 0).to_numpy(bool)]
-    lines = [("step", duration(difference.a_ns), duration(difference.b_ns), signed(difference.delta_ns), "")]
+    times = duration(difference.a_ns), duration(difference.b_ns), signed(difference.delta_ns)
+    lines = [("step", *times, difference.step_interval())]
     lines += [(str(row["name"]), *_times(row), difference.interval(row)) for _, row in top.iterrows()]
     return _grid("Parts of a step", ("", *difference.names, "difference"), lines)
 
@@ -69,7 +70,10 @@ def _largest(difference: Difference) -> Grid:
 
 
 def _grid(title: str, headings: Sequence[str], lines: Sequence[Sequence[str]]) -> Grid:
-    """Return a table; its last column, the intervals, is left out if no row has one."""
+    """Return a table without the columns that no row has: counts, and the intervals, which are the last."""
+    counts = headings.index("count") if "count" in headings else 0
+    if counts and not any(line[counts] for line in lines):
+        headings, *lines = ([*row[:counts], *row[counts + 1 :]] for row in (headings, *lines))
     if any(line[-1] for line in lines):
         return Grid(title, (*headings, "interval"), lines, 4)
     return Grid(title, headings, [line[:-1] for line in lines], 3)

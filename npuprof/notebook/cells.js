@@ -7,7 +7,7 @@ const NAMED = /In \[(\d{1,9})\](?:, line (\d{1,9}))?/g;
 const LINK = "npuprof-to-cell";
 const CELL = /^npuprof-cell-(\d{1,9})-([\w-]{1,64})$/;
 const NO_LINKS = `.${LINK}, script, style, svg, canvas, button, input, select, textarea, summary, a, [role='button']`;
-const LOOK = ";text-decoration:underline dotted;text-underline-offset:2px;cursor:pointer";
+const LOOK = ";text-decoration:underline dotted;text-underline-offset:2px;cursor:pointer;outline-offset:3px";
 
 /** The id of the cell that ran with a number, where what is drawn around an element tells one. @param {Element} around @param {string} number */
 function idOf(around, number) {
