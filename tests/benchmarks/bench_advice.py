@@ -33,10 +33,16 @@ _T = TypeVar("_T")
 
 
 def _timed(what: str, work: Callable[[], _T]) -> _T:
+    made, _ = _measured(what, work)
+    return made
+
+
+def _measured(what: str, work: Callable[[], _T]) -> tuple[_T, float]:
     busy = time.process_time()
     made = work()
-    print(f"{what:<64} {time.process_time() - busy:6.2f} s CPU")
-    return made
+    took = time.process_time() - busy
+    print(f"{what:<64} {took:6.2f} s CPU")
+    return made, took
 
 
 def _resident_kib() -> int:
@@ -56,8 +62,12 @@ def _large(kernels: int) -> None:
     print(f"{'at the peak, beyond the tables':<64} {(_peak_kib() - tables_kib) / 1e6:6.2f} GB")
     Profile(Decoded(factories.profile(1), factories.info(), Notes())).timeline()  # imports plotly
     before_kib = _resident_kib()
-    _timed(f"{kernels:,} kernels: timeline", run.timeline)
+    _, whole = _measured(f"{kernels:,} kernels: timeline", run.timeline)
     print(f"{'at the peak, beyond what was there':<64} {(_peak_kib() - before_kib) / 1e6:6.2f} GB")
+    half = Profile(Decoded(factories.profile(kernels // 2), factories.info(), Notes()))
+    _, fewer = _measured(f"{kernels // 2:,} kernels: timeline", half.timeline)
+    more = (whole - fewer) / (kernels - kernels // 2) * 1e6
+    print(f"{'timeline, each further million kernels':<64} {more:6.2f} s CPU (beside {2 * fewer - whole:.2f})")
     again = Profile(Decoded(run.tables, run.info, Notes()))
     _timed(f"{kernels:,} kernels: whole advice", again.advice)
     _timed(f"{kernels:,} kernels: critical path", again.critical_path)
