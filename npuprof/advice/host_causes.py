@@ -20,6 +20,7 @@ from npuprof.quantities import counted, duration, share
 NAMED = 0.01
 """The share of a step that makes a cause worth naming."""
 
+_MOST_KERNELS = 200_000
 _MOST_LINES, _OF_LINE = 2, 0.2  # a line that is named has more than this part of the idle time
 _OF_DEVICE = ""  # what helps depends on the device
 _ACTIONS = {
@@ -92,9 +93,10 @@ def _lines(facts: Facts, cause: str, parts: Sequence[str]) -> str:
 def idle_lines(facts: Facts) -> str:
     """Return the source lines with most of the device's idle time and their shares of it; empty without such lines.
 
-    Times are those of :class:`npuprof.analysis.code_lines.CodeLines`: of all steps, and of whatever the host did.
+    Times are those of :class:`npuprof.analysis.code_lines.CodeLines`: of all steps, and of whatever the host did. They
+    are left to ``run.code()`` where there are so many kernels that they would take longer than all findings.
     """
-    if not has_lines(facts.tables):
+    if not has_lines(facts.tables) or len(facts.tables["kernels"]) > _MOST_KERNELS:
         return ""
     times = facts.code_lines.table()["idle_ns"].fillna(0).to_numpy(np.int64)
     longest = np.argsort(-times[:-1], kind="stable")[:_MOST_LINES]

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
+from npuprof.advice import host_causes
 from npuprof.advice.facts import Facts
 from npuprof.advice.findings import advise
 from npuprof.analysis.accounting import PARTS, account
@@ -72,3 +73,14 @@ def test_of_each_device_its_own_steps_count() -> None:
     kernels = pd.concat([*of_both, table("kernels", [(50, 10)], device_id=1)], ignore_index=True)
     run = factories.all_tables(kernels=kernels.astype({"name": "category"}))
     assert Facts(run, Info(), account(run)).in_steps.tolist() == [True, True, True, True, False]
+
+
+def test_of_many_kernels_the_lines_of_idle_time_are_left_to_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would take longer than all findings."""
+    run = factories.profile(60)
+    few = factories.advice(run, factories.info())
+    assert "code_lines" in vars(few.facts)
+    monkeypatch.setattr(host_causes, "_MOST_KERNELS", 59)
+    many = factories.advice(run, factories.info())
+    assert "code_lines" not in vars(many.facts)
+    assert [one.state for one in many.findings] == [one.state for one in few.findings]
