@@ -34,6 +34,9 @@ _MOST_MOMENTS = 1600
 _MOST_JOINED = 24
 _MOST_MEMBERS = 64  # of a collective drawn with lines between its ranks; in a larger one, only the last rank is marked
 
+_JOINED = f"lines join the {_MOST_JOINED} collectives with the longest waits, triangles mark the last rank to arrive"
+_NONE = "no wait is longer than 0.1 ms and than what the clocks may be wrong by"
+
 
 def plot_rank_timeline(
     rows: pd.DataFrame,
@@ -72,12 +75,7 @@ def plot_rank_timeline(
     if counted_ops is not None:
         inside = inside[counted_ops[inside["op"].to_numpy(np.int64)]]
     joined_tables = _longest_waits(inside, position)
-    waited = "no wait is longer than 0.1 ms and than what the clocks may be wrong by"
-    if joined_tables:
-        waited = (
-            f"lines join the {_MOST_JOINED} collectives with the longest waits, triangles mark the last rank to arrive"
-        )
-    lines = " · ".join(filter(None, (f"starts {moment(begin)}", subtitle, waited)))
+    lines = " · ".join(filter(None, (f"starts {moment(begin)}", subtitle, _JOINED if joined_tables else _NONE)))
     figure = chart(_TITLE, info, subtitle=lines, height=170 + max(110, min(620, 22 * len(ranks))))
     figure.add_trace(_heat(states, edges, unit_ns))
     figure.add_traces(_legend(states))
@@ -85,15 +83,16 @@ def plot_rank_timeline(
     figure.update_xaxes(
         range=[0, (end - begin) / unit_ns], ticksuffix=f" {unit}", exponentformat="none", showgrid=False
     )
-    ticks = spread(list(range(len(ranks))), 24)
-    figure.update_yaxes(
-        range=[len(ranks) - 0.5, -0.5],
-        tickvals=ticks,
-        ticktext=[f"rank {ranks[at]}" for at in ticks],
-        showgrid=False,
-    )
+    figure.update_yaxes(**_axis_of(ranks), showgrid=False)
     figure.update_layout(margin={"b": 70}, dragmode="zoom")
     return figure
+
+
+def _axis_of(ranks: Sequence[int]) -> dict[str, object]:
+    """Return the axis of ranks: the first at the top, with names of some."""
+    ticks = spread(list(range(len(ranks))), 24)
+    names = [f"rank {ranks[at]}" for at in ticks]
+    return {"range": [len(ranks) - 0.5, -0.5], "tickvals": ticks, "ticktext": names}
 
 
 def _heat(states: npt.NDArray[np.uint8], edges: npt.NDArray[np.int64], unit_ns: int) -> Any:
