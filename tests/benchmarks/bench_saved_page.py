@@ -36,6 +36,11 @@ _WATCH = """() => {
         document.querySelector('.npuprof-timeline'), {attributes: true, attributeFilter: ['data-drawn']});
     addEventListener('keydown', (event) => asked_.push(event.timeStamp), {capture: true});
 }"""
+_FIRST = """new MutationObserver((_, mine) => {
+    if (!document.querySelector('.npuprof-timeline[data-drawn]')) return;
+    globalThis.first_ = performance.now();
+    mine.disconnect();
+}).observe(document, {subtree: true, childList: true, attributes: true, attributeFilter: ['data-drawn']})"""
 _SEARCH_MS = """(text) => new Promise((done) => {
     const field = document.querySelector('.npuprof-timeline input[type=search]'), began = performance.now();
     const found = document.querySelector('.npuprof-timeline .found');
@@ -81,9 +86,10 @@ def _opened(browser: Any, path: Path) -> tuple[Any, float]:
     """Open a page; return it, and the milliseconds until the first picture of its first explorer."""
     page = browser.new_context(offline=True, viewport={"width": 1400, "height": 1600}).new_page()
     page.set_default_timeout(_WAIT_MS)
+    page.add_init_script(_FIRST)
     page.goto(path.as_uri(), wait_until="commit")
-    page.locator(".npuprof-timeline[data-drawn]").first.wait_for()
-    return page, page.evaluate("() => performance.now()")
+    page.wait_for_function("() => globalThis.first_")
+    return page, page.evaluate("() => first_")
 
 
 def _used(page: Any) -> str:

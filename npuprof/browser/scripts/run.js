@@ -38,6 +38,8 @@ const RUN_VERSION = 1;
 const FINEST_LEVEL = 64;  // nanoseconds, the intervals of the finest level whose bars several slices share
 const LEVEL_STEP = 4;  // each level of detail has intervals so many times as long as the one below
 const FEW_BARS = 20_000;  // so few are drawn without a coarser level
+const HARDLY_FEWER = 0.8;
+const LATE_LEVEL_MS = 2_000;  // after which a level is made, whatever else there is to do
 
 /** @param {Uint8Array} bytes @returns {Promise<Run>} */
 async function openRun(bytes) {
@@ -150,8 +152,8 @@ function levelAt(run, at) {
     if (run.levels[at]) return run.levels[at];
     let below = at - 1;
     while (!run.levels[below]) below -= 1;
-    const finer = run.levels[below], coarse = finer.lane.length > FEW_BARS ? coarser(run, finer, levelSize(at)) : finer;
-    return (run.levels[at] = coarse.lane.length > 0.8 * finer.lane.length ? finer : coarse);
+    const finer = run.levels[below];
+    return (run.levels[at] = finer.lane.length > FEW_BARS ? coarser(run, finer, levelSize(at)) : finer);
 }
 
 /** The coarsest level whose bars are no coarser than what is seen. @param {Run} run @param {number} span @param {number} pixels */
@@ -161,12 +163,16 @@ function levelFor(run, span, pixels) {
     return levelAt(run, at);
 }
 
-/** Make the levels that nobody has asked for yet, one after the other, while nothing else is done. @param {Run} run */
+/** Make the levels that nobody has asked for yet, one after the other, while the page has nothing else to do. @param {Run} run */
 function makeLevels(run) {
-    const next = (/** @type {number} */ at) => {
-        if (levelAt(run, at).lane.length > FEW_BARS && levelSize(at) < run.setup.end - run.setup.start) setTimeout(next, 0, at + 1);
+    const later = (/** @type {number} */ at) => {
+        if ("requestIdleCallback" in globalThis) requestIdleCallback(() => next(at), { timeout: LATE_LEVEL_MS });
+        else setTimeout(next, LATE_LEVEL_MS / 10, at);
     };
-    setTimeout(next, 0, 1);
+    const next = (/** @type {number} */ at) => {
+        if (levelAt(run, at).lane.length > FEW_BARS && levelSize(at) < run.setup.end - run.setup.start) later(at + 1);
+    };
+    later(1);
 }
 
 /** Light up all slices in the bars that are here, or those of a mask. @param {Run} run @param {Uint8Array | null} lit for each position */
@@ -196,8 +202,8 @@ const emptyBars = (size) => ({
 function answerOf(run, bars) {
     const size = bars.lane.length;
     const families = Uint8Array.from(run.looks, (look) => look[1]), shades = Uint8Array.from(run.looks, (look) => look[2]);
-    bars.family = new Uint8Array(size);
-    for (let at = 0; at < size; at += 1) bars.family[at] = families[bars.label[at]];
+    const family = bars.family = new Uint8Array(size), { label } = bars;
+    for (let at = 0; at < size; at += 1) family[at] = families[label[at]];
     const answer = {
         ...bars, start: run.setup.start, end: run.setup.end, exact: true, stale: false, asked: null, lines: run.counters, names: run.names,
     };
@@ -243,29 +249,30 @@ function singleBars(run) {
     }
     lane.set(shared.lane, many);
     begin.set(shared.start, many);
-    const bars = emptyBars(size), order = byLane(lane, begin);
-    bars.from = new Int32Array(size);  // the position of a slice, or minus one minus the number of a shared bar
+    const bars = emptyBars(size), order = byLane(lane, begin), from = new Int32Array(size);
+    const { lane: lanes, begin: begins, length, busy, longest, slice, label } = bars;
+    bars.from = from;  // the position of a slice, or minus one minus the number of a shared bar
+    bars.count.fill(1);
     bars.lit.fill(1);
     for (let at = 0; at < size; at += 1) {
-        const from = order[at];
-        bars.lane[at] = lane[from];
-        bars.begin[at] = begin[from];
-        if (from < many) {
-            const position = own[from];
-            bars.from[at] = position;
-            bars.length[at] = bars.busy[at] = bars.longest[at] = duration[position];
-            bars.count[at] = 1;
-            bars.slice[at] = numbers[from];
-            bars.label[at] = look[position];
+        const one = order[at];
+        lanes[at] = lane[one];
+        begins[at] = begin[one];
+        if (one < many) {
+            const position = own[one];
+            from[at] = position;
+            length[at] = busy[at] = longest[at] = duration[position];
+            slice[at] = numbers[one];
+            label[at] = look[position];
         } else {
-            const bar = from - many;
-            bars.from[at] = -1 - bar;
-            bars.length[at] = shared.length[bar];
-            bars.busy[at] = shared.busy[bar];
-            bars.longest[at] = shared.longest[bar];
+            const bar = one - many;
+            from[at] = -1 - bar;
+            length[at] = shared.length[bar];
+            busy[at] = shared.busy[bar];
+            longest[at] = shared.longest[bar];
             bars.count[at] = shared.count[bar];
-            bars.slice[at] = shared.slice[bar];
-            bars.label[at] = shared.look[bar];
+            slice[at] = shared.slice[bar];
+            label[at] = shared.look[bar];
         }
     }
     return answerOf(run, bars);
@@ -294,35 +301,38 @@ function sharedBar(run, position) {
     return low > 0 && lanes[low - 1] === lane && start[low - 1] + length[low - 1] >= run.start[position] ? low - 1 : -1;
 }
 
-/** Bars of which short neighbours within an interval are one. @param {Run} run @param {any} finer @param {number} size of the intervals */
+/** Bars of which short neighbours within an interval are one; the finer ones, where these are hardly fewer. @param {Run} run @param {any} finer @param {number} size of the intervals */
 function coarser(run, finer, size) {
-    const { lane, begin, length, count, busy, longest, slice, label, lit } = finer, into = new Uint32Array(lane.length);
+    const { lane, begin, length, count, busy, longest, slice, label, lit } = finer, many = lane.length, into = new Uint32Array(many);
     let last = -1;
-    for (let at = 0, interval = NaN, before = -1; at < into.length; at += 1) {
-        const mine = length[at] < size ? Math.floor(begin[at] / size) : NaN;
-        if (mine !== interval || lane[at] !== before) {
+    for (let at = 0, before = -1, until = -Infinity; at < many; at += 1) {
+        const isShort = length[at] < size;
+        if (!isShort || begin[at] >= until || lane[at] !== before) {
             last += 1;
-            interval = mine;
             before = lane[at];
+            until = isShort ? (Math.floor(begin[at] / size) + 1) * size : -Infinity;
         }
         into[at] = last;
     }
-    const bars = emptyBars(last + 1);
-    for (let at = 0; at < into.length; at += 1) {
+    if (last + 1 > HARDLY_FEWER * many) return finer;
+    const bars = emptyBars(last + 1), { begin: begins, length: lengths, count: counts, busy: busies, longest: most, lit: lits } = bars;
+    for (let at = 0, before = -1; at < many; at += 1) {
         const bar = into[at];
-        if (!bars.count[bar]) {
+        if (bar !== before) {
+            before = bar;
             bars.lane[bar] = lane[at];
-            bars.begin[bar] = begin[at];
+            begins[bar] = begin[at];
         }
-        bars.length[bar] = Math.max(bars.length[bar], begin[at] + length[at] - bars.begin[bar]);
-        bars.busy[bar] += busy[at];
-        bars.lit[bar] |= lit[at];
-        if (!bars.count[bar] || longest[at] > bars.longest[bar]) {
-            bars.longest[bar] = longest[at];
+        const reach = begin[at] + length[at] - begins[bar];
+        if (reach > lengths[bar]) lengths[bar] = reach;
+        if (!counts[bar] || longest[at] > most[bar]) {
+            most[bar] = longest[at];
             bars.slice[bar] = slice[at];
             bars.label[bar] = label[at];
         }
-        bars.count[bar] += count[at];
+        busies[bar] += busy[at];
+        lits[bar] |= lit[at];
+        counts[bar] += count[at];
     }
     bars.into = into;
     bars.finer = finer;

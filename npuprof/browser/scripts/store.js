@@ -50,13 +50,12 @@ function decode(content, buffers, names, asked) {
 
 /** Find how bars are drawn, and where each lane begins. @param {any} answer @param {(label: number) => number} shadeOf */
 function paint(answer, shadeOf) {
-    const size = answer.lane.length;
-    answer.colour = new Uint16Array(size);
+    const { lane, family, label } = answer, size = lane.length, colour = answer.colour = new Uint16Array(size);
     answer.lanes = new Map();
     for (let at = 0, first = 0; at < size; at += 1) {
-        answer.colour[at] = answer.family[at] * SHADES + shadeOf(answer.label[at]);
-        if (at + 1 === size || answer.lane[at + 1] !== answer.lane[at]) {
-            answer.lanes.set(answer.lane[at], [first, at + 1]);
+        colour[at] = family[at] * SHADES + shadeOf(label[at]);
+        if (at + 1 === size || lane[at + 1] !== lane[at]) {
+            answer.lanes.set(lane[at], [first, at + 1]);
             first = at + 1;
         }
     }
@@ -65,11 +64,10 @@ function paint(answer, shadeOf) {
 
 /** Find how pale bars are: as busy as they are, or faded. @param {any} answer */
 function paintTones(answer) {
-    const size = answer.lane.length;
-    answer.tone = new Uint8Array(size);
+    const { count, busy, length, lit } = answer, size = count.length, tone = answer.tone = new Uint8Array(size);
     for (let at = 0; at < size; at += 1) {
-        const used = answer.count[at] > 1 ? Math.min(answer.busy[at] / Math.max(answer.length[at], 1), 1) : 1;
-        answer.tone[at] = answer.lit[at] ? Math.max(1, Math.round(used * (TONES - 1))) : 0;
+        if (!lit[at]) continue;
+        tone[at] = count[at] > 1 ? Math.max(1, Math.round(Math.min(busy[at] / Math.max(length[at], 1), 1) * (TONES - 1))) : TONES - 1;
     }
 }
 
