@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables as schema
+from npuprof.advice import to_collect
 from npuprof.advice.gains import Gain, Replayed, Saves
-from npuprof.advice.to_collect import Recorded, more_steps, needed, needed_for_limits, needed_operators, what_tells
 from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, PARTS, Accounting, of_every_kind
 from npuprof.analysis.backlog import Backlog, backlog
 from npuprof.analysis.balanced_steps import by_rank, complete
@@ -133,27 +133,31 @@ class Facts:
         instead
             An alternative to collecting again.
         """
-        return needed(self._recorded, options, level, instead)
+        return to_collect.needed(self._recorded, options, level, instead)
 
     def needs_operators(self, *options: str) -> str:
         """Return the advice of a rule that cannot tell without a framework's operators; see :meth:`needs`."""
-        return needed_operators(self._recorded, options)
+        return to_collect.needed_operators(self._recorded, options)
 
     def needs_limits(self) -> str:
         """Return the advice of a rule that cannot tell without the limits of the chip."""
-        return needed_for_limits(self._recorded, known=self.limits is not None)
+        return to_collect.needed_for_limits(self._recorded, known=self.limits is not None)
+
+    def needs_counters(self, what: str) -> str:
+        """Return the advice of a rule that cannot tell without some counters of kernels."""
+        return to_collect.needed_counters(self._recorded, what)
 
     def needs_steps(self) -> str:
         """Return the advice of a rule that cannot tell from so few steps."""
-        return more_steps(self.info, len(self.tables["steps"]))
+        return to_collect.more_steps(self.info, len(self.tables["steps"]))
 
     def what_tells(self, cause: str) -> str:
         """Return what to do so that idle time without a known cause has one."""
-        return what_tells(self._recorded, cause)
+        return to_collect.what_tells(self._recorded, cause)
 
     @property
-    def _recorded(self) -> Recorded:
-        return Recorded(self.tables, self.info, self.device, self.joined)
+    def _recorded(self) -> to_collect.Recorded:
+        return to_collect.Recorded(self.tables, self.info, self.device, self.joined)
 
     @cached_property
     def limits(self) -> ChipLimits | None:

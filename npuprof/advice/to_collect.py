@@ -84,12 +84,22 @@ def needed_operators(run: Recorded, options: Sequence[str]) -> str:
 
 def needed_for_limits(run: Recorded, *, known: bool) -> str:
     """Return what to collect so that the limits of the chip are known; with counters, what else is missing."""
-    kernels = run.tables["kernels"]
-    counters = [name for name in kernels if _COUNTER.search(str(name)) and kernels[name].notna().any()]
-    if not known and counters:
+    if not known and _has_counters(run):
         named = f"the recording names only {run.info.chip!r}" if run.info.chip else "the chip has no name here"
         return f'the chip\'s limits are missing: {named}; load it with chip="910A" (--chip 910A), or whichever it is'
     return needed(run, ["--aic-metrics PipeUtilization"], "counters")
+
+
+def needed_counters(run: Recorded, what: str) -> str:
+    """Return what to collect so that kernels have counters; if they have some, that these lack `what`."""
+    if _has_counters(run):
+        return f"the counters of this result have no {what}"
+    return needed(run, ["--aic-metrics PipeUtilization"], "counters")
+
+
+def _has_counters(run: Recorded) -> bool:
+    kernels = run.tables["kernels"]
+    return any(_COUNTER.search(str(name)) and kernels[name].notna().any() for name in kernels)
 
 
 def _needed_of_torch(run: Recorded, options: Sequence[str]) -> str:

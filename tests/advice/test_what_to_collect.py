@@ -122,6 +122,8 @@ def test_of_kernels_with_counters_the_limits_of_the_chip_are_what_is_missing(chi
         assert named in found[rule].collect
     known = advise(run, Info(chip="Ascend 910A"), account(run))
     assert (known["cube_efficiency"].state, known["unused_cores"].state) == ("clean", "cannot tell")
+    assert known["unused_cores"].collect == "the counters of this result have no numbers of blocks"
+    assert known["frequency_drop"].collect == "the counters of this result have no cycles"
 
 
 def _collected(**options: Any) -> Profile:

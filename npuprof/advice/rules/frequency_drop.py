@@ -34,7 +34,7 @@ def check(facts: Facts) -> Finding:
     if clock is None:
         clock, source = _by_cycles(kernels), "cycles over the duration, beside those of alike kernels"
     if clock is None:
-        return Finding(NAME, "cannot tell", collect=facts.needs("--aic-metrics PipeUtilization", level="cycles"))
+        return Finding(NAME, "cannot tell", collect=facts.needs_counters("cycles"))
     duration_ns = kernels["duration_ns"].to_numpy(np.int64)
     lost = np.where((clock < _LOW) & facts.in_steps, np.rint(duration_ns * (1 - clock)), 0).astype(np.int64)
     cost = facts.kernels_per_step(lost)

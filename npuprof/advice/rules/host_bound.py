@@ -37,10 +37,10 @@ def check(facts: Facts) -> Finding:
         parts.append(f"{duration(drained)} of it since the host waited for the {facts.device}{where}")
         times["sync_call"] = max(times.get("sync_call", 0), drained)
     host = "operators" if len(facts.tables["operators"]) else "api"
-    details = [", ".join(parts), f"at {lines}" if (lines := idle_lines(facts)) else "", _BOUND if facts.stacks else ""]
     overlap = facts.overlapping(host, facts.spans(IDLE))
     unknown = [LABELS[cause] for cause in ("op_compile", "sync_call") if cause in facts.accounting.unmeasured]
     parts += [f"{' and '.join(unknown)} not recorded (--level 1)"] if unknown and facts.device == NPU else []
+    details = [", ".join(parts), f"at {lines}" if (lines := idle_lines(facts)) else "", _BOUND if facts.stacks else ""]
     return Finding(
         NAME,
         "fires",

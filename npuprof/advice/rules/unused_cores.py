@@ -23,7 +23,8 @@ def check(facts: Facts) -> Finding:
     kernels, limits = facts.tables["kernels"], facts.limits
     blocks = kernels["block_num"].to_numpy(np.float64, na_value=0.0)
     if limits is None or not blocks.any():
-        return Finding(NAME, "cannot tell", collect=facts.needs_limits())
+        collect = facts.needs_limits() if limits is None else facts.needs_counters("numbers of blocks")
+        return Finding(NAME, "cannot tell", collect=collect)
     lost_rows = kernels["duration_ns"].to_numpy(np.float64) * _unused_share(facts, blocks) * facts.in_steps
     cost = facts.kernels_per_step(lost_rows)
     if cost <= _THRESHOLD * facts.usual_ns:
