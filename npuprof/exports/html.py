@@ -324,8 +324,8 @@ def grid_html(grid: Grid) -> str:
     )
 
 
-_NAME = "text-align:left;overflow-wrap:anywhere;min-width:120px;"
-_WORD = "text-align:left;overflow-wrap:anywhere;min-width:64px;"
+_NAME = "text-align:left;overflow-wrap:anywhere;min-width:84px;"
+_WORD = "text-align:left;overflow-wrap:anywhere;min-width:40px;"
 _NUMBER = "text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums;"
 
 

@@ -191,6 +191,7 @@ def cost_of_call_ns() -> float:
 
 def main() -> None:
     """Print the shares, and the costs beside what they are to be at most."""
+    os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")  # torch_npu may be installed without CANN
     for us in SPENT_US:
         for where in ("cell", "file", "thread", "backward"):
             if where == "backward" and importlib.util.find_spec("torch") is None:

@@ -141,7 +141,7 @@ def test_fields_and_buttons_of_the_panel_are_used_with_the_keyboard_alone(open_n
     panel.get_by_label("Load", exact=True).focus()
     page.keyboard.type("/nowhere")
     page.keyboard.press("Enter")
-    panel.locator(".npuprof-line", has_text="/nowhere").wait_for()
+    panel.locator(".npuprof-line", has_text="not opened: /nowhere").wait_for()
 
 
 def test_no_key_pressed_in_a_comparison_or_a_table_reaches_the_notebook(
