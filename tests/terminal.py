@@ -83,6 +83,7 @@ class _Progress:
             if share * _LINES >= self._shown + 1:
                 self._shown = int(share * _LINES)
                 self._reporter.write_line(line)
+                self._reporter.flush()  # a pipe would keep the lines to the end
         elif now >= self._shown + _REDRAWN_S or share == 1:
             self._shown = now
             self._reporter.rewrite(line, erase=True)

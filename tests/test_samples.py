@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -127,7 +128,7 @@ def test_a_repository_whose_commit_is_unknown_is_cloned_in_full(
 ) -> None:
     assert scene.run(_entry("a.json", _TRACE, commit=None), _entry("b.csv", _TABLE)) == 1
     fetching = [line for line in capsys.readouterr().out.splitlines() if line.startswith("git ")]
-    assert fetching == [f"git clone --mirror {_ADDRESS} {scene.clones / 'owner-name.git'}"]
+    assert fetching == [f"git clone --mirror {_ADDRESS} {shlex.quote(str(scene.clones / 'owner-name.git'))}"]
 
 
 def test_a_damaged_object_is_refused(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:

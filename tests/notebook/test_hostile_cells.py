@@ -90,7 +90,7 @@ _SAID = {
 def _run(folder: Path, *cells: str) -> tuple[dict[str, object], str]:
     """Run cells in a process of its own; return the outcome of the last one, and all that was printed."""
     done = subprocess.run(
-        [sys.executable, "-c", _SHELL, json.dumps(cells)],
+        [sys.executable, "-u", "-c", _SHELL, json.dumps(cells)],
         cwd=folder,
         check=False,
         capture_output=True,
