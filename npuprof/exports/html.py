@@ -166,7 +166,7 @@ def _overview(
         + _verdict(advice, headline_mark(damaged_tables(notes)))
         + since
         + (bars if several else "")
-        + findings_html(advice)
+        + ("" if nothing_text(summary, info) else findings_html(advice))
         + ("" if code is None else code.html())
         + _figures(summary, info, notes)
         + "".join(map(grid_html, shown))

@@ -326,7 +326,8 @@ def summary_text(
         lines.append(printable(nothing, _LONGEST_SENTENCE))
     if advice.step_ns:
         verdict, *findings = (printable(line, _LONGEST_LINE) for line in advice.lines(MOST_FINDINGS))
-        lines += ["", verdict + headline_mark(damaged_tables(notes)), *since.splitlines(), *findings]
+        lines += ["", verdict + headline_mark(damaged_tables(notes)), *since.splitlines()]
+        lines += [] if nothing_text(summary, info) else findings  # none of a device of which nothing is known
     if code is not None:
         lines += ["", *code.text(whole=False).split("\n")]
     lines += ["", *_align([(f"{name}:", value) for name, value in known_figures(summary, info, notes)], 1)]

@@ -54,3 +54,14 @@ def test_a_cell_that_launches_says_nothing_of_this(cells: Cells) -> None:
 def test_a_cell_that_is_profiled_on_the_host_alone_is_not_blamed(cells: Cells) -> None:
     run = cells.profile("import time\ntime.sleep(0.02)", "--activities cpu")
     assert not [shown for shown in _report(run) if "Nothing was recorded" in shown]
+
+
+def test_a_cell_of_python_alone_is_not_told_what_rules_about_the_device_lack(cells: Cells) -> None:
+    run = cells.profile(
+        "import time\nbegin = time.time()\nwhile time.time() < begin + 0.2:\n    sum(range(100))", "--stacks"
+    )
+    assert run.advice().cannot_tell
+    for shown in _report(run):
+        assert "Nothing was recorded of the simulated NPU" in shown
+        assert "cannot tell" not in shown
+        assert "no finding" not in shown
