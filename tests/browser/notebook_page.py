@@ -37,6 +37,10 @@ _FORGET = """async () => {
     if (running || kernel.status !== 'idle') await kernel.interrupt();
     await kernel.requestExecute({code: 'import ipywidgets\\nipywidgets.Widget.close_all()', silent: true}).done;
     await kernel.requestExecute({code: '%reset -f', silent: true}).done;
+    // Nor how they arranged lanes, and how high a view was.
+    const module = "__import__('sys').modules.get('npuprof.notebook.explorer.timeline')";
+    await kernel.requestExecute({code: `getattr(${module}, '_layout', {}).clear()`, silent: true}).done;
+    localStorage.removeItem('npuprof arrangement');
 }"""
 _SETTLED = """quiet => new Promise(done => {
     let timer;

@@ -55,6 +55,8 @@ def test_two_runs_move_together(open_notebook: OpenNotebook, tmp_path: Path) -> 
     assert _windows(page) == whole
     assert page.locator(".jp-Notebook .jp-Cell").count() == 2
 
+    first.locator(".frame").evaluate("(one) => { one.scrollTop = one.scrollHeight; }")  # where counters are
+    settle(page)
     lane = first.locator(".label", has_text="PTA allocated").bounding_box()
     page.mouse.click(box["x"] + box["width"] * 0.4, lane["y"] + 20)
     cursors = "() => [...document.querySelectorAll('.npuprof-timeline.linked')].map((one) => one.dataset.cursor)"

@@ -22,7 +22,7 @@ import os, subprocess, sys, time
 import npuprof
 from tests.session.torch_work import train
 if __name__ == "__main__":
-    session = npuprof.profile(processes=True, collector="kineto", output=sys.argv[1], stacks={stacks})
+    session = npuprof.profile(processes=True, collector="kineto", output=sys.argv[1]{options})
     with session:
 {block}
     session.result
@@ -40,11 +40,11 @@ def torch() -> None:
         pytest.skip("torch is not installed for this Python")
 
 
-def _run(folder: Path, block: str, *, stacks: bool = False) -> tuple[ProfileSet, str]:
+def _run(folder: Path, block: str, options: str = "") -> tuple[ProfileSet, str]:
     """Run a program whose profiled block is given; return the set of its processes and what it wrote to errors."""
     program = folder / "program.py"
     program.write_text(
-        _PROGRAM.format(block="".join(f"        {line}\n" for line in block.splitlines()), stacks=stacks)
+        _PROGRAM.format(block="".join(f"        {line}\n" for line in block.splitlines()), options=options)
     )
     root = str(Path(__file__).parents[2])
     environment = {**os.environ, "PYTHONPATH": root, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
@@ -59,11 +59,11 @@ def _run(folder: Path, block: str, *, stacks: bool = False) -> tuple[ProfileSet,
     return npuprof.load_set(done.stdout.splitlines()[-1]), done.stderr
 
 
-def _run_script(folder: Path, text: str) -> tuple[ProfileSet, str]:
+def _run_script(folder: Path, text: str, options: str = "") -> tuple[ProfileSet, str]:
     """Run a program whose profiled block starts a script; return as :func:`_run` does."""
     script = folder / "script.py"
     script.write_text(text)
-    return _run(folder, f"subprocess.run([sys.executable, {str(script)!r}], check=True)")
+    return _run(folder, f"subprocess.run([sys.executable, {str(script)!r}], check=True)", options)
 
 
 def _check(runs: ProfileSet, size: int) -> None:
@@ -161,3 +161,6 @@ def test_workers_that_load_data_are_no_ranks_unless_they_are_asked_for(tmp_path:
     runs, _ = _run_script(tmp_path, script)
     assert len(runs) == 1
     assert runs.notes["message"].str.contains("2 processes ran unprofiled .it loads data for a rank").any()
+    asked, _ = _run_script(tmp_path, script, ", workers=True")
+    assert len(asked) == 3
+    assert not asked.notes["message"].str.contains("ran unprofiled").any()
