@@ -195,3 +195,13 @@ def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
         cli.main(["--version"])
     assert ended.value.code == 0
     assert capsys.readouterr().out == f"npuprof {npuprof.__version__}\n"
+
+
+@pytest.mark.parametrize("words", [["--overhead"], ["--if-unavailable", "run"], ["--saved-bytes", "9"]])
+def test_what_is_for_cells_is_neither_offered_nor_dropped(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["run", "--help"]) == 0
+    offered = capsys.readouterr().out
+    assert "--collector" in offered
+    assert words[0] not in offered
+    assert cli.main(["run", *words, "train.py"]) == 2
+    assert "leave it out" in capsys.readouterr().err

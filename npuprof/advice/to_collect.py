@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -11,7 +11,7 @@ import pandas as pd
 from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE
 from npuprof.analysis.device_words import NPU, DeviceName
 from npuprof.analysis.idle_causes import UNEXPLAINED, UNKNOWN
-from npuprof.commands import magic_word
+from npuprof.commands import magic_word, shell_word
 from npuprof.frames import cell_name, cell_text
 from npuprof.info import Info
 from npuprof.options import NO_OPERATORS, SPECIFICATION
@@ -36,7 +36,8 @@ _OF_TORCH = {  # options of npuprof, for its front end of torch's profiler, and 
     "--stacks": ("--stacks", "with_stack=True"),
 }
 _COUNTER = re.compile(r"(_ratio|_cycles)$|^(aic|aiv|mac|vec|cube|scalar|mte\d?)_.*time")
-_COMMANDS = {"msprof": "npuprof run"}
+_OF_PROGRAMS = "msprof"
+"""The front end that runs programs."""
 _OF_TENSORFLOW = "tensorflow"
 """The front end of a framework whose operators nobody records."""
 _NOT_REPEATED = ("name", "output", "step_line")
@@ -160,8 +161,14 @@ def _command(info: Info, wanted: str) -> str:
     if not info.source.startswith("recording"):
         return wanted
     names = {word.removeprefix("--").replace("-", "_") for word in wanted.split() if word.startswith("--")}
-    words = [_word(name, value) for name, value in _changed(info.options).items() if name not in names]
-    return " ".join([_COMMANDS.get(info.collector, "%%npuprof"), *words, wanted])
+    script = next((file for file in list(info.code)[:1] if file.endswith(".py")), "")
+    is_program = not of_cell(info) and bool(script or info.collector == _OF_PROGRAMS)
+    quote = shell_word if is_program else magic_word
+    changed = ({"collector": info.collector} if is_program else {}) | _changed(info.options)
+    words = [_word(name, value, quote) for name, value in changed.items() if name not in names]
+    if not is_program:
+        return " ".join(["%%npuprof", *words, wanted])
+    return " ".join(["npuprof run", *words, wanted, shell_word(script) if script else "SCRIPT.py"])
 
 
 def _changed(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -177,12 +184,12 @@ def _changed(options: Mapping[str, Any]) -> dict[str, Any]:
     return changed
 
 
-def _word(name: str, value: Any) -> str:
+def _word(name: str, value: Any, quote: Callable[[str], str]) -> str:
     flag = name.replace("_", "-")
     if isinstance(value, bool):
         return f"--{flag}" if value else f"--no-{flag}"
     text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
-    return f"--{flag}{'=' if text.startswith('-') else ' '}{magic_word(text)}"
+    return f"--{flag}{'=' if text.startswith('-') else ' '}{quote(text)}"
 
 
 def is_unknown(part: str, cause: str) -> bool:

@@ -172,6 +172,10 @@ class RunArguments:
     timeout_s: float | None
 
 
+_OF_CELLS = ("if_unavailable", "overhead")
+"""The arguments of ``%%npuprof`` that a program has no use for."""
+
+
 @magic_arguments("%npuprof run")
 @argument("--timeout", type=float, metavar="SECONDS", help="End the program after so many seconds. Default: never.")
 @argument("program", nargs=argparse.REMAINDER, help="A script or an executable, and its arguments.")
@@ -204,13 +208,23 @@ def parse_run(given: str | Sequence[str]) -> RunArguments:
     if timeout_s is not None and not timeout_s > 0:
         raise UsageError(f"--timeout must be more than 0 seconds, not {timeout_s:g}")
     del chosen["program"]
+    if of_cells := sorted(set(_OF_CELLS) & chosen.keys()):
+        named = ", ".join(f"--{name.replace('_', '-')}" for name in of_cells)
+        raise UsageError(f"{named}: that is for cells, so leave it out")
     arguments = interpret(chosen)
     return RunArguments(tuple(program), arguments.options, arguments.report, arguments.saved_bytes, timeout_s)
 
 
 def usage() -> str:
-    """Return the help text of ``npuprof run``."""
-    text: str = _form.parser.format_help()
+    """Return the help text of ``npuprof run``, without what is for notebooks."""
+    hidden = {action: action.help for action in _form.parser._actions if action.dest in (*_OF_CELLS, "saved_bytes")}
+    try:
+        for action in hidden:
+            action.help = argparse.SUPPRESS
+        text: str = _form.parser.format_help()
+    finally:
+        for action, words in hidden.items():
+            action.help = words
     return text.replace("::\n", "", 1).replace("%%npuprof", "npuprof", 1).strip()
 
 

@@ -48,9 +48,14 @@ def advice_of(info: Info | None = None, **given: pd.DataFrame) -> Advice:
         ({}, {"api": _CALLS, "python": table("python", [(0, 9)])}, "name parts of the code with npuprof.range(...)"),
         (_RECORDED, {}, "collect with %%npuprof --shapes --level 1 --stacks"),
         (
+            {**_RECORDED, "code": {"/home/me/my train.py": "f()"}},
+            {},
+            "collect with npuprof run --collector torch_npu --shapes --level 1 --stacks '/home/me/my train.py'",
+        ),
+        (
             {**_RECORDED, "collector": "msprof", "options": {"level": 0, "collector": "msprof"}},
             {},
-            "collect with npuprof run --collector msprof --level 1 --activities cpu,npu",
+            "collect with npuprof run --collector msprof --level 1 --activities cpu,npu SCRIPT.py",
         ),
     ],
 )

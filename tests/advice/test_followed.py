@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import shlex
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -46,6 +48,7 @@ from tests.advice.test_pipeline_bubble import played
 from tests.advice.test_small_comm_and_environment import blocked, collectives
 from tests.analysis.test_accounting import table
 from tests.analysis.test_rank_waits import synchronised
+from tests.pace import seconds
 
 _US, _MS = 1_000, 1_000_000
 
@@ -546,3 +549,26 @@ def test_as_many_steps_as_are_named_are_enough(active: int, tmp_path: Path) -> N
             session.step()
     told = [finding.collect for finding in session.result.advice().cannot_tell]
     assert any(text.startswith("record more steps") for text in told) == (active < 5)
+
+
+@pytest.mark.slow
+def test_the_command_of_a_script_is_run_as_it_stands(tmp_path: Path) -> None:
+    script = tmp_path / "my train.py"
+    script.write_text(
+        "import time, npuprof\nfrom npuprof.simulator import npu\nx = npu.ones((64, 64))\n"
+        "for _ in range(6):\n    x = x * 1.0\n    time.sleep(0.005)\n    npuprof.step()\n"
+    )
+    command = shlex.join(
+        ["npuprof", "run", "--collector", "simulator", "--level", "0", "--activities", "npu", str(script)]
+    )
+    told: list[str] = []
+    for _ in range(2):
+        output = tmp_path / f"{len(told)}"
+        words = [*shlex.split(command)[1:-1], "--no-report", "--output", str(output), shlex.split(command)[-1]]
+        subprocess.run([sys.executable, "-m", "npuprof", *words], check=True, timeout=seconds(60), capture_output=True)
+        (recorded,) = output.iterdir()
+        told.append(npuprof.load(recorded).advice().first_lines()[0])
+        command = told[0].partition("collect with ")[2]
+    asked = "npuprof run --collector simulator --level 0 --activities cpu,npu"
+    assert told[0].endswith(f"cause not recorded: collect with {asked} {shlex.quote(str(script))}")
+    assert "collect with" not in told[1]
