@@ -210,7 +210,10 @@ def main() -> None:
                         cells.magics.uninstall()
                 within = "" if judged.is_covered else "; SHARES BEYOND THEIR ERROR"
                 how = f"{us:5} us, {where:8}, {way:10}"
-                print(f"{how} {judged.right:8.2%} of device time is right; {judged.known}{within}", flush=True)
+                right = (
+                    "no line told" if {*judged.known} == {BETWEEN} else f"{judged.right:.2%} of device time is right"
+                )
+                print(f"{how} {right}; {judged.known}{within}", flush=True)
     three, twelve, call = cost_of_frames_ns(3), cost_of_frames_ns(12), cost_of_call_ns()
     further = (twelve - three) / 9
     print(f"a call of an empty function {call:6.0f} ns, load {os.getloadavg()[0]:.1f}")

@@ -83,6 +83,19 @@ def test_a_report_tells_which_cells_its_numbers_stand_for(tmp_path: Path) -> Non
     assert "three" not in str(run.info)
 
 
+def test_a_run_that_is_stopped_in_its_cell_knows_that_too(tmp_path: Path) -> None:
+    simulator.reset()
+    cells = Cells(tmp_path)
+    try:
+        code = "from npuprof.simulator import npu\nx = npu.ones((8, 8)) + 1\n"
+        code += "get_ipython().run_line_magic('npuprof', 'stop')"
+        options = f"--collector simulator --no-report --output {shlex.quote(str(tmp_path))}"
+        cells.shell.run_cell(f"%%npuprof {options}\n{code}", store_history=True, cell_id="own").raise_error()
+    finally:
+        cells.magics.uninstall()
+    assert npuprof.last().info.cells == {"1": "own"}
+
+
 def test_only_ids_and_numbers_become_classes() -> None:
     assert cell_classes({"1": 'a" onclick="', "x": "a", "2": "", "3": "b" * 65, "4": "c-_9"}) == ["npuprof-cell-4-c-_9"]
     assert len(cell_classes({str(number): "a" for number in range(1000)})) < 1000
