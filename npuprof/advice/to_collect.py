@@ -55,7 +55,7 @@ def more_steps(info: Info, steps: int = 0) -> str:
     is open, are in no mean, and three are needed to tell one from the others.
     """
     if not of_cell(info):
-        how = " with npuprof.step() in the loop, or a schedule" if info.options else ""  # else not of npuprof
+        how = " with npuprof.step() in the loop, or a schedule" if "npuprof" in info.versions else ""
         return f"record more steps{how}, such as warmup=2, active=5"
     if steps:
         return f"let the loop run for more iterations than {steps}: at least 5"

@@ -163,5 +163,5 @@ def test_a_cell_is_told_how_its_steps_are_marked() -> None:
     assert more_steps(Info()) == "record more steps, such as warmup=2, active=5"
     for name in ("<cell [3]>", "<cell>"):
         assert "npuprof.step()" in more_steps(Info(code={name: "train()"}))
-    ours = Info(code={"train.py": "train()", "<cell [3]>": "f()"}, options={"level": 1})
+    ours = Info(code={"train.py": "train()", "<cell [3]>": "f()"}, versions={"npuprof": "1"})
     assert more_steps(ours).startswith("record more steps with npuprof.step() in the loop, or a schedule, such as")
