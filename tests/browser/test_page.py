@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from npuprof.browser.findings import drawn_findings
+from npuprof.frames import line_text
 from npuprof.notes import Notes
 from npuprof.profiles import Profile
 from npuprof.sources.base import Decoded
@@ -137,6 +138,27 @@ def test_a_slice_is_told_as_the_kernel_tells_it(open_page: Open, run: Profile, t
     page.keyboard.press("ArrowUp")
     page.wait_for_function("() => document.querySelector('.panel.selection h3')?.textContent === 'launch'")
     page.screenshot(path=tmp_path / "slice.png", full_page=True)
+    assert page.errors == []
+
+
+def test_a_slice_names_its_line_of_code(open_page: Open, run: Profile) -> None:
+    page, _ = open_page()
+    lines = run.advice().facts.code_lines
+    rows = lines.of_rows("kernels", np.arange(len(run.kernels), dtype=np.int64))
+    text = _search(page, "onerror")
+    panel = page.locator(".panel.selection")
+    hostile = np.flatnonzero(run.kernels["name"].astype(str) == _HOSTILE)
+    with_line = next(at for at, row in enumerate(hostile.tolist()) if rows[row] >= 0)
+    assert text.startswith("1 of ")
+    for _ in range(with_line):
+        page.get_by_role("button", name="Next", exact=True).click()
+    page.wait_for_function(
+        "text => document.querySelector('.npuprof-timeline .found').textContent.startsWith(text)",
+        arg=f"{with_line + 1} of ",
+    )
+    expected = line_text(*lines.place(int(rows[hostile[with_line]])))
+    assert expected.startswith("blocks.py:")
+    panel.locator("dd", has_text=expected).wait_for()
     assert page.errors == []
 
 
