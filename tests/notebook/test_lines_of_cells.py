@@ -285,7 +285,7 @@ def test_the_backward_pass_of_simulated_torch_has_the_lines_of_the_forward_pass(
         "with simulator.torch():\n    for _ in range(5):\n        optimizer.zero_grad()\n"
         "        loss = loss_of(x)\n        loss.backward()\n        optimizer.step()"
     )
-    of_op = run.by("op", "line").groupby("op", observed=True)["line"].agg(set).to_dict()
+    of_op = {op: set(rows["line"]) for op, rows in run.by("op", "line").groupby("op", observed=True)}
     assert of_op["aten::mm"] == of_op["aten::addmm"] == {"In [3], line 2"}
     assert of_op["aten::mul"] == {"In [3], line 3"}
     assert of_op["aten::add_"] == {"In [4], line 7"}
@@ -314,3 +314,18 @@ def test_a_step_that_took_longer_once_names_its_line(cells: Cells) -> None:
     assert once.title.endswith("(In [2], line 6)")
     assert once.detail.count("(In [2], line 6)") == 1
     assert "of the mean step" in once.detail
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_a_function_that_torch_compiles_in_the_cell_is_compiled_whole(cells: Cells) -> None:
+    pytest.importorskip("torch", exc_type=ImportError)
+    cells.run("import torch\ntorch._dynamo.reset()\ntorch._dynamo.utils.counters.clear()")
+    cells.profile(
+        "@torch.compile(backend='eager')\ndef f(x):\n    for _ in range(3):\n        x = x + 1\n    return x\n"
+        "for i in range(4):\n    y = f(torch.ones(2))\n"
+    )
+    assert cells.run("y.tolist()") == [4.0, 4.0]
+    assert cells.run("torch._dynamo.utils.counters['stats']['unique_graphs']") == 1
+    assert not cells.run("dict(torch._dynamo.utils.counters['graph_break'])")
+    cells.run("torch._dynamo.reset()")
