@@ -25,6 +25,7 @@ from npuprof.analysis.detected_steps import detected_steps
 from npuprof.analysis.device_words import NPU
 from npuprof.analysis.host_times import HOST_LABELS
 from npuprof.analysis.step_windows import of_counted_kind
+from npuprof.analysis.usual_steps import all_open
 from npuprof.errors import NpuprofError
 from npuprof.info import Info
 from npuprof.quantities import counted, duration, printable, share
@@ -235,6 +236,7 @@ class Advice(LongText):
             basis += f", {duration(self.usual_ns)} {without_once(long.tolist())}" if len(long) else ""
             kind, others = self._kinds_of_steps()
             basis += f", the {kind}" * bool(kind) + ", the first too" * self.facts.has_first
+            basis += ", none followed by the next one" * all_open(steps.iloc[self.facts.counted])
             label = f"{duration(self.step_ns)} a step ({basis}{others})"
         if self.facts.accounting.of_host:
             label = label.replace(")", ", no device was recorded)")

@@ -54,7 +54,8 @@ def ranks_by_step(parts: pd.DataFrame) -> pd.DataFrame:
     pandas.DataFrame
         ``rank``, ``step`` (numbered from 0 if the run has no numbers), ``duration_ns``, ``computing_ns``,
         ``waiting_ns``, ``moving_ns``, ``communication_ns`` (not known to be either), ``copy_ns``, ``idle_ns`` and
-        ``between_steps_ns``, which add up to the step, in order. Several devices of a rank are summed.
+        ``between_steps_ns``, which add up to the step, in order. Several devices of a rank are summed. Where the steps
+        of some ranks are of marks and those of others of kernels, all time without work is ``idle_ns``.
     """
     names = ("duration_ns", "computing", "waiting", "moving", "communication", "copy")
     columns = ["rank", "step", *(f"{name.removesuffix('_ns')}_ns" for name in names), "idle_ns", "between_steps_ns"]
@@ -63,13 +64,14 @@ def ranks_by_step(parts: pd.DataFrame) -> pd.DataFrame:
         return nothing
     known = parts[parts["rank"].notna().to_numpy(bool)]
     place = known.groupby(["rank", "device_id"], dropna=False).cumcount()
+    apart = int(not {"steps", "kernels"} <= set(known.get("basis", ())))  # one, or nothing of the time between steps
     by_device: pd.DataFrame = pd.DataFrame(
         {
             "rank": known["rank"].astype("int64"),
             "step": known["step"].astype("Int64").fillna(place).astype("int64"),
             **{f"{name.removesuffix('_ns')}_ns": known[name].astype("int64") for name in names},
-            "idle_ns": known[list(IDLE)].sum(axis=1).astype("int64"),
-            "between_steps_ns": known[BETWEEN_STEPS].astype("int64"),
+            "idle_ns": (known[list(IDLE)].sum(axis=1) + (1 - apart) * known[BETWEEN_STEPS]).astype("int64"),
+            "between_steps_ns": apart * known[BETWEEN_STEPS].astype("int64"),
         }
     )
     summed: pd.DataFrame = by_device.groupby(["rank", "step"], sort=True).sum().reset_index()

@@ -41,3 +41,15 @@ def longer_once(steps: pd.DataFrame) -> Bools:
         long[:] = False
     mask: Bools = long.to_numpy(bool)
     return mask
+
+
+def all_open(steps: pd.DataFrame) -> bool:
+    """Return whether there are several steps of a device, and none of them lasts to the start of another.
+
+    Parameters
+    ----------
+    steps
+        ``rank``, ``device_id``, ``basis`` and ``closed`` of the steps that figures per step are of.
+    """
+    known = steps[steps["basis"].isin(["steps", "kernels"]).to_numpy(bool)]
+    return bool(known.duplicated(["rank", "device_id"]).any() and not known["closed"].any())

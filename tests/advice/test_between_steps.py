@@ -7,6 +7,7 @@ import pytest
 
 from npuprof.advice.gate import figures as gate_figures
 from npuprof.advice.gate import require
+from npuprof.analysis.rank_steps import ranks_by_step
 from npuprof.figures.steps import plot_step_parts
 from npuprof.profiles import Profile
 from npuprof.sources.base import Decoded
@@ -76,3 +77,25 @@ def test_ranks_have_their_time_between_steps() -> None:
     runs = [run_of(gap) for gap in (0, _GAP)]
     parts = [run.accounting.by_part()["between_steps"].tolist() for run in runs]
     assert parts == [[0] * _STEPS, [*[_GAP] * (_STEPS - 1), 0]]
+
+
+def test_of_ranks_with_steps_of_marks_and_of_kernels_all_time_without_work_is_idle() -> None:
+    of_rank = [
+        run_of(_GAP, marks=marks).accounting.by_part().assign(rank=rank) for rank, marks in enumerate((True, False))
+    ]
+    steps = ranks_by_step(pd.concat(of_rank, ignore_index=True))
+    closed = steps[steps["step"] < _STEPS - 1]
+    assert set(closed["idle_ns"]) == {_GAP}
+    assert not steps["between_steps_ns"].any()
+    alike = ranks_by_step(pd.concat([of_rank[0], of_rank[0].assign(rank=1)], ignore_index=True))
+    assert set(alike["between_steps_ns"]) == {_GAP, 0}
+
+
+def test_steps_of_which_none_is_followed_by_the_next_one_are_called_so() -> None:
+    starts = [0, 40_000_000, 80_000_000]
+    kernels = table("kernels", [(start, _WORK) for start in starts])
+    steps = table("steps", [(start, _WORK) for start in starts]).assign(step=pd.array([3, 5, 9], "Int64"))
+    run = Profile(Decoded(factories.all_tables(steps=steps, kernels=kernels), factories.info()))
+    assert run.advice().headline() == "8.00 ms a step (mean of 2 steps, none followed by the next one)"
+    assert "none followed" not in run_of(_GAP).advice().headline()
+    assert "none followed" not in run_of(_GAP, steps=1).advice().headline()
