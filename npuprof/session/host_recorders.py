@@ -102,9 +102,9 @@ class HostRecorders:
             recording.stack_problems += self._stacks.stop()
         number_of = (lambda _file: 0) if self._cell is None else self._cell.number_of
         if self._cell is not None:
-            own, numbers = number_of(self._cell.file), {number_of(file) for file, _ in self._frames()}
-            ids = {number: self._cell.id_of(number) for number in sorted(numbers | {own})}
-            ids |= {own: self._cell.origin.get("id", "")} if self._cell.origin else {}  # which has not ended
+            of_cell, numbers = number_of(self._cell.file), {number_of(file) for file, _ in self._frames()}
+            ids = {number: self._cell.id_of(number) for number in sorted(numbers | {of_cell})}
+            ids |= {of_cell: self._cell.origin.get("id", "")} if self._cell.origin else {}  # which has not ended
             recording.cells = repaired({str(number): id_ for number, id_ in ids.items() if number and id_})
         if self._options.code:
             recording.code |= source_texts(self._frames(), number_of, recording.code)
