@@ -13,6 +13,7 @@ _BARS = re.compile(r"\|[ ▁▂▃▄▅▆▇█·]+\||[▁▂▃▄▅▆▇�
 _MADE = re.compile(r"(?<=npuprof-)([a-z-]+)-[a-z0-9_]{8}\b")  # a folder of tempfile
 _FOLDERS = re.compile(r"(?<![\w.)])/([\w.~+-]+/)+(?=[\w.-]+\.py\b)")
 _LONGER = re.compile(r", # without (step #,? which|# that) took longer once(?=[,)])")  # told where a step did
+_IDLE_LINES = re.compile(r"; at .{1,200}?\(#[ %]*\)( and .{1,200}?\(#[ %]*\))?(?=;| ->|$)")  # those above a share
 _PLURAL = re.compile(r"(?<=# )([a-z]+[^s])s\b")  # 1 slice, 2 slices
 _FIGURE = re.compile(r"[-+−]?\d[\d,]*(\.\d+)?(e[-+]?\d+)?( ?(ns|[µu]s|ms|s|k?B|[MGT]i?B|KiB|[kMGT]|%)(?![A-Za-z]))?")
 _SEVERAL = re.compile(r"#( ?[-–x×:/,;.]? ?#)+")
@@ -29,7 +30,7 @@ def words(text: str) -> list[str]:
     lines = []
     for line in _COLOURS.sub("", text).replace("cannot tell: ", "\ncannot tell: ").splitlines():
         plain = _FIGURE.sub("#", _MADE.sub(r"\1", _FOLDERS.sub("", _BARS.sub(" ", line))))
-        plain = _LONGER.sub("", plain.replace("< #", "#").replace("> #", "#"))
+        plain = _IDLE_LINES.sub("", _LONGER.sub("", plain.replace("< #", "#").replace("> #", "#")))
         plain = _PLURAL.sub(r"\1", _SEVERAL.sub("#", " ".join(plain.split())))
         if plain.strip("#-. "):
             lines.append(plain)
@@ -106,5 +107,6 @@ def differences(saved: Sequence[Any], executed: Sequence[Any], may_differ: Seque
 
 def _only_in(kind: str, lines: Sequence[str], others: Sequence[str]) -> Iterable[str]:
     if kind in _WRAPPED:
-        return dict.fromkeys(word for word in " ".join(lines).split() if word not in set(" ".join(others).split()))
+        whole, other = (_IDLE_LINES.sub("", " ".join(each)).split() for each in (lines, others))
+        return dict.fromkeys(word for word in whole if word not in set(other))
     return dict.fromkeys(line for line in lines if line not in others)

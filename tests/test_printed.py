@@ -50,3 +50,15 @@ def test_steps_that_took_longer_once_are_figures_of_a_busy_machine() -> None:
     usual = "5.02 ms a step (mean of 18 steps, the loop of line 2)"
     for longer in ("6.59 ms without 2 that", "6.59 ms without step 7, which"):
         assert printed.words(usual.replace("steps,", f"steps, {longer} took longer once,")) == printed.words(usual)
+
+
+def test_lines_of_idle_time_that_are_named_are_figures_of_a_busy_machine() -> None:
+    one, two = "5 ms Python; at In [3], line 4 (42.9 %)", "4 ms Python; at main.py:7 (50 %) and In [3], line 4 (40 %)"
+    bound = "; an upper bound, since Python stacks were recorded"
+    for kind in ("text/html", "text/plain"):
+        for end in ("", bound):
+            for other in ("6 ms Python", one, two):
+                assert printed.differences(_shown(one + end, kind), _shown(other + end, kind)) == []
+    wrapped = f"{two}{bound}".replace(" and ", " and\n")
+    assert printed.differences(_shown(f"{one}{bound}", "text/plain"), _shown(wrapped, "text/plain")) == []
+    assert printed.differences(_shown(f"{one}{bound}"), _shown(one)) != []

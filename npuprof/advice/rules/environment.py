@@ -10,6 +10,7 @@ from npuprof.advice.to_collect import of_cell
 from npuprof.analysis.accounting import IDLE
 from npuprof.analysis.device_words import NPU
 from npuprof.analysis.what_if import HOST_CAUSES
+from npuprof.commands import shell_word
 
 NAME = "environment"
 _WORTH = 0.01  # of the step
@@ -65,7 +66,7 @@ def _to_set(facts: Facts, name: str, value: str) -> str:
     """Return how to set a variable, or to unset it, before the process starts; a kernel has to start anew."""
     if of_cell(facts.info):
         return f"restart the kernel, and begin with %env {name}={value or 0}"
-    return f"export {name}={value}" if value else f"unset {name}"
+    return f"export {name}={shell_word(value)}" if value else f"unset {shell_word(name)}"
 
 
 RULE = Rule(NAME, "environment variables behind another finding", check, frozenset({NPU}))
