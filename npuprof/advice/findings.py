@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import numpy as np
 import pandas as pd
 
+from npuprof.advice.actions import for_framework
 from npuprof.advice.budget import budget, first_line, idle_text, unknown_ns
 from npuprof.advice.explained import explained_ns
 from npuprof.advice.facts import Facts
@@ -407,7 +408,8 @@ def _as_recorded(finding: Finding, tables: Mapping[str, pd.DataFrame]) -> Findin
 def _check(rule: Rule, facts: Facts) -> Finding:
     """Return the finding of a rule; a rule that raises, since it may come from another package, cannot tell."""
     try:
-        return _sound(rule.check(facts), rule)
+        finding = _sound(rule.check(facts), rule)
+        return replace(finding, action=for_framework(finding.action, facts.info))
     except Exception as error:  # noqa: BLE001 a report must not fail over one rule
         problem = encodable(f"{type(error).__name__}: {error}")
         return Finding(encodable(str(rule.name)), "cannot tell", detail=problem, collect="the rule failed")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import shlex
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from npuprof import tables
 from npuprof.advice import actions, host_causes
 from npuprof.advice.finding import Finding
 from npuprof.advice.findings import Advice, advise
+from npuprof.advice.rules import fusible_repeats
 from npuprof.analysis.accounting import account
 from npuprof.analysis.device_words import GPU, NPU, DeviceName
 from npuprof.analysis.idle_causes import UNEXPLAINED
@@ -495,6 +497,21 @@ def test_the_action_of_a_cause_goes_away_with_it(cause: str, device: DeviceName)
     assert wanted in before.action
     assert idle_for(cause, 50, _INFOS[device]).state == "clean"
     assert idle_for(cause, 0, _INFOS[device]).state == "clean"
+
+
+_OF_TORCH = re.compile(r"torch|DataLoader|TASK_QUEUE|(?<!asnumpy\(\) and )\bitem\(\)|foreach")
+
+
+@pytest.mark.slow
+def test_actions_for_mindspore_have_no_words_of_torch() -> None:
+    mindspore = Info(collector="mindspore")
+    found = [trial.before().action for trials in _TRIALS.values() for trial in trials]
+    found += [call for _, call in fusible_repeats._FUSED]
+    told = [actions.for_framework(action, mindspore) for action in found]
+    told += [idle_for(cause, 500, mindspore).action for cause in _CAUSES]
+    assert [action for action in told if _OF_TORCH.search(action) or action != action.strip(",; ")] == []
+    assert any("mindspore" in action for action in told)
+    assert _OF_TORCH.search("; ".join(found))
 
 
 @pytest.mark.parametrize(

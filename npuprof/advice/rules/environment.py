@@ -37,7 +37,8 @@ def check(facts: Facts) -> Finding:
         gain = facts.gain(waited, cause=["sync_call"])
         reason = "with ASCEND_LAUNCH_BLOCKING=1 each launch waits for the NPU"
         problems.append((waited, gain, reason, _to_set(facts, "ASCEND_LAUNCH_BLOCKING", "")))
-    if scattered and "expandable_segments:true" not in variables.get("PYTORCH_NPU_ALLOC_CONF", "").lower():
+    expandable = "expandable_segments:true" in variables.get("PYTORCH_NPU_ALLOC_CONF", "").lower()
+    if scattered and not expandable and facts.info.collector != "mindspore":
         gain = facts.gain(allocating, cause=["alloc"])
         reason = "without expandable segments the allocator holds memory in pieces"
         problems.append(
