@@ -308,7 +308,7 @@ def test_short_processes_that_the_hook_does_not_reach_are_counted_and_others_are
         for how in ("-I", "-E", "-S"):
             subprocess.run([sys.executable, how, "-c", "pass"], check=True)
         subprocess.run(["true"], check=True)
-        with pytest.raises(OSError):  # PermissionError where a folder of PATH is closed
+        with pytest.raises(OSError, match="no such program"):  # PermissionError where a folder of PATH is closed
             subprocess.run(["no such program"], check=False)
         late = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     late.communicate(b"\n")
