@@ -73,6 +73,7 @@ def test_what_is_frozen_does_not_grow() -> None:
     )
 
 
+@pytest.mark.long
 def test_no_function_is_written_twice() -> None:
     bodies: dict[str, list[str]] = {}
     for name, node in _functions():
