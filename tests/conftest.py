@@ -20,6 +20,7 @@ pytest_plugins = ["pytester", "tests.lanes", "tests.terminal"]
 
 # Beside torch there may be a torch_npu that cannot be imported without CANN: torch must not load it by itself.
 os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
+os.environ.pop("VIRTUAL_ENV", None)  # of a shell that activated another: IPython warns that it is not installed there
 
 _BROWSER = "tests/browser/"
 # IPython warns where it cannot write, and Jupyter, Chromium and the cache of many ranks have files in the home as well.
