@@ -31,7 +31,6 @@ _INSTALLED = re.compile(
 )
 _PACKAGE = Path(__file__).parent
 _PLACES = tuple({f"{_PACKAGE}{os.sep}", f"{_PACKAGE.resolve()}{os.sep}"})
-_SEPARATOR = re.compile(r"[/\\]")
 _SEPARATORS = re.compile(r"[/\\]+")
 _MODULE = re.compile(r"(?:\w+/)*\w+\.py")
 _SHELL = re.compile(r"(?:^|[/\\](?:site|dist)-packages[/\\])(?:IPython|ipykernel)[/\\]")
@@ -151,19 +150,15 @@ def in_full(file: str, paths: Collection[str]) -> str:
     """Return the path that a file's name is of, or is the end of, if that is only one; else an empty text."""
     if file in paths:
         return file
-    tail = f"/{_whole(file)}"
-    ends = [path for path in paths if f"/{_whole(path)}".endswith(tail)]
+    *_, name = parts = _SEPARATORS.split(file)
+    ends = [path for path in paths if path.endswith(name) and ["", *_SEPARATORS.split(path)][-len(parts) :] == parts]
     return ends[0] if file and len(ends) == 1 else ""
-
-
-def _whole(path: str) -> str:
-    return "/".join(_SEPARATORS.split(path))
 
 
 def line_text(file: str, line: int) -> str:
     """Return a line as people read it: ``In [12], line 14``, or ``main.py:14`` without the folders of the file."""
     cell = cell_text(file)
-    return f"{cell}, line {line}" if cell else f"{_SEPARATOR.split(file)[-1]}:{line}"
+    return f"{cell}, line {line}" if cell else f"{_SEPARATORS.split(file)[-1]}:{line}"
 
 
 def frame_text(name: str) -> str:

@@ -9,6 +9,7 @@ from npuprof.advice.facts import Facts
 from npuprof.analysis.device_words import GPU, NPU, DeviceName
 from npuprof.info import Info
 
+FEWER_SIZES = "fewer sizes of tensors: pad batches and sequences"
 _ACTIONS: Mapping[str, Mapping[DeviceName, str]] = {
     "op_compile": {NPU: "torch_npu.npu.set_compile_mode(jit_compile=False), static shapes"},
     "alloc": {
@@ -29,7 +30,7 @@ _ACTIONS: Mapping[str, Mapping[DeviceName, str]] = {
     },
     "fragmented_memory": {
         NPU: "PYTORCH_NPU_ALLOC_CONF=expandable_segments:True",
-        GPU: "fewer sizes of tensors: pad batches and sequences",
+        GPU: FEWER_SIZES,
     },
 }
 _OF_CUDA = {
@@ -43,7 +44,7 @@ _OF_MINDSPORE = {
     "torch.npu.config.allow_internal_format=False, ": "",
     "TASK_QUEUE_ENABLE=2, ": "",
     "PYTORCH_NPU_ALLOC_CONF=expandable_segments:True, ": "",
-    "PYTORCH_NPU_ALLOC_CONF=expandable_segments:True": "fewer sizes of tensors: pad batches and sequences",
+    "PYTORCH_NPU_ALLOC_CONF=expandable_segments:True": FEWER_SIZES,
     "empty_cache()": "mindspore.runtime.empty_cache()",
     "torch_npu.optim.NpuFusedAdamW": "mindspore.mint.optim.FusedAdamW",
     "foreach optimizers, ": "",

@@ -81,7 +81,7 @@ class CodeLines:
         statements = self._tables["statements"][["file", "line"]].assign(function="<module>")
         parts = [self._places.at(np.arange(len(self._start))), statements, self._peak, self._tables["sampled_lines"]]
         files, functions = (_united([part[name] for part in parts]) for name in ("file", "function"))
-        files = _whole(*files, self._recorded)
+        files = _in_full(*files, self._recorded)
         line = np.concatenate([part["line"].to_numpy(np.int64, na_value=0) for part in parts])
         most = int(line.max(initial=0)) + 1
         keys = np.where((files[0] >= 0) & (line > 0), files[0] * most + line, -1)
@@ -382,7 +382,7 @@ def _united(columns: list[pd.Series[Any]]) -> tuple[Int64, list[str]]:
     return np.concatenate(codes), list(names)
 
 
-def _whole(codes: Int64, names: list[str], recorded: Collection[str]) -> tuple[Int64, list[str]]:
+def _in_full(codes: Int64, names: list[str], recorded: Collection[str]) -> tuple[Int64, list[str]]:
     """Return codes and names of files with the end of one recorded path replaced by that path."""
     named = [in_full(name, recorded) or name for name in names]
     numbers = {name: number for number, name in enumerate(dict.fromkeys(named))}

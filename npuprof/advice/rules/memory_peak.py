@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from npuprof.advice.actions import action_for
+from npuprof.advice.actions import FEWER_SIZES, action_for
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
 from npuprof.analysis.device_words import GPU, NPU
@@ -20,7 +20,6 @@ _FRAGMENTED = 0.2  # of the memory reserved by the allocator
 _LEAST_BYTES = 1 << 28  # less fragmented memory is not worth a line
 _ALLOCATORS = ("PTA+GE", "PTA", "GE", "CUDA")
 _MOST = 3
-_FEWER = "fewer sizes of tensors: pad batches and sequences"
 
 
 def check(facts: Facts) -> Finding:
@@ -42,7 +41,11 @@ def check(facts: Facts) -> Finding:
     table = "allocations" if len(facts.tables["allocations"]) else "memory"
     owners = memory_peak(facts.tables)[:_MOST] if table == "allocations" else pd.DataFrame()
     parts += [f"most by {_owners(owners)}"] if len(owners) else []
-    fix = (action_for("fragmented_memory", facts) or _FEWER) if fragmented else "recompute activations, or offload them"
+    fix = (
+        (action_for("fragmented_memory", facts) or FEWER_SIZES)
+        if fragmented
+        else "recompute activations, or offload them"
+    )
     return Finding(
         NAME,
         "fires",
