@@ -58,7 +58,7 @@ def test_what_is_only_sampled_says_so_and_its_errors_hold_the_truth(cells: Cells
 
 
 def test_shares_of_sampled_lines_have_an_error(cells: Cells) -> None:
-    loops = "".join(f"def {name}(x):\n    for _ in range(1000): np.{name}(x)\n" for name in ("sin", "cos"))
+    loops = "".join(f"def {name}(x):\n    for _ in range(8000): np.{name}(x)\n" for name in ("sin", "cos"))
     cells.run(f"import numpy as np\n{loops}")
     run = cells.profile("for _ in range(3):\n    sin(x)\n    cos(x)", "--level 1 --stacks --no-lines --no-steps")
     table = run.by("line")
