@@ -70,7 +70,7 @@ def test_generated_recordings_say_the_same_in_every_way(tmp_path: Path, name: st
     assert not contradictions(run, dear=True)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_generated_sets_say_the_same_in_every_way(tmp_path: Path) -> None:
     of_npus = npuprof.load_set(text.write(jobs.simulate(jobs.SIZES[8], seed=1), tmp_path / "job", kernels=True))
     of_gpus = npuprof.load_set(TorchJob([300, 420]).write(tmp_path / "torch"))

@@ -46,7 +46,7 @@ def profile() -> Profile:
     return Profile(Decoded(own, factories.info()))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", _EXPORTS)
 def test_an_export_that_finds_no_room_leaves_the_old_file_and_says_how_much_is_missing(
     profile: Profile, tmp_path: Path, name: str

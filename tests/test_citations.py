@@ -53,7 +53,7 @@ def _missing(text: str) -> list[str]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_cited_document_and_section_is_there() -> None:
     missing = {path: found for path, text in _citing() if (found := _missing(text))}
     assert missing == {}

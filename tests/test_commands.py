@@ -112,8 +112,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long
 @needs_bash
-@pytest.mark.slow
 @pytest.mark.parametrize("name", _NAMES, ids=ascii)
 def test_the_command_that_opens_one_of_many_runs(
     runs: Path, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -320,6 +320,7 @@ def test_quoted_commands_and_prose_are_let_pass(source: str) -> None:
     assert unquoted(source) == []
 
 
+@pytest.mark.long
 def test_every_command_in_the_source_is_quoted() -> None:
     wrong = {
         path.relative_to(_PACKAGE).as_posix(): found

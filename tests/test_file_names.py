@@ -90,7 +90,7 @@ def _sound(*texts: object) -> None:
         str(text).encode()  # raises where a half of a character is left
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_run_under_such_a_name_is_read_shown_and_written(odd: Path, tmp_path: Path, name: str) -> None:
     path = FORMATS[name](odd)
@@ -108,7 +108,7 @@ def test_a_run_under_such_a_name_is_read_shown_and_written(odd: Path, tmp_path: 
     assert set(again.statistics) == set(run.statistics)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_set_with_such_a_run_is_read_and_shown(odd: Path, tmp_path: Path, processes: int) -> None:
     for number, make in enumerate((_torch, _raw, result, _database)):

@@ -79,7 +79,7 @@ def _named() -> set[str]:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_column_of_a_result_is_on_a_page(job: npuprof.ProfileSet) -> None:
     named, missing = _named(), {}
     for label, of in (("run", job[0]), ("runs", job), ("difference", job[0] - job[1])):

@@ -411,7 +411,7 @@ def _trials() -> Iterator[Any]:
                 yield pytest.param(trial, id=f"{kind}-{rule}-{at}")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("trial", list(_trials()))
 def test_what_an_action_says_goes_away_where_it_is_done(trial: Trial) -> None:
     before, after = trial.before(), trial.after()
@@ -432,7 +432,7 @@ def _sites(word: str) -> set[tuple[str, int]]:
     }
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_each_action_of_a_rule_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     reached: set[tuple[str, int]] = set()
     make = Finding.__init__
@@ -487,6 +487,7 @@ def test_each_cause_with_an_action_has_rows() -> None:
     assert set(_CAUSES) == set(host_causes._ACTIONS) == set(host_causes.LABELS) - {UNEXPLAINED}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("device", list(_INFOS))
 @pytest.mark.parametrize("cause", _CAUSES)
 def test_the_action_of_a_cause_goes_away_with_it(cause: str, device: DeviceName) -> None:
@@ -578,7 +579,7 @@ def test_as_many_steps_as_are_named_are_enough(active: int, tmp_path: Path) -> N
     assert any(text.startswith("record more steps") for text in told) == (active < 5)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_command_of_a_script_is_run_as_it_stands(tmp_path: Path) -> None:
     script = tmp_path / "my train.py"
     script.write_text(

@@ -22,6 +22,7 @@ _FAULTS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("ranks", [8, 64])
 def test_a_healthy_job_has_no_finding(ranks: int, seed: int) -> None:
@@ -41,6 +42,7 @@ def test_a_fault_is_named_alone_with_what_the_same_job_takes_without_it(ranks: i
     assert one.gain_lo_ns == one.gain_hi_ns
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ranks", [8, 64])
 def test_the_place_of_a_stage_with_more_work_is_its_ranks(ranks: int) -> None:
     found = fired(simulate(plan_of(ranks), Faults(heavy_stages={1: 0.25}), 1))["pipeline_imbalance"]

@@ -82,6 +82,7 @@ def test_a_slow_card_is_named_though_a_rank_is_missing(missing: Faults) -> None:
     assert slow.gain_hi_ns == pytest.approx(true_gain(_PLAN, faults, 3), rel=0.05)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("absent", [{40}, {17, 18, 19}, set(range(1, 64, 2))], ids=["one", "three", "every second"])
 def test_of_a_healthy_job_with_absent_ranks_nobody_is_blamed(absent: set[int]) -> None:
     found = advice_of(Faults(absent=frozenset(absent)))
@@ -90,6 +91,7 @@ def test_of_a_healthy_job_with_absent_ranks_nobody_is_blamed(absent: set[int]) -
     ] * 4
 
 
+@pytest.mark.long
 def test_what_an_absent_rank_may_be_responsible_for_is_one_line_with_its_bounds() -> None:
     faults = Faults(slow_ranks={40: 0.2}, absent=frozenset({40}))
     found = advice_of(faults)["absent_ranks"]
@@ -106,7 +108,7 @@ def test_more_slow_ranks_than_are_replayed_apart_are_all_named() -> None:
     assert found.gain_hi_ns == pytest.approx(true_gain(_PLAN, Faults(slow_ranks=slow), 3), rel=0.05)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("count", "seed"), [(2, 1), (4, 3), (6, 2)])
 def test_of_drawn_jobs_each_costly_fault_is_named_and_nobody_else(count: int, seed: int) -> None:
     job = judged(count, seed, _PLAN, as_text=False)
@@ -117,7 +119,7 @@ def test_of_drawn_jobs_each_costly_fault_is_named_and_nobody_else(count: int, se
         assert job.gain[1] == pytest.approx(job.true_gain, rel=0.1)  # the benchmark has the distribution
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_vendors_text_form_tells_the_same(tmp_path: Path) -> None:
     faults = Faults(slow_ranks={1: 0.2, 6: 0.2}, truncated=frozenset({3}))
     plan = replace(SIZES[8], steps=4, microbatches=2, layers=1)
@@ -143,6 +145,7 @@ def test_a_stage_with_more_work_whose_hosts_are_alike_is_not_taken_for_slow_host
     assert "slow_rank" not in found
 
 
+@pytest.mark.long
 def test_a_slow_link_to_an_absent_rank_is_not_taken_for_its_lateness() -> None:
     faults = Faults(slow_links={(6, 7): 4.2}, absent=frozenset({4}))
     found = advice_of(faults)

@@ -81,7 +81,7 @@ def test_what_the_cell_launches_after_its_steps_is_no_backlog(tmp_path: Path) ->
     assert backlog({**run.tables, "steps": steps}, int(steps["duration_ns"].mean())) is None
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_of_a_job_the_rank_that_is_furthest_behind_is_told_also_from_the_cache(tmp_path: Path) -> None:
     job = _job(tmp_path, 2, waits=False)
     behind = [job[rank].advice().facts.backlog for rank in (0, 1)]

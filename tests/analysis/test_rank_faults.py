@@ -129,7 +129,7 @@ def ranks_found(played: Job) -> list[tuple[int, ...]]:
     return [one.ranks for one in suspects(played, roles(played, stages(played)), own, {})]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_half_of_a_role_may_be_slow_and_healthy_ranks_are_hardly_ever_suspects() -> None:
     half = dict.fromkeys(range(8), 1.2)
     assert sorted(ranks_found(noisy(16, 6, half, 0.02, 1))) == [(rank,) for rank in range(8)]

@@ -38,6 +38,7 @@ def in_one_group(communication: pd.DataFrame, *, receives: bool = False) -> pd.D
     return merged
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("receives", [False, True])
 @pytest.mark.parametrize("clock_ms", [0.0, 50.0])
 def test_sends_in_a_group_of_all_stages_are_of_two_ranks_each(clock_ms: float, *, receives: bool) -> None:

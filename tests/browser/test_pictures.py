@@ -27,10 +27,11 @@ _WRITES = os.environ.get("NPUPROF_PICTURES") == "write"
 _TALLEST = 620  # pixels
 _THEMES = {"light": False, "dark": True}
 _NAMED = "button, label, th, h3, h4, strong, [role=tab]"
-# Whether there is such a finding, or a kernel that differs, is in the host's time; what front ends lack is that of
-# those which are installed.
+# Whether there is such a finding, a note, or a kernel that differs, is in the host's time; what front ends lack is that
+# of those which are installed.
 _VARIES = re.compile(
-    r"Sequences of|fusible repeats|Copies are|# copies|first step|\bonce\b|^# a step|^count$|no front end here has"
+    r"Sequences of|fusible repeats|Copies are|# copies|first step|\bonce\b|^# a step|^count$|^Notes$"
+    r"|no front end here has"
 )
 _ELSEWHERE = "import os, tempfile\nos.chdir(tempfile.mkdtemp())"  # where no other test's runs lie
 

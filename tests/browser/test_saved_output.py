@@ -66,7 +66,7 @@ def test_a_larger_run_is_merged_until_it_fits_and_says_so(browser: Any, tmp_path
     page.close()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_run_and_its_replay_share_the_room() -> None:
     run = _run(20_000)
     _, note = _outputs(run, beside=run.replayed(kernel={"MatMulV3": 0.5}), saved_bytes=700_000)

@@ -230,7 +230,7 @@ def test_a_warm_up_starts_the_tool_and_the_start_is_a_word_to_it(
     assert not [thread for thread in threading.enumerate() if thread.name == "npuprof-msprof"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("how", "told"),
     [

@@ -428,7 +428,7 @@ for step in itertools.count():
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_processes_heed_one_file_each_for_its_rank(tmp_path: Path) -> None:
     ranks = [
         subprocess.Popen(

@@ -103,6 +103,7 @@ def test_published_runs_of_gpus(samples: Path, tmp_path: Path, name: str) -> Non
     assert _foreign(npuprof.load(samples / "kineto" / f"{name}.json.gz"), tmp_path) == {}
 
 
+@pytest.mark.long
 def test_a_job_on_gpus(tmp_path: Path) -> None:
     runs = npuprof.load_set(TorchJob((400, 400), steps=3).write(tmp_path / "job"))
     figures = [

@@ -117,6 +117,7 @@ def _check_set(runs: ProfileSet, path: Path) -> None:
         assert_same_frames({"answer": answer(runs)}, {"answer": answer(again)})
 
 
+@pytest.mark.long
 def test_a_set_of_ranks(tmp_path: Path) -> None:
     _check_set(_set(tmp_path / "set", 3), tmp_path / "all.json.gz")
 

@@ -73,6 +73,7 @@ def test_ranks_that_differ_by_nature_are_compared_one_by_one() -> None:
     assert (difference(sides[0], sides[1], paired=False).p_values() <= LEVEL).mean() < 0.01
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("correlation", "most"), [(0.0, 0.06), (0.3, 0.09), (0.7, 0.13)])
 def test_steps_that_depend_on_each_other_count_as_fewer(correlation: float, most: float) -> None:
     random = np.random.default_rng(5)

@@ -54,6 +54,7 @@ def test_unloading_removes_everything_and_loading_works_again(kernel: Kernel) ->
     assert kernel.run("%%npuprof\n42").has_report
 
 
+@pytest.mark.long
 def test_unloading_ends_a_run_with_its_report(kernel: Kernel) -> None:
     kernel.run("%npuprof start")
     assert kernel.run("%unload_ext npuprof").has_report
@@ -125,6 +126,7 @@ def test_last_shows_the_newest_run_again(kernel: Kernel) -> None:
     assert "newest" in executed.displays[0]["text/plain"]
 
 
+@pytest.mark.long
 def test_a_kernel_that_is_shut_down_while_collecting_leaves_a_readable_recording(tmp_path: Path) -> None:
     with Kernel(tmp_path) as kernel:
         kernel.run("%load_ext npuprof")

@@ -115,10 +115,12 @@ def test_a_cell_keeps_its_value_and_has_its_report(tmp_path: Path, taken: str) -
     _check_reported(tmp_path, _REPORTED[taken])
 
 
+@pytest.mark.long
 def test_a_cell_that_takes_much_at_once_keeps_its_value_and_has_its_report(tmp_path: Path) -> None:
     _check_reported(tmp_path, "\n".join(_REPORTED[taken] for taken in _AT_ONCE))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("taken", _SAID)
 def test_a_cell_without_its_report_has_one_message_and_the_run_is_kept(tmp_path: Path, taken: str) -> None:
     code, message = _SAID[taken]
@@ -161,6 +163,7 @@ def test_files_with_names_of_standard_modules_are_the_users_alone(tmp_path: Path
     assert output.count("npuprof ·") == 1
 
 
+@pytest.mark.long
 @pytest.mark.kernel
 def test_a_kernel_survives_cells_without_files_and_imports(tmp_path: Path) -> None:
     with Kernel(tmp_path) as kernel:

@@ -63,6 +63,7 @@ def place(executed: Executed) -> str:
     return found[1]
 
 
+@pytest.mark.long
 def test_an_interrupt_while_the_report_is_drawn_is_one_line(own: Kernel, tmp_path: Path) -> None:
     with own as kernel:
         kernel.run(_DRAWING)

@@ -151,8 +151,8 @@ def absent(page: str, shown: str) -> list[str]:
     return missing
 
 
+@pytest.mark.long
 @pytest.mark.kernel
-@pytest.mark.slow
 @pytest.mark.parametrize("page", _PAGES)
 def test_every_block_runs_and_prints_what_the_page_shows(page: str, tmp_path: Path) -> None:
     elsewhere, seen = dict(_ELSEWHERE.get(page, {})), ""

@@ -57,6 +57,7 @@ def test_what_is_only_sampled_says_so_and_its_errors_hold_the_truth(cells: Cells
     assert judged.is_covered
 
 
+@pytest.mark.long
 def test_shares_of_sampled_lines_have_an_error(cells: Cells) -> None:
     loops = "".join(f"def {name}(x):\n    for _ in range(8000): np.{name}(x)\n" for name in ("sin", "cos"))
     cells.run(f"import numpy as np\n{loops}")

@@ -79,6 +79,7 @@ def test_functions_of_the_cell_that_forked_processes_run_have_its_lines(kernel: 
     assert kernel.evaluate(f"{annotated}['text'][7].strip(), int({annotated}['launches'][7])") == "('y = x @ x', 4)"
 
 
+@pytest.mark.long
 def test_the_magic_runs_a_program_whose_processes_are_ranks(kernel: Kernel, program: Path) -> None:
     launcher = program.with_name("launch.py")
     launcher.write_text(

@@ -108,7 +108,7 @@ def test_an_empty_run_is_shown() -> None:
     assert "<script" not in bundles[1]["text/html"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_large_run_stays_below_a_megabyte() -> None:
     names = [f"{'a_kernel_with_a_long_name_' * 8}{number}" for number in range(5)]
     run = Profile(Decoded(factories.profile(20_000, kernel_names=names), factories.info(), Notes()))

@@ -76,7 +76,7 @@ def test_another_cell_and_another_notebook_are_not_the_run_before(run: Run, monk
     assert not _since(run(_BEFORE))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_name_stands_for_a_cell_where_the_front_end_gives_no_id(shell: Any, run: Run) -> None:
     named = _BEFORE.replace("--level 1", "--level 1 --name base")
     run(named, cell_id="")
@@ -111,7 +111,7 @@ def test_runs_are_listed_with_their_change_and_from_disk_too(run: Run, tmp_path:
     assert Path(listed["path"].iloc[0]).name == recording.outcome["before"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_runs_of_another_notebook_are_not_listed_with_those_of_this_one(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,7 +123,7 @@ def test_runs_of_another_notebook_are_not_listed_with_those_of_this_one(
     assert len(history(Path(path).parent)) == 2
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_panel_lists_the_change_since_the_run_before(run: Run) -> None:
     run(_BEFORE)
     run(_AFTER)
@@ -141,7 +141,7 @@ def test_a_run_whose_code_is_not_kept_does_not_say_what_was_changed(run: Run) ->
     assert "you changed lines" not in report
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_run_that_failed_is_not_compared_and_one_without_steps_is_passed_over(run: Run) -> None:
     run(_BEFORE)
     with pytest.raises(ZeroDivisionError):

@@ -133,6 +133,7 @@ def test_a_cluster_that_is_left_without_workers_is_not_waited_for(monkeypatch: p
     assert found == {0: 24, 1: -13, 2: 28}  # in processes of this machine, of which the item kills one
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("no_copies")
 def test_without_a_scheduler_this_machine_reads(job: Path) -> None:
     with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster:

@@ -94,12 +94,12 @@ def _check(runs: ProfileSet) -> None:
     assert (waits["wait_ns"] >= 0).all()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_each_fault_loses_what_it_concerns(faulty: Path, client: Any) -> None:
     _check(load_set(faulty, client=client))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_files_that_appear_while_others_are_read_are_no_rows_of_this_look(
     faulty: Path, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -59,6 +59,7 @@ def test_the_second_answer_is_the_first_one_without_a_look_at_collectives(
     assert later.notes["source"].str.contains("rank2").any()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("change", ["a file", "a rank more", "npuprof", "a rank is read"])
 def test_a_change_makes_answers_anew(folder: Path, change: str, monkeypatch: pytest.MonkeyPatch) -> None:
     first, _ = _look(load_set(folder))

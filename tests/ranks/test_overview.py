@@ -166,7 +166,7 @@ def test_blame_of_a_rank_shows_its_kernels_beside_those_of_a_peer(runs: ProfileS
         runs.blame(99)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_findings_of_many_ranks_read_those_that_may_explain_most(folder: Path, tmp_path: Path) -> None:
     job = simulate(replace(_SMALL, data=4), Faults(slow_ranks={13: 0.4}), 1)
     runs = load_set(text.write(job, tmp_path, kernels=True))

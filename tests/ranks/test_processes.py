@@ -58,7 +58,7 @@ def test_what_processes_read_is_what_is_read_here(tmp_path: Path) -> None:
     assert _left(before) == set()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_broken_run_is_its_own_outcome_alone(tmp_path: Path) -> None:
     tasks = [_file(tmp_path / "bad.csv", ""), _file(tmp_path / "good.csv"), Task("no_such_source", tmp_path)]
     with Processes(2) as pool:
@@ -128,7 +128,7 @@ def _script(tmp_path: Path, tail: str) -> Path:
     return script
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_script_without_a_guard_runs_once_and_its_neighbours_are_not_imported(tmp_path: Path) -> None:
     script = _script(tmp_path, "print(len(runs.read(processes=2).table('kernels')), sorted(runs.failed))\n")
     (tmp_path / "struct.py").write_text("raise RuntimeError('imported')\n")
@@ -143,7 +143,7 @@ def test_a_script_without_a_guard_runs_once_and_its_neighbours_are_not_imported(
     assert ran.stdout.splitlines() == ["trained", "2 []"], ran.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_interrupt_ends_the_processes(tmp_path: Path) -> None:
     script = _script(
         tmp_path,

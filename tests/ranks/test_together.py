@@ -186,7 +186,7 @@ def test_a_run_that_cannot_be_saved_is_reported(job: npuprof.ProfileSet, tmp_pat
     assert npuprof.load_set(saved).ranks == [0, 2]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_page_of_a_set_has_its_runs_and_figures_and_needs_nothing_else(
     job: npuprof.ProfileSet, tmp_path: Path
 ) -> None:

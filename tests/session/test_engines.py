@@ -68,6 +68,7 @@ def _kernels(runs: ProfileSet) -> dict[int, int]:
     return {rank: len(runs[rank].kernels) for rank in runs.ranks}
 
 
+@pytest.mark.long
 def test_engines_are_ranks_of_a_set(client: Any, tmp_path: Path) -> None:
     with npuprof.engines(client, collector="simulator", output=tmp_path / "out", name="cluster") as session:
         for number in client.ids:
@@ -143,6 +144,7 @@ def test_an_engine_that_was_restarted_says_so() -> None:
         engine_side.stop()
 
 
+@pytest.mark.long
 def test_a_cell_that_px_runs_on_the_engines(client: Any, tmp_path: Path) -> None:
     from ipyparallel.client.magics import ParallelMagics
 

@@ -56,7 +56,7 @@ def test_it_collects_from_the_import_to_the_end_and_says_where_the_recording_is(
     assert not [message for message in run.notes["message"] if "was not stopped" in message]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_program_that_fails_is_recorded_all_the_same(tmp_path: Path) -> None:
     done = _run(tmp_path, _ours(tmp_path / "out"), more="raise ValueError('its own')")
     assert done.returncode == 1

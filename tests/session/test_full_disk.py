@@ -72,6 +72,7 @@ def _loaded_elsewhere(directory: Path) -> dict[str, object]:
     return told
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", _ERRORS)
 def test_a_disk_that_fails_from_the_middle_on_costs_nothing_of_the_report(tmp_path: Path, number: int) -> None:
     run = _Run(tmp_path)
@@ -144,6 +145,7 @@ def test_the_next_run_writes_what_an_earlier_one_could_not(tmp_path: Path) -> No
     assert Recording.read(run.directory).stopped_ns == run.session.recording.stopped_ns
 
 
+@pytest.mark.long
 def test_the_end_of_the_process_writes_what_could_not_be_written(tmp_path: Path) -> None:
     program = f"""
 import errno

@@ -119,7 +119,7 @@ def _interrupt() -> None:
         pass
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("warmup", [0, 1])
 @pytest.mark.filterwarnings("ignore::npuprof.errors.NpuprofWarning")
 def test_after_an_interrupt_at_any_line_of_a_start_nothing_runs(
@@ -144,7 +144,7 @@ def test_after_an_interrupt_at_any_line_of_a_start_nothing_runs(
         sessions[-1].stop()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.filterwarnings("ignore::npuprof.errors.NpuprofWarning")
 def test_after_an_interrupt_at_any_line_of_a_stop_the_collector_is_stopped_once(

@@ -74,7 +74,7 @@ def test_the_steps_that_had_ended_are_there(killed: Profile) -> None:
     assert killed.info.metadata == {"epochs": 4}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_markers_that_had_ended_are_there_once_with_their_domains(killed: Profile) -> None:
     marks = killed.marks
     assert sorted(marks["message"]) == [f"step {step}" for step in range(4)] + ["work"] * 4

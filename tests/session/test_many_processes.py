@@ -104,6 +104,7 @@ _MSRUN = """
 """
 
 
+@pytest.mark.long
 def test_a_stand_in_for_msrun_has_its_workers_as_ranks_and_not_its_scheduler(tmp_path: Path) -> None:
     work = _script(tmp_path / "work.py", _WORK)
     msrun = tmp_path / "msrun"

@@ -50,6 +50,7 @@ def test_processes_of_multiprocessing_are_ranks(tmp_path: Path, method: str) -> 
     assert not len(_set(session).notes[_set(session).notes["severity"] != "info"])
 
 
+@pytest.mark.long
 def test_the_processes_of_an_executor_are_ranks(tmp_path: Path) -> None:
     spawning = multiprocessing.get_context("spawn")
     profiled = npuprof.profile(processes=True, output=tmp_path / "out")
@@ -60,6 +61,7 @@ def test_the_processes_of_an_executor_are_ranks(tmp_path: Path) -> None:
     assert sum(_kernels(runs).values()) == 5
 
 
+@pytest.mark.long
 def test_the_processes_of_a_pool_that_ends_them_are_read(tmp_path: Path) -> None:
     profiled = npuprof.profile(processes=True, output=tmp_path / "out")
     with profiled as session, multiprocessing.get_context("spawn").Pool(1) as pool:
@@ -100,6 +102,7 @@ def test_a_process_that_goes_on_is_told_and_read_when_it_has_ended(tmp_path: Pat
     assert not len(runs.notes[runs.notes["severity"] != "info"])
 
 
+@pytest.mark.long
 def test_a_delay_begins_that_long_after_the_import(tmp_path: Path) -> None:
     code = (
         "import time\nfrom npuprof.simulator import npu\nx = npu.ones((8, 8))\nend = time.monotonic() + 60\n"

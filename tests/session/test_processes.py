@@ -98,6 +98,7 @@ class _Said:
         assert text in self.texts
 
 
+@pytest.mark.long
 def test_ranks_that_write_and_that_ended_are_told_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = _Said()
     monkeypatch.setattr(progress, "_display", lambda: said)
@@ -126,6 +127,7 @@ def test_ranks_that_write_and_that_ended_are_told_meanwhile(tmp_path: Path, monk
     assert _set(session).ranks == [0, 1, 2, 3]
 
 
+@pytest.mark.long
 def test_processes_without_ranks_are_numbered_in_the_order_of_their_starts(tmp_path: Path) -> None:
     with npuprof.profile(processes=True, output=tmp_path / "out") as session:
         for _ in range(2):
@@ -173,6 +175,7 @@ def test_a_process_keeps_its_failure_and_the_others_are_complete(tmp_path: Path)
     assert [run.info.failed for run in _set(session)] == ["", "ValueError: of the program"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_process_that_is_ended_by_a_signal_is_read_as_far_as_it_was_written(tmp_path: Path, number: int) -> None:
     code = _WORK + f"if os.environ['RANK'] == '1':\n    os.kill(os.getpid(), {int(number)})\n"
@@ -279,6 +282,7 @@ def test_a_rank_without_a_front_end_is_named(tmp_path: Path) -> None:
     assert runs.absent == [1]
 
 
+@pytest.mark.long
 def test_a_child_of_a_rank_is_another_row_without_its_rank(tmp_path: Path) -> None:
     code = (
         _WORK + "import subprocess\nif len(sys.argv) == 1:\n    subprocess.run([sys.executable, __file__, 'inner'])\n"
@@ -316,6 +320,7 @@ def test_short_processes_that_the_hook_does_not_reach_are_counted_and_others_are
     assert session.result.notes["message"].str.contains("3 Python processes ran unprofiled, without npuprof's").any()
 
 
+@pytest.mark.long
 def test_none_is_missed_or_invented_where_all_tell_of_themselves(tmp_path: Path) -> None:
     with npuprof.profile(processes=True, output=tmp_path / "out") as session:
         _outputs(_ranks(2, _WORK, tmp_path))

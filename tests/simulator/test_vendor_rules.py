@@ -131,7 +131,7 @@ def test_more_blocks_than_cores_run_in_rounds(core: Core, block_num: int, record
     assert not kernel.get("cube_utilization_percent", 0) > 100
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_task_ids_that_wrap_by_launches_keep_the_rules(record: Record) -> None:
     def work(machine: Simulator) -> None:
         for _ in range(66_000):

@@ -120,7 +120,7 @@ def test_a_broken_file_is_reported_and_the_others_are_read(tmp_path: Path, name:
     assert all(len(frame) for other, frame in others.items() if other != name)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize("name", FILES)
 def test_a_broken_file_by_itself_is_noted_or_refused_with_help(tmp_path: Path, name: str, damage: str) -> None:

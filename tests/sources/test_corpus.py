@@ -17,7 +17,7 @@ from tests.campaign.fuzz.trial import Damaged, Trial
 _FINDS = [json.loads(line) for path in sorted(CORPUS.glob("*.jsonl")) for line in path.read_text().splitlines()]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("find", _FINDS, ids=lambda find: f"{find['target']}: {find['signature']}"[:80])
 def test_a_find_stays_mended(find: dict[str, Any], tmp_path: Path) -> None:
     trial = Trial(find["target"], tmp_path, find["case"])
@@ -26,7 +26,7 @@ def test_a_find_stays_mended(find: dict[str, Any], tmp_path: Path) -> None:
     assert trial.changed() == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", seeds.SEEDS)
 def test_loading_changes_no_file_and_adds_none(name: str, tmp_path: Path) -> None:
     path = seeds.write(name, tmp_path)

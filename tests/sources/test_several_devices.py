@@ -60,7 +60,7 @@ def _computing(run: Profile, device: int) -> int:
     return int(parts["duration_ns"][(parts["part"] == "computing").to_numpy(bool)].sum())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("count", _DEVICES)
 def test_raw_data_of_a_device_give_the_same_beside_others_as_alone(record: Record, tmp_path: Path, count: int) -> None:
     path = record(_work, devices=tuple(range(count)))

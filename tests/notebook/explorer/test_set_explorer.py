@@ -118,7 +118,7 @@ def test_the_set_makes_its_explorer(runs: ProfileSet) -> None:
     assert "npuprof-explorer" in runs.explore().children[0]._dom_classes
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_finding_of_a_rank_opens_the_run_of_that_rank_and_one_of_the_job_the_communication(runs: ProfileSet) -> None:
     found = next(one for one in runs.advice() if one.rank is not None)
     for rank in (2, 1):

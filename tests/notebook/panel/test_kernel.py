@@ -46,6 +46,7 @@ def test_unloading_ends_the_panel_and_a_new_one_can_be_made(kernel: Kernel) -> N
     kernel.run("%load_ext npuprof")
 
 
+@pytest.mark.long
 def test_a_panel_whose_widgets_were_closed_is_made_anew(kernel: Kernel) -> None:
     before = kernel.run("import npuprof; npuprof.panel()").displays[0][_WIDGET]["model_id"]
     kernel.run("import ipywidgets; ipywidgets.Widget.close_all()")

@@ -242,7 +242,7 @@ def test_an_interrupt_at_any_line_leaves_nothing(tmp_path: Path, place: Path, re
     assert line > 50
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_set_is_removed_at_the_end_of_the_process(tmp_path: Path, place: Path) -> None:
     for rank in range(2):
         torch_result(tmp_path / "job" / f"rank{rank}_ascend_pt", rank)
@@ -257,7 +257,7 @@ def test_a_set_is_removed_at_the_end_of_the_process(tmp_path: Path, place: Path)
     assert b"npuprof-" in shown.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_tables_are_not_saved_beside_an_archive(tmp_path: Path) -> None:
     archive = pack(torch_result(tmp_path / "run"), tmp_path / "run.zip")
     with pytest.raises(SourceError, match="unpack it, and analyse that"):

@@ -86,6 +86,7 @@ def test_text_in_blocks_is_that_of_the_whole(names: list[str], encoding: str, as
     assert b"".join(map(convert, blocks)).decode() == text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize("cut", range(1, 9))
 def test_of_a_cut_csv_the_whole_rows_have_their_names(tmp_path: Path, encoding: str, cut: int) -> None:

@@ -141,7 +141,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("mib", [300, pytest.param(3000, marks=HEAVY)])
 @pytest.mark.parametrize("sound_first", [False, True])
 def test_a_table_made_to_fill_memory_takes_a_fraction_of_what_it_unpacks_to(

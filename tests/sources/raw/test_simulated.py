@@ -11,7 +11,7 @@ from npuprof.simulator import synthesise
 from npuprof.sources import raw
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_hundred_and_forty_thousand_launches_on_one_stream_join_without_a_mismatch(tmp_path: Path) -> None:
     # GIVEN 16-bit task ids that wrap twice
     count = 140_000

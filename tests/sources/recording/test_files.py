@@ -92,7 +92,7 @@ def _link(path: Path) -> None:
     path.symlink_to(other)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("stream", _STREAMS)
 @pytest.mark.parametrize(
     ("damage", "told"),

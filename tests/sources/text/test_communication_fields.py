@@ -46,7 +46,7 @@ def _damages(plain: Any) -> Iterator[tuple[tuple[Any, ...], str]]:
         yield from ((place, kind) for kind in kinds)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", _FILES)
 def test_a_field_of_another_type_is_reported_or_refused(tmp_path: Path, name: str) -> None:
     plain, read = _FILES[name]

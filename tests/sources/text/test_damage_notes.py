@@ -101,7 +101,7 @@ def test_damage_of_a_result_is_reported_and_counted(tmp_path: Path, what: str) -
     assert _count(_warned(root), words) == count
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["memory_record.csv", "operator_memory.csv", "npu_module_mem.csv"])
 def test_a_memory_file_of_mindspore_that_is_cut_is_reported(tmp_path: Path, name: str) -> None:
     path = mindspore.result(tmp_path / "ms") / "ASCEND_PROFILER_OUTPUT" / name
@@ -114,7 +114,7 @@ def test_a_memory_file_of_mindspore_that_is_cut_is_reported(tmp_path: Path, name
         assert not _count(before, words)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_cut_header_of_mindspore_is_reported(tmp_path: Path) -> None:
     root = mindspore.result(tmp_path / "ms")
     for path in sorted((root / "ASCEND_PROFILER_OUTPUT").glob("*.csv")):
@@ -169,7 +169,7 @@ _OF_EVERY_VERSION = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "columns"), _OF_EVERY_VERSION.items())
 def test_a_column_that_somebody_removed_is_reported(tmp_path: Path, name: str, columns: tuple[str, ...]) -> None:
     rows = [line.split(",") for line in FILES[name].decode().splitlines()]

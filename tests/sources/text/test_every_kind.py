@@ -89,7 +89,7 @@ def test_a_file_is_read_in_its_result(tmp_path: Path, kind: Kind, front: str, zi
     assert run.info.collector == {"msprof": ""}.get(front, front)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [pytest.param(kind, id=kind.module) for kind in KINDS])
 @pytest.mark.parametrize("zipped", [False, True], ids=["plain", "gz"])
 def test_a_file_is_read_by_itself(tmp_path: Path, kind: Kind, zipped: bool) -> None:

@@ -216,7 +216,7 @@ def _check_counters(kernels: pd.DataFrame, headers: list[str], cells: list[str])
             assert (value, str(kernels[name].dtype)) == (float(cell), "float64")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("absent", [False, True], ids=["measured", "N/A"])
 @pytest.mark.parametrize("generation", ["torch CANN 8.0", "MindSpore", "msprof CANN 9"])
 @pytest.mark.parametrize("metrics", BOTH_CORES)

@@ -36,7 +36,7 @@ def messages(notes: Notes | pd.DataFrame) -> str:
     return "\n".join(notes.to_frame()["message"] if isinstance(notes, Notes) else notes["message"])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("filling", "events"), [(b" " * 32, False), (b"\0" * 32, False), (slice_text() + b", ", True), (b"{" * 32, False)]
 )

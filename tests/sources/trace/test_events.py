@@ -111,7 +111,7 @@ def test_bytes_that_are_not_utf8_are_replaced(tmp_path: Path) -> None:
     assert read(path)[0][0][1] == "�"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     "text", [b'[{"ph":"X","args":' + b"[" * _DEEP + b"]" * _DEEP + b"}]", b"[" + b'{"ph":' * _DEEP]
 )

@@ -103,7 +103,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("gib", "at_the_end"), [(1, False), (4, True)])
 def test_a_dictionary_that_was_set_up_for_more_than_was_written_takes_no_memory_for_the_rest(
     tmp_path: Path, gib: int, *, at_the_end: bool

@@ -58,7 +58,7 @@ def _warnings(decoded: Decoded) -> pd.DataFrame:
     return warnings
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("place", _CUTS)
 @pytest.mark.parametrize("stream", _STREAMS)
 def test_a_byte_cut_off_a_slice_costs_the_record_that_it_cuts(stream: str, place: str, run: Path) -> None:

@@ -413,7 +413,7 @@ def test_absurd_lines_are_skipped_and_counted(line: str, samples_dir: Samples) -
     assert "skipped" in " ".join(decoded.notes.to_frame()["message"])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     "line", [*_ABSURD, "\v", "\x85", "time nan", "time 99999999999999999999", "time", ")", "1 (a) R 1"]
 )
@@ -463,7 +463,7 @@ def test_stamps_of_processes_may_be_those_of_the_monotonic_clock(samples_dir: Sa
     assert samples_dir.counters()["Process Memory Size", "7"] == [(3, 400.0)]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     "line", [*_ABSURD, "\v", "TimeStamp:", "TimeStamp:nan", "TimeStamp:99999999999999999999", "cpu"]
 )
