@@ -12,6 +12,7 @@ from npuprof.info import Info
 
 _LONGEST = 400
 _MOST_KINDS = 8
+_COSTS = ("operators", "waiting", "moving")
 
 
 def overview_html(
@@ -27,7 +28,7 @@ def overview_html(
     line = f'<div style="font-size:15px;font-weight:600;margin:8px 0 2px">{text(verdict, _LONGEST)}</div>'
     missing = _marked(f"absent ranks: {absent}") if absent else ""
     findings = "" if advice is None else findings_html(advice)
-    heads = ("groups of kind", "", "groups", "ranks in each", "operators a step", "waiting a step", "moving a step")
+    heads = ["groups of kind", "basis", "groups", "ranks in each", *(f"{what} a step" for what in _COSTS)]
     groups = grid_html(Grid("Groups of ranks", heads, kinds[:_MOST_KINDS], 5)) if kinds else ""
     return framed(head_html(info) + line + missing + findings + (_marked(warned) if warned else "") + groups, info)
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from npuprof import job_folder, progress
 from npuprof.errors import CollectorError, describe_failure
 from npuprof.options import Options, OptionValues, shows_options
-from npuprof.quantities import size
 from npuprof.session import engine_side
 from npuprof.session.session import Session
 
@@ -106,7 +105,7 @@ class Engines:
                 try:
                     for piece in self._fetch(each, listed):
                         done += piece
-                        progress.report_progress(f"recordings of engines, {size(total)}", done, total)
+                        progress.report_progress("recordings of engines", done, total)
                     self._answers({each: self._call(each, engine_side.forget)}, "keeps its recording")
                 except Exception as error:  # noqa: BLE001 - the results of the others stay
                     self.problems.append(f"engine {each} did not send its whole recording: {describe_failure(error)}")

@@ -26,13 +26,14 @@ from npuprof.errors import NpuprofError, SourceError
 from npuprof.frames import cell_text
 from npuprof.options import default_output
 from npuprof.parameters import checked
-from npuprof.quantities import ABSENT, counted, duration, printable, signed, signed_share
+from npuprof.quantities import ABSENT, counted, duration, printable, share, signed, signed_share
 from npuprof.recording import NOTEBOOK, Recording
 from npuprof.session.folders import recordings_in
 from npuprof.session.history import ended_runs
 from npuprof.shown_frame import ShownFrame
 
 if TYPE_CHECKING:
+    from npuprof.analysis.summary import Summary
     from npuprof.comparison import Comparison
     from npuprof.profiles import Profile
 
@@ -214,9 +215,10 @@ def _compared(run: Profile, recording: Recording, before: Profile, earlier: Reco
 
 
 def note_outcome(recording: Recording, run: Profile, rerun: Rerun | None) -> None:
-    """Keep in the recording what :func:`history` shows of a run; it is written with the next change of it."""
+    """Keep in the recording what lists of runs show of it; it is written with the next change of it."""
     step_ns = run.advice().step_ns
     recording.outcome = {"step_ns": step_ns} if step_ns else {}
+    recording.outcome |= dict(zip(("busy_ns", "span_ns"), busy_times(run.summary), strict=True))
     if rerun is not None:
         recording.outcome |= {
             "change": rerun.change,
@@ -231,19 +233,36 @@ class _Outcome:
     """What :func:`note_outcome` keeps, as read back: the fields that have the right type."""
 
     step_ns: int | None = None
+    busy_ns: int | None = None
+    span_ns: int | None = None
     change: float | None = None
     verdict: str = ""
     changed_lines: str = ""
 
+    @classmethod
+    def of(cls, recording: Recording) -> _Outcome:
+        from npuprof.small_files import read_fields
 
-def change_text(recording: Recording) -> str:
-    """Return the change since the run before, and its verdict: a row of :func:`history` in a few words."""
-    from npuprof.small_files import read_fields
+        return cls(**read_fields(cls, recording.outcome)[0])
 
-    outcome = _Outcome(**read_fields(_Outcome, recording.outcome)[0])
+
+def busy_times(summary: Summary) -> tuple[int, int]:
+    """Return how long all devices together were busy, and how long they were looked at."""
+    return sum(device.busy_ns for device in summary.devices), sum(device.span_ns for device in summary.devices)
+
+
+def busy_text(busy_ns: int | None, span_ns: int | None) -> str:
+    """Return the busy time of the devices with its share; a dash where nothing is known of a device."""
+    return f"{duration(busy_ns)} ({share(busy_ns, span_ns)})" if busy_ns is not None and span_ns else ABSENT
+
+
+def outcome_texts(recording: Recording) -> tuple[str, str]:
+    """Return the busy time of the devices, and the change since the run before with its verdict, in a few words."""
+    outcome = _Outcome.of(recording)
+    busy = busy_text(outcome.busy_ns, outcome.span_ns)
     if not outcome.verdict or outcome.change is None:
-        return ABSENT
-    return printable(f"{signed_share(outcome.change)}, {outcome.verdict}", _LONGEST_VERDICT)
+        return busy, ABSENT
+    return busy, printable(f"{signed_share(outcome.change)}, {outcome.verdict}", _LONGEST_VERDICT)
 
 
 @checked
@@ -265,14 +284,12 @@ def history(folder: str | PathLike[str] | None = None) -> pd.DataFrame:
         ``simulated``, ``failed`` and ``path``.
         At most the newest thousand.
     """
-    from npuprof.small_files import read_fields
-
     rows = []
     notebook = os.environ.get(NOTEBOOK) if folder is None else None
     for recording in reversed(list(recordings_in(default_output() if folder is None else Path(folder)))):
         if notebook and recording.cell.get("notebook", notebook) != notebook:
             continue
-        outcome = _Outcome(**read_fields(_Outcome, recording.outcome)[0])
+        outcome = _Outcome.of(recording)
         rows.append(
             {
                 "started": recording.started_ns,
@@ -280,7 +297,7 @@ def history(folder: str | PathLike[str] | None = None) -> pd.DataFrame:
                 "name": recording.name,
                 "step_ns": outcome.step_ns,
                 "change": outcome.change,
-                "verdict": outcome.verdict or ("first" if recording.outcome else ""),
+                "verdict": outcome.verdict or ("first" if outcome.step_ns else ""),
                 "changed_lines": outcome.changed_lines,
                 "simulated": recording.simulated,
                 "failed": recording.failed,

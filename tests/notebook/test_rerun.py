@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import gc
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -132,6 +133,20 @@ def test_the_panel_lists_the_change_since_the_run_before(run: Run) -> None:
     after, before = (row[column] for row in page.rows[:2])  # the newest first
     assert before == ABSENT
     assert re.fullmatch(r"[+-][\d.]+ %, (faster|slower|may be noise|noise unknown)", after)
+
+
+@pytest.mark.slow
+def test_the_panel_lists_the_busy_time_of_each_run_whose_report_was_shown(run: Run) -> None:
+    for text in (_BEFORE, _AFTER, "%%npuprof\n1 + 1", _AFTER.replace("%%npuprof", "%%npuprof --no-report")):
+        run(text)
+    gc.collect()
+    of_process, of_disk = ListedRuns(), ListedRuns(list)
+    of_disk.find_earlier(Path(npuprof.history()["path"][0]).parent)
+    for page in (of_process.page(), of_disk.page()):
+        column = [each.name for each in page.columns].index("busy")
+        newest, nothing, *others = (row[column] for row in page.rows[:4])
+        assert (newest, nothing) == ("not decoded", ABSENT)
+        assert all(re.fullmatch(r"[\d.]+ (ns|µs|ms|s) \([\d.]+ %\)", text) for text in others), others
 
 
 def test_a_run_whose_code_is_not_kept_does_not_say_what_was_changed(run: Run) -> None:

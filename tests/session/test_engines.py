@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import platform
+import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import npuprof
+from npuprof import progress
 from npuprof.errors import CollectorError, OptionsError
 from npuprof.options import Options
+from npuprof.progress import Progress
 from npuprof.ranks.profile_set import ProfileSet
 from npuprof.session import engine_side, engines
 from npuprof.session.session import Session
@@ -37,17 +45,16 @@ def _multiply(count: int) -> None:
         x @ x
 
 
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A client of four engines."""
+@contextmanager
+def _cluster(folder: Path, engines: int) -> Iterator[Any]:
+    """A client of a local cluster."""
     if importlib.util.find_spec("ipyparallel") is None:
         pytest.skip("ipyparallel is not installed")
     import ipyparallel
 
-    folder = tmp_path_factory.mktemp("cluster")
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = str(Path(__file__).parents[2])
-    cluster = ipyparallel.Cluster(n=4, profile_dir=str(folder), cluster_id="npuprof", log_level=40)
+    cluster = ipyparallel.Cluster(n=engines, profile_dir=str(folder), cluster_id="npuprof", log_level=40)
     try:
         yield cluster.start_and_connect_sync()
     finally:
@@ -56,6 +63,13 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             del os.environ["PYTHONPATH"]
         else:
             os.environ["PYTHONPATH"] = before
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A client of four engines."""
+    with _cluster(tmp_path_factory.mktemp("cluster"), 4) as made:
+        yield made
 
 
 def _set(session: Session) -> ProfileSet:
@@ -92,6 +106,55 @@ def test_recordings_of_engines_without_the_common_folder_are_sent(
     assert _kernels(runs) == dict.fromkeys(range(4), 3)
     assert {path.stat().st_mode & 0o077 for path in runs.root.rglob("*")} == {0}
     assert not len(runs.notes[runs.notes["severity"] != "info"])
+
+
+_ELSEWHERE = """
+mount -t tmpfs none "$1" && echo elsewhere > /proc/sys/kernel/hostname || exit 77
+exec "$2" -m ipyparallel.engine --file="$3" --log-level=40
+"""
+
+
+def _write_more(size: int) -> None:
+    from npuprof.session import engine_side
+
+    assert engine_side._session is not None
+    (engine_side._session.recording.directory / "more").write_bytes(os.urandom(size))
+
+
+@pytest.mark.long
+def test_an_engine_of_another_host_sends_its_recording_with_progress(tmp_path: Path) -> None:
+    out, folder = tmp_path / "out", tmp_path / "cluster"
+    out.mkdir()
+    if not (unshare := shutil.which("unshare")):
+        pytest.skip("there is no unshare")
+    with _cluster(folder, 1) as client:
+        file = folder / "security" / "ipcontroller-npuprof-engine.json"
+        command = [unshare, "--user", "--map-root-user", "--mount", "--uts", "sh", "-c", _ELSEWHERE, "sh"]
+        engine = subprocess.Popen([*command, str(out), sys.executable, str(file)], stderr=subprocess.DEVNULL)
+        try:
+            deadline = time.monotonic() + pace.seconds(60)
+            while len(client.ids) < 2 and time.monotonic() < deadline:
+                if engine.poll() is not None:
+                    pytest.skip(f"this user cannot make a host of its own here (status {engine.returncode})")
+                time.sleep(0.1)
+            session = npuprof.engines(client, collector="simulator", output=out)
+            session.start()
+            client[:].apply_sync(_multiply, 3)
+            client[1].apply_sync(_write_more, 10 << 20)
+            reports: list[Progress] = []
+            with progress.watched(reports.append):
+                session.stop()
+        finally:
+            engine.kill()
+            engine.wait()
+    runs = _set(session)
+    assert _kernels(runs) == {0: 4, 1: 4}
+    assert runs.info["host"].tolist() == [platform.node(), "elsewhere"]
+    assert not len(runs.notes[runs.notes["severity"] != "info"])
+    assert [path.stat().st_size for path in runs.root.glob("*/more")] == [10 << 20]
+    sent = [report.done for report in reports if report.name == "recordings of engines"]
+    assert reports[0].total == sent[-1] > 10 << 20
+    assert max(np.diff([0, *sent])) <= 4 << 20
 
 
 def test_what_is_no_client_is_refused(tmp_path: Path) -> None:

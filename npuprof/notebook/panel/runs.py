@@ -11,10 +11,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from npuprof import atomic, quantities, unwritten
+from npuprof import atomic, unwritten
 from npuprof.errors import NpuprofError, SourceError
 from npuprof.notebook.grid.widget import Action, Heading, Page
 from npuprof.options import values as option_values
+from npuprof.quantities import ABSENT, duration
 from npuprof.recording import (
     FILE_NAME,
     FLOPS_FILE_NAME,
@@ -83,7 +84,7 @@ class ListedRuns:
         self._loaded: dict[Path, EndedRun] = {}
         self._numbers: dict[Path, int] = {}
         self._busy: dict[Path, str] = {}
-        self._changes: dict[Path, tuple[int, str]] = {}  # when the recording was written, and its text
+        self._kept: dict[Path, tuple[int, tuple[str, str]]] = {}  # when the recording was written, and its texts
 
     def newest_first(self) -> list[tuple[EndedRun, str, str]]:
         """Return each run, how it ended, and where it is from."""
@@ -173,39 +174,43 @@ class ListedRuns:
         profile = run.profile
         if run.directory not in self._busy and profile is not None:
             with suppress(Exception):  # the report shows the error
-                self._busy[run.directory] = busy(profile.summary)
+                self.note(run.directory, profile.summary)
         has_end = run.stopped_ns > run.started_ns
+        kept, change = self._outcome(run.directory)
         return (
             title(run),
-            _when(run.started_ns) if run.started_ns else quantities.ABSENT,
+            _when(run.started_ns) if run.started_ns else ABSENT,
             f"{run.collector} (simulated)" if run.simulated else run.collector,
-            quantities.duration(run.stopped_ns - run.started_ns) if has_end else quantities.ABSENT,
-            self._busy.get(run.directory, "not decoded"),
-            self._change(run.directory),
+            duration(run.stopped_ns - run.started_ns) if has_end else ABSENT,
+            self._busy.get(run.directory, kept),
+            change,
             ended,
             origin,
         )
 
-    def _change(self, directory: Path) -> str:
-        """Return what changed since the run of the same cell before, as its recording has it."""
+    def _outcome(self, directory: Path) -> tuple[str, str]:
+        """Return the busy time and the change since the run of the same cell before, as the recording has them."""
         try:
             written_ns = (directory / FILE_NAME).stat().st_mtime_ns
-            if self._changes.get(directory, (0, ""))[0] != written_ns:
-                recording = Recording.read(directory)
-                self._changes[directory] = written_ns, _change_of(recording) if recording.outcome else quantities.ABSENT
-            return self._changes[directory][1]
-        except (OSError, NpuprofError):  # loaded from elsewhere, or gone
-            return quantities.ABSENT
+            if self._kept.get(directory, (0, ""))[0] != written_ns:
+                self._kept[directory] = written_ns, _outcome_of(Recording.read(directory))
+            return self._kept[directory][1]
+        except (OSError, NpuprofError):  # a set, a result of another tool, or gone
+            return ABSENT, ABSENT
 
     def note(self, directory: Path, summary: Summary) -> None:
         """Store the busy time of a decoded run."""
-        self._busy[directory] = busy(summary)
+        from npuprof.session import reruns  # with pandas, which a list of other runs does not need
+
+        self._busy[directory] = reruns.busy_text(*reruns.busy_times(summary))
 
 
-def _change_of(recording: Recording) -> str:
-    from npuprof.session.reruns import change_text  # with pandas, which a list of other runs does not need
+def _outcome_of(recording: Recording) -> tuple[str, str]:
+    if not recording.outcome:
+        return "not decoded", ABSENT
+    from npuprof.session import reruns  # with pandas, as above
 
-    return change_text(recording)
+    return reruns.outcome_texts(recording)
 
 
 def _when(epoch_ns: int) -> str:
@@ -217,15 +222,6 @@ def _when(epoch_ns: int) -> str:
 def title(run: EndedRun) -> str:
     """Return the name of a run, or of its directory."""
     return encodable(run.name or run.directory.name)
-
-
-def busy(summary: Summary) -> str:
-    """Return the text of the total busy time of the devices."""
-    if not summary.devices:
-        return quantities.ABSENT
-    whole = sum(device.span_ns for device in summary.devices)
-    part = sum(device.busy_ns for device in summary.devices)
-    return f"{quantities.duration(part)} ({quantities.share(part, whole)})"
 
 
 def rename(run: EndedRun, name: str) -> None:
