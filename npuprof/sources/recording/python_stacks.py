@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -20,7 +20,7 @@ from npuprof import tables
 from npuprof.arrays import Bools, Int64
 from npuprof.frames import Frame, cell_name
 from npuprof.notes import Notes
-from npuprof.sources.python_frames import begins_cell, role_of_frame, shown_frames
+from npuprof.sources.python_frames import AFTERWARDS, MAGIC, PROFILER, USER, begins_cell, role_of_frame, shown_frames
 from npuprof.sources.recording import lists
 
 Frames: TypeAlias = dict[str, pd.DataFrame]
@@ -122,7 +122,24 @@ def read_journal(path: Path, notes: Notes) -> Frames:
 
 def _frames(columns: dict[str, Any], path: Path, notes: Notes) -> Frames:
     samples = _samples(columns, path)
-    return {"python": _calls(columns, samples, notes), "sampled_lines": _sampled_lines(columns, samples, notes)}
+    frames = list(zip(*(columns[f"frame_{part}"] for part in ("file", "line", "function", "module")), strict=True))
+    roles = np.array([role_of_frame(file, function, module) for file, _, function, module in frames], np.int8)
+    samples = _without_commands(samples, roles)
+    return {
+        "python": _calls(frames, roles, samples, notes),
+        "sampled_lines": _sampled_lines(columns, samples, notes),
+    }
+
+
+def _without_commands(samples: Samples, roles: npt.NDArray[np.int8]) -> Samples:
+    """Return the samples with none in npuprof's line magics, such as ``%npuprof stop`` in a cell of its own."""
+    role_of = [*roles[samples.node_frame].tolist(), USER]  # the last entry is for parent -1
+    of_command = [False] * len(role_of)
+    for node, parent in enumerate(samples.node_parent.tolist()):
+        is_own = role_of[node] in (PROFILER, AFTERWARDS)
+        goes_on = of_command[parent] and role_of[node] != USER  # such as the code of a script that the magic runs
+        of_command[node] = goes_on or (is_own and role_of[parent] == MAGIC)
+    return replace(samples, node=np.where(np.array(of_command)[samples.node], -1, samples.node))
 
 
 def _sampled_lines(columns: dict[str, Any], samples: Samples, notes: Notes) -> pd.DataFrame:
@@ -173,9 +190,9 @@ def _innermost_users(columns: dict[str, Any], samples: Samples) -> Int64:
     return np.array(innermost[:-1], np.int64)
 
 
-def _calls(columns: dict[str, Any], samples: Samples, notes: Notes) -> pd.DataFrame:
-    frames = list(zip(*(columns[f"frame_{part}"] for part in ("file", "line", "function", "module")), strict=True))
-    roles = np.array([role_of_frame(file, function, module) for file, _, function, module in frames], np.int8)
+def _calls(
+    frames: list[tuple[str, int, str, str]], roles: npt.NDArray[np.int8], samples: Samples, notes: Notes
+) -> pd.DataFrame:
     cells = np.array(
         [begins_cell(Frame(file, line, function), module) for file, line, function, module in frames], bool
     )

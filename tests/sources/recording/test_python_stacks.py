@@ -276,6 +276,23 @@ def test_each_sample_has_the_line_that_it_saw(tmp_path: Path) -> None:
     ]
 
 
+def test_a_cell_that_only_calls_npuprof_took_no_time_of_the_users(tmp_path: Path) -> None:
+    line_magic = ("/lib/IPython/core/interactiveshell.py", 9, "run_line_magic", "IPython.core.interactiveshell")
+    stop = ("/lib/npuprof/notebook/magics.py", 4, "npuprof", "npuprof.notebook.magics")
+    other = ("/lib/IPython/core/magics/execution.py", 4, "time", "IPython.core.magics.execution")
+    frames = [MIXED[2], line_magic, stop, USER[0], other]
+    stacks = [[0], [0, 1, 2], [0, 1, 2, 3], [0, 1, 4], [0]]  # before, stop, a script that it runs, %time, after
+    columns = recorded(frames, stacks, line=[2, 3, 14, 4, 5])
+    columns["sample_ns"] = [EPOCH_NS + 10 * number for number in range(1, 6)]
+    read_ = python_stacks.read(stored(tmp_path, **columns), Notes())
+    assert spans(read_["python"]) == [
+        ("<cell>(1): <module>", 0, 10, 0),
+        ("<cell>(1): <module>", 20, 30, 0),
+        ("model.py(12): train", 20, 10, 1),
+    ]
+    assert read_["sampled_lines"]["line"].tolist() == [2, 14, 4, 5]
+
+
 def test_recordings_without_sampled_lines_are_read(tmp_path: Path) -> None:
     frames = python_stacks.read(stored(tmp_path, **recorded(USER, [[0], [0, 1]])), Notes())
     assert (len(frames["python"]), len(frames["sampled_lines"])) == (2, 0)
