@@ -63,10 +63,15 @@ def _largest(difference: Difference) -> Grid:
     lines = []
     for _, row in difference.largest(_MOST_ROWS).iterrows():
         counted = row["a_count"] or row["b_count"]
-        counts = f"{row['a_count']:g} / {row['b_count']:g}" if counted else ""
+        counts = f"{_mean(row['a_count'])} / {_mean(row['b_count'])}" if counted else ""
         named_names = (difference.title(row), str(row["why"]), str(row["place"]))
         lines.append((*named_names, counts, *_times(row), difference.interval(row)))
     return _grid("Largest differences", ("Row", "why", "line", "count", *difference.names, "difference"), lines)
+
+
+def _mean(count: float) -> str:
+    """Return a count per step as text."""
+    return f"{count:,.0f}" if count >= 100 or count == int(count) else f"{count:.3g}"
 
 
 def _grid(title: str, headings: Sequence[str], lines: Sequence[Sequence[str]]) -> Grid:

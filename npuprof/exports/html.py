@@ -309,7 +309,7 @@ def grid_html(grid: Grid) -> str:
     def cells(row: Sequence[str], tag: str, style: str) -> str:
         return "".join(
             f'<{tag} style="padding:2px 10px 2px 0;border:0;vertical-align:top;'
-            f'{_NAME if not column else _NUMBER if column >= first_numeric else _WORD}{style}">'
+            f'{_NUMBER if column >= first_numeric else _NAME if not column or _is_long(cell) else _WORD}{style}">'
             f"{text(cell, _LONGEST_CELL if not column else _LONGEST_WORD)}</{tag}>"
             for column, cell in enumerate(row)
         )
@@ -324,8 +324,14 @@ def grid_html(grid: Grid) -> str:
     )
 
 
+def _is_long(cell: str) -> bool:
+    """Return whether a text has a word that must be broken in a narrow table."""
+    return max(map(len, cell.split()), default=0) > _LONGEST_WHOLE
+
+
+_LONGEST_WHOLE = 16
 _NAME = "text-align:left;overflow-wrap:anywhere;min-width:84px;"
-_WORD = "text-align:left;overflow-wrap:anywhere;min-width:40px;"
+_WORD = "text-align:left;overflow-wrap:normal;"
 _NUMBER = "text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums;"
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _TITLE = "Difference"
 _LONGEST_NAME = 48
 _MOST_FRAMES = 600
+_TEXT_PIXELS = 72  # for the text to the right of the longest bar
 
 
 def plot_waterfall(
@@ -68,7 +69,8 @@ def plot_waterfall(
     margin = max(max(highs) - min(lows), 1) * 0.15
     shown = [max(min(lows) - margin, 0) / unit_ns, (max(highs) + margin) / unit_ns]
     figure.update_xaxes(ticksuffix=f" {unit}", range=shown, exponentformat="none")
-    figure.update_yaxes(autorange="reversed", showgrid=False, type="category").update_layout(bargap=0.25)
+    figure.update_yaxes(autorange="reversed", showgrid=False, type="category")
+    figure.update_layout(bargap=0.25, margin={"r": _TEXT_PIXELS})
     if shown[0] > 0:
         _mark_break(figure, shown[0], round(shown[0] * unit_ns), (titles[0], titles[-1]))
     return figure
@@ -91,6 +93,7 @@ def _mark_break(figure: go.Figure, left: float, begin_ns: int, titles: tuple[str
         showarrow=False,
         font={"size": 11},
     )
+    figure.update_layout(margin={"b": 48})
 
 
 def _texts_beside(titles: list[str], texts: list[str], x: list[float]) -> Any:
