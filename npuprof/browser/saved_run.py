@@ -24,9 +24,9 @@ from npuprof.browser.setup import timeline_setup
 from npuprof.figures.time_axis import thinned
 from npuprof.flame.tree import MergedCalls, merged_calls
 from npuprof.quantities import printable
-from npuprof.timeline.labels import FAMILY_KEYS, shade_of
+from npuprof.timeline.labels import FAMILY_KEYS, Labels, shade_of
 from npuprof.timeline.lane_packing import Bars
-from npuprof.timeline.slices import TABLES, column_text
+from npuprof.timeline.slices import TABLES, Slices, column_text
 from npuprof.timeline.state import Timeline
 
 VERSION = 1
@@ -129,9 +129,68 @@ def save_run(
     if limit_bytes is None or fixed <= limit_bytes:
         run.add_details(None if limit_bytes is None else limit_bytes - fixed)
     header = run.header(findings, path, notes)
-    data = _MAGIC + _LENGTH.pack(len(header)) + header + b"".join(run.writer.body)
     merged = int(bars.count[bars.count > 1].sum()) if most is not None else 0
-    return SavedRun(data, int(bars.count.sum()), merged, tuple(run.left_out))
+    return SavedRun(_data(header, run.writer), int(bars.count.sum()), merged, tuple(run.left_out))
+
+
+@dataclass
+class _Looks:
+    """Numbers the names and colour families of a run."""
+
+    texts: dict[str, int] = field(default_factory=dict)
+    all: dict[tuple[int, int, int], int] = field(default_factory=dict)
+
+    def number(self, text: str, family: int) -> int:
+        """Return the number of a name and a colour family."""
+        shown = printable(text, _LONGEST_NAME)
+        look = (self.texts.setdefault(shown, len(self.texts)), family, shade_of(shown))
+        return self.all.setdefault(look, len(self.all))
+
+    def of_paths(self, calls: MergedCalls, labels: Labels, first: int) -> Int64:
+        """Return the look of each path: that of its first kernel, or its layer's; `first` is that of kernels."""
+        family = np.array([FAMILY_KEYS.index(_FAMILIES[layer]) for layer in calls.layers.tolist()], np.int64)[
+            calls.label
+        ]
+        rows = np.arange(len(calls.kernel_path))[::-1]
+        family[calls.kernel_path[::-1]] = labels.families(rows + first)
+        pairs, back = np.unique(calls.label * 256 + family, return_inverse=True)
+        looks = [self.number(str(calls.names[pair // 256]), pair % 256) for pair in pairs.tolist()]
+        return np.array(looks, np.int64)[back] if len(looks) else np.zeros(0, np.int64)
+
+    def columns_of_paths(
+        self, writer: _Writer, calls: MergedCalls, tables: Mapping[str, pd.DataFrame], slices: Slices, labels: Labels
+    ) -> dict[str, int]:
+        """Save the call tree with its sums of the whole run."""
+        sums = calls.whole(tables)
+        return {
+            "parent": writer.numbers(np.arange(len(calls)) - calls.parent),
+            "look": writer.numbers(self.of_paths(calls, labels, slices.first["kernels"])),
+            "host_ns": writer.numbers(sums["host"].exclusive),
+            "device_ns": writer.numbers(sums["device"].exclusive),
+            "slices": writer.numbers(sums["count"].exclusive),
+        }
+
+
+def save_tree(tables: Mapping[str, pd.DataFrame], calls: MergedCalls) -> bytes:
+    """Return the call tree of a run as data in the format of :func:`save_run`, without slices."""
+    writer, looks, slices = _Writer(), _Looks(), Slices(tables)
+    paths = looks.columns_of_paths(writer, calls, tables, slices, Labels(slices))
+    content = {
+        "version": VERSION,
+        "texts": list(looks.texts),
+        "looks": [list(look) for look in looks.all],
+        "columns": writer.places,
+        "paths": paths,
+    }
+    return _data(_header(content), writer)
+
+
+def _header(content: Mapping[str, Any]) -> bytes:
+    return zlib.compress(json.dumps(content, separators=(",", ":")).encode("utf-8", "surrogatepass"), 9)
+
+
+def _data(header: bytes, writer: _Writer) -> bytes:
+    return _MAGIC + _LENGTH.pack(len(header)) + header + b"".join(writer.body)
 
 
 class _Run:
@@ -151,8 +210,7 @@ class _Run:
         self.link: Mapping[str, Any] | None = None
         self._timeline, self._calls, self._lines = timeline, calls, lines
         self._counts, self._is_limited = bars.count, is_limited
-        self._texts: dict[str, int] = {}
-        self._looks: dict[tuple[int, int, int], int] = {}
+        self._looks = _Looks()
         self._places = _places(timeline, bars, is_limited=is_limited)
         self._rows = {name: self._kept(name) for name in TABLES}
         self._paths = self._save_paths()
@@ -173,8 +231,8 @@ class _Run:
         content = {
             "version": VERSION,
             "setup": {**timeline_setup(timeline), "link": self.link},
-            "texts": list(self._texts),
-            "looks": [list(look) for look in self._looks],
+            "texts": list(self._looks.texts),
+            "looks": [list(look) for look in self._looks.all],
             "columns": self.writer.places,
             "tables": self._tables,
             "bars": self._bars,
@@ -191,24 +249,18 @@ class _Run:
             "left_out": self.left_out,
             "thinned": any(len(line.time_ns) > _MOST_SAMPLES for line in timeline.lines),
         }
-        return zlib.compress(json.dumps(content, separators=(",", ":")).encode("utf-8", "surrogatepass"), 9)
+        return _header(content)
 
     def _kept(self, name: str) -> Int64:
         first = self._timeline.slices.first[name]
         return np.flatnonzero(self._places[first : first + len(self._timeline.tables[name])] >= 0)
-
-    def _look(self, text: str, family: int) -> int:
-        """Return the number of a name and a colour family."""
-        shown = printable(text, _LONGEST_NAME)
-        look = (self._texts.setdefault(shown, len(self._texts)), family, shade_of(shown))
-        return self._looks.setdefault(look, len(self._looks))
 
     def _look_of(self, slices: Int64) -> Int64:
         """Return the number of the name and colour family of each slice."""
         labels, families = self._timeline.labels.of(slices), self._timeline.labels.families(slices).astype(np.int64)
         pairs, back = np.unique(labels * 256 + families, return_inverse=True)
         texts = self._timeline.labels.texts((pairs // 256).tolist())
-        looks = [self._look(text, family) for text, family in zip(texts, (pairs % 256).tolist(), strict=True)]
+        looks = [self._looks.number(text, family) for text, family in zip(texts, (pairs % 256).tolist(), strict=True)]
         return np.array(looks, np.int64)[back] if len(looks) else np.zeros(0, np.int64)
 
     def _save_table(self, name: str) -> dict[str, Any]:
@@ -246,33 +298,16 @@ class _Run:
         return self.writer.numbers(np.where(is_there, numbers - above, 0))
 
     def _save_paths(self) -> dict[str, int]:
-        calls = self._calls
-        sums = calls.whole(self._timeline.tables)
-        looks = self._looks_of_paths()
+        calls, timeline = self._calls, self._timeline
+        columns = self._looks.columns_of_paths(self.writer, calls, timeline.tables, timeline.slices, timeline.labels)
         holders = calls.causes.holders
         elsewhere = np.flatnonzero(holders != calls.causes.callers)
-        first = self._timeline.slices.first["python"]
+        first = timeline.slices.first["python"]
         return {
-            "parent": self.writer.numbers(np.arange(len(calls)) - calls.parent),
-            "look": self.writer.numbers(looks),
-            "host_ns": self.writer.numbers(sums["host"].exclusive),
-            "device_ns": self.writer.numbers(sums["device"].exclusive),
-            "slices": self.writer.numbers(sums["count"].exclusive),
+            **columns,
             "held": self.writer.numbers(elsewhere + first),
             "holder": self.writer.numbers(np.where(holders[elsewhere] >= 0, holders[elsewhere] + first, -1)),
         }
-
-    def _looks_of_paths(self) -> Int64:
-        """Return the look of each path: that of its first kernel, or the one of its layer."""
-        calls, first = self._calls, self._timeline.slices.first["kernels"]
-        family = np.array([FAMILY_KEYS.index(_FAMILIES[layer]) for layer in calls.layers.tolist()], np.int64)[
-            calls.label
-        ]
-        rows = np.arange(len(calls.kernel_path))[::-1]
-        family[calls.kernel_path[::-1]] = self._timeline.labels.families(rows + first)
-        pairs, back = np.unique(calls.label * 256 + family, return_inverse=True)
-        looks = [self._look(str(calls.names[pair // 256]), pair % 256) for pair in pairs.tolist()]
-        return np.array(looks, np.int64)[back] if len(looks) else np.zeros(0, np.int64)
 
     def _save_bars(self, bars: Bars) -> dict[str, int]:
         """Save the bars that several slices share."""
@@ -345,7 +380,7 @@ class _Run:
             frame, rows = frames[name], self._rows[name]
             looks = self._look_of(rows + saved["first"])
             for column in columns[name]:
-                detail = _detail(str(column), frame[column], rows, looks, len(self._looks))
+                detail = _detail(str(column), frame[column], rows, looks, len(self._looks.all))
                 size = 0 if detail is None else len(detail.column.data) + detail.texts_bytes
                 if detail is None or (room is not None and size > room):
                     self.left_out.append(f"{name}.{column}")

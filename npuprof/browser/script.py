@@ -23,10 +23,12 @@ _PARTS = (
     "room.js",
     "export.js",
     "timeline.js",
+    "calltree.js",
     "flame.js",
+    "flametab.js",
     "main.js",
 )
-_SAVED = ("calltree.js", "rows.js", "saved.js")
+_SAVED = ("rows.js", "saved.js")
 
 _COMMENT = re.compile(r"^[ \t]*(?:/\*\*(?:(?!\*/).)*\*/|//[^\n]*)[ \t]*\n", re.MULTILINE | re.DOTALL)
 _CAST = re.compile(r"/\*\* @(?:type|returns) (?:(?!\*/).)*\*/[ \t]*")

@@ -13,6 +13,14 @@ from npuprof.timeline.state import Timeline
 _FOLDED = ("Python",)  # groups that are folded at first
 
 
+def families(runtime: str) -> list[dict[str, Any]]:
+    """Return names and colours of the families of slices, in a run whose host calls a runtime such as ``CUDA``."""
+    return [
+        {"key": key, "label": family_label(key, runtime), "ink": look.ink, "shades": shades(key)}
+        for key, look in FAMILIES.items()
+    ]
+
+
 def timeline_setup(timeline: Timeline) -> dict[str, Any]:
     """Return what a page must know before it draws a timeline; times are nanoseconds from the origin."""
     start, end = timeline.whole
@@ -22,10 +30,8 @@ def timeline_setup(timeline: Timeline) -> dict[str, Any]:
         "start": start - timeline.origin,
         "end": end - timeline.origin,
         "window": [moment_ns - timeline.origin for moment_ns in timeline.window],
-        "families": [
-            {"key": key, "label": family_label(key, timeline.slices.runtime), "ink": look.ink, "shades": shades(key)}
-            for key, look in FAMILIES.items()
-        ],
+        "families": families(timeline.slices.runtime),
+        "simulated": timeline.info.simulated,
         "groups": [
             {"title": group.title, "lanes": [[row.lane, row.title] for row in rows], "folded": group.title in _FOLDED}
             for group, rows in zip(timeline.groups, timeline.rows, strict=True)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from npuprof.arrays import Float64, Int64
 from npuprof.flame.tree import MergedCalls, PathWeights
@@ -14,14 +13,9 @@ from npuprof.flame.tree import MergedCalls, PathWeights
 
 @dataclass(frozen=True)
 class Root:
-    """The top of a view: a path of the call tree, or -1 for the whole tree.
-
-    `without` is set when a folded frame is the root: the callees to leave out, as they had their own frames. The
-    path's self amount is then left out too.
-    """
+    """The top of a view: a path of the call tree, or -1 for the whole tree."""
 
     path: int = -1
-    without: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -69,24 +63,8 @@ class Frames:
 def amount(sums: PathWeights, root: Root) -> tuple[int, int]:
     """Return the total and the self amount of the root."""
     if root.path < 0:
-        whole, self_amount = int(sums.exclusive.sum()), 0
-    else:
-        whole, self_amount = int(sums.total[root.path]), int(sums.exclusive[root.path])
-    if not root.without:
-        return whole, self_amount
-    return whole - self_amount - int(sums.total[np.array(root.without)].sum()), 0
-
-
-def inside(calls: MergedCalls, root: Root) -> tuple[int, npt.NDArray[np.bool_]]:
-    """Return the first path below the root's path, and for all paths from there whether they belong to the root."""
-    low, high = calls.span(root.path)
-    if not root.without:
-        return low, np.ones(high - low, bool)
-    change = np.zeros(high - low + 1, np.int64)
-    for path in root.without:
-        change[path - low] += 1
-        change[int(calls.end[path]) - low] -= 1
-    return low, np.cumsum(change)[:-1] == 0
+        return int(sums.exclusive.sum()), 0
+    return int(sums.total[root.path]), int(sums.exclusive[root.path])
 
 
 def fold(calls: MergedCalls, sums: PathWeights, root: Root, limit: int, levels: int | None = None) -> Frames:
@@ -95,15 +73,14 @@ def fold(calls: MergedCalls, sums: PathWeights, root: Root, limit: int, levels: 
     Paths of zero weight are left out. At most `limit` frames remain, at least 2, on at most `levels` levels below the
     root, at least 1.
     """
-    low, allowed = inside(calls, root)
-    high = low + len(allowed)
-    allowed &= sums.total[low:high] > 0
+    low, high = calls.span(root.path)
+    allowed = sums.total[low:high] > 0
     if levels is not None:
         top = int(calls.depth[root.path]) + 1 if root.path >= 0 else 0
         allowed &= calls.depth[low:high] < top + levels - 1
     ranked = _widest(sums.total, np.flatnonzero(allowed) + low, limit - 1)
     above = _ranks(ranked, calls.parent[ranked], root.path)
-    callees = np.concatenate([[_callees(sums, root)], sums.callees[ranked]])
+    callees = np.concatenate([[sums.callees[root.path]], sums.callees[ranked]])
     kept = _keepable(above, callees, limit - 1)
     ranked, above, callees = ranked[:kept], above[:kept], callees[: kept + 1]
     total, self_amount = amount(sums, root)
@@ -125,18 +102,6 @@ def fold(calls: MergedCalls, sums: PathWeights, root: Root, limit: int, levels: 
         exclusive=np.concatenate([selves, np.zeros(len(folding), np.int64)]),
         folded=np.concatenate([np.zeros(kept + 1, np.int64), remainder[folding]]),
     )
-
-
-def rest_of(frames: Frames, frame: int, root: Root) -> Root:
-    """Return the root that shows the callees in a folded frame."""
-    caller = int(frames.above[frame])
-    shown = [int(frames.path[each]) for each in frames.below(caller) if not frames.folded[each]]
-    return Root(int(frames.path[frame]), (*(root.without if caller == 0 else ()), *shown))
-
-
-def _callees(sums: PathWeights, root: Root) -> int:
-    without = sums.total[np.array(root.without, np.int64)] > 0
-    return int(sums.callees[root.path]) - int(without.sum())
 
 
 def _widest(total: Int64, paths: Int64, limit: int) -> Int64:

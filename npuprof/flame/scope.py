@@ -47,38 +47,86 @@ def threads(tables: Mapping[str, pd.DataFrame]) -> list[int]:
     return [int(thread) for thread in pd.Series(_host(tables, "thread_id")).value_counts().index]
 
 
-def scoped(calls: MergedCalls, tables: Mapping[str, pd.DataFrame], scope: Scope) -> dict[Weight, PathWeights]:
+def scoped(
+    calls: MergedCalls,
+    tables: Mapping[str, pd.DataFrame],
+    scope: Scope,
+    window: tuple[int, int] | None = None,
+    rows: Mapping[str, Int64] | None = None,
+) -> dict[Weight, PathWeights]:
     """Sum the weights of all paths within a scope; callers outside the scope have no self amount.
+
+    Parameters
+    ----------
+    calls, tables, scope
+        The call tree, the tables that it is made of, and the scope.
+    window
+        Start and end of a range, in nanoseconds: only the time within it counts, and slices that touch it; None for
+        all.
+    rows
+        The rows by table that count; None for all.
 
     Raises
     ------
     OptionsError
         If the run has no such step or thread; the message lists those that it has.
     """
-    if scope == Scope():
+    if scope == Scope() and window is None and rows is None:
         return calls.whole(tables)
     duration = _host(tables, "duration_ns")
     start = _host(tables, "start_ns")
     kernels = tables["kernels"]
+    kernel_start, kernel_ns = (kernels[name].to_numpy(np.int64) for name in ("start_ns", "duration_ns"))
     chosen, chosen_kernels = np.ones(len(start), bool), np.ones(len(kernels), bool)
-    self_ns = calls.causes.self_ns
+    windows = None
     if scope.step is not None:
         _check_known(scope.step, steps(tables), "step")
         windows = _windows(tables["steps"], scope.step)
+        chosen = _inside(windows, start)
+        chosen_kernels = _are_of_step(kernels, scope.step, calls.causes.launchers, chosen, windows)
+    if window is not None:
+        windows = _common(windows, window)
+        chosen = chosen & _touching(window, start, start + duration)
+        chosen_kernels = chosen_kernels & _touching(window, kernel_start, kernel_start + kernel_ns)
+        low, high = window
+        kernel_ns = np.maximum(np.minimum(kernel_start + kernel_ns, high) - np.maximum(kernel_start, low), 0)
+    self_ns = calls.causes.self_ns
+    if windows is not None:
         self_ns = own_ns(
             _covered_before(windows, start + duration) - _covered_before(windows, start), calls.causes.holders
         )
-        chosen = _inside(windows, start)
-        chosen_kernels = _are_of_step(kernels, scope.step, calls.causes.launchers, chosen, windows)
     if scope.thread is not None:
         _check_known(scope.thread, threads(tables), "thread")
         on_thread = _host(tables, "thread_id") == scope.thread
         chosen = chosen & on_thread
         self_ns = np.where(on_thread, self_ns, 0)
         chosen_kernels = chosen_kernels & _are_launched(calls, on_thread)
-    rows = np.flatnonzero(chosen_kernels)
-    kernel_ns = kernels["duration_ns"].to_numpy(np.int64)[rows]
-    return calls.sums(np.flatnonzero(chosen), self_ns, rows, kernel_ns)
+    if rows is not None:
+        is_among = np.concatenate([_among(rows, name, len(tables[name])) for name in LAYERS])
+        chosen = chosen & is_among
+        self_ns = np.where(is_among, self_ns, 0)
+        chosen_kernels = chosen_kernels & _among(rows, "kernels", len(kernels))
+    counted = np.flatnonzero(chosen_kernels)
+    return calls.sums(np.flatnonzero(chosen), self_ns, counted, kernel_ns[counted])
+
+
+def _common(windows: tuple[Int64, Int64] | None, window: tuple[int, int]) -> tuple[Int64, Int64]:
+    """Return the parts of windows within another one, which is all for None."""
+    low, high = window
+    starts, ends = (np.array([low]), np.array([high])) if windows is None else windows
+    starts, ends = np.maximum(starts, low), np.minimum(ends, high)
+    return starts[starts < ends], ends[starts < ends]
+
+
+def _touching(window: tuple[int, int], start: Int64, end: Int64) -> Bools:
+    touching: Bools = (start < window[1]) & (end > window[0])
+    return touching
+
+
+def _among(rows: Mapping[str, Int64], table: str, count: int) -> Bools:
+    is_among = np.zeros(count, bool)
+    is_among[rows.get(table, np.zeros(0, np.int64))] = True
+    return is_among
 
 
 def _host(tables: Mapping[str, pd.DataFrame], column: str) -> Int64:

@@ -10,7 +10,7 @@ import numpy as np
 from npuprof.analysis.patterns import contains
 from npuprof.arrays import Bools, Int64
 from npuprof.errors import OptionsError
-from npuprof.flame.fold import Frames, Root, inside
+from npuprof.flame.fold import Frames, Root
 from npuprof.flame.tree import MergedCalls, PathWeights
 from npuprof.quantities import printable
 
@@ -54,10 +54,9 @@ def paths_with(calls: MergedCalls, text: str, *, regex: bool = False) -> Bools:
 
 def matches_in(calls: MergedCalls, sums: PathWeights, root: Root, frames: Frames, matches: Bools) -> FrameMatches:
     """Return the matches within a view."""
-    low, below = inside(calls, root)
-    high = low + len(below)
-    lit = matches[low:high] & below & (sums.total[low:high] > 0)
-    is_root = root.path >= 0 and not root.without and bool(matches[root.path]) and int(sums.total[root.path]) > 0
+    low, high = calls.span(root.path)
+    lit = matches[low:high] & (sums.total[low:high] > 0)
+    is_root = root.path >= 0 and bool(matches[root.path]) and int(sums.total[root.path]) > 0
     paths = np.flatnonzero(lit) + low
     total = int(frames.total[0]) if is_root else _union(calls, sums, paths)
     is_visible = np.zeros(len(frames), bool)

@@ -6,10 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-import numpy as np
-import numpy.typing as npt
-
-from npuprof.arrays import Float64, Uint8
 from npuprof.figures.chart import label
 from npuprof.figures.colours import FAINT, FAMILIES, FOREGROUND, device_family, shade
 from npuprof.flame.fold import Frames, Root
@@ -17,7 +13,7 @@ from npuprof.flame.scope import Scope
 from npuprof.flame.search import FrameMatches
 from npuprof.flame.tree import MergedCalls, PathWeights, Weight
 from npuprof.quantities import count as count_text
-from npuprof.quantities import counted, printable
+from npuprof.quantities import counted
 from npuprof.quantities import duration as duration_text
 from npuprof.quantities import share as share_text
 
@@ -60,14 +56,12 @@ class DrawnFlames:
         folded, path = int(self.frames.folded[frame]), int(self.frames.path[frame])
         if folded:
             return f"({folded:,} more)"
-        if frame == 0 and self.root.without:
-            return f"the rest of {self.calls.name(path)}" if path >= 0 else "the rest"
         return self.calls.name(path) if path >= 0 else "all"
 
     def layer(self, frame: int) -> str:
         """Return the layer of a frame; empty for folded frames and the whole tree."""
         path = int(self.frames.path[frame])
-        if path < 0 or self.frames.folded[frame] or (frame == 0 and self.root.without):
+        if path < 0 or self.frames.folded[frame]:
             return ""
         return self.calls.layer(path)
 
@@ -137,96 +131,3 @@ def scope_text(scope: Scope) -> str:
     """Return the scope as text; empty for the whole run."""
     parts = [("step", scope.step), ("thread", scope.thread)]
     return ", ".join(f"{subject} {number}" for subject, number in parts if number is not None)
-
-
-MOST_BYTES = 300_000
-"""Approximate maximum size of the answer to a zoom; the details of the narrowest frames are dropped first."""
-
-_ROOM_FOR_FACTS = 180_000
-_NAME_LENGTHS = (200, 60, 16)
-_ROOM_FOR_NAMES = 100_000
-_LEAST_PART = 0.0002  # of the view's width: narrower frames cannot be pointed at
-
-
-@dataclass(frozen=True)
-class FlameColumns:
-    """The frames of a view for a browser that draws them; one element per frame.
-
-    Attributes
-    ----------
-    level
-        The depth below the root.
-    left, width
-        Left edge and width, as fractions of the root.
-    lit
-        0 for frames without a match of the search, which are faded; else 1.
-    folded
-        1 for frames of folded callees.
-    look
-        The index in `looks` of the frame's colour and text colour.
-    names, facts
-        Texts, not escaped; facts only for the widest frames, as many as fit.
-    """
-
-    level: npt.NDArray[np.uint16]
-    left: Float64
-    width: Float64
-    lit: Uint8
-    folded: Uint8
-    look: npt.NDArray[np.uint16]
-    looks: list[tuple[str, str]]
-    names: list[str]
-    facts: list[list[str]]
-
-    @property
-    def size_bytes(self) -> int:
-        """The approximate size of the message: arrays in binary form, texts as JSON."""
-        arrays = sum(value.nbytes for value in vars(self).values() if isinstance(value, np.ndarray))
-        facts = (line for lines in self.facts for line in lines)
-        return arrays + sum(_bytes(text) for text in (*self.names, *facts))
-
-
-def flame_columns(picture: DrawnFlames, matches: FrameMatches | None) -> FlameColumns:
-    """Return the frames of a view; all are lit if there is no search."""
-    frames = picture.frames
-    count = len(frames)
-    width = frames.total / max(int(frames.total[0]), 1)
-    looks = [picture.look(frame) for frame in range(count)]
-    distinct = {look: at for at, look in enumerate(dict.fromkeys(looks))}
-    return FlameColumns(
-        level=frames.depth.astype(np.uint16),
-        left=frames.left,
-        width=width,
-        lit=np.ones(count, np.uint8) if matches is None else matches.lit.astype(np.uint8),
-        folded=(frames.folded > 0).astype(np.uint8),
-        look=np.array([distinct[look] for look in looks], np.uint16),
-        looks=list(distinct),
-        names=_names(picture),
-        facts=_facts(picture, width),
-    )
-
-
-def _names(picture: DrawnFlames) -> list[str]:
-    """Return the names of all frames, cut to the first length at which all fit."""
-    recorded = [picture.name(frame) for frame in range(len(picture.frames))]
-    for longest in _NAME_LENGTHS:
-        names = [printable(name, longest) for name in recorded]
-        if sum(map(_bytes, names)) <= _ROOM_FOR_NAMES:
-            break
-    return names
-
-
-def _facts(picture: DrawnFlames, width: Float64) -> list[list[str]]:
-    """Return the facts of the widest frames, as many as fit."""
-    facts: list[list[str]] = [[] for _ in range(len(width))]
-    room = _ROOM_FOR_FACTS
-    for frame in np.argsort(-width, kind="stable").tolist():
-        if width[frame] < _LEAST_PART or room < 0:
-            break
-        facts[frame] = picture.facts(frame)
-        room -= sum(map(_bytes, facts[frame]))
-    return facts
-
-
-def _bytes(text: str) -> int:
-    return len(text.encode("utf-8", "surrogatepass")) + 3

@@ -8,8 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from npuprof.notebook.explorer.canvas import CanvasWidget
-from npuprof.notebook.explorer.flame_graph import FlameGraphView
-from npuprof.notebook.explorer.timeline import TimelineView
 
 _PAGE = """<!doctype html><meta charset=utf-8><title>npuprof</title>
 <style>body {{ margin: 8px; {colours} }} {css}</style><div id=place></div>"""
@@ -53,17 +51,18 @@ class CanvasPage:
     page
         Playwright's page.
     view
-        The kernel's side.
+        The kernel's side: what answers the page of its ``canvas``.
     """
 
-    def __init__(self, page: Any, view: TimelineView, *, dark: bool = False) -> None:
+    def __init__(self, page: Any, view: Any, *, dark: bool = False) -> None:
         self.page, self.view = page, view
         self._said: list[tuple[Any, list[str]]] = []
         view.canvas.send = self._keep
         page.expose_function("ask", self._answer)
         page.set_content(_PAGE.format(css=CanvasWidget._css, colours=_DARK if dark else ""))
         canvas = view.canvas
-        first = {"content": canvas.first["content"], "buffers": [_text(one) for one in canvas.first["buffers"]]}
+        sent = canvas.first or {"content": {}, "buffers": []}
+        first = {"content": sent["content"], "buffers": [_text(one) for one in sent["buffers"]]}
         json.dumps([canvas.setup, first], ensure_ascii=False, allow_nan=False).encode()
         page.evaluate(_OPEN, [str(CanvasWidget._esm), canvas.setup, first])
         self.settle()
@@ -88,10 +87,10 @@ class CanvasPage:
         """Wait until nothing is asked and nothing is drawn any more."""
         self.page.evaluate(
             """async () => {
-                const root = document.querySelector('.npuprof-timeline');
+                const views = () => [...document.querySelectorAll('[data-drawn]')];
                 for (let still = 0, before = ''; still < 3;) {
                     await new Promise((done) => setTimeout(done, 30));
-                    const now = `${root.dataset.drawn} ${sent.length}`;
+                    const now = `${views().map((one) => one.dataset.drawn)} ${sent.length}`;
                     still = now === before ? still + 1 : 0;
                     before = now;
                 }
@@ -125,76 +124,3 @@ class CanvasPage:
 
 def _text(view: memoryview) -> str:
     return base64.b64encode(bytes(view)).decode()
-
-
-# As _OPEN, for a picture that is a part of the model's state.
-_OPEN_FLAME = """async ([script, state]) => {
-    const bytes = (text) => new DataView(Uint8Array.from(atob(text), (one) => one.charCodeAt(0)).buffer);
-    const read = (picture) => Object.fromEntries(Object.entries(picture).map(
-        ([name, value]) => [name, value.bytes === undefined ? value : bytes(value.bytes)]));
-    const listeners = {}, held = {setup: {view: "flame"}, picture: read(state.picture), cursor: state.cursor};
-    globalThis.silent = false;
-    globalThis.put = (given) => {
-        for (const [name, value] of Object.entries({picture: read(given.picture), cursor: given.cursor})) {
-            held[name] = value;
-            for (const one of listeners[`change:${name}`] ?? []) one();
-        }
-    };
-    const model = {
-        get: (name) => held[name],
-        on: (event, listener) => (listeners[event] ??= []).push(listener),
-        off: () => {},
-        send: (message) => { if (!silent) globalThis.ask(message).then(put); },
-    };
-    const {default: make} = await import(URL.createObjectURL(new Blob([script], {type: 'text/javascript'})));
-    const widget = make();
-    widget.initialize({model});
-    widget.render({model, el: document.getElementById('place')});
-}"""
-
-
-class FlamePage:
-    """A flame graph in a page.
-
-    Attributes
-    ----------
-    page
-        Playwright's page.
-    view
-        The kernel's side.
-    """
-
-    def __init__(self, page: Any, view: FlameGraphView) -> None:
-        self.page, self.view = page, view
-        page.expose_function("ask", self._answer)
-        page.set_content(_PAGE.format(css=CanvasWidget._css, colours=""))
-        page.evaluate(_OPEN_FLAME, [str(CanvasWidget._esm), self._state()])
-        self.settle()
-
-    def _state(self) -> dict[str, Any]:
-        widget = self.view.figure.widget
-        packed = {
-            name: {"bytes": _text(value)} if isinstance(value, memoryview) else value
-            for name, value in widget.picture.items()
-        }
-        return {"picture": packed, "cursor": widget.cursor}
-
-    def _answer(self, message: Any) -> dict[str, Any]:
-        self.view.figure.widget._asked(None, message, None)
-        return self._state()
-
-    def settle(self) -> None:
-        """Wait until nothing is drawn any more."""
-        self.page.wait_for_timeout(150)
-
-    def frame(self, name: str) -> int:
-        """The number of a frame."""
-        found: int = self.view.figure.widget.picture["names"].index(name)
-        return found
-
-    def click(self, frame: int) -> None:
-        """Click a frame where it is drawn."""
-        frames = self.view._flame.picture().frames
-        box = self.page.locator(".flamebox canvas").bounding_box()
-        middle = float(frames.left[frame]) + int(frames.total[frame]) / int(frames.total[0]) / 2
-        self.page.mouse.click(box["x"] + middle * box["width"], box["y"] + (int(frames.depth[frame]) + 0.5) * 19)

@@ -204,7 +204,7 @@ def test_tables_are_searched_and_sorted_and_choose_slices_everywhere(open_page: 
         "() => document.querySelector('.npuprof-flame-canvas .said').textContent.includes('selected')"
     )
     hostile_ms = int(sums[_HOSTILE]) / 1e6
-    assert said.text_content().startswith(f"device time: {hostile_ms:.2f} ms")
+    assert said.text_content().startswith(f"simulated NPU · device time: {hostile_ms:.2f} ms")
     chosen.get_by_role("button", name="Clear").click()
     page.wait_for_function(
         "() => !document.querySelector('.npuprof-flame-canvas .said').textContent.includes('selected')"
@@ -219,7 +219,7 @@ def test_the_flame_graph_is_of_the_marked_range_and_shows_callers_and_callees(
     page.get_by_role("tab", name="Flame graph").click()
     flame = page.locator(".npuprof-flame-canvas").first
     total = int(run.kernels["duration_ns"].sum())
-    assert flame.locator(".said").text_content() == f"device time: {total / 1e6:.2f} ms"
+    assert flame.locator(".said").text_content() == f"simulated NPU · device time: {total / 1e6:.2f} ms"
     box = flame.locator("canvas").bounding_box()
     page.mouse.click(box["x"] + box["width"] * 0.1, box["y"] + 19 * 2 + 9)
     page.locator(".sandwich h4").wait_for()
@@ -237,7 +237,9 @@ def test_the_flame_graph_is_of_the_marked_range_and_shows_callers_and_callees(
     start = run.kernels["start_ns"].to_numpy() - Timeline(run.tables, run.info).origin
     end = start + run.kernels["duration_ns"].to_numpy()
     inside = int((np.minimum(end, round(high)) - np.maximum(start, round(low))).clip(min=0).sum())
-    assert flame.locator(".said").text_content().startswith(f"device time: {inside / 1e6:.2f} ms, from ")
+    assert (
+        flame.locator(".said").text_content().startswith(f"simulated NPU · device time: {inside / 1e6:.2f} ms, from ")
+    )
     assert page.errors == []
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npuprof.flame.fold import Frames, Root, amount, fold, inside, rest_of
+from npuprof.flame.fold import Frames, Root, amount, fold
 from npuprof.flame.tree import COLUMNS, merged_calls
 from tests import factories
 from tests.budget import examples
@@ -45,40 +45,19 @@ def test_own_shares_and_folded_frames_add_up_to_the_root(
     check(frames, most)
     paths = below(calls, root)
     assert frames.total[0] == sum(sums.exclusive[paths]) + (sums.exclusive[root.path] if root.path >= 0 else 0)
+    assert amount(sums, root)[0] == frames.total[0]
     shown = frames.path[1:][frames.folded[1:] == 0].tolist()
+    for frame in np.flatnonzero(frames.folded).tolist():
+        callees = [one for one in paths if calls.parent[one] == frames.path[frame] and sums.total[one] > 0]
+        hidden = [one for one in callees if one not in shown]
+        assert frames.folded[frame] == len(hidden)
+        assert frames.total[frame] == sum(sums.total[hidden])
     assert len(set(shown)) == len(shown)
     assert set(shown) <= {one for one in paths if sums.total[one] > 0}
     if levels is not None:
         assert frames.depth.max() <= levels
     elif (sums.total[paths] > 0).sum() < most:
         assert set(shown) == {one for one in paths if sums.total[one] > 0}
-
-
-@pytest.mark.slow
-@settings(max_examples=examples(300))
-@given(rows, st.integers(4, 8), st.integers(0, 5))
-def test_the_rest_can_be_opened_until_nothing_is_left(given_rows: list[Row], most: int, seed: int) -> None:
-    calls, sums = tree(given_rows)
-    root = Root()
-
-    for _ in range(50):
-        frames = fold(calls, sums, root, most)
-        check(frames, most)
-        low, is_below = inside(calls, root)
-        assert (np.flatnonzero(is_below) + low).tolist() == below(calls, root)
-        assert amount(sums, root)[0] == frames.total[0]
-        folded = np.flatnonzero(frames.folded)
-        if not len(folded):
-            break
-        chosen = int(folded[seed % len(folded)])
-        root = rest_of(frames, chosen, root)
-        # Where none of the callees is shown, all of them are the caller itself.
-        own = 0 if root.without else amount(sums, root)[1]
-        assert amount(sums, root)[0] == frames.total[chosen] + own
-        callees = [one for one in below(calls, root) if calls.parent[one] == root.path and sums.total[one] > 0]
-        assert frames.folded[chosen] == len(callees)
-    else:
-        pytest.fail("there is always more")
 
 
 @pytest.mark.slow

@@ -198,3 +198,32 @@ def _links(rows: Sequence[tuple[str, str, int, str, int]]) -> pd.DataFrame:
     for key in ("source_row", "target_row"):
         columns[key] = columns[key].astype("int64")
     return tables.build("links", columns)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 1_000), (10, 60), (35, 36), (100, 100)])
+@pytest.mark.parametrize("rows", [None, {"api": np.array([1]), "kernels": np.array([0])}, {}])
+def test_a_range_and_rows_count_for_the_part_of_their_time_in_it(
+    low: int, high: int, rows: dict[str, np.ndarray[tuple[int], np.dtype[np.int64]]] | None
+) -> None:
+    calls = [(0, 100, "outer", 1), (30, 40, "inner", 1)]
+    kernels = factories.profile(2)["kernels"].assign(
+        start_ns=np.array([5, 50]), duration_ns=np.array([20, 30]), connection_id=pd.array([None, None], "Int64")
+    )
+    run = factories.all_tables(api=_api(calls), kernels=kernels)
+    merged = merged_calls(run)
+    sums = scoped(merged, run, Scope(), (low, high), rows)
+
+    def inside(start: int, length: int) -> int:
+        return max(min(start + length, high) - max(start, low), 0)
+
+    outer, inner = (inside(start, length) for start, length, _, _ in calls)
+    on_device = [inside(start, length) for start, length in ((5, 20), (50, 30))]
+    if rows is None:
+        assert sums["host"].exclusive.sum() == outer
+        assert sums["device"].exclusive.sum() == sum(on_device)
+    elif rows:
+        assert sums["host"].exclusive.sum() == inner
+        assert sums["device"].exclusive.sum() == on_device[0]
+        assert sums["count"].exclusive.sum() == sum(one > 0 for one in (inner, on_device[0]))
+    else:
+        assert all(not sums[weight].exclusive.any() for weight in COLUMNS)

@@ -45,9 +45,4 @@ def tree(given: Sequence[Row]) -> tuple[MergedCalls, PathWeights]:
 
 def below(calls: MergedCalls, root: Root) -> list[int]:
     """Return the paths below a root, by climbing from each path."""
-    found = []
-    for path in range(len(calls)):
-        above = [path, *calls.callers(path)[-2::-1], -1]
-        if path != root.path and root.path in above and above[above.index(root.path) - 1] not in root.without:
-            found.append(path)
-    return found
+    return [path for path in range(len(calls)) if path != root.path and root.path in [-1, *calls.callers(path)]]

@@ -16,7 +16,7 @@ from npuprof import simulator
 from npuprof.exports import speedscope
 from npuprof.exports.stacks import folded_stacks
 from npuprof.exports.text import summary_text
-from npuprof.flame.state import FlameGraph
+from npuprof.flame.tree import merged_calls
 from npuprof.info import common_cells
 from npuprof.profiles import Profile
 from npuprof.texts import cell_classes
@@ -37,8 +37,7 @@ def run(tmp_path: Path) -> Iterator[Profile]:
 
 def test_no_text_has_the_name_that_tables_keep(run: Profile) -> None:
     assert set(run.by("line")["line"]) == {"In [2], line 3"}
-    flame = FlameGraph(run.tables, run.info)
-    names = set(flame.calls.names)
+    names = set(merged_calls(run.tables).names)
     assert "In [2], line 1: f" in names
     slices = Slices(run.tables)
     python = slices.names(slices.of_table("python"))

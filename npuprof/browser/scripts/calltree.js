@@ -1,25 +1,39 @@
 // @ts-check
-// The flame graph of a run that the page holds: whole, of a range, of lit slices; and callers and callees of a name.
+// The state of a flame graph: the call tree of a run, whole or of a part, its root and its search; and callers and callees of a name.
 
 /** @typedef {"device" | "host" | "count"} Weight */
 /**
- * @typedef {object} CallNode a frame: paths of one name below one caller
+ * @typedef {object} CallNode a frame: paths of one name below one caller, or several folded ones, whose look is -1
  * @property {number[]} paths @property {number} look @property {string} name @property {number} total @property {number} own
+ * @property {boolean} [isFolded]
+ */
+/**
+ * @typedef {object} Part of a run, of which the sums are
+ * @property {[number, number] | null} range @property {Uint8Array | null} lit for each position, where the slices are here
+ * @property {boolean} isChosen whether it is of selected slices @property {string} of step and thread, in words
+ * @property {Record<Weight, Float64Array> | null} own what each path has by itself, where the slices are not here
  */
 
+/** @type {Part} */
+const WHOLE = { range: null, lit: null, isChosen: false, of: "", own: null };
+
 const LEAST_FRAME = 0.0007;  // of the view's width: narrower frames are folded
+const MOST_OF_ROOT = 500;  // of its callees are not folded, so that what is folded gets less with each one that is opened
 const MOST_FRAMES = 2000, MOST_LEVELS = 60;
 const WEIGHT_TITLES = /** @type {Record<Weight, string>} */ ({ device: "device time", host: "host time", count: "slices" });
 
 /** An amount as text. @param {number} amount @param {Weight} weight */
 const amountText = (amount, weight) => (weight === "count" ? counted(amount) : duration(amount));
 
+const SUMS_OF_PATHS = /** @type {Record<Weight, string>} */ ({ device: "device_ns", host: "host_ns", count: "slices" });
+const KINDS = /** @type {Record<string, string>} */ ({ python: "Python", operator: "operator" });
+
 /**
  * What each path has by itself: in a range, of the slices that are lit.
  * @param {Run} run @param {Weight} weight @param {[number, number] | null} range @param {Uint8Array | null} lit
  */
 function ownSums(run, weight, range, lit) {
-    if (!range && !lit) return run.paths[{ device: "device_ns", host: "host_ns", count: "slices" }[weight]];
+    if (!range && !lit) return run.paths[SUMS_OF_PATHS[weight]];
     const own = new Float64Array(run.paths.parent.length);
     const [low, high] = range ?? [-Infinity, Infinity];
     const inside = (/** @type {number} */ at) => Math.max(Math.min(run.start[at] + run.duration[at], high) - Math.max(run.start[at], low), 0);
@@ -77,10 +91,10 @@ function calleePaths(run) {
 
 /**
  * The frames of a tree as a view draws them.
- * @param {Run} run @param {CallNode} root @param {(node: CallNode) => CallNode[]} callees @param {Weight} weight
- * @param {{whole: number, searched: Uint8Array | null, upwards?: boolean, title: string, cursor?: number}} about
+ * @param {Run} run @param {CallNode} root @param {(node: CallNode) => CallNode[]} callees
+ * @param {{searched: Uint8Array | null, holds?: Uint8Array, facts: (node: CallNode) => string[], upwards?: boolean, title: string, nothing?: string}} about `holds`: which paths are, or call, what is searched
  */
-function pictureOf(run, root, callees, weight, about) {
+function pictureOf(run, root, callees, about) {
     const families = run.setup.families, styles = /** @type {string[]} */ ([]), looks = /** @type {[string, string][]} */ ([]);
     const style = (/** @type {number} */ look) => {
         const [, family, shade] = run.looks[look] ?? [0, 0, 0];
@@ -96,7 +110,7 @@ function pictureOf(run, root, callees, weight, about) {
     for (let at = 0; at < frames.length; at += 1) {
         const { node, level, left, folded } = frames[at];
         if (folded || level >= MOST_LEVELS || frames.length >= MOST_FRAMES) continue;
-        const some = callees(node), wide = some.filter((one) => one.total >= whole * LEAST_FRAME);
+        const some = callees(node), wide = some.filter((one, rank) => one.total >= whole * LEAST_FRAME || (at === 0 && rank < MOST_OF_ROOT));
         let x = left;
         for (const one of wide) {
             frames.push({ node: one, level: level + 1, left: x, folded: 0, above: at });
@@ -104,7 +118,7 @@ function pictureOf(run, root, callees, weight, about) {
         }
         const rest = some.slice(wide.length), total = rest.reduce((sum, one) => sum + one.total, 0);
         if (total >= whole * LEAST_FRAME) {
-            const folded_ = { paths: rest.flatMap((one) => one.paths), look: -1, name: `${counted(rest.length)} more`, total, own: 0 };
+            const folded_ = { paths: rest.flatMap((one) => one.paths), look: -1, name: `(${counted(rest.length)} more)`, total, own: 0, isFolded: true };
             frames.push({ node: folded_, level: level + 1, left: x, folded: rest.length, above: at });
         }
     }
@@ -112,46 +126,56 @@ function pictureOf(run, root, callees, weight, about) {
         nodes: frames.map((frame) => frame.node), above: frames.map((frame) => frame.above),
         level: Uint16Array.from(frames, (one) => one.level), left: Float64Array.from(frames, (one) => one.left),
         width: Float64Array.from(frames, (one) => one.node.total / whole), folded: Uint8Array.from(frames, (one) => Number(one.folded > 0)),
-        lit: Uint8Array.from(frames, (one) => (about.searched && !(one.node.look >= 0 && about.searched[one.node.look]) ? 0 : 1)),
+        lit: Uint8Array.from(frames, ({ node, folded }) => {
+            if (!about.searched) return 1;
+            return Number(folded ? node.paths.some((path) => about.holds?.[path]) : node.look >= 0 && about.searched[node.look]);
+        }),
         look: Uint16Array.from(frames, (one) => style(one.node.look)), looks,
         names: frames.map((frame) => frame.node.name),
-        facts: frames.map(({ node }) => [amountText(node.total, weight), `${share(node.total, about.whole)} of all`,
-            ...(node.own > 0 && node.own < node.total ? [`${amountText(node.own, weight)} by itself`] : [])]),
+        facts: (/** @type {number} */ at) => about.facts(frames[at].node),
         levels: frames.reduce((most, one) => Math.max(most, one.level), 0) + 1, upwards: Boolean(about.upwards), searching: about.searched !== null,
-        title: about.title, nothing: root.total > 0 ? "" : "nothing here has such a weight",
+        title: about.title, nothing: root.total > 0 ? "" : about.nothing ?? "",
     };
 }
 
-/** A flame graph's state. @param {Run} run */
+/** The state of a flame graph. @param {Run} run */
 function makeTree(run) {
     const below = calleePaths(run), top = run.paths.parent.length;
-    /** @type {Record<string, {own: Float64Array, total: Float64Array}>} */
+    /** @type {Partial<Record<Weight, {own: Float64Array, total: Float64Array}>>} */
     let sums = {};
-    const has = (/** @type {Weight} */ weight) => run.paths[{ device: "device_ns", host: "host_ns", count: "slices" }[weight]].some((one) => one > 0);
+    const has = (/** @type {Weight} */ weight) => run.paths[SUMS_OF_PATHS[weight]].some((one) => one > 0);
+    /** @param {number} path */
+    const nameOf = (path) => run.texts[run.looks[run.paths.look[path]][0]];
     const tree = {
+        run,
         weights: /** @type {Weight[]} */ (["device", "host", "count"]).filter(has),
         weight: /** @type {Weight} */ ("count"),
-        /** @type {number[]} */ root: [],
-        /** @type {[number, number] | null} */ range: null,
-        /** @type {Uint8Array | null} */ lit: null,
-        /** @type {Uint8Array | null} */ searched: null,
+        /** @type {{paths: number[], isFolded: boolean} | null} */ root: null,
+        part: WHOLE,
+        /** @type {Uint8Array | null} looks that are searched */ searched: null,
         upwards: false,
-        /** @param {[number, number] | null} range @param {Uint8Array | null} lit */
-        scope(range, lit) { tree.range = range; tree.lit = lit; sums = {}; },
-        /** @returns {{own: Float64Array, total: Float64Array}} */
-        amounts() {
-            if (!sums[tree.weight]) {
-                const own = ownSums(run, tree.weight, tree.range, tree.lit);
-                sums[tree.weight] = { own, total: totalsOf(run, own) };
-            }
-            return sums[tree.weight];
+        /** Show a part of the run. @param {Part} part */
+        show(part) { tree.forget(); tree.part = part; tree.climb(); },
+        forget() { tree.part = WHOLE; sums = {}; },
+        /** @param {Weight} weight */
+        weigh(weight) { tree.weight = weight; tree.climb(); },
+        /** Go to the nearest caller of the root that has something of the weight. */
+        climb() { while (tree.root && !tree.node(tree.root.paths, "").total) tree.up(); },
+        up() {
+            const above = tree.root ? run.paths.parent[tree.root.paths[0]] : -1;
+            tree.root = above >= 0 ? { paths: [above], isFolded: false } : null;
         },
-        /** @param {CallNode} node */
+        /** @param {Weight} [of] by default the weight of the view @returns {{own: Float64Array, total: Float64Array}} */
+        amounts(of) {
+            const weight = of ?? tree.weight, own = () => tree.part.own?.[weight] ?? ownSums(run, weight, tree.part.range, tree.part.lit);
+            return (sums[weight] ??= ((one) => ({ own: one, total: totalsOf(run, one) }))(own()));
+        },
+        /** @param {CallNode} node @returns {CallNode[]} */
         callees(node) {
             const { own, total } = tree.amounts();
-            return grouped(run, node.paths.flatMap((path) => below[path]), (path) => [total[path], own[path]]);
+            return grouped(run, node.isFolded ? node.paths : node.paths.flatMap((path) => below[path]), (path) => [total[path], own[path]]);
         },
-        /** @param {CallNode} node the callers of its paths, with the amounts of what was called first */
+        /** @param {CallNode} node the callers of its paths, with the amounts of what was called first @returns {CallNode[]} */
         callers(node) {
             const amounts = /** @type {any} */ (node).amounts, { parent } = run.paths;
             /** @type {Map<number, number>} */
@@ -161,11 +185,11 @@ function makeTree(run) {
             for (const one of nodes) /** @type {any} */ (one).amounts = one.paths.map((path) => of.get(path));
             return nodes;
         },
+        /** @returns {number} */
         whole() { return below[top].reduce((sum, path) => sum + tree.amounts().total[path], 0); },
-        /** The paths of a name that are in no other path of that name. @param {string} name */
+        /** The paths of a name that are in no other path of that name. @param {string} name @returns {number[]} */
         named(name) {
-            const { parent, look } = run.paths, found = [];
-            const isNamed = (/** @type {number} */ path) => run.texts[run.looks[look[path]][0]] === name;
+            const found = [], { parent } = run.paths, isNamed = (/** @type {number} */ path) => nameOf(path) === name;
             for (let path = 0; path < top; path += 1) {
                 if (!isNamed(path)) continue;
                 let above = parent[path];
@@ -180,23 +204,73 @@ function makeTree(run) {
             const sum = (/** @type {Float64Array} */ of) => paths.reduce((all, path) => all + of[path], 0);
             return { paths, look: paths.length ? run.paths.look[paths[0]] : -1, name, total: sum(total), own: sum(own) };
         },
+        /** The names from the outermost call to the root. @returns {string[]} */
+        path() {
+            const names = [];
+            for (let at = tree.root ? tree.root.paths[0] : -1; at >= 0; at = run.paths.parent[at]) names.unshift(nameOf(at));
+            if (tree.root?.isFolded) names.splice(-1, 1, "the rest");
+            return names;
+        },
+        /** What the search finds in the view; frames in frames that it finds count once. @returns {{text: string, holds: Uint8Array}} */
+        found() {
+            const { searched, root } = tree, { parent, look } = run.paths, { total } = tree.amounts(), holds = new Uint8Array(top);
+            if (!searched) return { text: "", holds };
+            const inside = new Uint8Array(top), covered = new Uint8Array(top), tops = new Set(root?.paths);
+            let frames = 0, sum = 0;
+            for (let path = 0; path < top; path += 1) {
+                const above = parent[path];
+                inside[path] = Number(!root || tops.has(path) || (above >= 0 && inside[above]));
+                if (!inside[path]) continue;
+                const isFound = searched[look[path]] && total[path] > 0, isCovered = above >= 0 && covered[above];
+                holds[path] = covered[path] = Number(isFound);
+                if (isCovered) covered[path] = 1;
+                if (isFound) frames += 1;
+                if (isFound && !isCovered) sum += total[path];
+            }
+            for (let path = top - 1; path >= 0; path -= 1) if (holds[path] && parent[path] >= 0) holds[parent[path]] = 1;
+            const of = `${share(sum, tree.whole())} of ${tree.weight === "count" ? "all slices" : WEIGHT_TITLES[tree.weight]}`;
+            const view = root ? `${share(sum, tree.node(root.paths, "").total)} of the view, ` : "";
+            return { text: frames ? `${counted(frames)} ${frames === 1 ? "frame" : "frames"}, ${view}${of}` : "no match", holds };
+        },
+        /** @returns {string} */
         title() {
-            const of = [tree.range ? `from ${duration(tree.range[0])} to ${duration(tree.range[1])}` : "", tree.lit ? "of what is selected" : ""].filter(Boolean).join(", ");
-            return `${WEIGHT_TITLES[tree.weight]}: ${amountText(tree.whole(), tree.weight)}${of ? `, ${of}` : ""}`;
+            const { range, isChosen, of } = tree.part;
+            const about = [of, range ? `from ${duration(range[0])} to ${duration(range[1])}` : "", isChosen ? "of what is selected" : ""].filter(Boolean).join(", ");
+            return `${run.setup.simulated ? "simulated NPU · " : ""}${WEIGHT_TITLES[tree.weight]}: ${amountText(tree.whole(), tree.weight)}${about ? `, ${about}` : ""}`;
         },
+        /** What is known of a frame. @param {CallNode} node @returns {string[]} */
+        facts(node) {
+            const { weight, root } = tree, shown = root ? tree.node(root.paths, "").total : 0;
+            const shares = `${share(node.total, tree.whole())} of ${weight === "count" ? "all slices" : WEIGHT_TITLES[weight]}${root ? `, ${share(node.total, shown)} of the view` : ""}`;
+            if (node.look < 0) return [amountText(node.total, weight), shares];
+            const sum = (/** @type {ArrayLike<number>} */ of) => node.paths.reduce((all, path) => all + of[path], 0);
+            const { key, label } = run.setup.families[run.looks[node.look][1]], isKernel = !["python", "operator", "api"].includes(key);
+            const calls = sum(tree.amounts("count").own), called = `${counted(calls)} ${isKernel ? (calls === 1 ? "launch" : "launches") : calls === 1 ? "call" : "calls"}`;
+            const below_ = weight === "count" ? `, ${counted(node.total)} including all callees` : "";
+            const kind = `${isKernel ? "kernel" : KINDS[key] ?? label}, ${sum(run.paths.slices) ? called : "from the stacks taken at launches"}${below_}`;
+            const times = /** @type {Weight[]} */ (["host", "device"]).map((one) => [one, sum(tree.amounts(one).total), sum(tree.amounts(one).own)])
+                .filter(([one, total]) => one === weight || total).map(([one, total, own]) => `${one} ${duration(Number(total))}, ${duration(Number(own))} self`);
+            return [kind, ...times, shares];
+        },
+        /** @returns {any} */
         picture() {
-            const whole = tree.whole(), everything = /** @type {CallNode} */ ({ paths: [top], look: -1, name: "everything", total: whole, own: 0 });
-            const root = tree.root.length ? tree.node(tree.root, run.texts[run.looks[run.paths.look[tree.root[0]]][0]]) : everything;
-            return pictureOf(run, root, tree.callees, tree.weight, { whole, searched: tree.searched, upwards: tree.upwards, title: tree.title() });
+            const { root, weight, searched, upwards } = tree;
+            const everything = /** @type {CallNode} */ ({ paths: [top], look: -1, name: "everything", total: tree.whole(), own: 0 });
+            const above = root ? run.paths.parent[root.paths[0]] : -1;
+            const rest = () => ({ ...tree.node(root?.paths ?? [], above >= 0 ? `the rest of ${nameOf(above)}` : "the rest"), look: -1, own: 0, isFolded: true });
+            const node = !root ? everything : root.isFolded ? rest() : tree.node(root.paths, nameOf(root.paths[0]));
+            const { range, isChosen, of } = tree.part, nothing = `no ${WEIGHT_TITLES[weight]} in ${range || isChosen || of ? "what is shown" : "this run"}`;
+            return pictureOf(run, node, tree.callees, { searched, holds: tree.found().holds, facts: tree.facts, upwards, title: tree.title(), nothing });
         },
-        /** Callers, and callees, of all frames of a name. @param {string} name */
+        /** Callers, and callees, of all frames of a name. @param {string} name @returns {any} */
         sandwich(name) {
             const node = tree.node(tree.named(name), name), whole = tree.whole();
             const callers = { ...node, amounts: node.paths.map((path) => tree.amounts().total[path]) };
-            const about = (/** @type {string} */ title) => ({ whole, searched: null, title });
+            const facts = (/** @type {CallNode} */ one) => [amountText(one.total, tree.weight), `${share(one.total, whole)} of all`];
+            const about = { searched: null, facts };
             return {
-                callers: pictureOf(run, callers, tree.callers, tree.weight, { ...about(`callers of ${name}`), upwards: true }),
-                callees: pictureOf(run, node, tree.callees, tree.weight, about(`callees of ${name}: ${amountText(node.total, tree.weight)}, ${share(node.total, whole)} of all`)),
+                callers: pictureOf(run, callers, tree.callers, { ...about, title: `callers of ${name}`, upwards: true }),
+                callees: pictureOf(run, node, tree.callees, { ...about, title: `callees of ${name}: ${facts(node).join(", ")}` }),
             };
         },
     };

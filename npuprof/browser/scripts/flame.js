@@ -1,5 +1,5 @@
 // @ts-check
-// The flame graph: the widest frames of a call tree. A zoom is drawn at once from what is here, and refined by the answer.
+// The frames of a flame graph on a canvas. A zoom is drawn at once from the picture that is here; the next one has what was folded.
 
 const LEVEL_HEIGHT = 19;
 const FLAME_KEYS = /** @type {Record<string, string>} */ ({
@@ -31,13 +31,9 @@ function flameView(model, el) {
     let view = { left: 0, width: 1, level: 0 };  // of what is here, what is shown
     let width = 0;
 
-    /** Take over what the kernel has sent. */
+    /** Take over a picture. */
     function take() {
-        const given = model.get("picture");
-        frames = {
-            ...given, level: typed(given.level, "u2"), left: typed(given.left, "f8"), width: typed(given.width, "f8"),
-            lit: typed(given.lit, "u1"), folded: typed(given.folded, "u1"), look: typed(given.look, "u2"),
-        };
+        frames = model.get("picture");
         view = { left: 0, width: 1, level: 0 };
         hovered = -1;
         tip.hidden = true;
@@ -55,7 +51,7 @@ function flameView(model, el) {
         if (table.hidden || !frames) return;
         const order = [...frames.width.keys()].sort((one, other) => frames.width[other] - frames.width[one] || frames.level[one] - frames.level[other]);
         const rows = order.slice(0, MOST_TOLD).map((at) =>
-            [frames.names[at], frames.facts[at].join(" · "), frames.level[at], share(frames.width[at], 1)]);
+            [frames.names[at], frames.facts(at).join(" · "), frames.level[at], share(frames.width[at], 1)]);
         const more = `${rows.length < order.length ? `The widest ${rows.length} of ` : ""}${counted(order.length)} frames. ${frames.title}`;
         table.replaceChildren(make("h3", { text: "What is shown" }), make("p", { class: "faint", text: more }),
             tableOf(["name", "what", "level", "share"], rows, 2));
@@ -135,7 +131,7 @@ function flameView(model, el) {
         hovered = at;
         tip.hidden = at < 0;
         if (at >= 0) {
-            tip.replaceChildren(make("b", { text: frames.names[at] }), ...frames.facts[at].map((/** @type {string} */ text) => make("div", { text })));
+            tip.replaceChildren(make("b", { text: frames.names[at] }), ...frames.facts(at).map((/** @type {string} */ text) => make("div", { text })));
             const x = event.clientX - picture.getBoundingClientRect().left, y = top(at);
             const under = y + LEVEL_HEIGHT + 4;
             const above = under + tip.offsetHeight > box.scrollTop + box.clientHeight && y - tip.offsetHeight - 4 >= 0;
@@ -144,7 +140,7 @@ function flameView(model, el) {
         }
         fit();
     }
-    /** Show a frame at once from what is here; the kernel answers with what is below it. @param {number} at */
+    /** Show a frame at once from the picture that is here, until there is one of what is below it. @param {number} at */
     function zoom(at) {
         if (at > 0 && frames.width[at] > 0 && !frames.folded[at]) {
             view = { left: frames.left[at], width: frames.width[at], level: frames.level[at] };

@@ -4,10 +4,15 @@
 export default () => {
     /** @type {any} */
     let store = null;
+    /** @type {any} */
+    let showFlame = null;
     const isTimeline = (/** @type {any} */ model) => model.get("setup").view === "timeline";
     return {
         /** @param {{model: any}} context */
-        initialize({ model }) { if (isTimeline(model)) store = makeStore(model); },
+        initialize({ model }) {
+            if (isTimeline(model)) store = makeStore(model);
+            else showFlame = liveFlame(model);
+        },
         /** @param {{model: any, el: HTMLElement}} context */
         render({ model, el }) {
             /** @type {any} */
@@ -16,7 +21,7 @@ export default () => {
                 try {
                     el.replaceChildren();
                     if (isTimeline(model)) close = timelineView(store ??= makeStore(model), model, el);
-                    else close = flameView(model, el);
+                    else close = (showFlame ??= liveFlame(model))(el);
                 } catch (error) {
                     el.replaceChildren(make("div", { class: "failed", role: "alert" }, `npuprof: this view could not be drawn: ${error} `,
                         make("button", { type: "button", text: "Try again", onclick: open })));

@@ -41,21 +41,33 @@ const FEW_BARS = 20_000;  // so few are drawn without a coarser level
 const HARDLY_FEWER = 0.8;
 const LATE_LEVEL_MS = 2_000;  // after which a level is made, whatever else there is to do
 
-/** @param {Uint8Array} bytes @returns {Promise<Run>} */
-async function openRun(bytes) {
+/** What is said of the columns of a run, and all columns, packed. @param {Uint8Array} bytes @returns {Promise<{header: any, body: Uint8Array}>} */
+async function headerOf(bytes) {
     if ([...RUN_MAGIC].some((one, at) => bytes[at] !== one.charCodeAt(0))) throw new Error("this is no saved run");
     const size = new DataView(bytes.buffer, bytes.byteOffset).getUint32(RUN_MAGIC.length, true), begin = RUN_MAGIC.length + 4;
     const header = JSON.parse(new TextDecoder().decode(await inflated(bytes.subarray(begin, begin + size))));
     if (header.version !== RUN_VERSION) throw new Error("this run was saved by another version of npuprof");
+    return { header, body: bytes.subarray(begin + size) };
+}
+
+/** The call tree of a run whose slices are not here. @param {Uint8Array} bytes @param {any} setup @returns {Promise<any>} */
+async function openTree(bytes, setup) {
+    const { header, body } = await headerOf(bytes);
+    return { header, setup, texts: header.texts, looks: header.looks, paths: await pathsOf({ header }, body) };
+}
+
+/** @param {Uint8Array} bytes @returns {Promise<Run>} */
+async function openRun(bytes) {
+    const { header, body } = await headerOf(bytes);
     let at = 0;
     const tables = header.tables.map((/** @type {any} */ table) => ({ ...table, rows: null, at: (at += table.count) - table.count }));
     /** @type {Run} */
     const run = {
         header, setup: header.setup, texts: header.texts, looks: header.looks, tables, count: at, ...nothingHeld(), counters: [], shares: new Float32Array(0), coarsest: 0,
         names: new Map(header.looks.map((/** @type {number[]} */ [text, , shade], /** @type {number} */ look) => [look, [header.texts[text], shade]])),
-        packed: bytes.length - begin - size, column: (number) => unpacked(run.body, header.columns[number]), here: async () => {}, isAway: false, isSeen: true,
+        packed: body.length, column: (number) => unpacked(run.body, header.columns[number]), here: async () => {}, isAway: false, isSeen: true,
     };
-    await unpack(run, bytes.subarray(begin + size));
+    await unpack(run, body);
     for (const [times, values] of header.counters) run.counters.push([await run.column(times), Float64Array.from(floatsOf(await run.column(values)))]);
     for (const length of run.bars.length) run.coarsest = Math.max(run.coarsest, length);
     run.shares = Float32Array.from(await run.column(header.overview.shares), (one) => one / 255);
@@ -94,9 +106,16 @@ function letGo(run) {
     run.levels = [answerOf(run, emptyBars(0))];
 }
 
-/** @param {Run} run @param {Record<string, number>} columns @param {Uint8Array} body @returns {Promise<Record<string, Float64Array>>} */
+/** @param {{header: any}} run @param {Record<string, number>} columns @param {Uint8Array} body @returns {Promise<Record<string, Float64Array>>} */
 const columnsOf = async (run, columns, body) => Object.fromEntries(await Promise.all(
     Object.entries(columns).map(async ([name, number]) => [name, await unpacked(body, run.header.columns[number])])));
+
+/** The merged call tree. @param {{header: any}} run @param {Uint8Array} body */
+async function pathsOf(run, body) {
+    const paths = await columnsOf(run, run.header.paths, body);
+    for (let at = 0; at < paths.parent.length; at += 1) paths.parent[at] = at - paths.parent[at];
+    return paths;
+}
 
 /**
  * Unpack what connects slices, which no first picture needs: paths of the call tree, callers, links.
@@ -105,8 +124,7 @@ const columnsOf = async (run, columns, body) => Object.fromEntries(await Promise
 function related(run) {
     return (run.related ??= (async () => {
         const { body, count, header } = run, path = new Int32Array(count).fill(-1), caller = new Int32Array(count).fill(-1);
-        const [paths, links] = await Promise.all([columnsOf(run, header.paths, body), columnsOf(run, header.links, body)]);
-        for (let at = 0; at < paths.parent.length; at += 1) paths.parent[at] = at - paths.parent[at];
+        const [paths, links] = await Promise.all([pathsOf(run, body), columnsOf(run, header.links, body)]);
         for (const [number, table] of run.tables.entries()) {
             const saved = header.tables[number];
             if ("path" in saved) path.set(await unpacked(body, header.columns[saved.path]), table.at);

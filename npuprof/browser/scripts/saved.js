@@ -72,21 +72,23 @@ function savedView(run, el) {
         return Promise.all(views.filter((one) => one.view && !one.place.hidden).map((one) => { one.isStale = false; return one.view?.follow(); }));
     }
     store.listen((/** @type {string} */ what, /** @type {any} */ told) => {
-        if (what === "range") follow();
+        if (what === "range" && !told.summary) follow();  // told once more with its sums
         else if (what === "matches") selected(told.positions);
     });
 
     addTab("Timeline", async (place) => { timelineView(store, model, place); });
     if (["device_ns", "host_ns", "slices"].some((sum) => isAny(run, run.header.paths[sum]))) {
         addTab("Flame graph", async (place) => {
-            await related(run);
-            const tree = makeTree(run);
-            tree.scope(store.range.marked, lit);
-            const redraw = savedFlame(run, tree, place, lightUp);
-            return {
-                async follow() { await related(run); tree.scope(store.range.marked, lit); redraw(); },
-                letGo() { tree.scope(null, null); },
-            };
+            const flame = flameState({
+                setup: run.setup,
+                here: () => run.here(),
+                async open() { await related(run); return run; },
+                part: () => ({ ...WHOLE, range: store.range.marked, lit, isChosen: lit !== null }),
+                select(paths, name) { lightUp(name, positionsBelow(run, paths)); },
+            });
+            await flame.state.follow();
+            flameTab(flame, place);
+            return flame.state;
         });
     }
     for (const table of run.tables) {
@@ -132,105 +134,19 @@ function savedView(run, el) {
     };
 }
 
+/** The positions of the slices at and below paths. @param {Run} run @param {number[]} tops */
+function positionsBelow(run, tops) {
+    const { parent } = run.paths, isBelow = new Uint8Array(parent.length), positions = [];
+    for (const path of tops) isBelow[path] = 1;
+    for (let path = 0; path < parent.length; path += 1) if (parent[path] >= 0 && isBelow[parent[path]]) isBelow[path] = 1;
+    for (let at = 0; at < run.count; at += 1) if (run.path[at] >= 0 && isBelow[run.path[at]]) positions.push(at);
+    return positions;
+}
+
 /** Whether a column has any number but zero. @param {Run} run @param {number} column */
 function isAny(run, column) {
     const [, , count, width, , low] = run.header.columns[column];
     return count > 0 && (width > 0 || low !== 0);
-}
-
-/**
- * The flame graph of a saved run, with callers and callees of a frame beside it.
- * @param {Run} run @param {any} tree @param {HTMLElement} place @param {(text: string, positions: number[]) => void} lightUp
- * @returns {() => void} what draws it anew
- */
-function savedFlame(run, tree, place, lightUp) {
-    let name = "";
-    const search = make("input", { type: "search", placeholder: "part of a name", "aria-label": "Search frames", spellcheck: "false" });
-    const weights = tree.weights.map((/** @type {Weight} */ weight) => make("button", { type: "button", text: WEIGHT_TITLES[weight], onclick: () => { tree.weight = weight; redraw(); } }));
-    const bar = make("div", { class: "bar" }, "Width by ", ...weights, make("button", { type: "button", text: "Up", onclick: up }),
-        make("button", { type: "button", text: "All", onclick: () => { tree.root = []; redraw(); } }), make("label", {}, "Search ", search),
-        make("button", { type: "button", text: "Select its slices", title: "select the slices of the frame in all views", onclick: select }));
-    const main = make("div"), said = make("p", { class: "faint", role: "status", text: "A click on a frame zooms into it, and shows its callers and callees below." });
-    const beside = make("div", { class: "sandwich" });
-    place.append(make("div", { class: "npuprof-timeline" }, bar), main, said, beside);
-    const whole = frameModel(run, () => tree.picture(), (node, at) => {
-        if (at === 0) { up(); return; }
-        if (node.look < 0) return;
-        tree.root = node.paths;
-        name = node.name;
-        redraw();
-    });
-    const callers = frameModel(run, () => tree.sandwich(name).callers, (node) => { if (node.look >= 0) { name = node.name; redraw(); } });
-    const callees = frameModel(run, () => tree.sandwich(name).callees, (node) => { if (node.look >= 0) { name = node.name; redraw(); } });
-    flameView(whole, main);
-    function up() {
-        const parent = tree.root.length ? run.paths.parent[tree.root[0]] : -1;
-        tree.root = parent >= 0 ? [parent] : [];
-        redraw();
-    }
-    function select() {
-        const paths = new Set(tree.root);
-        if (!paths.size) { said.textContent = "Click a frame first."; return; }
-        for (let path = 0; path < run.paths.parent.length; path += 1) if (paths.has(run.paths.parent[path])) paths.add(path);
-        const positions = [];
-        for (let at = 0; at < run.count; at += 1) if (run.path[at] >= 0 && paths.has(run.path[at])) positions.push(at);
-        lightUp(name, positions);
-    }
-    function redraw() {
-        weights.forEach((/** @type {any} */ button, /** @type {number} */ at) => button.setAttribute("aria-pressed", String(tree.weights[at] === tree.weight)));
-        whole.changed();
-        if (!name) return;
-        if (!beside.firstChild) {
-            const above = make("div"), below = make("div");
-            beside.append(make("h4", { text: "" }), above, below);
-            flameView(callers, above);
-            flameView(callees, below);
-        }
-        beside.firstChild.textContent = `Callers above and callees below of ${name}, wherever it was called`;
-        callers.changed();
-        callees.changed();
-    }
-    search.addEventListener("input", () => { tree.searched = search.value ? looksNamed(run, search.value, false) : null; redraw(); });
-    redraw();
-    return redraw;
-}
-
-/**
- * What a flame graph's view shows, from the page's own data.
- * @param {Run} run @param {() => any} picture @param {(node: CallNode, at: number) => void} click
- */
-function frameModel(run, picture, click) {
-    /** @type {any} */
-    let drawn = null;
-    let cursor = 0;
-    /** @type {Record<string, (() => void)[]>} */
-    const listeners = {};
-    const told = (/** @type {string} */ name) => { for (const one of listeners[name] ?? []) one(); };
-    const model = {
-        get: (/** @type {string} */ name) => (name === "cursor" ? cursor : (drawn ??= picture())),
-        on(/** @type {string} */ name, /** @type {() => void} */ listener) { (listeners[name] ??= []).push(listener); },
-        off() {},
-        async send(/** @type {any} */ asked) {
-            await run.here();
-            if (asked.kind === "frame") click(drawn.nodes[asked.frame], asked.frame);
-            else if (asked.kind === "key") press(asked.key);
-        },
-        changed() { drawn = null; cursor = 0; told("change:picture"); },
-    };
-    /** @param {string} key */
-    function press(key) {
-        const { above, level, left, upwards } = drawn, order = [...level.keys()];
-        const inwards = key === (upwards ? "ArrowUp" : "ArrowDown"), outwards = key === (upwards ? "ArrowDown" : "ArrowUp");
-        const beside = order.filter((at) => level[at] === level[cursor]).sort((one, other) => left[one] - left[other]);
-        let to = cursor;
-        if (inwards) to = above.indexOf(cursor);
-        else if (outwards) to = above[cursor];
-        else if (key === "ArrowLeft" || key === "ArrowRight") to = beside[beside.indexOf(cursor) + (key === "ArrowLeft" ? -1 : 1)] ?? cursor;
-        else if (key === "Enter") { click(drawn.nodes[cursor], cursor); return; }
-        else if (key === "u" || key === "Backspace") { click(drawn.nodes[0], 0); return; }
-        if (to >= 0) { cursor = to; told("change:cursor"); }
-    }
-    return model;
 }
 
 const MOST_HELD = 1_200_000;  // slices that the explorers of a page hold unpacked, all together

@@ -29,6 +29,22 @@ function typed(view, type) {
 }
 
 /**
+ * The timelines of a page that hold their run, by explorer: its other views answer from them. Each widget has a scope of
+ * its own, so that they know each other by what is global.
+ * @type {{of: Map<string, WeakRef<any>>, listeners: Set<(explorer: string) => void>}}
+ */
+const stores_ = (/** @type {any} */ (globalThis).npuprofStores ??= { of: new Map(), listeners: new Set() });
+
+/** The store of an explorer's timeline, if it holds the run. @param {string} explorer */
+const storeOf = (explorer) => stores_.of.get(explorer)?.deref() ?? null;
+
+/** Hear when an explorer's run is there, and when another part of it is selected. @param {(explorer: string) => void} listener */
+function listenToStores(listener) {
+    stores_.listeners.add(listener);
+    return () => { stores_.listeners.delete(listener); };
+}
+
+/**
  * @param {any} content @param {any[]} buffers @param {Map<number, [string, number]>} names
  * @param {Set<number> | null} asked
  * @returns {Answer}
@@ -96,6 +112,8 @@ function makeStore(model, saved = null) {
     let last = 0;
     const tell = (/** @type {string} */ what, /** @type {any} */ message) => {
         for (const listener of listeners) listener(what, message);
+        const isOther = what === "held" || what === "matches" || (what === "range" && !message.summary);
+        if (isOther && run && !saved) for (const listener of stores_.listeners) listener(setup.explorer);
     };
     const setup = model.get("setup");
     const store = {
@@ -133,6 +151,13 @@ function makeStore(model, saved = null) {
             if (!run || saved) return run !== null;
             if (run.header.thinned && end - start < (setup.end - setup.start) / 2) return false;
             return !run.header.merged || (!store.matches.searching && run.coarsest * store.pixels <= SEEN_PIXELS * (end - start));
+        },
+        /** What of the run is selected; for a run that is here whole. @returns {Part} */
+        part() {
+            const { searching, positions, slices } = store.matches, { count } = /** @type {Run} */ (run);
+            const lit = searching ? new Uint8Array(count) : null;
+            if (lit) for (const at of positions ?? Array.from(slices ?? [], (/** @type {number} */ one) => positionOf(/** @type {Run} */ (run), one))) if (at >= 0) lit[at] = 1;
+            return { ...WHOLE, range: store.range.marked, lit, isChosen: lit !== null };
         },
         listen(/** @type {(what: string, message: any) => void} */ listener) {
             listeners.add(listener);
@@ -250,6 +275,7 @@ function makeStore(model, saved = null) {
         if (saved) return;
         if (!held.header.merged) for (const kind of ["selected", "range", "matches"]) hear({ kind, ...(/** @type {any} */ (store))[kind] });
         makeLevels(held);
+        if (setup.explorer) stores_.of.set(setup.explorer, new WeakRef(store));
         tell("held", null);
     }
     let isTold = true;

@@ -49,16 +49,6 @@ class CanvasWidget(anywidget.AnyWidget):
             self._answer(content)
 
 
-class FlameCanvas(CanvasWidget):
-    """A flame graph; its picture and cursor are kept for pages that open later."""
-
-    picture = traitlets.Dict().tag(sync=True)
-    cursor = traitlets.Int(0).tag(sync=True)
-
-    def __init__(self, answer: Callable[[Message], None]) -> None:
-        super().__init__({"view": "flame"}, {}, answer)
-
-
 _LOADING = """<style>
 @keyframes npuprof-late {{ from {{ max-height: 0; opacity: 0; overflow: hidden; }} }}
 .npuprof-loading:has(~ .npuprof-canvas .npuprof-timeline) {{ display: none; }}

@@ -18,18 +18,3 @@ def button(description: str, tooltip: str, action: Callable[[], Any]) -> widgets
 def side_by_side(children: Sequence[widgets.Widget]) -> widgets.Widget:
     """Return a row of controls that wraps if it is too narrow."""
     return widgets.HBox(list(children), layout={"flex_flow": "row wrap", "align_items": "center", "width": "100%"})
-
-
-def search_fields(search: Callable[[str, bool], Any]) -> tuple[widgets.Text, widgets.Checkbox]:
-    """Return a search field and its regular-expression checkbox; a change calls `search` with both values."""
-    text = widgets.Text(
-        description="Search",
-        placeholder="part of a name",
-        continuous_update=False,
-        layout={"width": "280px"},
-        style={"description_width": "auto"},
-    )
-    regex = widgets.Checkbox(description="regular expression", indent=False, layout={"width": "auto"})
-    for field in (text, regex):
-        field.observe(lambda _: search(text.value, regex.value), "value")
-    return text, regex

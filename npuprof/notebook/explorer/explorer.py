@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from html import escape
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import ipywidgets as widgets
 import numpy as np
@@ -74,6 +75,8 @@ class Explorer:
     ----------
     kernel
         The details of the last selected kernel.
+    identifier
+        What its views in a page know each other by.
     held
         What the output of a notebook holds of the run, once it is made.
     on_held
@@ -92,6 +95,7 @@ class Explorer:
         self.run: Profile = run
         self.beside = beside
         self.kernel = KernelView(run)
+        self.identifier = uuid4().hex
         self.held: SavedRun | None = None
         self.on_held: list[Callable[[], None]] = []
         self._is_showing = False

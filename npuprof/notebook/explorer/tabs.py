@@ -11,7 +11,6 @@ import ipywidgets as widgets
 import numpy as np
 
 from npuprof.analysis.code_lines import has_lines
-from npuprof.arrays import Int64
 from npuprof.figures.data_text import data_text
 from npuprof.figures.embed import mimebundle
 from npuprof.figures.memory import memory_axis
@@ -85,7 +84,13 @@ def timeline(explorer: Explorer) -> widgets.Widget:
     if explorer.timeline.left_out:
         return widgets.HTML(escape(explorer.timeline.left_out))
     view = TimelineView(
-        explorer.timeline, explorer.kernel, run.advice, run.critical_path, run, held=lambda: explorer.held
+        explorer.timeline,
+        explorer.kernel,
+        run.advice,
+        run.critical_path,
+        run,
+        held=lambda: explorer.held,
+        explorer=explorer.identifier,
     )
     explorer.on_held.append(view.send_run)
     if CODE not in explorer.titles:
@@ -100,30 +105,29 @@ def code(explorer: Explorer) -> widgets.Widget:
 
 def flame_graph(explorer: Explorer) -> widgets.Widget:
     """Return the live flame graph, of the selection of the run."""
-    from npuprof.flame.state import FlameGraph
     from npuprof.notebook.explorer.flame_graph import FlameGraphView
 
-    def of_selected(_: SelectedRows) -> widgets.Widget:
-        part = explorer.run.selection
+    run, timeline = explorer.run, explorer.timeline
+    view = FlameGraphView(
+        run.tables,
+        run.info,
+        origin_ns=timeline.origin,
+        runtime=timeline.slices.runtime,
+        selected=lambda: run._selection.selected,
+        select=timeline.light_up,
+        explorer=explorer.identifier,
+    )
+    run._selection.followers.append(view.follow)
+    return _column(following(explorer, lambda selected: _note(explorer, is_part=not selected.is_all)), view.widget)
 
-        def choose(rows: Mapping[str, Int64], name: str) -> None:
-            explorer.timeline.light_up(rows, name)
 
-        view = FlameGraphView(FlameGraph(part.tables, part.info), None if part is not explorer.run else choose)
-        return _with_note(explorer, view.widget, part is not explorer.run)
-
-    return following(explorer, of_selected)
-
-
-def _with_note(explorer: Explorer, view: widgets.Widget, is_part: bool) -> widgets.Widget:
-    """Return a view, below what is selected if it shows only that."""
+def _note(explorer: Explorer, *, is_part: bool) -> widgets.Widget:
+    """Return what is selected, if a view shows only that."""
     if not is_part:
-        return view
+        return widgets.HBox([])
     text = escape(printable(explorer.run._selection.selected.text or "a range of time", _LONGEST_CELL))
     note = widgets.HTML(f"<span class='faint'>Only what is selected: {text}</span>")
-    return _column(
-        side_by_side([note, button("Show all", "Clear the selection in all views", explorer.run.select)]), view
-    )
+    return side_by_side([note, button("Show all", "Clear the selection in all views", explorer.run.select)])
 
 
 def table(name: str, choose: Callable[[Explorer, npt.NDArray[np.int64]], None] | None = None) -> _Build:
@@ -144,9 +148,8 @@ def table(name: str, choose: Callable[[Explorer, npt.NDArray[np.int64]], None] |
 
         def of_selected(selected: SelectedRows) -> widgets.Widget:
             rows = None if selected.rows is None else selected.rows.get(kind.table, np.zeros(0, np.int64))
-            return _with_note(
-                explorer, build_grid(explorer.run, kind, explorer.light_up, chosen, rows), rows is not None
-            )
+            grid = build_grid(explorer.run, kind, explorer.light_up, chosen, rows)
+            return grid if rows is None else _column(_note(explorer, is_part=True), grid)
 
         return following(explorer, of_selected)
 

@@ -62,6 +62,8 @@ class TimelineView:
         The timelines that move together; None for a single one.
     held
         Returns what the saved output holds of the run, once it is made: pages ask for the rest only.
+    explorer
+        The identifier of the explorer, which its views in a page share.
 
     Attributes
     ----------
@@ -80,6 +82,7 @@ class TimelineView:
         annotated: ProfileAnnotations | None = None,
         link: Link | None = None,
         held: Callable[[], SavedRun | None] = lambda: None,
+        explorer: str = "",
     ) -> None:
         self._timeline = timeline
         self._kernel = kernel
@@ -87,7 +90,7 @@ class TimelineView:
         self._annotated = annotated
         if annotated is not None:
             annotated._annotations.followers.append(self._send_notes)
-        self._link, self._held = link, held
+        self._link, self._held, self._explorer = link, held, explorer
         self._is_known = False  # whether a page shows already what changes
         self._window = timeline.window  # the window that the page shows, or was sent
         self._selected: int | None = None
@@ -132,6 +135,7 @@ class TimelineView:
         return {
             **timeline_setup(self._timeline),
             "layout": dict(_layout),
+            "explorer": self._explorer,
             "link": None if self._link is None else asdict(self._link),
         }
 

@@ -9,9 +9,9 @@ import pytest
 from npuprof import tables
 from npuprof.advice.finding import Finding
 from npuprof.errors import NpuprofError
-from npuprof.flame.state import FlameGraph
+from npuprof.flame.tree import merged_calls
 from npuprof.notebook.explorer import explorer as lazy
-from npuprof.notebook.explorer.canvas import CanvasWidget, FlameCanvas
+from npuprof.notebook.explorer.canvas import CanvasWidget
 from npuprof.notebook.explorer.explorer import Explorer, Tab
 from npuprof.notebook.explorer.tabs import _TABS, explorer_of, register
 from npuprof.notebook.grid.widget import GridWidget
@@ -361,15 +361,25 @@ def test_tables_and_the_flame_graph_follow_the_selection() -> None:
     explorer = explorer_of(run)
     explorer.open("Kernels")
     explorer.open("Flame graph")
+    flame = _flame(explorer)
+    said: list[Any] = []
+    flame.send = lambda content, buffers=(): said.append((content, buffers))
     run.select(where="op_type = MatMulV3")
     grid = next(one for one in _all(explorer.widget) if isinstance(one, GridWidget))
     assert len(grid.page["rows"]) == 1
-    flame = next(one for one in _all(explorer.widget) if isinstance(one, FlameCanvas))
-    total = int(FlameGraph(run.selection.tables, run.info).picture().frames.total[0])
-    assert f"{total / 1e6:.2f} ms" in flame.picture["title"]
-    assert len(run.selection.kernels) == 40
+    assert said.pop()[0] == {"kind": "selected", "selected": True}
+    flame._asked(None, {"kind": "sums", "id": 3, "page": "p", "step": None, "thread": None}, None)
+    content, (_, device, count) = said.pop()
+    assert content == {"kind": "sums", "id": 3, "page": "p", "range": None, "isChosen": True}
+    assert np.frombuffer(device, "f8").sum() == run.selection.kernels["duration_ns"].sum()
+    selected = run.selection
+    assert len(selected.kernels) == 40
+    merged = (selected.python, selected.operators, selected.api, selected.kernels)
+    assert np.frombuffer(count, "f8").sum() == sum(map(len, merged))
+    assert "Only what is selected: " in _texts(explorer.widget)
     next(one for one in _all(explorer.widget) if getattr(one, "description", "") == "Show all").click()
     assert run.selection is run
+    assert said.pop()[0] == {"kind": "selected", "selected": False}
     grid = next(one for one in _all(explorer.widget) if isinstance(one, GridWidget))
     assert len(grid.page["rows"]) == 5
 
@@ -378,9 +388,17 @@ def test_a_frame_selects_its_slices() -> None:
     run = _run(200)
     explorer = explorer_of(run)
     explorer.open("Flame graph")
-    flame = FlameGraph(run.tables, run.info)
-    flame.zoom(next(at for at in range(len(flame.picture().frames)) if flame.picture().name(at) == "aten::linear"))
-    explorer.timeline.light_up(flame.rows_of_root(), "aten::linear")
-    rows = flame.rows_of_root()
-    assert len(run.selection.kernels) == len(rows["kernels"]) == len(rows["operators"]) > 0
-    assert set(run.operators["name"].iloc[rows["operators"]]) == {"aten::linear"}
+    calls = merged_calls(run.tables)
+    path = next(path for path in range(len(calls)) if calls.name(path) == "aten::linear")
+    flame = _flame(explorer)
+    assert flame.setup["explorer"] == explorer.identifier
+    flame._asked(None, {"kind": "choose", "paths": [path], "name": "aten::linear"}, None)
+    selected = run._selection.selected
+    assert selected.text == "aten::linear"
+    assert selected.rows is not None
+    assert len(run.selection.kernels) == len(selected.rows["kernels"]) == len(selected.rows["operators"]) > 0
+    assert set(run.operators["name"].iloc[selected.rows["operators"]]) == {"aten::linear"}
+
+
+def _flame(explorer: Explorer) -> CanvasWidget:
+    return next(one for one in _all(explorer.widget) if isinstance(one, CanvasWidget) and one.setup["view"] == "flame")
