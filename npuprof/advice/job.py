@@ -14,6 +14,7 @@ from npuprof.advice.finding import Finding
 from npuprof.advice.findings import Advice
 from npuprof.advice.gains import Gain, Replayed
 from npuprof.advice.to_collect import is_unknown
+from npuprof.advice.wording import ranks_called
 from npuprof.analysis.accounting import Accounting
 from npuprof.analysis.backlog import Backlog
 from npuprof.analysis.device_words import GPU, NONE, NPU, DeviceName
@@ -138,9 +139,12 @@ class JobFacts(Facts):
         return any(len(member.tables["python"]) for member in self.members.values())
 
     def what_tells(self, cause: str) -> str:
-        """Return what to do so that idle time has a cause, on the rank with most of that time."""
-        facts = [member.advice.facts for member in self.members.values()]
-        return max(facts, key=lambda each: _unknown_ns(each, cause)).what_tells(cause)
+        """Return what to do so that idle time has a cause, on the rank with most of that time and those like it."""
+        times = {rank: _unknown_ns(member.advice.facts, cause) for rank, member in self.members.items()}
+        told = {rank: self.members[rank].advice.facts.what_tells(cause) for rank, time in times.items() if time}
+        most = told[max(told, key=lambda rank: times[rank])]
+        ranks = [rank for rank in told if told[rank] == most]
+        return most if len(ranks) == len(times) else f"on {ranks_called(ranks)}: {most}"
 
     @cached_property
     def job(self) -> Job | None:

@@ -150,6 +150,19 @@ def test_the_host_finding_of_a_set_is_of_the_rank_where_it_costs_most() -> None:
     assert advice["host_bound"].place == "rank 0"
 
 
+def test_of_a_job_the_ranks_that_lack_something_are_named() -> None:
+    members = []
+    for rank, given_tables in enumerate(({"api": _CALLS}, {"api": _CALLS}, {})):
+        kernels = table("kernels", [(0, 140 if given_tables else 500)])
+        run = factories.all_tables(steps=table("steps", [(0, 1000)]), kernels=kernels, **given_tables)
+        info, accounting = Info(rank=rank, options={"level": 1}), account(run, rank)
+        members.append(Member(rank, run, accounting, advise(run, info, accounting)))
+    for some, begin in ((members, "on ranks 0, 1: collect with"), (members[:2], "collect with")):
+        facts = JobFacts(some, synchronised([[100, 200]], [50]), [], simulated=False)
+        said = " ".join(advise_job(facts).lines()).partition("cause not recorded: ")[2]
+        assert said.startswith(begin)
+
+
 def test_the_report_of_a_run_has_the_line_in_both_forms() -> None:
     run = factories.all_tables(steps=table("steps", [(0, 100_000)]), kernels=table("kernels", [(0, 14_000)]))
     profile = Profile(Decoded(run, factories.info(options={"level": 0})))
