@@ -6,6 +6,7 @@
  * @typedef {object} CallNode a frame: paths of one name below one caller, or several folded ones, whose look is -1
  * @property {number[]} paths @property {number} look @property {string} name @property {number} total @property {number} own
  * @property {boolean} [isFolded]
+ * @typedef {{least: number, some: number}} Room how wide a frame is, at least, unless it is one of some that are the widest
  */
 /**
  * @typedef {object} Part of a run, of which the sums are
@@ -65,21 +66,41 @@ function totalsOf(run, own) {
     return totals;
 }
 
-/** Group paths by name. @param {Run} run @param {Iterable<number>} paths @param {(path: number) => [number, number]} amounts total and own @returns {CallNode[]} */
-function grouped(run, paths, amounts) {
+/**
+ * Group paths by name: those that are wide have a frame, the widest first, all others share one.
+ * @param {Run} run @param {Iterable<number>} paths
+ * @param {(path: number) => number} total @param {(path: number) => number} own @param {Room} room
+ * @returns {CallNode[]}
+ */
+function grouped(run, paths, total, own, { least, some }) {
+    const { look } = run.paths, sums = new Map(), kept = [];
+    for (const path of paths) {
+        const amount = total(path);
+        if (amount <= 0) continue;
+        kept.push(path);
+        sums.set(look[path], (sums.get(look[path]) ?? 0) + amount);
+    }
+    const amounts = Float64Array.from(sums.values()).sort(), last = amounts[Math.max(amounts.length - some, 0)];
     /** @type {Map<number, CallNode>} */
     const nodes = new Map();
-    for (const path of paths) {
-        const [total, own] = amounts(path);
-        if (total <= 0) continue;
-        const look = run.paths.look[path], node = nodes.get(look);
-        if (node) {
-            node.paths.push(path);
-            node.total += total;
-            node.own += own;
-        } else nodes.set(look, { paths: [path], look, name: run.texts[run.looks[look][0]], total, own });
+    let room = some - amounts.reduce((many, one) => many + Number(one > last), 0);  // for those that are as wide as the last one
+    const rest = /** @type {CallNode} */ ({ paths: [], look: -1, name: "", total: 0, own: 0, isFolded: true });
+    /** @type {Set<number>} */
+    const folded = new Set();
+    for (const path of kept) {
+        const one = look[path], sum = sums.get(one);
+        let node = nodes.get(one);
+        if (!node && !folded.has(one) && (sum >= least || (some && sum >= last && (sum > last || (room -= 1) >= 0)))) {
+            nodes.set(one, node = { paths: [], look: one, name: run.texts[run.looks[one][0]], total: 0, own: 0 });
+        }
+        if (!node) folded.add(one);
+        const into = node ?? rest;
+        into.paths.push(path);
+        into.total += total(path);
+        if (node) node.own += own(path);
     }
-    return [...nodes.values()].sort((one, other) => other.total - one.total);
+    rest.name = `(${counted(folded.size)} more)`;
+    return [...[...nodes.values()].sort((one, other) => other.total - one.total), ...(rest.total >= least && folded.size ? [rest] : [])];
 }
 
 /** The callees of each path. @param {Run} run @returns {number[][]} the last ones are those at the top */
@@ -91,7 +112,7 @@ function calleePaths(run) {
 
 /**
  * The frames of a tree as a view draws them.
- * @param {Run} run @param {CallNode} root @param {(node: CallNode) => CallNode[]} callees
+ * @param {Run} run @param {CallNode} root @param {(node: CallNode, room: Room) => CallNode[]} callees
  * @param {{searched: Uint8Array | null, holds?: Uint8Array, facts: (node: CallNode) => string[], upwards?: boolean, title: string, nothing?: string}} about `holds`: which paths are, or call, what is searched
  */
 function pictureOf(run, root, callees, about) {
@@ -110,22 +131,16 @@ function pictureOf(run, root, callees, about) {
     for (let at = 0; at < frames.length; at += 1) {
         const { node, level, left, folded } = frames[at];
         if (folded || level >= MOST_LEVELS || frames.length >= MOST_FRAMES) continue;
-        const some = callees(node), wide = some.filter((one, rank) => one.total >= whole * LEAST_FRAME || (at === 0 && rank < MOST_OF_ROOT));
         let x = left;
-        for (const one of wide) {
-            frames.push({ node: one, level: level + 1, left: x, folded: 0, above: at });
+        for (const one of callees(node, { least: whole * LEAST_FRAME, some: at ? 0 : MOST_OF_ROOT })) {
+            frames.push({ node: one, level: level + 1, left: x, folded: Number(one.isFolded ?? 0), above: at });
             x += one.total / whole;
-        }
-        const rest = some.slice(wide.length), total = rest.reduce((sum, one) => sum + one.total, 0);
-        if (total >= whole * LEAST_FRAME) {
-            const folded_ = { paths: rest.flatMap((one) => one.paths), look: -1, name: `(${counted(rest.length)} more)`, total, own: 0, isFolded: true };
-            frames.push({ node: folded_, level: level + 1, left: x, folded: rest.length, above: at });
         }
     }
     return {
         nodes: frames.map((frame) => frame.node), above: frames.map((frame) => frame.above),
         level: Uint16Array.from(frames, (one) => one.level), left: Float64Array.from(frames, (one) => one.left),
-        width: Float64Array.from(frames, (one) => one.node.total / whole), folded: Uint8Array.from(frames, (one) => Number(one.folded > 0)),
+        width: Float64Array.from(frames, (one) => one.node.total / whole), folded: Uint8Array.from(frames, (one) => one.folded),
         lit: Uint8Array.from(frames, ({ node, folded }) => {
             if (!about.searched) return 1;
             return Number(folded ? node.paths.some((path) => about.holds?.[path]) : node.look >= 0 && about.searched[node.look]);
@@ -170,18 +185,19 @@ function makeTree(run) {
             const weight = of ?? tree.weight, own = () => tree.part.own?.[weight] ?? ownSums(run, weight, tree.part.range, tree.part.lit);
             return (sums[weight] ??= ((one) => ({ own: one, total: totalsOf(run, one) }))(own()));
         },
-        /** @param {CallNode} node @returns {CallNode[]} */
-        callees(node) {
-            const { own, total } = tree.amounts();
-            return grouped(run, node.isFolded ? node.paths : node.paths.flatMap((path) => below[path]), (path) => [total[path], own[path]]);
+        /** @param {CallNode} node @param {Room} room @returns {CallNode[]} */
+        callees(node, room) {
+            const { own, total } = tree.amounts(), { paths } = node;
+            const called = node.isFolded ? paths : paths.length === 1 ? below[paths[0]] : paths.flatMap((path) => below[path]);
+            return grouped(run, called, (path) => total[path], (path) => own[path], room);
         },
-        /** @param {CallNode} node the callers of its paths, with the amounts of what was called first @returns {CallNode[]} */
-        callers(node) {
+        /** @param {CallNode} node the callers of its paths, with the amounts of what was called first @param {Room} room @returns {CallNode[]} */
+        callers(node, room) {
             const amounts = /** @type {any} */ (node).amounts, { parent } = run.paths;
             /** @type {Map<number, number>} */
             const of = new Map();
             node.paths.forEach((path, at) => { if (parent[path] >= 0) of.set(parent[path], (of.get(parent[path]) ?? 0) + amounts[at]); });
-            const nodes = grouped(run, of.keys(), (path) => [of.get(path) ?? 0, 0]);
+            const nodes = grouped(run, of.keys(), (path) => of.get(path) ?? 0, () => 0, room);
             for (const one of nodes) /** @type {any} */ (one).amounts = one.paths.map((path) => of.get(path));
             return nodes;
         },
