@@ -39,6 +39,7 @@ _OPEN = """async ([script, setup, first]) => {
     const widget = make();
     widget.initialize({model});
     globalThis.close = widget.render({model, el: document.getElementById('place')});
+    globalThis.showAgain = (el) => widget.render({model, el});
     await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
 }"""
 

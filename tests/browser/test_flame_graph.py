@@ -201,16 +201,13 @@ def test_what_is_selected_is_shown_and_a_frame_selects_its_slices(open_flame: Op
     assert len(shown.chosen) == 1
 
 
-def test_a_page_that_holds_the_run_asks_nothing_for_the_whole_and_what_is_selected(open_flame: Open) -> None:
-    tables = factories.profile(300)
-    shown = open_flame(tables)
-    timeline = Timeline(tables, factories.info())
+def _hold(shown: Shown, timeline: Timeline, limit_bytes: int | None = None) -> None:
+    """Open the timeline of the same explorer, and send it what a saved output holds of the run."""
     timelines = TimelineView(timeline, explorer="one")
-    saved = saved_explorer(timeline, None).run
+    saved = saved_explorer(timeline, None, limit_bytes=limit_bytes).run
     assert saved is not None
     first = timelines.canvas.first
-    page = shown.page
-    page.evaluate(
+    shown.page.evaluate(
         """async ([script, setup, first, data]) => {
             const bytes = (text) => new DataView(Uint8Array.from(atob(text), (one) => one.charCodeAt(0)).buffer);
             const state = { setup, first: { content: first.content, buffers: first.buffers.map(bytes) } };
@@ -232,6 +229,14 @@ def test_a_page_that_holds_the_run_asks_nothing_for_the_whole_and_what_is_select
         ],
     )
     shown.settle()
+
+
+def test_a_page_that_holds_the_run_asks_nothing_for_the_whole_and_what_is_selected(open_flame: Open) -> None:
+    tables = factories.profile(300)
+    shown = open_flame(tables)
+    timeline = Timeline(tables, factories.info())
+    page = shown.page
+    _hold(shown, timeline)
     assert shown.asked() == ["tree"]  # before the run was there
     shown.push("host time")
     low, high = 40_000, 300_000
@@ -257,6 +262,57 @@ def test_a_page_that_holds_the_run_asks_nothing_for_the_whole_and_what_is_select
     page.get_by_label("Step", exact=True).select_option("1")
     shown.settle()
     assert shown.asked() == ["sums"]
+    assert shown.errors == []
+
+
+@pytest.mark.slow
+def test_of_a_run_that_was_merged_the_kernel_is_asked_for_what_is_selected(open_flame: Open) -> None:
+    tables = factories.profile(20_000)
+    shown = open_flame(tables)
+    timeline = Timeline(tables, factories.info())
+    _hold(shown, timeline, 330_000)
+    calls = merged_calls(tables)
+    shown.push("host time")
+    whole = calls.whole(tables)["host"]
+    assert shown.said(".said") == _title(int(whole.exclusive.sum()))
+    shown.zoom("aten::linear")
+    assert shown.asked() == ["tree"]  # before the run was there
+    low, high = timeline.origin + 10_000_000, timeline.origin + 90_000_000
+    shown.selected = SelectedRows(low, high)
+    shown.do(lambda: shown.view.follow(shown.selected))
+    sums = scoped(calls, tables, Scope(), (low, high))
+    assert shown.said(".said").startswith(_title(int(sums["host"].exclusive.sum())) + ", from ")
+    assert shown.said(".long").endswith("aten::linear")
+    assert shown.asked() == ["sums"]
+    assert shown.errors == []
+
+
+def test_two_views_share_their_state_and_one_that_is_closed_loses_nothing(open_flame: Open) -> None:
+    shown = open_flame(factories.profile(200))
+    page = shown.page
+    page.evaluate(
+        """() => {
+            const el = document.createElement('div');
+            el.id = 'second';
+            document.body.prepend(el);
+            globalThis.closeSecond = showAgain(el);
+        }"""
+    )
+    shown.settle()
+    second = page.locator("#second")
+    second.get_by_role("button", name="host time", exact=True).click()
+    second.get_by_label("Search frames").fill("softmax")
+    second.locator(".npuprof-flame-canvas").first.focus()
+    shown.press("ArrowDown", "ArrowDown", "Enter")
+    page.evaluate("() => { closeSecond(); document.getElementById('second').remove(); }")
+    shown.settle()
+    assert shown.said(".long") == "everything › train.py(1): main › train.py(20): step"
+    assert shown.said(".said").startswith("simulated NPU · host time: ")
+    assert page.get_by_label("Search frames").input_value() == "softmax"
+    assert page.locator(".sandwich").is_visible()
+    shown.push("Up")
+    assert shown.said(".long") == "everything › train.py(1): main"
+    assert shown.asked() == ["tree"]
     assert shown.errors == []
 
 
