@@ -23,13 +23,16 @@ _OPEN = """async ([script, setup, first]) => {
         for (const [content, buffers] of messages) for (const one of listeners) one(content, buffers.map(bytes));
     };
     globalThis.silent = false;
+    globalThis.waiting = 0;  // for answers
     const model = {
         get: (name) => state[name],
         on: (event, listener) => listeners.push(listener),
         off: () => {},
         send: (message) => {
             sent.push(message);
-            if (!silent) globalThis.ask(message).then(tell);
+            if (silent) return;
+            waiting += 1;
+            globalThis.ask(message).then(tell).finally(() => { waiting -= 1; });
         },
     };
     globalThis.errors = [];
@@ -91,6 +94,8 @@ class CanvasPage:
                 const views = () => [...document.querySelectorAll('[data-drawn]')];
                 for (let still = 0, before = ''; still < 3;) {
                     await new Promise((done) => setTimeout(done, 30));
+                    await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+                    if (waiting) { still = 0; continue; }
                     const now = `${views().map((one) => one.dataset.drawn)} ${sent.length}`;
                     still = now === before ? still + 1 : 0;
                     before = now;

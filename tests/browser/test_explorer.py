@@ -155,7 +155,7 @@ def test_keys_after_the_first_click_are_the_timelines(open_explorer: Open, tmp_p
     _search_field(page).fill("SoftmaxV2")
     _search_field(page).press("Enter")
     page.wait_for_selector(".found:has-text(' of 4,000 matches')")
-    assert "caused by" in page.inner_text(".npuprof-timeline .selection")
+    page.locator(".npuprof-timeline .selection", has_text="caused by").wait_for()  # told after the matches
     page.locator(".npuprof-timeline").focus()
     page.keyboard.press("Escape")
     page.keyboard.press("b")  # the notebook's again: a cell below
