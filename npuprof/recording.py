@@ -95,6 +95,8 @@ class Recording:
         The profiled cell: ``id`` and ``notebook``, as the front end names them, and its ``number``; empty without one.
     cells
         The ids of the cells whose code ran, by number, as the front end names them.
+    cell_files
+        The numbers of cells by the file names of their code, where a framework records stacks, which have those names.
     executed
         ``[name, start_ns, end_ns]`` of each cell that ran, in a run that was started by hand in a notebook.
     parts
@@ -140,6 +142,7 @@ class Recording:
     code: dict[str, str] = field(default_factory=dict)
     cell: dict[str, str] = field(default_factory=dict)
     cells: dict[str, str] = field(default_factory=dict)
+    cell_files: dict[str, int] = field(default_factory=dict)
     executed: list[tuple[str, int, int]] = field(default_factory=list)
     parts: list[str] = field(default_factory=list)
     outcome: dict[str, Any] = field(default_factory=dict)

@@ -235,10 +235,10 @@ class _Sampler:
         return problems
 
     def frames(self) -> list[tuple[str, str]]:
-        """Return file and function of the distinct frames."""
+        """Return file, as code has it, and function of the distinct frames."""
         columns = self._tree.columns(self._tree.sizes[0])
-        names = (map(str, columns[f"frame_{name}"]) for name in ("file", "function"))
-        return list(zip(*names, strict=True))
+        files, functions = (map(str, columns[f"frame_{name}"]) for name in ("file", "function"))
+        return [(self._tree.files.get(file, file), name) for file, name in zip(files, functions, strict=True)]
 
     def columns(self, changes: int = 0, nodes: int = 0, frames: int = 0, samples: int = 0) -> Columns:
         """Return the columns of the file, without the first rows of each kind; times are UTC epoch nanoseconds."""

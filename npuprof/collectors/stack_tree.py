@@ -52,11 +52,14 @@ class StackTree:
     ----------
     steps, are_users
         The role in an event loop, and whether it is the user's code, of each frame.
+    files
+        The file names of the code of cells, by those of their frames.
     """
 
     def __init__(self) -> None:
         self.steps: list[LoopFrame] = []
         self.are_users: list[bool] = []
+        self.files: dict[str, str] = {}
         self._codes: dict[int, tuple[weakref.ref[types.CodeType], int]] = {}
         self._frames: dict[tuple[str, int, str, str], int] = {}
         self._nodes: dict[int, int] = {}
@@ -80,7 +83,10 @@ class StackTree:
     def _add_frame(self, code: types.CodeType, module: object) -> int:
         # Exact strings only: a user may set a module's name to anything.
         name = module if type(module) is str else ""
-        key = (call_stacks.numbered_file(code.co_filename), code.co_firstlineno, code.co_name, name)
+        file = call_stacks.numbered_file(code.co_filename)
+        if file is not code.co_filename:
+            self.files[file] = code.co_filename
+        key = (file, code.co_firstlineno, code.co_name, name)
         index = self._frames.setdefault(key, len(self._frames))
         if index == len(self.steps):
             self.steps.append(_STEPS.get((name, code.co_name), LoopFrame.NONE))

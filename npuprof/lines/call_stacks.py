@@ -57,12 +57,9 @@ class CallStacks:
         The frames of each stack by number, the innermost first.
     lines
         The frames by number.
-    number_of
-        Returns the number of the cell whose code has a file name; 0 for other files.
     """
 
-    def __init__(self, cell_file: str = "", number_of: Callable[[str], int] = lambda _file: 0) -> None:
-        self.number_of = number_of
+    def __init__(self, cell_file: str = "") -> None:
         self.calls = array("q")
         self.stacks: list[tuple[int, ...]] = []
         self.lines: list[StackLine] = []
@@ -156,6 +153,9 @@ class CallStacks:
 current: CallStacks | None = None
 """Those of the run that collects in this process, or None."""
 
+number_of: Callable[[str], int] | None = None
+"""What returns the number of the cell whose code has a file name, 0 for other files; None where no run knows it."""
+
 
 def take(time_ns: int) -> None:
     """Take the stack of a call that begins now, if a run collects; see :meth:`CallStacks.take`."""
@@ -165,10 +165,10 @@ def take(time_ns: int) -> None:
 
 def shown_file(file: str) -> str:
     """Return the file name of code as tables have it: the name of a cell, with its number if a run knows it."""
-    return cell_name(file, current.number_of(file) if current is not None else 0) or file
+    return cell_name(file, number_of(file) if number_of is not None else 0) or file
 
 
 def numbered_file(file: str) -> str:
     """Return the file name of code: ``<cell [3]>`` for the code of a cell whose number a run knows."""
-    number = current.number_of(file) if current is not None else 0
+    number = number_of(file) if number_of is not None else 0
     return cell_name(file, number) if number else file

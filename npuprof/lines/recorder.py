@@ -107,7 +107,7 @@ class LineRecorder:
         self._clock = clock
         self._cell = RunningCell() if cell is None else cell
         self._stamps = self._cell.stamps
-        self._calls = CallStacks(self._cell.file, self._cell.number_of)
+        self._calls = CallStacks(self._cell.file)
         self._journal, self._journal_path = Journal(), journal
         self._trace = array("q")
         self._untrace: Callable[[], None] = lambda: None

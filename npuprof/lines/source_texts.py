@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 import sys
 from collections.abc import Callable, Iterable
+from types import FunctionType
 
 from npuprof.frames import Frame, cell_name
 from npuprof.texts import repaired
@@ -12,6 +13,7 @@ from npuprof.texts import repaired
 _MOST_FILE = 256 << 10
 _MOST_BYTES = 1 << 20  # of all files together: they are part of recording.json
 _MOST_FILES = 200
+_MOST_WRAPPERS = 8  # around a function that is decorated
 
 
 def source_texts(
@@ -42,6 +44,20 @@ def source_texts(
             texts[name] = repaired(text)
             left -= len(text)
     return texts
+
+
+def defined_files() -> list[tuple[str, str]]:
+    """Return file and function of the functions, also of classes, that cells have defined."""
+    found = []
+    for value in list(vars(sys.modules["__main__"]).values()):
+        for each in list(vars(value).values()) if isinstance(value, type) else [value]:
+            function = getattr(each, "__func__", None) if isinstance(each, classmethod | staticmethod) else each
+            for _ in range(_MOST_WRAPPERS):
+                if not isinstance(function, FunctionType):
+                    break
+                found.append((function.__code__.co_filename, function.__name__))
+                function = vars(function).get("__wrapped__")
+    return found
 
 
 def imported_files() -> list[tuple[str, str]]:

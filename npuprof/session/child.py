@@ -407,7 +407,7 @@ def _drop_that_of_the_parent() -> None:
 
     active.after_fork()
     history.after_fork()
-    call_stacks.current = None
+    call_stacks.current = call_stacks.number_of = None
     if isinstance(getattr(signal.getsignal(signal.SIGTERM), "__self__", None), ChildProcess):
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.set_wakeup_fd(-1)

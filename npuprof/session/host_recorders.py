@@ -11,7 +11,7 @@ from npuprof.clock import Clock
 from npuprof.collectors.base import Collector
 from npuprof.collectors.capabilities import LAUNCH_IN_PYTHON
 from npuprof.errors import SessionError
-from npuprof.lines.source_texts import imported_files, source_texts
+from npuprof.lines.source_texts import defined_files, imported_files, source_texts
 from npuprof.options import Options
 from npuprof.recording import (
     LINES_FILE_NAME,
@@ -80,6 +80,11 @@ class HostRecorders:
             If a journal cannot be created.
         """
         stacks, lines = self._unstarted
+        if self._cell is not None:
+            from npuprof.lines import call_stacks
+
+            call_stacks.number_of = self._cell.number_of
+            undo.callback(self._forget_numbers)
         if lines is not None:
             lines.start()
             undo.callback(lines.stop)
@@ -96,6 +101,7 @@ class HostRecorders:
     def stop(self, recording: Recording) -> None:
         """Stop recording, in bounded time, and note problems."""
         self._put_back()
+        self._forget_numbers()
         if self._lines is not None:
             recording.problems += self._lines.stop()
         if self._stacks is not None:
@@ -106,8 +112,17 @@ class HostRecorders:
             ids = {number: self._cell.id_of(number) for number in sorted(numbers | {of_cell})}
             ids |= {of_cell: self._cell.origin.get("id", "")} if self._cell.origin else {}  # which has not ended
             recording.cells = repaired({str(number): id_ for number, id_ in ids.items() if number and id_})
+            if self._has_own_stacks:
+                files = {self._cell.file, *(file for file, _ in defined_files())}
+                recording.cell_files = repaired({file: number for file in sorted(files) if (number := number_of(file))})
         if self._options.code:
             recording.code |= source_texts(self._frames(), number_of, recording.code)
+
+    def _forget_numbers(self) -> None:
+        if self._cell is not None:
+            from npuprof.lines import call_stacks
+
+            call_stacks.number_of = None
 
     def _frames(self) -> Iterator[tuple[str, str]]:
         """Yield file and function of the frames of recorded stacks, or of what is imported if another records them."""
@@ -115,6 +130,7 @@ class HostRecorders:
             if recorder is not None:
                 yield from recorder.frames()
         if self._has_own_stacks:
+            yield from defined_files()
             yield from imported_files()
 
     @property

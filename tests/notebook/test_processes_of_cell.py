@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shlex
 import sys
 from pathlib import Path
@@ -80,6 +81,32 @@ def test_functions_of_the_cell_that_forked_processes_run_have_its_lines(kernel: 
 
 
 @pytest.mark.long
+@pytest.mark.torch
+@pytest.mark.long
+@pytest.mark.parametrize("options", ["", " --stacks"])
+def test_functions_of_the_cell_that_a_launcher_runs_have_its_lines(
+    kernel: Kernel, tmp_path: Path, options: str
+) -> None:
+    for module in ("torch", "accelerate"):
+        if importlib.util.find_spec(module) is None:
+            pytest.skip(f"{module} is not installed for this Python")
+    kernel.run("os.environ.update(ACCELERATE_USE_CPU='true', GLOO_SOCKET_IFNAME='lo', OMP_NUM_THREADS='1')")
+    executed = kernel.run(
+        f"%%npuprof --processes --collector kineto{options} {output(tmp_path / 'out')}\n"
+        "from accelerate import notebook_launcher\ndef work():\n    import time, torch\n    torch.set_num_threads(1)\n"
+        "    for _ in range(4):\n        time.sleep(0.05)\n        torch.ones(64) * 2\n"
+        "notebook_launcher(work, num_processes=2, use_port='29723')"
+    )
+    assert executed.status == "ok", executed.traceback()
+    assert kernel.evaluate("npuprof.last().ranks") == "[0, 1]"
+    for rank in (0, 1):
+        kernel.run(f"lines = npuprof.last()[{rank}].code().to_frame()")
+        kernel.run("lines = lines[lines['file'].str.contains('cell|ipykernel_', na=False)]")
+        assert kernel.evaluate("bool(lines['file'].str.fullmatch(r'<cell .[0-9]+.>').all())") == "True"
+        line = "def work():" if options else "time.sleep(0.05)"  # torch's own stacks have where a function begins
+        assert kernel.evaluate(f"int(lines['host_ns'][lines['text'].str.strip() == {line!r}].max()) > 10**8") == "True"
+
+
 def test_the_magic_runs_a_program_whose_processes_are_ranks(kernel: Kernel, program: Path) -> None:
     launcher = program.with_name("launch.py")
     launcher.write_text(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -208,3 +209,25 @@ def test_each_kernel_is_on_its_line(kernel: Kernel) -> None:
     assert sums == str(
         [(f"In [{number}], line 2", 20), (f"In [{number}], line 4", 20), (f"In [{number + 1}], line 4", 4)]
     )
+
+
+@pytest.mark.parametrize("options", ["", " --no-lines --no-steps"])
+def test_a_function_that_only_samples_see_has_the_lines_of_its_cell(kernel: Kernel, options: str) -> None:
+    kernel.run("import time\ndef slow():\n    time.sleep(0.1)\n    return 1")
+    assert _run(kernel, "slow()", f"%%npuprof --collector simulator --no-report{options}").value == "1"
+    kernel.run("import npuprof\nlines = npuprof.last().code().to_frame().dropna(subset=['line'])")
+    assert kernel.evaluate("lines['text'][lines['host_ns'].idxmax()]") == "'    time.sleep(0.1)'"
+    of_cell = "lines['file'][lines['host_ns'].idxmax()]"
+    assert re.fullmatch(r"'<cell \[\d+\]>'", kernel.evaluate(of_cell))
+    assert kernel.evaluate(f"{of_cell} != lines['file'].iloc[0]") == "True"
+
+
+def test_functions_that_numba_compiles_keep_working(kernel: Kernel, tmp_path: Path) -> None:
+    pytest.importorskip("numba")
+    kernel.run(f"import os\nos.environ['NUMBA_CACHE_DIR'] = {str(tmp_path)!r}\nimport numba")
+    code = (
+        "@numba.njit(cache=True)\ndef total(n):\n    found = 0\n    for i in range(n):\n        found += i\n"
+        "    return found\nfor k in range(3):\n    @numba.njit\n    def more(n):\n        return total(n) + 1\n"
+        "    value = more(k)\nvalue, sum(total.stats.cache_hits.values())"
+    )
+    assert [_run(kernel, code).value for _ in range(2)] == ["(2, 0)", "(2, 1)"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ import pandas as pd
 from npuprof import tables, unwritten
 from npuprof.analysis.loops import iterations
 from npuprof.errors import SourceError
+from npuprof.frames import cell_name
 from npuprof.info import Info
 from npuprof.job_folder import rank_of
 from npuprof.notes import Notes
@@ -27,6 +29,7 @@ from npuprof.recording import (
     Recording,
 )
 from npuprof.sources.base import Decoded, Source
+from npuprof.sources.columns.builders import recoded
 from npuprof.sources.kineto.host_collectives import name_group, steps_of_optimizer
 from npuprof.sources.raw import NOT_USED
 from npuprof.sources.recording import files, journal, lines, lists, loops, python_stacks
@@ -75,6 +78,8 @@ def _read(path: Path, selection: Selection | None) -> Decoded:
     stacks = None if run is None else run.stack_columns
     decoded = _native(path, recording, selection, has_more=bool(recovered or stacks))
     note_changes(path, recording.files, decoded.notes)
+    if recording.cell_files:
+        _name_cells(decoded, recording)
     _add_stacks(decoded, path, recording, stacks)
     read_lines = _add_lines(decoded, path, recording, None if run is None else run.line_columns)
     if recovered is not None:
@@ -98,8 +103,25 @@ _LOST = (
     "What had been written by then is shown; lost are what {} had not written yet, the step and the ranges that had "
     "not ended, and the Python stacks of the last tenth of a second"
 )
+_SEPARATORS = re.compile(r"[/\\]")
+_CODE_OF_CELL = re.compile(r"[^;\n(]*ipykernel_\d+[/\\]\d+\.py(?=\(\d+\))")
 _NO_END = f"the recording has no end: its process was killed, could write nothing more, or is still recording. {_LOST}"
 _NO_END_YET = "the run has not stopped: what has been written by now is shown"
+
+
+def _name_cells(decoded: Decoded, recording: Recording) -> None:
+    """Name the cells in the stacks of a framework, which have the last parts of the file names of their code."""
+    parts = {"/".join(_SEPARATORS.split(file)[-2:]): number for file, number in recording.cell_files.items()}
+
+    def named(frame: re.Match[str]) -> str:
+        return cell_name(frame[0], parts.get("/".join(_SEPARATORS.split(frame[0])[-2:]), 0))
+
+    for name, column in (("python", "name"), ("operators", "stack")):
+        table = decoded.tables.get(name)
+        if table is not None and column in table:
+            known = table[column].array
+            texts = [_CODE_OF_CELL.sub(named, str(text)) for text in known.categories]
+            decoded.tables[name] = table.assign(**{column: recoded(known.codes, [*texts])})
 
 
 def _add_stacks(

@@ -136,6 +136,24 @@ def test_a_trace_of_torch_is_read(tmp_path: Path) -> None:
     assert run.steps["step"].tolist() == [4]
 
 
+def test_stacks_of_a_framework_name_the_cells_of_their_code(tmp_path: Path) -> None:
+    trace = KinetoTrace()
+    functions = (("/tmp/ipykernel_9/12.py", "work"), ("C:\\ipykernel_9\\34.py", "loss"))
+    for number, (file, function) in enumerate(functions):
+        ids = {"Python id": 2 * number + 1, "Python parent id": None}
+        trace.slice("python_function", f"{file}(3): {function}", 10 * number, 9, **ids)
+        trace.operator("aten::add", 10 * number + 1, 2, number + 1)
+    trace.slice("python_function", "/tmp/ipykernel_9/56.py(1): other", 20, 9, **{"Python id": 9})
+    trace.slice("python_function", "ipykernel_9/12.py.bak(1): file", 30, 9, **{"Python id": 11})
+    trace.write(tmp_path / TRACE_FILE_NAME)
+    files = {"/tmp/ipykernel_9/12.py": 4, "C:\\ipykernel_9\\34.py": 5}
+    run = npuprof.load(_record(tmp_path, collector="kineto", cell_files=files))
+    names = ["<cell [4]>(3): work", "<cell [5]>(3): loss", "<cell>(1): other", "ipykernel_9/12.py.bak(1): file"]
+    assert run.python["name"].tolist() == names
+    assert run.operators["stack"].tolist() == names[:2]
+    assert {"<cell [4]>", "<cell [5]>"} < set(run.code().to_frame()["file"])
+
+
 def test_a_recording_of_the_device_without_anything_says_what_went_wrong(tmp_path: Path) -> None:
     _record(tmp_path, options={"activities": ["npu"]}, problems=["the disk is full"])
     with pytest.raises(SourceError, match="holds no data: the disk is full"):
