@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
-from npuprof.arrays import Float64, Int64
+from npuprof.arrays import Int64
 from npuprof.flame.tree import MergedCalls, PathWeights
 
 
@@ -47,17 +46,6 @@ class Frames:
     def below(self, frame: int) -> Int64:
         """Return the frames directly below a frame."""
         return np.flatnonzero(self.above == frame)
-
-    @cached_property
-    def left(self) -> Float64:
-        """The left edge of each frame, 0 to 1; siblings lie side by side from the left edge of their caller."""
-        left = [0] * len(self)
-        taken = [0] * len(self)  # width of each frame that its placed callees fill
-        total, above = self.total.tolist(), self.above.tolist()
-        for frame in range(1, len(self)):
-            left[frame] = left[above[frame]] + taken[above[frame]]
-            taken[above[frame]] += total[frame]
-        return np.array(left, np.float64) / max(int(self.total[0]), 1)
 
 
 def amount(sums: PathWeights, root: Root) -> tuple[int, int]:

@@ -140,14 +140,6 @@ class MergedCalls:
         """Return the layer of a path."""
         return str(self.layers[self.label[path]])
 
-    def callers(self, path: int) -> list[int]:
-        """Return a path's callers, outermost first, then the path; empty for -1."""
-        chain: list[int] = []
-        while path >= 0:
-            chain.append(path)
-            path = int(self.parent[path])
-        return chain[::-1]
-
     def span(self, path: int) -> tuple[int, int]:
         """Return the range of rows below a path, or of all rows for -1."""
         return (path + 1, int(self.end[path])) if path >= 0 else (0, len(self))

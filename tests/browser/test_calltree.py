@@ -23,7 +23,7 @@ from npuprof.flame.tree import call_tree, merged_calls
 from npuprof.timeline.state import Timeline
 from tests import factories
 from tests.budget import examples
-from tests.flame.trees import NAMES, Row, tree
+from tests.flame.trees import NAMES, Row, callers, tree
 
 pytestmark = pytest.mark.browser
 
@@ -142,7 +142,7 @@ def test_of_any_tree_the_rest_can_be_opened_until_nothing_is_left_and_a_search_f
     for view in told:
         root = view["root"]
         tops = [path for path in range(len(calls)) if calls.parent[path] == -1] if root is None else root["paths"]
-        inside = [path for path in range(len(calls)) if set(tops) & set(calls.callers(path))]
+        inside = [path for path in range(len(calls)) if set(tops) & set(callers(calls, path))]
         nodes = view["nodes"]
         assert nodes[0]["total"] == sum(sums.exclusive[inside])
         for at, node in enumerate(nodes):
@@ -151,10 +151,10 @@ def test_of_any_tree_the_rest_can_be_opened_until_nothing_is_left_and_a_search_f
             if callees:
                 assert node["total"] - own - sum(one["total"] for one in callees) < max(nodes[0]["total"] * 0.001, 1)
             named = {path for path in inside if "a" in NAMES[calls.label[path]] and sums.total[path] > 0}
-            below = {path for path in range(len(calls)) if set(node["paths"]) & set(calls.callers(path))}
+            below = {path for path in range(len(calls)) if set(node["paths"]) & set(callers(calls, path))}
             if view["folded"][at]:
                 assert bool(view["lit"][at]) == bool(named & below)
-        covered = sum(int(sums.exclusive[path]) for path in inside if named & set(calls.callers(path)))
+        covered = sum(int(sums.exclusive[path]) for path in inside if named & set(callers(calls, path)))
         if named:
             words = view["text"].split()
             assert (words[0], words[-4:]) == (str(len(named)), ["%", "of", "host", "time"])
@@ -319,7 +319,7 @@ def _expected(calls: pd.DataFrame, name: str) -> tuple[dict[Any, int], dict[Any,
     """The amounts of callers and callees of the outermost frames of a name, by path of names."""
     parent, names = calls["parent"].tolist(), calls["name"].astype(str).tolist()
     total, own = calls["host_ns"].tolist(), calls["self_host_ns"].tolist()
-    callers: Any = defaultdict(int)
+    above_: Any = defaultdict(int)
     callees: Any = defaultdict(int)
     for row in range(len(calls)):
         chain, at = [], row
@@ -332,13 +332,11 @@ def _expected(calls: pd.DataFrame, name: str) -> tuple[dict[Any, int], dict[Any,
         top = named[-1]  # the outermost
         if row == top:
             for end in range(chain.index(top) + 1, len(chain) + 1):
-                callers[tuple(names[at] for at in chain[:end])] += total[row]
+                above_[tuple(names[at] for at in chain[:end])] += total[row]
         within = chain[: chain.index(top) + 1][::-1]
         for end in range(1, len(within) + 1):
             callees[tuple(names[at] for at in within[:end])] += own[row]
-    return {path: all_ for path, all_ in callers.items() if all_}, {
-        path: all_ for path, all_ in callees.items() if all_
-    }
+    return {path: all_ for path, all_ in above_.items() if all_}, {path: all_ for path, all_ in callees.items() if all_}
 
 
 def _recursive() -> dict[str, pd.DataFrame]:

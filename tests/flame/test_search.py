@@ -10,7 +10,7 @@ from npuprof.errors import OptionsError
 from npuprof.flame.fold import Root, fold
 from npuprof.flame.search import matches_in, path_called, paths_with
 from tests.budget import examples
-from tests.flame.trees import NAMES, Row, below, rows, tree
+from tests.flame.trees import NAMES, Row, below, callers, rows, tree
 
 
 @pytest.mark.slow
@@ -28,14 +28,14 @@ def test_the_share_is_that_of_the_union(given_rows: list[Row], most: int, path: 
     looked_at = {*below(calls, root), *itself}
     lit = [one for one in looked_at if "a" in NAMES[calls.label[one]] and sums.total[one] > 0]
     assert found.frames == len(lit)
-    counted = [one for one in looked_at if any(above in lit for above in calls.callers(one))]
+    counted = [one for one in looked_at if any(above in lit for above in callers(calls, one))]
     assert found.total == sum(int(sums.exclusive[one]) for one in counted)
     drawn = set(frames.path[frames.folded == 0].tolist())
     for frame in range(len(frames)):
         if frames.folded[frame]:
             caller = int(frames.path[frame])
             hidden = [one for one in below(calls, root) if calls.parent[one] == caller and one not in drawn]
-            assert found.lit[frame] == any(set(calls.callers(one)) & set(hidden) for one in lit)
+            assert found.lit[frame] == any(set(callers(calls, one)) & set(hidden) for one in lit)
         else:
             shown = int(frames.path[frame])
             assert found.lit[frame] == (shown in lit and (frame > 0 or bool(itself)))

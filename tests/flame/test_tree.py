@@ -15,6 +15,7 @@ from npuprof.flame.tree import call_tree, has_modules, merged_calls
 from tests import factories
 from tests.analysis.test_launches import training
 from tests.budget import examples
+from tests.flame.trees import callers
 
 
 @pytest.mark.slow
@@ -233,7 +234,7 @@ def test_by_module_other_python_calls_belong_to_the_module_around_them() -> None
     shown = [calls.name(path) for path in range(len(calls)) if calls.layer(path) == "python"]
     assert sorted(shown) == ["(outside of modules)", "nn.Module: Linear_0"]
     grad = int(calls.kernel_path[1])
-    assert [calls.name(path) for path in calls.callers(grad)][:3] == [
+    assert [calls.name(path) for path in callers(calls, grad)][:3] == [
         "nn.Module: Linear_0",
         "aten::linear",
         "aten::addmm",

@@ -45,4 +45,13 @@ def tree(given: Sequence[Row]) -> tuple[MergedCalls, PathWeights]:
 
 def below(calls: MergedCalls, root: Root) -> list[int]:
     """Return the paths below a root, by climbing from each path."""
-    return [path for path in range(len(calls)) if path != root.path and root.path in [-1, *calls.callers(path)]]
+    return [path for path in range(len(calls)) if path != root.path and root.path in [-1, *callers(calls, path)]]
+
+
+def callers(calls: MergedCalls, path: int) -> list[int]:
+    """Return a path's callers, outermost first, then the path; empty for -1."""
+    chain: list[int] = []
+    while path >= 0:
+        chain.append(path)
+        path = int(calls.parent[path])
+    return chain[::-1]
