@@ -66,6 +66,10 @@ _MOST_FRAMES = 12
 _EXEC_AT_ONCE = ("subprocess.py", "pty.py", "ptyprocess.py", "os.py", "_spawnbase.py")
 _THEIR_FUNCTIONS = frozenset({"_execute_child", "fork", "spawn", "_spawnvef"})
 _PATIENCE_S, _LONGEST_S = 2.0, 30.0
+_SAMPLED = (
+    "stacks are sampled: the process was forked while its framework recorded stacks, and would crash if it recorded "
+    "them once more"
+)
 
 
 class ChildProcess:
@@ -79,10 +83,14 @@ class ChildProcess:
         Returns a session with options.
     cell
         The cell that started this process by a fork, whose functions it may run.
+    samples
+        Whether it samples stacks, since its framework recorded them when it was forked.
     """
 
-    def __init__(self, folder: Path, job: JobFile, make: MakeSession, cell: RunningCell | None = None) -> None:
-        self.folder, self.job, self.make, self.cell = folder, job, make, cell
+    def __init__(
+        self, folder: Path, job: JobFile, make: MakeSession, cell: RunningCell | None = None, *, samples: bool = False
+    ) -> None:
+        self.folder, self.job, self.make, self.cell, self.samples = folder, job, make, cell, samples
         self._session: RankSession | None = None
         self._ended = self._starting = self._waited = False
         self._pid = os.getpid()
@@ -160,6 +168,8 @@ class ChildProcess:
             warnings.simplefilter("ignore", NpuprofWarning)  # the output is the program's
             session.start()
         session.recording.problems += left_out
+        if self.samples:
+            session.recording.stack_problems.append(_SAMPLED)
         self._session = session
         end_for_others(lambda _title: self.end())
         self._follow_the_end()
@@ -182,7 +192,7 @@ class ChildProcess:
         chosen = {
             key: value
             for key, value in self.job.options.items()
-            if key not in ("processes", "workers", "delay", "engines")
+            if key not in ("processes", "workers", "delay", "engines", *["stacks"] * self.samples)
         }
         check = registry.make(name).check
         plain = {**chosen, "collector": name, "output": str(self.folder), "name": "process"}
@@ -358,20 +368,27 @@ def begin(folder: Path, module: str, make: MakeSession) -> None:
 def _forked_again() -> None:
     before = _of_process
     if before is not None:
-        forked(before.folder, before.job, before.make, before.cell)
+        forked(before.folder, before.job, before.make, before.cell, samples=before.samples)
 
 
-def forked(folder: Path, job: JobFile, make: MakeSession, cell: RunningCell | None) -> None:
-    """Drop the session of the parent in a forked child, and begin one of its own; never raises."""
+def forked(folder: Path, job: JobFile, make: MakeSession, cell: RunningCell | None, *, samples: bool = False) -> None:
+    """Drop the session of the parent in a forked child, and begin one of its own; never raises.
+
+    `samples` is whether the parent samples stacks that its framework would crash with.
+    """
     global _of_process
     with suppress(Exception):
+        from npuprof.session.active import has_stacks_of_framework
+
+        # What torch knows of the parent's stacks crashes a second recorder, at its end (2.13).
+        samples = samples or has_stacks_of_framework()
         _drop_that_of_the_parent()
         if _execs_at_once():
             _of_process = None
             return
         # The stamps of the cell are the parent's; its code is the child's too.
         own_cell = None if cell is None else replace(cell, stamps=None)
-        _of_process = child = ChildProcess(folder, job, make, own_cell)
+        _of_process = child = ChildProcess(folder, job, make, own_cell, samples=samples)
         job_folder.append(folder, "began", parent=os.getppid(), arguments=[word[:200] for word in sys.argv[:12]])
         child.begin_forked()
 
