@@ -37,8 +37,8 @@ _OF_CUDA = {
     "alloc": "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, no empty_cache() in the step",
     "fragmented_memory": "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
 }
-# What actions of torch_npu are in MindSpore (mindspore.cn: mint.optim, ops, dataset, jit); empty for what has no
-# counterpart. The first one that matches at a place counts.
+# What actions of torch_npu are in other frameworks; empty for what has no counterpart. The first one that matches at a
+# place counts. MindSpore: mindspore.cn (mint.optim, ops, dataset, jit, communication fusion).
 _OF_MINDSPORE = {
     "torch_npu.npu.set_compile_mode(jit_compile=False), ": "",
     "torch.npu.config.allow_internal_format=False, ": "",
@@ -57,8 +57,43 @@ _OF_MINDSPORE = {
     "of mindspore.dataset",
     ".item() and blocking copies": "asnumpy() and item()",
     "non_blocking copies from pinned memory": "data sinking (dataset_sink_mode=True), fewer copies",
+    "non_blocking=True from pinned memory": "data sinking (dataset_sink_mode=True)",
+    "DDP bucket_cap_mb": "comm_fusion of mindspore.set_auto_parallel_context",
+    "ZeRO stage": "enable_parallel_optimizer",
+    "a larger bucket_cap_mb": "comm_fusion of mindspore.set_auto_parallel_context",
 }
-_TORCH_WORDS = re.compile("|".join(map(re.escape, _OF_MINDSPORE)) + r"|torch_npu\.npu_\w+")
+# TensorFlow on an NPU: npu_device (2.x) and npu_bridge (1.x), which run graphs (hiascend.com, TensorFlow migration
+# guides and HCCL's Python interface).
+_SEVERAL_STEPS = "several steps in each call (npu_device.set_npu_loop_size; 1.x: iterations_per_loop of NPURunConfig)"
+_SEGMENTS = "hccl.split.api.set_split_strategy_by_size"
+_OF_TENSORFLOW = {
+    "torch_npu.npu.set_compile_mode(jit_compile=False), ": "",
+    "torch.npu.config.allow_internal_format=False, contiguous tensors": "one precision_mode",
+    "TASK_QUEUE_ENABLE=2, ": "",
+    "PYTORCH_NPU_ALLOC_CONF=expandable_segments:True, no empty_cache() in the step": FEWER_SIZES,
+    "PYTORCH_NPU_ALLOC_CONF=expandable_segments:True": FEWER_SIZES,
+    "no empty_cache() in the step": FEWER_SIZES,
+    " (torch_npu.optim.NpuFusedAdamW)": "",
+    "foreach optimizers, ": "",
+    " (torch_npu.npu_rms_norm, npu_rotary_mul ...)": "",
+    "optimizer.clip_grad_norm_fused_ of torch_npu.optim": "tf.clip_by_global_norm",
+    "one operator of torch_npu": "one operator",
+    "graph mode": _SEVERAL_STEPS,
+    "more DataLoader workers, prefetch_factor, pin_memory=True": "num_parallel_calls=tf.data.AUTOTUNE, and prefetch() "
+    "at the end of the tf.data pipeline",
+    ".item() and blocking copies": "numpy(), fetches of sess.run and hooks",
+    "non_blocking copies from pinned memory": f"{_SEVERAL_STEPS}, fewer fetches",
+    "non_blocking=True from pinned memory": "input from a tf.data pipeline",
+    "gradient buckets (DDP bucket_cap_mb), a separate stream, ZeRO stage": f"other segments of the gradient "
+    f"({_SEGMENTS}), is_tailing_optimization of NPUOptimizer (1.x)",
+    "a larger bucket_cap_mb, coalesced or flattened tensors": f"fewer segments of the gradient ({_SEGMENTS})",
+}
+_WORDS: Mapping[str, tuple[Mapping[str, str], str]] = {
+    "mindspore": (_OF_MINDSPORE, "a fused operator of mindspore.ops"),
+    "tensorflow": (_OF_TENSORFLOW, "a fused operator"),
+}
+"""By framework: its words, and what it has instead of any other operator of torch_npu."""
+_FUNCTION = r"torch_npu\.npu_\w+"
 _SETTING = re.compile(r"([A-Z_]+)=(\S+)")
 
 
@@ -71,9 +106,11 @@ def action_for(cause: str, facts: Facts) -> str:
 
 def for_framework(action: str, info: Info) -> str:
     """Return an action in the words of the run's framework: rules know those of torch_npu."""
-    if info.collector != "mindspore":
+    if info.collector not in _WORDS:
         return action
-    return _TORCH_WORDS.sub(lambda match: _OF_MINDSPORE.get(match[0], "a fused operator of mindspore.ops"), action)
+    words, other = _WORDS[info.collector]
+    known = "|".join(map(re.escape, words))
+    return re.sub(f"{known}|{_FUNCTION}", lambda match: words.get(match[0], other), action)
 
 
 def _is_set(part: str, variables: Mapping[str, str]) -> bool:

@@ -27,7 +27,7 @@ from npuprof.analysis.rank_links import group_rates, link_suspects, slow_links
 from npuprof.analysis.rank_replay import Floats, Job, job, recorded_moving, replay
 from npuprof.analysis.rank_roles import Role, program_of, roles, stages
 from npuprof.analysis.rank_stages import or_hosts, uneven
-from npuprof.analysis.rank_suspects import Kind, Once, Suspect, at_most, once, suspects
+from npuprof.analysis.rank_suspects import LEAST_STEPS, Kind, Once, Suspect, at_most, once, suspects, unknown_before
 from npuprof.analysis.rank_variants import Less, step_times, without
 from npuprof.arrays import Int64
 from npuprof.errors import NpuprofError
@@ -214,9 +214,17 @@ class JobFacts(Facts):
         return [] if self.played is None else once(self.played, self.roles, self.recorded.own_ns)
 
     @cached_property
+    def perhaps_once(self) -> list[Once]:
+        """What ranks of a job of two steps took longer in one of them, which none tells from what is usual."""
+        if self.played is None or len(self.played.steps) >= LEAST_STEPS:
+            return []
+        return once(self.played, self.roles, self.recorded.own_ns, least_steps=2)
+
+    @cached_property
     def usual(self) -> Times:
-        """The recorded times without what happened once."""
-        return Times(*without(self.recorded.own_ns, self.recorded.moving_ns, [stall.less for stall in self.once]))
+        """The recorded times without what happened once, or perhaps did."""
+        less = [stall.less for stall in (*self.once, *self.perhaps_once)]
+        return Times(*without(self.recorded.own_ns, self.recorded.moving_ns, less))
 
     @cached_property
     def slow_links(self) -> pd.DataFrame | None:
@@ -282,10 +290,11 @@ class JobFacts(Facts):
         return [Part(each, each.extra_ns * most // max(extra, 1), min(each.extra_ns, most)) for each in self.suspects]
 
     def without_absent(self, times: Times) -> Times:
-        """Return times in which nobody waits for absent ranks."""
+        """Return times in which nobody waits for absent ranks, or for what a rank did before its first collective."""
         if self.completed is None:
             return times
         own_ns, moving, members = times.own_ns.copy(), times.moving_ns.copy(), self.lacking
+        own_ns[unknown_before(self.completed.job)] = 0
         own_ns[np.isin(self.completed.job.rows["rank"].to_numpy(np.int64), self.completed.added)] = 0
         moving[members.ops] = np.minimum(moving[members.ops], members.least_ns)
         return Times(own_ns, moving)
@@ -301,15 +310,19 @@ class JobFacts(Facts):
             Whether the host takes that time, which recorded stacks make longer.
         """
         gain = sum(part.share_ns for part in parts)
+        whole = 0 if self.joint is None else self.joint.gain_ns
         surely = self.joint is not None and not self.missing and all(part.suspect.surely for part in parts)
+        surely = surely and not self.perhaps_once  # without which the others may gain less
         # Where a stage may have slow hosts instead, what the others gain depends on which of both it is.
         surely = surely and not any(part.suspect.names for part in self.parts("stage"))
         least = gain if surely and not (of_host and self.stacks) else 0
-        whole = 0 if self.joint is None else self.joint.gain_ns
+        # An absent rank may have waited for these as long as the others did, and have no part in it.
+        of_absent = [each for each in self.parts("slow", "late") if set(each.suspect.ranks) <= set(self.missing)]
+        most = gain + sum(each.share_ns for each in of_absent if each not in parts)
         by_step = self.joint.gains_ns * (gain / whole) if self.joint is not None and whole else np.zeros(0)
         return Gain(
             gain_lo_ns=least,
-            gain_hi_ns=gain,
+            gain_hi_ns=most,
             confidence="measured" if surely else "bounded",
             saves=None,
             gains_ns=tuple(np.rint(by_step).astype(np.int64).tolist()),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from npuprof.advice.actions import for_framework
 from npuprof.advice.finding import Finding
 from npuprof.advice.findings import Advice, Scope
 from npuprof.advice.gains import Replayed, Saves
@@ -132,6 +133,7 @@ def _weight(finding: Finding) -> tuple[int, int]:
 def _check(name: str, facts: JobFacts) -> Finding:
     """Return the finding of a rule; a rule that raises cannot tell."""
     try:
-        return next(rule for rule in JOB_RULES if rule.name == name).check(facts)
+        finding = next(rule for rule in JOB_RULES if rule.name == name).check(facts)
+        return replace(finding, action=for_framework(finding.action, facts.info))
     except Exception as error:  # noqa: BLE001 a report must not fail over one rule
         return Finding(name, "cannot tell", detail=f"{type(error).__name__}: {error}", collect="the rule failed")

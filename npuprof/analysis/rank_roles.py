@@ -206,10 +206,10 @@ def faster_half(times: Floats) -> Bools:
 
 def unusual(times: Floats) -> Floats:
     """Return how far each time is from what its rank and its step have in common; ranks x steps."""
-    rank = lower_median(times, axis=1)[:, None]
-    rest = times - rank
-    step = np.median(rest, axis=0) if len(times) >= FEW else rest.min(axis=0)
-    far: Floats = rest - step
+    many = len(times) >= FEW
+    rest = times - np.median(times, axis=0) if many else times  # of two steps one may be longer for all
+    rest = rest - lower_median(rest, axis=1)[:, None]
+    far: Floats = rest - (np.median(rest, axis=0) if many else rest.min(axis=0))
     return far
 
 

@@ -1,8 +1,8 @@
 """Ranks and groups of ranks that take longer than others with the same work, and what a job would save without it.
 
-A rank is compared with the healthy ranks of its role. What is beyond the limit in fewer than a third of at least three
-steps happened once, and is kept apart from what each step takes. A host or a tensor group all of whose ranks are slow
-replaces them.
+A rank is compared with the healthy ranks of its role. What is beyond the limit in one of at least three steps, or in
+fewer than a third of them, happened once, and is kept apart from what each step takes. A host or a tensor group all of
+whose ranks are slow replaces them.
 """
 
 from __future__ import annotations
@@ -26,9 +26,11 @@ Kind: TypeAlias = Literal["slow", "late", "link", "stage"]
 WORTH = 0.01
 """The share of a step that makes a cause worth a finding."""
 
+LEAST_STEPS = 3
+"""The steps of which one can be told from the others."""
+
 _ONCE = 1 / 3  # of the steps
 _LEAST_RATIO = 0.1  # of the usual time: a rank that seems to take less overlaps, which no ratio is of
-_LEAST_STEPS = 3  # of which one can be told from the others
 _OVER_FEW = 1.05  # among few ranks
 _OVER_MANY = 1.02  # among many equal ranks, one is always a slight outlier
 _CELLS = 100  # times the number of times compared: how rare the farthest of them is without a cause
@@ -93,15 +95,21 @@ class Suspect:
     surely: bool = True
 
 
+def unknown_before(played: Job) -> Bools:
+    """Return the rows before which a rank's time is not known: the first one of a rank that begins in a later step."""
+    ranks = played.rows["rank"].to_numpy(np.int64)
+    first = np.flatnonzero(np.append(True, ranks[1:] != ranks[:-1])[: len(ranks)])
+    unknown = np.zeros(len(ranks), bool)
+    unknown[first[played.step_places[first] > 0]] = True
+    return unknown
+
+
 def _comparable(played: Job, roles: Sequence[Role], own_ns: Floats) -> Floats:
     """Return times in which ranks that begin in a later step take as long as others before their first collective.
 
     What such a rank did before is not known, so that its time since the job began is no time before that collective.
     """
-    ranks = played.rows["rank"].to_numpy(np.int64)
-    first = np.flatnonzero(np.append(True, ranks[1:] != ranks[:-1])[: len(ranks)])
-    unknown = np.zeros(len(ranks), bool)
-    unknown[first[played.step_places[first] > 0]] = True
+    unknown = unknown_before(played)
     times: Floats = own_ns.copy()
     for role in roles if unknown.any() else ():
         for column in np.flatnonzero(unknown[role.rows].any(axis=0)).tolist():
@@ -111,8 +119,8 @@ def _comparable(played: Job, roles: Sequence[Role], own_ns: Floats) -> Floats:
     return times
 
 
-def once(played: Job, roles: Sequence[Role], own_ns: Floats) -> list[Once]:
-    """Return what ranks took longer once: beyond the limit in fewer than a third of at least three steps.
+def once(played: Job, roles: Sequence[Role], own_ns: Floats, least_steps: int = LEAST_STEPS) -> list[Once]:
+    """Return what ranks took longer once: beyond the limit in one step, or in fewer than a third of at least three.
 
     Parameters
     ----------
@@ -122,25 +130,54 @@ def once(played: Job, roles: Sequence[Role], own_ns: Floats) -> list[Once]:
         The roles of the job.
     own_ns
         The time of each row's rank before it arrives.
+    least_steps
+        The steps without which a role tells nothing. Of two steps none is the usual one: the longer one may be.
     """
     stalls = []
     own_ns = _comparable(played, roles, own_ns)
     cells = sum(len(role.ranks) * len(role.steps) for role in roles)
-    limit = max(BEYOND, float(np.sqrt(2 * np.log(_CELLS * max(cells, 1)))))  # one of many is always far
     for role in roles:
         times = role.by_step(own_ns)
-        if len(role.steps) < _LEAST_STEPS or len(role.ranks) < 2:
+        if len(role.steps) < least_steps or len(role.ranks) < 2:
             continue
-        far, mean = unusual(times), times.mean(axis=1)
-        half = faster_half(mean)
-        pace = np.maximum(mean / max(float(np.median(mean[half])), 1.0), 1.0)  # slow ranks vary more
-        beyond = (
-            far > np.maximum(limit * pace * max(spread(times, half), deviation(far)), WORTH * played.usual_ns)[:, None]
-        )
-        beyond &= (beyond.sum(axis=1) < _ONCE * len(role.steps))[:, None]
+        far = unusual(times)
+        beyond = _beyond_noise(times, far, _CELLS * max(cells, 1)) & (far > WORTH * played.usual_ns + _of_pace(times))
+        beyond &= (beyond.sum(axis=1) < max(_ONCE * len(role.steps), 2))[:, None]
         for place, step in zip(*np.nonzero(beyond), strict=True):
             stalls.append(_once(role, own_ns, int(place), int(step), float(far[place, step])))
     return sorted(stalls, key=lambda stall: -stall.extra_ns)
+
+
+def _beyond_noise(times: Floats, far_ns: Floats, rare: int) -> Bools:
+    """Return which times are farther from what their rank and their step have in common than noise once in `rare`.
+
+    The farthest is compared with the noise of the others, then the next one: one of few would hide in a noise that it
+    is a part of.
+    """
+    from scipy.special import stdtrit
+
+    usual = lower_median(times, axis=1)
+    half = faster_half(usual)
+    pace = np.maximum(usual / max(float(np.median(usual[half])), 1.0), 1.0)  # slow ranks vary more
+    least = max(BEYOND, float(np.sqrt(2 * np.log(rare))))  # one of many is always far
+    farness = far_ns / pace[:, None]
+    rest, beyond = times.copy(), np.zeros(times.shape, bool)
+    for place in np.argsort(-farness, axis=None, kind="stable").tolist():
+        rest.flat[place] -= far_ns.flat[place]
+        freedom = (len(times) - 1) * (times.shape[1] - 1) - 1 - int(beyond.sum())
+        noise = max(spread(rest, half), deviation(far_ns))
+        if freedom < 1 or farness.flat[place] <= max(least, -float(stdtrit(freedom, 1 / rare))) * noise:
+            break
+        beyond.flat[place] = True
+    return beyond
+
+
+def _of_pace(times: Floats) -> Floats:
+    """Return how far others may be from a rank that is slow by a factor, in steps that are longer or shorter."""
+    usual, level = lower_median(times, axis=1), np.median(times, axis=0)
+    factor = float(usual.max()) / max(float(usual.min()), 1.0)
+    tolerance: Floats = (factor - 1) * np.abs(level - np.median(level))
+    return tolerance
 
 
 def _once(role: Role, own_ns: Floats, place: int, step: int, far_ns: float) -> Once:

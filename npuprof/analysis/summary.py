@@ -241,7 +241,8 @@ def longest_kernels(kernels: pd.DataFrame, top: int) -> pd.DataFrame:
 
 PIPES = ("mac", "vec", "scalar", "mte1", "mte2", "mte3", "fixpipe")
 """The pipes of a core."""
-_CORES = ("aic_", "aiv_")
+COUNTED = ("aic_", "aiv_", *(f"{pipe}_" for pipe in PIPES))
+"""How columns of counters begin: those of a chip with one kind of core have no prefix."""
 _L2 = ("(read|write)_cache_hit|_l2_hit", "(read|write)_cache_miss|_l2_miss")
 
 
@@ -255,21 +256,25 @@ def bound_by(kernel: pd.Series[Any]) -> str:
     values = {
         name: float(kernel[name])
         for name in kernel.index
-        if name.startswith(_CORES) and not pd.isna(kernel[name]) and float(kernel[name]) > 0
+        if name.startswith(COUNTED) and not pd.isna(kernel[name]) and float(kernel[name]) > 0
     }
     hits, misses = (sum(value for name, value in values.items() if re.search(kind, name)) for kind in _L2)
     if hits or misses:
         return f"L2 hits {100 * hits / (hits + misses):.0f} %"
-    pipes = {name: value for name, value in values.items() if name[4:].removesuffix("_ratio") in PIPES}
+    pipes = {name: value for name, value in values.items() if _counter(name).removesuffix("_ratio") in PIPES}
     for ending, of in (("_ratio", pipes), ("_ratio", values), ("_bw_gb_s", values), ("_kb", values)):
         chosen = {name: value for name, value in of.items() if name.endswith(ending)}
         if greatest := max(chosen, key=lambda name: chosen[name], default=""):
             value = chosen[greatest]
             formatted = {"_ratio": f"{100 * value:.0f} %", "_kb": size(round(1024 * value))}
-            return (
-                f"{greatest[4:].removesuffix(ending).replace('_', ' ')} {formatted.get(ending, f'{value:,.1f} GB/s')}"
-            )
+            counter = _counter(greatest).removesuffix(ending).replace("_", " ")
+            return f"{counter} {formatted.get(ending, f'{value:,.1f} GB/s')}"
     return ""
+
+
+def _counter(column: str) -> str:
+    """Return the name of a counter without the core that counted it."""
+    return column.removeprefix("aic_").removeprefix("aiv_")
 
 
 def memory_peaks(memory: pd.DataFrame, allocations: pd.DataFrame) -> pd.DataFrame:

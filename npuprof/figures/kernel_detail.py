@@ -21,7 +21,11 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 _TITLE = "Kernel"
-_CORES = {"aic": ("cube core", FAMILIES["matrix"].colour), "aiv": ("vector core", FAMILIES["vector"].colour)}
+_CORES = {
+    "aic_": ("cube core", FAMILIES["matrix"].colour),
+    "aiv_": ("vector core", FAMILIES["vector"].colour),
+    "": ("AI core", FAMILIES["matrix"].colour),  # of a chip with one kind: its counters have no prefix
+}
 _PIPES = ("mac", "vec", "scalar", "mte1", "mte2", "mte3", "fixpipe")
 _MEANINGS = {
     "mac": "matrix unit",
@@ -115,15 +119,14 @@ def _how(kernels: pd.DataFrame) -> str:
 def _shares(kernel: pd.Series) -> dict[tuple[str, str], float]:
     """Return the busy percentage by core and pipe, or all recorded ratios if there are no pipes."""
     ratios: dict[tuple[str, str], float] = {}
-    for core in _CORES:
-        cycles = kernel.get(f"{core}_total_cycles")
+    for column in (name for name in map(str, kernel.index) if name.endswith(_RATIO)):
+        core = next(prefix for prefix in _CORES if column.startswith(prefix))
+        cycles = kernel.get(f"{core}total_cycles")
         if cycles is not None and not pd.isna(cycles) and not int(cycles):
             continue  # a core that was not used
-        for column in kernel.index:
-            if column.startswith(f"{core}_") and column.endswith(_RATIO):
-                value = kernel[column]
-                if not pd.isna(value) and np.isfinite(float(value)):
-                    ratios[core, column.removeprefix(f"{core}_").removesuffix(_RATIO)] = 100 * float(value)
+        value = kernel[column]
+        if not pd.isna(value) and np.isfinite(float(value)):
+            ratios[core, column.removeprefix(core).removesuffix(_RATIO)] = 100 * float(value)
     pipes = {key: value for key, value in ratios.items() if key[1] in _PIPES}
     chosen = pipes or ratios
     return dict(sorted(chosen.items(), key=lambda item: _order(item[0][1])))
@@ -169,7 +172,7 @@ def _place(pipe: str) -> str:
 
 
 def _time(kernel: pd.Series, core: str, pipe: str) -> str:
-    value = kernel.get(f"{core}_{pipe}_time_ns")
+    value = kernel.get(f"{core}{pipe}_time_ns")
     return "" if value is None or pd.isna(value) else f"<br>{duration(int(value))}"
 
 

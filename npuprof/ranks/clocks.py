@@ -61,7 +61,7 @@ def boot_of(path: Path) -> Boot | None:
 
 
 def same_clocks(hosts: Sequence[str | None], boots: Sequence[Boot | None]) -> list[int | None]:
-    """Return the number of each run's clock; runs on the same host share it, None is unknown."""
+    """Return the number of each run's clock, in the order of runs; those on the same host share it, None is unknown."""
     number: list[int | None] = [None] * len(hosts)
     by_host: dict[str, int] = {}
     count = 0
@@ -78,7 +78,8 @@ def same_clocks(hosts: Sequence[str | None], boots: Sequence[Boot | None]) -> li
         if host is not None and (clock := number[at]) is not None:
             by_host[host] = clock
         before = at if boot is not None else before
-    return number
+    in_order = {clock: place for place, clock in enumerate(dict.fromkeys(each for each in number if each is not None))}
+    return [None if each is None else in_order[each] for each in number]
 
 
 @dataclass(frozen=True)

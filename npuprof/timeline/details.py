@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from npuprof.analysis.summary import COUNTED
 from npuprof.timeline.slices import Slices
 
 _TITLES = ("identity", "time", "shapes", "pipes", "other")
 _IDENTITY = ("table", "name", "op_name", "op_type", "task_type", "kind", "level", "core", "step", "message", "group")
 _SHAPES = ("input_", "output_", "size_bytes", "count", "data_type")
-_PIPES = ("aic_", "aiv_")
 _ZEROS = ("0", "0 ns", "0 B", "0.0 %", "–")
 
 
@@ -53,7 +53,7 @@ def _label(column: str) -> str:
 def _title(column: str) -> str:
     if column in _IDENTITY or column.endswith("_id"):
         return "identity"
-    if column.startswith(_PIPES):
+    if column.startswith(COUNTED):
         return "pipes"
     if column.startswith(_SHAPES):
         return "shapes"

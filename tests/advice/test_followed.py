@@ -18,7 +18,7 @@ import pytest
 import npuprof
 from npuprof import advice as package
 from npuprof import tables
-from npuprof.advice import actions, host_causes
+from npuprof.advice import actions, counterparts, host_causes
 from npuprof.advice.finding import Finding
 from npuprof.advice.findings import Advice, advise
 from npuprof.advice.rules import fusible_repeats
@@ -113,13 +113,15 @@ def _set(**variables: str) -> Finding:
     return blocked({"executable": "python", **variables})["environment"]
 
 
-def _allocating(**variables: str) -> Finding:
+def _allocating(collector: str = "torch_npu", **variables: str) -> Finding:
     run = factories.all_tables(
         steps=table("steps", [(0, 100)]),
         kernels=table("kernels", [(0, 20), (90, 10)]),
         api=table("api", [(20, 60)], name="aclrtMalloc"),
     )
-    return advise(run, Info(environment={"executable": "python", **variables}), account(run))["environment"]
+    return advise(run, Info(collector=collector, environment={"executable": "python", **variables}), account(run))[
+        "environment"
+    ]
 
 
 def _of_step(length_us: int) -> Finding:
@@ -500,29 +502,44 @@ def test_the_action_of_a_cause_goes_away_with_it(cause: str, device: DeviceName)
     assert idle_for(cause, 0, _INFOS[device]).state == "clean"
 
 
-_OF_TORCH = re.compile(r"torch|DataLoader|TASK_QUEUE|(?<!asnumpy\(\) and )\bitem\(\)|foreach")
-
-
-_MINDSPORE = Info(collector="mindspore")
+_OF_TORCH = re.compile(
+    r"torch|DataLoader|TASK_QUEUE|(?<!asnumpy\(\) and )\bitem\(\)|foreach|non_blocking|pinned|pin_memory|bucket_cap|"
+    r"DDP|ZeRO|PYTORCH"
+)
+_FRAMEWORKS = {"mindspore": "mindspore", "tensorflow": "tf.data"}
 
 
 def _of_torch(told: list[str]) -> list[str]:
     """Return what has words of torch, or the rest of a list whose parts were taken out."""
-    return [action for action in told if _OF_TORCH.search(action) or action != action.strip(",; ")]
+    return [
+        action for action in told if _OF_TORCH.search(action) or not action.strip() or action != action.strip(",; ")
+    ]
 
 
-def test_the_actions_of_causes_have_words_of_mindspore_there() -> None:
-    told = [idle_for(cause, 500, _MINDSPORE).action for cause in _CAUSES]
-    told += [actions.for_framework(call, _MINDSPORE) for _, call in fusible_repeats._FUSED]
+@pytest.mark.parametrize("framework", _FRAMEWORKS)
+def test_the_actions_of_causes_have_the_words_of_the_framework(framework: str) -> None:
+    info = Info(collector=framework)
+    told = [idle_for(cause, 500, info).action for cause in _CAUSES]
+    told += [actions.for_framework(call, info) for _, call in fusible_repeats._FUSED]
+    told += [actions.for_framework(each.call, info) for each in counterparts.COUNTERPARTS]
     assert _of_torch(told) == []
-    assert any("mindspore" in action for action in told)
+    assert any(_FRAMEWORKS[framework] in action for action in told)
+
+
+@pytest.mark.parametrize("framework", _FRAMEWORKS)
+def test_a_framework_is_not_told_to_set_variables_of_another(framework: str) -> None:
+    assert _allocating().state == "fires"
+    assert _allocating(framework).state == "clean"
 
 
 @pytest.mark.long
-def test_the_actions_of_rules_have_words_of_mindspore_there() -> None:
-    found = [trial.before().action for trials in _TRIALS.values() for trial in trials]
-    assert _of_torch(found) != []
-    assert _of_torch([actions.for_framework(action, _MINDSPORE) for action in found]) == []
+@pytest.mark.parametrize("framework", _FRAMEWORKS)
+def test_the_actions_of_rules_have_the_words_of_the_framework(framework: str) -> None:
+    made = [trial.before() for trials in (*_TRIALS.values(), *_OF_JOB.values()) for trial in trials]
+    assert _of_torch([finding.action for finding in made]) != []
+    info = Info(collector=framework)  # whose environment has no variables of torch_npu: see above
+    found = [actions.for_framework(made_of.action, info) for made_of in made if made_of.rule != "environment"]
+    assert _of_torch(found) == []
 
 
 @pytest.mark.parametrize(

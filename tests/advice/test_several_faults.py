@@ -12,7 +12,7 @@ from npuprof.advice.findings import Advice
 from npuprof.advice.job_findings import advise_job
 from npuprof.loading import load_set
 from npuprof.simulator.jobs import SIZES, Faults, Plan, simulate, text
-from tests.advice.generated import facts_of, fired, step_ns
+from tests.advice.generated import RULES, facts_of, fired, step_ns
 from tests.benchmarks.bench_blame import judged
 
 _PLAN = replace(SIZES[64], steps=4, microbatches=4, layers=2)
@@ -74,6 +74,26 @@ def advice_of(faults: Faults, seed: int = 3) -> Advice:
     return advise_job(facts_of(simulate(_PLAN, faults, seed)))
 
 
+@pytest.mark.slow
+def test_of_three_steps_one_may_have_a_stall_beside_a_slow_card() -> None:
+    plan, faults = replace(_PLAN, steps=3), Faults(slow_ranks={5: 0.15}, stalls={(21, 11): 200_000_000})
+    found = fired(simulate(plan, faults, 3))
+    assert found["stall"].title == "Once, in step 11: rank 21 stood still for 200 ms"
+    assert (found["slow_rank"].title, found["slow_rank"].confidence) == ("Rank 5 is slow", "measured")
+    assert gain_of(found) == pytest.approx(true_gain(plan, faults, 3), rel=0.05)
+
+
+@pytest.mark.slow
+def test_of_two_steps_neither_is_usual_and_the_gain_of_a_slow_card_is_bounded() -> None:
+    plan, faults = replace(_PLAN, steps=2), Faults(slow_ranks={5: 0.15}, stalls={(21, 11): 200_000_000})
+    every = {rule.name: rule.check(facts_of(simulate(plan, faults, 3))) for rule in RULES}
+    stalled, slow = every["stall"], every["slow_rank"]
+    assert stalled.state == "cannot tell"
+    assert "in step 11: rank 21 stood still for 201 ms, which is usual or not" in stalled.collect
+    assert (slow.title, slow.confidence, slow.gain_lo_ns) == ("Rank 5 is slow", "bounded", 0)
+    assert slow.gain_hi_ns == pytest.approx(true_gain(plan, faults, 3), rel=0.1)
+
+
 @pytest.mark.parametrize("missing", [Faults(absent=frozenset({40})), Faults(truncated=frozenset({18}))])
 def test_a_slow_card_is_named_though_a_rank_is_missing(missing: Faults) -> None:
     faults = replace(missing, slow_ranks={17: 0.15})
@@ -97,7 +117,7 @@ def test_what_an_absent_rank_may_be_responsible_for_is_one_line_with_its_bounds(
     found = advice_of(faults)["absent_ranks"]
     assert (found.title, found.gain_lo_ns) == ("Waiting for rank 40, without collectives here", 0)
     assert found.gain_hi_ns >= true_gain(_PLAN, faults, 3)
-    assert "rank 40 arrive later than ranks alike" in found.detail
+    assert "rank 40 arrives later than ranks alike" in found.detail
     assert advice_of(Faults(absent=frozenset({40})))["slow_rank"].state == "clean"
 
 

@@ -120,6 +120,7 @@ def test_the_longest_kernel_of_each_name_and_shapes_is_listed_the_earlier_first(
             "L2 hits 25 %",
         ),
         ({"aic_gm_to_l1_kb": 2048.0, "aic_l0c_to_gm_kb": 512.0}, "gm to l1 2.00 MiB"),
+        ({"mac_ratio": 0.2, "vec_ratio": 0.4, "icache_miss_ratio": 0.9, "vec_time_ns": 5.0}, "vec 40 %"),
         ({"aic_mac_ratio": 0.0, "aic_total_cycles": 9.0, "aic_icache_miss_rate": 0.5}, ""),
     ],
 )

@@ -79,6 +79,17 @@ def test_other_metrics_are_shown_where_there_are_no_pipes() -> None:
     assert list(figure.data[0].y) == ["mac_fp16"]
 
 
+def test_a_chip_with_one_kind_of_core_has_counters_without_a_prefix() -> None:
+    figure = plot_kernel(run(mac_ratio=0.5, mte2_ratio=0.25, icache_miss_ratio=0.1, mac_time_ns=2_500), Info(), 0)
+    (core,) = figure.data
+    assert core.name == "AI core"
+    assert [place.partition(" ")[0] for place in core.y] == ["mac", "mte2"]
+    assert list(core.x) == [50.0, 25.0]
+    assert "2.50 µs" in core.hovertext[0]
+    idle = plot_kernel(run(mac_ratio=0.0, total_cycles=0), Info(), 0)
+    assert not idle.data
+
+
 def test_a_kernel_without_counters_says_what_to_collect() -> None:
     figure = plot_kernel(factories.profile(20), Info(), 3)
     assert not figure.data

@@ -54,6 +54,7 @@ def _boot(offset_ns: int, told_ns: int = UTC) -> Boot:
         ([None, None], [_boot(0), _boot(5_000_000, UTC + 3600 * 10**9)], [0, 0]),  # the monotonic clock drifts
         (["a", "b"], [_boot(0), _boot(0)], [0, 1]),  # two hosts that were switched on together
         (["a", None], [_boot(0), _boot(10)], [0, 0]),
+        ([None, None, None], [_boot(9_000_000), _boot(0), _boot(9_000_100)], [0, 1, 0]),  # whoever was started first
     ],
 )
 def test_runs_of_one_host_share_a_clock(

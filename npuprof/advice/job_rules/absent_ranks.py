@@ -27,7 +27,8 @@ def check(facts: JobFacts) -> Finding:
     if limit <= WORTH * facts.usual_ns:
         return Finding(NAME, "clean", cost_ns=limit)
     slow = [part.suspect.ranks for part in facts.parts("slow", "late") if set(part.suspect.ranks) <= set(facts.missing)]
-    named = f"; {', '.join(map(ranks_called, slow))} arrive later than ranks alike" if slow else ""
+    verb = "arrive" if sum(map(len, slow)) > 1 else "arrives"
+    named = f"; {', '.join(map(ranks_called, slow))} {verb} later than ranks alike" if slow else ""
     is_here = bool(facts.job.rows["rank"].isin(facts.missing).any())  # with some of its collectives
     lack = "which did not come to some of them" if is_here else "without collectives here"
     action = f"load the whole results of {called_name} too"
@@ -38,7 +39,7 @@ def check(facts: JobFacts) -> Finding:
         cost_ns=limit,
         gain_hi_ns=limit,
         detail=f"in {counted(late, 'collective')} others may have waited for absent members: 0 to {duration(limit)} a "
-        f"step{named}",
+        f"step, apart from what they wait in each step alike, which looks like moving data{named}",
         action=f"see what {called_name} did instead, if it did not hang or end; or {action}" if is_here else action,
         place=called_name,
     )

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from npuprof.advice.finding import Finding
 from npuprof.advice.job import JobFacts, JobRule, Times
 from npuprof.advice.wording import ranks_called
-from npuprof.analysis.rank_suspects import Once
+from npuprof.analysis.rank_suspects import LEAST_STEPS, Once
 from npuprof.quantities import counted, duration
 
 NAME = "stall"
 _MOST = 8
-_LEAST_STEPS = 3
 
 
 def check(facts: JobFacts) -> Finding:
-    """Fire if a rank took longer in fewer than a third of at least three steps; the usual step gains nothing."""
-    if facts.job is None or len(facts.job.steps) < _LEAST_STEPS or not any(len(role.ranks) > 1 for role in facts.roles):
-        return Finding(NAME, "cannot tell", collect="record at least three steps on ranks with the same work")
+    """Fire if a rank took longer in one of at least three steps or in fewer than a third; no usual step gains by it."""
+    if facts.job is None or len(facts.job.steps) < LEAST_STEPS or not any(len(role.ranks) > 1 for role in facts.roles):
+        seen = "; ".join(text for text, _ in _told(facts, facts.perhaps_once)[:_MOST])
+        collect = "record at least three steps on ranks with the same work"
+        return Finding(NAME, "cannot tell", collect=collect + (f" ({seen}, which is usual or not)" if seen else ""))
     if not facts.once:
         return Finding(NAME, "clean")
-    whole = _whose(facts)
-    texts = [
-        f"in step {stall.step}: rank {' or '.join(map(str, ranks))} "
-        + (f"stood still for {duration(stall.extra_ns)}" if stall.still else f"took {duration(stall.extra_ns)} longer")
-        for stall, ranks in whole
-    ]
+    told = _told(facts, facts.once)
+    texts = [text for text, _ in told]
     more = f"; {counted(len(texts) - _MOST, 'more time')}" if len(texts) > _MOST else ""
-    longest, ranks = whole[0]
+    longest, (_, ranks) = facts.once[0], told[0]
     return Finding(
         NAME,
         "fires",
@@ -40,8 +39,8 @@ def check(facts: JobFacts) -> Finding:
     )
 
 
-def _whose(facts: JobFacts) -> list[tuple[Once, list[int]]]:
-    """Return what happened once, with the ranks that may have done it.
+def _told(facts: JobFacts, stalls: Sequence[Once]) -> list[tuple[str, list[int]]]:
+    """Return what happened once, the longest first, as words and with the ranks that may have done it.
 
     Of several absent members of a collective the others cannot tell for which they waited.
     """
@@ -50,12 +49,18 @@ def _whose(facts: JobFacts) -> list[tuple[Once, list[int]]]:
     ops = facts.played.rows["op"]
     those: dict[tuple[int, int], list[int]] = {}
     first: dict[tuple[int, int], Once] = {}
-    for stall in facts.once:
+    for stall in stalls:
         unseen = stall.still and stall.rank in facts.missing
         key = (stall.step, int(ops.iloc[stall.less.rows[0]])) if unseen else (-1, -1 - len(those))
         first.setdefault(key, stall)
         those.setdefault(key, []).append(stall.rank)
-    return [(first[key], sorted(those[key])) for key in those]
+    return [(_words(first[key], sorted(those[key])), sorted(those[key])) for key in those]
+
+
+def _words(stall: Once, ranks: Sequence[int]) -> str:
+    longer = duration(stall.extra_ns)
+    did = f"stood still for {longer}" if stall.still else f"took {longer} longer"
+    return f"in step {stall.step}: rank {' or '.join(map(str, ranks))} {did}"
 
 
 def without(facts: JobFacts, times: Times) -> Times:  # noqa: ARG001 - every rule of a job has it

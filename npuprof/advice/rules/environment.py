@@ -15,6 +15,7 @@ from npuprof.commands import shell_word
 NAME = "environment"
 _WORTH = 0.01  # of the step
 _PREFIXES = ("ASCEND_", "PYTORCH_NPU_", "HCCL_", "TASK_QUEUE_")
+_OTHER_ALLOCATORS = ("mindspore", "tensorflow")  # of frameworks that do not read that variable of torch_npu
 _VERBOSE = {"0": "debug", "1": "info"}
 
 
@@ -38,7 +39,7 @@ def check(facts: Facts) -> Finding:
         reason = "with ASCEND_LAUNCH_BLOCKING=1 each launch waits for the NPU"
         problems.append((waited, gain, reason, _to_set(facts, "ASCEND_LAUNCH_BLOCKING", "")))
     expandable = "expandable_segments:true" in variables.get("PYTORCH_NPU_ALLOC_CONF", "").lower()
-    if scattered and not expandable and facts.info.collector != "mindspore":
+    if scattered and not expandable and facts.info.collector not in _OTHER_ALLOCATORS:
         gain = facts.gain(allocating, cause=["alloc"])
         reason = "without expandable segments the allocator holds memory in pieces"
         problems.append(

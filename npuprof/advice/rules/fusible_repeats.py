@@ -122,15 +122,22 @@ def _time(kernels: pd.DataFrame, rows: Int64, *, gaps: bool) -> int:
 def _repeat(facts: Facts, rows: Int64, at_most: int) -> _Repeat:
     """Return the saving of a sequence as one kernel that moves the first operands and the last results once.
 
-    It takes at least as long as the longest kernel of the sequence, whose own work remains.
+    It takes at least as long as the longest kernel of the sequence, whose own work remains, apart from what that
+    moves beyond them.
     """
     kernels = facts.tables["kernels"]
-    ends: list[Any] = kernels.iloc[rows[0, [0, -1]]].to_dict("records")
-    moved = float(sum(operand_bytes(ends[0], "input")) + sum(operand_bytes(ends[1], "output")))
+    every: list[Any] = kernels.iloc[rows[0]].to_dict("records")
+    moved = _moved(every[0], every[-1])
     times = kernels["duration_ns"].to_numpy(np.int64)[rows]
+    remains = np.array([min(1.0, moved / max(own, 1.0)) if (own := _moved(each, each)) else 1.0 for each in every])
     fused_ns = len(rows) * (1e9 * moved / _bytes_per_s(facts) + _START_NS)
-    saved = at_most - max(fused_ns, float(times.max(axis=1).sum()))
+    saved = at_most - max(fused_ns, float((times * remains).max(axis=1).sum()))
     return _Repeat(rows, int(times.sum()), 0.0 if np.isnan(saved) else saved)
+
+
+def _moved(first: Any, last: Any) -> float:
+    """Return the bytes of the operands of a kernel and of the results of one; NaN where the shapes are unknown."""
+    return float(sum(operand_bytes(first, "input")) + sum(operand_bytes(last, "output")))
 
 
 def _lines(facts: Facts, repeat: _Repeat) -> list[str]:
