@@ -17,15 +17,15 @@ _MOST = 8
 def check(facts: JobFacts) -> Finding:
     """Fire if a rank took longer in one of at least three steps or in fewer than a third; no usual step gains by it."""
     if facts.job is None or len(facts.job.steps) < LEAST_STEPS or not any(len(role.ranks) > 1 for role in facts.roles):
-        seen = "; ".join(text for text, _ in _told(facts, facts.perhaps_once)[:_MOST])
+        seen = "; ".join(text for text, _ in _stalls(facts, facts.perhaps_once)[:_MOST])
         collect = "record at least three steps on ranks with the same work"
         return Finding(NAME, "cannot tell", collect=collect + (f" ({seen}, which is usual or not)" if seen else ""))
     if not facts.once:
         return Finding(NAME, "clean")
-    told = _told(facts, facts.once)
-    texts = [text for text, _ in told]
+    stalls = _stalls(facts, facts.once)
+    texts = [text for text, _ in stalls]
     more = f"; {counted(len(texts) - _MOST, 'more time')}" if len(texts) > _MOST else ""
-    longest, (_, ranks) = facts.once[0], told[0]
+    longest, (_, ranks) = facts.once[0], stalls[0]
     return Finding(
         NAME,
         "fires",
@@ -39,7 +39,7 @@ def check(facts: JobFacts) -> Finding:
     )
 
 
-def _told(facts: JobFacts, stalls: Sequence[Once]) -> list[tuple[str, list[int]]]:
+def _stalls(facts: JobFacts, every: Sequence[Once]) -> list[tuple[str, list[int]]]:
     """Return what happened once, the longest first, as words and with the ranks that may have done it.
 
     Of several absent members of a collective the others cannot tell for which they waited.
@@ -49,7 +49,7 @@ def _told(facts: JobFacts, stalls: Sequence[Once]) -> list[tuple[str, list[int]]
     ops = facts.played.rows["op"]
     those: dict[tuple[int, int], list[int]] = {}
     first: dict[tuple[int, int], Once] = {}
-    for stall in stalls:
+    for stall in every:
         unseen = stall.still and stall.rank in facts.missing
         key = (stall.step, int(ops.iloc[stall.less.rows[0]])) if unseen else (-1, -1 - len(those))
         first.setdefault(key, stall)

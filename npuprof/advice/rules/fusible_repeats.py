@@ -129,7 +129,7 @@ def _repeat(facts: Facts, rows: Int64, at_most: int) -> _Repeat:
     every: list[Any] = kernels.iloc[rows[0]].to_dict("records")
     moved = _moved(every[0], every[-1])
     times = kernels["duration_ns"].to_numpy(np.int64)[rows]
-    remains = np.array([min(1.0, moved / max(own, 1.0)) if (own := _moved(each, each)) else 1.0 for each in every])
+    remains = np.fmin(1.0, moved / np.maximum([_moved(each, each) for each in every], 1.0))
     fused_ns = len(rows) * (1e9 * moved / _bytes_per_s(facts) + _START_NS)
     saved = at_most - max(fused_ns, float((times * remains).max(axis=1).sum()))
     return _Repeat(rows, int(times.sum()), 0.0 if np.isnan(saved) else saved)
