@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _TITLE = "Difference"
 _LONGEST_NAME = 48
 _MOST_FRAMES = 600
+_ROWS = {"autorange": "reversed", "showgrid": False, "type": "category"}
 _TEXT_PIXELS = 72  # for the text to the right of the longest bar
 
 
@@ -69,8 +70,7 @@ def plot_waterfall(
     margin = max(max(highs) - min(lows), 1) * 0.15
     shown = [max(min(lows) - margin, 0) / unit_ns, (max(highs) + margin) / unit_ns]
     figure.update_xaxes(ticksuffix=f" {unit}", range=shown, exponentformat="none")
-    figure.update_yaxes(autorange="reversed", showgrid=False, type="category")
-    figure.update_layout(bargap=0.25, margin={"r": _TEXT_PIXELS})
+    figure.update_layout(bargap=0.25, margin_r=_TEXT_PIXELS, yaxis=_ROWS)
     if shown[0] > 0:
         _mark_break(figure, shown[0], round(shown[0] * unit_ns), (titles[0], titles[-1]))
     return figure

@@ -48,16 +48,16 @@ def source_texts(
 
 def defined_files() -> list[tuple[str, str]]:
     """Return file and function of the functions, also of classes, that cells have defined."""
-    found = []
+    functions = []
     for value in list(vars(sys.modules["__main__"]).values()):
         for each in list(vars(value).values()) if isinstance(value, type) else [value]:
             function = getattr(each, "__func__", None) if isinstance(each, classmethod | staticmethod) else each
             for _ in range(_MOST_WRAPPERS):
                 if not isinstance(function, FunctionType):
                     break
-                found.append((function.__code__.co_filename, function.__name__))
+                functions.append((function.__code__.co_filename, function.__name__))
                 function = vars(function).get("__wrapped__")
-    return found
+    return functions
 
 
 def imported_files() -> list[tuple[str, str]]:

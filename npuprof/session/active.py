@@ -434,12 +434,6 @@ def after_fork() -> None:
     _current, _newest, _reserved = None, None, ""
 
 
-def has_stacks_of_framework() -> bool:
-    """Return whether the framework records stacks in this process, for a run."""
-    run = _current
-    return run is not None and (run.warm or run.collecting) and run._host.has_own_stacks
-
-
 def current() -> ActiveRun | None:
     """Return the run that is collecting in this process, or None."""
     run = _current  # read once: another thread may end the run meanwhile

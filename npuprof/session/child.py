@@ -19,7 +19,6 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias
 
 from npuprof import job_folder
@@ -62,9 +61,6 @@ class RankSession(Protocol):
 MakeSession: TypeAlias = "Callable[[Options], RankSession]"
 
 _FIRST_PRIORITY = 1_000_000  # before the finalizers of multiprocessing end what the program uses
-_MOST_FRAMES = 12
-_EXEC_AT_ONCE = ("subprocess.py", "pty.py", "ptyprocess.py", "os.py", "_spawnbase.py")
-_THEIR_FUNCTIONS = frozenset({"_execute_child", "fork", "spawn", "_spawnvef"})
 _PATIENCE_S, _LONGEST_S = 2.0, 30.0
 _SAMPLED = (
     "stacks are sampled: the process was forked while its framework recorded stacks, and would crash if it recorded "
@@ -374,16 +370,12 @@ def _forked_again() -> None:
 def forked(folder: Path, job: JobFile, make: MakeSession, cell: RunningCell | None, *, samples: bool = False) -> None:
     """Drop the session of the parent in a forked child, and begin one of its own; never raises.
 
-    `samples` is whether the parent samples stacks that its framework would crash with.
+    `samples` is whether the parent samples stacks, as :class:`ChildProcess` has it.
     """
     global _of_process
     with suppress(Exception):
-        from npuprof.session.active import has_stacks_of_framework
-
-        # What torch knows of the parent's stacks crashes a second recorder, at its end (2.13).
-        samples = samples or has_stacks_of_framework()
-        _drop_that_of_the_parent()
-        if _execs_at_once():
+        samples = _drop_that_of_the_parent() or samples
+        if launchers.execs_at_once():
             _of_process = None
             return
         # The stamps of the cell are the parent's; its code is the child's too.
@@ -396,7 +388,7 @@ def forked(folder: Path, job: JobFile, make: MakeSession, cell: RunningCell | No
 def watch_forked(folder: Path) -> None:
     """Note at the end of a forked child that it was a rank that used a front end; never raises."""
     with suppress(Exception):
-        if not launchers.will_be_of_multiprocessing() or _execs_at_once():
+        if not launchers.will_be_of_multiprocessing() or launchers.execs_at_once():
             return
         from multiprocessing.util import Finalize, register_after_fork
 
@@ -417,11 +409,16 @@ def _note_use(folder: Path) -> None:
         job_folder.append(folder, "used", module=modules[0])
 
 
-def _drop_that_of_the_parent() -> None:
-    """Forget what collects in the parent: its threads and files are not this process's."""
+def _drop_that_of_the_parent() -> bool:
+    """Forget what collects in the parent: its threads and files are not this process's.
+
+    Returns whether torch recorded stacks for it: a second recorder of these crashes when it ends (torch 2.13).
+    """
     from npuprof.lines import call_stacks
     from npuprof.session import active, history
 
+    run = active.current()
+    has_stacks = run is not None and run.recording.options.get("stacks") is True
     active.after_fork()
     history.after_fork()
     call_stacks.current = call_stacks.number_of = None
@@ -432,20 +429,7 @@ def _drop_that_of_the_parent() -> None:
     if simulated is not None:
         simulated.prof.finalize()
     torch = sys.modules.get("torch")
-    if torch is not None and torch.autograd._profiler_enabled():
+    is_traced = torch is not None and torch.autograd._profiler_enabled()
+    if torch is not None and is_traced:
         torch.autograd._disable_profiler()
-
-
-def _callers() -> list[tuple[str, str]]:
-    """Return file and function of the innermost frames of this thread, the innermost first."""
-    frame: FrameType | None = sys._getframe(1)
-    callers: list[tuple[str, str]] = []
-    while frame is not None and len(callers) < _MOST_FRAMES:
-        callers.append((frame.f_code.co_filename, frame.f_code.co_name))
-        frame = frame.f_back
-    return callers
-
-
-def _execs_at_once() -> bool:
-    """Return whether the caller of a fork replaces the program of the child at once."""
-    return any(file.endswith(_EXEC_AT_ONCE) and function in _THEIR_FUNCTIONS for file, function in _callers())
+    return has_stacks and bool(is_traced)

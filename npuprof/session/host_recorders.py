@@ -40,7 +40,7 @@ class HostRecorders:
         self._options = options
         self._clock = clock
         self._cell = cell
-        self.has_own_stacks = options.stacks and collector.records_stacks(options)
+        self._has_own_stacks = options.stacks and collector.records_stacks(options)
         self._samples = "cpu" in options.activities and not collector.records_stacks(options)
         takes_calls = collector.drives(options) and options.lines and collector.name in LAUNCH_IN_PYTHON
         self._follows_pyacl = takes_calls and collector.name == "acl"
@@ -112,7 +112,7 @@ class HostRecorders:
             ids = {number: self._cell.id_of(number) for number in sorted(numbers | {of_cell})}
             ids |= {of_cell: self._cell.origin.get("id", "")} if self._cell.origin else {}  # which has not ended
             recording.cells = repaired({str(number): id_ for number, id_ in ids.items() if number and id_})
-            if self.has_own_stacks:
+            if self._has_own_stacks:
                 files = {self._cell.file, *(file for file, _ in defined_files())}
                 recording.cell_files = repaired({file: number for file in sorted(files) if (number := number_of(file))})
         if self._options.code:
@@ -129,7 +129,7 @@ class HostRecorders:
         for recorder in (self._lines, self._stacks):
             if recorder is not None:
                 yield from recorder.frames()
-        if self.has_own_stacks:
+        if self._has_own_stacks:
             yield from defined_files()
             yield from imported_files()
 

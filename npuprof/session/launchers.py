@@ -35,6 +35,8 @@ _MODULES = (
 _SERVERS = ("multiprocessing.forkserver", "multiprocessing.resource_tracker", "multiprocessing.semaphore_tracker")
 _WORKERS = ("torch.utils.data.", "mindspore.dataset.")
 _FORKING = ("popen_fork.py", "forkserver.py")  # of multiprocessing
+_EXEC_AT_ONCE = ("subprocess.py", "pty.py", "ptyprocess.py", "os.py", "_spawnbase.py")
+_THEIR_FUNCTIONS = frozenset({"_execute_child", "fork", "spawn", "_spawnvef"})
 _MOST_FRAMES = 30
 _MOST_DIGITS = 6
 _SETTLING_S = 0.1
@@ -84,6 +86,18 @@ def will_be_of_multiprocessing() -> bool:
         if frame is None:
             break
         if frame.f_code.co_filename.endswith(_FORKING) and frame.f_code.co_name in ("_launch", "main", "_serve_one"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def execs_at_once() -> bool:
+    """Return whether the caller of a fork replaces the program of the child at once."""
+    frame: FrameType | None = sys._getframe(1)
+    for _ in range(_MOST_FRAMES):
+        if frame is None:
+            break
+        if frame.f_code.co_filename.endswith(_EXEC_AT_ONCE) and frame.f_code.co_name in _THEIR_FUNCTIONS:
             return True
         frame = frame.f_back
     return False
