@@ -5,7 +5,8 @@ each in new pages with new kernels: the time to build the index; from the first 
 the screen, without that time, the median and the slowest of five pages that have shown a table, and the median of five
 without any output (JupyterLab loads MathJax with the first HTML that a page shows, here a line of the explorer's);
 frames a second and the slowest frames while the timeline is dragged; from a key to the picture that it moves, at the
-50th and 95th percentile; and how much larger the heap is than with the empty notebook.
+50th and 95th percentile; and how much larger the heap is than with the empty notebook. Then what the page of a notebook
+holds that shows ten explorers of the run, and when their flame graphs are open too: the heap with its arrays.
 
 ``NPUPROF_BEFORE`` may name a working tree of an earlier commit, such as one whose timeline is a plotly figure: it is
 measured in the same way, in turn, for each number of slices.
@@ -32,6 +33,7 @@ _HERE = Path(__file__).parents[2]
 _KEYS = "wwwwwdadaddaawsdawdsadawsdadwsdaadwsaddadasdwsaddawa"
 _WAIT_MS = 600_000
 _PAGES = 5
+_EXPLORERS = 10
 
 _BUILD = """\
 import sys
@@ -125,6 +127,37 @@ def _measure(desk: Desk, tree: Path, slices: int) -> None:
     desk.close_notebooks()
 
 
+def _measure_many(desk: Desk, slices: int) -> None:
+    build = _BUILD.format(tree=str(_HERE), launches=slices * 100 // 530)
+    notebook = desk.open([build, *["run.explore()"] * _EXPLORERS], own_kernel=True, own_page=True, height=1200)
+    page = notebook.page
+    page.set_default_timeout(_WAIT_MS)
+    notebook.run(0)
+    held = [_held_mb(page)]
+    for number in range(_EXPLORERS):
+        notebook.run(1 + number).locator(".npuprof-timeline[data-drawn]").first.wait_for()
+        settle(page)
+        held.append(_held_mb(page))
+    for number in range(_EXPLORERS):
+        explorer = page.locator(".npuprof-explorer").nth(number)
+        explorer.get_by_role("tab", name="Flame graph", exact=True).click()
+        explorer.locator(".npuprof-flame-canvas[data-drawn]").first.wait_for()
+    settle(page)
+    print(
+        f"{slices:>12,} slices: an empty notebook {held[0]:.0f} MB, with an explorer {held[1]:.0f} MB, with "
+        f"{_EXPLORERS} {held[-1]:.0f} MB, with their flame graphs {_held_mb(page):.0f} MB",
+        flush=True,
+    )
+    desk.close_notebooks()
+
+
+def _held_mb(page: Any) -> float:
+    session = page.context.new_cdp_session(page)
+    session.send("HeapProfiler.collectGarbage")
+    used = session.send("Runtime.getHeapUsage")
+    return float(used["usedSize"] + used.get("backingStorageSize", 0)) / 1e6
+
+
 def _first_picture_ms(notebook: NotebookPage) -> float:
     """Run the cell with the explorer; return when its picture was on the screen, in milliseconds since the epoch."""
     notebook.page.evaluate(_FIRST)
@@ -193,6 +226,7 @@ def main() -> None:
         for slices in [int(word) for word in sys.argv[1:]] or _SLICES:
             for tree in trees:
                 _measure(Desk(lab, context), tree, slices)
+            _measure_many(Desk(lab, context), slices)
         browser.close()
 
 

@@ -262,6 +262,15 @@ def test_a_page_that_holds_the_run_asks_nothing_for_the_whole_and_what_is_select
     page.get_by_label("Step", exact=True).select_option("1")
     shown.settle()
     assert shown.asked() == ["sums"]
+    shown.zoom("aten::softmax")
+    page.get_by_label("Step", exact=True).select_option("")
+    page.evaluate("() => npuprofHeld.all.splice(0).forEach((one) => one.letGo())")  # others need the room
+    shown.settle()
+    assert shown.said(".long").endswith("aten::softmax")
+    assert (
+        shown.said(".said") == f"simulated NPU · device time: {duration(int(tables['kernels']['duration_ns'].sum()))}"
+    )
+    assert shown.asked() == []
     assert shown.errors == []
 
 

@@ -119,6 +119,48 @@ def test_the_sums_of_a_range_come_from_the_kernel_which_knows_causes(open_held: 
     assert marked[1] - shown.view._timeline.origin == pytest.approx(high, abs=1)
 
 
+def test_a_run_is_let_go_of_for_others_and_comes_back_when_it_is_used(open_held: Open) -> None:
+    shown = open_held()
+    page, timeline = shown.page, shown.view._timeline
+    _search(shown, "Add")
+    page.evaluate("() => { sent.length = 0; npuprofHeld.all.splice(0).forEach((one) => one.letGo()); }")
+    shown.settle()
+    page.locator(".npuprof-timeline").focus()
+    before = shown.window
+    shown.press("w", "w", "d")
+    assert shown.window != before
+    assert "window" in _sent(shown)
+    assert page.evaluate("() => npuprofHeld.all.length") == 0
+    page.evaluate("() => { sent.length = 0; }")
+    shown.settle()
+    assert _sent(shown) == set()  # it does not ask again and again
+    assert page.locator(".found").text_content().startswith("135 matches, ")
+    shown.press("n")
+    assert "run" in _sent(shown)
+    assert page.evaluate("() => npuprofHeld.all.length") == 1
+    assert timeline.slices.name(timeline.selected or 0).lower().endswith("add")
+    page.evaluate("() => { sent.length = 0; }")
+    _search(shown, "MatMul")
+    assert _sent(shown).isdisjoint(_ASKED)
+    assert timeline.matches is not None
+    assert timeline.matches.text == "MatMul"
+    gone = page.evaluate(
+        """() => {
+            const gone = [], all = npuprofHeld.all, one = all.pop();
+            const other = (name) => ({ slices: 1e6, run: { isSeen: true, setup: {} }, letGo() { gone.push(name); } });
+            all.push(other('first'), other('second'));
+            globalThis.gone = gone;
+            one.letGo();
+            return gone;
+        }"""
+    )
+    assert gone == []
+    page.locator(".npuprof-timeline").focus()
+    shown.press("n")  # there is no room for all three
+    assert page.evaluate("() => gone") == ["first"]
+    assert shown.errors == []
+
+
 @pytest.mark.slow
 def test_of_a_run_that_was_merged_the_kernel_is_asked_for_what_is_missing(open_held: Open) -> None:
     shown = open_held(20_000, limit_bytes=330_000)

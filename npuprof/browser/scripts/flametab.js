@@ -257,7 +257,15 @@ function liveFlame(model) {
         isStale = ![...places].some((one) => one.clientWidth);
         if (!isStale) await flame.state.follow();
     }
-    listenToStores((explorer) => { if (explorer === setup.explorer) follow(); });
+    listenToStores((explorer) => {
+        if (explorer !== setup.explorer) return;
+        const run = flame.state.tree?.run;
+        if (run?.count && run !== store()?.run) {  // its slices were let go of: they shall not be held here
+            const { header, texts, looks, paths } = run;
+            trees.false = Promise.resolve({ header, setup, texts, looks, paths });
+            flame.state.follow();
+        } else follow();
+    });
     model.on("msg:custom", (/** @type {any} */ content, /** @type {any[]} */ buffers) => {
         if (content.kind === "selected") { isSelected = content.selected; follow(); return; }
         if (content.page !== page) return;

@@ -356,3 +356,30 @@ function coarser(run, finer, size) {
     bars.finer = finer;
     return answerOf(run, bars);
 }
+
+const MOST_HELD = 1_200_000;  // slices that the explorers of a page hold unpacked, all together
+
+/**
+ * An explorer of the page, which holds its run. Each has a scope of its own, so that they know each other by what is global.
+ * @typedef {{slices: number, run: Run, letGo: () => void}} Holder
+ */
+/** @type {{all: Holder[], turn: Promise<any>}} those that hold a run, the newest at the end, and when the next one may */
+const held_ = (/** @type {any} */ (globalThis).npuprofHeld ??= { all: [], turn: Promise.resolve() });
+const heldSlices = () => held_.all.reduce((sum, one) => sum + one.slices, 0);
+
+/** Let others go, so that not too much is held: first those out of sight; the picture of one that is seen stays. @param {Holder} mine */
+function makeRoom(mine) {
+    const others = held_.all.filter((one) => one !== mine);
+    held_.all.splice(0, held_.all.length, ...others, mine);
+    const canGo = others.filter((one) => !(one.run.isSeen && one.run.setup.link));  // these move together
+    canGo.sort((one, other) => Number(one.run.isSeen) - Number(other.run.isSeen));
+    for (const one of canGo) if (heldSlices() > MOST_HELD) leave(one);
+}
+
+/** @param {Holder} one */
+function leave(one) {
+    const at = held_.all.indexOf(one);
+    if (at < 0) return;
+    held_.all.splice(at, 1);
+    one.letGo();
+}

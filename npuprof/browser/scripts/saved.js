@@ -149,16 +149,7 @@ function isAny(run, column) {
     return count > 0 && (width > 0 || low !== 0);
 }
 
-const MOST_HELD = 1_200_000;  // slices that the explorers of a page hold unpacked, all together
 const CHARACTERS = 4;  // of a slice that is packed, at least
-
-/**
- * An explorer of the page. Each has a scope of its own, so that they know each other by what is global.
- * @typedef {{slices: number, run: Run, letGo: () => void}} Holder
- */
-/** @type {{all: Holder[], turn: Promise<any>}} those that hold a run, the newest at the end, and when the next one may */
-const held_ = (/** @type {any} */ (globalThis).npuprofHeld ??= { all: [], turn: Promise.resolve() });
-const heldSlices = () => held_.all.reduce((sum, one) => sum + one.slices, 0);
 
 /** Do something after all that others do, and give it the time to be drawn. @param {() => Promise<void>} work @returns {Promise<void>} */
 function inTurn(work) {
@@ -166,23 +157,6 @@ function inTurn(work) {
     const done = held_.turn.then(work);
     held_.turn = done.catch(() => {}).then(frame).then(frame);
     return done;
-}
-
-/** Let others go, so that not too much is held: first those out of sight; the picture of one that is seen stays. @param {Holder} mine */
-function makeRoom(mine) {
-    const others = held_.all.filter((one) => one !== mine);
-    held_.all.splice(0, held_.all.length, ...others, mine);
-    const canGo = others.filter((one) => !(one.run.isSeen && one.run.setup.link));  // these move together
-    canGo.sort((one, other) => Number(one.run.isSeen) - Number(other.run.isSeen));
-    for (const one of canGo) if (heldSlices() > MOST_HELD) leave(one);
-}
-
-/** @param {Holder} one */
-function leave(one) {
-    const at = held_.all.indexOf(one);
-    if (at < 0) return;
-    held_.all.splice(at, 1);
-    one.letGo();
 }
 
 {

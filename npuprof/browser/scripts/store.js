@@ -112,8 +112,8 @@ function makeStore(model, saved = null) {
     let last = 0;
     const tell = (/** @type {string} */ what, /** @type {any} */ message) => {
         for (const listener of listeners) listener(what, message);
-        const isOther = what === "held" || what === "matches" || (what === "range" && !message.summary);
-        if (isOther && run && !saved) for (const listener of stores_.listeners) listener(setup.explorer);
+        const isOther = ["held", "left", "matches"].includes(what) || (what === "range" && !message.summary);
+        if (isOther && !saved) for (const listener of stores_.listeners) listener(setup.explorer);
     };
     const setup = model.get("setup");
     const store = {
@@ -143,6 +143,10 @@ function makeStore(model, saved = null) {
         /** Ask what is here, or else the kernel, which learns each time what is visible. @param {any} message */
         send(message) {
             const answer = local[message.kind];
+            if (isLeft && OF_THE_RUN.includes(message.kind)) {  // it is used again
+                isLeft = false;
+                model.send({ kind: "run", page });
+            }
             if (answer) setTimeout(() => run?.here().then(() => answer(message)));
             else model.send({ ...message, page, seen: [store.window.start, store.window.end] });
         },
@@ -276,8 +280,21 @@ function makeStore(model, saved = null) {
         if (!held.header.merged) for (const kind of ["selected", "range", "matches"]) hear({ kind, ...(/** @type {any} */ (store))[kind] });
         makeLevels(held);
         if (setup.explorer) stores_.of.set(setup.explorer, new WeakRef(store));
+        makeRoom({ slices: held.count, run: held, letGo: () => leaveTo(held) });
         tell("held", null);
     }
+    /** Let go of the run, as others need the room: the kernel answers again. @param {Run} held */
+    function leaveTo(held) {
+        if (run !== held) return;
+        run = null;
+        local = {};
+        hear = () => {};
+        isLeft = true;
+        model.send({ kind: "matches", page });  // as it counts them
+        tell("left", null);
+        tell("again", null);
+    }
+    let isLeft = false;
     let isTold = true;
     /** Let the kernel know what was chosen here, once for all that is chosen at once. */
     function chosen() {

@@ -120,6 +120,8 @@ class TimelineView:
             "findings": lambda _: self._answer_findings(),
             "note": self._answer_note,
             "chosen": self._take_chosen,
+            "run": lambda _: self.send_run(),
+            "matches": lambda _: self._send_matches(),
         }
         self.widget = CanvasPlace(self._make, [] if kernel is None else [kernel.place(_TITLE)])
         timeline.listen(self._redraw)
