@@ -190,6 +190,22 @@ def test_a_process_that_is_ended_by_a_signal_is_read_as_far_as_it_was_written(tm
         assert len(runs[1].kernels) == 5
 
 
+@pytest.mark.long
+def test_the_time_limit_of_a_process_is_its_own(tmp_path: Path) -> None:
+    program = tmp_path / "work.py"
+    program.write_text(_WORK + "import time\nprint('on', flush=True)\ntime.sleep(600)\n")
+    begun_s, limit_s = time.monotonic(), pace.seconds(5)
+    with npuprof.profile(processes=True, output=tmp_path / "out") as session:
+        with pytest.raises(subprocess.TimeoutExpired) as raised:
+            subprocess.run([sys.executable, str(program)], timeout=limit_s, capture_output=True)
+        lasting_s = time.monotonic() - begun_s
+    assert lasting_s < 2 * limit_s
+    assert raised.value.stdout == b"rank None\non\n"
+    runs = _set(session)
+    assert runs.notes["message"].str.contains("ended before it could write its recording").any()
+    assert len(runs) == 1
+
+
 def test_a_process_that_is_told_twice_to_end_writes_its_recording_and_ends(tmp_path: Path) -> None:
     twice = "import subprocess, time\nsubprocess.Popen(['sh', '-c', f'kill {os.getpid()}; kill {os.getpid()}'])\n"
     with npuprof.profile(processes=True, output=tmp_path / "out") as session:
