@@ -101,11 +101,11 @@ class HostRecorders:
     def stop(self, recording: Recording) -> None:
         """Stop recording, in bounded time, and note problems."""
         self._put_back()
-        self._forget_numbers()
         if self._lines is not None:
             recording.problems += self._lines.stop()
         if self._stacks is not None:
             recording.stack_problems += self._stacks.stop()
+        self._forget_numbers()
         number_of = (lambda _file: 0) if self._cell is None else self._cell.number_of
         if self._cell is not None:
             of_cell, numbers = number_of(self._cell.file), {number_of(file) for file, _ in self._frames()}
