@@ -143,8 +143,11 @@ def once(played: Job, roles: Sequence[Role], own_ns: Floats, least_steps: int = 
         far = unusual(times)
         beyond = _beyond_noise(times, far, _CELLS * max(cells, 1)) & (far > WORTH * played.usual_ns + _of_pace(times))
         beyond &= (beyond.sum(axis=1) < max(_ONCE * len(role.steps), 2))[:, None]
+        every = own_ns[role.rows]
+        usual = np.median(every, axis=0) if beyond.any() else every[0]
         for place, step in zip(*np.nonzero(beyond), strict=True):
-            stalls.append(_once(role, own_ns, int(place), int(step), float(far[place, step])))
+            others = usual if len(every) >= FEW else np.median(np.delete(every, place, axis=0), axis=0)
+            stalls.append(_once(role, own_ns, others, int(place), int(step), float(far[place, step])))
     return sorted(stalls, key=lambda stall: -stall.extra_ns)
 
 
@@ -180,15 +183,18 @@ def _of_pace(times: Floats) -> Floats:
     return tolerance
 
 
-def _once(role: Role, own_ns: Floats, place: int, step: int, far_ns: float) -> Once:
+def _once(role: Role, own_ns: Floats, usual_ns: Floats, place: int, step: int, far_ns: float) -> Once:
     inside = role.step_of == step
-    usual = np.median(np.delete(own_ns[role.rows[:, inside]], place, axis=0), axis=0)
-    rows = role.rows[place, inside]
-    more = np.maximum(own_ns[rows] - usual, 0.0)
+    beyond = own_ns[role.rows[place]] - usual_ns
+    in_each = role.of_steps(beyond[None])[0]  # of a rank that is late, or slow, in each step
+    rows, number = role.rows[place, inside], role.number[inside]
+    more = np.maximum(
+        beyond[inside] - np.where(number < len(in_each), in_each[np.minimum(number, len(in_each) - 1)], 0), 0
+    )
     largest = int(np.argmax(more))
     still = bool(more[largest] >= _STILL * far_ns)
     if still:
-        rows, more = rows[largest : largest + 1], np.minimum(more[largest : largest + 1], far_ns)
+        rows, more = rows[largest : largest + 1], np.array([far_ns])
     else:
         more = more * min(1.0, far_ns / max(float(more.sum()), 1.0))
     return Once(role.ranks[place], role.steps[step], round(far_ns), still, Less(rows, more))

@@ -39,11 +39,16 @@ _FUSED = (
 
 @dataclass(frozen=True)
 class _Repeat:
-    """A sequence: the kernels of each occurrence in a row of `rows`, their time, and the saving of a single kernel."""
+    """A sequence: the kernels of each occurrence in a row of `rows`, their time, and the saving of a single kernel.
+
+    It saves `saved_ns` if it takes at least as long as the longest of them, and at most `most_ns` without what that
+    moves beyond the first operands and the last results.
+    """
 
     rows: Int64
     total_ns: int
     saved_ns: float
+    most_ns: float
 
 
 def check(facts: Facts) -> Finding:
@@ -62,6 +67,7 @@ def check(facts: Facts) -> Finding:
     saved = facts.sum_per_step(of_all * np.array([repeat.saved_ns for repeat in saving]))
     if saved <= _THRESHOLD * facts.usual_ns:
         return Finding(NAME, "clean", cost_ns=saved)
+    most = facts.sum_per_step(of_all * np.array([repeat.most_ns for repeat in saving]))
     types = [kernels["op_type"].iloc[repeat.rows[0]].astype(str).tolist() for repeat in saving[:_MOST]]
     texts = [
         f"{', '.join(names)} ({'; '.join([f'{len(repeat.rows):,} times', *_lines(facts, repeat)])})"
@@ -72,8 +78,8 @@ def check(facts: Facts) -> Finding:
         "fires",
         title="Sequences of small kernels come again and again",
         cost_ns=facts.kernels_per_step(of_all * np.array([repeat.total_ns for repeat in saving])),
-        gain_hi_ns=saved,
-        detail=f"{'; '.join(texts)}: each as one kernel would take up to {duration(saved)} a step less",
+        gain_hi_ns=most,
+        detail=f"{'; '.join(texts)}: each as one kernel would take up to {duration(most)} a step less",
         action=", ".join(dict.fromkeys(_fused_name(names) for names in types)),
         table="kernels",
         rows=kernels.iloc[np.sort(np.concatenate([repeat.rows.ravel() for repeat in saving]))],
@@ -122,8 +128,8 @@ def _time(kernels: pd.DataFrame, rows: Int64, *, gaps: bool) -> int:
 def _repeat(facts: Facts, rows: Int64, at_most: int) -> _Repeat:
     """Return the saving of a sequence as one kernel that moves the first operands and the last results once.
 
-    It takes at least as long as the longest kernel of the sequence, whose own work remains, apart from what that
-    moves beyond them.
+    It takes at least as long as the longest kernel of the sequence, whose own work remains; of that, at most what it
+    moves beyond them goes.
     """
     kernels = facts.tables["kernels"]
     every: list[Any] = kernels.iloc[rows[0]].to_dict("records")
@@ -131,8 +137,9 @@ def _repeat(facts: Facts, rows: Int64, at_most: int) -> _Repeat:
     times = kernels["duration_ns"].to_numpy(np.int64)[rows]
     remains = np.fmin(1.0, moved / np.maximum([_moved(each, each) for each in every], 1.0))
     fused_ns = len(rows) * (1e9 * moved / _bytes_per_s(facts) + _START_NS)
-    saved = at_most - max(fused_ns, float((times * remains).max(axis=1).sum()))
-    return _Repeat(rows, int(times.sum()), 0.0 if np.isnan(saved) else saved)
+    least = [max(fused_ns, float((times * share).max(axis=1).sum())) for share in (np.ones(len(every)), remains)]
+    saved, most = (0.0 if np.isnan(taken) else at_most - taken for taken in least)
+    return _Repeat(rows, int(times.sum()), saved, most)
 
 
 def _moved(first: Any, last: Any) -> float:
