@@ -8,6 +8,7 @@ import re
 import shutil
 import sqlite3
 import subprocess
+import sys
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
@@ -404,7 +405,7 @@ def test_the_analysis_that_is_named_is_run(
     code = re.search(r"`(from \S+ import analyse; analyse\(path\))`", messages[0])
     assert code is not None
     program = f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r}); path = {str(path)!r}; {code[1]}"
-    subprocess.run(["python3", "-c", program], check=True)
+    subprocess.run([sys.executable, "-c", program], check=True)
     assert _load(path)[0] is not None
 
 

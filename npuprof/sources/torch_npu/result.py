@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -53,10 +54,20 @@ _PIPELINE = re.compile(r"(minddata_pipeline_summary)_\d+\.(json|csv)(?:\.gz)?")
 _CSV = re.compile(r"(.+?)(?:_\d+)?\.csv(?:\.gz)?")
 _MAX_LISTED = 1000
 _MAX_QUOTED = 3
+_LFS = b"version https://git-lfs"
 _ANALYSE = {
     MINDSPORE: "from mindspore.profiler.profiler import analyse; analyse(path)",
     "torch_npu": "from torch_npu.profiler.profiler import analyse; analyse(path)",
 }
+
+
+def _pointer_in(root: Path) -> Path | None:
+    """Return a database of a result that is a git-LFS pointer; None without one."""
+    for path in islice(sorted(root.glob("*/*.db")), _MAX_QUOTED):
+        with suppress(OSError), path.open("rb") as file:
+            if file.read(len(_LFS)) == _LFS:
+                return path
+    return None
 
 
 class TextResultReading(TextReading):
@@ -114,6 +125,8 @@ class TextResultReading(TextReading):
                 f"no table can be made of the timeline {self._layout.root} ({notes or 'it holds no events'}); "
                 "export it again, or give the directory of its result"
             )
+        if pointer := _pointer_in(self._layout.root):
+            return SourceError(f"{pointer} is a git-LFS pointer, not the data: run `git lfs pull` in its repository")
         command = _ANALYSE.get(self.decoded.info.collector, _ANALYSE["torch_npu"])
         return SourceError(
             f"{self._layout.root} holds no text result that can be read; analyse it again with `{command}`, "
