@@ -12,7 +12,9 @@ from npuprof.advice.findings import Advice
 from npuprof.advice.job_findings import advise_job
 from npuprof.loading import load_set
 from npuprof.simulator.jobs import SIZES, Faults, Plan, simulate, text
+from tests.advice import test_job as jobs
 from tests.advice.generated import RULES, facts_of, fired, step_ns
+from tests.analysis.test_rank_waits import synchronised
 from tests.benchmarks.bench_blame import judged
 
 _PLAN = replace(SIZES[64], steps=4, microbatches=4, layers=2)
@@ -119,6 +121,15 @@ def test_what_an_absent_rank_may_be_responsible_for_is_one_line_with_its_bounds(
     assert found.gain_hi_ns >= true_gain(_PLAN, faults, 3)
     assert "rank 40 arrives later than ranks alike" in found.detail
     assert advice_of(Faults(absent=frozenset({40})))["slow_rank"].state == "clean"
+
+
+@pytest.mark.slow
+def test_what_an_absent_rank_may_only_have_waited_for_is_in_the_upper_limit() -> None:
+    own = [[1_000_000 + 120_000 * (rank >= 8) + 900 * (at * rank % 7) for rank in range(16)] for at in range(10)]
+    whole = synchronised(own, [50_000] * 10)
+    found = jobs.advice_of(whole[whole["rank"] != 3], absent=(3,), groups={"g": ("dp", tuple(range(16)))})["slow_rank"]
+    assert (found.place, found.gain_lo_ns) == ("ranks 8-15", 0)
+    assert found.gain_hi_ns == pytest.approx(10 * 120_000, rel=0.05)
 
 
 def test_more_slow_ranks_than_are_replayed_apart_are_all_named() -> None:
