@@ -20,13 +20,14 @@ import pandas as pd
 
 from npuprof.arrays import Int64
 from npuprof.browser.packing import Packed, pack, pack_floats
+from npuprof.browser.saved_details import saved_detail
 from npuprof.browser.setup import timeline_setup
 from npuprof.figures.time_axis import thinned
 from npuprof.flame.tree import MergedCalls, merged_calls
 from npuprof.quantities import printable
 from npuprof.timeline.labels import FAMILY_KEYS, Labels, shade_of
 from npuprof.timeline.lane_packing import Bars
-from npuprof.timeline.slices import TABLES, Slices, column_text
+from npuprof.timeline.slices import TABLES, Slices
 from npuprof.timeline.state import Timeline
 
 VERSION = 1
@@ -35,9 +36,8 @@ VERSION = 1
 _MAGIC = b"npuprof\x00"
 _LENGTH = struct.Struct("<I")  # of the header
 _DETAIL_BYTES = 40  # what the header says of a column of details, besides its name and texts
-_LONGEST_NAME, _LONGEST_VALUE = 300, 4_000
+_LONGEST_NAME = 300
 _MOST_SAMPLES = 2_000  # of a counter
-_MOST_DISTINCT = 1 << 16  # texts of a column
 _MOST_TRIES = 6  # to find how many bars fit
 _LAYERS = ("python", "operators", "api", "kernels")
 _FAMILIES = {"python": "python", "operators": "operator", "api": "api", "kernels": "vector"}
@@ -380,7 +380,7 @@ class _Run:
             frame, rows = frames[name], self._rows[name]
             looks = self._look_of(rows + saved["first"])
             for column in columns[name]:
-                detail = _detail(str(column), frame[column], rows, looks, len(self._looks.all))
+                detail = saved_detail(str(column), frame[column], rows, looks, len(self._looks.all))
                 size = 0 if detail is None else len(detail.column.data) + detail.texts_bytes
                 if detail is None or (room is not None and size > room):
                     self.left_out.append(f"{name}.{column}")
@@ -402,51 +402,3 @@ def _places(timeline: Timeline, bars: Bars, *, is_limited: bool) -> Int64:
     places[bars.row[~single]] = 2 * bars.lane[~single] + 1
     places[bars.row[single]] = 2 * bars.lane[single]
     return places
-
-
-@dataclass(frozen=True)
-class _Detail:
-    """A column of details: what the header says of it, its numbers, and the size of its texts."""
-
-    facts: dict[str, Any]
-    column: Packed
-    texts_bytes: int = 0
-
-
-def _detail(name: str, series: pd.Series[Any], rows: Int64, looks: Int64, count: int) -> _Detail | None:
-    """Return a column of some rows; None if it cannot be saved."""
-    if pd.api.types.is_float_dtype(series.dtype):
-        values = series.to_numpy(np.float64, na_value=np.nan)[rows]
-        return _Detail({"name": name, "kind": "float"}, pack_floats(values))
-    if pd.api.types.is_integer_dtype(series.dtype):
-        is_absent = series.isna().to_numpy()[rows]
-        numbers = series.to_numpy(np.int64, na_value=0)[rows]
-        absent = int(numbers.min(initial=0)) - 1
-        numbers = np.where(is_absent, absent, numbers)
-        by_look, numbers = _by_look(numbers, looks, count, absent)
-        if (column := pack(numbers)) is not None:
-            return _Detail({"name": name, "kind": "int", "absent": absent, "by_look": by_look}, column)
-    codes, texts = _texts_of(name, series, rows)
-    if texts is None:
-        return None
-    by_look, codes = _by_look(codes, looks, count, 0)
-    column = pack(codes)
-    if column is None:
-        return None
-    size = len(zlib.compress(json.dumps(texts).encode("utf-8", "surrogatepass")))
-    return _Detail({"name": name, "kind": "text", "values": [None, *texts], "by_look": by_look}, column, size)
-
-
-def _texts_of(name: str, series: pd.Series[Any], rows: Int64) -> tuple[Int64, list[str] | None]:
-    """Return a code for each row, 0 if absent, and the texts of codes from 1 on; None if they are too many."""
-    codes, values = pd.factorize(series.iloc[rows], sort=False)
-    if len(values) > _MOST_DISTINCT:
-        return codes, None
-    return codes.astype(np.int64) + 1, [column_text(name, value)[:_LONGEST_VALUE] for value in values]
-
-
-def _by_look(values: Int64, looks: Int64, count: int, absent: int) -> tuple[bool, Int64]:
-    """Return a column once for each look, if it is the same in all rows of a look."""
-    of_look = np.full(count, absent, np.int64)
-    of_look[looks] = values
-    return (True, of_look) if len(values) > count and bool((of_look[looks] == values).all()) else (False, values)

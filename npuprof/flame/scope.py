@@ -73,41 +73,67 @@ def scoped(
     """
     if scope == Scope() and window is None and rows is None:
         return calls.whole(tables)
-    duration = _host(tables, "duration_ns")
-    start = _host(tables, "start_ns")
-    kernels = tables["kernels"]
-    kernel_start, kernel_ns = (kernels[name].to_numpy(np.int64) for name in ("start_ns", "duration_ns"))
-    chosen, chosen_kernels = np.ones(len(start), bool), np.ones(len(kernels), bool)
-    windows = None
+    part = _Part(calls, tables)
     if scope.step is not None:
-        _check_known(scope.step, steps(tables), "step")
-        windows = _windows(tables["steps"], scope.step)
-        chosen = _inside(windows, start)
-        chosen_kernels = _are_of_step(kernels, scope.step, calls.causes.launchers, chosen, windows)
+        part.keep_step(scope.step)
     if window is not None:
-        windows = _common(windows, window)
-        chosen = chosen & _touching(window, start, start + duration)
-        chosen_kernels = chosen_kernels & _touching(window, kernel_start, kernel_start + kernel_ns)
-        low, high = window
-        kernel_ns = np.maximum(np.minimum(kernel_start + kernel_ns, high) - np.maximum(kernel_start, low), 0)
-    self_ns = calls.causes.self_ns
-    if windows is not None:
-        self_ns = own_ns(
-            _covered_before(windows, start + duration) - _covered_before(windows, start), calls.causes.holders
-        )
+        part.keep_window(window)
     if scope.thread is not None:
-        _check_known(scope.thread, threads(tables), "thread")
-        on_thread = _host(tables, "thread_id") == scope.thread
-        chosen = chosen & on_thread
-        self_ns = np.where(on_thread, self_ns, 0)
-        chosen_kernels = chosen_kernels & _are_launched(calls, on_thread)
+        part.keep_thread(scope.thread)
     if rows is not None:
-        is_among = np.concatenate([_among(rows, name, len(tables[name])) for name in LAYERS])
-        chosen = chosen & is_among
-        self_ns = np.where(is_among, self_ns, 0)
-        chosen_kernels = chosen_kernels & _among(rows, "kernels", len(kernels))
-    counted = np.flatnonzero(chosen_kernels)
-    return calls.sums(np.flatnonzero(chosen), self_ns, counted, kernel_ns[counted])
+        part.keep_rows(rows)
+    return part.sums()
+
+
+class _Part:
+    """What counts of a run: host slices, whose own time may count without them, kernels, and windows of time."""
+
+    def __init__(self, calls: MergedCalls, tables: Mapping[str, pd.DataFrame]) -> None:
+        self._calls, self._tables, self._kernels = calls, tables, tables["kernels"]
+        self._start = _host(tables, "start_ns")
+        self._end = self._start + _host(tables, "duration_ns")
+        self._kernel_start, self._kernel_ns = (
+            self._kernels[name].to_numpy(np.int64) for name in ("start_ns", "duration_ns")
+        )
+        self._chosen, self._own_counts = np.ones(len(self._start), bool), np.ones(len(self._start), bool)
+        self._chosen_kernels = np.ones(len(self._kernels), bool)
+        self._windows: tuple[Int64, Int64] | None = None
+
+    def keep_step(self, number: int) -> None:
+        _check_known(number, steps(self._tables), "step")
+        self._windows = _windows(self._tables["steps"], number)
+        self._chosen = _inside(self._windows, self._start)
+        launchers = self._calls.causes.launchers
+        self._chosen_kernels = _are_of_step(self._kernels, number, launchers, self._chosen, self._windows)
+
+    def keep_window(self, window: tuple[int, int]) -> None:
+        self._windows = _common(self._windows, window)
+        self._chosen = self._chosen & _touching(window, self._start, self._end)
+        ends = self._kernel_start + self._kernel_ns
+        self._chosen_kernels = self._chosen_kernels & _touching(window, self._kernel_start, ends)
+        low, high = window
+        self._kernel_ns = np.maximum(np.minimum(ends, high) - np.maximum(self._kernel_start, low), 0)
+
+    def keep_thread(self, number: int) -> None:
+        _check_known(number, threads(self._tables), "thread")
+        on_thread = _host(self._tables, "thread_id") == number
+        self._chosen, self._own_counts = self._chosen & on_thread, self._own_counts & on_thread
+        self._chosen_kernels = self._chosen_kernels & _are_launched(self._calls, on_thread)
+
+    def keep_rows(self, rows: Mapping[str, Int64]) -> None:
+        is_among = np.concatenate([_among(rows, name, len(self._tables[name])) for name in LAYERS])
+        self._chosen, self._own_counts = self._chosen & is_among, self._own_counts & is_among
+        self._chosen_kernels = self._chosen_kernels & _among(rows, "kernels", len(self._kernels))
+
+    def sums(self) -> dict[Weight, PathWeights]:
+        causes = self._calls.causes
+        self_ns = causes.self_ns
+        if self._windows is not None:
+            covered = _covered_before(self._windows, self._end) - _covered_before(self._windows, self._start)
+            self_ns = own_ns(covered, causes.holders)
+        counted = np.flatnonzero(self._chosen_kernels)
+        self_ns = np.where(self._own_counts, self_ns, 0)
+        return self._calls.sums(np.flatnonzero(self._chosen), self_ns, counted, self._kernel_ns[counted])
 
 
 def _common(windows: tuple[Int64, Int64] | None, window: tuple[int, int]) -> tuple[Int64, Int64]:

@@ -89,7 +89,7 @@ class FlameGraphView:
         return self.canvas
 
     def follow(self, selected: SelectedRows) -> None:
-        """Tell pages that another part of the run is selected."""
+        """Show in pages that another part of the run is selected."""
         self.canvas.say("selected", {"selected": not selected.is_all})
 
     def _receive(self, asked: Message) -> None:

@@ -101,7 +101,15 @@ class TimelineView:
         self._version = 0
         self._first_labels: set[int] = set()
         self._sent: dict[str, set[int]] = {}  # the labels whose names each page already has
-        self._answers: Mapping[str, Callable[[Message], None]] = {
+        self._answers = self._answers_by_kind()
+        self.widget = CanvasPlace(self._make, [] if kernel is None else [kernel.place(_TITLE)])
+        timeline.listen(self._redraw)
+        self._redraw()
+
+    def _answers_by_kind(self) -> Mapping[str, Callable[[Message], None]]:
+        """Return what answers each kind of message of a page."""
+        timeline = self._timeline
+        return {
             "hello": lambda _: self._answer_hello(),
             "window": self._answer_window,
             "overview": lambda _: self._answer_overview(),
@@ -123,9 +131,6 @@ class TimelineView:
             "run": lambda _: self.send_run(),
             "matches": lambda _: self._send_matches(),
         }
-        self.widget = CanvasPlace(self._make, [] if kernel is None else [kernel.place(_TITLE)])
-        timeline.listen(self._redraw)
-        self._redraw()
 
     def _make(self) -> CanvasWidget:
         self._first_labels.clear()
