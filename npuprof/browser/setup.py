@@ -6,6 +6,7 @@ from typing import Any
 
 from npuprof.figures.chart import moment
 from npuprof.figures.colours import FAMILIES, PARTS, family_label, shades
+from npuprof.info import Info
 from npuprof.timeline.labels import FAMILY_KEYS
 from npuprof.timeline.overview import OVERVIEW_PARTS
 from npuprof.timeline.state import Timeline
@@ -31,7 +32,7 @@ def timeline_setup(timeline: Timeline) -> dict[str, Any]:
         "end": end - timeline.origin,
         "window": [moment_ns - timeline.origin for moment_ns in timeline.window],
         "families": families(timeline.slices.runtime),
-        "simulated": timeline.info.simulated,
+        "simulated": simulated_mark(timeline.info),
         "groups": [
             {"title": group.title, "lanes": [[row.lane, row.title] for row in rows], "folded": group.title in _FOLDED}
             for group, rows in zip(timeline.groups, timeline.rows, strict=True)
@@ -45,3 +46,8 @@ def timeline_setup(timeline: Timeline) -> dict[str, Any]:
         "layout": {},
         "link": None,
     }
+
+
+def simulated_mark(info: Info) -> str:
+    """Return what stands before figures of a simulated run; empty for others, whose pages do not name an NPU."""
+    return "simulated NPU · " if info.simulated else ""

@@ -18,4 +18,4 @@ class Grid:
     numeric: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rows", [[cell or ABSENT for cell in row] for row in self.rows])
+        object.__setattr__(self, "rows", [tuple(cell or ABSENT for cell in row) for row in self.rows])

@@ -75,7 +75,7 @@ def test_the_report_explains_host_time_by_line_module_operator_shapes_and_owners
     assert found["module"].rows == [("Linear_0", "2", "180 ns", "50.0 %")]
     assert found["operator"].rows == [
         ("aten::addmm", "4;2", "1", "160 ns", "44.4 %"),
-        ("Optimizer.step#SGD", "", "1", "100 ns", "27.8 %"),
+        ("Optimizer.step#SGD", "–", "1", "100 ns", "27.8 %"),
     ]
     assert found["Python function"].rows[0] == ("/home/me/main.py(10): train", "1", "700 ns", "1.00 µs")
     assert found["what for"].rows == [("forward", "main.py: train", "aten::linear", "1", "4.00 KiB", "100.0 %")]

@@ -17,7 +17,7 @@ from npuprof import tables as schema
 from npuprof.arrays import Int64
 from npuprof.browser.saved_run import save_run, save_tree
 from npuprof.browser.script import commented_saved_script
-from npuprof.browser.setup import families
+from npuprof.browser.setup import families, simulated_mark
 from npuprof.flame.scope import Scope, scoped
 from npuprof.flame.tree import call_tree, merged_calls
 from npuprof.timeline.state import Timeline
@@ -55,10 +55,10 @@ def page(browser: Any) -> Iterator[Any]:
     page.close()
 
 
-def _open(page: Any, tables: Mapping[str, pd.DataFrame], *, by_module: bool = False, simulated: bool = False) -> None:
+def _open(page: Any, tables: Mapping[str, pd.DataFrame], *, by_module: bool = False, mark: str = "") -> None:
     """Make the call tree of a run the page's."""
     data = save_tree(tables, merged_calls(tables, by_module=by_module))
-    setup = {"families": families("CANN"), "simulated": simulated}
+    setup = {"families": families("CANN"), "simulated": mark}
     page.evaluate(
         "async ([data, setup]) => { globalThis.tree = makeTree(await openTree(bytes(data), setup)); }",
         [b64encode(data).decode(), setup],
@@ -239,7 +239,7 @@ def test_a_folded_frame_is_lit_if_it_has_a_match(page: Any) -> None:
 
 
 def test_what_is_known_of_a_frame_and_of_the_run(page: Any) -> None:
-    _open(page, factories.profile(200), simulated=True)
+    _open(page, factories.profile(200), mark=simulated_mark(factories.info(simulated=True)))
     shown = _shown(page, "tree.weigh('host'); named('train.py(1): main')")
     assert shown["title"].startswith("simulated NPU · host time: ")
     facts = page.evaluate("() => { const one = tree.picture(); return one.facts(one.names.indexOf('aten::linear')); }")

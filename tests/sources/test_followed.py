@@ -133,6 +133,9 @@ _DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
+_ONLY_COUNTED = ("raw", "raw collectives")  # records that are lost: nothing writes them again
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "seed", [pytest.param(seed, marks=() if seed in ("text", "database") else pytest.mark.long) for seed in SEEDS]
@@ -150,7 +153,7 @@ def test_what_is_said_of_a_broken_file_goes_away_with_a_sound_one(seed: str, tmp
             told += bool(set(_load(path)[1]) - set(before))
             file.write_bytes(content)
         assert _load(path)[1] == before
-    assert told
+    assert bool(told) == (seed not in _ONLY_COUNTED)
 
 
 _GIT = """#!/bin/sh

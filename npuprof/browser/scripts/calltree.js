@@ -252,7 +252,7 @@ function makeTree(run) {
         title() {
             const { range, isChosen, of } = tree.part;
             const about = [of, range ? `from ${duration(range[0])} to ${duration(range[1])}` : "", isChosen ? "of what is selected" : ""].filter(Boolean).join(", ");
-            return `${run.setup.simulated ? "simulated NPU · " : ""}${WEIGHT_TITLES[tree.weight]}: ${amountText(tree.whole(), tree.weight)}${about ? `, ${about}` : ""}`;
+            return `${run.setup.simulated}${WEIGHT_TITLES[tree.weight]}: ${amountText(tree.whole(), tree.weight)}${about ? `, ${about}` : ""}`;
         },
         /** What is known of a frame. @param {CallNode} node @returns {string[]} */
         facts(node) {

@@ -11,7 +11,7 @@ import numpy as np
 from npuprof.analysis.step_windows import run_window
 from npuprof.arrays import Int64
 from npuprof.browser.saved_run import save_tree
-from npuprof.browser.setup import families
+from npuprof.browser.setup import families, simulated_mark
 from npuprof.flame.scope import Scope, scoped, steps, threads
 from npuprof.flame.tree import MergedCalls, has_modules, merged_calls
 from npuprof.notebook.explorer.canvas import CanvasPlace, CanvasWidget, Message
@@ -79,7 +79,7 @@ class FlameGraphView:
             "view": "flame",
             "explorer": self._explorer,
             "families": families(self._runtime),
-            "simulated": self._info.simulated,
+            "simulated": simulated_mark(self._info),
             "steps": steps(self._tables),
             "threads": threads(self._tables),
             "modules": has_modules(self._tables),
