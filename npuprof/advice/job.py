@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import pandas as pd
@@ -24,7 +24,7 @@ from npuprof.analysis.rank_groups import rank_groups
 from npuprof.analysis.rank_joint import MOST, Joint, Part, joint
 from npuprof.analysis.rank_kernels import saved_ns
 from npuprof.analysis.rank_links import group_rates, link_suspects, slow_links
-from npuprof.analysis.rank_replay import Floats, Job, job, recorded_moving, replay
+from npuprof.analysis.rank_replay import Floats, Job, before_steps, job, recorded_moving, replay, replay_steps
 from npuprof.analysis.rank_roles import Role, program_of, roles, stages
 from npuprof.analysis.rank_stages import or_hosts, uneven
 from npuprof.analysis.rank_suspects import LEAST_STEPS, Kind, Once, Suspect, at_most, once, suspects, unknown_before
@@ -357,19 +357,17 @@ class JobFacts(Facts):
         """
         if self.played is None or self._replayed_ns is None:
             return None
-        recorded = self.recorded
-        before = self._replayed_ns if than_ns is None else replay(self.played, than_ns, recorded.moving_ns)
-        changed = replay(
-            self.played,
-            recorded.own_ns if own_ns is None else own_ns,
-            recorded.moving_ns if moving_ns is None else moving_ns,
-        )
-        return max(0, round((before - changed) / self.steps))
+        own, moving = self.recorded.own_ns, self.recorded.moving_ns
+        replayed = partial(replay_steps, self.played, recorded=(own, moving))
+        before = self._replayed_ns if than_ns is None else replayed(than_ns, moving)
+        after = replayed(own if own_ns is None else own_ns, moving if moving_ns is None else moving_ns)
+        return max(0, round((before - after) / self.steps))
 
     def replayed_without(self, saved_ns: Int64) -> Replayed | None:
         """Return what a step gains, and each, with less time before each row's collective; None if a replay fails."""
         if self.played is None or self._replayed_ns is None:
             return None
+        saved_ns = np.where(before_steps(self.played), 0, saved_ns)
         less = Less(np.arange(len(saved_ns)), saved_ns.astype(np.float64))
         variants, times = np.array([[False], [True]]), self.recorded
         before, after = step_times(self.played, times.own_ns, times.moving_ns, [less], variants)

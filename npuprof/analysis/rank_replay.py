@@ -16,7 +16,7 @@ from npuprof.analysis.prediction import TOLERANCE, Prediction, checked_factor, c
 from npuprof.analysis.rank_clocks import Clocks
 from npuprof.analysis.rank_order import Waves, waves
 from npuprof.analysis.rank_waits import aligned
-from npuprof.arrays import Int64
+from npuprof.arrays import Bools, Int64
 from npuprof.errors import NpuprofError, OptionsError
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -145,6 +145,14 @@ def job(communication: pd.DataFrame) -> Job:
     return Job(tuple(sorted(set(rank.tolist()))), prepared, int(starts.min()), int(ends.max()), estimated)
 
 
+def before_steps(played: Job) -> Bools:
+    """Return which rows of a job come before the first step of their rank, such as those that set the job up."""
+    rank = played.rows["rank"].to_numpy(np.int64)
+    begun = played.rows["step"].notna().groupby(rank).cummax().to_numpy(bool)
+    before: Bools = ~begun & np.isin(rank, rank[begun])
+    return before
+
+
 def _refuse_clocks_apart(played: Job) -> None:
     if played.apart is not None:
         first, second = played.apart
@@ -206,6 +214,22 @@ def replay(played: Job, own_ns: Floats | Int64, moving_ns: Floats | Int64) -> fl
         finished = np.maximum.reduceat(clock[ranks] + before[begin:end], first) + moving[ops[first]]
         clock[ranks] = np.repeat(finished, np.diff(np.append(first, end - begin)))
     return float(clock.max())
+
+
+def replay_steps(played: Job, own_ns: Floats, moving_ns: Floats, *, recorded: tuple[Floats, Floats]) -> float:
+    """Return the duration of a job with other times in its steps, and the recorded ones before; see :func:`replay`.
+
+    Parameters
+    ----------
+    played, own_ns, moving_ns
+        See :func:`replay`.
+    recorded
+        Own times and times to move data, as recorded.
+    """
+    is_before, moving_ns = before_steps(played), moving_ns.copy()
+    operators = played.rows["op"].to_numpy(np.int64)[is_before]
+    moving_ns[operators] = recorded[1][operators]
+    return replay(played, np.where(is_before, recorded[0], own_ns), moving_ns)
 
 
 def recorded_moving(played: Job) -> Floats:

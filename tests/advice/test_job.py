@@ -165,6 +165,16 @@ def test_transfers_count_by_what_the_job_would_take_without_them(moving: int, st
 
 
 @pytest.mark.slow
+def test_what_comes_before_the_first_step_gains_nothing_in_a_step() -> None:
+    job = synchronised([[1_000, 1_000]] * 9, [3_000] * 4 + [500] * 5)  # four collectives set the job up
+    marked = job.assign(step=job.groupby("rank").cumcount().sub(3).where(lambda number: number > 0).astype("Int64"))
+    assert advice_of(job)["exposed_communication"].cost_ns == 4 * 3_000 + 5 * 500
+    found = advice_of(marked)
+    assert found["exposed_communication"].cost_ns == 5 * 500
+    assert found.explained_ns == 5 * 500
+
+
+@pytest.mark.slow
 def test_absent_ranks_mute_nothing_that_the_others_tell() -> None:
     found = advice_of(synchronised([[1_000, 1_300]] * 5, [50] * 5), absent=(2, 3))
     slow = found["slow_rank"]
