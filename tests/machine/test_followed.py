@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import shlex
 import stat
 import subprocess
 import sys
@@ -110,7 +111,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.setenv("ASCEND_HOME_PATH", str(tmp_path / "cann"))
     monkeypatch.delenv("PROFILING_MODE", raising=False)
     monkeypatch.setattr(doctor, "_DEVICES", tmp_path / "dev")
-    monkeypatch.setattr(doctor, "_SET_ENV", str(tmp_path / "set_env.sh"))
+    monkeypatch.setattr(doctor, "_SET_ENV", shlex.quote(str(tmp_path / "set_env.sh")))
     monkeypatch.setattr(doctor, "_version", lambda name: here.versions.get(name, ""))
     monkeypatch.setattr(doctor, "_is_there", lambda module: module == "acl")
     monkeypatch.setattr(cann, "_USUAL_HOME", tmp_path / "nowhere")
@@ -137,7 +138,7 @@ def _closed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     node = machine.root / "dev" / "davinci0"
     node.chmod(0o600)
     machine.stub("stat", 'echo "group of $3"')
-    machine.stub("sudo", f'[ "$*" = "usermod -aG group of /dev/davinci0 me" ] && chmod 666 {node}')
+    machine.stub("sudo", f'[ "$*" = "usermod -aG group of /dev/davinci0 me" ] && chmod 666 {shlex.quote(str(node))}')
     monkeypatch.setenv("USER", "me")
     monkeypatch.setattr(os, "access", lambda path, mode: _may(path, mode) and (path != node or _open_to_others(node)))
 
@@ -182,7 +183,7 @@ def test_what_is_to_be_installed_is_installed(
     package: str, machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     asked = tmp_path / "asked"
-    python = machine.stub("my python", f'[ "$1 $2 $3" = "-m pip install" ] && echo "$4" > {asked}')
+    python = machine.stub("my python", f'[ "$1 $2 $3" = "-m pip install" ] && echo "$4" > {shlex.quote(str(asked))}')
     monkeypatch.setattr(sys, "executable", str(python))
     machine.versions.pop(package, None)
     if package == "torch_npu":

@@ -222,7 +222,7 @@ def test_rights_are_put_right(name: str, tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.slow
 def test_the_path_that_is_named_is_given(tmp_path: Path) -> None:
     raw = synthesise(tmp_path / "raw", launches=3)
-    named = re.search(r"it is a part of (\S+), which can be read: give that", _load(raw / "host")[1][0])
+    named = re.search(r"it is a part of (.+), which can be read: give that", _load(raw / "host")[1][0])
     assert named is not None
     assert _load(Path(named[1]))[0] is not None
 
