@@ -357,10 +357,10 @@ class JobFacts(Facts):
         """
         if self.played is None or self._replayed_ns is None:
             return None
-        own, moving = self.recorded.own_ns, self.recorded.moving_ns
-        replayed = partial(replay_steps, self.played, recorded=(own, moving))
-        before = self._replayed_ns if than_ns is None else replayed(than_ns, moving)
-        after = replayed(own if own_ns is None else own_ns, moving if moving_ns is None else moving_ns)
+        recorded = self.recorded.own_ns, self.recorded.moving_ns
+        replayed = partial(replay_steps, self.played, recorded=recorded)
+        before = self._replayed_ns if than_ns is None else replayed(than_ns, recorded[1])
+        after = replayed(recorded[0] if own_ns is None else own_ns, recorded[1] if moving_ns is None else moving_ns)
         return max(0, round((before - after) / self.steps))
 
     def replayed_without(self, saved_ns: Int64) -> Replayed | None:
