@@ -111,7 +111,7 @@ assert advice["layout_and_casts"].state == "fires"
 """,
         "mended": """\
 assert after.step_ns < before.step_ns
-assert 0.8 * before["fusible_repeats"].gain_hi_ns < 1e6 * saved["computing"] <= before["fusible_repeats"].gain_hi_ns
+assert 0.5 * before["fusible_repeats"].gain_hi_ns < 1e6 * saved["computing"] <= before["fusible_repeats"].gain_hi_ns
 assert mended.advice()["fusible_repeats"].state == "clean"
 """,
     },
