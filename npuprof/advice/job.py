@@ -140,11 +140,11 @@ class JobFacts(Facts):
 
     def what_tells(self, cause: str) -> str:
         """Return what to do so that idle time has a cause, on the rank with most of that time and those like it."""
-        times = {rank: _unknown_ns(member.advice.facts, cause) for rank, member in self.members.items()}
-        remedies = {rank: self.members[rank].advice.facts.what_tells(cause) for rank, time in times.items() if time}
-        remedy = remedies[max(remedies, key=lambda rank: times[rank])]
+        facts = {rank: member.advice.facts for rank, member in self.members.items()}
+        remedies = {rank: each.what_tells(cause) for rank, each in facts.items()}
+        remedy = remedies[max(facts, key=lambda rank: _unknown_ns(facts[rank], cause))]
         ranks = [rank for rank in remedies if remedies[rank] == remedy]
-        return remedy if len(ranks) == len(times) else f"on {ranks_called(ranks)}: {remedy}"
+        return remedy if len(ranks) == len(remedies) else f"on {ranks_called(ranks)}: {remedy}"
 
     @cached_property
     def job(self) -> Job | None:

@@ -126,6 +126,7 @@ class _Part:
         self._chosen_kernels = self._chosen_kernels & _among(rows, "kernels", len(self._kernels))
 
     def sums(self) -> dict[Weight, PathWeights]:
+        """Return the weights of all paths."""
         causes = self._calls.causes
         self_ns = causes.self_ns
         if self._windows is not None:

@@ -99,8 +99,8 @@ class Overview(LongText):
         least = "at least " if self.absent else ""
         waiting = [least + duration(int(time)) for time in self.communication["wait_ns"]]
         moving = [most + duration(int(time)) for time in self.communication["moving_ns"]]
-        words = {"recorded": "recorded"}
-        origin = [words.get(basis, "inferred from its ranks") for basis in self.communication["basis"]]
+        bases = self.communication["basis"]
+        origin = [basis if basis == "recorded" else "inferred from its ranks" for basis in bases]
         counts = [self.communication[name].astype(str).tolist() for name in ("groups", "size", "operators")]
         return list(zip(self.communication["kind"].tolist(), origin, *counts, waiting, moving, strict=True))
 
