@@ -46,8 +46,7 @@ if TYPE_CHECKING:
     from npuprof.comparison import Comparison
     from npuprof.errors import NpuprofError, NpuprofWarning
     from npuprof.loading import compare, load, load_set
-    from npuprof.markers import mark, pop, push, range_end, range_start
-    from npuprof.markers import range as range  # noqa: A004 - public, but not for a star import
+    from npuprof.markers import mark, pop, push, range, range_end, range_start  # noqa: A004 - reads as npuprof.range("forward")
     from npuprof.notebook import load_ipython_extension, unload_ipython_extension
     from npuprof.notebook.views import panel
     from npuprof.options import Options
@@ -85,6 +84,7 @@ __all__ = [
     "pop",
     "profile",
     "push",
+    "range",
     "range_end",
     "range_start",
     "schedule",

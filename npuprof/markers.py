@@ -9,10 +9,12 @@ A range is a ``with`` block or a decorator (:class:`range`), a pair of calls on 
 
 from __future__ import annotations
 
+import builtins
+import functools
 import threading
 from contextlib import ContextDecorator
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from npuprof.errors import OptionsError
 from npuprof.session import active
@@ -103,11 +105,24 @@ class range(ContextDecorator):  # noqa: A001, N801 - reads as npuprof.range("for
     ------
     OptionsError
         If `message` or `domain` is not text, even without a session.
+
+    Notes
+    -----
+    After ``from npuprof import *`` loops go on: of whole numbers the built-in's range is returned.
     """
 
     def __init__(self, message: str, domain: str = "") -> None:
         self._message, self._domain = _encodable_pair(message, domain)
         self._handle = 0
+
+    if not TYPE_CHECKING:
+
+        @functools.wraps(__init__)
+        def __new__(cls, *given, **named):
+            """Return the built-in's range of whole numbers, so that loops go on after ``from npuprof import *``."""
+            if given and hasattr(given[0], "__index__"):
+                return builtins.range(*given, **named)
+            return super().__new__(cls)
 
     def _recreate_cm(self) -> range:
         # A decorated function may be recursive or run on several threads: each call gets a new range.

@@ -56,7 +56,7 @@ def _is_of_a_base(of: type, name: str) -> bool:
 
 def _functions() -> Iterator[str]:
     yield "\n## `npuprof`\n\n"
-    for name in sorted({*npuprof.__all__, "range"}, key=str.lower):
+    for name in sorted(npuprof.__all__, key=str.lower):
         value = getattr(npuprof, name)
         if name[0].islower() and not name.endswith("load_ipython_extension"):
             yield from _entry(f"npuprof.{name}", value)
