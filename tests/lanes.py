@@ -1,8 +1,8 @@
 """Lanes of tests: which tests a run selects, and which of them are too slow for their lane.
 
 There are three. The fast lane, ``-m "not slow"``, takes about a minute. The usual lane is what pytest runs without
-options: all tests but those marked ``long``, which each test in a browser and each heavy one is. ``--all`` runs
-everything, ``-m long`` what the usual lane leaves out, and ``-m browser`` the tests in a browser.
+options: all tests but those marked ``long``, which each test in a browser, each heavy and each exhaustive one is.
+``--all`` runs everything, ``-m long`` what the usual lane leaves out, and ``-m browser`` the tests in a browser.
 Tests of a file that is named on the command line run in any case, as do those that ``--last-failed`` selects.
 ``--shuffle SEED`` runs what is selected in a random order, which finds tests that need or disturb others.
 """
@@ -20,7 +20,7 @@ from hypothesis import settings
 
 from tests import budget, pace
 
-_ALWAYS_LONG = ("browser", "heavy")
+_ALWAYS_LONG = ("browser", "exhaustive", "heavy")
 _ALWAYS_SLOW = (*_ALWAYS_LONG, "long", "torch")
 _FAST_TEST_S, _USUAL_TEST_S = 2.0, 15.0  # a test of the fast and of the usual lane takes no longer on an idle machine
 _MOST_NAMED = 10

@@ -30,7 +30,7 @@ _PLOTS = {
 }
 
 
-@pytest.mark.parametrize("title", _PLOTS)
+@pytest.mark.parametrize("title", ["Timeline", pytest.param("Flame graph", marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("shown", _SHOWN)
 def test_d_d_after_the_first_click_deletes_no_cell(
     open_notebook: OpenNotebook, tmp_path: Path, shown: str, title: str
@@ -69,7 +69,9 @@ _VIEWS = {
 }
 
 
-@pytest.mark.parametrize("title", _VIEWS)
+@pytest.mark.parametrize(
+    "title", [pytest.param(title, marks=() if title == "Timeline" else pytest.mark.exhaustive) for title in _VIEWS]
+)
 def test_the_first_gesture_on_a_slow_page_acts(open_notebook: OpenNotebook, tmp_path: Path, title: str) -> None:
     run = _RUN.format(root=str(Path(__file__).parents[2]), folder=str(tmp_path))
     notebook = open_notebook([run, _SHOWN["explorer"], "kept = 1"], own_kernel=True, own_page=True)

@@ -55,7 +55,7 @@ npuprof.load_set(folder).advice()"""
 Take = Callable[..., None]
 
 
-@pytest.fixture(params=_THEMES)
+@pytest.fixture(params=["light", pytest.param("dark", marks=pytest.mark.exhaustive)])
 def theme(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

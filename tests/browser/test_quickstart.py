@@ -21,7 +21,7 @@ _COUNT_OVERFLOWING = """() =>
 """
 
 
-@pytest.mark.parametrize("width", [1400, 900])
+@pytest.mark.parametrize("width", [900, pytest.param(1400, marks=pytest.mark.exhaustive)])
 def test_the_report_appears_under_the_cell(open_notebook: OpenNotebook, tmp_path: Path, width: int) -> None:
     notebook = saved_notebooks.read(notebook_path())
     for cell in notebook.cells:

@@ -28,7 +28,7 @@ def test_some_values_of_a_wrong_type(tmp_path: Path, name: str) -> None:
     assert not _wrong(tmp_path, name, _FEW)
 
 
-@pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", INPUTS)
 def test_a_value_of_a_wrong_type_in_each_place(tmp_path: Path, name: str) -> None:
     assert not _wrong(tmp_path, name)
