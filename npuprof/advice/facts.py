@@ -25,7 +25,7 @@ from npuprof.analysis.device_words import DeviceName, device_of, runtime_of
 from npuprof.analysis.efficiency import efficiency
 from npuprof.analysis.host_accounting import ACTIVITY_LABELS, HOST
 from npuprof.analysis.idle_causes import UNKNOWN
-from npuprof.analysis.intervals import Spans, covering, union, within
+from npuprof.analysis.intervals import Spans, covering, executed_spans, union, within
 from npuprof.analysis.places import BETWEEN, GUESSED, Places, lines
 from npuprof.analysis.rank_kernels import Savings, of_kernels, together
 from npuprof.analysis.replay import Change, Replay
@@ -149,7 +149,7 @@ class Facts:
 
     def needs_steps(self) -> str:
         """Return the advice of a rule that cannot tell from so few steps."""
-        return to_collect.more_steps(self.info, len(self.tables["steps"]))
+        return to_collect.more_steps(self._recorded)
 
     def what_tells(self, cause: str) -> str:
         """Return what to do so that idle time without a known cause has one."""
@@ -332,7 +332,7 @@ class Facts:
     def code_lines(self) -> CodeLines:
         """The costs of the lines of the user's code, in steps of every kind."""
         steps = of_every_kind(self.accounting, self.tables, self.info)
-        return CodeLines(self.tables, steps, self._places, self.info.code)
+        return CodeLines(self.tables, steps, self._places, self.info.code, executed_spans(self.info.executed))
 
     def lines_of(self, table: Literal["python", "operators", "api"], rows: Int64) -> pd.Categorical:
         """Return the source line of each row, ``main.py:350``; absent if unknown."""

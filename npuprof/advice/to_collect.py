@@ -40,6 +40,7 @@ _OF_PROGRAMS = "msprof"
 """The front end that runs programs."""
 _OF_TENSORFLOW = "tensorflow"
 """The front end of a framework whose operators nobody records."""
+_MOST_LOOPS = 5
 _NOT_REPEATED = ("name", "output", "step_line")
 
 
@@ -48,18 +49,25 @@ def of_cell(info: Info) -> bool:
     return bool(cell_text(cell_name(next(iter(info.code), "")) or next(iter(info.code), "")))
 
 
-def more_steps(info: Info, steps: int = 0) -> str:
+def more_steps(run: Recorded) -> str:
     """Return what to do so that a run has more steps than it has.
 
     In a cell marks or loops make them, elsewhere a schedule: of its active steps the first one and the last one, which
-    is open, are in no mean, and three are needed to tell one from the others.
+    is open, are in no mean, and three are needed to tell one from the others. Loops are seen with ``%%npuprof`` only.
     """
+    info, tables, steps = run.info, run.tables, len(run.tables["steps"])
     if not of_cell(info):
         how = " with npuprof.step() in the loop, or a schedule" if "npuprof" in info.versions else ""
         return f"record more steps{how}, such as warmup=2, active=5"
     if steps:
         return f"let the loop run for more iterations than {steps}: at least 5"
-    return "mark steps with npuprof.step(), or choose a loop with --step-line"
+    if not info.options.get("steps", True):
+        return "leave out --no-steps, or mark steps with npuprof.step()"
+    loops = ", ".join(map(str, sorted(set(tables["iterations"]["loop"].tolist()))[:_MOST_LOOPS]))
+    if loops:
+        return f"mark steps with npuprof.step(), or choose a loop with --step-line ({loops})"
+    how = "let it loop" if len(tables["statements"]) else "profile the cell that loops with %%npuprof"
+    return f"mark steps with npuprof.step(), or {how}"
 
 
 def needed(run: Recorded, options: Sequence[str], level: str = "", instead: str = "") -> str:
@@ -138,7 +146,7 @@ def what_tells(run: Recorded, cause: str) -> str:
     if not len(tables["kernels"]) and not len(tables["tasks"]):
         return needed(run, ["--activities cpu,npu"], "kernels")
     if cause == UNKNOWN:
-        return more_steps(run.info, len(tables["steps"]))
+        return more_steps(run)
     calls = "" if len(tables["api"]) else "calls of the host"
     if calls and run.device == NPU and str(run.info.options.get("level")) in ("1", "2"):
         return needed(run, [], calls)

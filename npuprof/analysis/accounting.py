@@ -13,7 +13,7 @@ from npuprof import quantities
 from npuprof import tables as schema
 from npuprof.analysis.host_accounting import HOST, activities, is_of_host
 from npuprof.analysis.idle_causes import UNKNOWN, idle_causes, unmeasured_causes
-from npuprof.analysis.intervals import Spans, covering, intersection, pieces, subtract, union
+from npuprof.analysis.intervals import Spans, covering, executed_spans, intersection, pieces, subtract, union
 from npuprof.analysis.step_windows import Basis, StepWindows, counted, step_windows
 from npuprof.arrays import Bools, Int64
 from npuprof.info import Info, Selected
@@ -160,7 +160,7 @@ def account(
         Name, start and end of the cells of a run that was started by hand. Of a run without steps, only their time and
         that of the device's work is accounted for.
     """
-    cells = union(*np.array([span for _, *span in executed], np.int64).reshape(-1, 2).T)
+    cells = executed_spans(executed)
     windows = {
         device: step_windows(tables, device, joined=device not in apart).timed().lasting()
         for device in devices_of(tables)

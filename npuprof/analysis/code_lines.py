@@ -14,7 +14,7 @@ from npuprof.analysis.accounting import IDLE, Accounting
 from npuprof.analysis.correlation import LAYERS
 from npuprof.analysis.host_accounting import is_of_host
 from npuprof.analysis.idle_causes import UNKNOWN
-from npuprof.analysis.intervals import Spans, pieces
+from npuprof.analysis.intervals import Spans, pieces, within
 from npuprof.analysis.memory_peak import blocks_at_peak
 from npuprof.analysis.nesting import Nesting
 from npuprof.analysis.places import BETWEEN, GUESSED, Places, has_user_frames
@@ -23,6 +23,7 @@ from npuprof.arrays import Int64
 from npuprof.frames import Frame, in_full
 
 _CELL = "<cell>"
+_NO_CELLS: Spans = (np.zeros(0, np.int64),) * 2
 
 
 class CodeLines:
@@ -46,6 +47,8 @@ class CodeLines:
     recorded
         The files whose text was recorded, by their whole paths. A name that only one of them ends with, such as
         torch's, which begins below a folder of ``sys.path``, is that file.
+    cells
+        When cells were executed, in a run that was started by hand: the host's time outside of them is no line's.
     """
 
     def __init__(
@@ -54,11 +57,13 @@ class CodeLines:
         accounting: Accounting,
         places: Places,
         recorded: Collection[str] = (),
+        cells: Spans = _NO_CELLS,
     ) -> None:
         self._tables = tables
         self._accounting = accounting
         self._places = places
         self._recorded = recorded
+        self._executed = cells
         self._first = places.causes.first_row["operators"]
         self._start, self._duration, self._thread = (
             np.concatenate([tables[name][column].to_numpy(np.int64) for name in LAYERS])
@@ -194,8 +199,10 @@ class CodeLines:
             moments = edges[:-1]
             is_busy = self._row_at(self._calls, thread, moments) >= 0
             is_busy |= (self._python_at(thread, moments) >= 0) | (self._statement_at(thread, moments) >= 0)
-            lines = self._lines_at(thread, moments)
-            yield thread, _sums(len(self._located[0]), lines[is_busy], np.diff(edges)[is_busy])
+            lines, times = self._lines_at(thread, moments), np.diff(edges)
+            if len(self._executed[0]):
+                times = within(self._executed, moments, edges[1:])
+            yield thread, _sums(len(self._located[0]), lines[is_busy], times[is_busy])
 
     @cached_property
     def _cell_thread(self) -> int | None:

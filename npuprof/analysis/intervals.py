@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TypeAlias
 
 import numpy as np
@@ -25,6 +26,12 @@ def union(starts: Int64, ends: Int64) -> Spans:
     first = np.concatenate(([True], starts[1:] > reach[:-1]))
     last = np.concatenate((first[1:], [True]))
     return starts[first], reach[last]
+
+
+def executed_spans(executed: Collection[tuple[str, int, int]]) -> Spans:
+    """Return when cells were executed, of their names, starts and ends."""
+    starts, ends = np.array([span for _, *span in executed], np.int64).reshape(-1, 2).T
+    return union(starts, ends)
 
 
 def subtract(whole: Spans, part: Spans) -> Spans:

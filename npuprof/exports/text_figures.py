@@ -13,12 +13,14 @@ from npuprof.flame.scope import Scope
 from npuprof.flame.tree import Weight, merged_calls
 from npuprof.flame.view import TITLES, DrawnFlames
 from npuprof.quantities import count, counted, duration, printable, share
+from npuprof.texts import plain_line
 from npuprof.timeline.view import DrawnTimeline, Pictures
 
 _COLUMNS = 60
 _BARS = 2_000
 _FRAMES = 40
-_TITLE, _NAME = 24, 48
+_TITLE, _LONGEST_TITLE, _NAME = 24, 40, 48
+_LEAST_OF_TITLE = 5  # of a last part that is cut
 _HEIGHTS = " ▁▂▃▄▅▆▇█"
 
 
@@ -41,11 +43,14 @@ def timeline_text(
     begin, span = drawn.opened[0] - drawn.first_ns, drawn.opened[1] - drawn.opened[0]
     since = f" from {duration(begin)} on" if begin else ""
     head = f"timeline: {duration(span)}{since}, {duration(span // _COLUMNS)} per column, as high as its busy share"
-    return "\n".join(line.rstrip() for line in [head, *_tracks(drawn, span), *_counters(drawn, span)])
+    rows = [(_title(title), strip, text) for title, strip, text in (*_tracks(drawn, span), *_counters(drawn, span))]
+    width = max((len(title) for title, _, _ in rows), default=0)
+    lines = [f"{title:<{max(width, _TITLE)}} |{strip}| {text}" for title, strip, text in rows]
+    return "\n".join(line.rstrip() for line in [head, *lines])
 
 
-def _tracks(drawn: DrawnTimeline, span: int) -> Iterator[str]:
-    """Yield a line for each track, which includes the lanes below its first one, such as callees."""
+def _tracks(drawn: DrawnTimeline, span: int) -> Iterator[tuple[str, str, str]]:
+    """Yield title, strip and words of each track, which includes the lanes below its first one, such as callees."""
     bars, titles = drawn.bars, [lane.title for lane in drawn.lanes]
     track = np.cumsum([bool(title) for title in titles])[bars.lane]
     names = drawn.slices.names(bars.row)
@@ -61,10 +66,10 @@ def _tracks(drawn: DrawnTimeline, span: int) -> Iterator[str]:
         longest = rows[int(np.argmax(bars.longest_ns[rows]))]
         most = f"{printable(names[longest], _NAME)} {duration(int(bars.longest_ns[longest]))}"
         slices = int(bars.count[rows].sum())
-        yield _line(title, busy, f"{counted(slices, 'slice')}, longest {most}")
+        yield title, _strip(busy), f"{counted(slices, 'slice')}, longest {most}"
 
 
-def _counters(drawn: DrawnTimeline, span: int) -> Iterator[str]:
+def _counters(drawn: DrawnTimeline, span: int) -> Iterator[tuple[str, str, str]]:
     for number, line in enumerate(drawn.tracks):
         _, times, _, values = drawn.track(number)
         is_shown = (times >= drawn.opened[0]) & (times <= drawn.opened[1])
@@ -75,14 +80,23 @@ def _counters(drawn: DrawnTimeline, span: int) -> Iterator[str]:
         highest = values[np.maximum(np.searchsorted(since, ends) - 1, 0)].astype(np.float64)
         column = np.clip(since * _COLUMNS // span, 0, _COLUMNS - 1)
         np.maximum.at(highest, column, values)
-        yield _line(line.title, highest / max(line.top, 1), f"at most {values.max(initial=0):,.0f}")
+        yield line.title, _strip(highest / max(line.top, 1)), f"at most {values.max(initial=0):,.0f}"
 
 
-def _line(title: str, heights: Float64, text: str) -> str:
+def _strip(heights: Float64) -> str:
     # A column is blank only where the track has nothing at all, however little is there.
     levels = np.where(heights > 0, np.clip(np.rint(heights * (len(_HEIGHTS) - 1)), 1, len(_HEIGHTS) - 1), 0)
-    strip = "".join(_HEIGHTS[level] for level in levels.astype(np.int64).tolist())
-    return f"{printable(title, _TITLE):<{_TITLE}} |{strip}| {text}"
+    return "".join(_HEIGHTS[level] for level in levels.astype(np.int64).tolist())
+
+
+def _title(title: str) -> str:
+    """Return the title of a track, where it is long without the beginning of its last part: kind and rank stay."""
+    shown = plain_line(title)
+    head, dot, last = shown.rpartition(" · ")
+    room = _LONGEST_TITLE - len(head) - len(dot)
+    if len(shown) <= _LONGEST_TITLE or room < _LEAST_OF_TITLE:
+        return printable(shown, _LONGEST_TITLE)
+    return f"{head}{dot}…{last[1 - room :]}"
 
 
 def flamegraph_text(tables: Mapping[str, pd.DataFrame], weight: Weight) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from npuprof.errors import SessionError, describe_failure
+from npuprof.errors import OptionsError, SessionError, describe_failure
 from npuprof.notebook.preloading import preload
 from npuprof.options import Options
 
@@ -90,6 +90,15 @@ def _collecting() -> ActiveRun | None:
     return current()
 
 
+def _check(options: Options, cell: Cell | None) -> None:
+    """Raise OptionsError if options choose a loop where none is seen."""
+    if options.step_line is not None and (cell is None or cell.running is None):
+        raise OptionsError(
+            "step_line chooses a loop of a cell that begins with %%npuprof: leave it out, and mark steps with "
+            "npuprof.step()"
+        )
+
+
 def _make_session(options: Options, title: str) -> Session:
     from npuprof.session.session import Session
 
@@ -128,7 +137,7 @@ class Controller:
         self._lock = threading.RLock()
         self._held: _Held | None = None
         self._shown: Session | None = None
-        self._cells: list[tuple[int, Callable[[], str]]] = []  # that run, the outermost first
+        self._cells: list[tuple[int, int, Callable[[], str]]] = []  # that run, with their threads, the outermost first
         self._cell_ids: dict[int, str] = {}
         self.number_of: Callable[[str], int] = lambda _file: 0
         self.view: Callable[[], object] = lambda: None
@@ -152,17 +161,17 @@ class Controller:
 
     def cell_begins(self, identity: int, name: Callable[[], str]) -> None:
         """Note that the shell runs a cell; `name` returns its name, when it has ended."""
-        self._cells.append((identity, name))
+        self._cells.append((identity, threading.get_ident(), name))
         if len(self._cells) == 1:
             self._note_cell()
 
     def cell_ends(self, identity: int | None) -> None:
         """Note that a cell and those that it ran have ended; None for all."""
-        place = next(
-            (at for at, (cell, _) in enumerate(self._cells) if cell == identity), 0 if identity is None else None
-        )
-        if place is not None:
-            del self._cells[place:]
+        thread, running = threading.get_ident(), list(self._cells)
+        place = next((at for at, (cell, *_) in enumerate(running) if cell == identity), len(running))
+        for ended in running[0 if identity is None else place :]:
+            if ended[1] == thread:  # a kernel with subshells runs several cells at once
+                self._cells.remove(ended)
         if not self._cells and self.by_hand and (run := _collecting()) is not None:
             run.cells.end()
 
@@ -181,7 +190,7 @@ class Controller:
 
     def _note_cell(self) -> None:
         if self._cells and self.by_hand and (run := _collecting()) is not None:
-            run.cells.begin(self._cells[0][1])
+            run.cells.begin(self._cells[0][2])
 
     @property
     def showing(self) -> bool:
@@ -223,14 +232,13 @@ class Controller:
         """
         from npuprof.lines.recorder import RunningCell
 
+        _check(options, cell)
         preload(report=report, of_set=options.processes or options.engines)
         with self._lock:
             session = self._make_session(options, title)
             session.children.remote = _engines(self.view()) if options.engines else None
-            if cell is not None:
-                session.code, session.cell = cell.text, cell.running
-            else:
-                session.cell = RunningCell(number_of=self.number_of, id_of=self.id_of)
+            session.code = cell.text if cell else ""
+            session.cell = cell.running if cell else RunningCell(number_of=self.number_of, id_of=self.id_of)
             before, self._held = self._held, _Held(session, cell, report, repeat, saved_bytes)  # it may be cut
             try:
                 session.start()

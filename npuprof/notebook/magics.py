@@ -11,7 +11,7 @@ from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments
 
 from npuprof import quantities
-from npuprof.errors import NpuprofError, OptionsError, SessionError, describe_failure
+from npuprof.errors import NpuprofError, OptionsError, SessionBusyError, SessionError, describe_failure
 from npuprof.notebook.arguments import Arguments, interpret, parse, profiling_arguments
 from npuprof.notebook.controller import Cell, Controller, kept_when_interrupted
 from npuprof.notebook.hooks import (
@@ -185,6 +185,13 @@ class NpuprofMagics(Magics):
             )
         except OptionsError as error:
             raise UsageError(str(error)) from None
+        except SessionBusyError as error:
+            if cell is None:
+                raise
+            tell(
+                f"{title} runs without a report of its own, since a process has one profiler: {error}, or run this "
+                "cell again when that has ended"
+            )
         except Exception as error:
             if isinstance(error, NpuprofError) and not arguments.run_anyway:
                 raise

@@ -191,14 +191,20 @@ def _time(nanoseconds: int) -> str:
 
 
 def since_before(run: Profile, recording: Recording) -> Rerun | None:
-    """Return what changed since the same cell ran before; None if it never did, it failed, or that cannot be read."""
+    """Return what changed since the newest run of the same cell with steps, or without them as this one; or None."""
     if recording.failed or not len(run.accounting.steps):  # the step in which it failed is none
         return None
     for earlier in islice(_before(recording), _MOST_TRIED):
         before = _profile(earlier.directory)
-        if before is not None and len(before.accounting.steps):
-            return _compared(run, recording, before, earlier)
+        if before is None or not len(before.accounting.steps) or _has_steps(before) != _has_steps(run):
+            continue
+        if (rerun := _compared(run, recording, before, earlier)) is not None:
+            return rerun
     return None
+
+
+def _has_steps(run: Profile) -> bool:
+    return bool((run.accounting.steps["basis"] != "run").any())
 
 
 def _compared(run: Profile, recording: Recording, before: Profile, earlier: Recording) -> Rerun | None:

@@ -442,8 +442,6 @@ def profile(
     Session
         Not started; a ``with`` block starts and stops it, after which ``prof.result`` is the Profile.
     """
-    return Session(
-        Options.from_dict(dict(options)),
-        schedule=schedule,
-        on_trace_ready=on_trace_ready,
-    )
+    if options.get("step_line") is not None:
+        raise OptionsError("step_line chooses a loop of a cell that begins with %%npuprof: call npuprof.step() instead")
+    return Session(Options.from_dict(dict(options)), schedule=schedule, on_trace_ready=on_trace_ready)

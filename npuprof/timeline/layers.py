@@ -87,11 +87,12 @@ class Layer:
         return codes, keys
 
     def track_title(self, key: Key, keys: list[Key]) -> str:
-        """Return the title of a track, without the parts that all tracks share."""
+        """Return the title of a track, without the parts that all tracks share, or a thread that its rank tells."""
         words = {"rank": "rank", "run": "run", "thread_id": "thread", "device_id": "device", "stream_id": "stream"}
         parts = []
         for position, (name, value) in enumerate(zip(self.by, key, strict=True)):
-            if name in ("stream_id", "rank", "run") or len({other[position] for other in keys}) > 1:
+            beside = [other for other in keys if name != "thread_id" or other[:position] == key[:position]]
+            if name in ("stream_id", "rank", "run") or len({other[position] for other in beside}) > 1:
                 parts.append(f"{words[name]} {'?' if value < 0 else value}")
             if name == "rank" and value in self.stages:
                 parts.append(f"stage {self.stages[value]}")

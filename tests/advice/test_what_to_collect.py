@@ -16,13 +16,15 @@ from npuprof.advice.job import JobFacts, Member
 from npuprof.advice.job_findings import advise_job
 from npuprof.advice.job_rules import JOB_RULES
 from npuprof.advice.rules import RULES
-from npuprof.advice.to_collect import more_steps
+from npuprof.advice.to_collect import Recorded, more_steps
 from npuprof.analysis.accounting import account
+from npuprof.analysis.device_words import NPU
 from npuprof.info import Info
 from npuprof.profiles import Profile
 from npuprof.simulator import npu
 from tests import factories
 from tests.analysis.test_accounting import table
+from tests.analysis.test_launches import table as launch_table
 
 _KERNELS = table("kernels", [(0, 9)])
 _HOST = {"kernels": _KERNELS, "operators": table("operators", [(0, 90)])}
@@ -159,9 +161,21 @@ def test_who_collects_as_told_is_not_told_so_again(
     assert [text for text in again.values() if text.startswith(("collect with --", "load the whole"))] == []
 
 
+def _more_steps(info: Info, **given: pd.DataFrame) -> str:
+    return more_steps(Recorded(factories.all_tables(**given), info, NPU, True))
+
+
 def test_a_cell_is_told_how_its_steps_are_marked() -> None:
-    assert more_steps(Info()) == "record more steps, such as warmup=2, active=5"
+    assert _more_steps(Info()) == "record more steps, such as warmup=2, active=5"
     for name in ("<cell [3]>", "<cell>"):
-        assert "npuprof.step()" in more_steps(Info(code={name: "train()"}))
+        told = _more_steps(Info(code={name: "train()"}))
+        assert told == "mark steps with npuprof.step(), or profile the cell that loops with %%npuprof"
+    info = Info(code={"<cell [3]>": "train()"})
+    statements = {"statements": launch_table("statements", [{"line": 1}])}
+    assert _more_steps(info, **statements) == "mark steps with npuprof.step(), or let it loop"
+    loops = {"iterations": launch_table("iterations", [{"loop": 7}, {"loop": 2}, {"loop": 7}])}
+    assert _more_steps(info, **statements, **loops).endswith("or choose a loop with --step-line (2, 7)")
+    info.options["steps"] = False
+    assert _more_steps(info, **statements, **loops).startswith("leave out --no-steps")
     ours = Info(code={"train.py": "train()", "<cell [3]>": "f()"}, versions={"npuprof": "1"})
-    assert more_steps(ours).startswith("record more steps with npuprof.step() in the loop, or a schedule, such as")
+    assert _more_steps(ours).startswith("record more steps with npuprof.step() in the loop, or a schedule, such as")

@@ -15,7 +15,7 @@ from tests.analysis.test_accounting import table
 
 def strips(text: str) -> dict[str, str]:
     """Return the columns of each track by its title."""
-    return {title.strip(): strip for title, strip in re.findall(r"^(.{24}) \|(.{60})\|", text, re.MULTILINE)}
+    return {title.strip(): strip for title, strip in re.findall(r"^(.{24,40}?) \|(.{60})\|", text, re.MULTILINE)}
 
 
 def test_a_column_is_as_high_as_its_track_is_busy() -> None:
@@ -29,6 +29,23 @@ def test_a_column_is_as_high_as_its_track_is_busy() -> None:
     assert strip[38:45].strip() == ""
     assert (strip[45], strip[59]) == ("▁", "▁")  # a moment is seen, too
     assert line.endswith("4 slices, longest MatMul 300 ns")
+
+
+def _titles(*rows: tuple[int, int]) -> list[str]:
+    """Return the titles of tracks of calls, one of each rank and thread."""
+    api = pd.concat([table("api", [(0, 9)], thread_id=thread).assign(rank=rank) for rank, thread in rows])
+    every = {name: frame.assign(rank=0) for name, frame in factories.all_tables().items()}
+    text = timeline_text(every | {"api": api.reset_index(drop=True)})
+    return [line.partition("|")[0].strip() for line in text.splitlines()[1:]]
+
+
+def test_titles_say_kind_and_rank_whatever_digits_the_number_of_a_thread_has() -> None:
+    assert _titles((0, 7269), (1, 140_000_000_000_001)) == ["CANN · rank 0", "CANN · rank 1"]
+    assert _titles((0, 7), (1_000, 7_123_456), (1_000, 140_737_488_355_327)) == [
+        "CANN · rank 0",
+        "CANN · rank 1000 · thread 7123456",
+        "CANN · rank 1000 · …read 140737488355327",
+    ]
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from IPython.core.error import UsageError
 
 import npuprof
 from npuprof import simulator
+from npuprof.errors import OptionsError
 from npuprof.exports.text import summary_text
 from npuprof.notebook.panel.controller import PanelController
 from npuprof.profiles import Profile
@@ -64,6 +65,51 @@ def test_the_time_between_cells_is_left_out_and_sums_add_up(cells: Cells) -> Non
     assert {"<cell [3]>", "<cell [4]>"} <= set(_recording(run).code)
     text = summary_text(run.summary, run.info, run.notes, run.advice())
     assert "thinking time, " in text.splitlines()[1]
+
+
+@pytest.mark.slow
+def test_the_host_time_of_sampled_lines_stays_within_the_cells(cells: Cells) -> None:
+    cells.run(_START.format(output(cells.folder)))
+    for function in ("sin", "cos"):
+        cells.run(
+            f"def work():\n    y = np.{function}(x)\n    end = time.perf_counter() + 0.02\n"
+            "    while time.perf_counter() < end:\n        pass\nfor _ in range(3):\n    work()"
+        )
+        time.sleep(1.2)  # a sample stands for the time since the one before it, which may lie in here
+    cells.run("%npuprof stop")
+    run = npuprof.last()
+    spans = [(start, end) for _, start, end in run.info.executed]
+    python = run.python
+    ends = python["start_ns"] + python["duration_ns"]
+    assert all(
+        any(start <= begin and end <= stop for start, stop in spans)
+        for begin, end in zip(python["start_ns"], ends, strict=True)
+    )
+    host = run.advice().facts.code_lines.host_of_threads()
+    wall_ns = run.summary.wall_ns
+    assert wall_ns is not None
+    assert host.groupby("thread_id")["host_ns"].sum().max() <= wall_ns
+    frame = run.code().to_frame()
+    assert host["host_ns"].sum() == frame["host_ns"].sum()
+    loops = frame[frame["text"].str.contains("while|pass", na=False)]
+    assert set(loops["file"]) == {"<cell [3]>", "<cell [4]>"}
+    assert loops["host_ns"].sum() > 0
+    assert "tests" not in " ".join(python["name"].cat.categories)
+
+
+def test_a_loop_cannot_be_chosen_where_no_cell_is_rewritten(cells: Cells) -> None:
+    with pytest.raises(UsageError, match=r"leave it out.*npuprof\.step\(\)"):
+        cells.run(_START.format(output(cells.folder)) + " --step-line 1")
+    with pytest.raises(OptionsError, match=r"call npuprof\.step\(\) instead"):
+        npuprof.profile(step_line=1)
+    cells.run(_START.format(output(cells.folder)))
+    cells.run("for _ in range(5):\n    y = np.sin(x)\nfor _ in range(5):\n    y = np.cos(x)")
+    cells.run("%npuprof stop")
+    assert "--step-line" not in f"{npuprof.last().advice()}{npuprof.last().notes.to_string()}"
+    cells.run(_START.format(output(cells.folder)))
+    cells.run("import npuprof\nfor _ in range(5):\n    y = np.sin(x)\n    npuprof.step()")
+    cells.run("%npuprof stop")
+    assert len(npuprof.last().steps) == 5  # what it is told instead
 
 
 def test_a_profiled_cell_in_a_run_by_hand_runs_and_is_a_part_of_it(

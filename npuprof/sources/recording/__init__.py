@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables, unwritten
+from npuprof.analysis.intervals import Spans, executed_spans
 from npuprof.analysis.loops import iterations
 from npuprof.errors import SourceError
 from npuprof.frames import cell_name
@@ -128,16 +129,17 @@ def _add_stacks(
     decoded: Decoded, path: Path, recording: Recording, columns: Mapping[str, Sequence[Any]] | None
 ) -> None:
     """Add the sampled Python stacks: from memory if they are not on disk, else from their file or its journal."""
-    readers: list[tuple[str, Callable[[Path, Notes], dict[str, pd.DataFrame]]]] = [
+    readers: list[tuple[str, Callable[[Path, Notes, Spans | None], dict[str, pd.DataFrame]]]] = [
         (STACKS_FILE_NAME, python_stacks.read),
         (STACKS_JOURNAL_FILE_NAME, python_stacks.read_journal),
     ]
     readers = [reader for reader in readers if (path / reader[0]).is_file()]
     if columns is not None:
         readers = [(STACKS_FILE_NAME, partial(python_stacks.read_columns, columns))]
+    cells = executed_spans(recording.executed) if recording.executed and recording.stopped_ns else None
     for name, read_stacks in readers:
         try:
-            frames = read_stacks(path / name, decoded.notes)
+            frames = read_stacks(path / name, decoded.notes, cells)
             decoded.tables["python"] = _within_run(frames["python"], recording)
             decoded.tables["sampled_lines"] = frames["sampled_lines"]
             break

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from npuprof import tables
+from npuprof.analysis.intervals import Spans, pieces
 from npuprof.arrays import Bools, Int64
 from npuprof.frames import Frame, cell_name
 from npuprof.notes import Notes
@@ -73,7 +74,7 @@ class SampledCalls:
     depth: Int64
 
 
-def read(path: Path, notes: Notes) -> Frames:
+def read(path: Path, notes: Notes, cells: Spans | None = None) -> Frames:
     """Read a file that :class:`npuprof.collectors.python_stacks.PythonStacks` wrote.
 
     Parameters
@@ -82,6 +83,8 @@ def read(path: Path, notes: Notes) -> Frames:
         The Parquet file.
     notes
         Receives what was left out.
+    cells
+        When cells were executed, sorted and disjoint: a thread has no stack outside of them. None for the whole time.
 
     Returns
     -------
@@ -93,10 +96,10 @@ def read(path: Path, notes: Notes) -> Frames:
     SourceError
         If the file cannot be read or is not such a file.
     """
-    return _frames(lists.read(path, _COLUMNS, _NEWER), path, notes)
+    return _frames(lists.read(path, _COLUMNS, _NEWER), path, notes, cells)
 
 
-def read_columns(columns: Mapping[str, Sequence[Any]], path: Path, notes: Notes) -> Frames:
+def read_columns(columns: Mapping[str, Sequence[Any]], path: Path, notes: Notes, cells: Spans | None = None) -> Frames:
     """Return the tables of columns that the file at `path` would hold; see :func:`read`.
 
     Raises
@@ -104,10 +107,10 @@ def read_columns(columns: Mapping[str, Sequence[Any]], path: Path, notes: Notes)
     SourceError
         If the columns are not consistent.
     """
-    return _frames(lists.arrays(columns, _COLUMNS, path), path, notes)
+    return _frames(lists.arrays(columns, _COLUMNS, path), path, notes, cells)
 
 
-def read_journal(path: Path, notes: Notes) -> Frames:
+def read_journal(path: Path, notes: Notes, cells: Spans | None = None) -> Frames:
     """Read the samples written before the process was killed; see :func:`read`.
 
     Raises
@@ -117,18 +120,51 @@ def read_journal(path: Path, notes: Notes) -> Frames:
     """
     columns = lists.read_journal(path, _COLUMNS, notes, SOURCE)
     columns["stopped_ns"] = columns["stopped_ns"][-1:] if len(columns["stopped_ns"]) else np.zeros(1, np.int64)
-    return _frames(columns, path, notes)
+    return _frames(columns, path, notes, cells)
 
 
-def _frames(columns: dict[str, Any], path: Path, notes: Notes) -> Frames:
+def _frames(columns: dict[str, Any], path: Path, notes: Notes, cells: Spans | None) -> Frames:
     samples = _samples(columns, path)
     frames = list(zip(*(columns[f"frame_{part}"] for part in ("file", "line", "function", "module")), strict=True))
     roles = np.array([role_of_frame(file, function, module) for file, _, function, module in frames], np.int8)
     samples = _without_commands(samples, roles)
-    return {
-        "python": _calls(frames, roles, samples, notes),
-        "sampled_lines": _sampled_lines(columns, samples, notes),
-    }
+    sampled_lines = _sampled_lines(columns, samples, notes)
+    if cells is not None:
+        samples = _within(samples, cells, np.sort(columns["sample_ns"]))
+        is_within = _are_within(sampled_lines["time_ns"].to_numpy(np.int64), cells)
+        sampled_lines = sampled_lines[is_within].reset_index(drop=True)
+    return {"python": _calls(frames, roles, samples, notes), "sampled_lines": sampled_lines}
+
+
+def _within(samples: Samples, cells: Spans, moments: Int64) -> Samples:
+    """Return the samples with no stack outside of cells, or before the cell in which it was first seen.
+
+    A change is as early as the sample before the one that saw it, at one of the sorted `moments`.
+    """
+    order = np.lexsort((samples.time_ns, samples.thread_id))
+    times, threads, nodes = (column[order] for column in (samples.time_ns, samples.thread_id, samples.node))
+    parts: list[tuple[Int64, ...]] = [(np.zeros(0, np.int64),) * 3]
+    for thread in np.unique(threads).tolist():
+        chosen = threads == thread
+        ends = np.append(times[chosen][1:], samples.stopped_ns)
+        place = np.searchsorted(moments, times[chosen], side="right")
+        seen = np.where(place < len(moments), np.append(moments, 0)[place], times[chosen])
+        cell = np.searchsorted(cells[0], seen, side="right") - 1
+        is_new = np.append(True, nodes[chosen][1:] != nodes[chosen][:-1])  # not another line of the same stack
+        earliest = np.where(is_new & (cell >= 0), np.append(cells[0], 0)[cell], times[chosen])
+        begins = np.minimum(np.maximum(times[chosen], earliest), ends)
+        starts, stops, _ = pieces((begins, ends), cells)
+        changes = np.stack((starts, stops), axis=1).ravel()
+        at = np.searchsorted(begins, starts, side="right") - 1
+        node = np.stack((nodes[chosen][at], np.full(len(at), -1)), axis=1).ravel()
+        parts.append((changes, np.full(len(changes), thread), node))
+    time_ns, thread_id, node = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return replace(samples, time_ns=time_ns, thread_id=thread_id, node=node)
+
+
+def _are_within(times: Int64, cells: Spans) -> Bools:
+    at = np.searchsorted(cells[0], times, side="right") - 1
+    return (at >= 0) & (times <= np.append(cells[1], 0)[at])
 
 
 def _without_commands(samples: Samples, roles: npt.NDArray[np.int8]) -> Samples:

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from npuprof import tables
+from npuprof.analysis.intervals import covering, within
 from npuprof.errors import SourceError
 from npuprof.frames import Frame
 from npuprof.notes import Notes
@@ -76,6 +77,48 @@ def spans(table: pd.DataFrame) -> list[tuple[str, int, int, int]]:
         (row.name_, row.start_ns - EPOCH_NS, row.duration_ns, row.depth)
         for row in table.rename(columns={"name": "name_"}).itertuples()
     ]
+
+
+def test_a_thread_has_no_stack_outside_of_cells_or_before_the_cell_in_which_it_was_seen(tmp_path: Path) -> None:
+    moments = [EPOCH_NS + 10 * at for at in range(1, 7)]
+    path = stored(tmp_path, **recorded(USER, [[0], [0], [0, 1], [1], [1], [2]], sample_ns=moments, line=[1] * 6))
+    edges = [(5, 15), (18, 33), (33, 34), (38, 42), (45, 52)]
+    cells = (
+        np.array([EPOCH_NS + start for start, _ in edges], np.int64),
+        np.array([EPOCH_NS + end for _, end in edges], np.int64),
+    )
+    tables_read = python_stacks.read(path, Notes(), cells)
+    tables.check("python", tables_read["python"])
+    assert spans(tables_read["python"]) == [
+        ("model.py(12): train", 5, 10, 0),
+        ("model.py(12): train", 18, 12, 0),
+        ("model.py(30): step", 20, 10, 1),
+        ("model.py(30): step", 38, 4, 0),  # from 30 on, but seen at 40: not in the cells before
+        ("model.py(30): step", 45, 5, 0),
+        # the last one, from 50 on, was seen at 60, when no cell ran
+        ("op.py(1): add", 50, 2, 0),
+    ]
+    seen = (tables_read["sampled_lines"]["time_ns"] - EPOCH_NS).tolist()
+    assert seen == [10, 20, 30, 40, 50]
+
+
+@given(st.data())
+def test_times_within_cells_add_up(data: st.DataObject) -> None:
+    stacks = data.draw(st.lists(st.sampled_from([[], [0], [0, 1], [2]]), min_size=1, max_size=12))
+    edges = sorted(data.draw(st.sets(st.integers(-5, 130), max_size=8)))
+    edges = edges[: len(edges) // 2 * 2]
+    bounds = np.array(edges, np.int64).reshape(-1, 2).T + EPOCH_NS
+    moments = [EPOCH_NS + 10 * at for at in range(1, len(stacks) + 1)]
+    columns = recorded(USER, stacks, sample_ns=moments, line=[])
+    cells = (bounds[0], bounds[1])
+    whole, cut = (python_stacks.read_columns(columns, Path("x"), Notes(), some)["python"] for some in (None, cells))
+    starts, ends = cut["start_ns"].to_numpy(np.int64), (cut["start_ns"] + cut["duration_ns"]).to_numpy(np.int64)
+    at = np.searchsorted(bounds[0], starts, side="right") - 1
+    assert ((at >= 0) & (ends <= np.append(bounds[1], 0)[at])).all()
+    for depth in (0, 1):
+        before, after = (frame[frame["depth"] == depth] for frame in (whole, cut))
+        spent = covering(before["start_ns"].to_numpy(np.int64), before["duration_ns"].to_numpy(np.int64))
+        assert after["duration_ns"].sum() <= within(spent, *cells).sum()
 
 
 def test_samples_with_the_same_outer_frames_are_one_call(tmp_path: Path) -> None:
