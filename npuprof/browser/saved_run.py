@@ -22,6 +22,7 @@ from npuprof.arrays import Int64
 from npuprof.browser.packing import Packed, pack, pack_floats
 from npuprof.browser.saved_details import saved_detail
 from npuprof.browser.setup import timeline_setup
+from npuprof.browser.tables import described, kind_of
 from npuprof.figures.time_axis import thinned
 from npuprof.flame.tree import MergedCalls, merged_calls
 from npuprof.quantities import printable
@@ -269,6 +270,7 @@ class _Run:
         numbers = rows + first
         start = frame["start_ns"].to_numpy(np.int64)[rows] - timeline.origin
         saved: dict[str, Any] = {"name": name, "first": first, "count": len(rows), "all": len(frame), "details": []}
+        saved["described"] = None if (kind := kind_of(name)) is None else described(kind, frame)
         if len(rows) < len(frame):
             saved["rows"] = self.writer.numbers(rows)
         saved["start"] = self.writer.numbers(start)

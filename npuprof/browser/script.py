@@ -26,34 +26,36 @@ _PARTS = (
     "calltree.js",
     "flame.js",
     "flametab.js",
-    "main.js",
+    "rows.js",
 )
-_SAVED = ("rows.js", "saved.js")
+_GRID = "export default { render };"
 
 _COMMENT = re.compile(r"^[ \t]*(?:/\*\*(?:(?!\*/).)*\*/|//[^\n]*)[ \t]*\n", re.MULTILINE | re.DOTALL)
 _CAST = re.compile(r"/\*\* @(?:type|returns) (?:(?!\*/).)*\*/[ \t]*")
 _INDENT = re.compile(r"^[ \t]+", re.MULTILINE)
 
 
-def commented_script() -> str:
+def commented_script(*, with_grid: bool = True) -> str:
     """Return the module of a live view: plain scripts in one scope, of which only the last has exports."""
-    return _joined(_PARTS)
+    return f"{_views(with_grid=with_grid)}\n{_joined(('live.js', 'main.js'))}"
 
 
 def commented_saved_script(*, with_grid: bool = True) -> str:
-    """Return the script of a saved page: the views, the grid, and what answers them from the data of the page.
+    """Return the script of a saved page: the views, and what answers them from the data of the page."""
+    return f"{_views(with_grid=with_grid)}\n{_joined(('saved.js',))}"
 
-    The grid's script has no types; without it the rest can be checked.
-    """
-    grid = _joined(("grid.js",)).replace("export default { render };", "return render;")
+
+def _views(*, with_grid: bool) -> str:
+    """Return what both have; the grid's script has no types: without it the rest can be checked."""
+    grid = _joined(("grid.js",)).replace(_GRID, "return render;")
     grid = f"(() => {{\n{grid}\n}})()" if with_grid else "/** @type {any} */ (null)"
-    return "\n".join([_joined(_PARTS[:-1]), f"const gridRender = {grid};", _joined(_SAVED)])
+    return f"{_joined(_PARTS)}\nconst gridRender = {grid};"
 
 
 @cache
 def grid_script() -> str:
-    """Return the module of a grid."""
-    return _joined(("menu.js", "grid.js"))
+    """Return the module of a grid whose pages the kernel makes."""
+    return _joined(("menu.js", "base.js", "grid.js"))
 
 
 @cache
@@ -70,8 +72,8 @@ def saved_script() -> str:
 
 @cache
 def style() -> str:
-    """Return the style of the views that are drawn on a canvas."""
-    return _joined(("canvas.css",))
+    """Return the style of the live views."""
+    return _joined(("canvas.css", "grid.css"))
 
 
 @cache

@@ -191,7 +191,7 @@ def column_text(column: str, value: Any) -> str:
     unit = next((describe for end, describe in _UNITS.items() if column.endswith(end)), None)
     if unit is not None and isinstance(value, int | np.integer):
         return unit(int(value))
-    if column.endswith("_ratio") and isinstance(value, float):
+    if column.endswith("_ratio") and isinstance(value, float) and np.isfinite(value):
         return share_text(round(value * 1_000_000), 1_000_000)
     if column == "stack":
         return "\n".join(_stack_frames(str(value)))

@@ -7,7 +7,10 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from npuprof.exports.explorer import saved_explorer
 from npuprof.notebook.explorer.canvas import CanvasWidget
+from npuprof.notebook.explorer.timeline import TimelineView
+from npuprof.timeline.state import Timeline
 
 _PAGE = """<!doctype html><meta charset=utf-8><title>npuprof</title>
 <style>body {{ margin: 8px; {colours} }} {css}</style><div id=place></div>"""
@@ -26,6 +29,8 @@ _OPEN = """async ([script, setup, first]) => {
     globalThis.waiting = 0;  // for answers
     const model = {
         get: (name) => state[name],
+        set: (name, value) => { state[name] = structuredClone(value); },
+        save_changes() {},
         on: (event, listener) => listeners.push(listener),
         off: () => {},
         send: (message) => {
@@ -43,7 +48,26 @@ _OPEN = """async ([script, setup, first]) => {
     widget.initialize({model});
     globalThis.close = widget.render({model, el: document.getElementById('place')});
     globalThis.showAgain = (el) => widget.render({model, el});
+    globalThis.openAgain = () => {
+        const again = make();
+        again.initialize({model});
+        globalThis.close = again.render({model, el: document.getElementById('place')});
+    };
     await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+}"""
+
+_HOLD = """async ([script, setup, first, data]) => {
+    const bytes = (text) => new DataView(Uint8Array.from(atob(text), (one) => one.charCodeAt(0)).buffer);
+    const state = { setup, first: { content: first.content, buffers: first.buffers.map(bytes) } };
+    const hears = [];
+    globalThis.hear = (...message) => { for (const one of hears) one(...message); };
+    const model = { get: (name) => state[name], on: (_, one) => hears.push(one), off() {}, send() {} };
+    const url = URL.createObjectURL(new Blob([script], { type: 'text/javascript' }));
+    globalThis.timelineWidget = (await import(url)).default();
+    timelineWidget.initialize({ model });
+    globalThis.held = new Promise((done) => { npuprofStores.listeners.add(done); });
+    hear({ kind: 'run' }, [bytes(data)]);
+    await held;
 }"""
 
 
@@ -102,6 +126,17 @@ class CanvasPage:
                 }
             }"""
         )
+
+    def hold(self, timeline: Timeline, limit_bytes: int | None = None) -> None:
+        """Open the timeline of the same explorer, and send it what a saved output holds of the run."""
+        timelines = TimelineView(timeline, explorer=self.view.canvas.setup["explorer"])
+        saved = saved_explorer(timeline, None, limit_bytes=limit_bytes).run
+        assert saved is not None
+        sent = timelines.canvas.first
+        first = {"content": sent["content"], "buffers": [_text(one) for one in sent["buffers"]]}
+        data = _text(memoryview(saved.data))
+        self.page.evaluate(_HOLD, [str(timelines.canvas._esm), timelines.canvas.setup, first, data])
+        self.settle()
 
     @property
     def window(self) -> tuple[float, float]:

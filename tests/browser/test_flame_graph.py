@@ -12,11 +12,9 @@ import pandas as pd
 import pytest
 
 from npuprof.arrays import Int64
-from npuprof.exports.explorer import saved_explorer
 from npuprof.flame.scope import Scope, scoped
 from npuprof.flame.tree import merged_calls
 from npuprof.notebook.explorer.flame_graph import FlameGraphView
-from npuprof.notebook.explorer.timeline import TimelineView
 from npuprof.profile_selection import SelectedRows
 from npuprof.quantities import duration
 from npuprof.timeline.state import Timeline
@@ -201,42 +199,12 @@ def test_what_is_selected_is_shown_and_a_frame_selects_its_slices(open_flame: Op
     assert len(shown.chosen) == 1
 
 
-def _hold(shown: Shown, timeline: Timeline, limit_bytes: int | None = None) -> None:
-    """Open the timeline of the same explorer, and send it what a saved output holds of the run."""
-    timelines = TimelineView(timeline, explorer="one")
-    saved = saved_explorer(timeline, None, limit_bytes=limit_bytes).run
-    assert saved is not None
-    first = timelines.canvas.first
-    shown.page.evaluate(
-        """async ([script, setup, first, data]) => {
-            const bytes = (text) => new DataView(Uint8Array.from(atob(text), (one) => one.charCodeAt(0)).buffer);
-            const state = { setup, first: { content: first.content, buffers: first.buffers.map(bytes) } };
-            const hears = [];
-            globalThis.hear = (...message) => { for (const one of hears) one(...message); };
-            const model = { get: (name) => state[name], on: (_, one) => hears.push(one), off() {}, send() {} };
-            const url = URL.createObjectURL(new Blob([script], { type: 'text/javascript' }));
-            globalThis.timelineWidget = (await import(url)).default();
-            timelineWidget.initialize({ model });
-            globalThis.held = new Promise((done) => { npuprofStores.listeners.add(done); });
-            hear({ kind: 'run' }, [bytes(data)]);
-            await held;
-        }""",
-        [
-            str(timelines.canvas._esm),
-            timelines.canvas.setup,
-            {"content": first["content"], "buffers": [_text(one) for one in first["buffers"]]},
-            _text(memoryview(saved.data)),
-        ],
-    )
-    shown.settle()
-
-
 def test_a_page_that_holds_the_run_asks_nothing_for_the_whole_and_what_is_selected(open_flame: Open) -> None:
     tables = factories.profile(300)
     shown = open_flame(tables)
     timeline = Timeline(tables, factories.info())
     page = shown.page
-    _hold(shown, timeline)
+    shown.hold(timeline)
     assert shown.asked() == ["tree"]  # before the run was there
     shown.push("host time")
     low, high = 40_000, 300_000
@@ -279,7 +247,7 @@ def test_of_a_run_that_was_merged_the_kernel_is_asked_for_what_is_selected(open_
     tables = factories.profile(20_000)
     shown = open_flame(tables)
     timeline = Timeline(tables, factories.info())
-    _hold(shown, timeline, 330_000)
+    shown.hold(timeline, 338_000)
     calls = merged_calls(tables)
     shown.push("host time")
     whole = calls.whole(tables)["host"]
@@ -322,6 +290,29 @@ def test_two_views_share_their_state_and_one_that_is_closed_loses_nothing(open_f
     shown.push("Up")
     assert shown.said(".long") == "everything › train.py(1): main"
     assert shown.asked() == ["tree"]
+    assert shown.errors == []
+
+
+def test_root_and_search_are_there_when_the_page_is_loaded_again(open_flame: Open) -> None:
+    shown = open_flame(factories.profile(200))
+    shown.push("host time")
+    shown.push("flame")
+    shown.page.get_by_label("Step", exact=True).select_option("1")
+    shown.settle()
+    shown.zoom("aten::linear")
+    shown.page.get_by_label("Search frames").fill("launch")
+    shown.settle()
+    parts = (".long", ".said", ".bar [role=status]", ".sandwich h4")
+    before = [shown.said(part) for part in parts]
+    assert before[0].endswith("aten::linear")
+    shown.page.evaluate("() => { close(); openAgain(); }")
+    shown.page.locator(".npuprof-flame-canvas[data-drawn]").first.wait_for()
+    shown.settle()
+    assert [shown.said(part) for part in parts] == before
+    assert shown.page.get_by_label("Search frames").input_value() == "launch"
+    assert shown.page.get_by_label("Step", exact=True).input_value() == "1"
+    shown.push("Up")
+    assert not shown.said(".long").endswith("aten::linear")
     assert shown.errors == []
 
 

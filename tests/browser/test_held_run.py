@@ -163,7 +163,7 @@ def test_a_run_is_let_go_of_for_others_and_comes_back_when_it_is_used(open_held:
 
 @pytest.mark.slow
 def test_of_a_run_that_was_merged_the_kernel_is_asked_for_what_is_missing(open_held: Open) -> None:
-    shown = open_held(20_000, limit_bytes=330_000)
+    shown = open_held(20_000, limit_bytes=338_000)
     page, timeline = shown.page, shown.view._timeline
     page.locator(".npuprof-timeline").focus()
     shown.press("0", "s")

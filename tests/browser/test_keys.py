@@ -147,9 +147,15 @@ def test_fields_and_buttons_of_the_panel_are_used_with_the_keyboard_alone(open_n
 def test_no_key_pressed_in_a_comparison_or_a_table_reaches_the_notebook(
     open_notebook: OpenNotebook, tmp_path: Path
 ) -> None:
-    table = "from npuprof.notebook.tables.controller import KINDS\nfrom npuprof.notebook.tables.tab import build\n"
+    table = "from npuprof.browser.tables import kind_of\nfrom npuprof.notebook.explorer.table import TableView\n"
     notebook = open_notebook(
-        [_RUN + "run - run", table + "build(run, KINDS[1])", "run.explore(beside=run)", "kept = 1"], height=4000
+        [
+            _RUN + "run - run",
+            table + "TableView(run, kind_of('kernels')).widget",
+            "run.explore(beside=run)",
+            "kept = 1",
+        ],
+        height=4000,
     )
     page = notebook.page
     for number in range(3):

@@ -1,4 +1,4 @@
-"""The tables of a run in JupyterLab: a page at a time, sorted and filtered by the kernel."""
+"""The tables of a run in JupyterLab: a page at a time, from the kernel where nothing of the run is in the page."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ pytestmark = pytest.mark.browser
 _TABLE = """
 import sys
 sys.path.insert(0, {tests!r})
-from npuprof.notebook.tables.controller import KINDS
-from npuprof.notebook.tables.tab import build
+from npuprof.browser.tables import kind_of
+from npuprof.notebook.explorer.table import TableView
 from npuprof.notes import Notes
 from npuprof.profiles import Profile
 from npuprof.sources.base import Decoded
@@ -26,7 +26,7 @@ from tests.factories import info, profile
 names = ("<img src=x onerror=document.title='hacked'>MatMul", "Add", "Softmax", "</td><script>1</script>", "TransData")
 run = Profile(Decoded(tables=profile(5000, kernel_names=names), info=info(), notes=Notes()))
 lit = []
-build(run, next(kind for kind in KINDS if kind.table == "kernels"), lambda table, rows: lit.append((table, len(rows))))
+TableView(run, kind_of("kernels"), show=lambda table, rows: lit.append((table, len(rows)))).widget
 """
 _KERNELS = profile(5000, kernel_names=("long", "Add", "Softmax", "hostile", "TransData"))["kernels"]
 _ROOT = str(Path(__file__).parents[2])
@@ -116,6 +116,7 @@ def test_the_line_can_be_copied_and_run(table: Callable[..., NotebookPage]) -> N
     grid.get_by_label("Filter op_type").fill("Add")
     _wait_count(grid, "1 group")
     grid.get_by_role("button", name="Copy as DataFrame code").click()
+    grid.locator("code", has_text="run.kernels").wait_for()
     line = grid.locator("code").inner_text()
     cell = notebook.cell(1).locator(".cm-content")
     cell.click()

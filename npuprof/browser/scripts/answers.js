@@ -23,10 +23,7 @@ const SIZE_UNITS = /** @type {[number, string][]} */ ([[2 ** 40, "TiB"], [2 ** 3
 function columnText(name, value) {
     if (name === "start_ns" || name === "device_start_ns") return exactMoment(value);
     if (name.endsWith("_ns")) return duration(value);
-    if (name.endsWith("_bytes")) {
-        const [size, unit] = SIZE_UNITS.find(([one]) => Math.abs(value) >= one) ?? [1, "B"];
-        return size === 1 ? `${value} B` : `${DIGITS[2].format(value / size)} ${unit}`;
-    }
+    if (name.endsWith("_bytes")) return inUnits(value, SIZE_UNITS, "B");
     if (name.endsWith("_ratio")) return share(value, 1);
     if (Number.isInteger(value)) return name.endsWith("id") ? String(value) : counted(value);
     return String(Number(value.toPrecision(6)));

@@ -27,17 +27,16 @@ const TIME_UNITS = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"]];
 const DIGITS = [0, 1, 2].map((digits) => new Intl.NumberFormat("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }));
 const FIGURES = new Intl.NumberFormat("en", { maximumFractionDigits: 6 });
 
-/** A duration as text, such as `12.3 ms`. @param {number} ns */
-function duration(ns) {
-    for (const [size, unit] of TIME_UNITS) {
-        if (Math.abs(ns) >= size) {
-            const value = ns / size;
-            const digits = Math.abs(value) < 10 ? 2 : Math.abs(value) < 100 ? 1 : 0;
-            return `${DIGITS[digits].format(value)} ${unit}`;
-        }
-    }
-    return `${Math.round(ns)} ns`;
+/** A quantity in the largest of its units that it reaches, with a few digits. @param {number} amount @param {[number, string][]} units @param {string} least */
+function inUnits(amount, units, least) {
+    const [size, unit] = units.find(([one]) => Math.abs(amount) >= one) ?? [0, ""];
+    if (!size) return `${Math.round(amount)} ${least}`;
+    const value = amount / size, digits = Math.abs(value) < 10 ? 2 : Math.abs(value) < 100 ? 1 : 0;
+    return `${DIGITS[digits].format(value)} ${unit}`;
 }
+
+/** A duration as text, such as `12.3 ms`. @param {number} ns */
+const duration = (ns) => inUnits(ns, TIME_UNITS, "ns");
 
 /** @param {number} number */
 const counted = (number) => DIGITS[0].format(number);

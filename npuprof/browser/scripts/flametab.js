@@ -14,6 +14,7 @@
 
 const FLAME_LEGEND = ["python", "operator", "api", "matrix", "vector", "movement", "wait"];
 const MOST_CRUMBS = 12, LONGEST_CRUMB = 40, LONGEST_FRAME = 400;
+const MOST_KEPT = 10_000;  // paths of the root, in what is kept
 const MOST_OFFERED = 5000;  // steps or threads in a list
 const FLAME_HINT = "A click on a frame zooms into it, and shows its callers and callees below; on the one at the root it goes up.";
 
@@ -25,19 +26,24 @@ function crumbs(names) {
 
 /**
  * A flame graph as the user sees it: one for all views of a widget.
- * @param {FlameSource} source
+ * @param {FlameSource} source @param {any} [kept] what `state.made` returned
  */
-function flameState(source) {
+function flameState(source, kept = {}) {
     /** @type {Asked} */
-    const asked = { step: null, thread: null, byModule: false };
+    const asked = { step: null, thread: null, byModule: false, ...kept.asked };
     let turn = 0;
     /** @type {Set<() => void>} */
     const listeners = new Set();
     const state = {
         source, asked, listeners,
         /** @type {any} */ tree: null,
-        /** whose callers and callees are shown */ name: "",
-        text: "", regex: false, problem: "",
+        /** whose callers and callees are shown */ name: kept.name ?? "",
+        text: kept.text ?? "", regex: Boolean(kept.regex), problem: "",
+        /** What the user made of it, for when the page is loaded again. */
+        made() {
+            const { weight, upwards, root } = state.tree, { name, text, regex } = state;
+            return { asked, name, text, regex, tree: { weight, upwards, root: (root?.paths.length ?? 0) < MOST_KEPT ? root : null } };
+        },
         /** Change the tree, and draw it. @param {() => void} act @param {boolean} [isSame] whether its frames are the same as before */
         change(act, isSame = false) {
             act();
@@ -63,11 +69,11 @@ function flameState(source) {
             const mine = (turn += 1), run = await source.open(asked.byModule), part = await source.part(run, asked);
             if (mine !== turn) return;
             if (state.tree?.run !== run) {
-                const before = state.tree, tree = state.tree = makeTree(run);
+                const before = state.tree ?? kept.tree, many = run.paths.parent.length, tree = state.tree = makeTree(run);
                 if (before) {
                     if (tree.weights.includes(before.weight)) tree.weight = before.weight;
                     tree.upwards = before.upwards;
-                    if (run.paths.parent.length === before.run.paths.parent.length) tree.root = before.root;  // the same tree, from elsewhere
+                    if (before.run ? many === before.run.paths.parent.length : before.root?.paths.every((/** @type {number} */ path) => path < many)) tree.root = before.root;  // the same tree, from elsewhere
                     state.find();
                 }
             }
@@ -212,81 +218,4 @@ function frameModel(source, picture, click, moved = () => {}, showAll = () => {}
         },
     };
     return model;
-}
-
-/**
- * The flame graph of a live explorer, from the run where the page holds it, else from the kernel.
- * @param {any} model
- * @returns {(el: HTMLElement) => () => void} what shows it
- */
-function liveFlame(model) {
-    const setup = model.get("setup"), page = Math.random().toString(36).slice(2);
-    /** @type {Map<number, (told: {content: any, buffers: any[]}) => void>} */
-    const waiting = new Map();
-    /** @type {Record<string, Promise<any>>} */
-    const trees = {};
-    /** @type {Set<HTMLElement>} */
-    const places = new Set();
-    let last = 0, isSelected = setup.selected, isStale = true;
-    /** The timeline's, which holds the run of the explorer that both are in, or not yet. @returns {any} */
-    const store = () => storeOf(setup.explorer);
-    const ask = (/** @type {any} */ message) => new Promise((/** @type {(told: {content: any, buffers: any[]}) => void} */ done) => {
-        waiting.set((last += 1), done);
-        model.send({ ...message, id: last, page });
-    });
-    const flame = flameState({
-        setup,
-        here: async () => {},
-        async open(byModule) {
-            const run = byModule ? null : store()?.run;
-            if (run) { await related(run); return run; }
-            return (trees[String(byModule)] ??= ask({ kind: "tree", byModule }).then(({ buffers }) => openTree(typed(buffers[0], "u1"), setup)));
-        },
-        async part(run, asked) {
-            const all = store(), of = [asked.step === null ? "" : `step ${asked.step}`, asked.thread === null ? "" : `thread ${asked.thread}`].filter(Boolean).join(", ");
-            if (!of && all?.run === run && !run.header.merged) return all.part();
-            if (!of && !isSelected) return WHOLE;
-            const { content, buffers } = await ask({ kind: "sums", ...asked });
-            const [host, device, count] = buffers.map((one) => typed(one, "f8"));
-            return { range: content.range, lit: null, isChosen: content.isChosen, of, own: { host, device, count } };
-        },
-        select(paths, name, { byModule }) { model.send({ kind: "choose", page, paths, name, byModule }); },
-    });
-    /** Take over what is selected, if it is seen; else when it is. */
-    async function follow() {
-        isStale = ![...places].some((one) => one.clientWidth);
-        if (!isStale) await flame.state.follow();
-    }
-    listenToStores((explorer) => {
-        if (explorer !== setup.explorer) return;
-        const run = flame.state.tree?.run;
-        if (run?.count && run !== store()?.run) {  // its slices were let go of: they shall not be held here
-            const { header, texts, looks, paths } = run;
-            trees.false = Promise.resolve({ header, setup, texts, looks, paths });
-            flame.state.follow();
-        } else follow();
-    });
-    model.on("msg:custom", (/** @type {any} */ content, /** @type {any[]} */ buffers) => {
-        if (content.kind === "selected") { isSelected = content.selected; follow(); return; }
-        if (content.page !== page) return;
-        for (const place of content.kind === "said" ? places : []) place.append(make("div", { class: "failed", role: "alert", text: content.text }));
-        if (content.kind !== "said") waiting.get(content.id)?.({ content, buffers });
-        waiting.delete(content.id);
-    });
-    return (el) => {
-        let close = () => {};
-        const sizes = new ResizeObserver(() => { if (isStale) follow(); });
-        places.add(el);
-        const opened = flame.state.tree ? Promise.resolve() : flame.state.follow();
-        isStale = false;
-        opened.then(() => {
-            if (places.has(el)) close = flameTab(flame, el);
-            sizes.observe(el);
-        });
-        return () => {
-            places.delete(el);
-            sizes.disconnect();
-            close();
-        };
-    };
 }

@@ -1,17 +1,5 @@
-// A table of which only one page is in the browser; the kernel answers every question with the next page.
+// The view of a page of a table: what is asked of it, its model answers with another page.
 // All text is set as text: nothing of a recording is ever read as HTML.
-
-const make = (tag, attributes = {}, ...children) => {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (name === "text") element.textContent = value;
-    else if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else if (value === true) element.setAttribute(name, "");
-    else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, value);
-  }
-  element.append(...children);
-  return element;
-};
 
 const NEXT_SORT = { none: "descending", descending: "ascending", ascending: "none" };
 const ARROWS = { ascending: "▲", descending: "▼", none: "" };
@@ -42,14 +30,14 @@ function render({ model, el }) {
     const open = bar.querySelector("details")?.open ?? false;
     const held = document.activeElement?.dataset?.npuprofKey;
     bar.replaceChildren();
-    if (page.groups.length) {
+    if (page.groups?.length) {
       const choice = make("select", { "data-npuprof-key": "group", onchange: (e) => ask({ kind: "group", group: Number(e.target.value) }) });
       page.groups.forEach((label, number) =>
         choice.append(make("option", { value: number, text: label, selected: number === page.group }))
       );
       bar.append(make("label", { text: "Rows " }, choice));
     }
-    if (page.choices.length) {
+    if (page.choices?.length) {
       const boxes = page.choices.map((column) =>
         make("label", {},
           make("input", {
@@ -71,7 +59,7 @@ function render({ model, el }) {
       button.dataset.most = action.most;
       bar.append(button);
     }
-    if (page.code) {
+    if (page.has_code) {
       bar.append(make("button", { type: "button", text: "Copy as DataFrame code", "data-npuprof-key": "code", onclick: copyCode }));
     }
     bar.hidden = !bar.childElementCount;
@@ -79,9 +67,10 @@ function render({ model, el }) {
   }
 
   async function copyCode() {
+    code.textContent = await model.code();
     code.hidden = false;
     try {
-      await navigator.clipboard.writeText(model.get("page").code);
+      await navigator.clipboard.writeText(code.textContent);
       note.textContent = "Copied.";
     } catch {
       const range = document.createRange();
@@ -96,7 +85,7 @@ function render({ model, el }) {
     const titles = make("tr");
     const filters = make("tr");
     for (const column of page.columns) {
-      const arrow = make("span", { "aria-hidden": "true", text: ` ${ARROWS[column.sort]}` });
+      const arrow = make("span", { "aria-hidden": "true", text: ` ${ARROWS[column.sort] ?? ""}` });
       const meaning = column.meaning ? `${column.name}: ${column.meaning}\n` : "";
       const title = page.sortable
         ? make("button", {
@@ -105,7 +94,7 @@ function render({ model, el }) {
             "data-npuprof-key": `sort ${column.name}`,
           }, column.title, arrow)
         : make("span", { text: column.title });
-      titles.append(make("th", { scope: "col", "aria-sort": column.sort, class: column.numeric ? "number" : null }, title));
+      titles.append(make("th", { scope: "col", "aria-sort": column.sort ?? "none", class: column.numeric ? "number" : null }, title));
       if (!page.filterable) continue;
       let timer;
       const send = (e) => {
@@ -131,11 +120,11 @@ function render({ model, el }) {
   function updateHead(page) {
     const titles = [...head.rows[0].cells];
     page.columns.forEach((column, number) => {
-      titles[number].setAttribute("aria-sort", column.sort);
+      titles[number].setAttribute("aria-sort", column.sort ?? "none");
       const button = titles[number].querySelector("button");
       if (button) {
         const fresh = button.cloneNode(false);
-        fresh.append(column.title, make("span", { "aria-hidden": "true", text: ` ${ARROWS[column.sort]}` }));
+        fresh.append(column.title, make("span", { "aria-hidden": "true", text: ` ${ARROWS[column.sort] ?? ""}` }));
         fresh.addEventListener("click", (e) =>
           ask({ kind: "sort", column: column.name, order: NEXT_SORT[column.sort], add: e.shiftKey }));
         const focused = document.activeElement === button;
@@ -220,6 +209,7 @@ function render({ model, el }) {
     row.focus({ preventScroll: false });
   }
 
+  body.addEventListener("mousedown", (e) => { if (e.shiftKey) e.preventDefault(); });  // which would select text
   body.addEventListener("click", (e) => {
     const row = e.target.closest("tr");
     if (row?.dataset.id !== undefined && !getSelection().toString()) {
@@ -256,11 +246,11 @@ function render({ model, el }) {
     table.setAttribute("aria-rowcount", page.total);
     table.setAttribute("aria-multiselectable", "true");
     // Rows are chosen by their places, which are others' when they are grouped, sorted or filtered in another way.
-    const how = JSON.stringify([page.group, ...page.columns.map((c) => (c.sort !== "none" || c.filter ? [c.name, c.sort, c.filter] : 0)).filter(Boolean)]);
+    const how = JSON.stringify([page.group, page.filterable && page.total, ...page.columns.map((c) => ((c.sort ?? "none") !== "none" || c.filter ? [c.name, c.sort, c.filter] : 0)).filter(Boolean)]);
     if (how !== asked) selected.clear();
     asked = how;
-    const kept = new Set(page.selected);
-    selected = kept.size ? kept : new Set([...selected].filter((id) => page.ids.includes(id)));
+    code.hidden = true;  // it was that of another page
+    selected = new Set([...selected].filter((id) => page.ids.includes(id)));
     drawBar(page);
     const now = JSON.stringify([page.columns.map((c) => [c.name, c.numeric]), page.sortable, page.filterable]);
     if (now !== shape) drawHead(page);
@@ -268,10 +258,8 @@ function render({ model, el }) {
     shape = now;
     drawBody(page);
     drawFoot(page);
-    note.textContent = page.note;
+    note.textContent = page.note ?? "";
     note.classList.toggle("error", page.columns.some((c) => c.error));
-    code.textContent = page.code;
-    code.hidden = code.hidden || !page.code;
   }
 
   model.on("change:page", draw);

@@ -1,17 +1,18 @@
 // @ts-check
-// What a widget of the explorer is: the timeline or the flame graph, as its setup says.
+// What a widget of the explorer is: the timeline, the flame graph or a table, as its setup says.
 
 export default () => {
     /** @type {any} */
     let store = null;
     /** @type {any} */
-    let showFlame = null;
+    let show = null;
+    const shown = (/** @type {any} */ model) => (model.get("setup").view === "flame" ? liveFlame(model) : liveTable(model));
     const isTimeline = (/** @type {any} */ model) => model.get("setup").view === "timeline";
     return {
         /** @param {{model: any}} context */
         initialize({ model }) {
             if (isTimeline(model)) store = makeStore(model);
-            else showFlame = liveFlame(model);
+            else show = shown(model);
         },
         /** @param {{model: any, el: HTMLElement}} context */
         render({ model, el }) {
@@ -21,7 +22,7 @@ export default () => {
                 try {
                     el.replaceChildren();
                     if (isTimeline(model)) close = timelineView(store ??= makeStore(model), model, el);
-                    else close = (showFlame ??= liveFlame(model))(el);
+                    else close = (show ??= shown(model))(el);
                 } catch (error) {
                     el.replaceChildren(make("div", { class: "failed", role: "alert" }, `npuprof: this view could not be drawn: ${error} `,
                         make("button", { type: "button", text: "Try again", onclick: open })));

@@ -7,6 +7,7 @@
  * @property {number} all rows of the run @property {number} at position of its first row among those of all tables
  * @property {Float64Array | null} rows the numbers of the rows that are here, where some are left out
  * @property {any[]} details its other columns @property {any} line
+ * @property {Record<string, any>} values columns that were asked for @property {any} described what a grid shows of it
  */
 /**
  * Everything of a run; a position counts the rows of all tables that are here.
@@ -60,7 +61,7 @@ async function openTree(bytes, setup) {
 async function openRun(bytes) {
     const { header, body } = await headerOf(bytes);
     let at = 0;
-    const tables = header.tables.map((/** @type {any} */ table) => ({ ...table, rows: null, at: (at += table.count) - table.count }));
+    const tables = header.tables.map((/** @type {any} */ table) => ({ ...table, rows: null, values: {}, at: (at += table.count) - table.count }));
     /** @type {Run} */
     const run = {
         header, setup: header.setup, texts: header.texts, looks: header.looks, tables, count: at, ...nothingHeld(), counters: [], shares: new Float32Array(0), coarsest: 0,
@@ -102,7 +103,7 @@ const bodyOf = (run, bytes) => bytes.subarray(bytes.length - run.packed);
 /** Let go of what grows with the slices, until it is unpacked again. @param {Run} run */
 function letGo(run) {
     Object.assign(run, nothingHeld(), { isAway: true });
-    for (const table of run.tables) table.rows = null;
+    for (const table of run.tables) Object.assign(table, { rows: null, values: {} });
     run.levels = [answerOf(run, emptyBars(0))];
 }
 

@@ -92,12 +92,12 @@ function savedView(run, el) {
         });
     }
     for (const table of run.tables) {
-        if (["overlap", "steps"].includes(table.name)) continue;
-        addTab(table.name[0].toUpperCase() + table.name.slice(1).replaceAll("_", " "), async (place) => {
-            const rows = rowsModel(run, table, lightUp);
-            await rows.model.select(lit);
+        if (!table.described) continue;
+        addTab(table.described.title, async (place) => {
+            const rows = savedTable(run, table, () => lit, lightUp);
+            await rows.follow();
             gridRender({ model: rows.model, el: place });
-            return { follow: () => rows.model.select(lit), letGo: rows.letGo };
+            return rows;
         });
     }
     const merged = run.header.merged ? [make("p", { class: "faint", text: `${counted(run.header.merged)} of ${counted(run.header.slices)} slices, the shortest, share bars: the whole run would not fit in what is saved.` })] : [];
@@ -132,6 +132,42 @@ function savedView(run, el) {
             store.tell("again", null);
         },
     };
+}
+
+/**
+ * A table of a saved page.
+ * @param {Run} run @param {Table} held @param {() => Uint8Array | null} lit what is selected
+ * @param {(text: string, positions: number[] | null) => void} lightUp
+ */
+function savedTable(run, held, lit, lightUp) {
+    const { described } = held, isText = (/** @type {string} */ name) => held.details.some((one) => one.name === name && one.kind === "text");
+    const line = isText("line") ? [{ name: "line", kind: "text", meaning: "", exact: true }] : [];
+    // A number that no page can hold is saved as a text.
+    const table = { ...described, columns: [...described.columns.map((/** @type {Column} */ one) => (one.kind === "int" && isText(one.name) ? { ...one, kind: "text" } : one)), ...line] };
+    const all = heldRows(run, held, table);
+    table.columns = table.columns.filter((/** @type {Column} */ one) => all.has(one.name));
+    const names = table.columns.map((/** @type {Column} */ one) => one.name);
+    table.groups = described.groups.filter((/** @type {string[]} */ group) => group.every((name) => names.includes(name)));
+    const left = held.all - held.count, missing = described.columns.filter((/** @type {Column} */ one) => !names.includes(one.name)).map((/** @type {Column} */ one) => one.name);
+    const note = [
+        left ? `${counted(left)} of ${counted(held.all)} rows are not in this page` : "",
+        missing.length ? `columns that are not in this page: ${missing.join(", ")}` : "",
+    ].filter(Boolean).join("; ");
+    const source = heldRows(run, held, table);
+    const rows = rowsModel(table, {
+        async rows(view, first, count) {
+            await run.here();
+            return { ...await source.page(view, lit(), first, count), note };
+        },
+        async show(view, places) {
+            await run.here();
+            const numbers = await source.members(view, lit(), places);
+            lightUp(`rows of ${held.name}`, numbers.map((row) => positionOf(run, held.first + row)));
+            return "";
+        },
+        choose: null, code: null,
+    });
+    return { model: rows.model, follow: rows.update, letGo: source.forget };
 }
 
 /** The positions of the slices at and below paths. @param {Run} run @param {number[]} tops */

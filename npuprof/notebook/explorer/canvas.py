@@ -1,7 +1,8 @@
-"""The views of the explorer that are drawn on a canvas: one script for all of them, and its widget."""
+"""The views of the explorer that a page draws: one script for all of them, and its widget."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -11,6 +12,7 @@ import numpy.typing as npt
 import traitlets
 
 from npuprof.browser.script import script, style
+from npuprof.notebook.explorer.requests import known_of
 from npuprof.notebook.widgets import answer_at_once
 
 Message: TypeAlias = Mapping[str, Any]
@@ -33,6 +35,7 @@ class CanvasWidget(anywidget.AnyWidget):
     _css = style()
     setup = traitlets.Dict().tag(sync=True)
     first = traitlets.Dict().tag(sync=True)
+    kept = traitlets.Dict().tag(sync=True)  # what a page makes of its view, for when it is loaded again
 
     def __init__(self, setup: Message, first: Message, answer: Callable[[Message], None]) -> None:
         super().__init__(setup=dict(setup), first=dict(first))
@@ -49,9 +52,30 @@ class CanvasWidget(anywidget.AnyWidget):
             self._answer(content)
 
 
+def answering(
+    canvas: Callable[[], CanvasWidget], answers: Mapping[str, Callable[[Message], None]]
+) -> Callable[[Message], None]:
+    """Return what answers the messages of a canvas by their kinds, one after the other; the page shows what fails."""
+    lock = threading.RLock()  # messages may arrive on another thread
+
+    def receive(asked: Message) -> None:
+        kind = asked.get("kind")
+        if not isinstance(kind, str) or kind not in answers:
+            return
+        try:
+            with lock:
+                answers[kind](asked)
+        except Exception as error:
+            text = f"npuprof: {kind} could not be answered: {type(error).__name__}: {error}"
+            canvas().say("said", {**known_of(asked), "text": text, "failed": True})
+            raise
+
+    return receive
+
+
 _LOADING = """<style>
 @keyframes npuprof-late {{ from {{ max-height: 0; opacity: 0; overflow: hidden; }} }}
-.npuprof-loading:has(~ .npuprof-canvas .npuprof-timeline) {{ display: none; }}
+.npuprof-loading:has(~ .npuprof-canvas :is(.npuprof-timeline, .npuprof-grid)) {{ display: none; }}
 button.npuprof-loading {{ animation: npuprof-late 1ms {seconds}s backwards; }}
 </style><span role="status">npuprof: working …</span>"""
 _LATE_S = 10  # seconds until a page that shows nothing offers to try again

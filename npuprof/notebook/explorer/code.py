@@ -13,13 +13,14 @@ import numpy as np
 import traitlets
 
 from npuprof.arrays import Int64
+from npuprof.browser.tables import kind_of
 from npuprof.frames import line_text
 from npuprof.notebook.explorer.controls import button
 from npuprof.notebook.widgets import answer_at_once
 from npuprof.quantities import counted, printable
 
 if TYPE_CHECKING:
-    from npuprof.notebook.tables.controller import Show
+    from npuprof.notebook.explorer.table import Show
     from npuprof.profiles import Profile
     from npuprof.timeline.state import Timeline
 
@@ -59,6 +60,8 @@ class CodeView:
         Highlights rows of a table in the timeline, and opens it.
     open_timeline
         Opens the timeline.
+    explorer
+        The identifier of the explorer, which its views in a page share.
 
     Attributes
     ----------
@@ -68,11 +71,14 @@ class CodeView:
         The widget with the code.
     """
 
-    def __init__(self, run: Profile, timeline: Timeline, show: Show, open_timeline: Callable[[], None]) -> None:
+    def __init__(
+        self, run: Profile, timeline: Timeline, show: Show, open_timeline: Callable[[], None], explorer: str = ""
+    ) -> None:
         self._run = run
         self._timeline = timeline
         self._show = show
         self._open_timeline = open_timeline
+        self._explorer = explorer
         self._annotated = run.code()
         self._lines = run.advice().facts.code_lines
         self.code = CodeWidget(self._annotated.html(clickable=True), self.choose)
@@ -118,10 +124,14 @@ class CodeView:
         return rows
 
     def _listed(self, table: str, rows: Int64) -> tuple[widgets.Widget, ...]:
-        from npuprof.notebook.tables.tab import build, kinds_in
+        from npuprof.notebook.explorer.table import TableView
 
-        kind = next((kind for kind in kinds_in(self._run) if kind.table == table), None)
-        return () if kind is None else (build(self._run, kind, self._show, rows=rows),)
+        kind = kind_of(table)
+        if kind is None:
+            return ()
+        origin_ns, explorer = self._timeline.origin, self._explorer
+        view = TableView(self._run, kind, origin_ns=origin_ns, show=self._show, listed=rows, explorer=explorer)
+        return (view.widget,)
 
 
 class LineButton:

@@ -189,7 +189,7 @@ class Explorer:
     @cached_property
     def code(self) -> CodeView:
         """The view of the user's code, built on first use."""
-        return CodeView(self.run, self.timeline, self.light_up, lambda: self.open(_TIMELINE))
+        return CodeView(self.run, self.timeline, self.light_up, lambda: self.open(_TIMELINE), self.identifier)
 
     def show_line(self, line: int) -> None:
         """Open the code at a line, by its row among the costs of lines."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -14,8 +13,8 @@ from npuprof.browser.saved_run import save_tree
 from npuprof.browser.setup import families, simulated_mark
 from npuprof.flame.scope import Scope, scoped, steps, threads
 from npuprof.flame.tree import MergedCalls, has_modules, merged_calls
-from npuprof.notebook.explorer.canvas import CanvasPlace, CanvasWidget, Message
-from npuprof.notebook.explorer.requests import whole_in
+from npuprof.notebook.explorer.canvas import CanvasPlace, CanvasWidget, Message, answering
+from npuprof.notebook.explorer.requests import known_of, whole_in
 from npuprof.profile_selection import SelectedRows
 
 if TYPE_CHECKING:
@@ -66,12 +65,9 @@ class FlameGraphView:
         self._tables, self._info, self._origin_ns, self._runtime = tables, info, origin_ns, runtime
         self._selected, self._select, self._explorer = selected, select, explorer
         self._trees: dict[bool, MergedCalls] = {}
-        self._lock = threading.RLock()  # messages may arrive on another thread
-        self._answers: Mapping[str, Callable[[Message], None]] = {
-            "tree": self._send_tree,
-            "sums": self._send_sums,
-            "choose": self._choose,
-        }
+        self._receive = answering(
+            lambda: self.canvas, {"tree": self._send_tree, "sums": self._send_sums, "choose": self._choose}
+        )
         self.widget = CanvasPlace(self._make)
 
     def _make(self) -> CanvasWidget:
@@ -92,18 +88,6 @@ class FlameGraphView:
         """Show in pages that another part of the run is selected."""
         self.canvas.say("selected", {"selected": not selected.is_all})
 
-    def _receive(self, asked: Message) -> None:
-        kind = asked.get("kind")
-        if not isinstance(kind, str) or kind not in self._answers:
-            return
-        try:
-            with self._lock:
-                self._answers[kind](asked)
-        except Exception as error:
-            text = f"npuprof: {kind} could not be answered: {type(error).__name__}: {error}"
-            self.canvas.say("said", {**_known(asked), "text": text, "failed": True})
-            raise
-
     def _calls(self, asked: Message) -> MergedCalls:
         by_module = asked.get("byModule") is True
         if by_module not in self._trees:
@@ -112,7 +96,7 @@ class FlameGraphView:
 
     def _send_tree(self, asked: Message) -> None:
         data = np.frombuffer(save_tree(self._tables, self._calls(asked)), np.uint8)
-        self.canvas.say("tree", _known(asked), [data])
+        self.canvas.say("tree", known_of(asked), [data])
 
     def _send_sums(self, asked: Message) -> None:
         """Send what each path has by itself, in a step, on a thread, and of what is selected."""
@@ -130,7 +114,7 @@ class FlameGraphView:
             "isChosen": selected.rows is not None,
         }
         arrays = [sums[weight].exclusive.astype(np.float64) for weight in ("host", "device", "count")]
-        self.canvas.say("sums", {**_known(asked), **part}, arrays)
+        self.canvas.say("sums", {**known_of(asked), **part}, arrays)
 
     def _choose(self, asked: Message) -> None:
         """Select the slices at and below paths."""
@@ -147,8 +131,3 @@ class FlameGraphView:
             rows[table] = np.flatnonzero(host[first : first + len(self._tables[table])])
         if rows := {table: some for table, some in rows.items() if len(some)}:
             self._select(rows, str(asked.get("name"))[:_LONGEST_NAME])
-
-
-def _known(asked: Message) -> dict[str, object]:
-    """Return what tells a page that a message answers its request."""
-    return {"id": whole_in(asked.get("id")), "page": str(asked.get("page"))[:64]}

@@ -8,9 +8,10 @@ from html import escape
 from typing import TYPE_CHECKING
 
 import ipywidgets as widgets
-import numpy as np
 
 from npuprof.analysis.code_lines import has_lines
+from npuprof.arrays import Int64
+from npuprof.browser.tables import kind_of
 from npuprof.figures.data_text import data_text
 from npuprof.figures.embed import mimebundle
 from npuprof.figures.memory import memory_axis
@@ -20,13 +21,11 @@ from npuprof.notebook.explorer.code import TITLE as CODE
 from npuprof.notebook.explorer.code import LineButton
 from npuprof.notebook.explorer.controls import button, side_by_side
 from npuprof.notebook.explorer.explorer import Explorer, Tab, following
-from npuprof.profile_selection import SelectedRows
 from npuprof.profiles import Profile
 from npuprof.quantities import printable
 from npuprof.texts import AS_TEXT
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
     import pandas as pd
     import plotly.graph_objects as go
 
@@ -130,7 +129,7 @@ def _note(explorer: Explorer, *, is_part: bool) -> widgets.Widget:
     return side_by_side([note, button("Show all", "Clear the selection in all views", explorer.run.select)])
 
 
-def table(name: str, choose: Callable[[Explorer, npt.NDArray[np.int64]], None] | None = None) -> _Build:
+def table(name: str, choose: Callable[[Explorer, Int64], None] | None = None) -> _Build:
     """Return a function that builds a table's grid, whose rows can be highlighted in the timeline.
 
     `choose` is called with the explorer and the chosen rows.
@@ -138,20 +137,23 @@ def table(name: str, choose: Callable[[Explorer, npt.NDArray[np.int64]], None] |
 
     def build(explorer: Explorer) -> widgets.Widget:
         """Return the grid of the table, or its first rows."""
-        from npuprof.notebook.tables.tab import build as build_grid
-        from npuprof.notebook.tables.tab import kinds_in
+        from npuprof.notebook.explorer.table import TableView
 
-        kind = next((kind for kind in kinds_in(explorer.run) if kind.table == name), None)
-        if kind is None:
+        kind, run = kind_of(name), explorer.run
+        if kind is None or not len(run.tables[name]):
             return rows_of(explorer, name)
-        chosen = None if choose is None else lambda rows: choose(explorer, rows)
-
-        def of_selected(selected: SelectedRows) -> widgets.Widget:
-            rows = None if selected.rows is None else selected.rows.get(kind.table, np.zeros(0, np.int64))
-            grid = build_grid(explorer.run, kind, explorer.light_up, chosen, rows)
-            return grid if rows is None else _column(_note(explorer, is_part=True), grid)
-
-        return following(explorer, of_selected)
+        view = TableView(
+            run,
+            kind,
+            origin_ns=explorer.timeline.origin,
+            show=explorer.light_up,
+            choose=None if choose is None else partial(choose, explorer),
+            selected=lambda: run._selection.selected,
+            explorer=explorer.identifier,
+        )
+        run._selection.followers.append(view.follow)
+        note = following(explorer, lambda selected: _note(explorer, is_part=selected.rows is not None))
+        return _column(note, view.widget)
 
     return build
 

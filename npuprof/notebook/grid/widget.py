@@ -1,16 +1,17 @@
-"""A grid in the browser: one page of formatted cells, and the requests that the browser can send.
+"""A grid in the browser whose rows the kernel makes: formatted cells, and the requests that the browser can send.
 
 A custom widget, because existing grids do not fit: itables sends all rows, or a sample, to the browser; buckaroo takes
 over the display of every DataFrame on import and needs fastparquet; ipydatagrid can request rows from the kernel, but
 draws on a canvas, which neither screen readers nor tests can read, depends on bqplot, and was last released in 2024.
-This grid is an HTML table of one page and needs only anywidget, like plotly's live figures.
+This grid is an HTML table of one page and needs only anywidget, like plotly's live figures. Tables of a run have it
+too, with a model in the browser (``browser/scripts/rows.js``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import anywidget
 import traitlets
@@ -18,7 +19,6 @@ import traitlets
 from npuprof.browser.script import grid_script, grid_style
 from npuprof.notebook.keys import keep_keys
 
-Order: TypeAlias = Literal["none", "ascending", "descending"]
 Message: TypeAlias = Mapping[str, Any]
 
 
@@ -28,27 +28,15 @@ class Heading:
 
     Attributes
     ----------
-    name, title, meaning
-        Its name in requests, its label, and its tooltip.
+    name, title
+        Its name and its label.
     numeric
         Whether its cells are right-aligned quantities.
-    sort
-        The sort order.
-    filter, error
-        The text of its filter, and whether it is invalid.
-    example, hint
-        Help for the filter.
     """
 
     name: str
     title: str
     numeric: bool = False
-    sort: Order = "none"
-    filter: str = ""
-    error: bool = False
-    example: str = ""
-    hint: str = ""
-    meaning: str = ""
 
 
 @dataclass(frozen=True)
@@ -82,22 +70,8 @@ class Page:
         The headings, the cell texts, and the number that identifies each row.
     total, offset, size
         The number of all rows, the position of the first row, and the rows per page.
-    selected
-        Rows to select; if empty, the selection stays.
-    groups, group
-        The ways to group rows, and the index of the current one.
-    choices
-        The columns that can be shown: name, and whether it is shown.
     actions
         The buttons.
-    sortable, filterable
-        Whether the controls exist.
-    tells_choice
-        Whether the browser reports the selected rows.
-    note
-        A message.
-    code
-        The pandas expression for the same frame, or empty.
     """
 
     label: str
@@ -109,16 +83,7 @@ class Page:
     size: int = 50
     noun: str = "rows"
     empty: str = "no rows"
-    selected: Sequence[int] = ()
-    groups: Sequence[str] = ()
-    group: int = 0
-    choices: Sequence[Mapping[str, Any]] = ()
     actions: Sequence[Action] = field(default_factory=tuple)
-    sortable: bool = False
-    filterable: bool = False
-    tells_choice: bool = False
-    note: str = ""
-    code: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the page as JSON-serializable values."""

@@ -9,12 +9,11 @@ import numpy as np
 from npuprof.notebook.explorer.code import CodeWidget
 from npuprof.notebook.explorer.explorer import Explorer
 from npuprof.notebook.explorer.tabs import explorer_of
-from npuprof.notebook.grid.widget import GridWidget
 from npuprof.profiles import Profile
 from tests import factories
 from tests.exports.test_code import profile, recorded
 from tests.exports.test_html import HOSTILE
-from tests.notebook.explorer.test_explorer import _all, _texts
+from tests.notebook.explorer.test_explorer import _all, _texts, _view
 
 
 def _opened(run: Profile) -> Explorer:
@@ -42,9 +41,8 @@ def test_a_line_highlights_its_kernels_and_lists_them() -> None:
     assert _highlighted(explorer) == [("kernels", 1)]
     assert explorer.code.code.row == row
     assert "1 kernel of model.py:7" in _texts(widget)
-    (grid,) = [each for each in _all(widget) if isinstance(each, GridWidget)]
-    assert grid.page["total"] == 1
-    (button,) = [each for each in _all(widget) if each.__class__.__name__ == "Button"]
+    assert _view(widget, "table").setup["rows"] == [1]
+    (button,) = [each for each in _all(widget) if getattr(each, "description", "") == "Open the timeline"]
     button.click()
     assert explorer._tabs.opened == "Timeline"
 
@@ -52,8 +50,9 @@ def test_a_line_highlights_its_kernels_and_lists_them() -> None:
 def test_rows_of_the_list_are_those_of_the_whole_table() -> None:
     explorer = _opened(recorded())
     explorer.code.choose(_row(explorer, "return npu(y)"))
-    (grid,) = [each for each in _all(explorer.code.widget) if isinstance(each, GridWidget)]
-    grid._answer({"kind": "action", "action": "timeline", "rows": [0]})
+    table = _view(explorer.code.widget, "table")
+    assert table.setup["explorer"] == explorer.identifier
+    table._asked(None, {"kind": "show", "sort": [["start_ns", False]], "places": [0]}, None)
     assert _highlighted(explorer) == [("kernels", 1)]
 
 

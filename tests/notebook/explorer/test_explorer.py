@@ -14,7 +14,6 @@ from npuprof.notebook.explorer import explorer as lazy
 from npuprof.notebook.explorer.canvas import CanvasWidget
 from npuprof.notebook.explorer.explorer import Explorer, Tab
 from npuprof.notebook.explorer.tabs import _TABS, explorer_of, register
-from npuprof.notebook.grid.widget import GridWidget
 from npuprof.notes import Notes
 from npuprof.profiles import Profile
 from npuprof.sources.base import Decoded
@@ -361,12 +360,12 @@ def test_tables_and_the_flame_graph_follow_the_selection() -> None:
     explorer = explorer_of(run)
     explorer.open("Kernels")
     explorer.open("Flame graph")
-    flame = _flame(explorer)
+    flame, grid = _view(explorer.widget, "flame"), _view(explorer.widget, "table")
+    assert grid.setup["explorer"] == explorer.identifier
     said: list[Any] = []
     flame.send = lambda content, buffers=(): said.append((content, buffers))
     run.select(where="op_type = MatMulV3")
-    grid = next(one for one in _all(explorer.widget) if isinstance(one, GridWidget))
-    assert len(grid.page["rows"]) == 1
+    assert _groups(grid) == [["MatMulV3_ND_FP16", "MatMulV3", 40]]
     assert said.pop()[0] == {"kind": "selected", "selected": True}
     flame._asked(None, {"kind": "sums", "id": 3, "page": "p", "step": None, "thread": None}, None)
     content, (_, device, count) = said.pop()
@@ -380,8 +379,7 @@ def test_tables_and_the_flame_graph_follow_the_selection() -> None:
     next(one for one in _all(explorer.widget) if getattr(one, "description", "") == "Show all").click()
     assert run.selection is run
     assert said.pop()[0] == {"kind": "selected", "selected": False}
-    grid = next(one for one in _all(explorer.widget) if isinstance(one, GridWidget))
-    assert len(grid.page["rows"]) == 5
+    assert len(_groups(grid)) == 5
 
 
 def test_a_frame_selects_its_slices() -> None:
@@ -390,7 +388,7 @@ def test_a_frame_selects_its_slices() -> None:
     explorer.open("Flame graph")
     calls = merged_calls(run.tables)
     path = next(path for path in range(len(calls)) if calls.name(path) == "aten::linear")
-    flame = _flame(explorer)
+    flame = _view(explorer.widget, "flame")
     assert flame.setup["explorer"] == explorer.identifier
     flame._asked(None, {"kind": "choose", "paths": [path], "name": "aten::linear"}, None)
     selected = run._selection.selected
@@ -400,5 +398,15 @@ def test_a_frame_selects_its_slices() -> None:
     assert set(run.operators["name"].iloc[selected.rows["operators"]]) == {"aten::linear"}
 
 
-def _flame(explorer: Explorer) -> CanvasWidget:
-    return next(one for one in _all(explorer.widget) if isinstance(one, CanvasWidget) and one.setup["view"] == "flame")
+def _view(widget: Any, view: str) -> CanvasWidget:
+    return next(one for one in _all(widget) if isinstance(one, CanvasWidget) and one.setup["view"] == view)
+
+
+def _groups(table: CanvasWidget) -> list[list[Any]]:
+    """Ask a table for its groups as a page does."""
+    said: list[Any] = []
+    table.send = lambda content, buffers=(): said.append(content)
+    group = table.setup["table"]["groups"][0]
+    table._asked(None, {"kind": "rows", "group": group, "columns": [*group, "count"], "first": 0, "count": 50}, None)
+    rows: list[list[Any]] = said[0]["rows"]
+    return rows

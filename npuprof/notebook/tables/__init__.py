@@ -1,1 +1,0 @@
-"""The tables of a run in the notebook: the state of each grid as a plain object, and its tab."""
