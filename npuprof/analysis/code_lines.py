@@ -20,7 +20,7 @@ from npuprof.analysis.nesting import Nesting
 from npuprof.analysis.places import BETWEEN, GUESSED, Places, has_user_frames
 from npuprof.analysis.sampled_gaps import NO_PIECES, Pieces, number_at, seen_in
 from npuprof.arrays import Int64
-from npuprof.frames import Frame, in_full
+from npuprof.frames import Frame, in_full, is_whole
 
 _CELL = "<cell>"
 _NO_CELLS: Spans = (np.zeros(0, np.int64),) * 2
@@ -84,7 +84,11 @@ class CodeLines:
         The functions are numbers for each host row.
         """
         statements = self._tables["statements"][["file", "line"]].assign(function="<module>")
-        parts = [self._places.at(np.arange(len(self._start))), statements, self._peak, self._tables["sampled_lines"]]
+        places = self._places.at(np.arange(len(self._start)))
+        # Where a whole cell or file was entered is not the line that ran.
+        is_line = ~places["entered"].to_numpy(bool) | ~schema.matching(places["function"], is_whole)
+        places["line"] = places["line"].where(is_line)
+        parts = [places, statements, self._peak, self._tables["sampled_lines"]]
         files, functions = (_united([part[name] for part in parts]) for name in ("file", "function"))
         files = _in_full(*files, self._recorded)
         line = np.concatenate([part["line"].to_numpy(np.int64, na_value=0) for part in parts])

@@ -238,7 +238,8 @@ class Controller:
             session = self._make_session(options, title)
             session.children.remote = _engines(self.view()) if options.engines else None
             session.code = cell.text if cell else ""
-            session.cell = cell.running if cell else RunningCell(number_of=self.number_of, id_of=self.id_of)
+            running = cell.running if cell else None
+            session.cell = running or RunningCell(number_of=self.number_of, id_of=self.id_of)
             before, self._held = self._held, _Held(session, cell, report, repeat, saved_bytes)  # it may be cut
             try:
                 session.start()

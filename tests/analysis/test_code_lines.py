@@ -134,6 +134,17 @@ def test_operators_that_only_know_that_the_cell_was_entered_are_of_its_statement
     assert by_line(code_lines(run), "operators") == {3: 1}
 
 
+def test_the_first_line_of_a_whole_cell_has_not_all_that_the_cell_did() -> None:
+    python = [
+        call("<cell [4]>(1): <module>", 0, 300, 1, id=0, depth=0),
+        call("<cell [4]>(2): f", 100, 50, 1, id=1, depth=1, parent_id=0),
+    ]
+    operators = [call("aten::mul", 20, 30, 1, kind="op", id=0), call("aten::mul", 110, 30, 1, kind="op", id=1)]
+    run = factories.all_tables(python=table("python", python), operators=table("operators", operators))
+    assert by_line(code_lines(run), "operators") == {2: 1, None: 1}
+    assert by_line(code_lines(run), "host_ns") == {2: 50, None: 250}
+
+
 def test_files_of_installed_packages_are_no_code_of_the_users() -> None:
     run = training()
     names = run["python"]["name"].astype(object).replace({"/home/me/main.py(10): train": f"{_INSTALLED}(3): main"})

@@ -66,6 +66,16 @@ def test_a_run_ends_once_and_is_shown_once(
     assert recording.stopped_ns - recording.started_ns == 5_000_000
 
 
+def test_a_cell_that_the_panel_profiles_has_the_numbers_of_cells(controller: Controller, options: Options) -> None:
+    controller.number_of = lambda file: 4 if file else 0
+    controller.begin(options, "cell [1]", cell=CELL)
+    held = controller._held
+    controller.end()
+    assert held is not None
+    assert held.session.cell is not None
+    assert held.session.cell.number_of("/tmp/ipykernel_1/2.py") == 4
+
+
 def test_a_report_is_as_large_as_its_option_says(controller: Controller, shown: Shown, options: Options) -> None:
     controller.begin(options, "cell [1]", saved_bytes=0)
     controller.end()

@@ -264,6 +264,8 @@ class PanelController:
             (of_set,) = opened if len(opened) == 1 else (None,)
             if of_set is None or isinstance(of_set, Profile):
                 raise NpuprofError("a set of runs is compared with another one by npuprof.compare()")
+            if self.runs.is_loaded(chosen[0]):
+                self.runs.add_loaded(chosen[0].directory, of_set)  # it may have more runs by now
             return Opened(named, of_set=of_set)
         for run, profile in zip(chosen, profiles, strict=True):
             self.runs.note(run.directory, profile.summary)

@@ -511,18 +511,24 @@ def test_recordings_of_earlier_kernels_and_loaded_results_are_listed_and_opened(
 
 @pytest.mark.slow
 def test_a_loaded_set_is_listed_and_opened_again(simulated: PanelController, later: Later, tmp_path: Path) -> None:
-    for rank in range(2):
+    def save(rank: int) -> None:
         decoded = Decoded(factories.profile(10), factories.info(rank=rank), Notes())
         Profile(decoded).save(tmp_path / "ranks" / f"rank{rank}")
+
+    save(0)
+    save(1)
     simulated.load(str(tmp_path / "ranks"))
     later.do()
     (row,) = simulated.runs.page().rows
     assert (row[0].endswith("(2 runs)"), row[7]) == (True, "loaded")
     simulated.close()
+    save(2)  # of a process that went on
     _chosen(simulated, "open", 0)
     later.do()
     assert simulated.opened is not None
     assert simulated.opened.of_set is not None
+    assert len(simulated.opened.of_set) == 3
+    assert simulated.runs.page().rows[0][0].endswith("(3 runs)")
     _record(simulated, later, "one")
     _chosen(simulated, "compare", 0, 1)
     later.do()
