@@ -16,23 +16,13 @@ from npuprof import interactive
 from npuprof.advice.findings import Advice
 from npuprof.analysis.code_lines import CodeLines
 from npuprof.arrays import Bools, Float64
+from npuprof.exports.code_figures import MEASURES, FigureColumns
 from npuprof.exports.code_texts import CodeTexts, head_of, is_head_alone
 from npuprof.figures.colours import BADGE, PARTS
 from npuprof.frames import cell_text, line_text
-from npuprof.quantities import count, counted, duration, printable, share, size
+from npuprof.quantities import counted, duration, printable, share
 from npuprof.texts import AS_TEXT, KEYS, LongText, cell_classes, plain_line
 
-MEASURES = ("device_ns", "idle_ns", "host_ns", "launches", "operators", "peak_bytes")
-"""The costs of a line, in the order of their columns."""
-
-_HEADINGS = {
-    "device_ns": "device",
-    "idle_ns": "idle",
-    "host_ns": "host",
-    "launches": "launches",
-    "operators": "operators",
-    "peak_bytes": "memory",
-}
 _PER_MARK = 0.1  # share of a finding's cost that a line has to be marked with it
 _HOST_BOUND = "host_bound"
 _MATTERS, _AROUND = 0.01, 2  # share of a cost, and lines above and below one that has it
@@ -236,15 +226,8 @@ class AnnotatedCode(LongText):
         return chosen[:most]
 
     @cached_property
-    def _widths(self) -> dict[str, int]:
-        """The costs that lines have, with the width of their columns."""
-        shown = [name for name in MEASURES if int(self._frame[name].iloc[:-1].fillna(0).sum())]
-        shown = [name for name in shown if name != "operators" or self._of_host]
-        sums = self._frame[shown].sum()
-        return {
-            name: max(len(_HEADINGS[name]), *(len(_figure(name, value)) for value in [*self._frame[name], sums[name]]))
-            for name in shown
-        }
+    def _columns(self) -> FigureColumns:
+        return FigureColumns(self._frame, ("host_ns",) if self._of_host else ("device_ns", "idle_ns"))
 
     def headline(self) -> str:
         """Return what the lines add up to, in one sentence."""
@@ -288,27 +271,21 @@ class AnnotatedCode(LongText):
         sections = self._sections(_MOST_LINES[0] if whole else _MOST_IN_TERMINAL, whole=whole)
         lines = [f"Your code: {self.headline()}"]
         for section in sections:
-            lines += ["", section.title, self._head_line()]
+            lines += ["", section.title, self._columns.text()]
             lines += [self._text_line(row) for row in section.rows]
-        lines += ["", *(self._numbers_of(costs) + f"  {label}" for label, costs in self._rest(sections))]
+        lines += ["", *(f"{self._columns.text(costs)}  {label}" for label, costs in self._rest(sections))]
         lines += self._legend() + self.notes
         return "\n".join(line.rstrip() for line in lines)
 
-    def _head_line(self) -> str:
-        return " ".join(_HEADINGS[name].rjust(width) for name, width in self._widths.items())
-
     def _text_line(self, row: int) -> str:
         if row < 0:
-            width = len(self._head_line()) + _BAR_CELLS + self._mark_width + 4
+            width = len(self._columns.text()) + _BAR_CELLS + self._mark_width + 4
             return " " * width + _GAP.rjust(self._number_width)
         first, second = (round(_BAR_CELLS * part) for part in self._bar(row))
         number, mark, text = self._code_of(row)
         bar = f"{'█' * first + '░' * second:{_BAR_CELLS}}"
-        start = f"{self._numbers_of(self._frame.iloc[row])}  {bar} {mark:>{self._mark_width}}"
+        start = f"{self._columns.text(self._frame.iloc[row])}  {bar} {mark:>{self._mark_width}}"
         return f"{start} {number:>{self._number_width}}  {text}"
-
-    def _numbers_of(self, costs: pd.Series[Any]) -> str:
-        return " ".join(_figure(name, costs[name]).rjust(width) for name, width in self._widths.items())
 
     def _code_of(self, row: int) -> tuple[str, str, str]:
         """Return line number, marks and text of a row."""
@@ -366,16 +343,20 @@ class AnnotatedCode(LongText):
         sections = self._sections(most)
         parts = [f'<div style="margin-top:12px"><strong>Your code</strong> {html.escape(self.headline())}</div>']
         parts.append(self._html_legend())
+        opened = f'<pre class="npuprof-lines" style="{_PRE};{self._room(sections)}">'
+        head = f'<span style="color:{_FAINT}">{self._columns.html()}</span>'
         for section in sections:
-            head = f'<span style="color:{_FAINT}">{html.escape(self._head_line())}</span>'
             body = "\n".join([head, *(self._html_line(row, clickable=clickable) for row in section.rows)])
-            shown, title = f'<pre style="{_PRE}">{body}\n</pre>', html.escape(section.title)
+            shown, title = f"{opened}{body}\n</pre>", html.escape(section.title)
             if section.is_folded:
                 parts.append(f'<details><summary style="cursor:pointer">{title}</summary>{shown}</details>')
             else:
                 parts.append(f'<div style="margin-top:4px">{title}</div>{shown}')
-        sums = "\n".join(html.escape(f"{self._numbers_of(costs)}  {label}") for label, costs in self._rest(sections))
-        parts.append(f'<pre style="{_PRE};color:{_FAINT}">{sums}\n</pre>')
+        sums = "\n".join(
+            f'{self._columns.html(costs)}<span class="npuprof-rest">  {label}</span>'
+            for label, costs in self._rest(sections)
+        )
+        parts.append(f'{opened}<span style="color:{_FAINT}">{sums}</span>\n</pre>')
         parts += [f'<div style="color:{_FAINT}">{html.escape(printable(note, 400))}</div>' for note in self.notes]
         return "".join(parts)
 
@@ -392,11 +373,16 @@ class AnnotatedCode(LongText):
         ]
         return f'<div style="font-size:11px;color:{_FAINT}">{" &nbsp; ".join(entries)}</div>'
 
+    def _room(self, sections: Sequence[Section]) -> str:
+        rows = [row for section in sections for row in section.rows if row >= 0]
+        lengths = ((self._frame.iloc[row], len(self._code_of(row)[2])) for row in rows)
+        return self._columns.room(lengths, self._mark_width + self._number_width + 5, _BAR_PX + 4)
+
     def _html_line(self, row: int, *, clickable: bool) -> str:
         if row < 0:
-            start = " " * (len(self._head_line()) + self._mark_width + 3)
             bar = f'<span style="display:inline-block;width:{_BAR_PX + 4}px"></span>'
-            return f"{start}{bar}{_GAP:>{self._number_width}}"
+            rest = f"{' ' * (self._mark_width + 3)}{bar}{_GAP:>{self._number_width}}"
+            return f'{" " * len(self._columns.text())}<span class="npuprof-rest">{rest}</span>'
         number, mark, text = self._code_of(row)
         parts, colours = self._bar(row), (PARTS["host"] if self._of_host else PARTS["computing"], PARTS["idle"])
         pixels = [round(_BAR_PX * part) or int(part > 0) for part in parts]
@@ -411,7 +397,8 @@ class AnnotatedCode(LongText):
         file = str(self._frame["file"].iloc[row])  # notebook/cells.js makes links of lines of cells
         title = f' title="{line_text(file, int(number))}"' if cell_text(file) and not clickable else ""
         faint = f'<span style="color:{_FAINT}"{title}>{number:>{self._number_width}}</span>'
-        line = f"{html.escape(self._numbers_of(self._frame.iloc[row]))}  {bar}{badge} {faint}  {html.escape(text)}"
+        rest = f'<span class="npuprof-rest">  {bar}{badge} {faint}  {html.escape(text)}</span>'
+        line = self._columns.html(self._frame.iloc[row]) + rest
         return f"<span{attribute}>{line}</span>" if clickable else line
 
 
@@ -441,10 +428,3 @@ def _marks(lines: CodeLines, advice: Advice) -> list[str]:
 def _title(file: str) -> str:
     """Return the name of a file as people read it."""
     return printable(cell_text(file) or file, _LONGEST_NAME)
-
-
-def _figure(name: str, value: Any) -> str:
-    number = 0 if pd.isna(value) else int(value)
-    if not number:
-        return ""
-    return duration(number) if name.endswith("_ns") else size(number) if name.endswith("_bytes") else count(number)

@@ -40,6 +40,7 @@ _MOST_LINES = 8
 _MOST_PANELS = 10
 _PANEL_PIXELS = 130
 _LONGEST_NAME = 40
+_LEGEND_COLUMNS, _LEGEND_PIXELS = 56, 14  # of a line of a panel's legend
 
 
 @dataclass(frozen=True)
@@ -87,28 +88,34 @@ def plot_counters(
         return nothing(_TITLE, info, f"none of the requested counters was sampled<br>sampled counters: {names}")
     drawn = panels[:_MOST_PANELS]
     axis = time_axis(tables, np.concatenate([rows["time_ns"].to_numpy() for panel in drawn for _, rows in panel.lines]))
-    height = 110 + _PANEL_PIXELS * max(len(drawn), 2)
-    figure = _grid(drawn, chart(_TITLE, info, subtitle=_subtitle(samples, panels, counters), height=height))
+    titles = [_panel_title(panel) for panel in drawn]
+    more = _LEGEND_PIXELS * max(title.count("<br>") for title in titles)
+    height = 110 + (_PANEL_PIXELS + more) * max(len(drawn), 2)
+    frame = chart(_TITLE, info, subtitle=_subtitle(samples, panels, counters), height=height + more)
+    frame.update_layout(margin_t=frame.layout.margin.t + more)
+    figure = _grid(titles, frame, more)
     for row, panel in enumerate(drawn, 1):
         for number, (name, rows) in enumerate(panel.lines):
             figure.add_trace(_line(name, rows, panel.unit, number, axis, max_points), row=row, col=1)
         figure.update_yaxes(ticksuffix=f" {panel.unit}" * bool(panel.unit), rangemode="tozero", row=row, col=1)
-    figure.update_annotations(font={"size": 11}, x=0, xanchor="left")
+    figure.update_annotations(font={"size": 11}, x=0, xanchor="left", align="left")
     figure.update_xaxes(**AXIS, **axis.look)
     figure.update_yaxes(**AXIS, nticks=4)
     figure.update_layout(showlegend=False)
     return figure
 
 
-def _grid(panels: Sequence[_Panel], frame: go.Figure) -> go.Figure:
+def _grid(titles: Sequence[str], frame: go.Figure, more: int) -> go.Figure:
+    """Make the axes of panels, with `more` pixels between them for legends of several lines."""
     from plotly.subplots import make_subplots
 
+    count = max(len(titles), 2)
     return make_subplots(
-        rows=len(panels),
+        rows=len(titles),
         cols=1,
         shared_xaxes=True,
-        vertical_spacing=0.28 / max(len(panels), 2),
-        subplot_titles=[_panel_title(panel) for panel in panels],
+        vertical_spacing=(0.28 * _PANEL_PIXELS + more) / (_PANEL_PIXELS + more) / count,
+        subplot_titles=titles,
         figure=frame,
     )
 
@@ -147,17 +154,19 @@ def _name(key: tuple[Any, ...], *, several: bool) -> str:
 
 
 def _panel_title(panel: _Panel) -> str:
-    """Return the title of a panel, with a coloured legend of its lines."""
+    """Return the title of a panel, with a coloured legend of its lines; in a narrow figure they are not cut off."""
     folded = f" · the {len(panel.lines)} highest of {len(panel.lines) + panel.folded}" if panel.folded else ""
     title = label(panel.title, _LONGEST_NAME)
     names = [name.removeprefix(title).strip() for name, _ in panel.lines]
-    parts, before = [f"<b>{title}</b>{folded}"], ""
+    parts, before, written = [f"<b>{title}</b>{folded}"], "", len(title) + len(folded)
     for number, name in enumerate(names):
         first, _, last = name.rpartition(" ")
         if last:
-            parts += [first] * bool(first and first != before)  # once for all following instances
+            named = f"{first} " if first and first != before else ""  # once for all following instances
             mark = "■" if number < len(SERIES) else "▪"
-            parts.append(f'<span style="color:{_colour(number)}">{mark}</span> {last}')
+            length = len(named) + len(last) + 3
+            written = length if (is_next_line := written + length > _LEGEND_COLUMNS) else written + length
+            parts.append(f'{"<br>" * is_next_line}{named}<span style="color:{_colour(number)}">{mark}</span> {last}')
             before = first
     return " ".join(parts)
 

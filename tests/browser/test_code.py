@@ -31,6 +31,25 @@ for batch in range(10):
     time.sleep(0.002)  # the data comes late
     y = forward(x)
     losses.append(float(np.sum(y)))"""
+# Where the code begins, whether figures stand behind it, and whether they overlap with it.
+_PLACES = """pre => {
+    const boxOf = (node, from = 0) => {
+        const range = document.createRange();
+        range.setStart(node, from);
+        range.setEnd(node, node.length ?? node.childNodes.length);
+        return range.getBoundingClientRect();
+    };
+    const left = pre.getBoundingClientRect().left;
+    const begins = [...pre.querySelectorAll(".npuprof-rest")].map((rest) => boxOf(rest.lastChild, 2).left - left);
+    const pairs = [...pre.querySelectorAll(".npuprof-more")]
+        .filter((figures) => figures.textContent.trim() && figures.nextElementSibling?.matches(".npuprof-rest"))
+        .map((figures) => [boxOf(figures), boxOf(figures.nextElementSibling)]);
+    return [
+        Math.min(...begins),
+        pairs.every(([figures, rest]) => figures.left >= rest.right - 1),
+        pairs.some(([figures, rest]) => figures.left < rest.right - 1 && rest.left < figures.right - 1),
+    ];
+}"""
 _EXPLORE = "npuprof.last().explore()"
 
 
@@ -54,6 +73,11 @@ def test_a_line_of_the_cell_chooses_its_kernels(
     report.locator("details", has_text="def forward(x):").wait_for()
     code.scroll_into_view_if_needed()
     page.screenshot(path=tmp_path / "report.png")
+    # With little room the figures that no bar shows are behind the code, which is seen without being scrolled.
+    begins, behind, overlaps = code.evaluate(_PLACES)
+    assert behind == (width == 900)
+    assert (begins < 260) == behind
+    assert not overlaps
 
     explorer = notebook.run(2)
     page.get_by_role("tab", name="Code", exact=True).click()

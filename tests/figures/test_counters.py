@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -46,6 +47,24 @@ def test_panels_are_the_parts_of_the_machine_and_units() -> None:
     assert [title.partition("</b>")[0].removeprefix("<b>") for title in titles] == ["AI Core Freq", "HBM", "LLC", "LLC"]
     assert figure.layout.yaxis.ticksuffix == " MHz"
     assert "simulated" in figure.layout.title.text
+
+
+@pytest.mark.slow
+def test_a_legend_that_a_narrow_figure_would_cut_has_lines_and_room_for_them() -> None:
+    some = [(f"NPU MEM {part} {kind}", None, "KB") for part in ("DDR", "HBM", "Memory") for kind in ("APP", "Device")]
+    drawn = [
+        plot_counters(factories.profile(20) | {"counters": counters([*shown, ("AI Core Freq", None, "MHz")])}, Info())
+        for shown in (some[:2], some, [(f"{name} of {'all ' * 6}", *rest) for name, *rest in some])
+    ]
+    legends = [figure.layout.annotations[-1].text.split("<br>") for figure in drawn]
+    assert [len(lines) for lines in legends][:2] == [1, 2]
+    assert max(len(re.sub("<[^>]*>", "", line)) for lines in legends for line in lines) <= 60
+    heights = [figure.layout.height for figure in drawn]
+    assert heights == sorted(set(heights))
+    for figure, lines in zip(drawn, legends, strict=True):
+        layout = figure.layout
+        inside = layout.height - layout.margin.t - layout.margin.b
+        assert (layout.yaxis.domain[0] - layout.yaxis2.domain[1]) * inside >= 14 * len(lines)
 
 
 @pytest.mark.slow
