@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
@@ -15,19 +15,29 @@ from npuprof.advice.findings import Advice
 from npuprof.advice.gains import Gain, Replayed
 from npuprof.advice.to_collect import is_unknown
 from npuprof.advice.wording import ranks_called
-from npuprof.analysis.accounting import Accounting
+from npuprof.analysis.accounting import Accounting, joined
 from npuprof.analysis.backlog import Backlog
 from npuprof.analysis.device_words import GPU, NONE, NPU, DeviceName
 from npuprof.analysis.prediction import TOLERANCE
-from npuprof.analysis.rank_absent import Completed, Members, completed, members_of
+from npuprof.analysis.rank_absent import Completed, Members, completed, members_of, mostly_here
+from npuprof.analysis.rank_fast import Faster, faster
 from npuprof.analysis.rank_groups import rank_groups
 from npuprof.analysis.rank_joint import MOST, Joint, Part, joint
 from npuprof.analysis.rank_kernels import saved_ns
 from npuprof.analysis.rank_links import group_rates, link_suspects, slow_links
-from npuprof.analysis.rank_replay import Floats, Job, before_steps, job, recorded_moving, replay, replay_steps
+from npuprof.analysis.rank_replay import (
+    Floats,
+    Job,
+    before_steps,
+    job,
+    recorded_moving,
+    replay,
+    replay_steps,
+    unknown_before,
+)
 from npuprof.analysis.rank_roles import Role, program_of, roles, stages
 from npuprof.analysis.rank_stages import or_hosts, uneven
-from npuprof.analysis.rank_suspects import LEAST_STEPS, Kind, Once, Suspect, at_most, once, suspects, unknown_before
+from npuprof.analysis.rank_suspects import LEAST_STEPS, Kind, Once, Suspect, at_most, once, suspects
 from npuprof.analysis.rank_variants import Less, step_times, without
 from npuprof.arrays import Int64
 from npuprof.errors import NpuprofError
@@ -36,7 +46,6 @@ from npuprof.quantities import formatted_ranks
 
 POINT_TO_POINT = r"send|recv|receive"
 """What the types of sends and receives have in common."""
-_MOST_ROWS = 10_000
 
 
 @dataclass(frozen=True)
@@ -60,13 +69,6 @@ class Member:
     accounting: Accounting
     advice: Advice
     host: int | str | None = None
-
-
-def costliest(rows: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Return the costliest rows of a job, in table order, up to a limit."""
-    largest = np.sort(np.argsort(-rows[column].to_numpy(np.int64), kind="stable")[:_MOST_ROWS])
-    few: pd.DataFrame = rows.iloc[largest] if len(rows) > _MOST_ROWS else rows
-    return few
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,8 @@ class JobFacts(Facts):
     job
         The collectives ready for a replay; `played` if the caller has it already.
 
-    `groups` has the kind and the ranks of groups that the metadata names, by key.
+    `groups` has the kind and the ranks of groups that the metadata names, by key; `moved_ns` returns how long transfers
+    took in the collectives of some ranks, in order of start.
     """
 
     def __init__(
@@ -110,16 +113,18 @@ class JobFacts(Facts):
         matrix: pd.DataFrame | None = None,
         played: Job | None = None,
         groups: Mapping[str, tuple[str, tuple[int, ...]]] | None = None,
+        moved_ns: Callable[[], Mapping[int, Int64]] = dict,
     ) -> None:
         tables = {name: next(iter(members)).tables[name].iloc[:0] for name in next(iter(members)).tables}
         info = Info(simulated=simulated, collector=members[0].advice.facts.info.collector)
-        super().__init__(tables, info, _join([member.accounting for member in members]))
+        super().__init__(tables, info, joined([member.accounting for member in members]))
         self.members = {member.rank: member for member in members}
         self.absent = list(absent)
         self.communication = communication
         self.matrix = matrix
         self._played = played
         self._groups = groups or {}
+        self._moved_ns = moved_ns
 
     @cached_property
     def backlog(self) -> Backlog | None:
@@ -149,25 +154,21 @@ class JobFacts(Facts):
     @cached_property
     def job(self) -> Job | None:
         """The collectives of all ranks, ready for a replay; None if no two ranks have a collective in common."""
+        played = self._collectives
+        return played if played is not None and played.rows["op"].duplicated().any() else None
+
+    @cached_property
+    def _collectives(self) -> Job | None:
+        """The collectives of all ranks, also where no two ranks have one in common; None if there are none."""
         try:
-            played = self._played or job(self.communication)
+            return self._played or job(self.communication)
         except NpuprofError:
             return None
-        return played if played.rows["op"].duplicated().any() else None
 
     @cached_property
     def steps(self) -> int:
         """The number of steps with collectives."""
         return max(1, round(len(self.accounting.steps) / max(1, len(self.members))))
-
-    def waiting_ns(self) -> int:
-        """Return the time of a step that a rank waits for others, the median over the ranks and steps."""
-        if self.job is None:
-            return 0
-        sums = np.zeros((len(self.job.ranks), len(self.job.steps)), np.int64)
-        place = np.searchsorted(np.array(self.job.ranks), self.job.rows["rank"].to_numpy(np.int64))
-        np.add.at(sums, (place, self.job.step_places), self.job.rows["wait_ns"].to_numpy(np.int64))
-        return int(np.median(sums))
 
     @cached_property
     def hosts(self) -> dict[int, int | str]:
@@ -178,7 +179,9 @@ class JobFacts(Facts):
     def lacking(self) -> Members:
         """The operators that lack members."""
         rates = {} if self.slow_links is None else group_rates(self.slow_links)
-        return members_of(self.communication.iloc[:0] if self.job is None else self.job.rows, self._groups, rates)
+        names = ("rank", "step", "group", "k", "op_type", "op", "start_ns", "wait_ns", "moving_ns")
+        rows = pd.DataFrame(columns=names) if self._collectives is None else self._collectives.rows
+        return members_of(rows, self._groups, rates, self._moved_ns)
 
     @cached_property
     def completed(self) -> Completed | None:
@@ -247,7 +250,7 @@ class JobFacts(Facts):
         for group in rank_groups(rows, self._groups):
             if group.kind == "tp":
                 named[f"tensor group {formatted_ranks(group.ranks)}"] = list(group.ranks)
-        return named
+        return {name: [rank for rank in ranks if rank not in self.unseen] for name, ranks in named.items()}
 
     @cached_property
     def punctual(self) -> Times:
@@ -264,6 +267,11 @@ class JobFacts(Facts):
         slow = self.slow_links
         links = [] if slow is None else link_suspects(self.played, slow, self.usual.moving_ns)
         return at_most([*either, *([stage] if stage else []), *links, *self._of_ranks], MOST)
+
+    @cached_property
+    def faster(self) -> list[Faster]:
+        """The few ranks of each role that are faster than all others of it, apart from what is slow."""
+        return [] if self.played is None else faster(self.roles, self.punctual.own_ns, self.unseen)
 
     @cached_property
     def joint(self) -> Joint | None:
@@ -295,8 +303,9 @@ class JobFacts(Facts):
             return times
         own_ns, moving, members = times.own_ns.copy(), times.moving_ns.copy(), self.lacking
         own_ns[unknown_before(self.completed.job)] = 0
-        own_ns[np.isin(self.completed.job.rows["rank"].to_numpy(np.int64), self.completed.added)] = 0
-        moving[members.ops] = np.minimum(moving[members.ops], members.least_ns)
+        if self.completed.is_added is not None:
+            own_ns[self.completed.is_added] = 0
+        moving[members.ops] = np.minimum(moving[members.ops], members.surely_ns)
         return Times(own_ns, moving)
 
     def gain_of(self, parts: Sequence[Part], *, of_host: bool = False) -> Gain:
@@ -317,7 +326,7 @@ class JobFacts(Facts):
         surely = surely and not any(part.suspect.names for part in self.parts("stage"))
         least = gain if surely and not (of_host and self.stacks) else 0
         # An absent rank may have waited for these as long as the others did, and have no part in it.
-        of_absent = [each for each in self.parts("slow", "late") if set(each.suspect.ranks) <= set(self.missing)]
+        of_absent = [each for each in self.parts("slow", "late") if set(each.suspect.ranks) <= self.unseen]
         most = gain + sum(each.share_ns for each in of_absent if each not in parts)
         by_step = self.joint.gains_ns * (gain / whole) if self.joint is not None and whole else np.zeros(0)
         return Gain(
@@ -333,6 +342,12 @@ class JobFacts(Facts):
         """The ranks of which no collectives are recorded, or only some."""
         done = self.completed
         return sorted({*self.absent, *(() if done is None else (*done.added, *done.unknown))})
+
+    @cached_property
+    def unseen(self) -> frozenset[int]:
+        """Those of :attr:`missing` that have not all collectives of most steps here: what they did is not known."""
+        seen = [] if self.job is None or self.played is None else mostly_here(self.job, self.played)
+        return frozenset(self.missing) - frozenset(seen)
 
     @property
     def modelled(self) -> bool:
@@ -430,16 +445,3 @@ class JobRule:
 
 def _unknown_ns(facts: Facts, unknown: str) -> int:
     return sum(time for part, cause, time in facts.mean_causes if cause == unknown and is_unknown(part, cause))
-
-
-def _join(parts: Sequence[Accounting]) -> Accounting:
-    """Return the steps of all ranks as one accounting."""
-    first = np.cumsum([0, *(len(part.steps) for part in parts)])
-    causes = sorted({cause for part in parts for cause in part.intervals["cause"].cat.categories})
-    intervals = [
-        rows.assign(row=rows["row"] + begin, cause=rows["cause"].cat.set_categories(causes))
-        for rows, begin in zip((part.intervals for part in parts), first, strict=False)
-    ]
-    unmeasured = {cause: reason for part in parts for cause, reason in part.unmeasured.items()}
-    steps: pd.DataFrame = pd.concat([part.steps for part in parts], ignore_index=True)
-    return replace(parts[0], steps=steps, intervals=pd.concat(intervals, ignore_index=True), unmeasured=unmeasured)

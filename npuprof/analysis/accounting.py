@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -421,3 +421,16 @@ def _vendor(rows: pd.DataFrame) -> _Accounted:
     if "rank" in rows:
         steps["rank"] = rows["rank"].array
     return _Accounted(steps, stretches)
+
+
+def joined(parts: Sequence[Accounting]) -> Accounting:
+    """Return the steps of several runs as one accounting."""
+    first = np.cumsum([0, *(len(part.steps) for part in parts)])
+    causes = sorted({cause for part in parts for cause in part.intervals["cause"].cat.categories})
+    intervals = [
+        rows.assign(row=rows["row"] + begin, cause=rows["cause"].cat.set_categories(causes))
+        for rows, begin in zip((part.intervals for part in parts), first, strict=False)
+    ]
+    unmeasured = {cause: reason for part in parts for cause, reason in part.unmeasured.items()}
+    steps: pd.DataFrame = pd.concat([part.steps for part in parts], ignore_index=True)
+    return replace(parts[0], steps=steps, intervals=pd.concat(intervals, ignore_index=True), unmeasured=unmeasured)

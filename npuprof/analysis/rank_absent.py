@@ -7,7 +7,7 @@ with the same collectives.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,6 +18,7 @@ from npuprof.analysis.rank_replay import Floats, Job
 from npuprof.analysis.rank_waits import LEAST_WAIT_NS
 from npuprof.arrays import Bools, Int64
 
+_MOSTLY = 0.5  # of the steps
 _MOST_ADDED = 64  # ranks: of more, too little is known of what they did together
 """An absent rank that comes later than that is the last one, and not a little noise."""
 
@@ -37,7 +38,10 @@ class Members:
     end_ns, latest_ns
         When each ended, and when the last recorded member arrived.
     least_ns
-        The least time that moving the data takes, as far as another operator of the kind tells.
+        The least time that another operator of the kind takes, which moving the data takes at most.
+    surely_ns
+        What moving the data takes at least: as long as where all members of a group are recorded, else as long as the
+        vendor counts transfers; 0 if neither is known.
     """
 
     ops: Int64
@@ -46,6 +50,7 @@ class Members:
     end_ns: Int64
     latest_ns: Int64
     least_ns: Int64
+    surely_ns: Int64
 
     @property
     def absent_ns(self) -> Int64:
@@ -53,11 +58,18 @@ class Members:
         waited: Int64 = np.maximum(self.end_ns - self.latest_ns - self.least_ns, 0)
         return waited
 
+    @property
+    def alike_ns(self) -> Int64:
+        """How much longer each may have waited, as long as others of its kind: that looks like moving data."""
+        waited: Int64 = np.maximum(self.end_ns - self.latest_ns - self.surely_ns, 0) - self.absent_ns
+        return waited
+
 
 def members_of(
     rows: pd.DataFrame,
     groups: Mapping[str, tuple[str, tuple[int, ...]]],
     rates: Mapping[str, float] | None = None,
+    moved_ns: Callable[[], Mapping[int, Int64]] = dict,
 ) -> Members:
     """Return the operators that lack members of their group.
 
@@ -70,6 +82,9 @@ def members_of(
         Kind and ranks of groups by key; others are taken to be whole.
     rates
         The share of the usual rate at which groups with a slow link move data: they take longer without a late member.
+    moved_ns
+        Returns how long transfers took in the collectives of some ranks, in the order of `rows`; 0 where that is not
+        known. It is called if operators lack members.
     """
     op = rows["op"].to_numpy(np.int64)
     group = rows["group"].astype("category")
@@ -89,16 +104,23 @@ def members_of(
     at_full_rate = pd.Series(np.rint(least / slowness).astype(np.int64))
     of_kind = _moved(at_full_rate, alike, here >= size)
     of_kind = np.minimum(np.rint(of_kind * slowness).astype(np.int64), least)
+    transfers = _transfers(rows, op, moved_ns() if len(ops) else {})
+    surely = np.minimum(_surely(at_full_rate, alike, here >= size, slowness, transfers), of_kind)
+    lacking = _lacking([listed[number][1] for number in code[ops].tolist()], _present(rows, op, ops, code), ops)
+    return Members(ops, *lacking, ends[ops], latest[ops], of_kind[ops], surely[ops])
+
+
+def _lacking(
+    listed: Sequence[Sequence[int]], present: Mapping[int, frozenset[int]], ops: Int64
+) -> tuple[dict[int, list[int]], dict[int, frozenset[int]]]:
+    """Return the places of the operators that each absent rank belongs to, and the ranks that it has them with."""
     places: dict[int, list[int]] = {}
     fellows: dict[int, set[int]] = {}
-    present = _present(rows, op, ops, code)
-    for place, number in enumerate(ops.tolist()):
-        ranks = listed[code[number]][1]
+    for place, (ranks, number) in enumerate(zip(listed, ops.tolist(), strict=True)):
         for rank in set(ranks) - present[number]:
             places.setdefault(rank, []).append(place)
             fellows.setdefault(rank, set()).update(ranks)
-    others = {rank: frozenset(ranks) for rank, ranks in fellows.items()}
-    return Members(ops, dict(sorted(places.items())), others, ends[ops], latest[ops], of_kind[ops])
+    return dict(sorted(places.items())), {rank: frozenset(ranks) for rank, ranks in fellows.items()}
 
 
 def _moved(at_full_rate: pd.Series[int], alike: pd.DataFrame, is_whole: Bools) -> Int64:
@@ -114,6 +136,32 @@ def _moved(at_full_rate: pd.Series[int], alike: pd.DataFrame, is_whole: Bools) -
     whole = at_full_rate.where(is_whole, -1).groupby([alike["kind"], alike["op_type"]]).transform("max")
     is_alone = (same.transform("size") == 1) & (whole >= 0)
     return np.where(is_alone, whole, least)
+
+
+def _surely(
+    at_full_rate: pd.Series[int], alike: pd.DataFrame, is_whole: Bools, slowness: Floats, transfers_ns: Int64
+) -> Int64:
+    """Return for each operator what moving its data takes at least.
+
+    That is the least time of its like with all members; where no such one is whole, the transfers in it, and in one in
+    which they are not known the least of those in its like.
+    """
+    by_kind = [alike[name] for name in alike]
+    whole = at_full_rate.where(is_whole).groupby(by_kind).transform("min") * slowness
+    known = pd.Series(transfers_ns).where(transfers_ns > 0)
+    moved = known.fillna(known.groupby(by_kind).transform("min"))
+    surely: Int64 = whole.fillna(moved).fillna(0).round().to_numpy(np.int64)
+    return surely
+
+
+def _transfers(rows: pd.DataFrame, op: Int64, moved_ns: Mapping[int, Int64]) -> Int64:
+    """Return how long the transfers of each operator took, as far as they are known; 0 elsewhere."""
+    rank, longest = rows["rank"].to_numpy(np.int64), np.zeros(int(op.max(initial=-1)) + 1, np.int64)
+    for member, moved in moved_ns.items():
+        here = slice(*np.searchsorted(rank, (member, member + 1)))
+        if len(moved) == here.stop - here.start:
+            np.maximum.at(longest, op[here], moved)
+    return longest
 
 
 def _times(rows: pd.DataFrame, op: Int64) -> tuple[Int64, Int64, Int64]:
@@ -221,12 +269,15 @@ class Completed:
         The ranks that were added, in whole or in part.
     unknown
         The absent ranks that could not be added, because too little is known of what they did.
+    is_added
+        Which rows of the job were added; None for no one.
     """
 
     job: Job
     moving_ns: Floats
     added: tuple[int, ...] = ()
     unknown: tuple[int, ...] = ()
+    is_added: Bools | None = None
 
 
 def completed(played: Job, moving_ns: Floats, members: Members, programs: Sequence[Program]) -> Completed:
@@ -260,12 +311,14 @@ def completed(played: Job, moving_ns: Floats, members: Members, programs: Sequen
     own_ns = np.where(late[place] & last, most, np.clip(rows["usual_ns"].to_numpy(np.int64), 0, most))
     rows = rows.assign(own_ns=own_ns, start_ns=rows["before_ns"] + own_ns)
     rows = rows.assign(wait_ns=rows["end_ns"] - rows["start_ns"], moving_ns=0, last_rank=rows["rank"])
-    whole = pd.concat([played.rows, rows[[*played.rows.columns]]], ignore_index=True)
+    parts = [played.rows.assign(is_added=False), rows[[*played.rows.columns]].assign(is_added=True)]
+    whole = pd.concat(parts, ignore_index=True)
     whole = whole.sort_values(["rank", "start_ns"], kind="stable", ignore_index=True)
-    whole = _split_anew(whole, moving, members.ops)
+    whole = _after_added(_split_anew(whole, moving, members.ops), played.start_ns, added)
+    is_added = whole.pop("is_added").to_numpy(bool)
     ranks = tuple(sorted({*played.ranks, *added}))
     job = replace(played, ranks=ranks, rows=whole, clocks=_with_ranks(played.clocks, rows))
-    return Completed(job, moving, tuple(sorted(added)), unknown)
+    return Completed(job, moving, tuple(sorted(added)), unknown, is_added)
 
 
 def _collectives(played: Job, members: Members, programs: Sequence[Program]) -> dict[int, pd.DataFrame]:
@@ -321,6 +374,29 @@ def _split_anew(rows: pd.DataFrame, moving_ns: Floats, ops: Int64) -> pd.DataFra
         last_rank=np.where(is_changed, last_rank[op], rows["last_rank"].to_numpy(np.int64)),
     )
     return split
+
+
+def mostly_here(recorded: Job, whole: Job) -> list[int]:
+    """Return the ranks of which all collectives of most steps are recorded.
+
+    Parameters
+    ----------
+    recorded, whole
+        The job as it was recorded, and with the collectives of absent ranks.
+    """
+    here, every = (job.rows.groupby(["rank", "step"], dropna=False).size() for job in (recorded, whole))
+    shares = (here.reindex(every.index, fill_value=0) == every).groupby(level="rank").mean()
+    return [int(rank) for rank in shares.index[(shares > _MOSTLY).to_numpy(bool)]]
+
+
+def _after_added(rows: pd.DataFrame, start_ns: int, added: Collection[int]) -> pd.DataFrame:
+    """Return rows in which what ranks with added collectives take before each begins with the end of the last one."""
+    rank, start = rows["rank"].to_numpy(np.int64), rows["start_ns"].to_numpy(np.int64)
+    ends = start + (rows["wait_ns"] + rows["moving_ns"]).to_numpy(np.int64)
+    before = np.where(np.append(True, rank[1:] != rank[:-1]), start_ns, np.append(0, ends[:-1]))
+    own_ns = np.where(np.isin(rank, list(added)), start - before, rows["own_ns"].to_numpy(np.int64))
+    begun: pd.DataFrame = rows.assign(own_ns=own_ns)
+    return begun
 
 
 def _with_ranks(clocks: Clocks, added: pd.DataFrame) -> Clocks:

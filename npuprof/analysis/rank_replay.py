@@ -107,6 +107,13 @@ class Job:
         """Time from the first start to the last end."""
         return self.end_ns - self.start_ns
 
+    def waiting_ns(self) -> int:
+        """Return the time of a step that a rank waits for others, the median over the ranks and steps."""
+        sums = np.zeros((len(self.ranks), len(self.steps)), np.int64)
+        place = np.searchsorted(np.array(self.ranks), self.rows["rank"].to_numpy(np.int64))
+        np.add.at(sums, (place, self.step_places), self.rows["wait_ns"].to_numpy(np.int64))
+        return int(np.median(sums))
+
     @cached_property
     def usual_ns(self) -> float:
         """The median time of a step, from the last end of the one before to its own."""
@@ -151,6 +158,16 @@ def before_steps(played: Job) -> Bools:
     begun = played.rows["step"].notna().groupby(rank).cummax().to_numpy(bool)
     before: Bools = ~begun & np.isin(rank, rank[begun])
     return before
+
+
+def unknown_before(played: Job) -> Bools:
+    """Return the rows before which a rank's time is not known: the first one after a step that it lacks."""
+    ranks, place = played.rows["rank"].to_numpy(np.int64), played.step_places
+    before = np.where(
+        np.append(True, ranks[1:] != ranks[:-1])[: len(ranks)], -1, np.append(-1, place[:-1])[: len(place)]
+    )
+    unknown: Bools = place > before + 1
+    return unknown
 
 
 def _refuse_clocks_apart(played: Job) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof.analysis.rank_absent import Program
-from npuprof.analysis.rank_replay import Floats, Job
+from npuprof.analysis.rank_replay import Floats, Job, unknown_before
 from npuprof.arrays import Bools, Int64
 
 FEW = 4
@@ -141,14 +141,23 @@ def roles(played: Job, stages: Sequence[Sequence[int]]) -> list[Role]:
 
 
 def program_of(played: Job, role: Role) -> Program:
-    """Return what the ranks of a role do in each step."""
-    types = played.rows["op_type"].astype(str).to_numpy(object)[role.rows[0]]
-    usual = np.median(played.rows["own_ns"].to_numpy(np.float64)[role.rows], axis=0)
-    of_step = [role.step_of == place for place in range(len(role.steps))]
+    """Return what the ranks of a role do in each step: most of those that have it, if some lack steps."""
+    rank, place = played.rows["rank"].to_numpy(np.int64), played.step_places
+    own_ns = played.rows["own_ns"].to_numpy(np.float64)
+    types = played.rows["op_type"].astype(str).to_numpy(object)
+    unknown, rows = unknown_before(played), np.flatnonzero(np.isin(rank, role.ranks))
+    rows = rows[np.lexsort((rank[rows], place[rows]))]  # stable: in order of time within a step of a rank
+    cuts = np.flatnonzero((np.diff(place[rows]) != 0) | (np.diff(rank[rows]) != 0)) + 1
+    of_step: dict[int, dict[tuple[str, ...], list[Int64]]] = {}
+    for here in np.split(rows, cuts) if len(rows) else []:
+        alike = of_step.setdefault(int(played.steps[place[here[0]]]), {})
+        alike.setdefault(tuple(types[here]), []).extend([] if unknown[here].any() else [here])
+    whole = {step: alike for step, alike in of_step.items() if any(alike.values())}
+    most = {step: max(alike.items(), key=lambda item: len(item[1])) for step, alike in whole.items()}
     return Program(
         frozenset(role.ranks),
-        {step: tuple(types[here]) for step, here in zip(role.steps, of_step, strict=True)},
-        {step: usual[here] for step, here in zip(role.steps, of_step, strict=True)},
+        {step: names for step, (names, _) in most.items()},
+        {step: np.median(own_ns[np.stack(some)], axis=0) for step, (_, some) in most.items()},
     )
 
 

@@ -7,17 +7,18 @@ whose ranks are slow replaces them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
 
-from npuprof.analysis.rank_replay import Floats, Job
+from npuprof.analysis.rank_fast import few_fast
+from npuprof.analysis.rank_replay import Floats, Job, unknown_before
 from npuprof.analysis.rank_roles import BEYOND, FEW, Role, deviation, faster_half, lower_median, spread, unusual
 from npuprof.analysis.rank_variants import Less
 from npuprof.arrays import Bools
-from npuprof.noise.model import Estimate
+from npuprof.noise.model import LEVEL, Estimate
 from npuprof.noise.ratios import of_ranks
 from npuprof.noise.rows import levels, significant
 
@@ -29,6 +30,7 @@ WORTH = 0.01
 LEAST_STEPS = 3
 """The steps of which one can be told from the others."""
 
+_FEWEST = 2  # steps that noise can be told from
 _ONCE = 1 / 3  # of the steps
 _LEAST_RATIO = 0.1  # of the usual time: a rank that seems to take less overlaps, which no ratio is of
 _OVER_FEW = 1.05  # among few ranks
@@ -95,19 +97,10 @@ class Suspect:
     surely: bool = True
 
 
-def unknown_before(played: Job) -> Bools:
-    """Return the rows before which a rank's time is not known: the first one of a rank that begins in a later step."""
-    ranks = played.rows["rank"].to_numpy(np.int64)
-    first = np.flatnonzero(np.append(True, ranks[1:] != ranks[:-1])[: len(ranks)])
-    unknown = np.zeros(len(ranks), bool)
-    unknown[first[played.step_places[first] > 0]] = True
-    return unknown
-
-
 def _comparable(played: Job, roles: Sequence[Role], own_ns: Floats) -> Floats:
-    """Return times in which ranks that begin in a later step take as long as others before their first collective.
+    """Return times in which ranks without a step take as long as others before their first collective after it.
 
-    What such a rank did before is not known, so that its time since the job began is no time before that collective.
+    What such a rank did before is not known, so that the time since its last one is no time before that collective.
     """
     unknown = unknown_before(played)
     times: Floats = own_ns.copy()
@@ -206,6 +199,7 @@ class _Compared:
 
     role: Role
     outlier: Bools
+    large: Bools
     healthy: Bools
     ratio: Estimate
     noise_ns: float
@@ -234,20 +228,24 @@ def suspects(played: Job, roles: Sequence[Role], own_ns: Floats, groups: Mapping
     untold = np.isnan(p_values)
     begins = np.cumsum([0, *(len(of_role.role.ranks) for of_role in compared)])
     single: dict[int, Suspect] = {}
-    comparable: set[int] = set()
     for of_role, begin in zip(compared, begins.tolist(), strict=False):
         here = slice(begin, begin + len(of_role.role.ranks))
-        comparable |= set(of_role.role.ranks)
-        for place in np.flatnonzero(of_role.outlier & (sure[here] | untold[here])).tolist():
+        nameable = sure[here] | untold[here] | of_role.large
+        for place in np.flatnonzero(of_role.outlier & nameable).tolist():
             suspect = _suspect(of_role, place, own_ns, step_ns, played)
             single[suspect.ranks[0]] = replace(suspect, surely=bool(sure[begin + place]))
-    return _grouped(single, groups, comparable)
+
+    def beyond(rank: int, others: Sequence[int]) -> Suspect | None:
+        of_role = next(each for each in compared if rank in each.role.ranks)
+        return _beyond(of_role, rank, others, own_ns, step_ns, played)
+
+    return _grouped(single, groups, {rank for of_role in compared for rank in of_role.role.ranks}, beyond)
 
 
 def _compare(role: Role, own_ns: Floats, groups: Mapping[str, Sequence[int]], step_ns: float) -> _Compared:
     times = role.by_step(own_ns)
     count, steps = times.shape
-    half = faster_half(times.mean(axis=1))
+    half = faster_half(times.mean(axis=1)) & ~few_fast(times)
     usual = np.median(times[half], axis=0)
     beyond = times - usual
     more, least = beyond.mean(axis=1), lower_median(beyond, axis=1)
@@ -260,12 +258,10 @@ def _compare(role: Role, own_ns: Floats, groups: Mapping[str, Sequence[int]], st
         far &= enough
         return far
 
-    if count >= FEW:
-        outlier = is_far(more, share)
-    elif steps > 1:
-        outlier = share > _OVER_FEW - 1
-    else:  # no test follows, and what lies before the first collective is not known
-        outlier = times[:, 0] - times.mean() > (_OVER_FEW - 1) * max(float(times.mean()), step_ns)
+    # Where no test follows; what lies before the first collective is not known.
+    large = times - times.mean(axis=0) > (_OVER_FEW - 1) * np.maximum(times.mean(axis=0), step_ns)
+    of_few = share > _OVER_FEW - 1 if steps > 1 else large[:, 0]
+    outlier = is_far(more, share) if count >= FEW else of_few
     for ranks in groups.values():
         here = np.isin(role.ranks, ranks)
         several = here.sum() > 1 and not here.all() and count >= FEW
@@ -273,12 +269,45 @@ def _compare(role: Role, own_ns: Floats, groups: Mapping[str, Sequence[int]], st
             outlier |= here & is_far(float(more[here].mean()), float(share[here].mean()), int(here.sum()))
     outlier &= least > _ALIKE * more  # in most steps, and not in a few of them
     healthy = ~outlier if not outlier.all() else half
-    # What lies before the first collective is not known: a first step that lacks much of its time has no ratio.
-    is_cut = steps > 2 and usual[0] < _CUT * float(np.median(usual[1:]))
+    # The noise of few ranks in two steps says little.
+    large = large.all(axis=1) & (count < FEW) & (steps == _FEWEST)
+    return _Compared(role, outlier, large, healthy, _ratio(times, usual, healthy), float(noise))
+
+
+def _ratio(times: Floats, usual: Floats, healthy: Bools) -> Estimate:
+    """Return the ratio of the times of each rank to those of healthy ones, which take `usual` in each step."""
+    # What lies before the first collective is not known: a first step that lacks much of its time has no ratio, and
+    # where there is only one more, it gets the time that it lacks.
+    if len(usual) > 1 and usual[0] < _CUT * float(np.median(usual[1:])):
+        lacks = np.append(usual[1] - usual[0], 0.0)
+        times = times[:, 1:] if len(usual) > _FEWEST else times + lacks
     # A host that calls a collective before it has the last one's result has no time between them, or less than none.
     least_ns = max(_LEAST_RATIO * float(np.median(usual)), 1.0)
-    ratio = of_ranks(np.maximum(times[:, int(is_cut) :], least_ns), healthy)
-    return _Compared(role, outlier, healthy, ratio, float(noise))
+    return of_ranks(np.maximum(times, least_ns), healthy)
+
+
+def _beyond(
+    of_role: _Compared, rank: int, others: Sequence[int], own_ns: Floats, step_ns: float, played: Job
+) -> Suspect | None:
+    """Return what a rank takes longer than others of its group, which are all slow; None if that is nothing."""
+    role = of_role.role
+    place, beside = role.ranks.index(rank), np.isin(role.ranks, others)
+    if not beside.any():
+        return None
+    times = role.by_step(own_ns)
+    usual = np.median(times[beside], axis=0)
+    more = times[place] - usual
+    mean, count = float(more.mean()), int(beside.sum())
+    enough = max(
+        BEYOND * of_role.noise_ns * np.sqrt(1 + 1 / count), min(WORTH * step_ns, (_OVER_MANY - 1) * usual.mean())
+    )
+    if mean <= enough or lower_median(more[None], axis=1)[0] <= _ALIKE * mean:
+        return None
+    p_value = _ratio(times, usual, beside).p_values()[place]
+    if p_value > LEVEL:
+        return None
+    suspect = _suspect(replace(of_role, healthy=beside), place, own_ns, step_ns, played)
+    return replace(suspect, surely=bool(p_value <= LEVEL))
 
 
 def _suspect(of_role: _Compared, place: int, own_ns: Floats, step_ns: float, played: Job) -> Suspect:
@@ -333,17 +362,38 @@ def _beyond_pace(far_ns: Floats, usual_ns: Floats) -> Floats:
     return beyond
 
 
-def _grouped(single: Mapping[int, Suspect], groups: Mapping[str, Sequence[int]], comparable: set[int]) -> list[Suspect]:
-    """Return suspects in which a group all of whose ranks are suspects replaces them."""
+def _grouped(
+    single: Mapping[int, Suspect],
+    groups: Mapping[str, Sequence[int]],
+    comparable: set[int],
+    beyond: Callable[[int, Sequence[int]], Suspect | None],
+) -> list[Suspect]:
+    """Return suspects in which a group all of whose ranks are suspects replaces them.
+
+    What one of them takes longer than the others of its group, as `beyond` tells, is a suspect of its own.
+    """
     left = dict(single)
-    grouped = []
+    grouped, slower = [], []
     by_ranks: dict[tuple[int, ...], list[str]] = {}
     for name, ranks in groups.items():
         by_ranks.setdefault(tuple(sorted(comparable & set(ranks))), []).append(name)
     for ranks, names in sorted(by_ranks.items(), key=lambda item: -len(item[0])):
         if len(ranks) > 1 and all(rank in left for rank in ranks):
-            grouped.append(_together([left.pop(rank) for rank in ranks], tuple(names)))
-    return sorted([*grouped, *left.values()], key=lambda suspect: -suspect.extra_ns * len(suspect.ranks))
+            members, others = [left.pop(rank) for rank in ranks], list(ranks)
+            for place in np.argsort([-member.extra_ns for member in members], kind="stable").tolist():
+                others.remove(ranks[place])
+                if (more := beyond(ranks[place], others)) is None:
+                    break
+                members[place] = _less(members[place], more)
+                slower.append(more)
+            grouped.append(_together(members, tuple(names)))
+    return sorted([*grouped, *left.values(), *slower], key=lambda suspect: -suspect.extra_ns * len(suspect.ranks))
+
+
+def _less(suspect: Suspect, by: Suspect) -> Suspect:
+    """Return what a rank takes longer without a part of it."""
+    less = np.maximum(suspect.less.own_ns - by.less.own_ns, 0.0)
+    return replace(suspect, extra_ns=max(suspect.extra_ns - by.extra_ns, 0), less=Less(suspect.less.rows, less))
 
 
 def _together(members: Sequence[Suspect], names: tuple[str, ...] = ()) -> Suspect:

@@ -9,6 +9,7 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.analysis.rank_clocks import Clocks, clocks
+from npuprof.analysis.rank_numbers import renumbered
 from npuprof.analysis.rank_pairs import pairs
 from npuprof.arrays import Bools, Int32, Int64
 
@@ -17,6 +18,7 @@ Texts: TypeAlias = np.ndarray[tuple[int], np.dtype[np.object_]]
 LEAST_WAIT_NS = 100_000
 """An operator in which nobody waited longer does not tell who came last."""
 
+_MOST_COSTLY = 10_000
 _CLOCK_ERRORS = 3  # times the error of the clocks: what is shorter may be that error
 _NEEDED = ("rank", "step", "group", "op_type", "count", "start_ns", "duration_ns", "name")
 _OF_ONE_RANK = r"Group \d+"
@@ -31,7 +33,8 @@ def collectives(communication: pd.DataFrame) -> pd.DataFrame:
     in type, the k-th operator of the same type and count is the same; a send and its receive are of one type. Where
     sends and receives joined this way do not end together, the two ranks of each are a group of their own, as far as
     their ends tell (:mod:`npuprof.analysis.rank_pairs`). Ranks without steps have those of others with as many
-    operators of a group.
+    operators of a group, and ranks that number their steps otherwise than most have the numbers of the others where the
+    ends of collectives tell them (:mod:`npuprof.analysis.rank_numbers`).
 
     Parameters
     ----------
@@ -57,8 +60,11 @@ def collectives(communication: pd.DataFrame) -> pd.DataFrame:
     rows = rows.reset_index(drop=True)
     group, groups = _encode(rows["group"])
     kind, kinds = _encode(_types(rows))
-    step = _steps_of_others(rank, group, rows["step"].fillna(-1).to_numpy(np.int64))
     is_send = pd.Series(kinds, dtype=object).str.contains(_POINT_TO_POINT, case=False).to_numpy(bool)[kind]
+    step = _steps_of_others(rank, group, rows["step"].fillna(-1).to_numpy(np.int64))
+    ends = (rows["start_ns"] + rows["duration_ns"]).to_numpy(np.int64)
+    recorded_ends = {"rank": rank, "step": step, "group": group, "kind": kind, "end_ns": ends, "is_send": is_send}
+    step = renumbered(pd.DataFrame(recorded_ends, copy=False))
     k, op = _joined(rows, rank, step, group, np.where(is_send, -1, kind))
     texts = {"group": _decode(group, groups), "op_type": _decode(kind, kinds)}
     members = np.bincount(op)[op] if len(op) else op
@@ -256,3 +262,10 @@ def counts(rows: pd.DataFrame, estimated: Clocks) -> Bools:
     np.maximum.at(longest, op, rows["wait_ns"].to_numpy(np.int64))
     beyond: Bools = longest > np.maximum(LEAST_WAIT_NS, _CLOCK_ERRORS * error)
     return beyond
+
+
+def costliest(rows: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Return the costliest rows of a job, in table order, up to a limit."""
+    largest = np.sort(np.argsort(-rows[column].to_numpy(np.int64), kind="stable")[:_MOST_COSTLY])
+    few: pd.DataFrame = rows.iloc[largest] if len(rows) > _MOST_COSTLY else rows
+    return few

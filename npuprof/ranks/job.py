@@ -11,6 +11,7 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.analysis.accounting import Accounting, account
+from npuprof.analysis.rank_transfers import moved_ns
 from npuprof.errors import NoSuchRankError, NpuprofError
 from npuprof.info import Info
 from npuprof.quantities import formatted_ranks
@@ -87,6 +88,11 @@ def job_facts(ranks: RankTables, whole: Collection[int] = ()) -> JobFacts:
         matrix=matrix(ranks),
         played=played,
         groups=recorded_groups(entry.known for _, entry in entries.values()),
+        moved_ns=lambda: {
+            rank: moved_ns(entry.profile.tables, entry.profile.statistics)
+            for rank, (_, entry) in entries.items()
+            if entry.profile is not None
+        },
     )
 
 

@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import median_high
 
+import numpy as np
 import pandas as pd
 
+from npuprof.analysis.rank_replay import Job
 from npuprof.notes import Notes
 from npuprof.quantities import formatted_ranks
 from npuprof.ranks.entries import Entry
@@ -44,7 +46,8 @@ def notes_of(ranks: RankTables) -> pd.DataFrame:
     for which, problem in runs.failed.items():
         notes.error(f"rank {which}" if isinstance(which, int) else which, problem)
     _note_sessions(runs.entries, notes)
-    _note_other_steps(_known_steps(ranks), notes)
+    steps = _known_steps(ranks)
+    _note_other_steps(steps, _joined_as(ranks) if len({*steps.values()}) > 1 else {}, notes)
     _note_other_units(runs.entries, notes)
     return notes.to_frame()
 
@@ -77,6 +80,16 @@ def _known_steps(ranks: RankTables) -> dict[int, frozenset[int]]:
     return known
 
 
+def _joined_as(ranks: RankTables) -> dict[int, int]:
+    """Return what was added to the step numbers of ranks whose collectives were joined with those of other steps."""
+    played: Job | None = ranks.memo.known("job")
+    if played is None:
+        return {}
+    first, recorded = (rows.groupby("rank")["step"].min() for rows in (played.rows, ranks.operators()))
+    shifts = (first - recorded.reindex(first.index)).dropna()
+    return dict(zip(shifts.index.to_numpy(np.int64).tolist(), shifts.to_numpy(np.int64).tolist(), strict=True))
+
+
 def _note_sessions(entries: Sequence[Entry], notes: Notes) -> None:
     """Note ranks with several runs: how many, whether other ranks have as many, and which runs are copies."""
     of_ranks = Counter(entry.info.rank for entry in entries if entry.info.rank is not None)
@@ -97,13 +110,15 @@ def _note_sessions(entries: Sequence[Entry], notes: Notes) -> None:
             notes.warning(f"rank {rank}", twice, count)
 
 
-def _note_other_steps(steps: Mapping[int, frozenset[int]], notes: Notes) -> None:
+def _note_other_steps(steps: Mapping[int, frozenset[int]], added: Mapping[int, int], notes: Notes) -> None:
     """Note ranks whose steps have other numbers than those of most ranks.
 
     Parameters
     ----------
     steps
         The step numbers of each rank.
+    added
+        What was added to the numbers of each rank's steps to join its collectives with those of the others.
     notes
         Receives a note for each set of numbers.
     """
@@ -114,11 +129,18 @@ def _note_other_steps(steps: Mapping[int, frozenset[int]], notes: Notes) -> None
     for numbers in others:
         ranks = by_numbers[numbers]
         has = "rank {} has" if len(ranks) == 1 else "ranks {} have"
+        shifts = {added.get(rank, 0) for rank in ranks}
+        joined = (
+            f"by the ends of its collectives step {min(numbers)} here is step {min(numbers) + min(shifts)} there, and "
+            "is joined with it"
+            if len(shifts) == 1 and shifts != {0}
+            else "collectives are joined by step number, so waits and clocks are wrong if equal numbers are not the "
+            "same step"
+        )
         notes.warning(
             "steps",
             f"{has.format(formatted_ranks(ranks))} the steps {formatted_ranks(numbers)}, other ranks "
-            f"{formatted_ranks(usual)}: collectives are joined by step number, so waits and clocks are wrong if equal "
-            "numbers are not the same step",
+            f"{formatted_ranks(usual)}: {joined}",
             len(ranks),
         )
 

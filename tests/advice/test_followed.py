@@ -376,6 +376,13 @@ _OF_JOB: dict[str, list[Trial]] = {
             lambda: _job("slow_rank", Faults()),
         ),
     ],
+    "fast_rank": [
+        Trial(
+            "spread the work evenly",
+            lambda: _of_ranks([[1_150, 1_150, 1_150, 1_000]] * 8, 50)["fast_rank"],
+            lambda: _of_ranks([[1_150] * 4] * 8, 50)["fast_rank"],
+        ),
+    ],
     "pipeline_imbalance": [
         Trial("move layers away from the stage of rank 1", lambda: _uneven(300), lambda: _uneven(1_000))
     ],

@@ -15,6 +15,7 @@ from npuprof.advice.findings import Advice, advise
 from npuprof.advice.job import JobFacts, Member
 from npuprof.advice.job_findings import advise_job
 from npuprof.analysis.accounting import account
+from npuprof.arrays import Int64
 from npuprof.errors import NpuprofError
 from npuprof.info import Info
 from npuprof.ranks.profile_set import ProfileSet
@@ -28,6 +29,7 @@ def advice_of(
     *,
     absent: tuple[int, ...] = (),
     groups: dict[str, tuple[str, tuple[int, ...]]] | None = None,
+    moved_ns: dict[int, Int64] | None = None,
 ) -> Advice:
     """Findings of a job of which only the collectives are known, and one step around them for each rank."""
     members = []
@@ -37,7 +39,8 @@ def advice_of(
         run = factories.all_tables(steps=table("steps", [(0, length)]), kernels=table("kernels", [(0, 10)]))
         accounting = account(run, int(rank))
         members.append(Member(int(rank), run, accounting, advise(run, Info(rank=int(rank)), accounting)))
-    return advise_job(JobFacts(members, communication, list(absent), simulated=False, groups=groups))
+    moved = dict if moved_ns is None else lambda: moved_ns
+    return advise_job(JobFacts(members, communication, list(absent), simulated=False, groups=groups, moved_ns=moved))
 
 
 @pytest.mark.slow

@@ -55,10 +55,13 @@ def test_ranks_with_different_steps_are_compared_in_those_that_they_share() -> N
     assert found["slow_rank"].place == "rank 1"
 
 
-def test_steps_that_share_no_number_say_nothing() -> None:
+def test_steps_that_share_no_number_are_joined_by_time_where_clocks_agree() -> None:
     events = with_steps(synchronised([[1_000, 1_400]] * 6, [50] * 6), 2)
-    shifted = events.assign(step=events["step"] + 100 * (events["rank"] == 1).astype("Int64"))
-    assert not blamed(advice_of(shifted))
+    is_other = events["rank"] == 1
+    shifted = events.assign(step=events["step"] + 100 * is_other.astype("Int64"))
+    assert blamed(advice_of(shifted)) == ["slow_rank"]
+    # All steps take as long, and a clock that is ahead by a step and a half fits none better than another.
+    assert not blamed(advice_of(shifted.assign(start_ns=shifted["start_ns"] + 4_350 * is_other)))
 
 
 def test_a_job_of_which_half_the_ranks_are_absent_names_a_slow_one_that_is_there() -> None:

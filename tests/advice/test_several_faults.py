@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from npuprof.advice.finding import Finding
@@ -14,6 +15,7 @@ from npuprof.loading import load_set
 from npuprof.simulator.jobs import SIZES, Faults, Plan, simulate, text
 from tests.advice import test_job as jobs
 from tests.advice.generated import RULES, facts_of, fired, step_ns
+from tests.analysis.test_rank_faults import with_steps
 from tests.analysis.test_rank_waits import synchronised
 from tests.benchmarks.bench_blame import judged
 
@@ -130,6 +132,69 @@ def test_what_an_absent_rank_may_only_have_waited_for_is_in_the_upper_limit() ->
     found = jobs.advice_of(whole[whole["rank"] != 3], absent=(3,), groups={"g": ("dp", tuple(range(16)))})["slow_rank"]
     assert (found.place, found.gain_lo_ns) == ("ranks 8-15", 0)
     assert found.gain_hi_ns == pytest.approx(10 * 120_000, rel=0.05)
+
+
+@pytest.mark.long
+def test_a_rank_that_is_slower_than_its_slow_host_is_named_beside_it() -> None:
+    faults = Faults(slow_hosts={1: 0.1}, slow_ranks={11: 0.15})
+    found = fired(simulate(_PLAN, faults, 3))
+    assert found["slow_rank"].title == "8 slow ranks, all of host 1 (8-15), rank 11 slower still"
+    assert gain_of(found) == pytest.approx(true_gain(_PLAN, faults, 3), rel=0.05)
+    missing = replace(faults, truncated=frozenset({9}))
+    assert fired(simulate(_PLAN, missing, 3))["slow_rank"].title.endswith("(8, 10-15), rank 11 slower still")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("slow", "ranks"), [(7, 8), (6, 8), (2, 3)])
+def test_of_a_role_that_is_mostly_slow_the_few_are_told_apart_and_the_gain_is_bounded(slow: int, ranks: int) -> None:
+    own = [[1_000_000 + 150_000 * (rank < slow) + 900 * (at * rank % 7) for rank in range(ranks)] for at in range(10)]
+    found = jobs.advice_of(synchronised(own, [50_000] * 10))
+    few = found["fast_rank"]
+    assert few.place == ("rank " if slow == ranks - 1 else "ranks ") + ", ".join(map(str, range(slow, ranks)))
+    assert (few.state, few.gain_lo_ns, few.confidence) == ("fires", 0, "bounded")
+    assert 9 * 150_000 <= few.gain_hi_ns <= 10 * 156_000
+    assert found["slow_rank"].state == "clean"
+
+
+@pytest.mark.slow
+def test_of_two_ranks_and_two_steps_the_one_that_is_slower_in_both_is_named() -> None:
+    own = [[1_000_000 + 150_000 * rank + 9_000 * (at * (rank + 3) % 5) for rank in (0, 1)] for at in range(8)]
+    whole = with_steps(synchronised(own, [50_000] * 8), 4)
+    slow = jobs.advice_of(whole)["slow_rank"]
+    assert (slow.title, slow.place) == ("Rank 1 is slow", "rank 1")
+    assert slow.gain_hi_ns == pytest.approx(4 * 150_000, rel=0.15)
+    even = [[1_000_000 + 90_000 * (at * (rank + 3) % 5) for rank in (0, 1)] for at in range(8)]
+    assert jobs.advice_of(with_steps(synchronised(even, [50_000] * 8), 4))["slow_rank"].state == "clean"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [2, 3, 8])
+def test_an_absent_rank_that_is_late_in_every_step_is_told_with_a_bound(ranks: int) -> None:
+    own = [[1_000_000 + 900 * (at * rank % 7) + 200_000 * (rank == 1) for rank in range(ranks)] for at in range(8)]
+    whole = with_steps(synchronised(own, [50_000] * 8), 4)
+    here = whole[(whole["rank"] != 1).to_numpy(bool)]
+    groups = {"g": ("dp", tuple(range(ranks)))}
+    late = jobs.advice_of(here, absent=(1,), groups=groups)["absent_ranks"]
+    assert late.title == "Rank 1, not here, may be late in every step"  # nothing tells how long transfers take
+    assert late.gain_hi_ns >= 7 * 200_000
+    known = jobs.advice_of(here, absent=(1,), groups=groups, moved_ns={0: np.full(8, 45_000)})["absent_ranks"]
+    assert known.title == "Rank 1, not here, is late in every step"
+    assert 7 * 195_000 <= known.gain_hi_ns <= 8 * 210_000  # of one step around all
+    even = whole.assign(duration_ns=whole["duration_ns"] - 195_000 * (whole["rank"] != 1))
+    even = even[(even["rank"] != 1).to_numpy(bool)]
+    healthy = jobs.advice_of(even, absent=(1,), groups=groups, moved_ns={0: np.full(8, 45_000)})["absent_ranks"]
+    assert healthy.gain_hi_ns <= 8 * 15_000
+
+
+@pytest.mark.long
+def test_a_rank_that_lacks_some_steps_is_named_for_what_it_does_in_the_others() -> None:
+    own = [[1_000_000 + 900 * (at * rank % 7) + 200_000 * (rank == 1) for rank in range(6)] for at in range(24)]
+    whole = with_steps(synchronised(own, [50_000] * 24), 3)
+    for gone in ({10, 11}, {13}, {17}):
+        here = whole[~((whole["rank"] == 1) & whole["step"].isin(gone)).to_numpy(bool)]
+        found = jobs.advice_of(here, groups={"g": ("dp", tuple(range(6)))})
+        assert (found["slow_rank"].place, found["stall"].state) == ("rank 1", "clean")
+        assert found["slow_rank"].gain_hi_ns == pytest.approx(3 * 200_000, rel=0.05)
 
 
 def test_more_slow_ranks_than_are_replayed_apart_are_all_named() -> None:

@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import pandas as pd
 import pytest
 
-from npuprof.advice.job import costliest
+from npuprof.analysis.rank_waits import costliest
 from npuprof.loading import load_set
 from npuprof.ranks import kept, overview, rank_tables
 from npuprof.ranks.profile_set import ProfileSet

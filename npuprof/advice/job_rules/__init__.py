@@ -5,6 +5,7 @@ from __future__ import annotations
 from npuprof.advice.job_rules import (
     absent_ranks,
     exposed_communication,
+    fast_rank,
     late_host,
     pipeline_bubble,
     pipeline_imbalance,
@@ -19,6 +20,7 @@ JOB_RULES = (
     pipeline_imbalance.RULE,
     pipeline_bubble.RULE,
     slow_rank.RULE,
+    fast_rank.RULE,
     late_host.RULE,
     stall.RULE,
     slow_link.RULE,

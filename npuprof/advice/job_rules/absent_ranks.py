@@ -9,11 +9,12 @@ from npuprof.analysis.rank_suspects import WORTH
 from npuprof.quantities import counted, duration
 
 NAME = "absent_ranks"
+_MOSTLY = 0.5  # of the limit
 
 
 def check(facts: JobFacts) -> Finding:
     """Fire if steps may be shorter by 1 % without what ranks that have no collectives here take longer than others."""
-    if facts.job is None:
+    if facts.job is None and not len(facts.lacking.ops):
         return Finding(NAME, "cannot tell", collect="load the profiles of ranks with collectives")
     if not facts.missing:
         return Finding(NAME, "clean")
@@ -23,26 +24,44 @@ def check(facts: JobFacts) -> Finding:
         return Finding(NAME, "cannot tell", collect=f"load {called_name}: nothing here names the ranks of groups")
     faster = without(facts, facts.usual)
     gain = facts.gain_ns(faster.own_ns, faster.moving_ns, than_ns=facts.usual.own_ns)
-    limit = int(facts.lacking.absent_ns.sum()) // facts.steps if gain is None else gain
+    alike = int(facts.lacking.alike_ns.sum()) // facts.steps
+    limit = int(facts.lacking.absent_ns.sum()) // facts.steps + alike if gain is None else gain
     if limit <= WORTH * facts.usual_ns:
         return Finding(NAME, "clean", cost_ns=limit)
-    slow = [part.suspect.ranks for part in facts.parts("slow", "late") if set(part.suspect.ranks) <= set(facts.missing)]
+    slow = [part.suspect.ranks for part in facts.parts("slow", "late") if set(part.suspect.ranks) <= facts.unseen]
     verb = "arrive" if sum(map(len, slow)) > 1 else "arrives"
     named = f"; {', '.join(map(ranks_called, slow))} {verb} later than ranks alike" if slow else ""
-    is_here = bool(facts.job.rows["rank"].isin(facts.missing).any())  # with some of its collectives
+    is_here = facts.job is not None and bool(facts.job.rows["rank"].isin(facts.missing).any())  # with some of them
     lack = "which did not come to some of them" if is_here else "without collectives here"
     action = f"load the whole results of {called_name} too"
     return Finding(
         NAME,
         "fires",
-        title=f"Waiting for {called_name}, {lack}",
+        title=_title(facts, called_name, alike) if alike > _MOSTLY * limit else f"Waiting for {called_name}, {lack}",
         cost_ns=limit,
         gain_hi_ns=limit,
-        detail=f"in {counted(late, 'collective')} others may have waited for absent members: 0 to {duration(limit)} a "
-        f"step, apart from what they wait in each step alike, which looks like moving data{named}",
+        detail=f"others may have waited for absent members: 0 to {duration(limit)} a step, in "
+        f"{counted(late, 'collective')} longer than in others alike{_in_each_step(facts, alike)}{named}",
         action=f"see what {called_name} did instead, if it did not hang or end; or {action}" if is_here else action,
         place=called_name,
     )
+
+
+def _title(facts: JobFacts, called_name: str, alike_ns: int) -> str:
+    """Return that absent ranks are late, or may be late, in each step alike."""
+    late_ranks = called_name if len(facts.missing) == 1 else f"one of {called_name}"
+    moves = int(facts.lacking.surely_ns.sum()) // facts.steps
+    surely = 0 < moves < alike_ns
+    return f"{late_ranks[0].upper()}{late_ranks[1:]}, not here, {'is' if surely else 'may be'} late in every step"
+
+
+def _in_each_step(facts: JobFacts, alike_ns: int) -> str:
+    """Return what others may wait in each step alike, which looks like moving data."""
+    if alike_ns <= WORTH * facts.usual_ns:
+        return ""
+    moves = int(facts.lacking.surely_ns.sum()) // facts.steps
+    known = f"transfers take {duration(moves)} of it" if moves else "no transfers are recorded that tell"
+    return f"; in each step alike {duration(alike_ns + moves)} look like moving data, or like waiting: {known}"
 
 
 def without(facts: JobFacts, times: Times) -> Times:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from npuprof.advice.finding import Finding
-from npuprof.advice.job import JobFacts, JobRule, Times, costliest
+from npuprof.advice.job import JobFacts, JobRule, Times
 from npuprof.advice.rules.exposed_communication import ACTION, NAME
 from npuprof.advice.wording import shares_of
+from npuprof.analysis.rank_waits import costliest
 from npuprof.quantities import duration
 
 _THRESHOLD = 0.05  # of the step

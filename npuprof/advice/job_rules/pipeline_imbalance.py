@@ -47,7 +47,7 @@ def _imbalance(facts: JobFacts, played: Job, parts: Sequence[Part]) -> Finding:
         NAME,
         "fires",
         title=_title(either, all_of_them=len(either) == len(parts)),
-        cost_ns=facts.waiting_ns(),
+        cost_ns=0 if facts.job is None else facts.job.waiting_ns(),
         **facts.gain_of(parts, of_host=True),
         detail=f"the stages wait for each other; outside collectives, a step takes {', '.join(stage_times)}{reason}"
         f"{same}{together and f'; {together}'}",

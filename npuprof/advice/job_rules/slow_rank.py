@@ -33,7 +33,7 @@ def _parts(facts: JobFacts) -> list[Part]:
     return [
         part
         for part in facts.parts("slow", "late")
-        if _is_of_ranks(part.suspect) and not set(part.suspect.ranks) <= set(facts.missing)
+        if _is_of_ranks(part.suspect) and not set(part.suspect.ranks) <= facts.unseen
     ]
 
 
@@ -45,7 +45,7 @@ def _is_of_ranks(suspect: Suspect) -> bool:
 
 def _finding(facts: JobFacts, parts: Sequence[Part], hidden: Sequence[Suspect]) -> Finding:
     worst = max(parts, key=lambda part: part.suspect.extra_ns).suspect
-    ranks = sorted({rank for part in parts for rank in part.suspect.ranks} - set(facts.missing))
+    ranks = sorted({rank for part in parts for rank in part.suspect.ranks} - facts.unseen)
     rank = next(each for each in worst.ranks if each in ranks)
     part, reason = _cause(facts, rank)
     peers = _peers(facts, rank)
@@ -57,7 +57,7 @@ def _finding(facts: JobFacts, parts: Sequence[Part], hidden: Sequence[Suspect]) 
         NAME,
         "fires",
         title=_title([part.suspect for part in parts]),
-        cost_ns=max(part.suspect.extra_ns for part in parts),
+        cost_ns=max(sum(part.suspect.extra_ns for part in parts if each in part.suspect.ranks) for each in ranks),
         **facts.gain_of(parts, of_host=part == "idle"),
         detail="; ".join(
             filter(None, (times, named_parts(parts), also and f"{also} slow too, but nothing waits for it"))
@@ -88,16 +88,22 @@ def _hidden(hidden: Sequence[Suspect]) -> Finding:
 
 
 def _title(suspects: Sequence[Suspect]) -> str:
-    """Return ``Rank 5 is slow``, ``2 slow ranks: 17, 20`` or ``8 slow ranks, all of host 1 (8-15)``."""
-    ranks = sorted(rank for suspect in suspects for rank in suspect.ranks)
+    """Return ``Rank 5 is slow``, ``2 slow ranks: 17, 20`` or ``8 slow ranks, all of host 1 (8-15)``.
+
+    Of a rank that is slower than its slow host: ``8 slow ranks, all of host 1 (8-15), rank 11 slower still``.
+    """
+    ranks = {rank for suspect in suspects for rank in suspect.ranks}
     grouped = [suspect for suspect in suspects if suspect.names]
-    single = [rank for suspect in suspects if not suspect.names for rank in suspect.ranks]
+    of_groups = {rank for suspect in grouped for rank in suspect.ranks}
+    alone = sorted({rank for suspect in suspects if not suspect.names for rank in suspect.ranks})
+    single, slower = ([rank for rank in alone if (rank in of_groups) == inside] for inside in (False, True))
     if len(ranks) == 1:
-        return f"Rank {ranks[0]} is slow"
+        return f"Rank {min(ranks)} is slow"
     if not grouped:
         return f"{len(ranks)} slow ranks: {formatted_ranks(single)}"
     of = [f"all of {' or '.join(suspect.names)} ({formatted_ranks(suspect.ranks)})" for suspect in grouped]
-    return f"{len(ranks)} slow ranks, {' and '.join([*of, *([ranks_called(single)] if single else [])])}"
+    still = f", {ranks_called(slower)} slower still" if slower else ""
+    return f"{len(ranks)} slow ranks, {' and '.join([*of, *([ranks_called(single)] if single else [])])}{still}"
 
 
 def _peers(facts: JobFacts, rank: int) -> list[int]:
@@ -111,8 +117,9 @@ def _cause(facts: JobFacts, rank: int) -> tuple[str, str]:
     """Return whether the rank computes longer or is idle longer than its peers, and by how much, as words."""
 
     def of(member: int, parts: Sequence[str]) -> int:
-        rows = facts.members[member].accounting.intervals
-        return int(rows["duration_ns"][rows["part"].isin(parts)].sum()) // max(1, facts.steps)
+        accounting = facts.members[member].accounting
+        rows = accounting.intervals
+        return int(rows["duration_ns"][rows["part"].isin(parts)].sum()) // max(1, len(accounting.steps))
 
     peers = [peer for peer in _peers(facts, rank) if peer in facts.members]
     if not peers or rank not in facts.members:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from npuprof.advice.finding import Finding
-from npuprof.advice.job import JobFacts, JobRule, Times, costliest
+from npuprof.advice.job import JobFacts, JobRule, Times
 from npuprof.analysis.rank_blame import certain_blame
+from npuprof.analysis.rank_waits import costliest
 from npuprof.quantities import duration
 
 NAME = "waiting"
@@ -17,7 +18,7 @@ def check(facts: JobFacts) -> Finding:
     """Fire if a rank waits for other ranks for more than 2 % of the step, and name the ranks that cause the waits."""
     if facts.job is None or facts.absent:
         return Finding(NAME, "cannot tell", collect="load the profiles of all ranks, with collectives")
-    cost = facts.waiting_ns()
+    cost = facts.job.waiting_ns()
     if cost <= _THRESHOLD * facts.usual_ns:
         return Finding(NAME, "clean", cost_ns=cost)
     gain = _even_gain(facts)

@@ -1,0 +1,94 @@
+"""A few ranks that are faster than the rest of their role.
+
+Whether most ranks of a role are slow, or a few of them have less to do, no time tells: the others are compared with
+each other, and what they take longer than these few is told apart from what is slow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from npuprof.analysis.rank_replay import Floats
+from npuprof.analysis.rank_roles import BEYOND, FEW, Role, lower_median, spread
+from npuprof.analysis.rank_variants import Less
+from npuprof.arrays import Bools
+from npuprof.noise.ratios import of_ranks
+
+_APART = 0.5  # of what they take less: no rank takes so much more than the slowest of them, and less than the others
+_MORE = 0.02  # of the time of a rank: less is no difference
+_MORE_OF_FEW = 0.05
+_RARE = 0.01  # of roles without a cause: how often any rank seems fast
+
+
+@dataclass(frozen=True)
+class Faster:
+    """A few ranks of a role that are faster than all others.
+
+    Attributes
+    ----------
+    ranks, others
+        The ranks, and the rest of their role, ascending.
+    less_ns
+        How much less time one of them takes in a step.
+    less
+        The job if the others were as fast.
+    """
+
+    ranks: tuple[int, ...]
+    others: tuple[int, ...]
+    less_ns: int
+    less: Less
+
+
+def few_fast(times: Floats) -> Bools:
+    """Return the ranks that are faster than all others of a role, and so few that they do not tell what is usual.
+
+    Parameters
+    ----------
+    times
+        Ranks x steps. A quarter of the ranks at most, which are less than half of the faster half, may be so few.
+    """
+    count, steps = times.shape
+    mean, few = times.mean(axis=1), np.zeros(count, bool)
+    order = np.argsort(mean, kind="stable")
+    gaps = np.diff(mean[order])[: (count + 1) // 4]
+    if not len(gaps) or count < FEW - 1:
+        return few
+    few[order[: int(np.argmax(gaps)) + 1]] = True
+    less = np.median(times[~few], axis=0) - np.median(times[few], axis=0)
+    mean_less = float(less.mean())
+    noise = spread(times, ~few) / np.sqrt(steps) if count >= FEW else 0.0
+    enough = max(BEYOND * noise, (_MORE if count >= FEW else _MORE_OF_FEW) * float(mean.mean()))
+    is_apart = float(gaps.max()) > _APART * mean_less > _APART * enough
+    is_usual = float(lower_median(less[None], axis=1)[0]) > _APART * mean_less
+    p_values = of_ranks(np.maximum(times, 1.0), ~few).p_values()[few]
+    is_noise = bool((p_values > _RARE / count).any())  # of any rank
+    return few if is_apart and is_usual and not is_noise else np.zeros(count, bool)
+
+
+def faster(roles: Sequence[Role], own_ns: Floats, unseen: Collection[int] = ()) -> list[Faster]:
+    """Return the few ranks of each role that are faster than all others of it, those with the most less first.
+
+    Parameters
+    ----------
+    roles
+        The roles of a job.
+    own_ns
+        The time of each row's rank before it arrives, as if no rank were slow.
+    unseen
+        Ranks of which too little is known to compare them.
+    """
+    faster_ranks = []
+    for role in roles:
+        seen = ~np.isin(role.ranks, list(unseen))
+        ranks, rows, times = np.array(role.ranks)[seen], role.rows[seen], role.by_step(own_ns)[seen]
+        few = few_fast(times)
+        if few.any():
+            more = np.maximum(own_ns[rows[~few]] - np.median(own_ns[rows[few]], axis=0), 0.0)
+            less_ns = float(np.median(times[~few].mean(axis=1)) - np.median(times[few].mean(axis=1)))
+            less = Less(rows[~few].ravel(), more.ravel())
+            faster_ranks.append(Faster(tuple(ranks[few].tolist()), tuple(ranks[~few].tolist()), round(less_ns), less))
+    return sorted(faster_ranks, key=lambda each: -each.less_ns * len(each.others))
