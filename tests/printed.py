@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 _TAGS = re.compile(r"<(style|script)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
+_WITHIN = re.compile(r'(?:</span>)?<span class="npuprof-(?:more|rest)">')  # parts of a line of code
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _BARS = re.compile(r"\|[ ▁▂▃▄▅▆▇█·]+\||[▁▂▃▄▅▆▇█·░▒▓─]+")
 _MADE = re.compile(r"(?<=npuprof-)([a-z-]+)-[a-z0-9_]{8}\b")  # a folder of tempfile
@@ -16,6 +17,7 @@ _LONGER = re.compile(r", # without (step #,? which|# that) took longer once(?=[,
 _IDLE_LINES = re.compile(r"; at .{1,200}?\(#[ %]*\)( and .{1,200}?\(#[ %]*\))?(?=;| ->|$)")  # those above a share
 _PLURAL = re.compile(r"(?<=# )([a-z]+[^s])s\b")  # 1 slice, 2 slices
 _FIGURE = re.compile(r"[-+−]?\d[\d,]*(\.\d+)?(e[-+]?\d+)?( ?(ns|[µu]s|ms|s|k?B|[MGT]i?B|KiB|[kMGT]|%)(?![A-Za-z]))?")
+_CUT = re.compile(r"…\w*(?= ?#)")  # a title before a number, cut where the number's digits say
 _SEVERAL = re.compile(r"#( ?[-–x×:/,;.]? ?#)+")
 _PLOTLY = "application/vnd.plotly.v1+json"
 _WRAPPED = ("text/plain", "stdout")
@@ -30,7 +32,8 @@ def words(text: str) -> list[str]:
     lines = []
     for line in _COLOURS.sub("", text).replace("cannot tell: ", "\ncannot tell: ").splitlines():
         plain = _FIGURE.sub("#", _MADE.sub(r"\1", _FOLDERS.sub("", _BARS.sub(" ", line))))
-        plain = _IDLE_LINES.sub("", _LONGER.sub("", plain.replace("< #", "#").replace("> #", "#")))
+        plain = _CUT.sub("…", plain.replace("< #", "#").replace("> #", "#"))
+        plain = _IDLE_LINES.sub("", _LONGER.sub("", plain))
         plain = _PLURAL.sub(r"\1", _SEVERAL.sub("#", " ".join(plain.split())))
         if plain.strip("#-. "):
             lines.append(plain)
@@ -53,7 +56,7 @@ def of_output(output: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             elif kind == "image/svg+xml":
                 yield kind, html.unescape(_TAGS.sub("\n", value)).strip().partition("\n")[0]  # of the plot above
             elif kind == "text/html":
-                yield kind, html.unescape(_TAGS.sub("\n", value))
+                yield kind, html.unescape(_TAGS.sub("\n", _WITHIN.sub("", value)))
             else:
                 yield kind, value if kind in _SEEN else ""
 

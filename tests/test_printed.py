@@ -62,3 +62,22 @@ def test_lines_of_idle_time_that_are_named_are_figures_of_a_busy_machine() -> No
     wrapped = f"{two}{bound}".replace(" and ", " and\n")
     assert printed.differences(_shown(f"{one}{bound}", "text/plain"), _shown(wrapped, "text/plain")) == []
     assert printed.differences(_shown(f"{one}{bound}"), _shown(one)) != []
+
+
+def test_titles_that_the_digits_of_a_number_cut_elsewhere_are_the_same() -> None:
+    saved, executed = (
+        [{"output_type": "stream", "name": "stdout", "text": f"CANN · rank 0 · …{cut} | | 4 slices"}]
+        for cut in ("thread 7269", "hread 17269")
+    )
+    assert not printed.differences(saved, executed)
+    other = [{"output_type": "stream", "name": "stdout", "text": "CANN · rank 0 · device 1 | | 4 slices"}]
+    assert printed.differences(saved, other)
+
+
+def test_the_parts_of_a_line_of_code_are_one_line() -> None:
+    before = "<pre><span>device host</span>\n1 ms 2 ms  (the run)\n</pre>"
+    after = (
+        '<pre><span>device<span class="npuprof-more"> host</span></span>\n'
+        '1 ms<span class="npuprof-more"> 2 ms</span><span class="npuprof-rest">  (the run)</span>\n</pre>'
+    )
+    assert printed.differences(_shown(before), _shown(after)) == []
