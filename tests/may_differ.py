@@ -10,6 +10,8 @@ _OF_A_BUSY_HOST = (
     *_COSTLIEST,
     r"^also: ",
     r"^idle #: ",
+    r"^# Python\b",  # what else its time is, and which lines have most of it
+    r"^→ less Python between operators",  # and what else to do
     r"^Sequences of small kernels come again",
     r"each as one kernel would take up to",
     r"^→ one operator of torch_npu for the sequence",

@@ -183,13 +183,15 @@ def _as_completed(client: Client, futures: Iterable[Future[_Result]]) -> Iterato
     NoProcessesError
         If the cluster is without workers for a while, as when none is started again in place of those that died.
     """
-    pending, busy_s = set(futures), time.monotonic()
+    pending, without_s = set(futures), 0.0
     while pending:
         done, pending = wait(pending, timeout=_POLL_S, return_when=FIRST_COMPLETED)
         yield from done
         if done or cast("Any", client).nthreads():
-            busy_s = time.monotonic()
-        elif time.monotonic() - busy_s > WITHOUT_WORKERS_S:
+            without_s = 0.0
+            continue
+        without_s += _POLL_S  # not what a busy machine takes to answer
+        if without_s > WITHOUT_WORKERS_S:
             raise NoProcessesError(f"it has been without workers for {WITHOUT_WORKERS_S} s")
 
 
