@@ -227,7 +227,8 @@ function answersOf(run, store, tell, ask) {
         const at = selected;
         if (at < 0) { tell("selected", { slice: null }); return; }
         await related(run);
-        if (selected !== at || run.isAway) return;
+        if (selected !== at) return;
+        if (run.isAway) { comeBack(); return; }
         const { arrows, more } = arrowsOf(run, callees_(), at), number = numberOf(run, at);
         const ends = [...new Set([at, ...arrows.flat()])];
         const isPart = ask !== null && run.header.left_out.some((/** @type {string} */ column) => column.startsWith(`${tableAt(run, at).name}.`));
@@ -241,7 +242,21 @@ function answersOf(run, store, tell, ask) {
         };
         tell("selected", content);
         const groups = await groupsOf(run, at).catch((error) => { if (!run.isAway) throw error; });
-        if (groups && selected === at) tell("selected", { ...content, groups });
+        if (selected !== at) return;
+        if (groups) tell("selected", { ...content, groups });
+        else comeBack();
+    }
+    /** Have a run again that others let go of while it was asked: it tells anew what is selected. */
+    async function comeBack() {
+        if (ask === null) await run.here();
+    }
+    /** What connects slices, also where others let go of the run meanwhile. */
+    async function connected() {
+        await related(run);
+        if (!run.isAway) return true;
+        await comeBack();
+        if (!run.isAway) await related(run);
+        return !run.isAway;
     }
     /** Select a slice, and show it where it can be seen. @param {number} at */
     function reveal(at) {
@@ -382,8 +397,8 @@ function answersOf(run, store, tell, ask) {
         select: ({ slice }) => { select(slice === null ? -1 : positionOf(run, slice)); },
         mark: ({ start, end: to }) => mark(Math.min(start, to), Math.max(start, to)),
         search, match: ({ by }) => walk(by), step: ({ by }) => beside(by), cursor() {}, layout() {},
-        async cause() { await related(run); if (run.caller[selected] >= 0) reveal(run.caller[selected]); },
-        async effect() { await related(run); if (selected >= 0 && !run.isAway && callees_().first[selected] >= 0) reveal(callees_().first[selected]); },
+        async cause() { if (await connected() && run.caller[selected] >= 0) reveal(run.caller[selected]); },
+        async effect() { if (await connected() && selected >= 0 && callees_().first[selected] >= 0) reveal(callees_().first[selected]); },
         jump: ({ to }) => { const reason = jumps[to]?.(); if (reason) say(reason); },
         clear() {
             lightUp("", null);
@@ -394,9 +409,9 @@ function answersOf(run, store, tell, ask) {
         findings: () => tell("findings", { findings: run.header.findings, path: run.header.path }),
         light: ({ text, positions }) => { lightUp(text, positions); if (positions?.length) walk(1); },
         forget() { callees = null; },
-        again() {
+        async again() {
             if (matches) light(run, maskOf(matches.positions));
-            if (selected >= 0) tellSelected();
+            if (selected >= 0) await tellSelected();  // before others may let go of it
         },
     };
     return { answers, hear };

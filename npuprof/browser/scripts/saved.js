@@ -127,7 +127,7 @@ function savedView(run, el) {
             for (const one of Object.values(tabs)) one.view?.letGo();
         },
         async again() {
-            answers.again({});
+            await answers.again({});
             await follow();
             store.tell("again", null);
         },
