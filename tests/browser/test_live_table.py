@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from npuprof.sources.base import Decoded
 from npuprof.timeline.state import Timeline
 from tests import factories
 from tests.browser.canvas_page import CanvasPage
+from tests.browser.notebook_page import OpenNotebook, settle
 
 pytestmark = pytest.mark.browser
 
@@ -96,6 +98,19 @@ class Shown(CanvasPage):
             slices,
         )
         self.settle()
+
+
+_EXPLORED = """\
+import sys
+sys.path.insert(0, {root!r})
+from npuprof.notes import Notes
+from npuprof.profiles import Profile
+from npuprof.sources.base import Decoded
+from tests import factories
+run = Profile(Decoded(tables=factories.profile(2_000), info=factories.info(), notes=Notes(), statistics={{}}))
+run.explore()
+"""
+_HELD = "() => globalThis.npuprofStores?.of.size"  # the page has the run
 
 
 @pytest.fixture
@@ -287,3 +302,51 @@ def test_a_question_that_fails_is_shown(open_table: Open) -> None:
     failed = shown.page.locator(".failed")
     failed.wait_for()
     assert "rows could not be answered: ValueError: <img" in failed.text_content()
+
+
+def test_in_jupyterlab_views_are_as_they_were_left_and_need_no_kernel(open_notebook: OpenNotebook) -> None:
+    source = _EXPLORED.format(root=str(Path(__file__).parents[2]))
+    notebook = open_notebook([source], own_kernel=True, own_page=True, height=1500)
+    page = notebook.page
+    notebook.run(0)
+    page.wait_for_function(_HELD)
+    page.get_by_role("tab", name="Flame graph", exact=True).click()
+    frames = page.locator(".npuprof-flame-canvas").first
+    frames.focus()
+    for key in ("ArrowDown", "ArrowDown", "Enter"):
+        page.keyboard.press(key)
+    page.get_by_label("Search frames").fill("launch")
+    root = page.locator(".npuprof-flame .long").first
+    page.wait_for_function(
+        "text => document.querySelector('.npuprof-flame .long').textContent !== text", arg="everything"
+    )
+    before = root.inner_text()
+    page.get_by_role("tab", name="Kernels", exact=True).click()
+    count, name = page.locator(".npuprof-grid .count"), page.get_by_label("Filter name", exact=True)
+    page.locator(".npuprof-grid").get_by_label("Rows").select_option(label="single kernels")
+    count.filter(has_text="of 2,000 kernels").wait_for()
+    name.fill("MatMul")
+    count.filter(has_text="of 400 kernels").wait_for()
+    settle(page)
+    page.keyboard.press("Control+S")
+    page.wait_for_function("() => !document.querySelector('.jp-mod-current.jp-mod-dirty')")
+    settle(page)
+    page.reload()
+    count.filter(has_text="of 400 kernels").wait_for()
+    assert name.input_value() == "MatMul"
+    page.wait_for_function(_HELD)  # though nobody sees the timeline
+    page.get_by_role("tab", name="Flame graph", exact=True).click()
+    root.wait_for()
+    assert root.inner_text() == before
+    assert page.get_by_label("Search frames").input_value() == "launch"
+    page.get_by_role("tab", name="Kernels", exact=True).click()
+    count.wait_for()
+
+    page.evaluate("() => { WebSocket.prototype.send = () => { throw new Error('there is no kernel'); }; }")
+    name.fill("Softmax")
+    page.locator("[data-npuprof-key='sort duration_ns']").click()  # before what was typed is searched for
+    page.locator("th[aria-sort=descending]", has_text="duration").wait_for()
+    page.locator(".npuprof-grid tbody td:first-child", has_text="Softmax").first.wait_for()
+    page.get_by_role("button", name="Next", exact=True).click()
+    count.filter(has_text="51–100 of 400 kernels").wait_for()
+    assert set(page.locator(".npuprof-grid tbody td:first-child").all_inner_texts()) == {"SoftmaxV2"}

@@ -99,12 +99,13 @@ function render({ model, el }) {
       let timer;
       const send = (e) => {
         clearTimeout(timer);
+        delete e.target.dataset.typed;
         ask({ kind: "filter", column: column.name, text: e.target.value });
       };
       const input = make("input", {
         type: "text", spellcheck: "false", placeholder: column.example, "aria-label": `Filter ${column.name}`, title: column.hint,
         "aria-invalid": column.error ? "true" : null, "data-npuprof-key": `filter ${column.name}`,
-        oninput: (e) => { clearTimeout(timer); timer = setTimeout(() => send(e), DELAY_MS); },
+        oninput: (e) => { e.target.dataset.typed = ""; clearTimeout(timer); timer = setTimeout(() => send(e), DELAY_MS); },
         onkeydown: (e) => {
           if (e.key === "Enter") send(e);
           if (e.key === "Escape" && e.target.value) { e.preventDefault(); e.target.value = ""; send(e); }
@@ -133,7 +134,7 @@ function render({ model, el }) {
       }
       const input = head.rows[1]?.cells[number]?.querySelector("input");
       if (input) {
-        if (document.activeElement !== input) input.value = column.filter;
+        if (document.activeElement !== input && !("typed" in input.dataset)) input.value = column.filter;
         if (column.error) input.setAttribute("aria-invalid", "true");
         else input.removeAttribute("aria-invalid");
       }

@@ -1,6 +1,8 @@
 // @ts-check
 // What a widget of the explorer is: the timeline, the flame graph or a table, as its setup says.
 
+const UNSEEN_MS = 3000;  // after which a timeline that nobody sees asks for the run, for the other views
+
 export default () => {
     /** @type {any} */
     let store = null;
@@ -11,7 +13,10 @@ export default () => {
     return {
         /** @param {{model: any}} context */
         initialize({ model }) {
-            if (isTimeline(model)) store = makeStore(model);
+            if (isTimeline(model)) {
+                store = makeStore(model);
+                setTimeout(store.greet, UNSEEN_MS);
+            }
             else show = shown(model);
         },
         /** @param {{model: any, el: HTMLElement}} context */
