@@ -37,7 +37,7 @@ def _children() -> set[int]:
 
 def _left(before: set[int]) -> set[int]:
     """Return the new processes that are still there after a while: one that was told to end may take a moment."""
-    end = time.monotonic() + pace.seconds(5)
+    end = time.monotonic() + pace.seconds(20)
     while (left := _children() - before) and time.monotonic() < end:
         time.sleep(0.02)
     return left
