@@ -84,6 +84,25 @@ def test_what_nobody_sees_is_let_go_and_comes_back_as_it_was(page: Any) -> None:
     assert page.errors == []
 
 
+def test_a_table_that_was_let_go_while_it_was_shown_comes_back(page: Any) -> None:
+    _see(page, 0)
+    first = page.locator(".npuprof-saved").first
+    first.get_by_role("tab", name="Kernels").click()
+    rows = first.locator(".npuprof-grid tbody tr")
+    rows.first.wait_for()
+    before = first.locator(".npuprof-grid tbody").inner_text()
+    _see(page, 2)
+    page.wait_for_function(f"() => ({_HELD})().length === 1")
+    first.evaluate("(one) => one.scrollIntoView()")
+    first.locator(".npuprof-grid").get_by_label("Rows").select_option(label="single kernels")
+    first.locator(".npuprof-grid .count", has_text=" kernels").wait_for()
+    first.locator(".npuprof-grid").get_by_label("Rows").select_option(index=0)
+    first.locator(".npuprof-grid .count", has_text=" groups").wait_for()
+    assert first.locator(".npuprof-grid tbody").inner_text() == before
+    first.get_by_role("tab", name="Timeline").click()
+    assert page.errors == []
+
+
 def test_a_key_in_one_that_was_let_go_is_answered(page: Any) -> None:
     first = page.locator(".npuprof-saved").first
     first.locator(".npuprof-timeline").focus()

@@ -156,11 +156,15 @@ function savedTable(run, held, lit, lightUp) {
     const source = heldRows(run, held, table);
     const rows = rowsModel(table, {
         async rows(view, first, count) {
-            await run.here();
-            return { ...await source.page(view, lit(), first, count), note };
+            if (run.isAway) await run.here();  // which has its views follow before it ends
+            const page = await source.page(view, lit(), first, count).catch((error) => { if (!run.isAway) throw error; });
+            if (page && !run.isAway) return { ...page, note };
+            source.forget();  // others let go of it meanwhile: it is shown when it is back
+            run.here();
+            return null;
         },
         async show(view, places) {
-            await run.here();
+            if (run.isAway) await run.here();
             const numbers = await source.members(view, lit(), places);
             lightUp(`rows of ${held.name}`, numbers.map((row) => positionOf(run, held.first + row)));
             return "";
