@@ -141,7 +141,10 @@ def roles(played: Job, stages: Sequence[Sequence[int]]) -> list[Role]:
 
 
 def program_of(played: Job, role: Role) -> Program:
-    """Return what the ranks of a role do in each step: most of those that have it, if some lack steps."""
+    """Return what the ranks of a role do in each step: most of those that have it, if some lack steps.
+
+    What they usually take is the median of the faster half: half of them may be slow, or their host late.
+    """
     rank, place = played.rows["rank"].to_numpy(np.int64), played.step_places
     own_ns = played.rows["own_ns"].to_numpy(np.float64)
     types = played.rows["op_type"].astype(str).to_numpy(object)
@@ -154,10 +157,12 @@ def program_of(played: Job, role: Role) -> Program:
         alike.setdefault(tuple(types[here]), []).extend([] if unknown[here].any() else [here])
     whole = {step: alike for step, alike in of_step.items() if any(alike.values())}
     most = {step: max(alike.items(), key=lambda item: len(item[1])) for step, alike in whole.items()}
+    fast = np.array(role.ranks)[faster_half(role.by_step(own_ns).mean(axis=1))]
+    usual = {step: [here for here in some if rank[here[0]] in fast] or some for step, (_, some) in most.items()}
     return Program(
         frozenset(role.ranks),
         {step: names for step, (names, _) in most.items()},
-        {step: np.median(own_ns[np.stack(some)], axis=0) for step, (_, some) in most.items()},
+        {step: np.median(own_ns[np.stack(some)], axis=0) for step, some in usual.items()},
     )
 
 

@@ -318,21 +318,23 @@ def _suspect(of_role: _Compared, place: int, own_ns: Floats, step_ns: float, pla
     mine = times[place]
     steps = len(role.steps)
     far = role.of_steps((mine - usual)[None])[0]
-    late = np.isin(role.number, np.flatnonzero(_beyond_pace(far, role.of_steps(usual[None])[0]) > WORTH * step_ns))
-    more = np.where(late, np.maximum(mine - usual, 0.0), 0.0)
+    beyond_pace = _beyond_pace(far, role.of_steps(usual[None])[0])
+    late = np.isin(role.number, np.flatnonzero(beyond_pace > WORTH * step_ns))
+    apart = np.isin(role.number, np.flatnonzero(np.abs(beyond_pace) > WORTH * step_ns))  # or of less work, and waiting
+    more = np.where(apart, np.maximum(mine - usual, 0.0), 0.0)
     extra = float((mine - usual).sum()) / steps
-    known = ~late & (np.arange(len(mine)) > 0)  # what lies before the first collective of the job is no whole time
+    known = ~apart & (np.arange(len(mine)) > 0)  # what lies before the first collective of the job is no whole time
     rest = max(float(mine[known].sum()), 1.0)
     beyond = rest - float(usual[known].sum())
-    is_slower = beyond > (BEYOND * of_role.noise_ns * steps if late.any() else 0.0)
+    is_slower = beyond > (BEYOND * of_role.noise_ns * steps if apart.any() else 0.0)
     factor = 1 - beyond / rest if is_slower else 1.0
     ranks = played.rows["rank"].to_numpy(np.int64)
     rows = np.arange(*np.searchsorted(ranks, (role.ranks[place], role.ranks[place] + 1)))
     less = np.maximum(own_ns[rows], 0.0) * (1 - factor)
-    less[role.rows[place][late] - rows[0]] = more[late]
-    if is_slower and not late[0]:
+    less[role.rows[place][apart] - rows[0]] = more[apart]
+    if is_slower and not apart[0]:
         less[role.rows[place][0] - rows[0]] = max(float((mine - usual)[0]), 0.0)
-    is_late = float(more.sum()) / steps > _ALIKE * extra
+    is_late = float(more[late].sum()) / steps > _ALIKE * extra
     first = int(role.number[late].min()) if late.any() else 0
     return Suspect(
         "late" if is_late else "slow",

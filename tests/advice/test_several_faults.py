@@ -157,6 +157,29 @@ def test_of_a_role_that_is_mostly_slow_the_few_are_told_apart_and_the_gain_is_bo
 
 
 @pytest.mark.slow
+def test_what_all_ranks_wait_for_in_each_step_takes_nothing_from_the_gain_of_a_slow_one() -> None:
+    own = [
+        [
+            15_000_000 * (at % 4 == 0) + round((1 + 0.15 * (rank == 2)) * (6_000_000 + 9_000 * (at * rank % 7)))
+            for rank in range(6)
+        ]
+        for at in range(24)
+    ]
+    slow = jobs.advice_of(with_steps(synchronised(own, [50_000] * 24), 4))["slow_rank"]
+    assert (slow.title, slow.confidence) == ("Rank 2 is slow", "measured")
+    assert slow.gain_hi_ns == pytest.approx(4 * 0.15 * 6_000_000, rel=0.03)
+
+
+@pytest.mark.long
+def test_an_absent_rank_is_not_taken_to_be_late_where_most_of_the_others_are() -> None:
+    whole = [[6_000_000 + 9_000 * (at * rank % 7) + 9_000_000 * (rank > 2) for rank in range(8)] for at in range(24)]
+    events = with_steps(synchronised(whole, [50_000] * 24), 4)
+    groups = {"g": ("dp", tuple(range(8)))}
+    found = jobs.advice_of(events[(events["rank"] != 1).to_numpy(bool)], absent=(1,), groups=groups)
+    assert "arrive" not in found["absent_ranks"].detail
+
+
+@pytest.mark.slow
 def test_of_two_ranks_and_two_steps_the_one_that_is_slower_in_both_is_named() -> None:
     own = [[1_000_000 + 150_000 * rank + 9_000 * (at * (rank + 3) % 5) for rank in (0, 1)] for at in range(8)]
     whole = with_steps(synchronised(own, [50_000] * 8), 4)
