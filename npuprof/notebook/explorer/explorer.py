@@ -14,6 +14,7 @@ import ipywidgets as widgets
 import numpy as np
 import numpy.typing as npt
 
+from npuprof.analysis.step_windows import run_window
 from npuprof.notebook.explorer.code import TITLE as CODE
 from npuprof.notebook.explorer.code import CodeView
 from npuprof.notebook.explorer.kernel import KernelView
@@ -139,6 +140,15 @@ class Explorer:
         timeline.listen(lambda: self._take_selected(timeline))
         self.run._selection.followers.append(lambda selected: self._show_selected(timeline, selected))
         return timeline
+
+    @property
+    def origin_ns(self) -> int:
+        """The moment that times in tables count from: the timeline's, or the start of a run that it cannot show."""
+        if self.timeline.origin:
+            return self.timeline.origin
+        span, allocated = run_window(self.run.tables), self.run.allocations["allocated_ns"].dropna()
+        first = span[0] if span is not None else int(allocated.min()) if len(allocated) else 0
+        return self.run.info.started_ns or first
 
     def _take_selected(self, timeline: Timeline) -> None:
         """Make what is marked or lit in the timeline the selection of the run."""

@@ -145,7 +145,7 @@ def table(name: str, choose: Callable[[Explorer, Int64], None] | None = None) ->
         view = TableView(
             run,
             kind,
-            origin_ns=explorer.timeline.origin,
+            origin_ns=explorer.origin_ns,
             show=explorer.light_up,
             choose=None if choose is None else partial(choose, explorer),
             selected=lambda: run._selection.selected,

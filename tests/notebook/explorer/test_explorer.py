@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -380,6 +381,20 @@ def test_tables_and_the_flame_graph_follow_the_selection() -> None:
     assert run.selection is run
     assert said.pop()[0] == {"kind": "selected", "selected": False}
     assert len(_groups(grid)) == 5
+
+
+@pytest.mark.parametrize("started_ns", [factories.START_NS, None])
+def test_times_of_tables_count_from_the_start_where_the_timeline_has_nothing(started_ns: int | None) -> None:
+    empty = {name: table.iloc[:0] for name, table in factories.profile(5).items()}
+    info = dataclasses.replace(factories.info(), started_ns=started_ns)
+    explorer = explorer_of(Profile(Decoded({**empty, "allocations": _allocations()}, info, Notes())))
+    explorer.open("Memory")
+    table, said = _view(explorer.widget, "table"), []
+    table.send = lambda content, buffers=(): said.append(content)
+    table._asked(None, {"kind": "rows", "columns": ["allocated_ns"], "first": 0, "count": 5}, None)
+    times = explorer.run.allocations["allocated_ns"]
+    origin = started_ns or times.min()
+    assert said[0]["rows"] == [[None if pd.isna(time) else time - origin] for time in times.tolist()]
 
 
 def test_a_frame_selects_its_slices() -> None:
