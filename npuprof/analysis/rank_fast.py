@@ -83,12 +83,13 @@ def faster(roles: Sequence[Role], own_ns: Floats, unseen: Collection[int] = ()) 
     """
     faster_ranks = []
     for role in roles:
-        seen = ~np.isin(role.ranks, list(unseen))
-        ranks, rows, times = np.array(role.ranks)[seen], role.rows[seen], role.by_step(own_ns)[seen]
-        few = few_fast(times)
+        ranks, times = np.array(role.ranks), role.by_step(own_ns)
+        seen, few = ~np.isin(ranks, list(unseen)), np.zeros(len(ranks), bool)
+        few[seen] = few_fast(times[seen])
         if few.any():
-            more = np.maximum(own_ns[rows[~few]] - np.median(own_ns[rows[few]], axis=0), 0.0)
-            less_ns = float(np.median(times[~few].mean(axis=1)) - np.median(times[few].mean(axis=1)))
-            less = Less(rows[~few].ravel(), more.ravel())
-            faster_ranks.append(Faster(tuple(ranks[few].tolist()), tuple(ranks[~few].tolist()), round(less_ns), less))
+            rows, rest = role.rows[~few], seen & ~few  # one that is not seen is as slow as most of the others
+            more = np.maximum(own_ns[rows] - np.median(own_ns[role.rows[few]], axis=0), 0.0)
+            less_ns = float(np.median(times[rest].mean(axis=1)) - np.median(times[few].mean(axis=1)))
+            less = Less(rows.ravel(), more.ravel())
+            faster_ranks.append(Faster(tuple(ranks[few].tolist()), tuple(ranks[rest].tolist()), round(less_ns), less))
     return sorted(faster_ranks, key=lambda each: -each.less_ns * len(each.others))

@@ -156,6 +156,17 @@ def test_of_a_role_that_is_mostly_slow_the_few_are_told_apart_and_the_gain_is_bo
     assert found["slow_rank"].state == "clean"
 
 
+@pytest.mark.long
+def test_of_a_role_that_is_mostly_slow_one_may_be_absent() -> None:
+    own = [[1_000_000 + 150_000 * (rank < 13) + 900 * (at * rank % 7) for rank in range(16)] for at in range(12)]
+    events = with_steps(synchronised(own, [50_000] * 12), 3)
+    groups = {"g": ("dp", tuple(range(16)))}
+    few = jobs.advice_of(events[(events["rank"] != 2).to_numpy(bool)], absent=(2,), groups=groups)["fast_rank"]
+    assert few.place == "ranks 13-15"
+    assert "ranks 0, 1, 3-12 are slow" in few.detail
+    assert few.gain_hi_ns >= 11 * 150_000
+
+
 @pytest.mark.slow
 def test_what_all_ranks_wait_for_in_each_step_takes_nothing_from_the_gain_of_a_slow_one() -> None:
     own = [
