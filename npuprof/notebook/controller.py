@@ -127,6 +127,9 @@ class Controller:
         Returns the view of ipyparallel whose engines are profiled with the option ``engines``; None without one.
     number_of
         Returns the number of the cell whose code has a file name; 0 for other files.
+    awaited
+        Starts the run of the cell that is about to run, though its first line does not, and returns why it runs
+        unprofiled instead, or an empty text; None if the cell is not to be profiled.
     """
 
     def __init__(
@@ -141,6 +144,7 @@ class Controller:
         self._cell_ids: dict[int, str] = {}
         self.number_of: Callable[[str], int] = lambda _file: 0
         self.view: Callable[[], object] = lambda: None
+        self.awaited: Callable[[Cell], str] | None = None
 
     @property
     def cell(self) -> Cell | None:

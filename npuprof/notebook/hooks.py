@@ -152,6 +152,9 @@ def _failure(result: ExecutionResult | None) -> str:
 PRIVATE_WORD = "__cell__"
 """The first argument of the rewritten line, before the user's arguments."""
 
+AWAITED = "__awaited__"
+"""The only argument in a cell that something else than its first line has profiled."""
+
 # `%%npuprof?` asks for help and is left to IPython.
 _FIRST_LINE = re.compile(r"%%npuprof(?:[ \t]+(?P<arguments>.*))?\s*$")
 

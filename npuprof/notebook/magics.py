@@ -15,6 +15,7 @@ from npuprof.errors import NpuprofError, OptionsError, SessionBusyError, Session
 from npuprof.notebook.arguments import Arguments, interpret, parse, profiling_arguments
 from npuprof.notebook.controller import Cell, Controller, kept_when_interrupted
 from npuprof.notebook.hooks import (
+    AWAITED,
     PRIVATE_WORD,
     CellHooks,
     CellTransformer,
@@ -53,7 +54,7 @@ class NpuprofMagics(Magics):
     def __init__(self, shell: InteractiveShell, controller: Controller | None = None) -> None:
         super().__init__(shell)
         self.controller = controller if controller is not None else Controller(show_session)
-        self._rewriter = CellRewriter()
+        self._rewriter = CellRewriter(lambda: self.controller.awaited is not None)
         self.controller.number_of = partial(number_of, shell)
         self.controller.view = self._engines
         self._hooks = CellHooks(shell, self.controller, self._rewriter.ended)
@@ -156,8 +157,10 @@ class NpuprofMagics(Magics):
         if cell is None:
             raise UsageError("%%npuprof profiles a cell, and no cell is running: use npuprof.profile() in a script")
         running = self._rewriter.running(self.shell, cell.identity, cell.text, cell.origin, self.controller.id_of)
-        begun = False
         try:
+            if line == AWAITED:
+                self._begin_awaited(replace(cell, running=running))
+                return
             arguments = interpret(parse(self.npuprof_cell.parser, line))
             if self.controller.take_part():
                 tell(
@@ -166,11 +169,15 @@ class NpuprofMagics(Magics):
                 )
                 return
             self._begin(arguments, cell.title, replace(cell, running=running))
-            held = self.controller.cell
-            begun = held is not None and held.identity == cell.identity
         finally:
-            if not begun:
+            held = self.controller.cell
+            if held is None or held.identity != cell.identity:
                 self._rewriter.mute(cell.identity)
+
+    def _begin_awaited(self, cell: Cell) -> None:
+        begin, self.controller.awaited = self.controller.awaited, None
+        if begin is not None and (reason := begin(cell)):
+            tell(f"the cell runs unprofiled: {reason}")
 
     def _begin(self, arguments: Arguments, title: str, cell: Cell | None = None) -> None:
         repeat = partial(run_again, self.shell, cell.text) if cell is not None and arguments.overhead else None

@@ -1,4 +1,4 @@
-"""The rewriting of ``%%npuprof`` cells in a shell: a member of ``ast_transformers``; see :mod:`npuprof.lines`."""
+"""The rewriting of profiled cells in a shell: a member of ``ast_transformers``; see :mod:`npuprof.lines`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from npuprof.lines.recorder import RunningCell
 from npuprof.lines.rewriting import Rewriting
 from npuprof.lines.stamps import Stamps
-from npuprof.notebook.hooks import PRIVATE_WORD
+from npuprof.notebook.hooks import AWAITED, PRIVATE_WORD, start_line
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -23,18 +23,29 @@ class CellRewriter(ast.NodeTransformer):
     """Rewrites each cell whose first line starts the profiler, and hands its stamps to the run that starts there.
 
     IPython also transforms the text that ``%%time`` or ``%timeit`` runs, and npuprof that of the unprofiled repetition:
-    these have no such first line, and stay as they are.
+    these have no such first line, and stay as they are. A cell that is awaited gets one.
+
+    Parameters
+    ----------
+    is_awaited
+        Returns whether the cell that is about to run is to be profiled whatever its first line.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, is_awaited: Callable[[], bool] = lambda: False) -> None:
+        self._is_awaited = is_awaited
         self._rewritten: Stamps | None = None
         self._stamps: dict[int, Stamps] = {}  # by the identity of the running cell
 
     def visit(self, node: ast.AST) -> ast.AST:
         """Return the tree to run for that of a cell."""
         self._rewritten = None
-        if not isinstance(node, ast.Module) or not node.body or (words := _words(node.body[0])) is None:
+        if not isinstance(node, ast.Module) or not node.body:
             return node
+        if (words := _words(node.body[0])) is None:
+            if not self._is_awaited():
+                return node
+            words = [AWAITED]
+            node = ast.Module([*ast.parse(start_line(AWAITED)).body, *node.body], node.type_ignores)
         if len(node.body) < 2 or set(words) >= _UNTOUCHED:
             return node
         stamps = Stamps()

@@ -191,9 +191,14 @@ class PanelController:
         self._try("it could not be stopped", stop)
         self._changed()
 
+    def await_cell(self, text: str) -> None:
+        """Have the cell that is about to run profiled, if the mode requires it."""
+        if self.mode != "by hand" and not _starts_own_run(text):
+            self._cells.awaited = self.cell_begins
+
     def cell_begins(self, cell: Cell) -> str:
         """Start the run of a cell if the mode requires it; return why it runs unprofiled instead, or an empty text."""
-        if self.mode == "by hand" or running.current() is not None or _starts_own_run(cell.text):
+        if self.mode == "by hand" or running.current() is not None:
             return ""
         if self.mode == "next cell":
             self.mode = "by hand"
@@ -204,6 +209,7 @@ class PanelController:
 
     def cell_ended(self) -> None:
         """Update the panel after a cell."""
+        self._cells.awaited = None
         self._changed()
 
     def _decode(self, session: Session) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from npuprof.notebook.controller import Cell, Controller
-from npuprof.notebook.messages import tell
+from npuprof.notebook.controller import Controller
 from npuprof.notebook.panel.background import Ticker
 from npuprof.notebook.panel.controller import PanelController
 from npuprof.notebook.panel.view import PanelView
@@ -33,21 +32,12 @@ class PanelCells:
         self._shell.events.unregister("post_run_cell", self.post_run_cell)
 
     def pre_run_cell(self, info: Any) -> None:
-        """Start the run of a cell; IPython calls it before cells that are not silent."""
-        # The result of the cell has the same object, by which its end is recognised.
-        cell = Cell(id(info), info.raw_cell, self._title(numbered=bool(info.store_history)))
-        if reason := self._panel.cell_begins(cell):
-            tell(f"the cell runs unprofiled: {reason}")
+        """Have a cell profiled; IPython calls it before cells that are not silent."""
+        self._panel.await_cell(info.raw_cell)
 
     def post_run_cell(self, _: Any) -> None:
         """Update the panel."""
         self._panel.cell_ended()
-
-    def _title(self, *, numbered: bool) -> str:
-        # IPython numbers the cell only after this event.
-        history = self._shell.history_manager
-        number = len(history.input_hist_parsed) if history is not None else 0
-        return f"cell [{number}]" if numbered else f"code run after cell [{number - 1}]"
 
 
 class LivePanel:

@@ -74,9 +74,16 @@ def test_every_cell_is_profiled_also_one_that_fails(harness: Harness) -> None:
     for cell in ("1", "raise ValueError('boom')", "1 +", "2"):
         harness.shell.run_cell(cell, store_history=True)
     failed = [recording.failed.partition(" (")[0] for recording in harness.recordings]
-    assert failed[:2] == ["", "ValueError: boom"]
-    assert failed[2].startswith("SyntaxError")
-    assert failed[3] == ""
+    assert failed == ["", "ValueError: boom", ""]  # what is no Python does not run
+
+
+def test_a_cell_that_is_no_python_is_not_the_next_one(harness: Harness) -> None:
+    harness.panel.set_mode("next cell")
+    for cell in ("1 +", "", "# nothing"):
+        harness.shell.run_cell(cell, store_history=True)
+    assert not harness.recordings
+    assert harness.shell.run_cell("%time 6 * 7", store_history=True).result == 42
+    assert len(harness.recordings) == 1
 
 
 def test_a_cell_run_by_a_profiled_cell_is_part_of_it(harness: Harness) -> None:

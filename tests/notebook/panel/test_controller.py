@@ -234,8 +234,8 @@ def test_every_cell_is_profiled_except_npuprofs_own(panel: PanelController, cell
         panel.cell_begins(Cell(number, "1 + 1", f"cell [{number}]"))
         assert cells.end()
     for text in ("%%npuprof --level 2\n1", "%npuprof start", "npuprof.panel()"):
-        panel.cell_begins(Cell(9, text, "cell [9]"))
-        assert not cells.collecting
+        panel.await_cell(text)
+        assert cells.awaited is None
 
 
 def test_a_cell_within_a_recording_changes_nothing(panel: PanelController, cells: Controller) -> None:

@@ -37,6 +37,21 @@ def test_a_cell_that_the_panel_was_asked_to_profile_has_its_report(kernel: Kerne
     assert not kernel.run("1").has_report
 
 
+def test_a_cell_of_the_panel_has_its_steps_and_lines_as_one_with_the_magic(kernel: Kernel) -> None:
+    kernel.run("from npuprof.simulator import npu\nx = npu.ones((8, 8))")
+    kernel.run(_SHOW)
+    kernel.run("panel.choose('collector', 'simulator'); panel.choose('activities', ('cpu', 'npu'))")
+    kernel.run("panel.set_mode('next cell')")
+    cell = kernel.run("from __future__ import annotations\nfor _ in range(4):\n    y = x @ x\n    z = y + x\n_, 6 * 7")
+    assert str(cell.value).endswith("42)"), cell.traceback()
+    assert cell.has_report
+    assert kernel.evaluate("len(npuprof.last().steps)") == "4"
+    code = "npuprof.last().code().to_frame().dropna(subset=['line']).set_index('line')"
+    assert kernel.evaluate(f"{code}.launches[[3, 4]].tolist()") == "[4, 4]"
+    assert kernel.evaluate(f"{code}.text[3]") == "'    y = x @ x'"
+    assert not kernel.run("for _ in range(4): x @ x").has_report
+
+
 def test_unloading_ends_the_panel_and_a_new_one_can_be_made(kernel: Kernel) -> None:
     kernel.run(f"{_SHOW}; panel.set_mode('every cell')")
     assert kernel.run("%unload_ext npuprof").status == "ok"
