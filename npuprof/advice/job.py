@@ -297,15 +297,18 @@ class JobFacts(Facts):
         most = extra if gain is None else min(gain, extra)
         return [Part(each, each.extra_ns * most // max(extra, 1), min(each.extra_ns, most)) for each in self.suspects]
 
-    def without_absent(self, times: Times) -> Times:
-        """Return times in which nobody waits for absent ranks, or for what a rank did before its first collective."""
+    def without_absent(self, times: Times, *, alike: bool = False) -> Times:
+        """Return times in which nobody waits for absent ranks, or for what a rank did before its first collective.
+
+        With `alike`, nor for what looks like moving data, since it is alike in each step.
+        """
         if self.completed is None:
             return times
         own_ns, moving, members = times.own_ns.copy(), times.moving_ns.copy(), self.lacking
         own_ns[unknown_before(self.completed.job)] = 0
         if self.completed.is_added is not None:
             own_ns[self.completed.is_added] = 0
-        moving[members.ops] = np.minimum(moving[members.ops], members.surely_ns)
+        moving[members.ops] = np.minimum(moving[members.ops], members.surely_ns if alike else members.least_ns)
         return Times(own_ns, moving)
 
     def gain_of(self, parts: Sequence[Part], *, of_host: bool = False) -> Gain:

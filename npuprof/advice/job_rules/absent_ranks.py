@@ -66,7 +66,7 @@ def _in_each_step(facts: JobFacts, alike_ns: int) -> str:
 
 def without(facts: JobFacts, times: Times) -> Times:
     """Return times in which nobody waits for absent ranks."""
-    return facts.without_absent(times)
+    return facts.without_absent(times, alike=True)
 
 
 RULE = JobRule(NAME, "what ranks without a result may be responsible for", check, without)
