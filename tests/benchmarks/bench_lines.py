@@ -107,7 +107,7 @@ def judge(run: Profile, right_lines: dict[str, int], truth: Mapping[str, tuple[s
     covered = []
     if "share_error" in (sums := run.by("line")):
         of_line = sums.set_index(sums["line"].astype(object))
-        unknown = float(sums["share"][(sums["line"] == BETWEEN).fillna(value=False)].sum())
+        unknown = float(sums["share"][(sums["line"] == BETWEEN).fillna(value=True)].sum())  # or without a line
         for function in sorted({function for function, _ in truth.values()}):
             names = set(lines(launches)[(told == function).to_numpy(bool) & is_told])
             share, error = (float(of_line.loc[list(names), name].sum()) for name in ("share", "share_error"))
