@@ -50,7 +50,8 @@ def renumbered(rows: pd.DataFrame) -> Int64:
         if not beside or max(len(usual), len(numbers[member])) > _MOST_STEPS:
             continue
         here = slice(*np.searchsorted(rank, (member, member + 1)))
-        shift = _shift(of_rank[member], of_rank[beside.most_common(1)[0][0]])
+        has_known = numbers[member] <= usual  # it lacks some steps of the others
+        shift = _shift(of_rank[member], of_rank[beside.most_common(1)[0][0]], has_known=has_known)
         numbered[here] = np.where(step[here] >= 0, step[here] + shift, step[here])
     return numbered
 
@@ -65,14 +66,19 @@ def _numbers(rank: Int64, step: Int64) -> dict[int, frozenset[int]]:
     return {member: frozenset(steps) for member, steps in numbers.items()}
 
 
-def _shift(mine: pd.DataFrame, other: pd.DataFrame) -> int:
-    """Return what makes the step numbers of a rank those of another; 0 if their ends do not tell."""
+def _shift(mine: pd.DataFrame, other: pd.DataFrame, *, has_known: bool) -> int:
+    """Return what makes the step numbers of a rank those of another; 0 if their ends do not tell.
+
+    Where steps take so alike that several numbers fit, `has_known` numbers stay, and others are told by the clocks.
+    """
     shifts = sorted(_of_shifts(mine, other), key=lambda each: each[1])
     if not shifts:
         return 0
     alike = [each for each in shifts if each[1] <= _CLEARLY * max(shifts[0][1], _LEAST_NS)]
     if len(alike) == 1:
         return alike[0][0]
+    if has_known and any(shift == 0 for shift, *_ in alike):
+        return 0
     ends = np.sort(other.groupby("step")["end_ns"].max().to_numpy(np.int64))
     near = _NEAR * float(np.median(np.diff(ends))) if len(ends) > 1 else 0.0
     close = [shift for shift, _, ahead in alike if ahead < near]
