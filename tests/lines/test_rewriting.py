@@ -109,7 +109,7 @@ def test_iterations_of_a_thinned_loop_are_counted() -> None:
         assert stamps.counted(0) == 0
         assert stamps.counted(1) == 15
         assert stamps.counted(1) == 15  # reading does not count
-    assert not [name for name in vars(builtins) if name.startswith("npuprof")]
+    assert not [name for name in vars(builtins) if name.startswith(stamps.names.prefix)]
 
 
 def test_muted_stamps_leave_nothing_and_names_are_removed() -> None:
@@ -117,7 +117,8 @@ def test_muted_stamps_leave_nothing_and_names_are_removed() -> None:
         stamps.mute()
         exec(compile(ast.Module(tree.body, []), "<code>", "exec"), {})
         assert not stamps.pairs
-    assert not [name for name in vars(builtins) if name.startswith("npuprof")]
+        assert [name for name in vars(builtins) if name.startswith(stamps.names.prefix)]
+    assert not [name for name in vars(builtins) if name.startswith(stamps.names.prefix)]
 
 
 @pytest.mark.parametrize(
