@@ -153,7 +153,7 @@ PRIVATE_WORD = "__cell__"
 """The first argument of the rewritten line, before the user's arguments."""
 
 AWAITED = "__awaited__"
-"""The only argument in a cell that something else than its first line has profiled."""
+"""The argument of the line that is put before the first statement of a cell which the panel profiles."""
 
 # `%%npuprof?` asks for help and is left to IPython.
 _FIRST_LINE = re.compile(r"%%npuprof(?:[ \t]+(?P<arguments>.*))?\s*$")

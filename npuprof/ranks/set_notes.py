@@ -47,7 +47,7 @@ def notes_of(ranks: RankTables) -> pd.DataFrame:
         notes.error(f"rank {which}" if isinstance(which, int) else which, problem)
     _note_sessions(runs.entries, notes)
     steps = _known_steps(ranks)
-    _note_other_steps(steps, _joined_as(ranks) if len({*steps.values()}) > 1 else {}, notes)
+    _note_other_steps(steps, _joined_as(ranks) if len({*steps.values()}) > 1 else None, notes)
     _note_other_units(runs.entries, notes)
     return notes.to_frame()
 
@@ -80,11 +80,11 @@ def _known_steps(ranks: RankTables) -> dict[int, frozenset[int]]:
     return known
 
 
-def _joined_as(ranks: RankTables) -> dict[int, int]:
-    """Return what was added to the step numbers of ranks whose collectives were joined with those of other steps."""
+def _joined_as(ranks: RankTables) -> dict[int, int] | None:
+    """Return what was added to the step numbers of each rank to join its collectives; None if they were not joined."""
     played: Job | None = ranks.memo.known("job")
     if played is None:
-        return {}
+        return None
     first, recorded = (rows.groupby("rank")["step"].min() for rows in (played.rows, ranks.operators()))
     shifts = (first - recorded.reindex(first.index)).dropna()
     return dict(zip(shifts.index.to_numpy(np.int64).tolist(), shifts.to_numpy(np.int64).tolist(), strict=True))
@@ -110,7 +110,7 @@ def _note_sessions(entries: Sequence[Entry], notes: Notes) -> None:
             notes.warning(f"rank {rank}", twice, count)
 
 
-def _note_other_steps(steps: Mapping[int, frozenset[int]], added: Mapping[int, int], notes: Notes) -> None:
+def _note_other_steps(steps: Mapping[int, frozenset[int]], added: Mapping[int, int] | None, notes: Notes) -> None:
     """Note ranks whose steps have other numbers than those of most ranks.
 
     Parameters
@@ -118,7 +118,8 @@ def _note_other_steps(steps: Mapping[int, frozenset[int]], added: Mapping[int, i
     steps
         The step numbers of each rank.
     added
-        What was added to the numbers of each rank's steps to join its collectives with those of the others.
+        What was added to the numbers of each rank's steps to join its collectives with those of the others; None if
+        they were not joined.
     notes
         Receives a note for each set of numbers.
     """
@@ -129,20 +130,24 @@ def _note_other_steps(steps: Mapping[int, frozenset[int]], added: Mapping[int, i
     for numbers in others:
         ranks = by_numbers[numbers]
         has = "rank {} has" if len(ranks) == 1 else "ranks {} have"
-        shifts = {added.get(rank, 0) for rank in ranks}
-        joined = (
-            f"by the ends of its collectives step {min(numbers)} here is step {min(numbers) + min(shifts)} there, and "
-            "is joined with it"
-            if len(shifts) == 1 and shifts != {0}
-            else "collectives are joined by step number, so waits and clocks are wrong if equal numbers are not the "
-            "same step"
-        )
+        shifts = None if added is None else {added.get(rank, 0) for rank in ranks}
         notes.warning(
             "steps",
             f"{has.format(formatted_ranks(ranks))} the steps {formatted_ranks(numbers)}, other ranks "
-            f"{formatted_ranks(usual)}: {joined}",
+            f"{formatted_ranks(usual)}: {_how_joined(min(numbers), shifts)}",
             len(ranks),
         )
+
+
+def _how_joined(first: int, shifts: set[int] | None) -> str:
+    """Return how the collectives of ranks are joined with those of others, by what was added to their first step."""
+    if shifts is None:
+        return "once waits() or advice() have joined their collectives, this note says as which steps"
+    if len(shifts) == 1 and shifts != {0}:
+        return (
+            f"by the ends of collectives step {first} here is step {first + min(shifts)} there, and is joined with it"
+        )
+    return "collectives are joined by step number, so waits and clocks are wrong if equal numbers are not the same step"
 
 
 def _note_other_units(entries: Sequence[Entry], notes: Notes) -> None:

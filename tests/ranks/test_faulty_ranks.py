@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import threading
@@ -163,3 +164,26 @@ def test_steps_with_other_numbers_than_those_of_most_ranks_are_reported(
     runs.plot_steps()
     (note,) = runs.notes["message"]
     assert note.startswith("rank 5 has the steps 11, 12, other ranks 10, 11: collectives are joined by step number")
+
+
+def test_the_note_says_as_which_steps_collectives_were_joined(tmp_path: Path) -> None:
+    folder = text.write(simulate(replace(SIZES[8], steps=4)), tmp_path / "job")
+    output = folder / "rank5_ascend_pt" / _OUTPUT
+    steps = output / "step_trace_time.csv"
+    head, *rows = (line.split(",") for line in steps.read_text().splitlines())
+    at = head.index("Step")
+    for row in rows:
+        row[at] = str(int(row[at]) + 1)
+    steps.write_text("".join(",".join(row) + "\n" for row in (head, *rows)))
+    communication = output / "communication.json"
+    communication.write_text(
+        re.sub(r'"step(\d+)"', lambda found: f'"step{int(found[1]) + 1}"', communication.read_text())
+    )
+    beginning = "rank 5 has the steps 11-14, other ranks 10-13: "
+    runs = load_set(folder)
+    assert len(list(runs)) == 8
+    (note,) = runs.notes["message"]
+    assert note.startswith(f"{beginning}once waits() or advice()")  # nothing was joined yet
+    runs.waits()
+    (note,) = runs.notes["message"]
+    assert note == f"{beginning}by the ends of collectives step 11 here is step 10 there, and is joined with it"
