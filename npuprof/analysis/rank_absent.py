@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof.analysis.rank_clocks import Clocks
+from npuprof.analysis.rank_pairs import ranks_of_pair
 from npuprof.analysis.rank_replay import Floats, Job
 from npuprof.analysis.rank_waits import LEAST_WAIT_NS
 from npuprof.arrays import Bools, Int64
@@ -88,7 +89,7 @@ def members_of(
     """
     op = rows["op"].to_numpy(np.int64)
     group = rows["group"].astype("category")
-    listed = [groups.get(str(name), ("", ())) for name in group.cat.categories]
+    listed = [groups.get(str(name), ("", ranks_of_pair(str(name)))) for name in group.cat.categories]
     first = np.unique(op, return_index=True)[1]
     code = group.cat.codes.to_numpy(np.int64)[first]
     size = np.array([len(ranks) for _, ranks in listed] or [0])[code]

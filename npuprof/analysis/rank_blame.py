@@ -19,6 +19,7 @@ SMALL = "small"
 
 _WORTH = 0.01  # of the time: what a rank is named for
 
+_ROUNDING = 1e-6  # of a sum of waits: what is beyond it is no error of floats
 _AT_ONCE = 1 << 18  # rows that are looked up together: intermediate results of millions take as much memory as the job
 _MOST_RANKS = 64  # in larger jobs, waits are not split by the rank that waited
 
@@ -99,7 +100,15 @@ def certain_blame(played: Job) -> pd.DataFrame:
 
 
 def _whole(exact: Floats, total: int) -> Int64:
-    """Round to integers that add up to a total."""
+    """Round to integers that add up to a total.
+
+    Where ranks run their operators in conflicting orders, a wait may be passed on in a circle: times that do not add up
+    are scaled, and if nothing is left to scale, all of them are the last one's, transfers.
+    """
+    exact = np.maximum(np.nan_to_num(exact, nan=0.0, posinf=0.0), 0.0)
+    summed = float(exact.sum())
+    if abs(summed - total) > len(exact) + _ROUNDING * total:
+        exact = exact * (total / summed) if summed > 0 else np.append(np.zeros(len(exact) - 1), float(total))
     whole = np.floor(exact).astype(np.int64)
     remaining = total - int(whole.sum())
     np.add.at(whole, np.resize(np.argsort(whole - exact, kind="stable"), abs(remaining)), int(np.sign(remaining)))

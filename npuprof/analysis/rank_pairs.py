@@ -1,20 +1,73 @@
-"""Sends and receives in groups of several ranks: which two ranks each is of, by the moments at which both sides end.
+"""Sends and receives in groups of several ranks: which two ranks each is of.
 
 Ranks of a pipeline of more than two stages may exchange data in one group. The k-th operator of such a group is another
-one on each rank: the stages at its ends have one neighbour, those between them two.
+one on each rank: the stages at its ends have one neighbour, those between them two. Where operators name the other
+rank, that tells (:func:`by_peers`), else the moments at which both sides end (:func:`pairs`).
 """
 
 from __future__ import annotations
 
 import itertools
+import re
 
 import numpy as np
+import pandas as pd
 
 from npuprof.arrays import Bools, Int64
 
 _CLOSE_NS = 100_000
 """Both sides of a transfer end within this time, by clocks that are aligned: 30 us were measured."""
 _MOSTLY = 0.5  # of the operators of a group: joined in their order, they end together
+_PAIR = ", ranks {} and {}"
+_OF_PAIR = re.compile(r", ranks (\d+) and (\d+)$")
+_NO_WAY, _UP, _DOWN = -1, -2, -3  # kinds of operators that are joined in their order: which way they move data
+
+
+def ranks_of_pair(group: str) -> tuple[int, ...]:
+    """Return the two ranks of a group that :func:`by_peers` made; none for other groups."""
+    match = _OF_PAIR.search(group)
+    return (int(match[1]), int(match[2])) if match else ()
+
+
+def by_peers(named: pd.DataFrame) -> tuple[pd.Series[str], Int64]:
+    """Return the groups of sends and receives that name the rank at their other side, each a group of these two.
+
+    A group stays as it is where the names cannot be meant so: a rank names another one that is here, and this one does
+    not name it.
+
+    Parameters
+    ----------
+    named
+        Operators with ``rank``, ``group``, ``src_rank`` and ``dst_rank``, ``Int64``; the latter two of sends and
+        receives only, numbered as ``rank``.
+
+    Returns
+    -------
+    tuple
+        The group of each, and the kind that the operators joined with it have in common: which way data moves, -1
+        where that is not known. Both sides may call themselves sends, since they exchange data.
+    """
+    rank = named["rank"].astype("Int64")
+    peer = named["dst_rank"].fillna(named["src_rank"]).mask(lambda other: other == rank)
+    rows = pd.DataFrame({"group": named["group"].astype(object), "rank": rank, "peer": peer})[peer.notna()]
+    rows = rows.assign(
+        low=rows[["rank", "peer"]].min(axis=1),
+        high=rows[["rank", "peer"]].max(axis=1),
+        is_up=named["dst_rank"][rows.index].notna() == (rows["rank"] < rows["peer"]),
+    )
+    groups, ways = named["group"].astype(object), pd.Series(_NO_WAY, named.index, dtype="int64")
+    here = set(rank.tolist())
+    for name, of_group in rows.groupby("group", sort=False, observed=True):
+        sides = set(of_group[["rank", "peer"]].drop_duplicates().itertuples(index=False, name=None))
+        if any(other in here and (other, member) not in sides for member, other in sides):
+            continue
+        for (low, high), of_pair in of_group.groupby(["low", "high"]):
+            groups[of_pair.index] = f"{name}{_PAIR.format(low, high)}"
+            is_low, is_up = (of_pair["rank"] == low), of_pair["is_up"]
+            counts = [int((side & way).sum()) for side in (is_low, ~is_low) for way in (is_up, ~is_up)]
+            if counts[:2] == counts[2:]:
+                ways[of_pair.index] = np.where(is_up, _UP, _DOWN)
+    return groups, ways.to_numpy(np.int64)
 
 
 def pairs(group: Int64, op: Int64, rank: Int64, ends_ns: Int64) -> Int64:

@@ -10,7 +10,7 @@ import pandas as pd
 from npuprof import tables
 from npuprof.analysis.rank_clocks import Clocks, clocks
 from npuprof.analysis.rank_numbers import renumbered
-from npuprof.analysis.rank_pairs import pairs
+from npuprof.analysis.rank_pairs import by_peers, pairs
 from npuprof.arrays import Bools, Int32, Int64
 
 Texts: TypeAlias = np.ndarray[tuple[int], np.dtype[np.object_]]
@@ -20,7 +20,7 @@ LEAST_WAIT_NS = 100_000
 
 _MOST_COSTLY = 10_000
 _CLOCK_ERRORS = 3  # times the error of the clocks: what is shorter may be that error
-_NEEDED = ("rank", "step", "group", "op_type", "count", "start_ns", "duration_ns", "name")
+_NEEDED = ("rank", "step", "group", "op_type", "count", "start_ns", "duration_ns", "name", "src_rank", "dst_rank")
 _OF_ONE_RANK = r"Group \d+"
 _POINT_TO_POINT = r"send|recv|receive"
 _GROUP_END = r"__(\d{3})(?:_\d+){2,4}$"
@@ -30,18 +30,20 @@ def collectives(communication: pd.DataFrame) -> pd.DataFrame:
     """Join the collectives of all ranks: members of the same collective get the same number.
 
     The k-th operator of a group in a step is the same on every rank. In a group where operators joined this way differ
-    in type, the k-th operator of the same type and count is the same; a send and its receive are of one type. Where
-    sends and receives joined this way do not end together, the two ranks of each are a group of their own, as far as
-    their ends tell (:mod:`npuprof.analysis.rank_pairs`). Ranks without steps have those of others with as many
-    operators of a group, and ranks that number their steps otherwise than most have the numbers of the others where the
-    ends of collectives tell them (:mod:`npuprof.analysis.rank_numbers`).
+    in type, the k-th operator of the same type and count is the same; a send and its receive are of one type. Sends and
+    receives that name the other rank are of a group of these two. Where those joined this way do not end together, the
+    two ranks of each are a group of their own too, as far as their ends tell (:mod:`npuprof.analysis.rank_pairs`).
+    Ranks without steps have those of others with as many operators of a group, and ranks that number their steps
+    otherwise than most have the numbers of the others where the ends of collectives tell them
+    (:mod:`npuprof.analysis.rank_numbers`).
 
     Parameters
     ----------
     communication
         Stacked ``communication`` tables: ``rank``, ``step``, ``group``, ``op_type``, ``count``, ``start_ns``,
-        ``duration_ns``. Rows without rank or group are left out. ``Group 0`` of a timeline is a different group on
-        each rank: it is identified by the end of the group's hash in ``name``.
+        ``duration_ns``, and ``src_rank`` and ``dst_rank`` where sends name them. Rows without rank or group are left
+        out. ``Group 0`` of a timeline is a different group on each rank: it is identified by the end of the group's
+        hash in ``name``.
 
     Returns
     -------
@@ -58,14 +60,14 @@ def collectives(communication: pd.DataFrame) -> pd.DataFrame:
         rows = rows.iloc[np.lexsort((start, rank))]
         rank = rows["rank"].to_numpy(np.int64)
     rows = rows.reset_index(drop=True)
-    group, groups = _encode(rows["group"])
     kind, kinds = _encode(_types(rows))
     is_send = pd.Series(kinds, dtype=object).str.contains(_POINT_TO_POINT, case=False).to_numpy(bool)[kind]
+    group, groups, way = _of_peers(rows, is_send, *_encode(rows["group"]))
     step = _steps_of_others(rank, group, rows["step"].fillna(-1).to_numpy(np.int64))
     ends = (rows["start_ns"] + rows["duration_ns"]).to_numpy(np.int64)
     recorded_ends = {"rank": rank, "step": step, "group": group, "kind": kind, "end_ns": ends, "is_send": is_send}
     step = renumbered(pd.DataFrame(recorded_ends, copy=False))
-    k, op = _joined(rows, rank, step, group, np.where(is_send, -1, kind))
+    k, op = _joined(rows, rank, step, group, np.where(is_send, way, kind))
     texts = {"group": _decode(group, groups), "op_type": _decode(kind, kinds)}
     members = np.bincount(op)[op] if len(op) else op
     recorded = {str(name): rows[name].array for name in rows}
@@ -73,7 +75,23 @@ def collectives(communication: pd.DataFrame) -> pd.DataFrame:
     joined_rows: pd.DataFrame = pd.DataFrame(
         columns, copy=False
     )  # of thousands of ranks each copy takes a tenth of a GB
-    return _by_pairs(joined_rows, is_send, group) if is_send.any() else joined_rows
+    return _by_pairs(joined_rows, is_send, group, way) if is_send.any() else joined_rows
+
+
+def _of_peers(rows: pd.DataFrame, is_send: Bools, group: Int32, groups: Texts) -> tuple[Int32, Texts, Int64]:
+    """Return groups in which sends that name the other rank are of two ranks, and which way each moves data."""
+    way = np.full(len(rows), -1, np.int64)
+    sides = [name for name in ("src_rank", "dst_rank") if name in rows]
+    if not sides:
+        return group, groups, way
+    named = np.flatnonzero(is_send & rows[sides].notna().any(axis=1).to_numpy(bool))
+    if not len(named):
+        return group, groups, way
+    ranks = rows.reindex(columns=["rank", "src_rank", "dst_rank"]).iloc[named].astype("Int64").reset_index(drop=True)
+    of_pairs, way[named] = by_peers(ranks.assign(group=groups[group[named]]))
+    names = groups[group]
+    names[named] = of_pairs.to_numpy(object)
+    return *_encode(pd.Series(names)), way
 
 
 def _joined(rows: pd.DataFrame, rank: Int64, step: Int64, group: Int32, kind: Int32) -> tuple[Int64, Int64]:
@@ -121,7 +139,7 @@ def _steps_of_others(rank: Int64, group: Int32, step: Int64) -> Int64:
     return filled
 
 
-def _by_pairs(joined: pd.DataFrame, is_send: Bools, group: Int32) -> pd.DataFrame:
+def _by_pairs(joined: pd.DataFrame, is_send: Bools, group: Int32, way: Int64) -> pd.DataFrame:
     """Return operators in which sends that do not end together are of groups of two ranks, by their ends."""
     rows = np.flatnonzero(is_send)
     rank = joined["rank"].to_numpy(np.int64)
@@ -136,7 +154,7 @@ def _by_pairs(joined: pd.DataFrame, is_send: Bools, group: Int32) -> pd.DataFram
     ]
     codes, texts = _encode(pd.Series(names))
     step = joined["step"].to_numpy(np.int64)
-    k, op = _joined(joined, rank, step, codes, np.where(is_send, -1, _encode(joined["op_type"])[0]))
+    k, op = _joined(joined, rank, step, codes, np.where(is_send, way, _encode(joined["op_type"])[0]))
     paired: pd.DataFrame = joined.assign(group=_decode(codes, texts), k=k, op=op, members=np.bincount(op)[op])
     return paired
 

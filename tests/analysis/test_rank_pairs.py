@@ -6,7 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from npuprof.analysis.rank_waits import waits
+from npuprof.analysis import rank_blame
+from npuprof.analysis.rank_absent import members_of
+from npuprof.analysis.rank_blame import blame_of, certain_blame
+from npuprof.analysis.rank_replay import job
+from npuprof.analysis.rank_waits import collectives, waits
 from npuprof.simulator.jobs import Faults, Plan, frames, simulate
 from tests.advice.test_job import advice_of
 
@@ -59,6 +63,95 @@ def test_nobody_is_waited_for_who_has_no_part_in_a_send(missing: set[int]) -> No
     assert found[_TIMES].equals(whole[_TIMES])
     advice = advice_of(in_one_group(left), absent=tuple(missing))
     assert [rule for rule in ("slow_rank", "stall", "absent_ranks") if advice[rule].state == "fires"] == []
+
+
+def naming_peers(communication: pd.DataFrame, *, receives: bool) -> pd.DataFrame:
+    """The same job in which sends name the rank that they are for, and receives, if any, the one that they are from."""
+    together, group = in_one_group(communication, receives=receives), communication["group"].astype(str)
+    types = together["op_type"].astype(str)
+    is_send, is_receive = types.str.contains("end"), types.str.contains("receive")
+    sums = communication.drop_duplicates(["group", "rank"]).groupby(communication["group"].astype(str))["rank"].sum()
+    peer = (group.map(sums) - communication["rank"]).astype("Int64")
+    named: pd.DataFrame = together.assign(dst_rank=peer.where(is_send), src_rank=peer.where(is_receive))
+    return named
+
+
+@pytest.mark.parametrize("receives", [False, True])
+def test_sends_that_name_the_other_rank_need_no_clocks(*, receives: bool) -> None:
+    """Neither do they need ends: on two of three ranks operators end 2 and 4 ms later than they did."""
+    apart = job_of()
+    named = naming_peers(apart, receives=receives)
+    found, whole = waits(named), waits(apart)
+    assert found[_TIMES].equals(whole[_TIMES])
+    assert set(found["group"]) == {f"pipeline {low % 2}, ranks {low} and {low + 2}" for low in range(6)} | set(
+        apart["group"][~named["dst_rank"].notna() & ~named["src_rank"].notna()]
+    )
+    late = named.assign(duration_ns=named["duration_ns"] + 2_000_000 * (named["rank"] % 3))
+    moved = waits(late)
+    assert set(moved["group"]) == set(found["group"])
+    assert (moved.groupby("op")["rank"].nunique() == found.groupby("op")["rank"].nunique()).all()
+
+
+def test_names_of_ranks_that_do_not_agree_are_not_followed() -> None:
+    apart = job_of()
+    named = naming_peers(apart, receives=False)
+    numbered_in_groups = named.assign(dst_rank=named["dst_rank"] % 4)
+    assert waits(numbered_in_groups)[_TIMES].equals(waits(apart)[_TIMES])
+
+
+def test_two_ranks_that_send_to_each_other_at_once_are_joined_by_the_way_that_data_moves() -> None:
+    """Both begin with the send, so that the first operator of one is not the first one of the other."""
+    start = [0, 5_000_000, 1_000_000, 5_100_000]
+    rows = pd.DataFrame(
+        {
+            "rank": [0, 0, 1, 1],
+            "step": pd.array([1] * 4, "Int64"),
+            "group": ["pp"] * 4,
+            "op_type": ["send", "recv"] * 2,
+            "count": pd.array([8] * 4, "Int64"),
+            "start_ns": start,
+            "duration_ns": [5_400_000, 500_000, 4_500_000, 300_000],
+            "src_rank": pd.array([None, 1, None, 0], "Int64"),
+            "dst_rank": pd.array([1, None, 0, None], "Int64"),
+        }
+    )
+    joined_rows = collectives(rows).set_index(["rank", "op_type"])["op"]
+    assert joined_rows[0, "send"] == joined_rows[1, "recv"] != joined_rows[0, "recv"] == joined_rows[1, "send"]
+
+
+def test_who_is_absent_from_a_pair_is_known_where_sends_name_it() -> None:
+    apart = job_of()
+    left = naming_peers(apart, receives=True).query("rank != 4").reset_index(drop=True)
+    lacking = members_of(job(left).rows, {})
+    assert set(lacking.places) == {4}
+    assert lacking.fellows[4] == {2, 4, 6}
+
+
+@pytest.mark.long
+def test_orders_that_contradict_each_other_leave_waits_that_add_up() -> None:
+    """Where some ranks count the first operator of a step to the step before, no order fits all ranks."""
+    apart = job_of()
+    first = apart.groupby(["rank", "step"])["start_ns"].transform("min") == apart["start_ns"]
+    shifted = apart.assign(step=(apart["step"] - (first & (apart["rank"] % 4 > 1))).clip(lower=0))
+    shifted = in_one_group(shifted).sort_values(["rank", "start_ns"], ignore_index=True)
+    played = job(shifted)
+    assert played.waves.blocked >= 0
+    roots = certain_blame(played)
+    waited = played.rows.groupby("rank")["wait_ns"].sum()
+    assert (roots.groupby("rank")["wait_ns"].sum().reindex(waited.index, fill_value=0) == waited).all()
+
+
+@pytest.mark.parametrize("much", [1e15, 0.0])
+def test_causes_that_were_passed_on_in_a_circle_are_scaled(monkeypatch: pytest.MonkeyPatch, much: float) -> None:
+    played = job(job_of())
+    shares = np.arange(len(played.ranks) + 1.0) * much
+    monkeypatch.setattr(rank_blame, "blamed", lambda *_: np.tile(shares, (len(played.ranks), 1)))
+    waited = played.rows.groupby("rank")["wait_ns"].sum()
+    roots = blame_of(played)
+    assert (roots.groupby("rank")["wait_ns"].sum().reindex(waited.index, fill_value=0) == waited).all()
+    of_last = roots[(roots["root_rank"] == 7).fillna(value=False).to_numpy(bool)].set_index("rank")["wait_ns"]
+    expected = waited * 7 / 36 if much else waited * 0.0
+    assert (abs(of_last.reindex(waited.index, fill_value=0) - expected) <= 1).all()
 
 
 def test_a_send_and_its_receive_are_joined_though_both_have_a_count() -> None:
