@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE
-from npuprof.analysis.device_words import NPU, DeviceName
+from npuprof.analysis.device_words import NPU, DeviceName, device_of
 from npuprof.analysis.idle_causes import UNEXPLAINED, UNKNOWN
 from npuprof.commands import magic_word, shell_word
 from npuprof.frames import cell_name, cell_text
@@ -80,6 +80,13 @@ def needed(run: Recorded, options: Sequence[str], level: str = "", instead: str 
     if not wanted:
         return instead or f"load the whole result{f', this one has no {level}' * bool(level)}"
     return f"collect with {wanted}{f', or {instead}' if instead else ''}"
+
+
+def missing(tables: Mapping[str, pd.DataFrame], info: Info, options: Sequence[str], level: str = "") -> str:
+    """Return what to collect or to load so that a figure of a device has data; see :func:`needed`."""
+    run = Recorded(tables, info, device_of(info, tables), joined=True)
+    of_host = run.device == NPU and info.options.get("activities") == ["cpu"]
+    return needed(run, [*["--activities cpu,npu"] * of_host, *options], level)
 
 
 def needed_operators(run: Recorded, options: Sequence[str]) -> str:

@@ -194,7 +194,7 @@ def measured_limits(
     if named is not None and (not count or _explains(named, named.mhz, evidence, clock)):
         return named, ""
     if not count:
-        only = f"the recording names only {chip}, which may be {_listed(family)}: {_TO_SET}, or collect with {_METRICS}"
+        only = f"the recording names only {chip}, which may be {_listed(family)}: {_TO_SET}{or_count(kernels)}"
         return None, only if family else ""
     measured = clock or measured_mhz(kernels)
     of_family = _fitting(family, evidence, measured, clock) if named is None else []
@@ -217,7 +217,6 @@ _LEAST = 3  # kernels with counters, below which a fit may be chance
 _MOSTLY = 0.95  # of the kernels have to fit
 _MANY = 100  # kernels, of which some use all cores
 _TO_SET = 'pass the chip, as limits=npuprof.chip("910B3")'
-_METRICS = "aic_metrics=PipeUtilization"
 
 
 def _sampled_mhz(counters: pd.DataFrame | None) -> float:
@@ -328,6 +327,14 @@ def _rates(kernels: pd.DataFrame, core: Literal["aic", "aiv"]) -> tuple[Float64,
     time, cycles, blocks = (kernels[name].to_numpy(np.float64, na_value=0.0)[of_kind] for name in columns)
     is_known = (time >= _SURE_NS) & (cycles > 0) & (blocks > 0)
     return blocks[is_known], cycles[is_known] / time[is_known] / blocks[is_known] * 1e3
+
+
+def or_count(kernels: pd.DataFrame) -> str:
+    """Return how kernels have counters, which tell the chip, as the end of a sentence; empty if they have some."""
+    names = [f"{core}_total_cycles" for core in _KINDS]
+    if any(name in kernels and kernels[name].notna().any() for name in names):
+        return ""
+    return ", or collect at level 1 with aic_metrics=PipeUtilization"
 
 
 def measured_mhz(kernels: pd.DataFrame) -> float:

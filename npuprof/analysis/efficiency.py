@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables as schema
-from npuprof.analysis.chip_limits import ChipLimits, measured_limits
+from npuprof.analysis.chip_limits import ChipLimits, measured_limits, or_count
 from npuprof.analysis.device_words import runtime_of
 from npuprof.analysis.kernel_flops import is_of_cube
 from npuprof.analysis.kernel_work import work_of_run
@@ -31,9 +31,7 @@ _LONG_NS = 10_000  # the best rate comes from longer kernels: times of short one
 _ALIKE = ("op_type", "core", "input_shapes", "input_dtypes", "hf32")
 _EACH = ("name", *_ALIKE, "start_ns", "device_id", "stream_id", "step")
 
-_UNKNOWN_CHIP = (
-    'the chip is unknown: pass it, as limits=npuprof.chip("910B3"), or collect with aic_metrics=PipeUtilization'
-)
+_UNKNOWN_CHIP = 'the chip is unknown: pass it, as limits=npuprof.chip("910B3")'
 _UNKNOWN_GPU = "the limits of this GPU are unknown: pass them, as limits=npuprof.analysis.chip_limits.ChipLimits(...)"
 
 
@@ -93,7 +91,10 @@ def _limits_of(tables: Mapping[str, pd.DataFrame], chip: str) -> tuple[ChipLimit
     """Return the limits of the chip that ran the kernels, or None and why they are unknown."""
     known, differs = measured_limits(tables["kernels"], chip, tables["counters"])
     if known is None and not differs:
-        differs = _UNKNOWN_CHIP if runtime_of(tables["api"]["name"].cat.categories) == "CANN" else _UNKNOWN_GPU
+        is_npu = runtime_of(tables["api"]["name"].cat.categories) == "CANN"
+        differs = f"{_UNKNOWN_CHIP}{or_count(tables['kernels'])}" if is_npu else _UNKNOWN_GPU
+    if not len(tables["kernels"]):
+        differs = "no kernels were recorded"
     return known, differs
 
 

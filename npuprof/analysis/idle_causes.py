@@ -113,9 +113,9 @@ def unmeasured_causes(tables: Mapping[str, pd.DataFrame]) -> dict[str, str]:
         missing |= dict.fromkeys(("op_compile", "sync_call", "alloc"), "level=1")
     if not len(tables["operators"]):
         names = ("dataloader", "copy_call", "optimizer", "backward_dispatch", "other_operators")
-        missing |= dict.fromkeys(names, "a framework's front end")
+        missing |= dict.fromkeys(names, "the front end of a framework")
     if not len(tables["python"]):
-        missing["python"] = "stacks=True"
+        missing["python"] = "the activity cpu, with torch_npu and MindSpore stacks=True,"
     if not schema.matching(tables["marks"]["message"], lambda name: name == "GC").any():
-        missing["python_gc"] = "gc_detect_threshold=1"
+        missing["python_gc"] = "gc_detect_threshold of torch_npu"
     return missing

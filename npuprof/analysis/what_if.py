@@ -94,7 +94,7 @@ def change_of(
     checked_factors("part", part, dict.fromkeys(TASK_PARTS))
     for word, option in unmeasured_causes(tables).items():
         if word in cause:
-            raise NpuprofError(f"the run has no rows of {word!r}, so its factor has no effect: collect with {option}")
+            raise NpuprofError(f"the run has no rows of {word!r}, so its factor has no effect; {option} records it")
     changes = kernel_changes(tables["kernels"], kernel)
     changes += [
         f"{subject} {word!r} x {factor:g}"

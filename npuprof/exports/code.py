@@ -14,12 +14,14 @@ import pandas as pd
 
 from npuprof import interactive
 from npuprof.advice.findings import Advice
+from npuprof.advice.to_collect import missing
 from npuprof.analysis.code_lines import CodeLines
 from npuprof.arrays import Bools, Float64
 from npuprof.exports.code_figures import MEASURES, FigureColumns
 from npuprof.exports.code_texts import CodeTexts, head_of, is_head_alone
 from npuprof.figures.colours import BADGE, PARTS
 from npuprof.frames import cell_text, line_text
+from npuprof.options import NO_OPERATORS
 from npuprof.quantities import counted, duration, printable, share
 from npuprof.texts import AS_TEXT, KEYS, LongText, cell_classes, plain_line
 
@@ -267,7 +269,10 @@ class AnnotatedCode(LongText):
     def text(self, *, whole: bool = True) -> str:
         """Return the code as text for a terminal: the whole cell, or only the lines that matter."""
         if not len(self):
-            return "Your code: the run knows no line of it (collect with --stacks, or in a notebook with %%npuprof)"
+            facts = self._advice.facts
+            option = "--activities cpu,npu" if facts.info.collector in NO_OPERATORS else "--stacks"
+            how = missing(facts.tables, facts.info, [option])
+            return f"Your code: the run knows no line of it ({how}, or profile a cell with %%npuprof)"
         sections = self._sections(_MOST_LINES[0] if whole else _MOST_IN_TERMINAL, whole=whole)
         lines = [f"Your code: {self.headline()}"]
         for section in sections:

@@ -34,8 +34,8 @@ _VALUES: Mapping[str, tuple[str, str]] = {
     "bandwidth": ("bandwidth", "GB/s"),
 }
 _EMPTY = "rgba(128,128,128,.16)"  # differs from the colour of zero on light and dark backgrounds
-_MATRIX_HOW = "collect communication at level 1 or higher, or load a result with communication_matrix.json, to have it"
-_PLOT_HOW = "collect a run of several ranks; level 1 or higher records waiting and links"
+_MATRIX_HOW = "collect several ranks at level 1 or higher, or load a result with communication_matrix.json"
+_PLOT_HOW = "collect several ranks; level 1 or higher records waiting and links"
 _MOST_GROUPS = 24
 _MOST_LINKS = 6
 _LONGEST_NAME = 32
@@ -158,9 +158,7 @@ def plot_collectives(times: pd.DataFrame, packets: pd.DataFrame, info: Info, *, 
     from plotly.subplots import make_subplots
 
     if not len(times) and not len(packets):
-        return nothing(
-            "Communication", info, "this run has no communication", _PLOT_HOW, "record a run of several ranks"
-        )
+        return nothing("Communication", info, "this run has no communication", _PLOT_HOW, "record several ranks")
     bars = _fold(times)
     heights = [max(60.0, 32.0 * len(bars)), 260.0 if len(packets) else 60.0]
     frame = chart("Communication", info, subtitle=_subtitle(times, packets, info), height=round(230 + sum(heights)))
@@ -273,9 +271,15 @@ def _points(packets: pd.DataFrame, max_points: int) -> list[Any]:
     return traces
 
 
+def _how(info: Info) -> str:
+    """Return what to do so that waiting and links are known."""
+    is_collected = str(info.options.get("level")) in ("1", "2")
+    return "load the whole result" if is_collected else "collect at level 1 or higher"
+
+
 def _packets_title(packets: pd.DataFrame, info: Info) -> str:
     if not len(packets):
-        return f"bandwidth by link: not recorded{by_front_end(info, ' (collect at level 1 or higher)', '')}"
+        return f"bandwidth by link: not recorded{by_front_end(info, f' ({_how(info)})', '')}"
     if packets["whole"].all():
         return "bandwidth by link and size of operators (packet sizes are not known)"
     return "bandwidth by link and packet size"
@@ -284,8 +288,7 @@ def _packets_title(packets: pd.DataFrame, info: Info) -> str:
 def _subtitle(times: pd.DataFrame, packets: pd.DataFrame, info: Info) -> str:
     parts = [counted(int(times["count"].sum()), "operator")]
     if len(times) and not times["known"].all():
-        how = by_front_end(info, "collect at level 1 or higher", "load all ranks together")
-        parts.append(f"waiting is not known: {how}")
+        parts.append(f"waiting is not known: {by_front_end(info, _how(info), 'load all ranks together')}")
     links = packets["link"].nunique()
     if links > _MOST_LINKS:
         parts.append(f"the {_MOST_LINKS} busiest of {links} links")

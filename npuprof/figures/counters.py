@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from npuprof.advice.to_collect import missing
 from npuprof.figures.chart import AXIS, chart, label, nothing
 from npuprof.figures.colours import SERIES
 from npuprof.figures.time_axis import TimeAxis, thinned, time_axis
@@ -79,9 +80,7 @@ def plot_counters(
     samples = tables["counters"]
     samples = samples[samples["value"].notna()]
     if not len(samples):
-        flags = [flag for option, flag in _SAMPLES.items() if not lacks(info.collector, option)]
-        how = f"collect with {' or '.join(flags)} to have them"
-        return nothing(_TITLE, info, "this run has no sampled counters", how)
+        return nothing(_TITLE, info, "this run has no sampled counters", _how(tables, info))
     panels = _panels(samples, _SHOWN if counters is None else counters, plain=counters is None)
     if not panels:
         names = ", ".join(label(name, _LONGEST_NAME) for name in samples["counter"].unique()[:8])
@@ -103,6 +102,13 @@ def plot_counters(
     figure.update_yaxes(**AXIS, nticks=4)
     figure.update_layout(showlegend=False)
     return figure
+
+
+def _how(tables: Mapping[str, pd.DataFrame], info: Info) -> str:
+    """Return the ways to have counters that were not collected."""
+    asked = [option for option in _SAMPLES if not lacks(info.collector, option) and not info.options.get(option)]
+    ways = [missing(tables, info, [_SAMPLES[option]]).removeprefix("collect with ") for option in asked]
+    return f"collect with {', or '.join(ways)}" if ways else missing(tables, info, [])
 
 
 def _grid(titles: Sequence[str], frame: go.Figure, more: int) -> go.Figure:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from npuprof.advice.to_collect import missing
 from npuprof.analysis.chip_limits import ChipLimits, measured_limits
 from npuprof.analysis.kernel_work import kernel_work
 from npuprof.errors import NpuprofError
@@ -70,7 +71,7 @@ def plot_kernel(
     kernel = kernels.iloc[row]
     shares = _shares(kernel)
     if not shares:
-        return nothing(_TITLE, info, f"{_facts(kernel)}<br>no counters of this kernel", _how(kernels))
+        return nothing(_TITLE, info, f"{_facts(kernel)}<br>no counters of this kernel", _how(tables, info))
     known = limits if limits is not None else measured_limits(kernels, info.chip, tables["counters"])[0]
     work = roofline.placeable(kernel_work(kernels.iloc[[row]], 1))
     points = roofline.placed(work, int(kernels["duration_ns"].sum()), known) if len(work) else []
@@ -109,11 +110,12 @@ def _frame(kernel: pd.Series, info: Info, pipes: int, *, with_point: bool) -> go
     )
 
 
-def _how(kernels: pd.DataFrame) -> str:
+def _how(tables: Mapping[str, pd.DataFrame], info: Info) -> str:
     """Return what to collect so that kernels have counters; empty if others of the run have some."""
+    kernels = tables["kernels"]
     if any(column.endswith(_RATIO) and kernels[column].notna().any() for column in map(str, kernels)):
         return ""
-    return "collect with aic_metrics=PipeUtilization at level 1 or higher to have them"
+    return missing(tables, info, ["--aic-metrics PipeUtilization"], "counters")
 
 
 def _shares(kernel: pd.Series) -> dict[tuple[str, str], float]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from npuprof.advice.to_collect import missing
 from npuprof.analysis.memory_life import alive_at
 from npuprof.analysis.memory_peak import leaked_blocks
 from npuprof.arrays import Float64, Int64
@@ -87,9 +88,8 @@ def plot_memory(tables: Mapping[str, pd.DataFrame], info: Info, *, max_points: i
 
     memory = _placed(tables["memory"])
     if not len(memory):
-        ours = "collect with memory=True (%%npuprof --memory) to have them"
-        of_torch = ours if info.source.startswith("recording") else "collect with profile_memory=True to have them"
-        return nothing(_TITLE, info, "this run has no memory samples", ours, of_torch)
+        how = missing(tables, info, ["--memory"])
+        return nothing(_TITLE, info, "this run has no memory samples", how, how)
     every = _series(memory)
     drawn = _series_to_draw(every)
     blocks = leaked_blocks(tables)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from npuprof.advice.to_collect import of_cell
 from npuprof.arrays import Float64
 from npuprof.figures.chart import AXIS, chart, nothing, spread
 from npuprof.figures.colours import FASTER, PARTS, SLOWER
+from npuprof.figures.steps import how_to_mark
 from npuprof.figures.time_axis import unit_of
 from npuprof.info import Info
 from npuprof.quantities import count, duration
@@ -36,12 +36,6 @@ _LEAST_SPAN = 0.02  # of a step: noise of a healthy job stays pale
 _SCALE = [[0, FASTER], [0.5, "rgba(128,128,128,.14)"], [1, SLOWER]]
 
 
-def _how(info: Info) -> tuple[str, str]:
-    """Return what to do to have steps, and that for a run of torch's own profiler."""
-    how = "mark them with npuprof.step()" if of_cell(info) else "mark them with prof.step() or a schedule"
-    return f"{how}, or load results with step_trace_time.csv, to have them", how
-
-
 def plot_rank_steps(
     steps: pd.DataFrame, caused: pd.Series[int], info: Info, *, absent: Sequence[int] = (), subtitle: str = ""
 ) -> go.Figure:
@@ -61,7 +55,7 @@ def plot_rank_steps(
     from plotly.subplots import make_subplots
 
     if not len(steps):
-        return nothing(_TITLE, info, _WHY, *_how(info))
+        return nothing(_TITLE, info, _WHY, *how_to_mark(info))
     panels = [name for name in _PANELS if name == "duration_ns" or steps[name].any()]
     ranks = sorted({*steps["rank"].tolist(), *absent})
     numbers = sorted(set(steps["step"].tolist()))

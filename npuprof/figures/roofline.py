@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from npuprof.advice.to_collect import missing
 from npuprof.analysis.chip_limits import ChipLimits, measured_limits
 from npuprof.analysis.kernel_work import COUNTED, work_of_run
 from npuprof.errors import OptionsError
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 _TITLE = "Roofline"
 _WHY = "the operations and bytes of this run's kernels are unknown"
-_HOW = "collect at level 1 or higher for shapes, or with aic_metrics=ArithmeticUtilization or Memory for counters"
 _ON_CUBE = ("AI_CORE", "MIX_AIC", "AICORE", "AIC")
 _LONGEST_NAME = 40
 _LONGEST_SHAPES = 80
@@ -63,7 +63,7 @@ def plot_roofline(
         raise OptionsError(f"max_points is {max_points}; it must be at least 1")
     points = placeable(work_of_run(tables, 4 * max_points)[0]).head(max_points)
     if not len(points):
-        return nothing(_TITLE, info, _WHY, _HOW)
+        return nothing(_TITLE, info, _WHY, missing(tables, info, ["--aic-metrics ArithmeticUtilization"], "shapes"))
     known = limits if limits is not None else measured_limits(tables["kernels"], info.chip, tables["counters"])[0]
     whole = int(tables["kernels"]["duration_ns"].sum())
     figure = chart(_TITLE, info, subtitle=_subtitle(points, whole, known, info), height=560)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from npuprof.advice.to_collect import of_cell
 from npuprof.analysis.accounting import IDLE
 from npuprof.analysis.host_accounting import HOST
 from npuprof.figures.chart import chart, nothing
@@ -34,10 +33,12 @@ NAMES = {
 _WHY = "this run has no steps with device time"
 
 
-def _how(info: Info) -> tuple[str, str]:
-    """Return what to do to have steps, and that for a run of torch's own profiler."""
-    how = "mark them with npuprof.step()" if of_cell(info) else "mark them with prof.step() or a schedule"
-    return f"{how}, or load a result with step_trace_time.csv, to have them", how
+def how_to_mark(info: Info) -> tuple[str, str]:
+    """Return what to do so that a run, or a set, has steps, and that for a run of torch's own profiler."""
+    if "npuprof" in info.versions:
+        return ("mark them with npuprof.step()",) * 2
+    how = "mark them with prof.step() or a schedule"
+    return f"{how}, or load results with step_trace_time.csv", how
 
 
 def plot_step_parts(parts: pd.DataFrame, info: Info, *, max_bars: int = 240) -> go.Figure:
@@ -60,7 +61,7 @@ def plot_step_parts(parts: pd.DataFrame, info: Info, *, max_bars: int = 240) -> 
 
     parts = parts[parts["basis"] != "run"] if len(parts) else parts
     if not len(parts):
-        return nothing(_TITLE, info, _WHY, *_how(info))
+        return nothing(_TITLE, info, _WHY, *how_to_mark(info))
     visible_rows = _rows_to_draw(parts, max_bars)
     visible_rows = visible_rows.assign(idle=visible_rows[list(IDLE)].sum(axis=1))
     figure = chart(_TITLE, info, subtitle=_subtitle(parts, visible_rows))

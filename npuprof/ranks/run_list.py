@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -123,11 +123,13 @@ class RunList:
     def merged_info(self) -> Info:
         """The metadata that the runs have in common."""
         facts = [entry.known for entry in self.entries]
-        chips, collectors = {info.chip for info in facts}, {info.collector for info in facts}
         return Info(
             name=self.root.name,
-            chip=chips.pop() if len(chips) == 1 else "",
-            collector=collectors.pop() if len(collectors) == 1 else "",
+            chip=_only({info.chip for info in facts}),
+            collector=_only({info.collector for info in facts}),
+            source=_only({info.source for info in facts}),
+            versions=_common([info.versions for info in facts]),
+            options=_common([info.options for info in facts]),
             simulated=any(info.simulated for info in facts),
             cells=common_cells(info.cells for info in facts),
         )
@@ -223,6 +225,16 @@ class RunList:
         for entry in self.entries:
             if entry.profile is not None:
                 yield entry.profile
+
+
+def _only(words: set[str]) -> str:
+    return next(iter(words)) if len(words) == 1 else ""
+
+
+def _common(facts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what all runs have, with the same value."""
+    first, *others = facts or [{}]
+    return {name: value for name, value in first.items() if all(fact.get(name) == value for fact in others)}
 
 
 def _place(entry: Entry) -> tuple[bool, bool, int, int, str]:

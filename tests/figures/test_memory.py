@@ -112,7 +112,7 @@ def test_many_components_and_samples_stay_small() -> None:
 def test_a_run_without_samples_says_what_to_collect() -> None:
     figure = plot_memory(factories.all_tables(), Info())
     assert not figure.data
-    assert "memory=True" in figure.layout.annotations[0].text
+    assert "collect with --memory" in figure.layout.annotations[0].text
 
 
 @pytest.mark.slow

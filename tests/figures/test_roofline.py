@@ -89,4 +89,4 @@ def test_of_many_kernels_those_with_the_most_time_are_drawn() -> None:
 def test_kernels_without_operations_have_no_place() -> None:
     figure = plot_roofline(run(2, op_type=["TransData", "Mystery"]), Info())
     assert not figure.data
-    assert "aic_metrics" in figure.layout.annotations[0].text
+    assert "--aic-metrics" in figure.layout.annotations[0].text
