@@ -1,4 +1,4 @@
-"""npuprof: the profiler that lives in the notebook, for Huawei Ascend NPUs.
+"""The profiler that lives in the notebook, for Huawei Ascend NPUs.
 
 In a notebook, after ``%load_ext npuprof``::
 
@@ -19,7 +19,7 @@ Runs on disk, of any front end::
 
 Of a run: ``advice()``, ``breakdown()``, ``by("line")``, ``explore()``, ``timeline()``, ``flamegraph()``, ``code()``,
 ``to_html(path)``, and the tables ``kernels``, ``api``, ``steps`` and others as DataFrames. ``help(npuprof.load)``
-explains one name. Names are imported when they are first used, so that importing npuprof is fast.
+explains one name.
 """
 
 from __future__ import annotations
@@ -28,13 +28,15 @@ import os
 import sys
 from contextlib import suppress
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, cast
 
 from npuprof import interactive
 from npuprof.shadowed import standard_library_first
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import FrameType
 
     from npuprof.analysis.chip_limits import chip
     from npuprof.collectors.capabilities import (
@@ -43,22 +45,22 @@ if TYPE_CHECKING:
         supported_export_type,
         supported_profiler_level,
     )
-    from npuprof.comparison import Comparison
     from npuprof.errors import NpuprofError, NpuprofWarning
     from npuprof.loading import compare, load, load_set
     from npuprof.markers import mark, pop, push, range, range_end, range_start  # noqa: A004 - reads as npuprof.range("forward")
     from npuprof.notebook import load_ipython_extension, unload_ipython_extension
     from npuprof.notebook.views import panel
     from npuprof.options import Options
-    from npuprof.profiles import Profile
+    from npuprof.profiles.comparison import Comparison
+    from npuprof.profiles.profile import Profile
     from npuprof.ranks.profile_set import ProfileSet
-    from npuprof.schema import explain
     from npuprof.session.engines import engines
     from npuprof.session.mixins import last
     from npuprof.session.offline import offline_analyse, trace_handler
     from npuprof.session.reruns import history
     from npuprof.session.schedule import ProfilerAction, schedule
     from npuprof.session.session import Session, profile, step
+    from npuprof.tables.schema import explain
 
 __all__ = [
     "Comparison",
@@ -98,18 +100,18 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Comparison": "npuprof.comparison",
+    "Comparison": "npuprof.profiles.comparison",
     "NpuprofError": "npuprof.errors",
     "NpuprofWarning": "npuprof.errors",
     "Options": "npuprof.options",
-    "Profile": "npuprof.profiles",
+    "Profile": "npuprof.profiles.profile",
     "ProfileSet": "npuprof.ranks.profile_set",
     "ProfilerAction": "npuprof.session.schedule",
     "Session": "npuprof.session.session",
     "chip": "npuprof.analysis.chip_limits",
     "compare": "npuprof.loading",
     "engines": "npuprof.session.engines",
-    "explain": "npuprof.schema",
+    "explain": "npuprof.tables.schema",
     "history": "npuprof.session.reruns",
     "last": "npuprof.session.mixins",
     "load": "npuprof.loading",
@@ -137,8 +139,31 @@ _HOMES = {
 _MODULES = ("callbacks", "dynamic", "tensorflow")  # imported when first used, too
 
 
+def _called_by_help() -> bool:
+    """Return whether ``help(npuprof)`` asks for names: pydoc, through one or two functions of ``inspect``."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__") == "inspect":
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_name == "docmodule"  # in ``python -m pydoc``, a function of __main__
+
+
+class _Package(ModuleType):
+    """The package, of which ``help`` shows the docstring alone: a screen.
+
+    Its names and rooms are kept from pydoc, which would print every method of every class: 2,800 lines.
+    """
+
+    @property
+    def __path__(self) -> list[str]:  # type: ignore[override]
+        if _called_by_help():
+            raise AttributeError("__path__")
+        return cast("list[str]", vars(self)["__path__"])
+
+
 def __dir__() -> list[str]:
     """Return what is public; modules and what this one imports are left out."""
+    if _called_by_help():
+        return []
     return sorted({*__all__, *_HOMES, *_MODULES, "__doc__", "__file__", "__name__", "__path__", "__version__"})
 
 
@@ -170,6 +195,8 @@ def _keep_keys() -> None:
 
             keep_keys()
 
+
+sys.modules[__name__].__class__ = _Package
 
 interactive.explorer = _imported_when_called("npuprof.notebook.views", "explore")
 interactive.show_set = _imported_when_called("npuprof.notebook.report", "show_set")

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import npuprof
-from npuprof.commands import own_command
 from npuprof.errors import NpuprofError
 from npuprof.options import default_output
 from npuprof.options.load_arguments import add_load_arguments, load_arguments
-from npuprof.quantities import share
-from npuprof.texts import plain_lines
+from npuprof.words.commands import own_command
+from npuprof.words.quantities import share
+from npuprof.words.texts import plain_lines
 
 _FIRST = """\
 Begin with
@@ -141,7 +141,7 @@ def _demo(parsed: argparse.Namespace) -> int:
 
 def _open(parsed: argparse.Namespace) -> int:
     from npuprof.loading import open_path
-    from npuprof.profiles import Profile
+    from npuprof.profiles.profile import Profile
 
     profile = open_path(parsed.path, **load_arguments(parsed))
     _say(str(profile))
@@ -242,7 +242,7 @@ def _run(parsed: argparse.Namespace) -> int:
 
 def _overview(runs: Any) -> object:
     """Return what to show of the processes of a program: the overview of a set, or a single run."""
-    from npuprof.profiles import Profile
+    from npuprof.profiles.profile import Profile
 
     return runs if isinstance(runs, Profile) else runs.read().overview()
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from npuprof import atomic
 from npuprof.errors import NpuprofError
+from npuprof.files import atomic
 from npuprof.loading import load
 from npuprof.options import default_output
-from npuprof.profiles import Profile
-from npuprof.recording import FILE_NAME
+from npuprof.profiles.profile import Profile
+from npuprof.recordings.recording import FILE_NAME
 
 _NOTEBOOK = "quickstart.ipynb"
 _TIMEOUT_S = 300

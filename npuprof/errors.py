@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from npuprof.texts import encodable, plain_lines
+from npuprof.words.texts import encodable, plain_lines
 
 _MOST_OF_A_MESSAGE = 500
 

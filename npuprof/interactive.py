@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ipywidgets import Widget
 
 explorer: Callable[..., Widget]
-"""Return the explorer of a :class:`npuprof.profiles.Profile` or :class:`npuprof.ranks.profile_set.ProfileSet`.
+"""Return the explorer of a :class:`npuprof.Profile` or :class:`npuprof.ProfileSet`.
 
 The explorer opens at the evidence of a :class:`npuprof.advice.finding.Finding` or a timeline window, if given; a
 fourth argument is another run to show below it.
@@ -22,10 +22,10 @@ cell_display: Callable[[], Any]
 """Return a :class:`npuprof.progress.Display` below the running cell; None outside of a kernel."""
 
 show_comparison: Callable[[Any], None]
-"""Show a :class:`npuprof.comparison.Comparison` below the running cell."""
+"""Show a :class:`npuprof.profiles.comparison.Comparison` below the running cell."""
 
 keep_keys: Callable[[], None]
 """Keep keys that are pressed in npuprof's outputs from the notebook; no effect outside of a kernel."""
 
 show_set: Callable[[Any], None]
-"""Show the overview of a :class:`npuprof.ranks.profile_set.ProfileSet` below the running cell."""
+"""Show the overview of a :class:`npuprof.ProfileSet` below the running cell."""

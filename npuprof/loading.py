@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 from npuprof.errors import NpuprofError, OptionsError, SourceError
 from npuprof.options.load_arguments import FORMS
 from npuprof.parameters import checked
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.ranks.job_processes import JobProcesses
 from npuprof.sources.base import Decoded, Preference
 from npuprof.sources.decoding import decode_run
@@ -22,7 +22,7 @@ from npuprof.sources.unread import UnreadRun, unread
 if TYPE_CHECKING:
     from distributed import Client
 
-    from npuprof.comparison import Comparison
+    from npuprof.profiles.comparison import Comparison
     from npuprof.ranks.profile_set import ProfileSet
 
 
@@ -86,14 +86,14 @@ def load(
     client
         A Dask client (``npuprof[cluster]``), whose workers read small files of many ranks; by default the active one.
     code_root
-        The folder in which :meth:`npuprof.profiles.Profile.code` finds files of which a result does not have the text.
+        The folder in which :meth:`npuprof.Profile.code` finds files of which a result does not have the text.
     chip
         The chip that ran it, such as ``"910B3"``, if a result names none; counters that show another one count more.
 
     Returns
     -------
     The profile, of a large result read when it is first used: its files must stay till then. For several runs, a
-    :class:`npuprof.ranks.profile_set.ProfileSet`, typed as ``Any``; :func:`load_set` returns one.
+    :class:`npuprof.ProfileSet`, typed as ``Any``; :func:`load_set` returns one.
 
     Raises
     ------
@@ -167,7 +167,7 @@ def compare(
     NpuprofError
         If a side has no kernels, no NPU tasks and no step times.
     """
-    from npuprof.comparison import Comparison
+    from npuprof.profiles.comparison import Comparison
 
     return Comparison.of(_runs(a), _runs(b), names)
 

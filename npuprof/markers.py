@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from npuprof.errors import OptionsError
 from npuprof.session import active
-from npuprof.texts import encodable
+from npuprof.words.texts import encodable
 
 _MAX_PUSHED = 1_000  # a loop that pushes without popping must not fill the memory
 

@@ -17,8 +17,8 @@ from multiprocessing import parent_process
 from typing import Protocol, TextIO, TypeAlias
 
 from npuprof import interactive
-from npuprof.quantities import counted
-from npuprof.texts import plain_line
+from npuprof.words.quantities import counted
+from npuprof.words.texts import plain_line
 
 _DELAY_S = 1.0
 _PATIENCE_S = 3.0

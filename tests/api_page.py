@@ -15,7 +15,7 @@ from npuprof import simulator
 from npuprof.advice.finding import Finding
 from npuprof.advice.findings import Advice
 from npuprof.ranks.overview import Overview
-from npuprof.schema import SCHEMA
+from npuprof.tables.schema import SCHEMA
 
 _HEAD = """# Names
 

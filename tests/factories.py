@@ -12,8 +12,8 @@ from npuprof import tables
 from npuprof.advice.findings import Advice, advise
 from npuprof.analysis.accounting import account
 from npuprof.arrays import Int64
-from npuprof.info import Info
-from npuprof.schema import SCHEMA
+from npuprof.tables.info import Info
+from npuprof.tables.schema import SCHEMA
 
 START_NS = 1_763_600_000_000_000_123
 """Start of every run made here: odd on purpose, so that a pass through a float shows."""

@@ -9,9 +9,9 @@ import pandas as pd
 from hypothesis import strategies as st
 
 from npuprof import tables
-from npuprof.notes import Notes
-from npuprof.schema import SCHEMA
 from npuprof.sources.base import Decoded
+from npuprof.tables.notes import Notes
+from npuprof.tables.schema import SCHEMA
 from tests import factories
 
 _MOST_ROWS = 6

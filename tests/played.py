@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
+from npuprof.tables.notes import Notes
 from tests import factories
 
 MAIN, QUEUE, AUTOGRAD = 100, 101, 102

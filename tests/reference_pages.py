@@ -15,12 +15,12 @@ from npuprof.advice.gate import GateError
 from npuprof.analysis.by import Key
 from npuprof.cli import main
 from npuprof.dynamic import keys
-from npuprof.glossary import TERMS
 from npuprof.options import SPECIFICATION, has_value
 from npuprof.options.mindspore import SWITCHES
 from npuprof.options.specification import FRONT_ENDS
-from npuprof.schema import SCHEMA, Column
 from npuprof.simulator.cluster.exchange import RankError
+from npuprof.tables.schema import SCHEMA, Column
+from npuprof.words.glossary import TERMS
 from tests import vendor_settings
 from tests.api_page import api_page
 from tests.samples.page import evidence_page
@@ -33,7 +33,7 @@ Every run has every table, as a pandas DataFrame: `run.kernels`, `run.tables["ke
 `runs.table("kernels")`, with `rank`, `run` and `host` in front. A table that the data does not have is empty. A source
 may add columns after these. Times are whole nanoseconds of the UTC epoch; an absent value is `<NA>` or NaN, never a
 number that means none. `npuprof.explain("kernels.block_num")` prints what stands here of a column, with the names that
-it has in files. This page is written by `python -m tests.reference_pages` from `npuprof/schema.py`.
+it has in files. This page is written by `python -m tests.reference_pages` from `npuprof/tables/schema.py`.
 
 """
 _ERRORS = """# Errors
@@ -137,7 +137,7 @@ _GLOSSARY = """# Glossary
 
 The words of the field and of npuprof's reports. In reports their meaning appears under the pointer, and
 `npuprof.explain("HCCS")` prints it. Columns are explained in [tables](tables.md), options in [options](options.md).
-This page is written by `python -m tests.reference_pages` from `npuprof/glossary.py`.
+This page is written by `python -m tests.reference_pages` from `npuprof/words/glossary.py`.
 
 | word | meaning |
 |---|---|

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 
 
 def assert_same_frames(one: Mapping[str, pd.DataFrame], other: Mapping[str, pd.DataFrame]) -> None:

@@ -14,12 +14,12 @@ import npuprof
 from npuprof import tables as schema
 from npuprof.errors import SourceError
 from npuprof.loading import open_path
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.ranks.profile_set import ProfileSet
 from npuprof.simulator import jobs
 from npuprof.simulator.jobs import text
 from npuprof.sources.base import Decoded, Preference
+from npuprof.tables.notes import Notes
 from tests import factories
 from tests.campaign.damage.invariants import OF_RUN, contradictions
 from tests.campaign.damage.recordings import GENERATED

@@ -13,10 +13,10 @@ import pytest
 
 import npuprof
 from npuprof import cli
-from npuprof.commands import own_command
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.simulator import synthesise
 from npuprof.sources.base import Decoded
+from npuprof.words.commands import own_command
 from tests import factories, pace
 from tests.analysis.test_accounting import table
 from tests.difference.runs import BASE, profile, run

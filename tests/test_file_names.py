@@ -15,7 +15,7 @@ from npuprof.cli import main
 from npuprof.errors import NpuprofError
 from npuprof.loading import open_path
 from npuprof.ranks.profile_set import ProfileSet
-from npuprof.texts import encodable
+from npuprof.words.texts import encodable
 from tests.sources.cluster import maker as cluster
 from tests.sources.database.maker import framework_database
 from tests.sources.mindspore import maker as mindspore

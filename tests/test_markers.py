@@ -14,7 +14,7 @@ import pytest
 import npuprof
 from npuprof.errors import OptionsError
 from npuprof.options import Options
-from npuprof.recording import JOURNAL_FILE_NAME
+from npuprof.recordings.recording import JOURNAL_FILE_NAME
 from npuprof.session.session import Session
 from npuprof.sources.recording import journal
 from tests.conftest import FakeClock

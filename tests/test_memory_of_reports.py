@@ -13,7 +13,7 @@ import pytest
 from npuprof.errors import NpuprofError
 from npuprof.exports.text_figures import timeline_text
 from npuprof.notebook.explorer.tabs import explorer_of
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
 from npuprof.sources.files import memory_limit
 from npuprof.timeline.slices import TABLES

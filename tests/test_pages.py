@@ -28,7 +28,7 @@ def test_every_link_and_every_file_that_a_page_names_is_there(page: Path) -> Non
 
 
 def test_what_leads_nowhere_would_be_found_out() -> None:
-    text = "[here](README.md), [there](nowhere.md), `npuprof/nothing.py`, `npuprof/tables.py`"
+    text = "[here](README.md), [there](nowhere.md), `npuprof/nothing.py`, `npuprof/errors.py`"
     assert _missing(text, _ROOT) == ["nowhere.md", "npuprof/nothing.py"]
 
 

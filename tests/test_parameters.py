@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 import npuprof
-from npuprof.comparison import Comparison
 from npuprof.errors import NpuprofError, OptionsError
 from npuprof.parameters import checked
-from npuprof.profiles import Profile
+from npuprof.profiles.comparison import Comparison
+from npuprof.profiles.profile import Profile
 from npuprof.ranks.profile_set import ProfileSet
 from npuprof.sources.base import Decoded
 from tests.factories import profile

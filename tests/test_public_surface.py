@@ -5,6 +5,8 @@ from __future__ import annotations
 import builtins
 import inspect
 import json
+import pkgutil
+import pydoc
 import re
 from collections.abc import Callable, Iterator
 from enum import Enum
@@ -16,9 +18,9 @@ from typing import Any
 import pytest
 
 import npuprof
-from npuprof.notes import Notes
 from npuprof.options import Options
 from npuprof.sources.base import Decoded
+from npuprof.tables.notes import Notes
 from tests import factories
 
 _ROOT = Path(__file__).parent.parent
@@ -238,3 +240,15 @@ def test_completion_after_the_package_offers_public_names_alone() -> None:
     assert offered >= {*npuprof.__all__}
     assert not offered & {"os", "Any", "TYPE_CHECKING", "annotations", "import_module", "interactive"}
     assert all(getattr(npuprof, name) is not None for name in offered)
+
+
+def test_help_on_the_package_fits_a_screen() -> None:
+    printed = pydoc.plain(pydoc.render_doc(npuprof)).splitlines()
+    assert len(printed) <= 40
+    text = "\n".join(printed)
+    assert all(f"npuprof.{name}" in text for name in ("panel()", "profile(", "load(", "load_set(", "compare("))
+    # Only help sees less: tools and imports see the package as it is.
+    assert {"load", "__path__"} <= {name for name, _ in inspect.getmembers(npuprof)}
+    rooms = {module.name for module in pkgutil.iter_modules(npuprof.__path__)}
+    assert {"session", "sources"} <= rooms
+    assert "Parameters" in pydoc.render_doc(npuprof.load)

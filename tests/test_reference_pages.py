@@ -7,7 +7,7 @@ import re
 import pandas as pd
 import pytest
 
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
 from tests import factories, reference_pages
 

@@ -12,8 +12,8 @@ import pytest
 
 import npuprof
 from npuprof import simulator
-from npuprof.schema import SCHEMA
 from npuprof.simulator import npu
+from npuprof.tables.schema import SCHEMA
 from tests.api_page import public_members
 
 _PAGES = Path(__file__).parents[1] / "notebooks" / "reference"

@@ -13,14 +13,15 @@ import pytest
 from IPython.core.error import UsageError
 
 import npuprof
-from npuprof import cli, recording, tables
+from npuprof import cli, tables
 from npuprof.dynamic import monitor as ranks
 from npuprof.machine import environment
 from npuprof.notebook import magics
 from npuprof.notebook.arguments import typed_options
 from npuprof.notebook.magics import NpuprofMagics
 from npuprof.options import Options
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
+from npuprof.recordings import recording
 from npuprof.session.session import Session
 
 _PAGE = Path(__file__).parents[1] / "notebooks" / "reference" / "vendors.md"

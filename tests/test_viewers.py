@@ -14,9 +14,9 @@ from xml.etree import ElementTree
 import pytest
 
 from npuprof.exports.html import report_html
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
+from npuprof.tables.notes import Notes
 from tests import factories
 
 _FOLDER = Path(__file__).parent.parent / "notebooks"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from npuprof.advice.facts import Facts
 from npuprof.analysis.device_words import GPU, NPU, DeviceName
-from npuprof.info import Info
+from npuprof.tables.info import Info
 
 FEWER_SIZES = "fewer sizes of tensors: pad batches and sequences"
 _ACTIONS: Mapping[str, Mapping[DeviceName, str]] = {

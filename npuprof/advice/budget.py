@@ -11,7 +11,7 @@ from npuprof.advice.host_causes import LABELS
 from npuprof.advice.to_collect import is_unknown
 from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE
 from npuprof.analysis.host_accounting import HOST
-from npuprof.quantities import share
+from npuprof.words.quantities import share
 
 UNKNOWN_PART = "unknown"
 """The part of a budget that is idle time without a known cause."""

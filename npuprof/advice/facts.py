@@ -33,7 +33,7 @@ from npuprof.analysis.usual_steps import longer_once
 from npuprof.analysis.what_if import predicted, replay_of, task_durations
 from npuprof.arrays import Bools, Float64, Int64
 from npuprof.errors import NpuprofError
-from npuprof.info import Info
+from npuprof.tables.info import Info
 
 _GRAPH = re.compile(r"aclmdl(RI)?Execute|ModelExecute|GraphLaunch")
 _MOSTLY = 0.5  # of the kernels

@@ -15,8 +15,8 @@ from npuprof.analysis.device_words import GPU, NONE, NPU, DeviceName
 from npuprof.arrays import Int64
 from npuprof.errors import NpuprofError
 from npuprof.noise.model import Estimate, mean
-from npuprof.quantities import counted, duration
-from npuprof.texts import plain_line
+from npuprof.words.quantities import counted, duration
+from npuprof.words.texts import plain_line
 
 if TYPE_CHECKING:
     from ipywidgets import Widget

@@ -28,9 +28,9 @@ from npuprof.analysis.host_times import HOST_LABELS
 from npuprof.analysis.step_windows import of_counted_kind
 from npuprof.analysis.usual_steps import all_open
 from npuprof.errors import NpuprofError
-from npuprof.info import Info
-from npuprof.quantities import counted, duration, printable, share
-from npuprof.texts import LongText, encodable
+from npuprof.tables.info import Info
+from npuprof.words.quantities import counted, duration, printable, share
+from npuprof.words.texts import LongText, encodable
 
 if TYPE_CHECKING:
     from ipywidgets import Widget

@@ -18,7 +18,7 @@ from npuprof.analysis.accounting import IDLE
 from npuprof.analysis.host_accounting import ACTIVITY_LABELS, HOST
 from npuprof.errors import NpuprofError, OptionsError
 from npuprof.noise.model import Estimate, Floats, difference, mean
-from npuprof.quantities import duration
+from npuprof.words.quantities import duration
 
 _UNITS = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 _OPERATORS: Mapping[str, Callable[[Fraction, Fraction], bool]] = {

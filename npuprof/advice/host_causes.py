@@ -14,8 +14,8 @@ from npuprof.advice.wording import most_lines
 from npuprof.analysis.code_lines import has_lines
 from npuprof.analysis.idle_causes import UNEXPLAINED
 from npuprof.arrays import Int64
-from npuprof.frames import line_text
-from npuprof.quantities import counted, duration, share
+from npuprof.lines.frames import line_text
+from npuprof.words.quantities import counted, duration, share
 
 NAMED = 0.01
 """The share of a step that makes a cause worth naming."""

@@ -41,8 +41,8 @@ from npuprof.analysis.rank_suspects import LEAST_STEPS, Kind, Once, Suspect, at_
 from npuprof.analysis.rank_variants import Less, step_times, without
 from npuprof.arrays import Int64
 from npuprof.errors import NpuprofError
-from npuprof.info import Info
-from npuprof.quantities import formatted_ranks
+from npuprof.tables.info import Info
+from npuprof.words.quantities import formatted_ranks
 
 POINT_TO_POINT = r"send|recv|receive"
 """What the types of sends and receives have in common."""

@@ -11,10 +11,10 @@ import pandas as pd
 from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE
 from npuprof.analysis.device_words import NPU, DeviceName, device_of
 from npuprof.analysis.idle_causes import UNEXPLAINED, UNKNOWN
-from npuprof.commands import magic_word, shell_word
-from npuprof.frames import cell_name, cell_text
-from npuprof.info import Info
+from npuprof.lines.frames import cell_name, cell_text
 from npuprof.options import NO_OPERATORS, SPECIFICATION
+from npuprof.tables.info import Info
+from npuprof.words.commands import magic_word, shell_word
 
 NOT_RECORDED = (UNKNOWN, UNEXPLAINED)
 """The causes of idle time that say that its cause was not recorded."""

@@ -9,7 +9,7 @@ import pandas as pd
 from npuprof.analysis.backlog import Backlog
 from npuprof.analysis.rank_joint import Part
 from npuprof.arrays import Int64
-from npuprof.quantities import duration, formatted_ranks, printable, share
+from npuprof.words.quantities import duration, formatted_ranks, printable, share
 
 _MOST = 3
 _MOST_LINES = 2

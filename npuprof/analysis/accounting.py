@@ -9,14 +9,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pandas as pd
 
-from npuprof import quantities
 from npuprof import tables as schema
 from npuprof.analysis.host_accounting import HOST, activities, is_of_host
 from npuprof.analysis.idle_causes import UNKNOWN, idle_causes, unmeasured_causes
 from npuprof.analysis.intervals import Spans, covering, executed_spans, intersection, pieces, subtract, union
 from npuprof.analysis.step_windows import Basis, StepWindows, counted, step_windows
 from npuprof.arrays import Bools, Int64
-from npuprof.info import Info, Selected
+from npuprof.tables.info import Info, Selected
+from npuprof.words import quantities
 
 BETWEEN_STEPS = "between_steps"
 """The part of a step between the end of its mark (of its last task) and the start of the next step."""

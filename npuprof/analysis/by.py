@@ -13,8 +13,8 @@ from npuprof.analysis.nesting import Nesting
 from npuprof.analysis.places import BETWEEN, GUESSED, Places, lines
 from npuprof.arrays import Int64
 from npuprof.errors import OptionsError
-from npuprof.recording import SAMPLING_INTERVAL_NS
-from npuprof.shown_frame import ShownFrame
+from npuprof.recordings.recording import SAMPLING_INTERVAL_NS
+from npuprof.tables.shown_frame import ShownFrame
 
 Key: TypeAlias = Literal[
     "line", "module", "op", "op_type", "kernel", "shapes", "dtypes", "core", "step", "stream", "device", "rank"

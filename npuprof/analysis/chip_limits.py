@@ -14,7 +14,7 @@ import pandas as pd
 
 from npuprof.arrays import Bools, Float64
 from npuprof.errors import OptionsError
-from npuprof.quantities import counted
+from npuprof.words.quantities import counted
 
 _CUBE_FLOPS = 2 * 16**3  # per cycle of a cube core at half precision: 16 x 16 x 16 multiply-adds
 _VECTOR_FLOPS = 128  # per cycle of a vector core at half precision: 64 lanes, each a multiply and an add

@@ -20,7 +20,7 @@ from npuprof.analysis.nesting import Nesting
 from npuprof.analysis.places import BETWEEN, GUESSED, Places, has_user_frames
 from npuprof.analysis.sampled_gaps import NO_PIECES, Pieces, number_at, seen_in
 from npuprof.arrays import Int64
-from npuprof.frames import Frame, in_full, is_whole
+from npuprof.lines.frames import Frame, in_full, is_whole
 
 _CELL = "<cell>"
 _NO_CELLS: Spans = (np.zeros(0, np.int64),) * 2

@@ -20,8 +20,8 @@ import pandas as pd
 
 from npuprof.analysis.causality import LaunchedTasks, Waits, are_in_order, launches_of, waits_for
 from npuprof.arrays import Bools, Int64
-from npuprof.info import DeviceClock
-from npuprof.quantities import counted, duration
+from npuprof.tables.info import DeviceClock
+from npuprof.words.quantities import counted, duration
 
 _MOST_SHIFT_NS = 1_000_000_000
 _MOST_DELAY_NS = 10_000_000_000  # no queue of a stream is that deep during a whole run

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias, TypeVar
 
 import pandas as pd
 
-from npuprof.info import Info
+from npuprof.tables.info import Info
 
 DeviceName: TypeAlias = Literal["NPU", "GPU", ""]
 """What a run's devices are called; empty for a run of the host alone."""

@@ -15,7 +15,7 @@ from npuprof.analysis.correlation import Causes, causes
 from npuprof.analysis.host_accounting import ACTIVITY_LABELS, is_of_host
 from npuprof.analysis.intervals import total, union
 from npuprof.analysis.memory_peak import memory_peak
-from npuprof.frames import Frame, cell_name, frame_text
+from npuprof.lines.frames import Frame, cell_name, frame_text
 
 _ADDRESS = re.compile(r"(?: object)? at 0x[0-9a-f]+")
 _GROUPS: Mapping[str, tuple[Key, ...]] = {"line": ("line",), "module": ("module",), "operator": ("op", "shapes")}

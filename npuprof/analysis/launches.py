@@ -14,7 +14,7 @@ from npuprof.analysis.device_clocks import apart, on_host_clock
 from npuprof.analysis.places import Places
 from npuprof.analysis.step_windows import steps_of_kernels
 from npuprof.arrays import Bools, Int64
-from npuprof.info import DeviceClock
+from npuprof.tables.info import DeviceClock
 
 _OF_KERNEL = ("device_id", "stream_id", "start_ns", "duration_ns", "name", "op_type")
 

@@ -15,7 +15,7 @@ from npuprof.analysis.memory_life import unreleased
 from npuprof.analysis.nesting import Nesting
 from npuprof.analysis.places import Places, lines, places_of_stacks
 from npuprof.arrays import Bools, Int64
-from npuprof.quantities import counted
+from npuprof.words.quantities import counted
 
 Category: TypeAlias = Literal["allocated before this run", "temporary", "optimizer", "backward", "forward", "unknown"]
 """The purpose of memory, as far as the recording shows."""

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npuprof.errors import OptionsError
-from npuprof.texts import encodable
+from npuprof.words.texts import encodable
 
 _LONGEST_PATTERN = 1000
 _LONGEST_NAME = 1000  # characters of a name that are searched

@@ -18,8 +18,8 @@ from npuprof.analysis.nesting import Nesting
 from npuprof.analysis.sampled_functions import come_and_go, paths
 from npuprof.analysis.statements import FRAME, statements_of
 from npuprof.arrays import Bools, Int64
-from npuprof.frames import Frame, cell_name, cell_text, is_whole
-from npuprof.recording import SAMPLING_INTERVAL_NS
+from npuprof.lines.frames import Frame, cell_name, cell_text, is_whole
+from npuprof.recordings.recording import SAMPLING_INTERVAL_NS
 
 _NEVER = np.iinfo(np.int64).max
 _MODULE = "nn.Module: "

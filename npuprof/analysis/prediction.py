@@ -11,8 +11,8 @@ from typing import Any
 import pandas as pd
 
 from npuprof.errors import OptionsError
-from npuprof.quantities import duration, share
-from npuprof.texts import LongText
+from npuprof.words.quantities import duration, share
+from npuprof.words.texts import LongText
 
 TOLERANCE = 0.01
 """The largest allowed error of a replay without changes, as a fraction of the recorded time."""

@@ -265,7 +265,7 @@ def what_if(
     balance: Literal["stages"] | None = None,
     saved_ns: Callable[[Job], Int64] | None = None,
 ) -> Prediction:
-    """Predict the time of a job after changes; see :meth:`npuprof.ranks.profile_set.ProfileSet.what_if`.
+    """Predict the time of a job after changes; see :meth:`npuprof.ProfileSet.what_if`.
 
     Parameters
     ----------

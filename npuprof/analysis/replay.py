@@ -17,7 +17,7 @@ from npuprof.analysis.prediction import TOLERANCE
 from npuprof.analysis.step_windows import StepWindows
 from npuprof.arrays import Int64
 from npuprof.errors import NpuprofError
-from npuprof.quantities import counted, duration
+from npuprof.words.quantities import counted, duration
 
 _SKEWED_NS = 100_000  # a task that starts this long before its launch call has a wrong link or clock
 _NEVER = -(1 << 62)  # the wait of a thread that need not wait

@@ -16,8 +16,8 @@ from npuprof.analysis.host_times import HostTimes, host_times
 from npuprof.analysis.intervals import total, union
 from npuprof.analysis.memory_peak import BLOCKS, owning_devices, peak_of_blocks
 from npuprof.analysis.step_windows import Basis, of_counted_kind, run_window
-from npuprof.info import Info
-from npuprof.quantities import counted, size
+from npuprof.tables.info import Info
+from npuprof.words.quantities import counted, size
 
 _PEAK_TYPES = {"device_id": "Int64", "time_ns": "Int64", "allocated_bytes": "Int64"}
 

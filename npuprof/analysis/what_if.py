@@ -18,8 +18,8 @@ from npuprof.analysis.step_windows import counted as counted_steps
 from npuprof.analysis.step_windows import step_windows
 from npuprof.arrays import Bools, Float64, Int64
 from npuprof.errors import NpuprofError, OptionsError
-from npuprof.info import Info
-from npuprof.quantities import counted, duration
+from npuprof.tables.info import Info
+from npuprof.words.quantities import counted, duration
 
 _UNLINKED = 0.5  # of all kernels
 
@@ -66,7 +66,7 @@ def what_if(
     cause: Mapping[str, float] | None = None,
     part: Mapping[str, float] | None = None,
 ) -> Prediction:
-    """Predict the time of a step; see :meth:`npuprof.profiles.Profile.what_if`."""
+    """Predict the time of a step; see :meth:`npuprof.Profile.what_if`."""
     change, changes = change_of(tables, replay, transfer=transfer, kernel=kernel, cause=cause, part=part)
     return predicted(replay, change, changes)
 

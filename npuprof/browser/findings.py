@@ -12,8 +12,8 @@ from npuprof.advice.finding import Finding
 from npuprof.advice.findings import gain
 from npuprof.arrays import Int64
 from npuprof.errors import NpuprofError
-from npuprof.quantities import duration, printable
 from npuprof.timeline.state import Timeline
+from npuprof.words.quantities import duration, printable
 
 _MOST_ROWS = 2_000  # of a finding's evidence, the costliest
 _MOST_DRAWN = 200

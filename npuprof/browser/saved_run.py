@@ -25,11 +25,11 @@ from npuprof.browser.setup import timeline_setup
 from npuprof.browser.tables import described, kind_of
 from npuprof.figures.time_axis import thinned
 from npuprof.flame.tree import MergedCalls, merged_calls
-from npuprof.quantities import printable
 from npuprof.timeline.labels import FAMILY_KEYS, Labels, shade_of
 from npuprof.timeline.lane_packing import Bars
 from npuprof.timeline.slices import TABLES, Slices
 from npuprof.timeline.state import Timeline
+from npuprof.words.quantities import printable
 
 VERSION = 1
 """The version of the format; a page refuses any other."""

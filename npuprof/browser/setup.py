@@ -6,7 +6,7 @@ from typing import Any
 
 from npuprof.figures.chart import moment
 from npuprof.figures.colours import FAMILIES, PARTS, family_label, shades
-from npuprof.info import Info
+from npuprof.tables.info import Info
 from npuprof.timeline.labels import FAMILY_KEYS
 from npuprof.timeline.overview import OVERVIEW_PARTS
 from npuprof.timeline.state import Timeline

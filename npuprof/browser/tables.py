@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from npuprof.analysis.table_view import View
-from npuprof.schema import SCHEMA
+from npuprof.tables.schema import SCHEMA
 from npuprof.timeline.slices import column_text
 
 _LONGEST_NAME = 300

@@ -19,11 +19,11 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 
-from npuprof.clock import Clock
 from npuprof.collectors import acl_codes as codes
 from npuprof.collectors import capabilities
 from npuprof.errors import CollectorError, FrontEndAbsentError, OptionsError
 from npuprof.options import Options
+from npuprof.recordings.clock import Clock
 from npuprof.shadowed import standard_library_first
 
 _MAX_MESSAGE_BYTES = 126  # a stamp's message field has 127 bytes with the terminating zero

@@ -1,7 +1,7 @@
 """The protocol of a collector: the driver of a native front end that starts, stops and marks.
 
 A collector never parses. It fills a directory, from which :class:`npuprof.session.session.Session` builds a
-:class:`npuprof.recording.Recording`.
+:class:`npuprof.recordings.recording.Recording`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from npuprof.clock import Clock, SystemClock
 from npuprof.options import Options
+from npuprof.recordings.clock import Clock, SystemClock
 
 
 class Collector(Protocol):

@@ -15,12 +15,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from npuprof import atomic
 from npuprof.collectors import capabilities
 from npuprof.collectors.other_profilers import STARTS_OF_TORCH, OtherProfilers
 from npuprof.errors import CollectorError, FrontEndAbsentError, OptionsError
+from npuprof.files import atomic
 from npuprof.options import Options
-from npuprof.recording import BREAKS_JSON, FLOPS_FILE_NAME, TRACE_FILE_NAME
+from npuprof.recordings.recording import BREAKS_JSON, FLOPS_FILE_NAME, TRACE_FILE_NAME
 
 
 class KinetoCollector:

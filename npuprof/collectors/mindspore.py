@@ -22,9 +22,9 @@ from typing import Any
 
 from npuprof.collectors import capabilities
 from npuprof.collectors import mindspore_adapter as adapter
-from npuprof.commands import shell_command
 from npuprof.errors import CollectorError, FrontEndAbsentError, NpuprofWarning
 from npuprof.options import Options
+from npuprof.words.commands import shell_command
 
 ENVIRONMENT = "MS_PROFILER_OPTIONS"
 _OTHER_PROFILERS = ("PROFILER_SAMPLECONFIG", "PROFILING_MODE")  # if set, nothing of the NPU is recorded

@@ -17,10 +17,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from npuprof import atomic
 from npuprof.collectors import capabilities, msprof_flags
 from npuprof.collectors.acl import AclCollector
 from npuprof.errors import CollectorError, FrontEndAbsentError, NpuprofError
+from npuprof.files import atomic
 from npuprof.machine import cann
 from npuprof.options import Options
 

@@ -33,14 +33,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from npuprof import list_files
-from npuprof.clock import Clock, EmulatingClock, SystemClock, epoch_ns_of
 from npuprof.collectors import await_chains
 from npuprof.collectors.stack_tree import NOTHING, Columns, LoopFrame, StackTree
 from npuprof.errors import CollectorError, SessionError
-from npuprof.journal import Journal
-from npuprof.quantities import counted
-from npuprof.recording import SAMPLING_INTERVAL_NS
+from npuprof.files import list_files
+from npuprof.recordings.clock import Clock, EmulatingClock, SystemClock, epoch_ns_of
+from npuprof.recordings.journal import Journal
+from npuprof.recordings.recording import SAMPLING_INTERVAL_NS
+from npuprof.words.quantities import counted
 
 DEFAULT_INTERVAL_S = SAMPLING_INTERVAL_NS / 1e9
 

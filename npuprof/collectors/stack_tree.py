@@ -9,9 +9,9 @@ from array import array
 from itertools import islice
 from typing import TypeAlias
 
-from npuprof.frames import Frame
 from npuprof.lines import call_stacks
-from npuprof.texts import encodable
+from npuprof.lines.frames import Frame
+from npuprof.words.texts import encodable
 
 NOTHING = -1
 """The node of a thread that has ended, and the parent of a stack's first frame."""

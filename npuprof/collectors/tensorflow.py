@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from npuprof.collectors import capabilities
-from npuprof.commands import shell_command
 from npuprof.errors import CollectorError, FrontEndAbsentError, NpuprofWarning, OptionsError
 from npuprof.options import Options
+from npuprof.words.commands import shell_command
 
 LEVELS = {0: "L0", 1: "L1", 2: "L2"}
 METRICS = (

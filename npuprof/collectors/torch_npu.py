@@ -22,9 +22,9 @@ from npuprof.collectors import capabilities
 from npuprof.collectors import torch_npu_adapter as adapter
 from npuprof.collectors.other_profilers import STARTS_OF_TORCH, OtherProfilers
 from npuprof.collectors.torch_npu_adapter import VendorMessages, vendor_messages
-from npuprof.commands import shell_command
 from npuprof.errors import CollectorError, FrontEndAbsentError, NpuprofWarning, OptionsError
 from npuprof.options import DEFAULT_DOMAIN, Options
+from npuprof.words.commands import shell_command
 
 # Warnings that every run of npuprof causes.
 _EXPECTED = (

@@ -17,7 +17,7 @@ from typing import Any, TextIO, cast
 
 from npuprof.errors import OptionsError
 from npuprof.options import Options
-from npuprof.recording import FLOPS_DOMAIN
+from npuprof.recordings.recording import FLOPS_DOMAIN
 
 LEVELS = {"none": "Level_none", 0: "Level0", 1: "Level1", 2: "Level2"}
 """Names in ``torch_npu.profiler.ProfilerLevel``, by npuprof's level."""

@@ -25,8 +25,8 @@ from npuprof.difference.side import WITHOUT_WORK, Side
 from npuprof.difference.tree import nodes
 from npuprof.errors import NpuprofError
 from npuprof.parameters import checked
-from npuprof.quantities import counted, duration, printable, signed
-from npuprof.texts import LongText
+from npuprof.words.quantities import counted, duration, printable, signed
+from npuprof.words.texts import LongText
 
 _SHOWN = 10
 _VERSION = 2

@@ -11,7 +11,7 @@ from npuprof import tables as schema
 from npuprof.analysis.correlation import Causes, nearest
 from npuprof.analysis.idle_causes import MODULE
 from npuprof.arrays import Bools, Int64
-from npuprof.frames import Frame
+from npuprof.lines.frames import Frame
 
 _BACKWARD = "backward"
 

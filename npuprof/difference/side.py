@@ -20,7 +20,7 @@ from npuprof.analysis.places import Places, lines
 from npuprof.arrays import Int64
 from npuprof.difference.owners import OWNERS, owned
 from npuprof.difference.paths import call_paths
-from npuprof.info import Info
+from npuprof.tables.info import Info
 
 KEYS = ("part", "cause", "path", "op", "type", "shapes", "dtypes", "line", "nth")
 """The keys of each stretch of time; an unknown key is absent.

@@ -9,9 +9,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from npuprof import atomic
 from npuprof.dynamic import keys, requests
 from npuprof.errors import NpuprofError, OptionsError, SourceError
+from npuprof.files import atomic
 from npuprof.options import Options
 from npuprof.options.values import listed
 

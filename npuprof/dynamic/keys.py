@@ -13,9 +13,9 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from npuprof.errors import OptionsError
+from npuprof.files.small_files import convert
 from npuprof.options import AIC_METRICS, HOST_SYS, values
 from npuprof.options.metric_names import NATIVE, NUMBERED
-from npuprof.small_files import convert
 
 _MAX_STEP = 1 << 53  # largest integer that JSON numbers hold exactly
 _MAX_RANKS = 1 << 20

@@ -21,7 +21,7 @@ from npuprof.options import lenient
 from npuprof.session.offline import trace_handler
 from npuprof.session.schedule import schedule
 from npuprof.session.session import Session
-from npuprof.texts import plain_line
+from npuprof.words.texts import plain_line
 
 _MAX_BYTES = 4 << 20  # a loop that runs for months should not fill the disk
 _logger = logging.getLogger("npuprof.dynamic")

@@ -17,10 +17,10 @@ from typing import Any, Literal
 
 from npuprof.dynamic import keys
 from npuprof.errors import OptionsError, SourceError
+from npuprof.files.small_files import decode
 from npuprof.options import Options, has_value, lacks, lenient
 from npuprof.options.specification import FRONT_ENDS
 from npuprof.options.values import listed
-from npuprof.small_files import decode
 
 FILE_NAME = "profiler_config.json"
 _MAX_BYTES = 1 << 20

@@ -37,10 +37,10 @@ from npuprof.exports.trace_arguments import (
     run_event,
 )
 from npuprof.exports.trace_samples import are_drawn, sample_events
-from npuprof.info import Selected
 from npuprof.sources.base import Decoded
 from npuprof.sources.exported_trace.layout import CATEGORIES, KERNEL_CATEGORY, NAMES, SAMPLES
 from npuprof.sources.slicing import within
+from npuprof.tables.info import Selected
 
 _DEVICE_PIDS = 1_000  # process ids of a device's lanes
 _NPU_PROCESS = "Ascend Hardware"  # as the vendor calls it

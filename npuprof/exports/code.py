@@ -20,10 +20,10 @@ from npuprof.arrays import Bools, Float64
 from npuprof.exports.code_figures import MEASURES, FigureColumns
 from npuprof.exports.code_texts import CodeTexts, head_of, is_head_alone
 from npuprof.figures.colours import BADGE, PARTS
-from npuprof.frames import cell_text, line_text
+from npuprof.lines.frames import cell_text, line_text
 from npuprof.options import NO_OPERATORS
-from npuprof.quantities import counted, duration, printable, share
-from npuprof.texts import AS_TEXT, KEYS, LongText, cell_classes, plain_line
+from npuprof.words.quantities import counted, duration, printable, share
+from npuprof.words.texts import AS_TEXT, KEYS, LongText, cell_classes, plain_line
 
 _PER_MARK = 0.1  # share of a finding's cost that a line has to be marked with it
 _HOST_BOUND = "host_bound"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from npuprof.quantities import count, duration, size
+from npuprof.words.quantities import count, duration, size
 
 MEASURES = ("device_ns", "idle_ns", "host_ns", "launches", "operators", "peak_bytes")
 """The costs of a line, in the order of their columns."""

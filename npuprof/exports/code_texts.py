@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-from npuprof.frames import cell_name, in_full
+from npuprof.lines.frames import cell_name, in_full
 
 _MOST_BYTES = 1 << 20  # of a file; a longer one was not written by hand
 _LINE_END = re.compile(r"\r\n|\r|\n")  # as Python counts lines

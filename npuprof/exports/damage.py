@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from npuprof.notes import ANY
-from npuprof.quantities import counted
-from npuprof.schema import SCHEMA
+from npuprof.tables.notes import ANY
+from npuprof.tables.schema import SCHEMA
+from npuprof.words.quantities import counted
 
 MOST_LINES = 3
 """Maximum number of lines on what is missing; the notes have all of them."""

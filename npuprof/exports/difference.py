@@ -12,8 +12,8 @@ from npuprof.exports.grid import Grid
 from npuprof.exports.html import framed, grid_html, text
 from npuprof.exports.text import SIMULATED
 from npuprof.figures.colours import BADGE, SEVERITIES
-from npuprof.info import Info, common_cells
-from npuprof.quantities import duration, signed
+from npuprof.tables.info import Info, common_cells
+from npuprof.words.quantities import duration, signed
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -16,12 +16,12 @@ from npuprof.arrays import Int64
 from npuprof.browser.findings import drawn_findings, drawn_notes, drawn_path
 from npuprof.browser.page import fragment, fragment_bytes
 from npuprof.browser.saved_run import SavedRun, save_run
-from npuprof.frames import line_text
-from npuprof.info import Info
-from npuprof.quantities import printable
+from npuprof.lines.frames import line_text
+from npuprof.tables.info import Info
 from npuprof.timeline.linking import Link, align, linked
 from npuprof.timeline.state import Timeline
 from npuprof.timeline.svg import timeline_svg
+from npuprof.words.quantities import printable
 
 PAGE_BYTES, PAGE_BYTES_A_SLICE = 1_000_000, 8
 """The size of a page: so much for up to 125,000 slices, and so much more for each further one."""
@@ -70,7 +70,7 @@ def saved_explorer(
     limit_bytes
         The size of the page or output that it is for; by default :data:`PAGE_BYTES` and :data:`PAGE_BYTES_A_SLICE`.
     annotations
-        Notes on the run, as :attr:`npuprof.profiles.Profile.annotations` has them.
+        Notes on the run, as :attr:`npuprof.Profile.annotations` has them.
     pictures
         SVG documents by title, by default the timeline's.
     link

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from npuprof.quantities import ABSENT
+from npuprof.words.quantities import ABSENT
 
 
 @dataclass(frozen=True)

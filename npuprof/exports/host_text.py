@@ -8,7 +8,7 @@ import pandas as pd
 
 from npuprof.analysis.host_times import HOST_LABELS, HostTimes
 from npuprof.exports.grid import Grid
-from npuprof.quantities import count, counted, duration, share, size
+from npuprof.words.quantities import count, counted, duration, share, size
 
 HOST_TIME = "Host time"
 """Prefix of the title of the table of what the host did."""

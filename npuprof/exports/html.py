@@ -36,11 +36,11 @@ from npuprof.exports.text import (
 )
 from npuprof.figures.colours import ACTIVITIES, BADGE, PARTS, SEVERITIES
 from npuprof.figures.embed import element, library
-from npuprof.glossary import with_meanings
-from npuprof.info import Info
-from npuprof.notes import Severity
-from npuprof.quantities import duration, printable, share
-from npuprof.texts import AS_TEXT, KEYS, cell_classes
+from npuprof.tables.info import Info
+from npuprof.tables.notes import Severity
+from npuprof.words.glossary import with_meanings
+from npuprof.words.quantities import duration, printable, share
+from npuprof.words.texts import AS_TEXT, KEYS, cell_classes
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -17,8 +17,8 @@ from typing import Any, BinaryIO, TypeAlias
 from npuprof.errors import NpuprofError
 from npuprof.exports import chrome_trace
 from npuprof.exports.nesting import begins_and_ends
-from npuprof.info import Info
 from npuprof.sources.exported_trace.layout import KERNEL, ROW, SERIES
+from npuprof.tables.info import Info
 
 _Track: TypeAlias = tuple[int, int | str]
 _ROOT = 1

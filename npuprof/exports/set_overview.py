@@ -8,7 +8,7 @@ from npuprof.advice.findings import Advice
 from npuprof.exports.grid import Grid
 from npuprof.exports.html import findings_html, framed, grid_html, head_html, text
 from npuprof.figures.colours import SEVERITIES
-from npuprof.info import Info
+from npuprof.tables.info import Info
 
 _LONGEST = 400
 _MOST_KINDS = 8

@@ -19,8 +19,8 @@ import pandas as pd
 from npuprof.arrays import Int64, outer_first
 from npuprof.exports.device_tasks import every_task
 from npuprof.exports.nesting import begins_and_ends, nested_tracks
-from npuprof.frames import Frame, cell_text
-from npuprof.info import Info
+from npuprof.lines.frames import Frame, cell_text
+from npuprof.tables.info import Info
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 

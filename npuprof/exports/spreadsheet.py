@@ -19,8 +19,8 @@ import numpy as np
 import pandas as pd
 
 from npuprof.errors import NpuprofError, NpuprofWarning
-from npuprof.quantities import counted
-from npuprof.texts import plain_lines
+from npuprof.words.quantities import counted
+from npuprof.words.texts import plain_lines
 
 _MOST_ROWS = (1 << 20) - 1  # of a sheet, below its headings
 _MOST_COLUMNS = 1 << 14

@@ -19,8 +19,8 @@ import pandas as pd
 import pyarrow as pa
 
 from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError
-from npuprof.quantities import counted
-from npuprof.texts import encodable, plain_lines
+from npuprof.words.quantities import counted
+from npuprof.words.texts import encodable, plain_lines
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -12,8 +12,8 @@ import pandas as pd
 
 from npuprof.errors import OptionsError
 from npuprof.flame.tree import call_tree
-from npuprof.frames import Frame, frame_text
-from npuprof.texts import plain_line
+from npuprof.lines.frames import Frame, frame_text
+from npuprof.words.texts import plain_line
 
 SelfTime: TypeAlias = Literal["host", "device"]
 

@@ -17,8 +17,8 @@ from npuprof.exports.code import AnnotatedCode
 from npuprof.exports.damage import damage_lines, damaged_tables, headline_mark, marked
 from npuprof.exports.grid import Grid
 from npuprof.exports.host_text import host_grids
-from npuprof.info import Info
-from npuprof.quantities import ABSENT, count, counted, duration, printable, share, size
+from npuprof.tables.info import Info
+from npuprof.words.quantities import ABSENT, count, counted, duration, printable, share, size
 
 SIMULATED = "SIMULATED NPU"
 """Mark of a simulated run in every report."""

@@ -12,9 +12,9 @@ from npuprof.flame.fold import Root, fold
 from npuprof.flame.scope import Scope
 from npuprof.flame.tree import Weight, merged_calls
 from npuprof.flame.view import TITLES, DrawnFlames
-from npuprof.quantities import count, counted, duration, printable, share
-from npuprof.texts import plain_line
 from npuprof.timeline.view import DrawnTimeline, Pictures
+from npuprof.words.quantities import count, counted, duration, printable, share
+from npuprof.words.texts import plain_line
 
 _COLUMNS = 60
 _BARS = 2_000

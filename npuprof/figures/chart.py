@@ -9,8 +9,8 @@ import numpy as np
 
 from npuprof.analysis.device_words import by_front_end
 from npuprof.figures.colours import FAINT, FOREGROUND, MODEBAR
-from npuprof.info import Info
-from npuprof.quantities import printable
+from npuprof.tables.info import Info
+from npuprof.words.quantities import printable
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -13,8 +13,8 @@ from npuprof.errors import OptionsError
 from npuprof.figures.chart import AXIS, chart, label, nothing, spread
 from npuprof.figures.colours import FAINT, PARTS, SERIES, UNKNOWN
 from npuprof.figures.time_axis import thinned, unit_of
-from npuprof.info import Info
-from npuprof.quantities import counted, duration, share, size
+from npuprof.tables.info import Info
+from npuprof.words.quantities import counted, duration, share, size
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

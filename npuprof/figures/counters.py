@@ -13,9 +13,9 @@ from npuprof.advice.to_collect import missing
 from npuprof.figures.chart import AXIS, chart, label, nothing
 from npuprof.figures.colours import SERIES
 from npuprof.figures.time_axis import TimeAxis, thinned, time_axis
-from npuprof.info import Info
 from npuprof.options import lacks
-from npuprof.quantities import counted
+from npuprof.tables.info import Info
+from npuprof.words.quantities import counted
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

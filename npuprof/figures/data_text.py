@@ -12,7 +12,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from npuprof.arrays import Float64
-from npuprof.quantities import counted, printable
+from npuprof.words.quantities import counted, printable
 
 _MOST_LINES = 40
 _MOST_BARS, _MOST_FRAMES = 8, 20  # the largest of a trace

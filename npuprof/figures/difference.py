@@ -11,8 +11,8 @@ from npuprof.arrays import Int64
 from npuprof.figures.chart import chart, label, nothing
 from npuprof.figures.colours import FAINT, FASTER, FOREGROUND, SLOWER, UNKNOWN
 from npuprof.figures.time_axis import unit_of
-from npuprof.info import Info
-from npuprof.quantities import duration, signed
+from npuprof.tables.info import Info
+from npuprof.words.quantities import duration, signed
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -15,8 +15,8 @@ from npuprof.errors import NpuprofError
 from npuprof.figures import roofline
 from npuprof.figures.chart import AXIS, chart, label, nothing
 from npuprof.figures.colours import FAMILIES
-from npuprof.info import Info
-from npuprof.quantities import counted, duration
+from npuprof.tables.info import Info
+from npuprof.words.quantities import counted, duration
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -16,8 +16,8 @@ from npuprof.arrays import Float64, Int64
 from npuprof.figures.chart import AXIS, chart, label, nothing
 from npuprof.figures.colours import FOREGROUND, MEMORY, SLOWER
 from npuprof.figures.time_axis import TimeAxis, thinned, time_axis
-from npuprof.info import Info
-from npuprof.quantities import count, counted, size
+from npuprof.tables.info import Info
+from npuprof.words.quantities import count, counted, size
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

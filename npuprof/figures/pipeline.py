@@ -10,8 +10,8 @@ import pandas as pd
 from npuprof.figures.chart import chart, nothing
 from npuprof.figures.colours import ACTIVITIES, PARTS, ink
 from npuprof.figures.time_axis import unit_of
-from npuprof.info import Info
-from npuprof.quantities import duration, share
+from npuprof.tables.info import Info
+from npuprof.words.quantities import duration, share
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -13,8 +13,8 @@ from npuprof.figures.chart import AXIS, chart, nothing, spread
 from npuprof.figures.colours import FASTER, PARTS, SLOWER
 from npuprof.figures.steps import how_to_mark
 from npuprof.figures.time_axis import unit_of
-from npuprof.info import Info
-from npuprof.quantities import count, duration
+from npuprof.tables.info import Info
+from npuprof.words.quantities import count, duration
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

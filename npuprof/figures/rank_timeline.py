@@ -14,8 +14,8 @@ from npuprof.arrays import Bools
 from npuprof.figures.chart import chart, label, moment, nothing, spread
 from npuprof.figures.colours import FOREGROUND, MATCH, PARTS, UNKNOWN
 from npuprof.figures.time_axis import unit_of
-from npuprof.info import Info
-from npuprof.quantities import count, counted, duration
+from npuprof.tables.info import Info
+from npuprof.words.quantities import count, counted, duration
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

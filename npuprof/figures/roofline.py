@@ -14,8 +14,8 @@ from npuprof.analysis.kernel_work import COUNTED, work_of_run
 from npuprof.errors import OptionsError
 from npuprof.figures.chart import chart, label, nothing
 from npuprof.figures.colours import FAINT, FAMILIES, FOREGROUND, device_family, shade
-from npuprof.info import Info
-from npuprof.quantities import counted, duration, share, size
+from npuprof.tables.info import Info
+from npuprof.words.quantities import counted, duration, share, size
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

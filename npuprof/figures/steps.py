@@ -12,8 +12,8 @@ from npuprof.analysis.host_accounting import HOST
 from npuprof.figures.chart import chart, nothing
 from npuprof.figures.colours import FAINT, PARTS, PATTERNS
 from npuprof.figures.time_axis import thinned, unit_of
-from npuprof.info import Info
-from npuprof.quantities import count, duration, share
+from npuprof.tables.info import Info
+from npuprof.words.quantities import count, duration, share
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -18,8 +18,8 @@ from npuprof.flame.search import FrameMatches, matches_in, path_called, paths_wi
 from npuprof.flame.tree import Weight as Weight  # the figure's argument
 from npuprof.flame.tree import merged_calls
 from npuprof.flame.view import TITLES, DrawnFlames, scope_text
-from npuprof.info import Info
 from npuprof.sources.files.memory_limit import left_out
+from npuprof.tables.info import Info
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

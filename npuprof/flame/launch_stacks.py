@@ -11,7 +11,7 @@ import pandas as pd
 
 from npuprof.analysis.correlation import Causes, callers_without_python, forward_operators, nearest, without_cycles
 from npuprof.arrays import Int64
-from npuprof.frames import Frame
+from npuprof.lines.frames import Frame
 from npuprof.sources.python_frames import RUNNER, USER, role_of_call
 
 _TABLES = ("operators", "api")

@@ -12,7 +12,7 @@ from npuprof.arrays import Bools, Int64
 from npuprof.errors import OptionsError
 from npuprof.flame.fold import Frames, Root
 from npuprof.flame.tree import MergedCalls, PathWeights
-from npuprof.quantities import printable
+from npuprof.words.quantities import printable
 
 _LONGEST_PATTERN = 1000
 _MOST_LISTED, _LONGEST_LISTED = 5, 60

@@ -17,7 +17,7 @@ from npuprof.analysis.device_words import runtime_of
 from npuprof.analysis.idle_causes import MODULE
 from npuprof.arrays import Bools, Int64
 from npuprof.flame.launch_stacks import LaunchStacks, launch_stacks
-from npuprof.frames import frame_text
+from npuprof.lines.frames import frame_text
 from npuprof.tables import matching
 
 Weight: TypeAlias = Literal["host", "device", "count"]

@@ -12,10 +12,10 @@ from npuprof.flame.fold import Frames, Root
 from npuprof.flame.scope import Scope
 from npuprof.flame.search import FrameMatches
 from npuprof.flame.tree import MergedCalls, PathWeights, Weight
-from npuprof.quantities import count as count_text
-from npuprof.quantities import counted
-from npuprof.quantities import duration as duration_text
-from npuprof.quantities import share as share_text
+from npuprof.words.quantities import count as count_text
+from npuprof.words.quantities import counted
+from npuprof.words.quantities import duration as duration_text
+from npuprof.words.quantities import share as share_text
 
 TITLES: Mapping[Weight, str] = {
     "host": "host time",

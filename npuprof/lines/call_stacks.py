@@ -15,8 +15,8 @@ from threading import Lock, get_native_id, local
 from types import CodeType, FrameType
 from typing import Any, NamedTuple, TypeAlias
 
-from npuprof.frames import cell_name
-from npuprof.texts import encodable
+from npuprof.lines.frames import cell_name
+from npuprof.words.texts import encodable
 
 _DEPTH = 64
 _MOST_STACKS = 100_000

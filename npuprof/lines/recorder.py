@@ -17,14 +17,14 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from npuprof import list_files
-from npuprof.clock import Clock, SystemClock, TracedClock
 from npuprof.errors import SessionError
-from npuprof.frames import cell_name
-from npuprof.journal import Journal
+from npuprof.files import list_files
 from npuprof.lines import call_stacks
 from npuprof.lines.call_stacks import TAKEN, CallStacks
+from npuprof.lines.frames import cell_name
 from npuprof.lines.stamps import LEAST_TIME, Stamps, now
+from npuprof.recordings.clock import Clock, SystemClock, TracedClock
+from npuprof.recordings.journal import Journal
 
 if TYPE_CHECKING:
     from npuprof.arrays import Int64

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable, Iterable
 from types import FunctionType
 
-from npuprof.frames import Frame, cell_name
-from npuprof.texts import repaired
+from npuprof.lines.frames import Frame, cell_name
+from npuprof.words.texts import repaired
 
 _MOST_FILE = 256 << 10
 _MOST_BYTES = 1 << 20  # of all files together: they are part of recording.json

@@ -18,11 +18,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from npuprof import cache
-from npuprof.commands import own_command, shell_command, shell_word
+from npuprof.files import cache
 from npuprof.machine import cann, environment, launchers
 from npuprof.options import DEFAULT_OUTPUT
-from npuprof.quantities import size
+from npuprof.words.commands import own_command, shell_command, shell_word
+from npuprof.words.quantities import size
 
 State: TypeAlias = Literal["ok", "absent", "problem"]
 

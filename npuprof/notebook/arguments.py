@@ -15,7 +15,7 @@ from npuprof.errors import OptionsError
 from npuprof.options import SPECIFICATION, Options
 from npuprof.options.load_arguments import add_load_arguments, load_arguments
 from npuprof.options.specification import Option
-from npuprof.texts import did_you_mean
+from npuprof.words.texts import did_you_mean
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

@@ -18,7 +18,7 @@ from npuprof.options import Options
 
 if TYPE_CHECKING:
     from npuprof.lines.recorder import RunningCell
-    from npuprof.recording import Recording
+    from npuprof.recordings.recording import Recording
     from npuprof.session.active import ActiveRun
     from npuprof.session.engines import Engines
     from npuprof.session.session import Session

@@ -17,7 +17,7 @@ from IPython.core.inputtransformer2 import cell_magic, classic_prompt, ipython_p
 from npuprof.errors import SessionError, describe_failure
 from npuprof.notebook.controller import Cell, Controller
 from npuprof.notebook.messages import tell
-from npuprof.recording import NOTEBOOK
+from npuprof.recordings.recording import NOTEBOOK
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell

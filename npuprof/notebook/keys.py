@@ -33,7 +33,7 @@ _keys: _Keys | None = None
 
 
 def keep_keys() -> None:
-    """Keep the keys of all outputs with the class :data:`npuprof.texts.KEYS` from the pages' notebooks."""
+    """Keep the keys of all outputs with the class :data:`npuprof.words.texts.KEYS` from the pages' notebooks."""
     global _keys
     if _keys is None or _keys.comm is None:  # closed, as by `Widget.close_all`
         _keys = _Keys()

@@ -10,7 +10,6 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments
 
-from npuprof import quantities
 from npuprof.errors import NpuprofError, OptionsError, SessionBusyError, SessionError, describe_failure
 from npuprof.notebook.arguments import Arguments, interpret, parse, profiling_arguments
 from npuprof.notebook.controller import Cell, Controller, kept_when_interrupted
@@ -29,13 +28,14 @@ from npuprof.notebook.messages import tell
 from npuprof.notebook.repeats import run_again
 from npuprof.notebook.report import SAVED_BYTES, show_run, show_session, show_set
 from npuprof.notebook.rewriting import CellRewriter, number_of
-from npuprof.texts import plain_lines
+from npuprof.words import quantities
+from npuprof.words.texts import plain_lines
 
 if TYPE_CHECKING:
     import pandas as pd
     from IPython.core.interactiveshell import InteractiveShell
 
-    from npuprof.profiles import Profile
+    from npuprof.profiles.profile import Profile
     from npuprof.ranks.profile_set import ProfileSet
     from npuprof.session.history import RecordedRun
 
@@ -295,7 +295,7 @@ def _without_repeat(arguments: Arguments) -> Arguments:
 
 
 def _report(run: Profile | ProfileSet, saved_bytes: int | None = None) -> None:
-    from npuprof.profiles import Profile
+    from npuprof.profiles.profile import Profile
 
     if not isinstance(run, Profile):
         show_set(run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 
-from npuprof.texts import plain_lines
+from npuprof.words.texts import plain_lines
 
 
 def tell(message: str) -> None:

@@ -15,16 +15,16 @@ from IPython.display import display
 from npuprof import interactive
 from npuprof.errors import describe_failure
 from npuprof.notebook.messages import tell
-from npuprof.texts import plain_line
+from npuprof.words.texts import plain_line
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-    from npuprof.comparison import Comparison
-    from npuprof.profiles import Profile
+    from npuprof.profiles.comparison import Comparison
+    from npuprof.profiles.profile import Profile
     from npuprof.ranks.overview import Overview
     from npuprof.ranks.profile_set import ProfileSet
-    from npuprof.recording import Recording
+    from npuprof.recordings.recording import Recording
     from npuprof.session.reruns import Rerun
     from npuprof.session.session import Session
 
@@ -51,7 +51,7 @@ def show_session(session: Session, saved_bytes: int = SAVED_BYTES) -> None:
     If decoding fails, the reason, the path of the recording and how to open it are shown. `saved_bytes` is that of
     :func:`show_run`.
     """
-    from npuprof.profiles import Profile
+    from npuprof.profiles.profile import Profile
 
     recording = session.recording
     try:
@@ -221,7 +221,7 @@ def _afterwards(run: Profile) -> str:
 
 def _rerun_html(rerun: Rerun) -> str:
     """Return what changed since the run before as HTML, the changed lines folded."""
-    from npuprof.quantities import printable
+    from npuprof.words.quantities import printable
 
     sentence = escape(printable(rerun.sentence(), 600))
     shown = f'<div style="margin:4px 0"><strong>since the run before:</strong> {sentence}</div>'

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ipywidgets import Widget
 
     from npuprof.advice.finding import Finding
-    from npuprof.profiles import Profile
+    from npuprof.profiles.profile import Profile
     from npuprof.ranks.profile_set import ProfileSet
 
 
@@ -55,7 +55,7 @@ def explore(
     """
     from npuprof.notebook.explorer.set_explorer import SetExplorer
     from npuprof.notebook.explorer.tabs import explorer_of
-    from npuprof.profiles import Profile
+    from npuprof.profiles.profile import Profile
 
     explorer = explorer_of(shown, beside, saved_bytes, tracks) if isinstance(shown, Profile) else SetExplorer(shown)
     if finding is not None:

@@ -20,10 +20,10 @@ import ipywidgets as widgets
 from IPython.display import display
 
 from npuprof.errors import describe_failure
-from npuprof.info import Info
 from npuprof.notebook.keys import keep_keys
-from npuprof.quantities import printable
-from npuprof.texts import AS_TEXT, KEYS, cell_classes
+from npuprof.tables.info import Info
+from npuprof.words.quantities import printable
+from npuprof.words.texts import AS_TEXT, KEYS, cell_classes
 
 
 def answer_at_once(widget: Any) -> None:

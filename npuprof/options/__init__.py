@@ -23,7 +23,7 @@ from npuprof.errors import OptionsError
 from npuprof.options import values
 from npuprof.options.keywords import OptionValues as OptionValues
 from npuprof.options.specification import FRONT_ENDS, Option, because, but, choice, other, several, switch, whole_number
-from npuprof.texts import did_you_mean
+from npuprof.words.texts import did_you_mean
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

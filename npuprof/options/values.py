@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from npuprof.errors import OptionsError
-from npuprof.texts import encodable
+from npuprof.words.texts import encodable
 
 _MAX_NAME = 100
 _MAX_WORD = 255  # accepted by the native collectors for a domain or an operator

@@ -22,10 +22,10 @@ import numpy as np
 import pandas as pd
 
 from npuprof.analysis.rank_clocks import Clocks, Lead
-from npuprof.notes import Notes
 from npuprof.sources.database.layout import find as find_database
 from npuprof.sources.result_folder.description import load
 from npuprof.sources.result_folder.layout import find as find_torch
+from npuprof.tables.notes import Notes
 
 MIN_COLLECTIVES = 5
 _MAX_SPREAD_NS = 1_000_000  # ends that differ by more are not those of the same operators
@@ -148,7 +148,7 @@ def _connected_ranks(estimated: Clocks) -> Iterator[tuple[int, int, int]]:
 
 
 def clock_table(ranks: Sequence[int | None], hosts: Sequence[str | None], clocks: Sequence[RunClock]) -> pd.DataFrame:
-    """Return the clocks of runs as a table; see :meth:`npuprof.ranks.profile_set.ProfileSet.clocks`."""
+    """Return the clocks of runs as a table; see :meth:`npuprof.ProfileSet.clocks`."""
     leads = [clock.lead for clock in clocks]
     frame: pd.DataFrame = pd.DataFrame(
         {

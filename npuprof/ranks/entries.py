@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from npuprof.errors import SourceError
-from npuprof.info import Info
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.ranks.tasks import Failure, Task, unexpected
 from npuprof.sources.cluster.analysis import CLUSTER_ANALYSIS
 from npuprof.sources.decoding import called_as_given, decode_run
 from npuprof.sources.detect import DetectedResult
 from npuprof.sources.selection import Selection
+from npuprof.tables.info import Info
 
 _UNLIKE = 10  # times larger shares are usual where a rank's may have another unit
 

@@ -13,8 +13,6 @@ from npuprof import tables
 from npuprof.analysis.accounting import Accounting, account
 from npuprof.analysis.rank_transfers import moved_ns
 from npuprof.errors import NoSuchRankError, NpuprofError
-from npuprof.info import Info
-from npuprof.quantities import formatted_ranks
 from npuprof.ranks.entries import Entry, read_or_none
 from npuprof.ranks.kept import keep, known, state_of
 from npuprof.ranks.pieces import PieceTask, read_pieces
@@ -24,6 +22,8 @@ from npuprof.ranks.transfers import absent_ranks, matrix
 from npuprof.sources.columns.concatenation import stacked
 from npuprof.sources.global_ranks import global_ranks_of
 from npuprof.sources.raw.metadata.dictionaries import hash_of
+from npuprof.tables.info import Info
+from npuprof.words.quantities import formatted_ranks
 
 if TYPE_CHECKING:
     from npuprof.advice.job import JobFacts, Member
@@ -286,7 +286,7 @@ def blamed_ranks(ranks: RankTables) -> pd.DataFrame:
 
 
 def side_by_side(ranks: RankTables, chosen: list[int]) -> pd.DataFrame:
-    """Return times of ranks side by side; see :meth:`npuprof.ranks.profile_set.ProfileSet.side_by_side`."""
+    """Return times of ranks side by side; see :meth:`npuprof.ProfileSet.side_by_side`."""
     from npuprof.analysis.rank_steps import ranks_by_step
 
     newest = ranks.runs.newest
@@ -326,7 +326,7 @@ def kernel_times(entry: Entry, steps: int) -> pd.Series[float]:
 
 
 def kernels_beside(ranks: RankTables, rank: int) -> pd.DataFrame:
-    """Return the kernels of a rank and a peer side by side; see :meth:`npuprof.ranks.profile_set.ProfileSet.blame`."""
+    """Return the kernels of a rank and a peer side by side; see :meth:`npuprof.ProfileSet.blame`."""
     run_of_rank, facts = ranks.runs.of_rank(rank), job_facts(ranks)
     if facts.job is None:
         raise NpuprofError("no two ranks have collectives in common: load the ranks of one job, collected at level 1")

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from npuprof.errors import SourceError
-from npuprof.job_folder import JobFile, Process, processes
-from npuprof.quantities import counted
+from npuprof.recordings.job_folder import JobFile, Process, processes
 from npuprof.sources.decoding import decode_run
 from npuprof.sources.detect import DetectedResult
+from npuprof.words.quantities import counted
 
 _TABLES_OF_WORK = ("kernels", "tasks", "communication", "operators")
 _MOST_NAMED = 16

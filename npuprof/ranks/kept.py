@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from npuprof import cache
+from npuprof.files import cache
 from npuprof.ranks.rank_tables import RankTables
 from npuprof.ranks.scan import Scan, keys_of, note_row
 from npuprof.sources.base import PartName

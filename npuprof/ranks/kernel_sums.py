@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from npuprof import cache, progress
+from npuprof import progress
 from npuprof.analysis.by import Key, described, group_sums, grouped
 from npuprof.analysis.digests import Digests
 from npuprof.analysis.host_accounting import is_of_host
 from npuprof.arrays import Int64
-from npuprof.profiles import Profile
+from npuprof.files import cache
+from npuprof.profiles.profile import Profile
 from npuprof.ranks.entries import Entry, read_or_none
 from npuprof.ranks.executors import Work, spread
 from npuprof.ranks.run_list import RunList

@@ -7,10 +7,10 @@ from itertools import combinations
 from pathlib import Path
 
 from npuprof.errors import SourceError
-from npuprof.quantities import counted
 from npuprof.ranks.entries import Entry
 from npuprof.sources.global_ranks import world_size
 from npuprof.sources.kineto.facts import COLLECTOR, worker_of_name
+from npuprof.words.quantities import counted
 
 _MOST_NAMED = 3
 _ADVICE = "load those of one job alone: move them into a folder of their own"

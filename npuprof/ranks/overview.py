@@ -13,14 +13,14 @@ from npuprof.analysis.rank_groups import RankGroup, groups_by_kind, pipelines, r
 from npuprof.analysis.rank_steps import ranks_by_step
 from npuprof.errors import NpuprofError
 from npuprof.figures.with_fallback import with_fallback
-from npuprof.info import Info
-from npuprof.quantities import count, counted, duration, formatted_ranks, printable, share
 from npuprof.ranks.job import job_facts, recorded_groups, step_parts, waits_caused
 from npuprof.ranks.rank_tables import RankTables
 from npuprof.ranks.set_notes import notes_of
 from npuprof.ranks.transfers import absent_ranks
 from npuprof.sources.files.memory_limit import give_back
-from npuprof.texts import LongText
+from npuprof.tables.info import Info
+from npuprof.words.quantities import count, counted, duration, formatted_ranks, printable, share
+from npuprof.words.texts import LongText
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Overview(LongText):
-    """The result of :meth:`npuprof.ranks.profile_set.ProfileSet.overview`.
+    """The result of :meth:`npuprof.ProfileSet.overview`.
 
     Attributes
     ----------

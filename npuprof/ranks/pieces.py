@@ -11,12 +11,12 @@ from typing import TypeAlias
 import pandas as pd
 
 from npuprof import tables
-from npuprof.notes import Notes
 from npuprof.ranks.tasks import unexpected
 from npuprof.sources.base import PARTS, PartName, PartReader
 from npuprof.sources.decoding import decode_run
 from npuprof.sources.detect import DetectedResult
 from npuprof.sources.registry import source_named
+from npuprof.tables.notes import Notes
 
 NoteRow: TypeAlias = tuple[str, str, str, int]
 """A note: severity, source, message and count."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import pandas as pd
 
-from npuprof import atomic, interactive, tables
+from npuprof import interactive, tables
 from npuprof.analysis.by import Key, checked_keys, sums
 from npuprof.analysis.correlation import LAYERS
 from npuprof.analysis.rank_absent import with_absent
@@ -21,11 +21,10 @@ from npuprof.analysis.rank_waits import counts
 from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError
 from npuprof.exports.chrome_trace import TracedRun
 from npuprof.figures.with_fallback import with_fallback
-from npuprof.info import Info
+from npuprof.files import atomic
 from npuprof.parameters import checked
-from npuprof.profile_exports import Exports
-from npuprof.profiles import Profile
-from npuprof.quantities import counted, formatted_ranks
+from npuprof.profiles.exports import Exports
+from npuprof.profiles.profile import Profile
 from npuprof.ranks import job, transfers
 from npuprof.ranks.clocks import clock_table
 from npuprof.ranks.entries import read_entry
@@ -38,7 +37,9 @@ from npuprof.sources.base import Decoded
 from npuprof.sources.columns.concatenation import stacked
 from npuprof.sources.detect import DetectedResult, detect
 from npuprof.sources.selection import Selection
-from npuprof.texts import LongText, encodable, plain_lines
+from npuprof.tables.info import Info
+from npuprof.words.quantities import counted, formatted_ranks
+from npuprof.words.texts import LongText, encodable, plain_lines
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from npuprof.advice.findings import Advice
     from npuprof.analysis.chip_limits import ChipLimits
     from npuprof.analysis.prediction import Prediction
-    from npuprof.comparison import Comparison
+    from npuprof.profiles.comparison import Comparison
     from npuprof.ranks.overview import Overview
 
 
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
 class ProfileSet(LongText, Exports):
     """The runs below a directory.
 
-    ``runs[rank]`` is the :class:`~npuprof.profiles.Profile` of a rank, ``runs.at(row)`` the profile of a row of
+    ``runs[rank]`` is the :class:`~npuprof.Profile` of a rank, ``runs.at(row)`` the profile of a row of
     :attr:`info`; iteration yields all readable profiles, :meth:`table` stacks a table of all runs. Each run is read at
     first use; methods that need all runs read them in parallel, see :meth:`read`.
 
@@ -79,7 +80,7 @@ class ProfileSet(LongText, Exports):
     client
         A Dask client whose workers read small parts of all ranks; by default the one that is active in this process.
     code_root
-        The folder in which a rank's :meth:`npuprof.profiles.Profile.code` finds the files that its stacks name.
+        The folder in which a rank's :meth:`npuprof.Profile.code` finds the files that its stacks name.
     chip
         The name of the chip that ran all of them; empty for the recorded ones.
 
@@ -316,7 +317,7 @@ class ProfileSet(LongText, Exports):
         return sums(stacked([run._summed_rows(chosen) for run in with_kernels or runs]), chosen)
 
     def breakdown(self) -> pd.DataFrame:
-        """Return the time of each step of each rank by part; see :meth:`npuprof.profiles.Profile.breakdown`."""
+        """Return the time of each step of each rank by part; see :meth:`npuprof.Profile.breakdown`."""
         frames = [frame for run in self._runs if len(frame := run.breakdown())]
         joined_rows: pd.DataFrame = (
             pd.concat(frames, ignore_index=True)
@@ -328,7 +329,7 @@ class ProfileSet(LongText, Exports):
     def advice(self) -> Advice:
         """Return the findings of the job, about all ranks together and about single ranks, greatest gain first.
 
-        See :meth:`npuprof.profiles.Profile.advice`; a finding with a ``rank`` has rows of that rank's table. In jobs of
+        See :meth:`npuprof.Profile.advice`; a finding with a ``rank`` has rows of that rank's table. In jobs of
         more than 8 ranks, only the ranks with the most time outside collectives in their pipeline stage are read
         completely; for the others, small files are read.
 
@@ -347,13 +348,13 @@ class ProfileSet(LongText, Exports):
         return advise_job(facts, self.explore, html=advice_html)
 
     def step_statistics(self) -> pd.DataFrame:
-        """Compare the steps of each rank; see :meth:`npuprof.profiles.Profile.step_statistics`."""
+        """Compare the steps of each rank; see :meth:`npuprof.Profile.step_statistics`."""
         return stacked_by_rank(self._runs.read_all().values(), lambda run: run.step_statistics())
 
     def efficiency(
         self, each: Literal["shapes", "kernel"] = "shapes", *, limits: ChipLimits | None = None
     ) -> pd.DataFrame:
-        """Compare kernels of each rank with the limits of its chip; see :meth:`npuprof.profiles.Profile.efficiency`.
+        """Compare kernels of each rank with the limits of its chip; see :meth:`npuprof.Profile.efficiency`.
 
         Parameters
         ----------
@@ -370,11 +371,11 @@ class ProfileSet(LongText, Exports):
         return stacked_by_rank(self._runs.read_all().values(), lambda run: run.efficiency(each, limits=limits))
 
     def memory_peak(self) -> pd.DataFrame:
-        """Return the owners of each rank's memory at its peak; see :meth:`npuprof.profiles.Profile.memory_peak`."""
+        """Return the owners of each rank's memory at its peak; see :meth:`npuprof.Profile.memory_peak`."""
         return stacked_by_rank(self._runs.read_all().values(), lambda run: run.memory_peak())
 
     def memory_leaks(self) -> pd.DataFrame:
-        """Return the call sites of each rank whose memory grew; see :meth:`npuprof.profiles.Profile.memory_leaks`.
+        """Return the call sites of each rank whose memory grew; see :meth:`npuprof.Profile.memory_leaks`.
 
         ``attrs["state"]`` is ``fires`` if it is for any rank, else ``cannot tell`` if it is for any rank.
         """
@@ -511,7 +512,7 @@ class ProfileSet(LongText, Exports):
         Returns
         -------
         Prediction
-            See :meth:`npuprof.profiles.Profile.what_if`; ``recorded_ns`` is the time from the
+            See :meth:`npuprof.Profile.what_if`; ``recorded_ns`` is the time from the
             first start of a collective to the last end.
 
         Raises
@@ -633,7 +634,7 @@ class ProfileSet(LongText, Exports):
         return plot_stages(work, self._runs.merged_info, subtitle=label)
 
     def save(self, path: str | PathLike[str]) -> Path:
-        """Save every run below a directory, as :meth:`npuprof.profiles.Profile.save` does; ``load_set`` opens it again.
+        """Save every run below a directory, as :meth:`npuprof.Profile.save` does; ``load_set`` opens it again.
 
         :meth:`save` is the same method. A warning names runs that cannot be read.
 
@@ -769,7 +770,7 @@ def _is_whole(value: object) -> bool:
 
 
 def _compare(a: ProfileSet | Profile, b: ProfileSet | Profile) -> Comparison:
-    from npuprof.comparison import Comparison
+    from npuprof.profiles.comparison import Comparison
 
     first, second = ([side] if isinstance(side, Profile) else side for side in (a, b))
     return Comparison.of([first], [second])

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from npuprof.info import Info
 from npuprof.sources.cluster.analysis import CLUSTER_ANALYSIS
 from npuprof.sources.global_ranks import DecodedRun, Groups, global_ranks_of, groups_of, world_size
+from npuprof.tables.info import Info
 
 _HOST_KEYS = ("host", "hostname")
 

@@ -66,7 +66,7 @@ class RankTables:
         self.scans = Scans(runs, self.memo)
 
     def table(self, name: str, *, align: bool = False) -> pd.DataFrame:
-        """Stack a table of all readable runs; see :meth:`npuprof.ranks.profile_set.ProfileSet.table`."""
+        """Stack a table of all readable runs; see :meth:`npuprof.ProfileSet.table`."""
         if name not in _SMALL or not self.runs.any_unread or (scanned := self.scans.of(name)) is None:
             self.runs.read()
             frames = self._of_read(name, range(len(self.runs.entries)), self.leads() if align else {})

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from npuprof.errors import NoSuchRankError
-from npuprof.info import Info, common_cells
-from npuprof.profiles import Profile
-from npuprof.quantities import formatted_ranks
+from npuprof.profiles.profile import Profile
 from npuprof.ranks.clocks import Boot, boot_of, same_clocks
 from npuprof.ranks.entries import Entry, describe, read_apart, read_entry, read_or_none
 from npuprof.ranks.executors import active_client
@@ -22,14 +20,16 @@ from npuprof.ranks.rank_discovery import host_of, places_of_ranks
 from npuprof.ranks.tasks import NoProcessesError
 from npuprof.sources.detect import DetectedResult
 from npuprof.sources.selection import Selection
-from npuprof.texts import encodable
+from npuprof.tables.info import Info, common_cells
+from npuprof.words.quantities import formatted_ranks
+from npuprof.words.texts import encodable
 
 if TYPE_CHECKING:
     from distributed import Client
 
 
 class RunList:
-    """The runs of a set; a row of it is a row of :attr:`npuprof.ranks.profile_set.ProfileSet.info`.
+    """The runs of a set; a row of it is a row of :attr:`npuprof.ProfileSet.info`.
 
     Attributes
     ----------
@@ -166,7 +166,7 @@ class RunList:
             return encodable(str(run.path))
 
     def table(self) -> pd.DataFrame:
-        """Return the rows of :attr:`npuprof.ranks.profile_set.ProfileSet.info`."""
+        """Return the rows of :attr:`npuprof.ProfileSet.info`."""
         started = [entry.info.started_ns for entry in self.entries]
         frame: pd.DataFrame = pd.DataFrame(
             {
@@ -202,7 +202,7 @@ class RunList:
         return read_entry(of_rank[-1])
 
     def read(self, processes: int | None = None) -> None:
-        """Read all unread runs; see :meth:`npuprof.ranks.profile_set.ProfileSet.read`."""
+        """Read all unread runs; see :meth:`npuprof.ProfileSet.read`."""
         waiting = [entry for entry in self.entries if entry.outcome is None]
         sizes = {id(entry): entry.run.source.size_bytes(entry.run.path) for entry in waiting}
         count = processes_for(list(sizes.values())) if processes is None else min(processes, len(waiting))

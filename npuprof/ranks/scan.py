@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import pandas as pd
 
-from npuprof import cache, progress, tables
+from npuprof import progress, tables
+from npuprof.files import cache
 from npuprof.ranks.entries import Entry
 from npuprof.ranks.executors import Work, spread
 from npuprof.ranks.memo import Memo

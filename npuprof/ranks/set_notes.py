@@ -10,8 +10,6 @@ import numpy as np
 import pandas as pd
 
 from npuprof.analysis.rank_replay import Job
-from npuprof.notes import Notes
-from npuprof.quantities import formatted_ranks
 from npuprof.ranks.entries import Entry
 from npuprof.ranks.rank_tables import RankTables
 from npuprof.ranks.scan import by_run
@@ -19,6 +17,8 @@ from npuprof.ranks.transfers import absent_ranks
 from npuprof.sources.base import PartName
 from npuprof.sources.columns.shares import AS_PERCENT, MOST_OF_A_FRACTION, SHARES
 from npuprof.tables import matching
+from npuprof.tables.notes import Notes
+from npuprof.words.quantities import formatted_ranks
 
 MAX_SHOWN = 40
 _IN_ORDER: tuple[PartName, ...] = ("communication", "step_times", "communication_matrix", "kernels")
@@ -26,7 +26,7 @@ _UNLIKE = 10  # times larger shares are usual where a rank's may have another un
 
 
 def notes_of(ranks: RankTables) -> pd.DataFrame:
-    """Return the notes of a set; see :attr:`npuprof.ranks.profile_set.ProfileSet.notes`."""
+    """Return the notes of a set; see :attr:`npuprof.ProfileSet.notes`."""
     runs, notes = ranks.runs, Notes()
     for problem in runs.problems:
         notes.warning(runs.root.name, problem)

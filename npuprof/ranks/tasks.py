@@ -11,7 +11,7 @@ from npuprof.sources.decoding import decode_run
 from npuprof.sources.detect import DetectedResult
 from npuprof.sources.registry import source_named
 from npuprof.sources.selection import Selection
-from npuprof.texts import encodable
+from npuprof.words.texts import encodable
 
 
 class NoProcessesError(Exception):

@@ -13,17 +13,17 @@ from npuprof import tables
 from npuprof.analysis.correlation import LAYERS, whole_links
 from npuprof.analysis.rank_clocks import Lead
 from npuprof.exports.chrome_trace import TracedRun
-from npuprof.info import Info
-from npuprof.notes import Notes
-from npuprof.quantities import duration
-from npuprof.schema import SCHEMA
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.builders import recoded
 from npuprof.sources.columns.concatenation import merged
 from npuprof.sources.slicing import kept_rows
+from npuprof.tables.info import Info
+from npuprof.tables.notes import Notes
+from npuprof.tables.schema import SCHEMA
+from npuprof.words.quantities import duration
 
 if TYPE_CHECKING:
-    from npuprof.profiles import Profile
+    from npuprof.profiles.profile import Profile
 
 
 _TIMES = ("start_ns", "time_ns", "allocated_ns", "released_ns", "active_released_ns", "device_start_ns")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pandas as pd
 
 from npuprof.analysis.traffic import all_traffic, rank_traffic
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.ranks.entries import read_or_none
 from npuprof.ranks.rank_discovery import communicating_ranks, ranks_of_groups, referenced_ranks
 from npuprof.ranks.rank_tables import RankTables

@@ -16,21 +16,22 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from npuprof import atomic, unwritten
-from npuprof.clock import Clock, EmulatingClock, epoch_ns_of, step_ns
 from npuprof.collectors.base import Collector, TakesFacts, front_end_of
 from npuprof.collectors.interrupts import flush, keep_sigint_handler
 from npuprof.errors import NpuprofError, SessionBusyError
-from npuprof.journal import Journal
+from npuprof.files import atomic
 from npuprof.machine import environment
 from npuprof.options import Options
-from npuprof.recording import JOURNAL_FILE_NAME, Recording, explain_write_errors, make_directory
+from npuprof.recordings import unwritten
+from npuprof.recordings.clock import Clock, EmulatingClock, epoch_ns_of, step_ns
+from npuprof.recordings.journal import Journal
+from npuprof.recordings.recording import JOURNAL_FILE_NAME, Recording, explain_write_errors, make_directory
 from npuprof.session import history
 from npuprof.session.executed_cells import ExecutedCells
 from npuprof.session.history import RecordedRun, attempt
 from npuprof.session.host_recorders import HostRecorders
 from npuprof.session.marking import Marking
-from npuprof.texts import repaired
+from npuprof.words.texts import repaired
 
 if TYPE_CHECKING:
     from npuprof.lines.recorder import RunningCell

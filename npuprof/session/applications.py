@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from npuprof import atomic
-from npuprof.clock import Clock, SystemClock, epoch_ns_of, step_ns
 from npuprof.collectors import capabilities, msprof_flags
 from npuprof.collectors.msprof import LOG_NAME, MsprofProcess, find, has_data
 from npuprof.errors import CollectorError, OptionsError
+from npuprof.files import atomic
 from npuprof.machine import cann, environment
 from npuprof.options import Options
-from npuprof.recording import Recording, make_directory
+from npuprof.recordings.clock import Clock, SystemClock, epoch_ns_of, step_ns
+from npuprof.recordings.recording import Recording, make_directory
 from npuprof.session.active import note_end
 from npuprof.session.history import RecordedRun, attempt
 from npuprof.session.scripts import run_script

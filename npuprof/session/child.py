@@ -21,10 +21,10 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias
 
-from npuprof import job_folder
 from npuprof.collectors import registry
 from npuprof.errors import NpuprofWarning, describe_failure
-from npuprof.job_folder import JobFile
+from npuprof.recordings import job_folder
+from npuprof.recordings.job_folder import JobFile
 from npuprof.session import launchers
 from npuprof.session.awaited_import import AwaitedImport
 from npuprof.session.main_thread import end_by_sigterm, on_main_thread
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from npuprof.collectors.base import Collector
     from npuprof.lines.recorder import RunningCell
     from npuprof.options import Options
-    from npuprof.recording import Recording
+    from npuprof.recordings.recording import Recording
 
 
 class RankSession(Protocol):

@@ -14,9 +14,10 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from npuprof import job_folder, progress
+from npuprof import progress
 from npuprof.errors import CollectorError, describe_failure
 from npuprof.options import Options, OptionValues, shows_options
+from npuprof.recordings import job_folder
 from npuprof.session import engine_side
 from npuprof.session.session import Session
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from npuprof.recording import Recording
+from npuprof.recordings.recording import Recording
 
 if TYPE_CHECKING:
-    from npuprof.profiles import Profile
+    from npuprof.profiles.profile import Profile
 
 
 class ExecutedCells:

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from npuprof.errors import SourceError
-from npuprof.recording import FILE_NAME, Recording
+from npuprof.recordings.recording import FILE_NAME, Recording
 
 MOST_RUNS = 1_000
 """Maximum number of recordings of a folder that are looked at, the newest first."""

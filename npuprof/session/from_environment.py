@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from npuprof.collectors import registry
 from npuprof.machine.environment import ASKING
 from npuprof.session.awaited_import import AwaitedImport
-from npuprof.texts import plain_line
+from npuprof.words.texts import plain_line
 
 if TYPE_CHECKING:
     from npuprof.options import Options

@@ -11,7 +11,7 @@ from npuprof.session.mixins import last
 
 if TYPE_CHECKING:
     from npuprof.advice.gate import CheckedComparison
-    from npuprof.profiles import Profile
+    from npuprof.profiles.profile import Profile
 
 
 def require(text: str, *, confident: bool = False) -> list[CheckedComparison]:
@@ -57,7 +57,7 @@ def require(text: str, *, confident: bool = False) -> list[CheckedComparison]:
 def _profile(run: EndedRun) -> Profile | None:
     """Return the profile of a run, read again if it is no longer referenced; None if it cannot be read."""
     from npuprof.loading import open_path
-    from npuprof.profiles import Profile
+    from npuprof.profiles.profile import Profile
 
     if run.profile is not None:
         return run.profile

@@ -14,12 +14,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from npuprof import atomic, unwritten
 from npuprof.errors import NpuprofError, describe_failure
-from npuprof.recording import Recording
+from npuprof.files import atomic
+from npuprof.recordings import unwritten
+from npuprof.recordings.recording import Recording
 
 if TYPE_CHECKING:
-    from npuprof.profiles import Profile
+    from npuprof.profiles.profile import Profile
 
 
 class RecordedRun:
@@ -125,7 +126,7 @@ _MOST_RUNS = 1000
 
 @dataclass(frozen=True)
 class EndedRun:
-    """A finished run: the path of its recording, and fields of :class:`npuprof.recording.Recording`."""
+    """A finished run: the path of its recording, and fields of :class:`npuprof.recordings.recording.Recording`."""
 
     directory: Path
     name: str

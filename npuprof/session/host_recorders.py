@@ -7,20 +7,20 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from npuprof.clock import Clock
 from npuprof.collectors.base import Collector
 from npuprof.collectors.capabilities import LAUNCH_IN_PYTHON
 from npuprof.errors import SessionError
 from npuprof.lines.source_texts import defined_files, imported_files, source_texts
 from npuprof.options import Options
-from npuprof.recording import (
+from npuprof.recordings.clock import Clock
+from npuprof.recordings.recording import (
     LINES_FILE_NAME,
     LINES_JOURNAL_FILE_NAME,
     STACKS_FILE_NAME,
     STACKS_JOURNAL_FILE_NAME,
     Recording,
 )
-from npuprof.texts import repaired
+from npuprof.words.texts import repaired
 
 if TYPE_CHECKING:
     from npuprof.collectors.python_stacks import PythonStacks

@@ -17,18 +17,18 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from npuprof import job_folder
 from npuprof.collectors import registry
 from npuprof.errors import NpuprofError, OptionsError
-from npuprof.job_folder import JobFile
 from npuprof.machine.environment import OF_JOB
 from npuprof.options import SPECIFICATION, Options
 from npuprof.progress import ticking
-from npuprof.quantities import counted
-from npuprof.recording import Recording, explain_write_errors, make_directory
+from npuprof.recordings import job_folder
+from npuprof.recordings.job_folder import JobFile
+from npuprof.recordings.recording import Recording, explain_write_errors, make_directory
 from npuprof.session import child, launchers
 from npuprof.session.history import RecordedRun
 from npuprof.session.unreached import Unreached
+from npuprof.words.quantities import counted
 
 if TYPE_CHECKING:
     from npuprof.collectors.base import Collector
@@ -370,7 +370,7 @@ class JobRun(RecordedRun):
     @property
     def decoded(self) -> Any:
         """The set, or None before :meth:`result` was called; a single run counts among the runs of this process."""
-        from npuprof.profiles import Profile
+        from npuprof.profiles.profile import Profile
 
         return self._set if isinstance(self._set, Profile) else None
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from npuprof.collectors.base import Collector
 from npuprof.collectors.capabilities import DOMAINS_KEPT_BESIDE
-from npuprof.journal import Journal
 from npuprof.options import Options
-from npuprof.recording import Recording, stored_message
+from npuprof.recordings.journal import Journal
+from npuprof.recordings.recording import Recording, stored_message
 
 _MOST_DOMAINS = 20_000  # markers with a domain that a recording keeps: about a megabyte
 _MOST_MESSAGES = 100_000  # distinct messages

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from npuprof.errors import OptionsError, SessionError
 from npuprof.options import default_output
-from npuprof.recording import json_metadata
+from npuprof.recordings.recording import json_metadata
 from npuprof.session.active import newest
 from npuprof.session.folders import how_ended, recordings_in
-from npuprof.texts import encodable
+from npuprof.words.texts import encodable
 
 if TYPE_CHECKING:
     from npuprof.exports.stacks import SelfTime
-    from npuprof.profiles import Profile
-    from npuprof.recording import Recording
+    from npuprof.profiles.profile import Profile
+    from npuprof.recordings.recording import Recording
     from npuprof.session.active import ActiveRun
     from npuprof.session.job import Children
     from npuprof.session.offline import Mode

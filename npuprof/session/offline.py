@@ -25,9 +25,9 @@ from npuprof.options.values import flag
 from npuprof.session.schedule import TraceReady
 
 if TYPE_CHECKING:
-    from npuprof.info import Selected
-    from npuprof.profiles import Profile
+    from npuprof.profiles.profile import Profile
     from npuprof.ranks.profile_set import ProfileSet
+    from npuprof.tables.info import Selected
 
 
 TABLES_DIRECTORY = "npuprof_tables"
@@ -75,7 +75,7 @@ def offline_analyse(
     """
     flag("data_simplification", data_simplification)
     from npuprof.loading import open_path
-    from npuprof.profiles import Profile
+    from npuprof.profiles.profile import Profile
     from npuprof.sources.files.archives import is_archive
 
     if is_archive(Path(path)):

@@ -23,19 +23,19 @@ import numpy as np
 import pandas as pd
 
 from npuprof.errors import NpuprofError, SourceError
-from npuprof.frames import cell_text
+from npuprof.lines.frames import cell_text
 from npuprof.options import default_output
 from npuprof.parameters import checked
-from npuprof.quantities import ABSENT, counted, duration, printable, share, signed, signed_share
-from npuprof.recording import NOTEBOOK, Recording
+from npuprof.recordings.recording import NOTEBOOK, Recording
 from npuprof.session.folders import recordings_in
 from npuprof.session.history import ended_runs
-from npuprof.shown_frame import ShownFrame
+from npuprof.tables.shown_frame import ShownFrame
+from npuprof.words.quantities import ABSENT, counted, duration, printable, share, signed, signed_share
 
 if TYPE_CHECKING:
     from npuprof.analysis.summary import Summary
-    from npuprof.comparison import Comparison
-    from npuprof.profiles import Profile
+    from npuprof.profiles.comparison import Comparison
+    from npuprof.profiles.profile import Profile
 
 _LARGEST_BYTES = 256 << 20
 _LEAST_SHARE = 0.05  # of the change: smaller parts are not named
@@ -208,7 +208,7 @@ def _has_steps(run: Profile) -> bool:
 
 
 def _compared(run: Profile, recording: Recording, before: Profile, earlier: Recording) -> Rerun | None:
-    from npuprof.comparison import Comparison
+    from npuprof.profiles.comparison import Comparison
 
     try:
         comparison = Comparison.of([[run]], [[before]], ("this run", "the run before"))
@@ -247,7 +247,7 @@ class _Outcome:
 
     @classmethod
     def of(cls, recording: Recording) -> _Outcome:
-        from npuprof.small_files import read_fields
+        from npuprof.files.small_files import read_fields
 
         return cls(**read_fields(cls, recording.outcome)[0])
 
@@ -336,7 +336,7 @@ def _is_same_cell(first: Recording, second: Recording) -> bool:
 def _profile(directory: Path) -> Profile | None:
     """Return the profile of an earlier run, from memory or disk; None if it is large or cannot be read."""
     from npuprof.loading import open_path
-    from npuprof.profiles import Profile
+    from npuprof.profiles.profile import Profile
     from npuprof.sources.base import size_of_files
 
     for run in ended_runs():

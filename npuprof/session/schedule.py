@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import Any, TypeAlias
 
 from npuprof.errors import OptionsError
-from npuprof.quantities import counted
+from npuprof.words.quantities import counted
 
 
 class ProfilerAction(IntEnum):

@@ -13,7 +13,7 @@ from pathlib import Path
 from npuprof.collectors.msprof import MsprofProcess
 from npuprof.errors import CollectorError, OptionsError
 from npuprof.options import Options
-from npuprof.recording import Recording
+from npuprof.recordings.recording import Recording
 from npuprof.session.active import note_end
 from npuprof.session.history import RecordedRun
 

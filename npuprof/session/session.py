@@ -18,19 +18,19 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from npuprof.clock import Clock
 from npuprof.collectors.base import Collector, clock_of
 from npuprof.collectors.registry import Choice, choose
 from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError, SessionError, describe_failure
 from npuprof.options import Options, OptionValues, shows_options
-from npuprof.quantities import counted
-from npuprof.recording import Recording
+from npuprof.recordings.clock import Clock
+from npuprof.recordings.recording import Recording
 from npuprof.session.active import ActiveRun, current, note_end
 from npuprof.session.job import Children
 from npuprof.session.mixins import EndedRuns, HasMetadata
 from npuprof.session.precedence import make_way
 from npuprof.session.schedule import ProfilerAction, Schedule, ScheduleFunction, TraceReady, missing_steps, steps_needed
-from npuprof.texts import plain_line
+from npuprof.words.quantities import counted
+from npuprof.words.texts import plain_line
 
 if TYPE_CHECKING:
     import pandas as pd

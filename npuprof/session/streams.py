@@ -15,13 +15,13 @@ from contextlib import ExitStack, suppress
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from npuprof.clock import Clock, epoch_ns_of
 from npuprof.collectors import acl_codes as codes
 from npuprof.collectors.base import Collector
 from npuprof.collectors.interrupts import keep_sigint_handler
 from npuprof.errors import CollectorError, NpuprofWarning, SessionError
-from npuprof.quantities import counted
+from npuprof.recordings.clock import Clock, epoch_ns_of
 from npuprof.session import active as running
+from npuprof.words.quantities import counted
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection
 from functools import wraps
 from typing import Any
 
-from npuprof.job_folder import is_python, python_processes_below
+from npuprof.recordings.job_folder import is_python, python_processes_below
 
 _YOUNG_S = 2.0  # the hook of a process that runs may still be to come
 

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from functools import lru_cache
 from types import CodeType, FrameType
 
-from npuprof.frames import Frame
 from npuprof.lines.call_stacks import shown_file
+from npuprof.lines.frames import Frame
 from npuprof.simulator.framework import OperatorCall
 from npuprof.simulator.host import Host
 

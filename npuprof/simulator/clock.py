@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import ParamSpec, TypeVar
 
-from npuprof.clock import Clock, SystemClock, epoch_ns_of, same_moment
+from npuprof.recordings.clock import Clock, SystemClock, epoch_ns_of, same_moment
 
 _LOOK_NS = 50_000  # a shorter wait does not show in the stack samples
 

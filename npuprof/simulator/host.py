@@ -6,8 +6,8 @@ import itertools
 import threading
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
-from npuprof.clock import Clock
 from npuprof.lines import call_stacks
+from npuprof.recordings.clock import Clock
 from npuprof.simulator.clock import PROCESS_CLOCK, wait_past_ns
 from npuprof.simulator.cost_model import CHIPS
 from npuprof.simulator.device_view import DeviceView, HostCall

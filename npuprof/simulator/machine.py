@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
-from npuprof.clock import Clock
+from npuprof.recordings.clock import Clock
 from npuprof.simulator import clock as clocks
 from npuprof.simulator.clock import EmulationClock
 from npuprof.simulator.device import Device

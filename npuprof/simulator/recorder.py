@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from npuprof.clock import Clock
+from npuprof.recordings.clock import Clock
 from npuprof.simulator import device_records, host_records
 from npuprof.simulator.clock import same_microsecond
 from npuprof.simulator.collection import Collection

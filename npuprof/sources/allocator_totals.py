@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 
 from npuprof.arrays import Int64, Records
-from npuprof.notes import Notes
-from npuprof.quantities import share, size
 from npuprof.sources.columns.builders import ABSENT
+from npuprof.tables.notes import Notes
+from npuprof.words.quantities import share, size
 
 _NEAR = 8  # events of threads may be written in another order than that of their totals, but not further apart
 _MOST_REORDERED = 10_000  # places that are looked at

@@ -12,10 +12,10 @@ from typing import Literal, TypeAlias, get_args
 import pandas as pd
 
 from npuprof.errors import SourceError
-from npuprof.info import Info
-from npuprof.notes import Notes
 from npuprof.sources.incomplete_files import tables_of
 from npuprof.sources.selection import Selection
+from npuprof.tables.info import Info
+from npuprof.tables.notes import Notes
 
 _WITH_DEVICE = ("tasks", "kernels", "communication", "memory", "overlap", "step_times")
 _MAX_REASONS = 3
@@ -28,8 +28,8 @@ class Decoded:
     Attributes
     ----------
     tables
-        Frames of :data:`npuprof.schema.SCHEMA` by name; a table that the format does not hold is omitted. Of a lazy
-        source, :class:`npuprof.sources.lazy_tables.LazyTables`.
+        Frames of :data:`npuprof.tables.schema.SCHEMA` by name; a table that the format does not hold is omitted. Of a
+        lazy source, :class:`npuprof.sources.lazy_tables.LazyTables`.
     info
         Facts of the run.
     notes
@@ -48,7 +48,7 @@ class Decoded:
     derived: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def settle(self, frames: Mapping[str, pd.DataFrame] | None = None) -> None:
-        """Note which tables are derived, and rows that are in no table without a note; see :mod:`npuprof.ledger`."""
+        """Note which tables are derived, and rows in no table without a note; see :mod:`npuprof.tables.ledger`."""
         for source, message in self.derived.values():
             self.notes.info(source, message)
         self.notes.settle(self.tables if frames is None else frames)

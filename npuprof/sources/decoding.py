@@ -11,7 +11,6 @@ import pandas as pd
 from npuprof import progress
 from npuprof.analysis.device_clocks import clock_text, device_clocks
 from npuprof.errors import SourceError
-from npuprof.quantities import duration
 from npuprof.sources import database, folder_of_files, forms, torch_npu
 from npuprof.sources.base import Decoded
 from npuprof.sources.cluster.analysis import CLUSTER_ANALYSIS
@@ -24,7 +23,8 @@ from npuprof.sources.references import note_dangling
 from npuprof.sources.repeated_rows import note_repeated_rows
 from npuprof.sources.selection import Selection
 from npuprof.sources.slicing import cut
-from npuprof.texts import encodable
+from npuprof.words.quantities import duration
+from npuprof.words.texts import encodable
 
 _RESULTS = {database.SOURCE, torch_npu.SOURCE, folder_of_files.SOURCE, *forms.SOURCES}
 

@@ -10,14 +10,14 @@ import pandas as pd
 from npuprof import tables
 from npuprof.analysis.device_words import HOST_DEVICE
 from npuprof.analysis.intervals import total, union
-from npuprof.notes import Notes
-from npuprof.quantities import counted
 from npuprof.sources.base import Decoded
 from npuprof.sources.cluster.analysis import CLUSTER_ANALYSIS
 from npuprof.sources.framework.correlation import add_flops
 from npuprof.sources.global_ranks import add_global_ranks
 from npuprof.sources.lazy_tables import LazyTables
 from npuprof.sources.overlap import are_compute, of_span, overlap_table
+from npuprof.tables.notes import Notes
+from npuprof.words.quantities import counted
 
 _ROUNDED_NS = 2  # per row: its start and its duration were each rounded
 _QUARTER_NS = 1_000  # additional tolerance for sums that went through a float of microseconds

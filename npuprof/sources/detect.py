@@ -12,8 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 from npuprof.errors import SourceError
-from npuprof.info import Info
-from npuprof.recording import FILE_NAME
+from npuprof.recordings.recording import FILE_NAME
 from npuprof.sources import database, exported_trace, folder_of_files, kineto, recording, single_file
 from npuprof.sources.base import Preference, Source
 from npuprof.sources.files.archives import (
@@ -28,6 +27,7 @@ from npuprof.sources.files.walk import Walk, walk
 from npuprof.sources.raw_or_parsed import raw_problem
 from npuprof.sources.registry import sources_for
 from npuprof.sources.text.csv_table import fault_of_spreadsheet
+from npuprof.tables.info import Info
 
 _WANTED: Mapping[Preference, str] = {
     None: "nothing that npuprof can read",

@@ -10,10 +10,10 @@ from npuprof import tables as schema
 from npuprof.analysis.accounting import Accounting
 from npuprof.analysis.detected_steps import detected_steps
 from npuprof.errors import NpuprofError
-from npuprof.notes import Notes
-from npuprof.quantities import counted
 from npuprof.sources.columns.builders import missing
 from npuprof.sources.columns.steps import step_of
+from npuprof.tables.notes import Notes
+from npuprof.words.quantities import counted
 
 
 def with_steps(

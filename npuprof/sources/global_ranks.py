@@ -19,11 +19,11 @@ import numpy as np
 import pandas as pd
 
 from npuprof.arrays import Int64
-from npuprof.info import Info
-from npuprof.notes import Notes
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.builders import ABSENT, optional
 from npuprof.sources.raw.metadata.dictionaries import hash_of
+from npuprof.tables.info import Info
+from npuprof.tables.notes import Notes
 
 MATRIX, TASKS = "communication_matrix", "communication_tasks"
 MAX_RANK = 1_000_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npuprof.notes import ANY
+from npuprof.tables.notes import ANY
 
 _TABLES: dict[str, tuple[str, ...]] = {
     "kernel_details": ("kernels", "communication"),

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import pandas as pd
 
 from npuprof import tables as schema
-from npuprof.notes import Contents, Notes
+from npuprof.tables.notes import Contents, Notes
 
 Make: TypeAlias = Callable[[], pd.DataFrame]
 Check: TypeAlias = Callable[[Mapping[str, pd.DataFrame]], None]

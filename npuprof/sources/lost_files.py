@@ -16,13 +16,13 @@ from typing import NamedTuple
 import pandas as pd
 
 from npuprof import tables as schema
-from npuprof.info import Info
-from npuprof.notes import Notes
 from npuprof.sources.base import Decoded
 from npuprof.sources.database.connection import is_database
 from npuprof.sources.database.layout import ANALYSIS, kind_of_file
 from npuprof.sources.framework.mindspore import COLLECTOR as MINDSPORE
 from npuprof.sources.result_folder.layout import OUTPUT, ResultFiles, find_files, of_directory
+from npuprof.tables.info import Info
+from npuprof.tables.notes import Notes
 
 _TRACE, _KERNELS, _STEP_TIMES = "trace_view.json", "kernel_details.csv", "step_trace_time.csv"
 _OF_HOST = ("steps", "operators", "python")

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npuprof.arrays import Bools, Int64
-from npuprof.frames import FOLDERS_OF_PYTHON, Frame, cell_name
+from npuprof.lines.frames import FOLDERS_OF_PYTHON, Frame, cell_name
 
 USER, RUNNER, PROFILER, AFTERWARDS, MAGIC, STATEMENT = range(6)
 """Roles of frames: code of the user; what runs it, or is called by it, such as Python's library; the profiler's own;

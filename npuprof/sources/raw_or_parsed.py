@@ -17,13 +17,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from npuprof.notes import Notes
 from npuprof.sources.framework import reader_of
 from npuprof.sources.framework import torch as torch_files
 from npuprof.sources.raw.metadata.control_files import RecordedSide, read_sides
 from npuprof.sources.raw.records.folders import read_folder
 from npuprof.sources.result_folder.description import describe
 from npuprof.sources.result_folder.layout import OUTPUT, ResultFiles, find
+from npuprof.tables.notes import Notes
 
 COMPARED_CHIPS = frozenset({"5"})  # 910B and 910C
 """The values of ``platform_version`` whose decoding was compared with the vendor's, table by table."""

@@ -19,9 +19,9 @@ import pandas as pd
 
 from npuprof import tables as schema
 from npuprof.arrays import Bools, Int64
-from npuprof.notes import Notes
-from npuprof.quantities import share
 from npuprof.sources.columns.builders import ABSENT
+from npuprof.tables.notes import Notes
+from npuprof.words.quantities import share
 
 UNLAUNCHED = frozenset({"MsTx", "PROFILING_ENABLE", "PROFILING_DISABLE", "PLACE_HOLDER_SQE"})
 """Types of tasks that no recorded call launches."""

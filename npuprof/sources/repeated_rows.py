@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from npuprof.arrays import Bools, Records
-from npuprof.notes import Notes
 from npuprof.sources.columns.builders import ABSENT
+from npuprof.tables.notes import Notes
 
 _TIMES = ("start_ns", "time_ns", "allocated_ns")
 _NUMBERS_OF_ROWS = {"id", "parent_id", "op_id", "step"}

@@ -14,16 +14,17 @@ from typing import Annotated, Any, BinaryIO, Literal
 import msgspec
 import pandas as pd
 
-from npuprof import atomic, tables
+from npuprof import tables
 from npuprof.errors import SourceError
-from npuprof.info import Info
-from npuprof.notes import Notes
-from npuprof.quantities import counted
-from npuprof.small_files import convert, read_fields, read_json
+from npuprof.files import atomic
+from npuprof.files.small_files import convert, read_fields, read_json
 from npuprof.sources.base import Decoded, Source
 from npuprof.sources.files.memory_limit import refuse_too_large
 from npuprof.sources.lazy_tables import LazyTables, Make
-from npuprof.texts import encodable
+from npuprof.tables.info import Info
+from npuprof.tables.notes import Notes
+from npuprof.words.quantities import counted
+from npuprof.words.texts import encodable
 
 FILE_NAME = "profile.json"
 FORMAT = "npuprof-profile"

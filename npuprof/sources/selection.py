@@ -18,7 +18,7 @@ import pandas as pd
 from npuprof.analysis.intervals import union
 from npuprof.arrays import Bools, Int64
 from npuprof.errors import OptionsError, SourceError
-from npuprof.info import Selected
+from npuprof.tables.info import Selected
 
 Moment: TypeAlias = int | np.integer[Any] | datetime | np.datetime64 | timedelta | np.timedelta64
 """Nanoseconds of the UTC epoch, a time stamp (UTC where it names no zone), or the time since the run's beginning."""

@@ -12,8 +12,6 @@ from pathlib import Path
 import pandas as pd
 
 from npuprof.errors import SourceError
-from npuprof.info import Info
-from npuprof.notes import Notes
 from npuprof.sources import torch_npu
 from npuprof.sources.base import Decoded, Source
 from npuprof.sources.exported_trace.layout import FORMAT
@@ -30,6 +28,8 @@ from npuprof.sources.text.memory_csv import MEMORY_READERS, read_operator_memory
 from npuprof.sources.text.pipeline_summary import holds_pipeline, read_pipeline_summary
 from npuprof.sources.text.vendor_sums import add_listed_operators, read_step_times
 from npuprof.sources.trace.events import is_trace
+from npuprof.tables.info import Info
+from npuprof.tables.notes import Notes
 
 _HEAD_BYTES = 1 << 16
 _EXPORTED = re.compile(r"(.+?)(?:_slice_\d+)?(?:_\d{14}|(?:_\d+){1,3})?(?:\.csv|\.json|\.txt)?")

@@ -15,12 +15,12 @@ import pandas as pd
 from npuprof import progress
 from npuprof import tables as schema
 from npuprof.errors import SourceError
-from npuprof.info import Info
-from npuprof.notes import Notes
 from npuprof.sources.base import Decoded, PartReader, files_below
 from npuprof.sources.decoding import decode_run, refusing_too_large
 from npuprof.sources.detect import DetectedResult
 from npuprof.sources.lazy_tables import LazyTables
+from npuprof.tables.info import Info
+from npuprof.tables.notes import Notes
 
 SMALL_BYTES = 1 << 18
 """A smaller result is read at once, which takes less than a tenth of a second, so that its errors are raised early."""

@@ -8,13 +8,13 @@ from pathlib import Path
 import pandas as pd
 
 from npuprof.errors import SourceError
-from npuprof.notes import Notes
 from npuprof.sources.database.analyzer import communication_statistics
 from npuprof.sources.database.connection import open_database
 from npuprof.sources.global_ranks import MATRIX
 from npuprof.sources.msprof.layout import ANALYZED
 from npuprof.sources.result_folder.layout import OUTPUT
 from npuprof.sources.text.communication_json import read_communication_matrix
+from npuprof.tables.notes import Notes
 
 _MAX_BYTES = 64 << 20
 _MATRICES = [

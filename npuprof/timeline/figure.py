@@ -12,9 +12,9 @@ from npuprof.errors import OptionsError
 from npuprof.figures.chart import label, moment
 from npuprof.figures.colours import FAINT, FAMILIES, FOREGROUND, MODEBAR, Family, family_label
 from npuprof.figures.time_axis import unit_of
-from npuprof.info import Info
-from npuprof.quantities import counted
+from npuprof.tables.info import Info
 from npuprof.timeline.view import DrawnTimeline, Pictures
+from npuprof.words.quantities import counted
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -10,7 +10,7 @@ import pandas as pd
 
 from npuprof.arrays import Int64, Uint8
 from npuprof.figures.colours import FAMILIES, SHADES, device_family
-from npuprof.frames import frame_text
+from npuprof.lines.frames import frame_text
 from npuprof.timeline.slices import NAME_COLUMNS, NUMBERED, ONE_FAMILY, TABLES, Slices
 
 FAMILY_KEYS: tuple[str, ...] = tuple(FAMILIES)

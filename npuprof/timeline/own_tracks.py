@@ -9,8 +9,8 @@ import pandas as pd
 
 from npuprof import tables as schema
 from npuprof.errors import OptionsError
-from npuprof.quantities import printable
-from npuprof.texts import encodable
+from npuprof.words.quantities import printable
+from npuprof.words.texts import encodable
 
 TRACK = "track"
 """The column of ``marks`` with the title of the user's own track; absent for recorded markers."""

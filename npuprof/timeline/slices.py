@@ -15,11 +15,11 @@ from npuprof.analysis.step_windows import of_counted_kind
 from npuprof.arrays import Int64
 from npuprof.figures.chart import moment
 from npuprof.figures.colours import device_family
-from npuprof.frames import cell_text, frame_text
-from npuprof.quantities import duration as duration_text
-from npuprof.quantities import share as share_text
-from npuprof.quantities import size as size_text
+from npuprof.lines.frames import cell_text, frame_text
 from npuprof.tables import rows_named
+from npuprof.words.quantities import duration as duration_text
+from npuprof.words.quantities import share as share_text
+from npuprof.words.quantities import size as size_text
 
 _Value = TypeVar("_Value")
 

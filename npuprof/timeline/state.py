@@ -12,9 +12,8 @@ import pandas as pd
 from npuprof.analysis.accounting import account
 from npuprof.analysis.device_clocks import apart
 from npuprof.arrays import Int64
-from npuprof.info import Info
-from npuprof.observable import Observable
 from npuprof.sources.files.memory_limit import left_out
+from npuprof.tables.info import Info
 from npuprof.timeline.columns import Columns, columns
 from npuprof.timeline.counter_tracks import CounterLine, lines, memory_lines, queue_lines, totals
 from npuprof.timeline.flows import Arrows, Relations
@@ -23,6 +22,7 @@ from npuprof.timeline.labels import Labels
 from npuprof.timeline.lane_packing import Bars, Lane
 from npuprof.timeline.layers import Group, groups
 from npuprof.timeline.level_of_detail import WindowIndex
+from npuprof.timeline.observable import Observable
 from npuprof.timeline.opening import opening
 from npuprof.timeline.overview import PartsByColumn, overview
 from npuprof.timeline.range_summary import RangeSummary, summary

@@ -16,10 +16,10 @@ import pandas as pd
 from npuprof.figures.chart import label, moment
 from npuprof.figures.colours import FAMILIES, FOREGROUND, family_label
 from npuprof.figures.time_axis import unit_of
-from npuprof.info import Info
-from npuprof.quantities import counted
+from npuprof.tables.info import Info
 from npuprof.timeline.slices import TABLES
 from npuprof.timeline.view import DrawnTimeline, Pictures
+from npuprof.words.quantities import counted
 
 LIMIT_BYTES = 100_000
 """Maximum size of the SVG."""

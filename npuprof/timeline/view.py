@@ -12,8 +12,6 @@ import pandas as pd
 from npuprof.arrays import Float64, Int64
 from npuprof.figures.chart import label
 from npuprof.figures.colours import shade
-from npuprof.quantities import counted
-from npuprof.quantities import duration as duration_text
 from npuprof.sources.files.memory_limit import left_out
 from npuprof.timeline.counter_tracks import CounterLine, queue_lines
 from npuprof.timeline.lane_packing import Bars, Lane
@@ -21,6 +19,8 @@ from npuprof.timeline.layers import layers
 from npuprof.timeline.level_of_detail import WindowIndex
 from npuprof.timeline.opening import opening
 from npuprof.timeline.slices import TABLES, Slices
+from npuprof.words.quantities import counted
+from npuprof.words.quantities import duration as duration_text
 
 _BYTES_PER_SLICE = 200  # 146 were measured at the peak
 _MOST_BYTES = 200_000

@@ -19,12 +19,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from npuprof import atomic
 from npuprof.errors import NpuprofError
+from npuprof.files import atomic
 from npuprof.machine import environment as machine
 from npuprof.machine.doctor import Diagnosis, diagnose
 from npuprof.options import DEFAULT_OUTPUT
-from npuprof.quantities import counted
+from npuprof.words.quantities import counted
 
 # Variables that affect the profiler; no others are included.
 _TELLING = re.compile(

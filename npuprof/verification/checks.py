@@ -13,10 +13,10 @@ import pandas as pd
 
 from npuprof.errors import NpuprofError
 from npuprof.loading import load
-from npuprof.profiles import Profile
-from npuprof.quantities import counted
-from npuprof.recording import Recording
+from npuprof.profiles.profile import Profile
+from npuprof.recordings.recording import Recording
 from npuprof.verification.workloads import Workload
+from npuprof.words.quantities import counted
 
 _SLACK_NS = 1_000_000_000  # allowed difference between the clocks of host and device
 _MOST_NOTES = 20

@@ -19,10 +19,10 @@ from npuprof.advice.job_rules import (
     waiting,
 )
 from npuprof.analysis.accounting import account
-from npuprof.info import Info
 from npuprof.ranks.job import recorded_groups
 from npuprof.simulator.jobs import SIZES, Faults, Plan, frames, simulate
 from npuprof.simulator.jobs.model import Job
+from npuprof.tables.info import Info
 
 RULES = (
     pipeline_imbalance.RULE,

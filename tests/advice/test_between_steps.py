@@ -9,7 +9,7 @@ from npuprof.advice.gate import figures as gate_figures
 from npuprof.advice.gate import require
 from npuprof.analysis.rank_steps import ranks_by_step
 from npuprof.figures.steps import plot_step_parts
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
 from tests import factories
 from tests.analysis.test_accounting import table

@@ -16,9 +16,9 @@ from npuprof.advice.job import JobFacts, Member
 from npuprof.advice.job_findings import advise_job
 from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, account
 from npuprof.analysis.idle_causes import UNEXPLAINED, UNKNOWN
-from npuprof.info import Info
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
+from npuprof.tables.info import Info
 from tests import factories
 from tests.analysis.test_accounting import _Pairs, _spans, _windows, table
 from tests.analysis.test_rank_waits import synchronised

@@ -17,10 +17,10 @@ from npuprof.advice.findings import Advice, advise
 from npuprof.analysis.accounting import account
 from npuprof.collectors import capabilities
 from npuprof.errors import OptionsError
-from npuprof.info import Info
 from npuprof.notebook.arguments import parse_run, typed_options
 from npuprof.options import Options
 from npuprof.options.specification import FRONT_ENDS
+from npuprof.tables.info import Info
 from tests import factories
 from tests.analysis.test_accounting import table
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from npuprof.advice.findings import Advice, advise
 from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, account
 from npuprof.analysis.usual_steps import longer_once
-from npuprof.info import Info
+from npuprof.tables.info import Info
 from tests import factories
 from tests.advice.test_findings import advice
 from tests.analysis.test_accounting import table

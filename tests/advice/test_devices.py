@@ -14,7 +14,7 @@ from npuprof.advice.rules_of_packages import rules
 from npuprof.analysis.accounting import account
 from npuprof.analysis.device_words import runtime_of
 from npuprof.errors import NpuprofError
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.timeline.svg import timeline_svg
 from tests import factories
 from tests.sources.kineto.jobs import TorchJob

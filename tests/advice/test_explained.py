@@ -13,9 +13,9 @@ from npuprof.advice.explained import explained_ns
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding
 from npuprof.analysis.accounting import IDLE, account
-from npuprof.info import Info
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.ranks.profile_set import ProfileSet
+from npuprof.tables.info import Info
 from tests import factories
 from tests.analysis.test_accounting import table
 

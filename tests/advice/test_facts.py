@@ -11,9 +11,9 @@ from npuprof.advice import host_causes
 from npuprof.advice.facts import Facts
 from npuprof.advice.findings import advise
 from npuprof.analysis.accounting import PARTS, account
-from npuprof.info import Info
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
+from npuprof.tables.info import Info
 from tests import factories
 from tests.analysis.test_accounting import table
 

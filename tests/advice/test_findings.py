@@ -22,10 +22,10 @@ from npuprof.advice.rules import RULES
 from npuprof.advice.rules.waiting import late_peers
 from npuprof.analysis.accounting import account
 from npuprof.errors import NpuprofError
-from npuprof.info import Info
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
+from npuprof.tables.info import Info
+from npuprof.tables.notes import Notes
 from tests import factories
 from tests.analysis.test_accounting import table
 

@@ -25,9 +25,9 @@ from npuprof.advice.rules import fusible_repeats
 from npuprof.analysis.accounting import account
 from npuprof.analysis.device_words import GPU, NPU, DeviceName
 from npuprof.analysis.idle_causes import UNEXPLAINED
-from npuprof.info import Info
 from npuprof.simulator import npu
 from npuprof.simulator.jobs import SIZES, Faults, simulate
+from npuprof.tables.info import Info
 from tests import factories
 from tests.advice.generated import RULES, facts_of
 from tests.advice.test_between_steps import run_of

@@ -12,9 +12,9 @@ import pytest
 
 from npuprof import cli, tables
 from npuprof.advice import facts
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
+from npuprof.tables.notes import Notes
 from tests import factories
 from tests.analysis.test_accounting import table
 from tests.played import Do, Machine, changed

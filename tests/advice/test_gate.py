@@ -15,7 +15,7 @@ from npuprof.advice.gate import Figure, GateError, check, figures, require
 from npuprof.analysis.accounting import IDLE, PARTS, account
 from npuprof.analysis.host_accounting import ACTIVITY_LABELS, HOST
 from npuprof.errors import NpuprofError, OptionsError
-from npuprof.info import Info
+from npuprof.tables.info import Info
 from tests import factories
 from tests.analysis.test_accounting import table
 

@@ -17,8 +17,8 @@ from npuprof.advice.job_findings import advise_job
 from npuprof.analysis.accounting import account
 from npuprof.arrays import Int64
 from npuprof.errors import NpuprofError
-from npuprof.info import Info
 from npuprof.ranks.profile_set import ProfileSet
+from npuprof.tables.info import Info
 from tests import factories
 from tests.analysis.test_accounting import table
 from tests.analysis.test_rank_waits import rows, synchronised

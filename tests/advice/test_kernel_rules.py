@@ -17,7 +17,7 @@ from npuprof.advice.finding import Finding
 from npuprof.advice.findings import advise
 from npuprof.analysis.accounting import account
 from npuprof.analysis.repeats import repeats
-from npuprof.info import Info
+from npuprof.tables.info import Info
 from tests import factories
 from tests.analysis.test_accounting import _BASE, table
 from tests.budget import examples

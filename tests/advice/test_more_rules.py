@@ -15,7 +15,7 @@ from npuprof.advice.counterparts import COUNTERPARTS, IGNORED, LETTERS
 from npuprof.advice.finding import Finding
 from npuprof.advice.findings import advise
 from npuprof.analysis.accounting import account
-from npuprof.info import Info
+from npuprof.tables.info import Info
 from tests import factories
 from tests.advice.test_kernel_rules import kernels
 from tests.analysis.test_accounting import _BASE, table

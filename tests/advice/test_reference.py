@@ -18,7 +18,7 @@ from npuprof.advice.rules import RULES
 from npuprof.analysis.accounting import PARTS, account
 from npuprof.analysis.host_accounting import ACTIVITIES
 from npuprof.analysis.idle_causes import CAUSES
-from npuprof.info import Info
+from npuprof.tables.info import Info
 from tests import factories
 from tests.analysis.test_accounting import table
 

@@ -12,9 +12,9 @@ import npuprof
 from npuprof.advice.finding import Finding
 from npuprof.advice.findings import Advice, advise
 from npuprof.analysis.accounting import account
-from npuprof.info import Info
 from npuprof.machine import environment as machine
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
+from npuprof.tables.info import Info
 from tests import factories
 from tests.analysis.test_accounting import table
 

@@ -19,9 +19,9 @@ from npuprof.advice.rules import RULES
 from npuprof.advice.to_collect import Recorded, more_steps
 from npuprof.analysis.accounting import account
 from npuprof.analysis.device_words import NPU
-from npuprof.info import Info
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.simulator import npu
+from npuprof.tables.info import Info
 from tests import factories
 from tests.analysis.test_accounting import table
 from tests.analysis.test_launches import table as launch_table

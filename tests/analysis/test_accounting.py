@@ -16,7 +16,7 @@ import npuprof
 from npuprof import tables
 from npuprof.analysis.accounting import BETWEEN_STEPS, BUBBLE, PARTS, SPLIT_UNKNOWN, Accounting, account
 from npuprof.analysis.idle_causes import CAUSES, UNEXPLAINED, UNKNOWN
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from tests import factories
 
 _Pairs = list[tuple[int, int]]

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 import npuprof
 from npuprof.analysis.by import KEYS, Key, sums
 from npuprof.errors import OptionsError
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
+from npuprof.tables.notes import Notes
 from tests import factories
 from tests.analysis.test_launches import training
 

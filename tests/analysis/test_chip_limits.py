@@ -15,7 +15,7 @@ import npuprof
 from npuprof.analysis import chip_limits
 from npuprof.analysis.chip_limits import LIMITS, ChipLimits, limits_of, measured_limits
 from npuprof.errors import OptionsError
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.simulator.cost_model import CHIPS
 from npuprof.sources.base import Decoded
 from tests import factories

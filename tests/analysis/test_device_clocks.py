@@ -18,10 +18,10 @@ from npuprof.analysis.device_clocks import clock_text, device_clocks, on_host_cl
 from npuprof.analysis.idle_causes import UNKNOWN
 from npuprof.arrays import Int64
 from npuprof.errors import NpuprofError
-from npuprof.info import DeviceClock
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
+from npuprof.tables.info import DeviceClock
+from npuprof.tables.notes import Notes
 from tests import factories
 from tests.budget import examples
 from tests.played import Do, Machine

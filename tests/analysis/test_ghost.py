@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import npuprof
 from npuprof.errors import OptionsError
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from tests.analysis.test_replay import _ZERO, _steps, times
 from tests.budget import examples
 from tests.played import Do, Machine, changed, scaled

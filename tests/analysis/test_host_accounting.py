@@ -14,7 +14,7 @@ from npuprof.analysis.accounting import BETWEEN_STEPS, account
 from npuprof.analysis.device_words import OF_DEVICE
 from npuprof.analysis.host_accounting import ACTIVITIES, ACTIVITY_LABELS, HOST, is_of_host
 from npuprof.analysis.idle_causes import UNEXPLAINED
-from npuprof.info import Info
+from npuprof.tables.info import Info
 from tests import factories
 from tests.analysis.test_accounting import by_step, innermost, moments, table
 

@@ -14,10 +14,10 @@ from npuprof import tables
 from npuprof.analysis.summary import summarise
 from npuprof.exports.text import grids, key_figures
 from npuprof.figures.colours import ACTIVITIES
-from npuprof.info import Info
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
+from npuprof.tables.info import Info
+from npuprof.tables.notes import Notes
 from tests import factories
 from tests.analysis.test_launches import training
 from tests.analysis.test_memory_peak import blocks

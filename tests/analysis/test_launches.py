@@ -12,10 +12,10 @@ import pytest
 import npuprof
 from npuprof import tables
 from npuprof.analysis.launches import launches
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
-from npuprof.schema import SCHEMA
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
+from npuprof.tables.notes import Notes
+from npuprof.tables.schema import SCHEMA
 from tests import factories
 
 

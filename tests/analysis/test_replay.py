@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 import npuprof
 from npuprof.analysis.replay import Change
 from npuprof.errors import NpuprofError, OptionsError
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
+from npuprof.tables.notes import Notes
 from tests import factories
 from tests.analysis.test_accounting import table
 from tests.budget import examples

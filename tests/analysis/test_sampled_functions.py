@@ -13,9 +13,9 @@ from npuprof.analysis.by import sums, with_share_errors
 from npuprof.analysis.places import BETWEEN, GUESSED, Places, lines
 from npuprof.analysis.sampled_functions import come_and_go, paths
 from npuprof.arrays import Int64
-from npuprof.notes import Notes
-from npuprof.recording import SAMPLING_INTERVAL_NS
+from npuprof.recordings.recording import SAMPLING_INTERVAL_NS
 from npuprof.sources.recording import python_stacks
+from npuprof.tables.notes import Notes
 from tests import factories
 
 _FUNCTIONS = ("main", "f", "g", "busy")

@@ -11,9 +11,9 @@ import pytest
 import npuprof
 from npuprof import tables
 from npuprof.analysis.accounting import PARTS
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
+from npuprof.tables.notes import Notes
 from tests import factories
 
 

@@ -12,7 +12,7 @@ from npuprof.analysis.step_windows import run_window
 from npuprof.analysis.summary import bound_by, summarise
 from npuprof.arrays import Int64
 from npuprof.exports.text import grids
-from npuprof.info import Info
+from npuprof.tables.info import Info
 from tests import factories
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from npuprof import tables
 from npuprof.analysis.traffic import link_packets, operator_times, rank_traffic
-from npuprof.schema import SCHEMA
+from npuprof.tables.schema import SCHEMA
 from tests import factories
 
 _tasks = st.lists(

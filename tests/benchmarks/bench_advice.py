@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import TypeVar
 
 import npuprof
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
+from npuprof.tables.notes import Notes
 from tests import factories
 from tests.samples import FOLDER as SAMPLES
 

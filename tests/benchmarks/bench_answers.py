@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 
 import pandas as pd
 
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
+from npuprof.tables.notes import Notes
 from tests import factories
 
 _KERNELS = (1_000_000,)

@@ -40,8 +40,8 @@ def write_big(target: Path, rows: int) -> None:
 
 def read_kernels(path: Path) -> int:
     """Read the table of kernels, exact."""
-    from npuprof.notes import Notes
     from npuprof.sources.text.kernel_details import read_kernel_details
+    from npuprof.tables.notes import Notes
 
     return len(read_kernel_details(path, Notes()).kernels)
 

@@ -15,9 +15,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
+from npuprof.tables.notes import Notes
 from tests import factories
 from tests.samples import FOLDER as SAMPLES
 

@@ -41,8 +41,8 @@ sys.path[:0] = [{tree!r}]
 for name in [name for name in sys.modules if name.split(".")[0] in ("npuprof", "tests")]: del sys.modules[name]
 %load_ext npuprof
 import time
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.tables.notes import Notes
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
 from tests import factories
 tables = factories.profile({launches})

@@ -15,8 +15,8 @@ from unittest import mock
 
 import npuprof
 from npuprof.collectors.python_stacks import PythonStacks
-from npuprof.journal import Journal
 from npuprof.options import Options
+from npuprof.recordings.journal import Journal
 from npuprof.session.session import Session
 from npuprof.simulator import npu
 

@@ -24,7 +24,7 @@ import numpy as np
 from npuprof import simulator
 from npuprof.analysis.places import BETWEEN, lines
 from npuprof.lines.call_stacks import CallStacks
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from tests.notebook.cells import Cells
 
 SPENT_US = (20, 200, 5_000)

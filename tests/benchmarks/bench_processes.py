@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import npuprof
-from npuprof import job_folder
 from npuprof.notebook.preloading import preload
 from npuprof.notebook.report import show_session
+from npuprof.recordings import job_folder
 
 _WORK = """
 from npuprof.simulator import npu

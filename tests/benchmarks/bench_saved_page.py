@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 from playwright.sync_api import sync_playwright
 
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
+from npuprof.tables.notes import Notes
 from tests import factories, pace
 from tests.browser.conftest import _CHROMIUM_FLAGS
 

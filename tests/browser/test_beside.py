@@ -14,8 +14,8 @@ pytestmark = pytest.mark.browser
 _SOURCE = """\
 import dataclasses, sys
 sys.path.insert(0, {root!r})
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.tables.notes import Notes
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
 from tests import factories
 def run(launches, name):
@@ -70,8 +70,8 @@ def test_two_runs_move_together(open_notebook: OpenNotebook, tmp_path: Path) -> 
 _GHOST = """\
 import sys
 sys.path.insert(0, {root!r})
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.tables.notes import Notes
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
 from tests import factories
 run = Profile(Decoded(tables=factories.profile(300), info=factories.info(), notes=Notes(), statistics={{}}))
@@ -101,7 +101,7 @@ _RANKS = """\
 import dataclasses, sys, tempfile
 sys.path.insert(0, {root!r})
 import npuprof
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
 from tests import factories
 folder = tempfile.mkdtemp()

@@ -16,8 +16,8 @@ pytestmark = pytest.mark.browser
 _SOURCE = """\
 import sys
 sys.path.insert(0, {root!r})
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.tables.notes import Notes
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
 from tests import factories
 tables = factories.profile({launches}, kernel_names={names!r})

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
+from npuprof.tables.notes import Notes
 from tests import factories
 from tests.browser.notebook_page import OpenNotebook, settle
 
@@ -18,8 +18,8 @@ _KERNELS = 300
 _SOURCE = f"""\
 import sys
 sys.path.insert(0, {str(Path(__file__).parents[2])!r})
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.tables.notes import Notes
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
 from tests import factories
 run = Profile(Decoded(factories.profile({_KERNELS}), factories.info(), Notes()))

@@ -7,9 +7,9 @@ import pandas as pd
 
 from npuprof.browser.findings import drawn_findings, drawn_path
 from npuprof.errors import NpuprofError
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
+from npuprof.tables.notes import Notes
 from npuprof.timeline.state import Timeline
 from tests import factories
 

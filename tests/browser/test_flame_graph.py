@@ -15,9 +15,9 @@ from npuprof.arrays import Int64
 from npuprof.flame.scope import Scope, scoped
 from npuprof.flame.tree import merged_calls
 from npuprof.notebook.explorer.flame_graph import FlameGraphView
-from npuprof.profile_selection import SelectedRows
-from npuprof.quantities import duration
+from npuprof.profiles.selection import SelectedRows
 from npuprof.timeline.state import Timeline
+from npuprof.words.quantities import duration
 from tests import factories
 from tests.analysis.test_launches import training
 from tests.browser.canvas_page import CanvasPage
@@ -28,8 +28,8 @@ pytestmark = pytest.mark.browser
 _SOURCE = """\
 import sys
 sys.path.insert(0, {root!r})
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.tables.notes import Notes
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
 from tests import factories
 run = Profile(Decoded(tables=factories.profile(2_000), info=factories.info(), notes=Notes(), statistics={{}}))

@@ -11,9 +11,9 @@ import pytest
 from npuprof.browser.saved_run import SavedRun
 from npuprof.exports.explorer import saved_explorer
 from npuprof.notebook.explorer.timeline import TimelineView
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
+from npuprof.tables.notes import Notes
 from npuprof.timeline.state import Timeline
 from tests import factories
 from tests.browser.canvas_page import CanvasPage

@@ -12,12 +12,12 @@ import pytest
 from npuprof.exports.explorer import explorers
 from npuprof.notebook.explorer import timeline as timeline_view
 from npuprof.notebook.explorer.timeline import TimelineView
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
-from npuprof.texts import encodable
+from npuprof.tables.notes import Notes
 from npuprof.timeline.own_tracks import with_tracks
 from npuprof.timeline.state import Timeline
+from npuprof.words.texts import encodable
 from tests import factories
 from tests.browser.canvas_page import CanvasPage
 

@@ -15,8 +15,8 @@ _ROOT = str(Path(__file__).parents[2])
 _RUN = f"""\
 import sys
 sys.path.insert(0, {_ROOT!r})
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.tables.notes import Notes
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
 from npuprof.notebook.report import show_run
 from tests import factories

@@ -12,10 +12,10 @@ import pytest
 
 from npuprof.browser.tables import kind_of
 from npuprof.notebook.explorer.table import TableView
-from npuprof.notes import Notes
-from npuprof.profile_selection import SelectedRows
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
+from npuprof.profiles.selection import SelectedRows
 from npuprof.sources.base import Decoded
+from npuprof.tables.notes import Notes
 from npuprof.timeline.state import Timeline
 from tests import factories
 from tests.browser.canvas_page import CanvasPage
@@ -103,8 +103,8 @@ class Shown(CanvasPage):
 _EXPLORED = """\
 import sys
 sys.path.insert(0, {root!r})
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.tables.notes import Notes
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
 from tests import factories
 run = Profile(Decoded(tables=factories.profile(2_000), info=factories.info(), notes=Notes(), statistics={{}}))

@@ -19,8 +19,8 @@ pytestmark = pytest.mark.browser  # in JupyterLab: test_timeline.py and test_key
 _RUN = """\
 import sys
 sys.path.insert(0, {root!r})
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.tables.notes import Notes
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
 from npuprof.notebook.report import show_run
 from tests import factories

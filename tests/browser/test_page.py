@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from npuprof.browser.findings import drawn_findings
-from npuprof.frames import line_text
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.lines.frames import line_text
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
+from npuprof.tables.notes import Notes
 from npuprof.timeline.details import details
 from npuprof.timeline.state import Timeline
 from tests import factories

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 import npuprof
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
 from tests import factories
 

@@ -15,9 +15,9 @@ from IPython.utils.capture import capture_output
 from npuprof.demo import notebook_path, run_demo
 from npuprof.notebook.report import show_comparison, show_run
 from npuprof.notebook.widgets import LiveBox
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
+from npuprof.tables.notes import Notes
 from tests import factories, saved_notebooks
 from tests.browser.notebook_page import Lab, OpenNotebook
 

@@ -12,18 +12,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npuprof import quantities
 from npuprof.analysis.filters import understand
 from npuprof.browser.saved_run import save_run
 from npuprof.browser.script import commented_saved_script
 from npuprof.browser.tables import kind_of
 from npuprof.errors import OptionsError
 from npuprof.notebook.explorer.table import TableView
-from npuprof.notes import Notes
-from npuprof.profile_selection import SelectedRows
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
+from npuprof.profiles.selection import SelectedRows
 from npuprof.sources.base import Decoded
+from npuprof.tables.notes import Notes
 from npuprof.timeline.state import Timeline
+from npuprof.words import quantities
 from tests import factories
 from tests.budget import examples
 

@@ -11,8 +11,8 @@ import pytest
 import npuprof
 from npuprof.browser.saved_run import save_run
 from npuprof.flame.tree import merged_calls
-from npuprof.quantities import printable
 from npuprof.timeline.state import Timeline
+from npuprof.words.quantities import printable
 from tests import factories
 from tests.browser.unpacking import Saved
 

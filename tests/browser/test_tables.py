@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from npuprof.quantities import duration
+from npuprof.words.quantities import duration
 from tests.browser.notebook_page import NotebookPage, OpenNotebook, wait_until_enabled
 from tests.factories import profile
 
@@ -19,8 +19,8 @@ import sys
 sys.path.insert(0, {tests!r})
 from npuprof.browser.tables import kind_of
 from npuprof.notebook.explorer.table import TableView
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.tables.notes import Notes
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
 from tests.factories import info, profile
 names = ("<img src=x onerror=document.title='hacked'>MatMul", "Add", "Softmax", "</td><script>1</script>", "TransData")

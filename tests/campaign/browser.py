@@ -17,7 +17,7 @@ from pathlib import Path
 
 from playwright.sync_api import Dialog, Request, sync_playwright
 
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
 from tests import factories
 from tests.campaign.speed import slowness

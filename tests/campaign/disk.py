@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 import npuprof
 from npuprof.errors import NpuprofError, NpuprofWarning
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.session import active as running
 from npuprof.simulator import npu
 from tests.campaign.fuzz import seeds

@@ -24,7 +24,7 @@ from npuprof.loading import open_path
 from npuprof.notebook.controller import kept_when_interrupted
 from npuprof.notebook.report import show_run
 from npuprof.options import Options
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.ranks.profile_set import ProfileSet
 from npuprof.session import active as running
 from npuprof.session.session import Session

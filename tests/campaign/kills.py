@@ -15,7 +15,7 @@ from pathlib import Path
 
 import npuprof
 from npuprof.errors import NpuprofError
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from tests.campaign.speed import slowness
 from tests.campaign.tally import Tally
 

@@ -10,8 +10,8 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.collectors.python_stacks import PythonStacks
-from npuprof.notes import Notes
 from npuprof.sources.recording.python_stacks import read
+from npuprof.tables.notes import Notes
 from tests import pace
 
 _PATIENCE_S = 30.0  # only a failure takes that long

@@ -19,7 +19,7 @@ from npuprof.analysis.correlation import causes
 from npuprof.collectors.kineto import KinetoCollector
 from npuprof.errors import CollectorError, FrontEndAbsentError, OptionsError
 from npuprof.options import Options
-from npuprof.recording import TRACE_FILE_NAME
+from npuprof.recordings.recording import TRACE_FILE_NAME
 from npuprof.session.session import Session
 from tests import pace
 from tests.collectors.schedules import SCHEDULES

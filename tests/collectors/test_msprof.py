@@ -23,7 +23,7 @@ from npuprof.collectors.msprof_flags import flags, refuse
 from npuprof.errors import CollectorError, FrontEndAbsentError, OptionsError
 from npuprof.machine import cann
 from npuprof.options import AIC_METRICS, Options
-from npuprof.recording import Recording
+from npuprof.recordings.recording import Recording
 from npuprof.session.applications import run_application
 from npuprof.session.history import ended_runs
 from npuprof.session.session import Session

@@ -17,8 +17,8 @@ import pytest
 from npuprof.collectors import python_stacks, stack_tree
 from npuprof.collectors.python_stacks import PythonStacks
 from npuprof.errors import CollectorError, NpuprofError, SessionError
-from npuprof.notes import Notes
 from npuprof.sources.recording.python_stacks import read
+from npuprof.tables.notes import Notes
 from tests.collectors.sampling import callers, failures, functions, has_looked, patience_s, spin, table_of
 from tests.conftest import FakeClock
 

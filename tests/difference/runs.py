@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
-from npuprof.info import Info
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
+from npuprof.tables.info import Info
+from npuprof.tables.notes import Notes
 from tests import factories
 
 BASE = factories.START_NS

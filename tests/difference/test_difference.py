@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 import npuprof
 from npuprof import tables
-from npuprof.comparison import Comparison
 from npuprof.errors import NpuprofError
 from npuprof.figures.difference import plot_waterfall
 from npuprof.figures.embed import saved_bytes
-from npuprof.info import Info
-from npuprof.profiles import Profile
+from npuprof.profiles.comparison import Comparison
+from npuprof.profiles.profile import Profile
+from npuprof.tables.info import Info
 from tests import factories
 from tests.analysis.test_accounting import table
 from tests.budget import examples

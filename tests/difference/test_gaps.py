@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import npuprof
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from tests.analysis.test_accounting import table
 from tests.difference.runs import profile
 

@@ -11,11 +11,11 @@ import pytest
 
 import npuprof
 from npuprof.arrays import Int64
-from npuprof.comparison import Comparison
-from npuprof.info import Info
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.profiles.comparison import Comparison
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
+from npuprof.tables.info import Info
+from npuprof.tables.notes import Notes
 from tests.budget import examples
 
 _NOISE = 0.02

@@ -10,8 +10,8 @@ import pytest
 
 import npuprof
 from npuprof import tables
-from npuprof.comparison import Comparison
-from npuprof.profiles import Profile
+from npuprof.profiles.comparison import Comparison
+from npuprof.profiles.profile import Profile
 from tests.analysis.test_accounting import table
 from tests.difference.runs import profile, run
 

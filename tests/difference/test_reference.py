@@ -12,7 +12,7 @@ import pytest
 
 from npuprof.analysis.accounting import PARTS
 from npuprof.difference.reasons import OF_PART
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from tests.difference.runs import noisy, run
 
 PAGE = (Path(__file__).parents[2] / "notebooks/reference/compare.md").read_text("utf-8")

@@ -18,7 +18,7 @@ from npuprof import dynamic
 from npuprof.dynamic.monitor import Monitor
 from npuprof.errors import CollectorError, NpuprofError, OptionsError, SessionError, SourceError
 from npuprof.options import Options
-from npuprof.recording import Recording
+from npuprof.recordings.recording import Recording
 from npuprof.session import active as running
 from tests import pace
 from tests.fakes import FakeCollector

@@ -16,9 +16,9 @@ from npuprof import tables
 from npuprof.errors import OptionsError
 from npuprof.exports.code import AnnotatedCode, annotate
 from npuprof.exports.code_texts import CodeTexts
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
+from npuprof.tables.notes import Notes
 from tests import factories
 from tests.analysis.test_code_lines import cell
 from tests.analysis.test_launches import training

@@ -11,11 +11,11 @@ import npuprof
 from npuprof.exports.damage import damage_lines, damaged_tables, headline_mark, marked
 from npuprof.exports.html import report_html
 from npuprof.exports.text import summary_text
-from npuprof.info import Info
-from npuprof.notes import ANY, Notes
-from npuprof.profiles import Profile
-from npuprof.schema import SCHEMA
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
+from npuprof.tables.info import Info
+from npuprof.tables.notes import ANY, Notes
+from npuprof.tables.schema import SCHEMA
 from tests import factories
 
 

@@ -16,9 +16,9 @@ import pytest
 import npuprof
 from npuprof.analysis.device_words import runtime_of, torch_device
 from npuprof.figures.embed import library
-from npuprof.info import Info
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
+from npuprof.tables.info import Info
 from tests import factories
 from tests.same_runs import assert_same_run
 from tests.sources.kineto.jobs import TorchJob

@@ -11,8 +11,8 @@ import pytest
 from npuprof.analysis.summary import summarise
 from npuprof.exports.html import page_html, report_html
 from npuprof.flame.figure import flamegraph
-from npuprof.info import Info
-from npuprof.notes import Notes
+from npuprof.tables.info import Info
+from npuprof.tables.notes import Notes
 from npuprof.timeline.figure import timeline
 from tests import factories
 

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from npuprof.errors import NpuprofError
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
 from tests import factories
 

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 
 import npuprof
 from npuprof.loading import open_path
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.ranks.profile_set import ProfileSet
 from npuprof.simulator import npu
 from npuprof.sources.base import Decoded

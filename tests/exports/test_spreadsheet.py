@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 import npuprof
 from npuprof.errors import NpuprofError, NpuprofWarning
 from npuprof.exports import spreadsheet
-from npuprof.notes import Notes
 from npuprof.sources.base import Decoded
+from npuprof.tables.notes import Notes
 from tests import factories
 from tests.full_disk import small_files
 

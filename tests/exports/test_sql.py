@@ -14,8 +14,8 @@ import pytest
 
 import npuprof
 from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError
-from npuprof.notes import Notes
 from npuprof.sources.base import Decoded
+from npuprof.tables.notes import Notes
 from tests import factories, pace
 
 pytestmark = pytest.mark.slow  # duckdb takes half a second to import

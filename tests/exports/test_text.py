@@ -7,8 +7,8 @@ import pytest
 
 from npuprof.analysis.summary import summarise
 from npuprof.exports.text import overhead_text, summary_text
-from npuprof.info import Info
-from npuprof.notes import Notes
+from npuprof.tables.info import Info
+from npuprof.tables.notes import Notes
 from tests import factories
 
 

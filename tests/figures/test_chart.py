@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from npuprof.figures.chart import chart, nothing, spread
-from npuprof.info import Info
+from npuprof.tables.info import Info
 from tests import factories
 
 

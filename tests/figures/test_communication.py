@@ -12,7 +12,7 @@ from npuprof import tables
 from npuprof.analysis.traffic import link_packets, operator_times, rank_traffic
 from npuprof.figures.communication import plot_collectives, plot_traffic
 from npuprof.figures.embed import saved_bytes
-from npuprof.info import Info
+from npuprof.tables.info import Info
 from tests import factories
 
 

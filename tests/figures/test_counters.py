@@ -13,7 +13,7 @@ import pytest
 from npuprof import tables
 from npuprof.figures.counters import plot_counters
 from npuprof.figures.embed import saved_bytes
-from npuprof.info import Info
+from npuprof.tables.info import Info
 from npuprof.timeline.figure import timeline
 from tests import factories
 

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from npuprof.figures.colours import PARTS
 from npuprof.figures.drawing import LIMIT_BYTES, figure_svg
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
+from npuprof.tables.notes import Notes
 from tests import factories
 from tests.budget import examples
 

@@ -18,7 +18,7 @@ from npuprof.errors import NpuprofError, OptionsError
 from npuprof.figures import chart
 from npuprof.options import Options
 from npuprof.options.specification import FRONT_ENDS
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.ranks.profile_set import ProfileSet
 from npuprof.simulator import jobs, npu, ranks
 from npuprof.simulator.jobs import text

@@ -12,7 +12,7 @@ from npuprof import tables
 from npuprof.analysis.chip_limits import ChipLimits
 from npuprof.errors import NpuprofError
 from npuprof.figures.kernel_detail import plot_kernel
-from npuprof.info import Info
+from npuprof.tables.info import Info
 from tests import factories
 
 

@@ -12,7 +12,7 @@ import pytest
 from npuprof import tables
 from npuprof.figures.embed import saved_bytes
 from npuprof.figures.memory import plot_memory
-from npuprof.info import Info
+from npuprof.tables.info import Info
 from tests import factories
 
 

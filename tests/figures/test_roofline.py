@@ -12,7 +12,7 @@ from npuprof import tables
 from npuprof.analysis.chip_limits import ChipLimits, limits_of
 from npuprof.figures.embed import saved_bytes
 from npuprof.figures.roofline import plot_roofline
-from npuprof.info import Info
+from npuprof.tables.info import Info
 from tests import factories
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from npuprof.figures.embed import saved_bytes
 from npuprof.loading import load, open_path
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.ranks.profile_set import ProfileSet
 
 _TEXT = "torch_npu/text/level1/rank0_ascend_pt"

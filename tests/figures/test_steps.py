@@ -11,7 +11,7 @@ import pytest
 from npuprof import tables
 from npuprof.analysis.accounting import account
 from npuprof.figures.steps import plot_step_parts
-from npuprof.info import Info
+from npuprof.tables.info import Info
 from tests import factories
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from npuprof.figures.time_axis import time_axis
-from npuprof.info import Info
+from npuprof.tables.info import Info
 from npuprof.timeline.figure import timeline
 from tests import factories
 

@@ -8,7 +8,7 @@ import pytest
 from npuprof.errors import OptionsError
 from npuprof.figures.colours import MATCH
 from npuprof.flame.figure import Orientation, Weight, flamegraph
-from npuprof.info import Info
+from npuprof.tables.info import Info
 from tests import factories
 
 pytestmark = pytest.mark.slow

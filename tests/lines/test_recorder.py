@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from npuprof.clock import SystemClock
 from npuprof.errors import SessionError
 from npuprof.lines import call_stacks
 from npuprof.lines.recorder import LineRecorder, RunningCell
 from npuprof.lines.stamps import now
-from npuprof.notes import Notes
+from npuprof.recordings.clock import SystemClock
 from npuprof.simulator.clock import EmulationClock, VirtualClock, begin_recording
 from npuprof.sources.recording import lines, lists
+from npuprof.tables.notes import Notes
 from tests import pace
 from tests.lines.stamped import rewritten
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from npuprof import cache
+from npuprof.files import cache
 from npuprof.machine.doctor import Diagnosis, diagnose
 from npuprof.options import COLLECTORS
 

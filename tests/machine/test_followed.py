@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from npuprof import cli
-from npuprof.commands import own_command
 from npuprof.machine import cann, doctor
 from npuprof.machine.doctor import NextStep, diagnose, next_step
+from npuprof.words.commands import own_command
 
 _FOLLOWED = {
     "_remedy(finding)": "test_a_problem_goes_away_with_the_command_for_it",

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from npuprof.commands import own_command, shell_word
 from npuprof.machine import doctor
 from npuprof.machine.doctor import Diagnosis, State, next_step
+from npuprof.words.commands import own_command, shell_word
 
 _PYTHON = shell_word(sys.executable)
 _CLOSED = "davinci0, davinci1 are closed to this user: join the driver's group"

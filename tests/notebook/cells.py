@@ -12,7 +12,7 @@ from traitlets.config import Config
 
 import npuprof
 from npuprof.notebook.magics import NpuprofMagics
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 
 
 def output(folder: Path) -> str:

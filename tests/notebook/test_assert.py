@@ -10,7 +10,7 @@ from traitlets.config import Config
 
 from npuprof.advice.gate import GateError
 from npuprof.notebook.magics import NpuprofMagics
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.session import gates
 from npuprof.sources.base import Decoded
 from tests import factories

@@ -15,8 +15,8 @@ from npuprof import simulator
 from npuprof.errors import OptionsError
 from npuprof.exports.text import summary_text
 from npuprof.notebook.panel.controller import PanelController
-from npuprof.profiles import Profile
-from npuprof.recording import Recording
+from npuprof.profiles.profile import Profile
+from npuprof.recordings.recording import Recording
 from tests.notebook.cells import Cells, output
 
 _START = "%npuprof start --collector simulator --no-report {}"

@@ -9,7 +9,7 @@ import pytest
 from npuprof.errors import CollectorError, SessionBusyError
 from npuprof.notebook.controller import Cell, Controller
 from npuprof.options import Options
-from npuprof.recording import Recording
+from npuprof.recordings.recording import Recording
 from npuprof.session.session import Session
 from tests.conftest import FakeClock
 from tests.fakes import FakeCollector

@@ -12,7 +12,7 @@ import pytest
 from npuprof import simulator
 from npuprof.exports.stacks import folded_stacks
 from npuprof.flame.tree import call_tree
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from tests import pace
 from tests.notebook.cells import Cells, output
 

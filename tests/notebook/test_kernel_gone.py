@@ -11,9 +11,9 @@ from IPython.display import display
 from IPython.utils.capture import capture_output
 
 from npuprof.notebook.widgets import LiveBox
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
+from npuprof.tables.notes import Notes
 from tests import factories
 
 _VIEW = "application/vnd.jupyter.widget-view+json"

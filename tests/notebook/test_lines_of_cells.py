@@ -11,8 +11,8 @@ import pytest
 
 import npuprof
 from npuprof import simulator
-from npuprof.profiles import Profile
-from npuprof.recording import LINES_FILE_NAME, LINES_JOURNAL_FILE_NAME, Recording
+from npuprof.profiles.profile import Profile
+from npuprof.recordings.recording import LINES_FILE_NAME, LINES_JOURNAL_FILE_NAME, Recording
 from npuprof.timeline import layers
 from npuprof.timeline.slices import Slices
 from tests.notebook.cells import Cells, output

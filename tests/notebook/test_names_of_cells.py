@@ -17,10 +17,10 @@ from npuprof.exports import speedscope
 from npuprof.exports.stacks import folded_stacks
 from npuprof.exports.text import summary_text
 from npuprof.flame.tree import merged_calls
-from npuprof.info import common_cells
-from npuprof.profiles import Profile
-from npuprof.texts import cell_classes
+from npuprof.profiles.profile import Profile
+from npuprof.tables.info import common_cells
 from npuprof.timeline.slices import Slices, search
+from npuprof.words.texts import cell_classes
 from tests.notebook.cells import Cells
 
 

@@ -12,7 +12,7 @@ from npuprof import simulator
 from npuprof.exports.html import report_html
 from npuprof.exports.text import summary_text
 from npuprof.notebook import report
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from tests.notebook.cells import Cells
 
 

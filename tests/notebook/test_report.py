@@ -18,11 +18,11 @@ from IPython.utils.capture import capture_output
 from npuprof.errors import SessionError
 from npuprof.notebook import report
 from npuprof.notebook.controller import Controller
-from npuprof.notes import Notes
 from npuprof.options import Options
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.session.session import Session
 from npuprof.sources.base import Decoded
+from npuprof.tables.notes import Notes
 from npuprof.timeline.slices import Slices
 from tests import factories
 from tests.browser.unpacking import Saved, data_of

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 import npuprof
 from npuprof.notebook.panel.runs import ListedRuns
-from npuprof.quantities import ABSENT
-from npuprof.recording import Recording
+from npuprof.recordings.recording import Recording
 from npuprof.session.reruns import Rerun, _before, _changed_lines, _of_cell, history
+from npuprof.words.quantities import ABSENT
 from tests.budget import examples
 
 _BEFORE = """%%npuprof --level 1

@@ -11,7 +11,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
 from npuprof.notebook.magics import NpuprofMagics
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.session import active, mixins
 from npuprof.sources.base import Decoded
 from tests import factories

@@ -16,7 +16,7 @@ from npuprof.loading import open_path
 from npuprof.notebook.controller import Controller
 from npuprof.notebook.magics import NpuprofMagics
 from npuprof.notebook.panel.controller import PanelController
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources.unread import SMALL_BYTES
 
 

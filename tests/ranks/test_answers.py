@@ -10,10 +10,10 @@ import pytest
 
 import npuprof
 from npuprof.errors import OptionsError
-from npuprof.notes import Notes
 from npuprof.options.load_arguments import add_load_arguments, load_arguments
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
+from npuprof.tables.notes import Notes
 from tests import factories
 
 

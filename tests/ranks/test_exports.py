@@ -10,10 +10,10 @@ import pytest
 from npuprof import tables
 from npuprof.errors import OptionsError
 from npuprof.loading import open_path
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.ranks.profile_set import ProfileSet
 from npuprof.sources.base import Decoded
+from npuprof.tables.notes import Notes
 from tests import factories
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.ranks import entries, processes
 from npuprof.ranks.profile_set import ProfileSet
 from npuprof.sources import saved

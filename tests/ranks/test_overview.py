@@ -20,15 +20,15 @@ from npuprof.errors import NpuprofError
 from npuprof.figures.embed import MIMETYPE, saved_bytes
 from npuprof.figures.rank_steps import plot_rank_steps
 from npuprof.figures.rank_timeline import plot_rank_timeline
-from npuprof.info import Info
 from npuprof.loading import load_set
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.ranks.job import recorded_groups
 from npuprof.ranks.profile_set import ProfileSet
 from npuprof.simulator.jobs import SIZES, Faults, Plan, frames, simulate, text
 from npuprof.simulator.jobs.model import Job
 from npuprof.sources.base import Decoded
+from npuprof.tables.info import Info
+from npuprof.tables.notes import Notes
 from tests import factories
 
 _SMALL = replace(SIZES[8], steps=2, microbatches=4, layers=1)

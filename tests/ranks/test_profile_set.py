@@ -14,17 +14,17 @@ import npuprof
 from npuprof import tables
 from npuprof.errors import NpuprofError, OptionsError, SourceError
 from npuprof.loading import open_path
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.ranks import entries, processes
 from npuprof.ranks.profile_set import ProfileSet
-from npuprof.recording import Recording
+from npuprof.recordings.recording import Recording
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.decimals import US_TO_NS, scaled_one
 from npuprof.sources.decoding import decode_run
 from npuprof.sources.detect import DetectedResult
 from npuprof.sources.selection import Selection
 from npuprof.sources.text.vendor_sums import DURATIONS
+from npuprof.tables.notes import Notes
 from tests import factories
 from tests.sources.cluster import maker
 from tests.sources.msprof.results import result

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from npuprof.info import Info
 from npuprof.ranks.rank_discovery import host_of, places_of_ranks, referenced_ranks
+from npuprof.tables.info import Info
 
 
 @pytest.mark.parametrize(

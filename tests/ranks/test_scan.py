@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from npuprof import cache
+from npuprof.files import cache
 from npuprof.loading import load_set
 from npuprof.ranks import pieces
 from npuprof.ranks.profile_set import ProfileSet

@@ -16,11 +16,11 @@ from npuprof.analysis.rank_clocks import Lead
 from npuprof.errors import NpuprofError, NpuprofWarning
 from npuprof.figures.embed import library
 from npuprof.flame.tree import call_tree
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.ranks.together import RankOnClock, separated, together
 from npuprof.sources.base import Decoded
 from npuprof.sources.cluster.analysis import CLUSTER_ANALYSIS
+from npuprof.tables.notes import Notes
 from npuprof.timeline.counter_tracks import lines
 from npuprof.timeline.layers import layers
 from npuprof.timeline.slices import Slices

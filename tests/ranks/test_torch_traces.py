@@ -14,7 +14,7 @@ import pytest
 
 import npuprof
 from npuprof.errors import SourceError
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.ranks.profile_set import ProfileSet
 from npuprof.sources.global_ranks import world_size
 from tests.sources.kineto.jobs import TorchJob

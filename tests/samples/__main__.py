@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from npuprof import atomic
+from npuprof.files import atomic
 from tests.samples import FOLDER, MANIFEST, TRUTH, Repository, Sample, commands, read_manifest
 from tests.samples.figures import of_folder
 

@@ -14,7 +14,7 @@ import pytest
 from npuprof import progress
 from npuprof.errors import CollectorError, SessionBusyError
 from npuprof.options import Options
-from npuprof.recording import Recording
+from npuprof.recordings.recording import Recording
 from npuprof.session.session import Session
 from tests.fakes import FakeCollector
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from npuprof.errors import SessionError
-from npuprof.recording import Recording
+from npuprof.recordings.recording import Recording
 from npuprof.session import mixins
 from npuprof.session.folders import how_ended, recordings_in
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 import npuprof
-from npuprof import unwritten
 from npuprof.exports.html import report_html
 from npuprof.options import Options
-from npuprof.profiles import Profile
-from npuprof.recording import FILE_NAME, JOURNAL_FILE_NAME, STACKS_FILE_NAME, Recording
+from npuprof.profiles.profile import Profile
+from npuprof.recordings import unwritten
+from npuprof.recordings.recording import FILE_NAME, JOURNAL_FILE_NAME, STACKS_FILE_NAME, Recording
 from npuprof.session import history
 from npuprof.session.session import Session
 from tests import pace
@@ -122,7 +122,7 @@ def test_what_was_in_memory_is_written_as_soon_as_it_can_be(tmp_path: Path, numb
 def test_a_disk_that_is_mended_before_the_stop_lacks_nothing_but_what_the_front_end_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    monkeypatch.setattr("npuprof.journal._AGAIN_S", 0.0)
+    monkeypatch.setattr("npuprof.recordings.journal._AGAIN_S", 0.0)
     run = _Run(tmp_path)
     run.steps(2)
     with refusing(run.directory, number):

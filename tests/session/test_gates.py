@@ -10,7 +10,7 @@ import pytest
 
 from npuprof.advice.gate import GateError
 from npuprof.errors import OptionsError, SessionError
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.session import gates
 from npuprof.sources.base import Decoded
 from tests import factories

@@ -129,7 +129,7 @@ def test_after_an_interrupt_at_any_line_of_a_start_nothing_runs(
     # A trace may raise between a block and the release of its lock, where no signal comes.
     monkeypatch.setattr(active, "_process_lock", threading.RLock())
     sessions, options = [], Options(activities=("npu",), output=tmp_path)
-    modules = {"npuprof.session.session", "npuprof.session.active", "npuprof.recording"}
+    modules = {"npuprof.session.session", "npuprof.session.active", "npuprof.recordings.recording"}
     for line in count():
         plan = schedule(wait=0, warmup=warmup, active=1)
         sessions.append(Session(options, collector=FakeCollector(), schedule=plan))

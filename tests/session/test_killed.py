@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 import npuprof
-from npuprof.journal import Journal
 from npuprof.options import Options
-from npuprof.profiles import Profile
-from npuprof.recording import JOURNAL_FILE_NAME, STACKS_JOURNAL_FILE_NAME, Recording
+from npuprof.profiles.profile import Profile
+from npuprof.recordings.journal import Journal
+from npuprof.recordings.recording import JOURNAL_FILE_NAME, STACKS_JOURNAL_FILE_NAME, Recording
 from npuprof.session.session import Session
 from tests import pace
 from tests.conftest import FakeClock
@@ -117,7 +117,7 @@ def test_a_run_that_stops_in_order_leaves_no_journal(tmp_path: Path) -> None:
 
 
 def test_a_journal_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("npuprof.journal._MAX_BYTES", 20)
+    monkeypatch.setattr("npuprof.recordings.journal._MAX_BYTES", 20)
     journal = Journal()
     journal.open(tmp_path / "journal")
     for number in range(10):
@@ -129,7 +129,7 @@ def test_a_journal_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_what_a_full_disk_does_not_take_waits_and_follows_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("npuprof.journal._AGAIN_S", 0.0)
+    monkeypatch.setattr("npuprof.recordings.journal._AGAIN_S", 0.0)
     journal = Journal()
     journal.open(tmp_path / "journal")
     with small_files(20):  # in the middle of the second entry

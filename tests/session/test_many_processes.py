@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import npuprof
-from npuprof import job_folder
 from npuprof.ranks.profile_set import ProfileSet
+from npuprof.recordings import job_folder
 from npuprof.session.session import Session
 from tests import pace
 from tests.programs import write_python_program

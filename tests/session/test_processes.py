@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 import npuprof
-from npuprof import job_folder, progress
+from npuprof import progress
 from npuprof.machine.environment import OF_JOB
 from npuprof.progress import Progress
 from npuprof.ranks.profile_set import ProfileSet
+from npuprof.recordings import job_folder
 from npuprof.session.job import STARTUP
 from npuprof.session.session import Session
 from tests import pace

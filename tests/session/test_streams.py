@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 
 import npuprof
 from npuprof import simulator
-from npuprof.clock import SystemClock
 from npuprof.errors import CollectorError, NpuprofWarning, SessionBusyError, SessionError
 from npuprof.options import Options
+from npuprof.recordings.clock import SystemClock
 from npuprof.session.session import Session
 from npuprof.session.streams import ModelStream
 from npuprof.simulator import acl

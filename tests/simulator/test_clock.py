@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from npuprof import simulator
 from npuprof.collectors.python_stacks import PythonStacks
-from npuprof.notes import Notes
 from npuprof.options import Options
 from npuprof.session.session import Session
 from npuprof.simulator import Simulator, Tensor, device
 from npuprof.simulator.clock import EmulationClock, VirtualClock
 from npuprof.simulator.cost_model import Chip, Estimate, Operator, estimate
 from npuprof.sources.recording.python_stacks import read
+from npuprof.tables.notes import Notes
 from tests.conftest import FakeClock
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import npuprof
 from npuprof import simulator
-from npuprof.clock import SystemClock
+from npuprof.recordings.clock import SystemClock
 from npuprof.simulator import Event, Simulator, Tensor, synthesise
 from npuprof.simulator.cost_model import Core
 from npuprof.simulator.device_view import TASK_IDS

@@ -12,10 +12,10 @@ import pandas as pd
 import pytest
 
 import npuprof
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
-from npuprof.quantities import size
+from npuprof.profiles.profile import Profile
 from npuprof.sources.allocator_totals import note_lost_events
+from npuprof.tables.notes import Notes
+from npuprof.words.quantities import size
 from tests.sources.framework.conftest import Reader
 from tests.sources.framework.conftest import read as read
 from tests.sources.framework.writer import ALLOCATED, IDLE, RELEASED, Framework

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 import npuprof
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from tests.sources.raw.conftest import raw_sample, writable_copy
 
 pytestmark = pytest.mark.slow

@@ -12,7 +12,7 @@ import pytest
 
 import npuprof
 from npuprof.errors import NpuprofError, SourceError
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.ranks.profile_set import ProfileSet
 from tests.sources.mindspore.maker import OPERATOR, TRANSFER
 from tests.sources.msprof.results import STAMP, STEP_HEAD, SUMMARY_HEAD, TX_HEAD, csv, device_trace, kernel, result

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from npuprof.texts import plain_line
+from npuprof.words.texts import plain_line
 from tests.campaign import interrupts
 from tests.campaign.fuzz import mutations, oracle, seeds
 from tests.campaign.fuzz.run import CORPUS

@@ -14,12 +14,12 @@ import pytest
 
 import npuprof
 from npuprof.errors import NpuprofError
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
-from npuprof.recording import FILE_NAME, Recording
+from npuprof.profiles.profile import Profile
+from npuprof.recordings.recording import FILE_NAME, Recording
 from npuprof.sources import raw
 from npuprof.sources.base import Decoded
 from npuprof.sources.result_folder.layout import OUTPUT
+from npuprof.tables.notes import Notes
 from tests import factories
 from tests.field_damage import damaged
 from tests.sources.cluster import maker as cluster

@@ -20,7 +20,7 @@ import pytest
 
 import npuprof
 from npuprof.errors import NpuprofError
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.ranks.profile_set import ProfileSet
 from npuprof.simulator import synthesise
 from tests.campaign.fuzz.seeds import SEEDS, write

@@ -9,10 +9,10 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.analysis.traffic import rank_traffic
-from npuprof.notes import Notes
 from npuprof.sources.base import Decoded
 from npuprof.sources.global_ranks import add_global_ranks, groups_of
 from npuprof.sources.raw.metadata.dictionaries import hash_of
+from npuprof.tables.notes import Notes
 from tests import factories
 
 PIPELINE, WORLD = "10.0.0.1%eth0_60000_0_17", "10.0.0.1%eth0_60000_1_18"

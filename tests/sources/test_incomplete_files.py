@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from npuprof.notes import ANY
 from npuprof.sources.incomplete_files import tables_of
 from npuprof.sources.text.csv_kinds import KINDS
+from npuprof.tables.notes import ANY
 
 
 def test_every_kind_of_file_names_the_table_that_it_fills() -> None:

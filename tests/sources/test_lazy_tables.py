@@ -17,15 +17,15 @@ import pytest
 import npuprof
 from npuprof import tables
 from npuprof.errors import SourceError
-from npuprof.info import Info
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.simulator import synthesise
 from npuprof.sources import raw
 from npuprof.sources.base import Decoded
 from npuprof.sources.decoding import decode_run
 from npuprof.sources.detect import DetectedResult, detect
 from npuprof.sources.lazy_tables import LazyTables
+from npuprof.tables.info import Info
+from npuprof.tables.notes import Notes
 from tests import factories
 from tests.interrupts import interrupted
 
@@ -133,7 +133,7 @@ def test_an_interrupt_at_any_line_loses_no_note_and_counts_none_twice() -> None:
     line = 0
     while True:
         lazy, notes = _lazy([])
-        if not interrupted(lazy.make_all, {"npuprof.sources.lazy_tables", "npuprof.notes", __name__}, line):
+        if not interrupted(lazy.make_all, {"npuprof.sources.lazy_tables", "npuprof.tables.notes", __name__}, line):
             break
         line += 1
         lazy.make_all()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import npuprof
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from tests.sources.database.maker import Maker, framework_database
 from tests.sources.framework.writer import profiler_info, small
 from tests.sources.test_broken_input import whole_result

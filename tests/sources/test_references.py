@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 import npuprof
 from npuprof import tables
 from npuprof.errors import SourceError
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Preference
 from npuprof.sources.decoding import decode_run
 from npuprof.sources.detect import detect
 from npuprof.sources.references import note_dangling
+from npuprof.tables.notes import Notes
 from tests.budget import examples
 from tests.sources.kineto.jobs import TorchJob
 from tests.sources.kineto.traces import KinetoTrace

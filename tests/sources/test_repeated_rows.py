@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import npuprof
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.simulator import synthesise
 from npuprof.sources.columns.repetitions import REPEATED
 from npuprof.sources.raw.records.repeated_records import REPEATED as REPEATED_RECORDS

@@ -14,9 +14,9 @@ import pytest
 
 import npuprof
 from npuprof.errors import SourceError
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
+from npuprof.tables.notes import Notes
 from tests import factories
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import npuprof
 from npuprof import simulator
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.simulator import Simulator, Tensor
 from tests.conftest import FakeClock
 from tests.simulator.conftest import Record, record

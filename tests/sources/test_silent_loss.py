@@ -17,11 +17,11 @@ from random import Random
 
 import pytest
 
-from npuprof.notes import Notes
 from npuprof.sources.base import Preference
 from npuprof.sources.database import known_tables
 from npuprof.sources.database.connection import open_database
 from npuprof.sources.detect import detect
+from npuprof.tables.notes import Notes
 from tests.samples import FOLDER as SAMPLES
 from tests.sources.database.maker import framework_database
 from tests.sources.kineto.traces import KinetoTrace

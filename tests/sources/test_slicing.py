@@ -14,8 +14,8 @@ import npuprof
 from npuprof import tables
 from npuprof.errors import SourceError
 from npuprof.loading import open_path
-from npuprof.profiles import Profile
-from npuprof.recording import Recording
+from npuprof.profiles.profile import Profile
+from npuprof.recordings.recording import Recording
 from npuprof.simulator import synthesise
 from npuprof.sources import raw
 from npuprof.sources.base import Decoded

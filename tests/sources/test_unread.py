@@ -17,7 +17,7 @@ import pytest
 import npuprof
 from npuprof import tables
 from npuprof.errors import SourceError
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources import unread as unread_runs
 from npuprof.sources.base import Decoded, Preference
 from npuprof.sources.decoding import decode_run

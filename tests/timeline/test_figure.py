@@ -9,7 +9,7 @@ import pytest
 
 from npuprof import tables
 from npuprof.figures.colours import FAMILIES
-from npuprof.info import Info
+from npuprof.tables.info import Info
 from npuprof.timeline.counter_tracks import QUEUE
 from npuprof.timeline.figure import timeline
 from npuprof.timeline.view import Pictures

@@ -10,8 +10,8 @@ import pytest
 
 from npuprof import tables as schema
 from npuprof.exports.text_figures import timeline_text
-from npuprof.info import Info
-from npuprof.schema import SCHEMA
+from npuprof.tables.info import Info
+from npuprof.tables.schema import SCHEMA
 from npuprof.timeline.figure import timeline
 from npuprof.timeline.opening import opening
 from npuprof.timeline.state import Timeline

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
+from npuprof.tables.notes import Notes
 from npuprof.timeline.overview import OVERVIEW_PARTS, overview
 from npuprof.timeline.range_summary import RangeSummary
 from npuprof.timeline.state import Timeline

@@ -11,8 +11,8 @@ import pytest
 
 import npuprof
 from npuprof.errors import NpuprofError
-from npuprof.profiles import Profile
-from npuprof.recording import Recording
+from npuprof.profiles.profile import Profile
+from npuprof.recordings.recording import Recording
 from npuprof.session.session import Session
 from npuprof.verification import workloads
 from npuprof.verification.checks import Check, examine

@@ -6,7 +6,7 @@ from npuprof.advice.finding import Finding
 from npuprof.advice.job import JobFacts, JobRule, Times
 from npuprof.advice.wording import ranks_called
 from npuprof.analysis.rank_suspects import WORTH
-from npuprof.quantities import counted, duration
+from npuprof.words.quantities import counted, duration
 
 NAME = "absent_ranks"
 _MOSTLY = 0.5  # of the limit

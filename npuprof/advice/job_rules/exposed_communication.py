@@ -7,7 +7,7 @@ from npuprof.advice.job import JobFacts, JobRule, Times
 from npuprof.advice.rules.exposed_communication import ACTION, NAME
 from npuprof.advice.wording import shares_of
 from npuprof.analysis.rank_waits import costliest
-from npuprof.quantities import duration
+from npuprof.words.quantities import duration
 
 _THRESHOLD = 0.05  # of the step
 _MOST = 3

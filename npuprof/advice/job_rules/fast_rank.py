@@ -7,7 +7,7 @@ from npuprof.advice.job import JobFacts, JobRule, Times
 from npuprof.advice.wording import ranks_called
 from npuprof.analysis.rank_suspects import WORTH
 from npuprof.analysis.rank_variants import without as times_without
-from npuprof.quantities import duration
+from npuprof.words.quantities import duration
 
 NAME = "fast_rank"
 

@@ -6,7 +6,7 @@ from npuprof.advice.finding import Finding
 from npuprof.advice.job import JobFacts, JobRule, Times
 from npuprof.advice.wording import named_parts, ranks_called
 from npuprof.analysis.rank_joint import Part
-from npuprof.quantities import duration
+from npuprof.words.quantities import duration
 
 NAME = "late_host"
 

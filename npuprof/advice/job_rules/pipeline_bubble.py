@@ -14,7 +14,7 @@ from npuprof.analysis.pipeline_model import Pipeline, StageTimes, pipeline_of
 from npuprof.analysis.prediction import TOLERANCE
 from npuprof.analysis.rank_waits import costliest
 from npuprof.arrays import Bools, Int64
-from npuprof.quantities import counted, duration, share
+from npuprof.words.quantities import counted, duration, share
 
 NAME = "pipeline_bubble"
 _THRESHOLD = 0.05  # of the step

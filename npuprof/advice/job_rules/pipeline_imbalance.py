@@ -17,7 +17,7 @@ from npuprof.analysis.rank_replay import Job
 from npuprof.analysis.rank_stages import of_stages
 from npuprof.analysis.rank_suspects import Suspect
 from npuprof.arrays import Bools, Int64
-from npuprof.quantities import duration
+from npuprof.words.quantities import duration
 
 NAME = "pipeline_imbalance"
 _MOST_KINDS = 4

@@ -9,7 +9,7 @@ from npuprof.advice.job import JobFacts, JobRule, Times
 from npuprof.advice.rules.slow_link import ACTION, NAME
 from npuprof.advice.wording import named_parts
 from npuprof.analysis.device_words import NPU
-from npuprof.quantities import counted, duration
+from npuprof.words.quantities import counted, duration
 
 
 def check(facts: JobFacts) -> Finding:

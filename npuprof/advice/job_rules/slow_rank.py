@@ -12,7 +12,7 @@ from npuprof.advice.wording import named_parts, ranks_called
 from npuprof.analysis.accounting import IDLE
 from npuprof.analysis.rank_joint import Part
 from npuprof.analysis.rank_suspects import Suspect
-from npuprof.quantities import duration, formatted_ranks
+from npuprof.words.quantities import duration, formatted_ranks
 
 NAME = "slow_rank"
 

@@ -8,7 +8,7 @@ from npuprof.advice.finding import Finding
 from npuprof.advice.job import JobFacts, JobRule, Times
 from npuprof.advice.wording import ranks_called
 from npuprof.analysis.rank_suspects import LEAST_STEPS, Once
-from npuprof.quantities import counted, duration
+from npuprof.words.quantities import counted, duration
 
 NAME = "stall"
 _MOST = 8

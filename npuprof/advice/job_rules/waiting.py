@@ -6,7 +6,7 @@ from npuprof.advice.finding import Finding
 from npuprof.advice.job import JobFacts, JobRule, Times
 from npuprof.analysis.rank_blame import certain_blame
 from npuprof.analysis.rank_waits import costliest
-from npuprof.quantities import duration
+from npuprof.words.quantities import duration
 
 NAME = "waiting"
 _THRESHOLD = 0.02  # of the step

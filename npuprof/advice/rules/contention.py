@@ -12,7 +12,7 @@ from npuprof.advice.wording import most_time
 from npuprof.analysis.device_words import NPU
 from npuprof.analysis.intervals import covering, within
 from npuprof.arrays import Bools
-from npuprof.quantities import counted, duration
+from npuprof.words.quantities import counted, duration
 
 NAME = "contention"
 _THRESHOLD = 0.01  # of the step

@@ -5,7 +5,7 @@ from __future__ import annotations
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
 from npuprof.analysis.device_words import GPU, NPU
-from npuprof.quantities import counted
+from npuprof.words.quantities import counted
 
 NAME = "copies"
 _THRESHOLD = 0.01  # of the step

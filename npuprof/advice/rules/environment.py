@@ -10,7 +10,7 @@ from npuprof.advice.to_collect import of_cell
 from npuprof.analysis.accounting import IDLE
 from npuprof.analysis.device_words import NPU
 from npuprof.analysis.what_if import HOST_CAUSES
-from npuprof.commands import shell_word
+from npuprof.words.commands import shell_word
 
 NAME = "environment"
 _WORTH = 0.01  # of the step

@@ -12,7 +12,7 @@ from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
 from npuprof.advice.transfers import transfers_between_ranks
 from npuprof.analysis.device_words import NPU
-from npuprof.quantities import duration
+from npuprof.words.quantities import duration
 
 NAME = "expert_imbalance"
 _THRESHOLD = 0.01  # of the step

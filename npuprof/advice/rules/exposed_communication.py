@@ -6,7 +6,7 @@ from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
 from npuprof.advice.wording import shares_of
 from npuprof.analysis.device_words import GPU, NPU
-from npuprof.quantities import duration
+from npuprof.words.quantities import duration
 
 NAME = "exposed_communication"
 ACTION = "overlap it with computing: gradient buckets (DDP bucket_cap_mb), a separate stream, ZeRO stage"

@@ -7,7 +7,7 @@ import numpy as np
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
 from npuprof.advice.to_collect import of_cell
-from npuprof.quantities import duration
+from npuprof.words.quantities import duration
 
 NAME = "first_step"
 _SLOWER = 1.5

@@ -10,7 +10,7 @@ from npuprof.advice.finding import Finding, Rule
 from npuprof.analysis.device_words import NPU
 from npuprof.analysis.intervals import covering, within
 from npuprof.arrays import Float64, Int64
-from npuprof.quantities import duration, share
+from npuprof.words.quantities import duration, share
 
 NAME = "frequency_drop"
 _THRESHOLD = 0.01  # of the step

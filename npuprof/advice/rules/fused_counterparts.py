@@ -15,7 +15,7 @@ from npuprof.analysis.correlation import forward_operators, nearest
 from npuprof.analysis.device_words import NPU
 from npuprof.analysis.kernel_flops import is_of_cube
 from npuprof.arrays import Bools, Int64
-from npuprof.quantities import counted, duration
+from npuprof.words.quantities import counted, duration
 
 NAME = "fused_counterparts"
 _THRESHOLD = 0.01  # of the step

@@ -18,7 +18,7 @@ from npuprof.analysis.device_words import NPU
 from npuprof.analysis.kernel_flops import is_of_cube, operand_bytes
 from npuprof.analysis.repeats import repeats
 from npuprof.arrays import Bools, Int64
-from npuprof.quantities import duration
+from npuprof.words.quantities import duration
 
 NAME = "fusible_repeats"
 _THRESHOLD = 0.01  # of the step

@@ -12,7 +12,7 @@ from npuprof.analysis.accounting import IDLE
 from npuprof.analysis.device_words import GPU, NPU
 from npuprof.analysis.what_if import HOST_CAUSES
 from npuprof.arrays import Int64
-from npuprof.quantities import counted, duration
+from npuprof.words.quantities import counted, duration
 
 NAME = "host_bound"
 _THRESHOLD = 0.1  # of the step

@@ -13,7 +13,7 @@ from npuprof.advice.finding import Finding, Rule
 from npuprof.advice.wording import most_time
 from npuprof.analysis.device_words import NPU
 from npuprof.arrays import Int64
-from npuprof.quantities import share
+from npuprof.words.quantities import share
 
 NAME = "layout_and_casts"
 _OF_TENSORS = ("shapes", "dtypes", "formats")

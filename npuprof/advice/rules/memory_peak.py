@@ -10,7 +10,7 @@ from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
 from npuprof.analysis.device_words import GPU, NPU
 from npuprof.analysis.memory_peak import memory_peak
-from npuprof.quantities import share, size
+from npuprof.words.quantities import share, size
 
 NAME = "memory_peak"
 _FULL = 0.9  # of the device's memory

@@ -10,8 +10,8 @@ from npuprof.advice.host_causes import LABELS
 from npuprof.analysis.step_windows import of_counted_kind
 from npuprof.analysis.usual_steps import LEAST_STEPS
 from npuprof.arrays import Int64
-from npuprof.frames import line_text
-from npuprof.quantities import counted, duration, share
+from npuprof.lines.frames import line_text
+from npuprof.words.quantities import counted, duration, share
 
 NAME = "once"
 _MOST = 5

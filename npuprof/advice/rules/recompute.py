@@ -13,7 +13,7 @@ from npuprof.advice.wording import most_time
 from npuprof.analysis.correlation import nearest
 from npuprof.analysis.device_words import GPU, NPU
 from npuprof.arrays import Bools, Int64
-from npuprof.quantities import counted, share
+from npuprof.words.quantities import counted, share
 
 NAME = "recompute"
 _THRESHOLD = 0.01  # of the step

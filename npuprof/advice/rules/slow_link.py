@@ -10,7 +10,7 @@ from npuprof.advice.finding import Finding, Rule
 from npuprof.analysis.accounting import moves_data
 from npuprof.analysis.device_words import NPU
 from npuprof.analysis.links import LEAST_LINKS, SLOW, SMALLEST
-from npuprof.quantities import counted, duration
+from npuprof.words.quantities import counted, duration
 
 NAME = "slow_link"
 _LEAST_TASKS = 5

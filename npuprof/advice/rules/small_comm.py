@@ -10,7 +10,7 @@ from npuprof.advice.finding import Finding, Rule
 from npuprof.advice.wording import shares_of
 from npuprof.analysis.accounting import moves_data
 from npuprof.analysis.device_words import NPU
-from npuprof.quantities import duration
+from npuprof.words.quantities import duration
 
 NAME = "small_comm"
 _THRESHOLD = 0.01  # of the step

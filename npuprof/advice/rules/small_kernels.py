@@ -11,7 +11,7 @@ from npuprof.advice.rules import host_bound
 from npuprof.advice.wording import most_lines
 from npuprof.analysis.accounting import IDLE
 from npuprof.analysis.device_words import GPU, NPU
-from npuprof.quantities import duration, share
+from npuprof.words.quantities import duration, share
 
 NAME = "small_kernels"
 _SHORT_NS = 10_000

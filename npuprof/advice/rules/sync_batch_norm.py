@@ -11,7 +11,7 @@ from npuprof.advice.outer_calls import host_rows, kernels_within
 from npuprof.analysis.correlation import nearest, whole_links
 from npuprof.analysis.device_words import GPU, NPU
 from npuprof.arrays import Bools
-from npuprof.quantities import counted, duration
+from npuprof.words.quantities import counted, duration
 
 NAME = "sync_batch_norm"
 _THRESHOLD = 0.01  # of the step

@@ -9,7 +9,7 @@ from npuprof.advice.finding import Finding, Rule
 from npuprof.advice.transfers import size_class, transfers_between_ranks
 from npuprof.advice.wording import shares_of
 from npuprof.analysis.device_words import NPU
-from npuprof.quantities import counted, duration
+from npuprof.words.quantities import counted, duration
 
 NAME = "unaligned_messages"
 _ALIGNED = 512  # bytes

@@ -15,7 +15,7 @@ from npuprof.analysis.accounting import IDLE
 from npuprof.analysis.device_words import NPU
 from npuprof.analysis.repeats import repeats
 from npuprof.arrays import Bools, Int64
-from npuprof.quantities import counted, duration
+from npuprof.words.quantities import counted, duration
 
 NAME = "unfused_optimizer"
 _THRESHOLD = 0.01  # of the step

@@ -9,7 +9,7 @@ from npuprof.advice.finding import Finding, Rule
 from npuprof.advice.wording import most_time
 from npuprof.analysis.device_words import NPU
 from npuprof.arrays import Float64
-from npuprof.quantities import duration, share
+from npuprof.words.quantities import duration, share
 
 NAME = "unused_cores"
 _THRESHOLD = 0.01  # of the step

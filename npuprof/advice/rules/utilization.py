@@ -10,7 +10,7 @@ from npuprof.advice.finding import Finding, Rule
 from npuprof.analysis.device_words import NPU
 from npuprof.analysis.efficiency import compute_ns
 from npuprof.analysis.kernel_flops import is_of_cube
-from npuprof.quantities import share
+from npuprof.words.quantities import share
 
 NAME = "utilization"
 _LOW = 0.2  # of the peak: training of dense models reaches 0.3 to 0.5

@@ -9,7 +9,7 @@ from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
 from npuprof.analysis.accounting import SPLIT_UNKNOWN
 from npuprof.analysis.device_words import GPU, NPU
-from npuprof.quantities import counted, duration
+from npuprof.words.quantities import counted, duration
 
 NAME = "waiting"
 _THRESHOLD = 0.02  # of the step

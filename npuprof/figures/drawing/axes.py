@@ -14,7 +14,7 @@ import numpy as np
 
 from npuprof.arrays import Float64
 from npuprof.figures.colours import FAINT
-from npuprof.quantities import shortened
+from npuprof.words.quantities import shortened
 
 CHARACTER = 5.6
 """The approximate width of a character at 10 pixels."""

@@ -15,7 +15,7 @@ from npuprof.arrays import Float64
 from npuprof.figures.colours import FAINT, FOREGROUND, ink
 from npuprof.figures.drawing.axes import CHARACTER, Plot, listed, plain
 from npuprof.figures.time_axis import thinned
-from npuprof.quantities import shortened
+from npuprof.words.quantities import shortened
 
 HATCHES: Mapping[str, str] = {"/": "M0 6L6 0", "\\": "M0 0L6 6", "-": "M0 3H6", "x": "M0 0L6 6M0 6L6 0", ".": "M2 3H4"}
 """Patterns of bars, by plotly's name."""

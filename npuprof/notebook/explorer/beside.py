@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import ipywidgets as widgets
 
 from npuprof.notebook.explorer.timeline import TimelineView
-from npuprof.quantities import printable
 from npuprof.timeline.linking import align, linked
 from npuprof.timeline.state import Timeline
+from npuprof.words.quantities import printable
 
 if TYPE_CHECKING:
     from npuprof.notebook.explorer.explorer import Explorer
-    from npuprof.profiles import Profile
+    from npuprof.profiles.profile import Profile
 
 _LONGEST_NAME = 80
 

@@ -14,14 +14,14 @@ import traitlets
 
 from npuprof.arrays import Int64
 from npuprof.browser.tables import kind_of
-from npuprof.frames import line_text
+from npuprof.lines.frames import line_text
 from npuprof.notebook.explorer.controls import button
 from npuprof.notebook.widgets import answer_at_once
-from npuprof.quantities import counted, printable
+from npuprof.words.quantities import counted, printable
 
 if TYPE_CHECKING:
     from npuprof.notebook.explorer.table import Show
-    from npuprof.profiles import Profile
+    from npuprof.profiles.profile import Profile
     from npuprof.timeline.state import Timeline
 
 TITLE = "Code"

@@ -20,7 +20,7 @@ from npuprof.notebook.explorer.code import CodeView
 from npuprof.notebook.explorer.kernel import KernelView
 from npuprof.notebook.explorer.texts import STYLE
 from npuprof.notebook.widgets import answer_at_once, close_all, explorer_box
-from npuprof.profile_selection import SelectedRows
+from npuprof.profiles.selection import SelectedRows
 from npuprof.timeline.allocation_marks import allocating, lifetime
 from npuprof.timeline.own_tracks import with_tracks
 from npuprof.timeline.slices import Matches
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from npuprof.advice.finding import Finding
     from npuprof.browser.saved_run import SavedRun
-    from npuprof.profiles import Profile
+    from npuprof.profiles.profile import Profile
 
 
 _TIMELINE = "Timeline"

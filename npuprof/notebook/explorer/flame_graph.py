@@ -15,12 +15,12 @@ from npuprof.flame.scope import Scope, scoped, steps, threads
 from npuprof.flame.tree import MergedCalls, has_modules, merged_calls
 from npuprof.notebook.explorer.canvas import CanvasPlace, CanvasWidget, Message, answering
 from npuprof.notebook.explorer.requests import known_of, whole_in
-from npuprof.profile_selection import SelectedRows
+from npuprof.profiles.selection import SelectedRows
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from npuprof.info import Info
+    from npuprof.tables.info import Info
 
 _LONGEST_NAME = 300
 

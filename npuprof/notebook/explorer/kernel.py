@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import plotly.graph_objects as go
 
-    from npuprof.profiles import Profile
+    from npuprof.profiles.profile import Profile
 
 
 _WIDEST = 760

@@ -16,12 +16,12 @@ from npuprof.browser.tables import GridTable, described
 from npuprof.errors import OptionsError
 from npuprof.notebook.explorer.canvas import CanvasPlace, CanvasWidget, Message, answering
 from npuprof.notebook.explorer.requests import known_of, whole_in
-from npuprof.profile_selection import SelectedRows
-from npuprof.quantities import printable
+from npuprof.profiles.selection import SelectedRows
 from npuprof.timeline.slices import column_text
+from npuprof.words.quantities import printable
 
 if TYPE_CHECKING:
-    from npuprof.profiles import Profile
+    from npuprof.profiles.profile import Profile
 
 Show: TypeAlias = Callable[[str, Int64], None]
 """Shows rows in the timeline: the name of the table, and the row numbers."""

@@ -21,9 +21,9 @@ from npuprof.notebook.explorer.code import TITLE as CODE
 from npuprof.notebook.explorer.code import LineButton
 from npuprof.notebook.explorer.controls import button, side_by_side
 from npuprof.notebook.explorer.explorer import Explorer, Tab, following
-from npuprof.profiles import Profile
-from npuprof.quantities import printable
-from npuprof.texts import AS_TEXT
+from npuprof.profiles.profile import Profile
+from npuprof.words.quantities import printable
+from npuprof.words.texts import AS_TEXT
 
 if TYPE_CHECKING:
     import pandas as pd

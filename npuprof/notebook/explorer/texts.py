@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from npuprof.quantities import count, counted, duration
 from npuprof.timeline.state import Timeline
+from npuprof.words.quantities import count, counted, duration
 
 STYLE = """<style>
 .npuprof-explorer, .npuprof-explorer table { color: var(--jp-ui-font-color1, inherit); font-size: 12px; }

@@ -17,19 +17,19 @@ from npuprof.notebook.explorer.canvas import CanvasPlace, CanvasWidget, Message,
 from npuprof.notebook.explorer.kernel import KernelView
 from npuprof.notebook.explorer.requests import slice_in, whole_in
 from npuprof.notebook.explorer.texts import matches_text
-from npuprof.quantities import printable
 from npuprof.timeline.details import details
 from npuprof.timeline.labels import shade_of
 from npuprof.timeline.linking import Link
 from npuprof.timeline.range_summary import RangeSummary
 from npuprof.timeline.slices import Matches
 from npuprof.timeline.state import Answer, Timeline
+from npuprof.words.quantities import printable
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from npuprof.advice.finding import Finding
-    from npuprof.profile_annotations import ProfileAnnotations
+    from npuprof.profiles.annotations import ProfileAnnotations
 
 _TITLE = "Timeline"
 _FIRST_PIXELS = 2_000  # resolution of the first answer, before the width of the page is known

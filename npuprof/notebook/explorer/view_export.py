@@ -8,10 +8,10 @@ from npuprof.errors import OptionsError
 from npuprof.exports import chrome_trace
 from npuprof.exports.explorer import saved_explorer
 from npuprof.exports.html import page_of, text
-from npuprof.quantities import count
 from npuprof.ranks.together import separated
 from npuprof.sources.slicing import within
 from npuprof.timeline.state import Timeline
+from npuprof.words.quantities import count
 
 _LONGEST_TITLE = 400
 _MOST_ROWS = 300_000  # maximum for a trace that is sent through the browser; about 60 MB

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from npuprof import progress, quantities
-from npuprof.clock import Clock, SystemClock
+from npuprof import progress
 from npuprof.errors import NpuprofError, SessionError, describe_failure
 from npuprof.notebook.controller import Cell, Controller
 from npuprof.notebook.grid.widget import Message
@@ -19,10 +18,12 @@ from npuprof.notebook.panel.files import Growth, measure
 from npuprof.notebook.panel.form import OptionsForm
 from npuprof.notebook.panel.runs import ListedRuns
 from npuprof.notebook.panel.state import Mode, Opened, Question, State
+from npuprof.recordings.clock import Clock, SystemClock
 from npuprof.session import active as running
 from npuprof.session.executed_cells import part_of
 from npuprof.session.history import EndedRun
-from npuprof.texts import encodable
+from npuprof.words import quantities
+from npuprof.words.texts import encodable
 
 if TYPE_CHECKING:
     from npuprof.session.session import Session
@@ -261,7 +262,7 @@ class PanelController:
             self.question = Question("delete", run, encodable(f"Delete the recording {run.directory} for good?"))
 
     def _open(self, chosen: list[EndedRun]) -> Opened:
-        from npuprof.profiles import Profile
+        from npuprof.profiles.profile import Profile
 
         opened = [run_actions.opened_of(run) for run in chosen]
         named = " and ".join(map(run_actions.title, chosen))
@@ -332,7 +333,7 @@ class PanelController:
 
     def _load(self, path: str) -> Opened:
         from npuprof.loading import open_path
-        from npuprof.profiles import Profile
+        from npuprof.profiles.profile import Profile
 
         opened = open_path(path)
         self.runs.add_loaded(Path(path), opened)  # it reads all of a run here, in the background

@@ -10,10 +10,10 @@ from typing import Any
 
 from npuprof.collectors import capabilities
 from npuprof.collectors.registry import choose, why_absent
-from npuprof.commands import magic_word
 from npuprof.errors import OptionsError
 from npuprof.options import SPECIFICATION, Options, has_value, lacks
 from npuprof.options.specification import FRONT_ENDS
+from npuprof.words.commands import magic_word
 
 CONTROLS = {name: option for name, option in SPECIFICATION.items() if option.panel is not None}
 """The options with a control in the panel; the others are typed, as for ``%%npuprof``."""

@@ -11,12 +11,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from npuprof import atomic, unwritten
 from npuprof.errors import NpuprofError, SourceError
+from npuprof.files import atomic
 from npuprof.notebook.grid.widget import Action, Heading, Page
 from npuprof.options import values as option_values
-from npuprof.quantities import ABSENT, duration
-from npuprof.recording import (
+from npuprof.recordings import unwritten
+from npuprof.recordings.recording import (
     FILE_NAME,
     FLOPS_FILE_NAME,
     JOURNAL_FILE_NAME,
@@ -33,11 +33,12 @@ from npuprof.session import history as run_history
 from npuprof.session.folders import how_ended, recordings_in
 from npuprof.session.history import EndedRun
 from npuprof.session.offline import TABLES_DIRECTORY
-from npuprof.texts import encodable
+from npuprof.words.quantities import ABSENT, duration
+from npuprof.words.texts import encodable
 
 if TYPE_CHECKING:
     from npuprof.analysis.summary import Summary
-    from npuprof.profiles import Profile
+    from npuprof.profiles.profile import Profile
     from npuprof.ranks.profile_set import ProfileSet
 
 ACTIONS = (
@@ -129,7 +130,7 @@ class ListedRuns:
 
     def add_loaded(self, path: Path, run: Profile | ProfileSet) -> None:
         """Add what was loaded from a path, unless it is listed already."""
-        from npuprof.profiles import Profile
+        from npuprof.profiles.profile import Profile
 
         info = run._merged_info()
         place = (info.recording or path).expanduser().absolute()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from npuprof.session.history import EndedRun
 
 if TYPE_CHECKING:
-    from npuprof.profiles import Profile
+    from npuprof.profiles.profile import Profile
     from npuprof.ranks.profile_set import ProfileSet
 
 Phase: TypeAlias = Literal["idle", "armed", "recording", "decoding", "failed"]

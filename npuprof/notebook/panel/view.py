@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
 
-from npuprof.comparison import Comparison
 from npuprof.errors import NpuprofError
 from npuprof.notebook.grid.widget import GridWidget, Message
 from npuprof.notebook.panel.controller import PanelController
@@ -17,9 +16,10 @@ from npuprof.notebook.panel.files import complete
 from npuprof.notebook.panel.form_view import FormView
 from npuprof.notebook.panel.state import MODES, Opened, Question
 from npuprof.notebook.widgets import LiveBox, answer_at_once, close_all, on_main_thread
+from npuprof.profiles.comparison import Comparison
 
 if TYPE_CHECKING:
-    from npuprof.profiles import Profile
+    from npuprof.profiles.profile import Profile
 
 
 STYLE = """<style>

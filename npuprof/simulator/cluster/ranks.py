@@ -8,8 +8,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeVar
 
-from npuprof.clock import Clock, SystemClock
-from npuprof.recording import Recording
+from npuprof.recordings.clock import Clock, SystemClock
+from npuprof.recordings.recording import Recording
 from npuprof.simulator import codes
 from npuprof.simulator.calls import recorded
 from npuprof.simulator.clock import FrozenClock, VirtualClock

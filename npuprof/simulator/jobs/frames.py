@@ -9,8 +9,8 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.arrays import Int64
-from npuprof.info import Info
 from npuprof.simulator.jobs.model import FIRST_STEP, TRANSFER, Job, Kind
+from npuprof.tables.info import Info
 
 _BYTES_PER_MB = 1_000_000
 _KERNELS = {"attention": "FlashAttentionScore", "mlp": "MatMulV3", "flatten": "ConcatD", "norm": "ReduceSum"}

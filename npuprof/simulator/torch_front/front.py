@@ -11,9 +11,9 @@ from functools import cache
 from types import TracebackType
 from typing import Any
 
-from npuprof.clock import Clock
 from npuprof.errors import FrontEndAbsentError, NpuprofWarning
 from npuprof.lines import call_stacks
+from npuprof.recordings.clock import Clock
 from npuprof.simulator import npu
 from npuprof.simulator.calls import user_stack
 from npuprof.simulator.catalogue import READ_BACK

@@ -14,10 +14,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from npuprof.errors import SourceError
-from npuprof.info import Info
 from npuprof.sources.base import Decoded, Source
 from npuprof.sources.cluster.analysis import ClusterReading
 from npuprof.sources.cluster.layout import find
+from npuprof.tables.info import Info
 
 __all__ = ["SOURCE", "describe", "read", "recognises"]
 

@@ -10,7 +10,6 @@ from typing import Any
 import pandas as pd
 
 from npuprof.errors import SourceError
-from npuprof.info import Info
 from npuprof.sources.base import Decoded, ResultReading
 from npuprof.sources.cluster import database as tables_of
 from npuprof.sources.cluster.layout import ClusterFiles, Kind, kind_of_name
@@ -18,7 +17,8 @@ from npuprof.sources.cluster.text_files import ranks_of, read_communication, rea
 from npuprof.sources.database.connection import Database, open_database
 from npuprof.sources.database.versions import note_views
 from npuprof.sources.text.csv_table import read_statistic
-from npuprof.texts import json_or_text
+from npuprof.tables.info import Info
+from npuprof.words.texts import json_or_text
 
 CLUSTER_ANALYSIS = "cluster analysis"
 """The ``info.source`` of such a profile."""

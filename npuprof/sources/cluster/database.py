@@ -10,7 +10,6 @@ from typing import Any
 import pandas as pd
 
 from npuprof import tables
-from npuprof.ledger import STATISTICS
 from npuprof.sources.cluster.text_files import (
     COLUMNS,
     NO_RANKS,
@@ -27,6 +26,7 @@ from npuprof.sources.columns.decimals import US_TO_NS, scaled_one
 from npuprof.sources.database.analyzer import DURATIONS
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.versions import note_renamed
+from npuprof.tables.ledger import STATISTICS
 
 _LIMIT = 5_000_000
 _MAX_UNKNOWN = 200

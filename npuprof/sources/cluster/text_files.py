@@ -19,9 +19,7 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.errors import SourceError
-from npuprof.ledger import STATISTICS
-from npuprof.notes import Notes
-from npuprof.small_files import convert
+from npuprof.files.small_files import convert
 from npuprof.sources.columns.builders import recoded
 from npuprof.sources.columns.decimals import US_TO_NS
 from npuprof.sources.text.communication_entries import (
@@ -47,6 +45,8 @@ from npuprof.sources.text.communication_json import (
 )
 from npuprof.sources.text.csv_table import CsvTable
 from npuprof.sources.text.vendor_sums import DURATIONS
+from npuprof.tables.ledger import STATISTICS
+from npuprof.tables.notes import Notes
 
 MAX_RANK = 1_000_000
 _MAX_TEXT = 1 << 20

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from npuprof.arrays import Float64
-from npuprof.notes import Notes
+from npuprof.tables.notes import Notes
 
 Unit: TypeAlias = Literal["fraction", "percent"]
 

@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 
 from npuprof.arrays import Int64, first_rows
-from npuprof.notes import Notes
 from npuprof.sources.columns.builders import missing
+from npuprof.tables.notes import Notes
 
 
 def waits(device: Int64, start: Int64, end: Int64, kernels: int) -> Int64:

@@ -12,13 +12,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from npuprof.errors import SourceError
-from npuprof.info import Info
-from npuprof.notes import Notes
 from npuprof.sources.base import Decoded, PartReader, Source
 from npuprof.sources.database.connection import open_database
 from npuprof.sources.database.layout import add_facts, describe_directory, find
 from npuprof.sources.database.result import DatabaseReading
 from npuprof.sources.database.versions import ReportDatabase, is_report
+from npuprof.tables.info import Info
+from npuprof.tables.notes import Notes
 
 __all__ = ["SOURCE", "describe", "read", "recognises"]
 

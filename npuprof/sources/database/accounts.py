@@ -1,8 +1,8 @@
-"""Row accounting of a database: rows read per table, and their destination; see :mod:`npuprof.ledger`."""
+"""Row accounting of a database: rows read per table, and their destination; see :mod:`npuprof.tables.ledger`."""
 
 from __future__ import annotations
 
-from npuprof.notes import Affects, Notes, Severity
+from npuprof.tables.notes import Affects, Notes, Severity
 
 
 class Accounts:
@@ -50,7 +50,7 @@ class Accounts:
             self.leave_out(table, "a name has no readable number", unnumbered, affects="rows that it names")
 
     def keep(self, table: str, name: str, rows: int, made: int | None = None) -> None:
-        """Register rows that become rows of table `name` of the profile; see :meth:`npuprof.ledger.Ledger.keep`."""
+        """Register rows that become rows of table `name`; see :meth:`npuprof.tables.ledger.Ledger.keep`."""
         if rows or made:
             self._notes.ledger.keep(self._source(table), name, rows, made)
 

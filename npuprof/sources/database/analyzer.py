@@ -12,12 +12,12 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
-from npuprof.ledger import STATISTICS
 from npuprof.sources.columns.builders import ABSENT, optional
 from npuprof.sources.columns.decimals import MAX_DURATION_US, US_TO_NS
 from npuprof.sources.database.connection import Database
 from npuprof.sources.text.communication_entries import START
 from npuprof.sources.text.communication_json import with_starts
+from npuprof.tables.ledger import STATISTICS
 
 STEP_TIMES = "StepTraceTime"
 _LIMIT = 5_000_000

@@ -20,11 +20,11 @@ import numpy.typing as npt
 
 from npuprof.arrays import Int64, Records
 from npuprof.errors import SourceError
-from npuprof.notes import ANY, Notes
 from npuprof.progress import report_progress
-from npuprof.quantities import counted
 from npuprof.sources.columns.builders import ABSENT
 from npuprof.sources.database.accounts import Accounts
+from npuprof.tables.notes import ANY, Notes
+from npuprof.words.quantities import counted
 
 _HEAD_BYTES = 100
 HEADER = b"SQLite format 3\0"

@@ -18,7 +18,6 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.arrays import Int64, Records, first_rows
-from npuprof.schema import SCHEMA, Column
 from npuprof.sources.columns.builders import ABSENT, SENTINELS, flags, optional, whole
 from npuprof.sources.columns.shares import as_fractions
 from npuprof.sources.columns.steps import waits
@@ -28,6 +27,7 @@ from npuprof.sources.database.known_tables import DESCRIBED
 from npuprof.sources.database.names import TextsById
 from npuprof.sources.database.processes import DatabaseProcesses
 from npuprof.sources.text.kernel_details import column_name, operand_text
+from npuprof.tables.schema import SCHEMA, Column
 
 _TABLE = "TASK_PMU_INFO"
 _MAX_METRICS = 500

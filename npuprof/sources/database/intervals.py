@@ -9,11 +9,11 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.arrays import Bools, Int64, Records, first_rows
-from npuprof.notes import Affects, Notes
 from npuprof.sources.columns.builders import optional
 from npuprof.sources.columns.decimals import MAX_TIME_NS
 from npuprof.sources.columns.repetitions import REPEATED, originals, repetitions
 from npuprof.sources.database.connection import Database
+from npuprof.tables.notes import Affects, Notes
 
 _CENTURY_S = (10**9, 4 * 10**9)  # from 2001
 _UNITS = {"microseconds": 10**6, "milliseconds": 10**3, "seconds": 1}

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from npuprof.schema import SCHEMA
 from npuprof.sources.database import analyzer, counters
+from npuprof.tables.schema import SCHEMA
 
 _TASK_COLUMNS = frozenset(column.name for column in SCHEMA["tasks"].columns)
 DESCRIBED = {name: names for name, names in SCHEMA["kernels"].names_in("db").items() if name not in _TASK_COLUMNS}

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from npuprof.info import Info
 from npuprof.sources.database.analyzer import READ as ANALYSES
 from npuprof.sources.database.connection import Database, is_database, table_names
 from npuprof.sources.database.known_tables import OF_RUN
 from npuprof.sources.result_folder.description import describe
 from npuprof.sources.result_folder.layout import OUTPUT, ResultFiles
-from npuprof.texts import json_or_text
+from npuprof.tables.info import Info
+from npuprof.words.texts import json_or_text
 
 ANALYSIS = "analysis.db"
 """The database of torch_npu's sums over steps and communication."""

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from npuprof.info import Info
 from npuprof.sources.database.analyzer import STEP_TIMES, TABLE_OF
 from npuprof.sources.database.connection import Database
+from npuprof.tables.info import Info
 
 _FACTS = {
     "SESSION_TIME_INFO": "when the collection began and ended is unknown, so wall time is that of the rows",

@@ -13,10 +13,10 @@ from typing import Any
 
 import pandas as pd
 
-from npuprof.ledger import STATISTICS
 from npuprof.sources.columns.builders import ABSENT
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.names import TextsById
+from npuprof.tables.ledger import STATISTICS
 
 _OF_VIEWER = ("connectionCats", "status_info")  # MindStudio Insight adds these to a file that it opens
 _NAMES = {"OSRT_API": ("name",), "SAMPLE_PMU_SUMMARY": ("metric", "coreType")}

@@ -12,13 +12,13 @@ import numpy as np
 
 from npuprof import tables
 from npuprof.arrays import Int64, Records
-from npuprof.notes import ANY
-from npuprof.quantities import counted, share
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.builders import ABSENT, FIRST_MARK_CONNECTION, SENTINELS, missing
 from npuprof.sources.database.connection import Database
 from npuprof.sources.database.device import Tasks
 from npuprof.sources.database.intervals import take
+from npuprof.tables.notes import ANY
+from npuprof.words.quantities import counted, share
 
 _INFO = "COMPUTE_TASK_INFO"
 _COMMUNICATION_TASKS = ("COMMUNICATION_TASK_INFO", "COMMUNICATION_SCHEDULE_TASK_INFO")

@@ -12,9 +12,6 @@ import pandas as pd
 from npuprof import tables
 from npuprof.arrays import Int64, first_rows
 from npuprof.errors import SourceError
-from npuprof.info import Info
-from npuprof.notes import Notes
-from npuprof.quantities import counted
 from npuprof.sources.base import Decoded, PartReader, ResultReading
 from npuprof.sources.columns.builders import ABSENT
 from npuprof.sources.columns.steps import assign_steps
@@ -42,6 +39,9 @@ from npuprof.sources.database.references import (
 )
 from npuprof.sources.database.versions import ReportDatabase, is_report, note_shape
 from npuprof.sources.text.vendor_sums import add_listed_operators, check_collectives
+from npuprof.tables.info import Info
+from npuprof.tables.notes import Notes
+from npuprof.words.quantities import counted
 
 _Read: TypeAlias = Callable[[Database, TextsById], Mapping[str, pd.DataFrame | None]]
 _ALONE: tuple[tuple[tuple[str, ...], _Read], ...] = (

@@ -11,13 +11,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from npuprof.errors import SourceError
-from npuprof.info import Info
-from npuprof.notes import Notes
 from npuprof.sources import saved
 from npuprof.sources.base import Decoded, Source
 from npuprof.sources.exported_trace.head import heads_of, info_of
 from npuprof.sources.exported_trace.reading import ExportedTraceReading
 from npuprof.sources.trace.events import read_events
+from npuprof.tables.info import Info
+from npuprof.tables.notes import Notes
 
 __all__ = ["SOURCE", "heads_of", "read", "read_runs", "recognises", "save_runs"]
 

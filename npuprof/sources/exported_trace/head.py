@@ -10,14 +10,14 @@ import msgspec
 import pandas as pd
 
 from npuprof.errors import SourceError
-from npuprof.info import Info
-from npuprof.notes import Notes
-from npuprof.small_files import convert, decode, read_fields
+from npuprof.files.small_files import convert, decode, read_fields
 from npuprof.sources.cluster.analysis import CLUSTER_ANALYSIS
 from npuprof.sources.exported_trace.layout import FORMAT, RUN, VERSION
 from npuprof.sources.files.gzip_file import read_head
 from npuprof.sources.trace.event import Event
 from npuprof.sources.trace.events import arguments_of, is_trace, read_events
+from npuprof.tables.info import Info
+from npuprof.tables.notes import Notes
 
 _HEAD_BYTES = 1 << 18
 _MAX_RUNS = 100_000
@@ -41,7 +41,7 @@ class _Notes(msgspec.Struct):
 
 
 class Head(msgspec.Struct):
-    """The description of a run; `info` is JSON of :meth:`npuprof.info.Info.to_dict`."""
+    """The description of a run; `info` is JSON of :meth:`npuprof.tables.info.Info.to_dict`."""
 
     version: int
     run: _Count

@@ -10,8 +10,6 @@ from typing import Any, TypeAlias
 import msgspec
 import numpy as np
 
-from npuprof.notes import ANY, Notes
-from npuprof.schema import SCHEMA
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.decimals import column_ns
 from npuprof.sources.exported_trace.growing_table import GrowingTable
@@ -32,6 +30,8 @@ from npuprof.sources.exported_trace.layout import (
 from npuprof.sources.exported_trace.whole_tables import Gathered, decoded_run
 from npuprof.sources.trace.event import Event
 from npuprof.sources.trace.events import UNREADABLE, arguments_of
+from npuprof.tables.notes import ANY, Notes
+from npuprof.tables.schema import SCHEMA
 
 _Row: TypeAlias = dict[str, Any]
 

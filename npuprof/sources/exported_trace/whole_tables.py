@@ -12,14 +12,14 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.arrays import Int64, Records, first_rows
-from npuprof.notes import Notes
-from npuprof.schema import SCHEMA
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.builders import ABSENT, optional
 from npuprof.sources.columns.concatenation import stacked
 from npuprof.sources.exported_trace.growing_table import GrowingTable
 from npuprof.sources.exported_trace.head import Head, info_of, notes_of
 from npuprof.sources.trace.nesting import call_depth
+from npuprof.tables.notes import Notes
+from npuprof.tables.schema import SCHEMA
 
 
 @dataclass(frozen=True)

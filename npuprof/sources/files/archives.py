@@ -28,7 +28,7 @@ from pathlib import Path
 from npuprof.errors import SourceError
 from npuprof.sources.files.members import Copier, Limits, from_zip
 from npuprof.sources.files.tar import RECORD_BYTES, from_tar, header
-from npuprof.texts import plain_line
+from npuprof.words.texts import plain_line
 
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 _GZIP = b"\x1f\x8b"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from npuprof.errors import SourceError
-from npuprof.quantities import size
+from npuprof.words.quantities import size
 
 ALWAYS_BYTES = 64 << 20
 """Bytes that are read without a check of the free memory."""

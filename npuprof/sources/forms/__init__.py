@@ -17,11 +17,11 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from npuprof.info import Info
 from npuprof.sources.base import Decoded, PartReader, Preference, Source, whole_alone
 from npuprof.sources.forms.combination import read_forms
 from npuprof.sources.forms.discovery import Forms, find, find_loose
 from npuprof.sources.torch_npu.result import parts
+from npuprof.tables.info import Info
 
 
 def _source(

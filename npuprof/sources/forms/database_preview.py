@@ -11,7 +11,6 @@ from pathlib import Path
 import pandas as pd
 
 from npuprof.errors import SourceError
-from npuprof.notes import Notes
 from npuprof.sources.base import Decoded
 from npuprof.sources.database import analyzer, counters
 from npuprof.sources.database.connection import Database, open_database
@@ -19,6 +18,7 @@ from npuprof.sources.database.known_tables import KNOWN
 from npuprof.sources.database.layout import DatabaseFiles
 from npuprof.sources.database.passthrough import is_of_run
 from npuprof.sources.database.versions import ReportDatabase, is_report
+from npuprof.tables.notes import Notes
 
 # Tables of a database, and the tables of a profile that are built from them.
 _ROWS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (

@@ -11,8 +11,6 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from npuprof.info import Info
-from npuprof.notes import Notes
 from npuprof.sources import database, msprof
 from npuprof.sources import folder_of_files as folder_of_files
 from npuprof.sources import raw as raw_data
@@ -24,6 +22,8 @@ from npuprof.sources.result_folder import layout as results
 from npuprof.sources.result_folder.description import describe as describe_torch
 from npuprof.sources.torch_npu.raw_files import read_layout
 from npuprof.sources.torch_npu.result import TextResultReading
+from npuprof.tables.info import Info
+from npuprof.tables.notes import Notes
 
 _MAX_LISTED = 10_000
 _OF_FRONT_END = ("profiler_info", "profiler_metadata")

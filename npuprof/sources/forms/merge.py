@@ -10,11 +10,11 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.arrays import Int64
-from npuprof.info import Info
-from npuprof.quantities import counted
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.concatenation import stacked
 from npuprof.sources.forms.database_preview import are_apart, extent, far_more
+from npuprof.tables.info import Info
+from npuprof.words.quantities import counted
 
 _LINKED = ("operators", "api", "tasks", "communication", "marks")
 _STRUCTURED = ("counters", "overlap", "links")  # tables whose row counts differ between forms of a run

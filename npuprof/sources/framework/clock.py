@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from npuprof.notes import Notes
 from npuprof.sources.raw.metadata.clocks import CounterClock, epoch_offset, host_clock, parse_frequency
 from npuprof.sources.raw.metadata.control_files import RecordedSide, whole_number
+from npuprof.tables.notes import Notes
 
 _SOURCE = "profiler_info.json"
 _COUNTING = "mindspore"

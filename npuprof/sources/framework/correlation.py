@@ -12,12 +12,12 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.arrays import Bools, Int64
-from npuprof.notes import Notes
-from npuprof.recording import FLOPS_DOMAIN
+from npuprof.recordings.recording import FLOPS_DOMAIN
 from npuprof.sources.columns.builders import ABSENT, optional
 from npuprof.sources.columns.concatenation import stacked
 from npuprof.sources.framework.intervals import NONE, lanes_of, latest_before
 from npuprof.sources.trace.nesting import innermost
+from npuprof.tables.notes import Notes
 
 
 def operator_links(operators: pd.DataFrame) -> pd.DataFrame:

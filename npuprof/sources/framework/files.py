@@ -10,10 +10,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from npuprof.arrays import Int32, Int64, Uint64
-from npuprof.notes import Notes
 from npuprof.progress import report_progress
 from npuprof.sources.files.memory_limit import too_large, written_parts
 from npuprof.sources.framework.tlv import PADDING_BYTES, TABLES, PaddedBytes
+from npuprof.tables.notes import Notes
 
 MINDSPORE_RANGES = "mindspore.op_range"
 """MindSpore's file of a run on an NPU."""

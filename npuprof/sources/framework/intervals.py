@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from npuprof.arrays import Int64
-from npuprof.notes import Notes
 from npuprof.sources.raw.metadata.clocks import CounterClock
+from npuprof.tables.notes import Notes
 
 NONE = -1
 """No row."""

@@ -17,7 +17,6 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.arrays import Int64
-from npuprof.notes import Notes
 from npuprof.sources.allocator_totals import note_lost_ends, note_lost_events
 from npuprof.sources.columns.builders import ABSENT, optional
 from npuprof.sources.framework.correlation import operator_rows
@@ -25,6 +24,7 @@ from npuprof.sources.framework.files import read_content
 from npuprof.sources.framework.intervals import reached, to_ns
 from npuprof.sources.framework.tlv import Records, scan
 from npuprof.sources.raw.metadata.clocks import CounterClock
+from npuprof.tables.notes import Notes
 
 _FILE, _KIND, _BYTES = "torch.memory_usage", 3, 77
 _CPU, _NPU = 0, 20  # device type numbers of torch

@@ -16,8 +16,6 @@ import pandas as pd
 from npuprof import tables
 from npuprof.arrays import Int64
 from npuprof.errors import SourceError
-from npuprof.ledger import STATISTICS
-from npuprof.notes import Notes
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.builders import recoded
 from npuprof.sources.columns.decimals import MS_TO_NS, scaled
@@ -26,6 +24,8 @@ from npuprof.sources.framework.files import MINDSPORE_RANGES, note_unread
 from npuprof.sources.framework.intervals import by_time
 from npuprof.sources.raw.metadata.clocks import CounterClock
 from npuprof.sources.text.csv_table import read_statistic
+from npuprof.tables.ledger import STATISTICS
+from npuprof.tables.notes import Notes
 
 COLLECTOR = "mindspore"
 

@@ -19,7 +19,6 @@ import pandas as pd
 from npuprof import tables
 from npuprof.analysis.nesting import Nesting
 from npuprof.arrays import Bools, Int32, Int64
-from npuprof.notes import Notes
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.builders import ABSENT, optional, recoded
 from npuprof.sources.columns.concatenation import stacked
@@ -28,6 +27,7 @@ from npuprof.sources.framework.files import MINDSPORE_RANGES, read_content, read
 from npuprof.sources.framework.intervals import by_time, durations, reached, to_ns
 from npuprof.sources.framework.tlv import Records, scan
 from npuprof.sources.raw.metadata.clocks import CounterClock
+from npuprof.tables.notes import Notes
 
 COLLECTOR = mindspore.COLLECTOR
 

@@ -20,14 +20,14 @@ import pandas as pd
 from npuprof import tables
 from npuprof.analysis.intervals import union
 from npuprof.arrays import Bools, Int32, Int64
-from npuprof.notes import Notes
-from npuprof.quantities import counted
 from npuprof.sources.columns.builders import ABSENT, optional, recoded
 from npuprof.sources.columns.steps import step_numbers, step_of
 from npuprof.sources.framework.files import read_content, read_texts
 from npuprof.sources.framework.intervals import by_time, durations, reached, to_ns
 from npuprof.sources.framework.tlv import scan
 from npuprof.sources.raw.metadata.clocks import CounterClock
+from npuprof.tables.notes import Notes
+from npuprof.words.quantities import counted
 
 _RANGES, _RANGE_KIND, _RANGE_BYTES = "torch.op_range", 1, 58
 _MARKS, _MARK_KIND, _MARK_BYTES = "torch.op_mark", 2, 40

@@ -15,12 +15,12 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.arrays import Bools, Int64, Uint64
-from npuprof.notes import Notes
 from npuprof.sources.columns.builders import recoded
 from npuprof.sources.framework.files import read_content, read_rows, read_texts
 from npuprof.sources.framework.intervals import reached, to_ns
 from npuprof.sources.framework.tlv import scan
 from npuprof.sources.raw.metadata.clocks import CounterClock
+from npuprof.tables.notes import Notes
 
 _EVENTS, _NAMES, _NAME_KIND = "torch.python_tracer_func", "torch.python_tracer_hash", 4
 _LAYOUT = [("time", "<u8"), ("thread", "<i8"), ("process", "<u8"), ("key", "<u8"), ("tag", "u1")]

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npuprof.arrays import Int64, Uint8
-from npuprof.notes import Notes
+from npuprof.tables.notes import Notes
 
 PADDING_BYTES = 8
 """Zeros after the content, so that a word can be read at every byte."""

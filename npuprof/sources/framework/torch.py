@@ -12,8 +12,6 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
-from npuprof.ledger import STATISTICS
-from npuprof.notes import Notes
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.builders import PYTHON_GC, recoded
 from npuprof.sources.framework import memory, operators, python_calls
@@ -23,6 +21,8 @@ from npuprof.sources.framework.intervals import by_time, durations, reached, to_
 from npuprof.sources.framework.python_calls import read_hash
 from npuprof.sources.framework.tlv import scan
 from npuprof.sources.raw.metadata.clocks import CounterClock
+from npuprof.tables.ledger import STATISTICS
+from npuprof.tables.notes import Notes
 
 _PAUSES = "torch.gc_record"
 _PAUSE_LAYOUT = [("process", "<i8"), ("start", "<u8"), ("end", "<u8")]

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from npuprof.errors import SourceError
-from npuprof.info import Info
 from npuprof.sources.base import Decoded, Source
 from npuprof.sources.files.gzip_file import read_head
 from npuprof.sources.global_ranks import MATRIX, add_global_ranks
@@ -27,6 +26,7 @@ from npuprof.sources.kineto.transfers import sent_bytes
 from npuprof.sources.trace.columns import gather
 from npuprof.sources.trace.events import is_trace, read_events
 from npuprof.sources.trace.producer import kind_of_trace
+from npuprof.tables.info import Info
 
 _OF_HANDLER = (".pt.trace.json", ".pt.trace.json.gz")
 _HEADER = re.compile(rb'"(?:schemaVersion|baseTimeNanoseconds|deviceProperties)"\s*:')

@@ -10,7 +10,6 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.arrays import Int64, Records, first_rows
-from npuprof.notes import ANY, Notes
 from npuprof.sources.columns.builders import ABSENT, GatheredColumns, missing, optional
 from npuprof.sources.columns.steps import step_of
 from npuprof.sources.kineto.communication import are_collectives, communication_table
@@ -24,6 +23,7 @@ from npuprof.sources.trace.counters import counters_table
 from npuprof.sources.trace.maker import TableMaker, TraceTables, names, span
 from npuprof.sources.trace.nesting import call_depth, innermost
 from npuprof.sources.trace.torch_categories import KERNEL, task_type
+from npuprof.tables.notes import ANY, Notes
 
 _USED = ("device_annotation", "span", "overhead")  # the device side of marks, and slices of the profiler itself
 _OF_TORCH = ("operator", "annotation", "python", "memory")  # whose events torch numbers together

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from npuprof.info import Info
 from npuprof.sources.columns.decimals import MAX_TIME_NS, column_ns
 from npuprof.sources.files.gzip_file import read_head, read_tail
 from npuprof.sources.global_ranks import MAX_RANK, global_ranks_of
+from npuprof.tables.info import Info
 
 COLLECTOR, SOURCE_NAME = "kineto", "torch profiler trace"
 

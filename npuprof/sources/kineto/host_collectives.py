@@ -18,13 +18,13 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.analysis.device_words import HOST_DEVICE
-from npuprof.notes import Notes
-from npuprof.quantities import counted
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.builders import recoded
 from npuprof.sources.columns.steps import step_of
 from npuprof.sources.trace.collective_names import operation_in
 from npuprof.tables import matching
+from npuprof.tables.notes import Notes
+from npuprof.words.quantities import counted
 
 _RANGE = re.compile(r"(gloo|mpi|ucc):\w+")
 _OPERATOR = re.compile(r"c10d::\w+")

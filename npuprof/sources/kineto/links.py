@@ -11,11 +11,11 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.arrays import Int64, first_rows
-from npuprof.notes import Notes
 from npuprof.sources.columns.builders import ABSENT
 from npuprof.sources.trace import links as trace_links
 from npuprof.sources.trace.columns import Trace
 from npuprof.sources.trace.maker import TraceTables
+from npuprof.tables.notes import Notes
 
 _NAMES = ("kind", "source_table", "target_table")
 

@@ -7,11 +7,11 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.arrays import Int64, Records
-from npuprof.notes import Notes
 from npuprof.sources.allocator_totals import note_lost_ends, note_lost_events
 from npuprof.sources.columns.builders import ABSENT, GatheredColumns, missing, optional
 from npuprof.sources.trace.maker import TraceTables
 from npuprof.sources.trace.nesting import innermost
+from npuprof.tables.notes import Notes
 
 _CPU = 0
 _COMPONENTS = {0: "CPU", 1: "CUDA"}  # by torch's device type number

@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 
 from npuprof.arrays import Records, first_rows
-from npuprof.frames import Frame
-from npuprof.notes import Notes
+from npuprof.lines.frames import Frame
 from npuprof.sources.columns.builders import ABSENT, optional, recoded
 from npuprof.sources.trace.maker import TraceTables
 from npuprof.sources.trace.nesting import innermost
+from npuprof.tables.notes import Notes
 
 
 def add_stacks(built: TraceTables) -> None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from npuprof.errors import SourceError
-from npuprof.info import Info
-from npuprof.notes import Notes
 from npuprof.sources.base import Decoded, Source
 from npuprof.sources.memory_snapshot.history import History, read_history
 from npuprof.sources.memory_snapshot.plain_pickle import MAX_BYTES, load_plain, looks_like_pickle
+from npuprof.tables.info import Info
+from npuprof.tables.notes import Notes
 
 _HEAD_BYTES = 4096
 _SUFFIXES = (".pickle", ".pkl")

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables as schema
-from npuprof.frames import Frame
-from npuprof.notes import Notes
+from npuprof.lines.frames import Frame
+from npuprof.tables.notes import Notes
 
 _MAX_ROWS = 5_000_000  # lists of a pickle may share elements, so that a few bytes can expand to very many rows
 _MAX_FRAMES = 200

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from npuprof.commands import shell_command
 from npuprof.errors import SourceError
-from npuprof.info import Info
 from npuprof.sources.base import Decoded, PartReader, Source
 from npuprof.sources.msprof.export import MsprofReading, describe
 from npuprof.sources.msprof.layout import ExportFiles, find
+from npuprof.tables.info import Info
+from npuprof.words.commands import shell_command
 
 __all__ = ["SOURCE", "describe_path", "read", "recognises"]
 

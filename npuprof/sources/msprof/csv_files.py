@@ -20,11 +20,11 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.errors import SourceError
-from npuprof.ledger import STATISTICS
-from npuprof.notes import Notes
 from npuprof.sources.columns.decimals import US_TO_NS, scaled_one
 from npuprof.sources.files.gzip_file import is_plain, read_whole
 from npuprof.sources.text.csv_table import UNKNOWN, CsvTable, column_names, note_damage
+from npuprof.tables.ledger import STATISTICS
+from npuprof.tables.notes import Notes
 
 _TASK_COLUMNS = {
     *("Device_id", "kernel_name", "kernel_type", "stream_id", "task_id"),

@@ -12,10 +12,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
-from npuprof.commands import shell_command
 from npuprof.errors import SourceError
-from npuprof.info import Info
-from npuprof.notes import Notes
 from npuprof.sources.base import Decoded, PartReader
 from npuprof.sources.columns.builders import missing
 from npuprof.sources.columns.concatenation import merged, stacked
@@ -37,6 +34,9 @@ from npuprof.sources.trace.event import Event
 from npuprof.sources.trace.events import read_events
 from npuprof.sources.trace.links import build_links, renumbered
 from npuprof.sources.trace.marks import add_device_sides
+from npuprof.tables.info import Info
+from npuprof.tables.notes import Notes
+from npuprof.words.commands import shell_command
 
 _WITH_SUMMARY = ("op_statistic", "task_time")  # written with op_summary
 _ALLOCATIONS = ("operator_memory", "ge_operator_memory")

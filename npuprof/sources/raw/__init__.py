@@ -26,9 +26,6 @@ import numpy as np
 import pandas as pd
 
 from npuprof.errors import SourceError
-from npuprof.info import Info
-from npuprof.notes import Notes
-from npuprof.quantities import counted
 from npuprof.sources.base import Decoded, Source
 from npuprof.sources.lazy_tables import LazyTables
 from npuprof.sources.overlap import SPAN, of_span, overlap_table
@@ -66,6 +63,9 @@ from npuprof.sources.raw.records.folders import devices_of, old_folder
 from npuprof.sources.raw.records.slices import Streams
 from npuprof.sources.raw.samples.counter_tables import counters_table, held_rows, memory_table
 from npuprof.sources.selection import SelectedPart, Selection
+from npuprof.tables.info import Info
+from npuprof.tables.notes import Notes
+from npuprof.words.quantities import counted
 
 _SIDE = re.compile(r"host|device_\d{1,4}")
 _NO_START = int(np.iinfo(np.int64).min)

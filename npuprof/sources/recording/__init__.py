@@ -11,16 +11,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from npuprof import tables, unwritten
+from npuprof import tables
 from npuprof.analysis.intervals import Spans, executed_spans
 from npuprof.analysis.loops import iterations
 from npuprof.errors import SourceError
-from npuprof.frames import cell_name
-from npuprof.info import Info
-from npuprof.job_folder import rank_of
-from npuprof.notes import Notes
-from npuprof.quantities import counted, duration
-from npuprof.recording import (
+from npuprof.lines.frames import cell_name
+from npuprof.recordings import unwritten
+from npuprof.recordings.job_folder import rank_of
+from npuprof.recordings.recording import (
     FILE_NAME,
     JOURNAL_FILE_NAME,
     LINES_FILE_NAME,
@@ -37,6 +35,9 @@ from npuprof.sources.recording import files, journal, lines, lists, loops, pytho
 from npuprof.sources.recording.files import note_changes, take_steps
 from npuprof.sources.recording.native import clock_epoch, read_native
 from npuprof.sources.selection import SelectedPart, SelectedWindows, Selection
+from npuprof.tables.info import Info
+from npuprof.tables.notes import Notes
+from npuprof.words.quantities import counted, duration
 
 
 def recognises(path: Path) -> bool:

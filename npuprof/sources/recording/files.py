@@ -11,11 +11,11 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 import pandas as pd
 
-from npuprof.notes import Notes
-from npuprof.quantities import counted
-from npuprof.recording import FILE_NAME, stored_message
+from npuprof.recordings.recording import FILE_NAME, stored_message
 from npuprof.sources.columns.builders import missing
 from npuprof.sources.columns.steps import assign_steps, step_of
+from npuprof.tables.notes import Notes
+from npuprof.words.quantities import counted
 
 _SOURCE = "recording"
 _MAX_NAMED = 5

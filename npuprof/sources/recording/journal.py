@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
-from npuprof.recording import JOURNAL_FILE_NAME, stored_message
+from npuprof.recordings.recording import JOURNAL_FILE_NAME, stored_message
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.concatenation import merged
 

@@ -13,13 +13,13 @@ import pandas as pd
 from npuprof import tables
 from npuprof.analysis.loops import Loop
 from npuprof.arrays import Bools, Int64
-from npuprof.frames import cell_name
+from npuprof.lines.frames import cell_name
 from npuprof.lines.recorder import INTEGERS, TEXTS
 from npuprof.lines.rewriting import NO_STATEMENT
-from npuprof.notes import Notes
-from npuprof.quantities import counted, duration
 from npuprof.sources.python_frames import AFTERWARDS, PROFILER, role_of_frame
 from npuprof.sources.recording import lists
+from npuprof.tables.notes import Notes
+from npuprof.words.quantities import counted, duration
 
 SOURCE = "lines"
 """The source of the notes."""

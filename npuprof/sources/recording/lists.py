@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 
 from npuprof.errors import SourceError
-from npuprof.notes import Notes
-from npuprof.quantities import counted
+from npuprof.tables.notes import Notes
+from npuprof.words.quantities import counted
 
 _MAX_BYTES = 1 << 30
 

@@ -9,11 +9,11 @@ import pandas as pd
 
 from npuprof.analysis.loops import other_loops, step_loop, steps_of
 from npuprof.arrays import Int64
-from npuprof.quantities import counted
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.steps import launch_times
 from npuprof.sources.recording.files import take_steps
 from npuprof.sources.recording.lines import SOURCE, Lines
+from npuprof.words.quantities import counted
 
 _NOTED = "steps"
 _MOST_NAMED = 5

@@ -6,9 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from npuprof.errors import SourceError
-from npuprof.notes import Notes
-from npuprof.quantities import counted
-from npuprof.recording import FLOPS_FILE_NAME, STACKS_FILE_NAME, STACKS_JOURNAL_FILE_NAME, TRACE_FILE_NAME, Recording
+from npuprof.recordings.recording import (
+    FLOPS_FILE_NAME,
+    STACKS_FILE_NAME,
+    STACKS_JOURNAL_FILE_NAME,
+    TRACE_FILE_NAME,
+    Recording,
+)
 from npuprof.sources import kineto, raw
 from npuprof.sources.base import Decoded
 from npuprof.sources.kineto.operators import add_flops
@@ -17,6 +21,8 @@ from npuprof.sources.raw.metadata.control_files import read_sides
 from npuprof.sources.result_folder.layout import FRAMEWORK, ResultFiles, find
 from npuprof.sources.selection import SelectedPart
 from npuprof.sources.torch_npu.raw_files import read_layout
+from npuprof.tables.notes import Notes
+from npuprof.words.quantities import counted
 
 _OF_FRAMEWORKS = ("*_ascend_pt", "*_ascend_ms")
 _RAW = "PROF_*"

@@ -19,10 +19,10 @@ import pandas as pd
 from npuprof import tables
 from npuprof.analysis.intervals import Spans, pieces
 from npuprof.arrays import Bools, Int64
-from npuprof.frames import Frame, cell_name
-from npuprof.notes import Notes
+from npuprof.lines.frames import Frame, cell_name
 from npuprof.sources.python_frames import AFTERWARDS, MAGIC, PROFILER, USER, begins_cell, role_of_frame, shown_frames
 from npuprof.sources.recording import lists
+from npuprof.tables.notes import Notes
 
 Frames: TypeAlias = dict[str, pd.DataFrame]
 

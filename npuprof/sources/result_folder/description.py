@@ -9,13 +9,13 @@ import re
 from pathlib import Path
 from typing import Any
 
-from npuprof.info import Info
-from npuprof.notes import Notes
+from npuprof.files.small_files import convert, decode
 from npuprof.options import FRAMEWORK_NAMES
 from npuprof.options.metric_names import NATIVE
-from npuprof.small_files import convert, decode
 from npuprof.sources.files.gzip_file import read_head
 from npuprof.sources.result_folder.layout import ResultFiles
+from npuprof.tables.info import Info
+from npuprof.tables.notes import Notes
 
 _MAX_BYTES = 64 << 20
 _LEVELS: dict[str, str | int] = {"Level_none": "none", "LevelNone": "none", "Level0": 0, "Level1": 1, "Level2": 2}

@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from npuprof.notes import Notes
+from npuprof.tables.notes import Notes
 
 
 def each_once(cells: Any, names: list[str], notes: Notes, source: str) -> Any:

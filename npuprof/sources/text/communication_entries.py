@@ -14,8 +14,8 @@ from typing import Annotated, Any, TypeAlias, TypedDict, get_type_hints
 
 import msgspec
 
-from npuprof.notes import Notes
-from npuprof.small_files import read_fields
+from npuprof.files.small_files import read_fields
+from npuprof.tables.notes import Notes
 
 _MOST = 1e18
 _Known: TypeAlias = Annotated[float, msgspec.Meta(ge=-_MOST, le=_MOST)]

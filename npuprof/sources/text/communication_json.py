@@ -15,8 +15,6 @@ import msgspec
 import pandas as pd
 
 from npuprof.errors import SourceError
-from npuprof.ledger import STATISTICS
-from npuprof.notes import Notes
 from npuprof.sources.columns.builders import of_one_kind
 from npuprof.sources.columns.decimals import US_TO_NS, scaled_one
 from npuprof.sources.files.gzip_file import read_whole
@@ -28,7 +26,9 @@ from npuprof.sources.text.communication_entries import (
     Transfer,
     fields_of,
 )
-from npuprof.texts import repaired_json
+from npuprof.tables.ledger import STATISTICS
+from npuprof.tables.notes import Notes
+from npuprof.words.texts import repaired_json
 
 TOTAL = "Total Op Info"
 _EARLIEST_MOMENT_US = 1e14  # in 1973; durations are shorter

@@ -24,8 +24,6 @@ import pyarrow.csv
 
 from npuprof.arrays import Bools, Int64
 from npuprof.errors import SourceError
-from npuprof.ledger import STATISTICS
-from npuprof.notes import Affects, Notes
 from npuprof.progress import report_progress
 from npuprof.sources.columns.builders import recoded
 from npuprof.sources.columns.decimals import MAX_DURATION_US, MAX_TIME_NS, US_TO_NS, characters, scaled_column
@@ -35,7 +33,9 @@ from npuprof.sources.files.gzip_file import is_plain, read_head, read_whole
 from npuprof.sources.files.memory_limit import read_without_holes, refuse_too_large
 from npuprof.sources.incomplete_files import tables_of
 from npuprof.sources.text.appended_exports import each_once
-from npuprof.texts import encodable
+from npuprof.tables.ledger import STATISTICS
+from npuprof.tables.notes import Affects, Notes
+from npuprof.words.texts import encodable
 
 NONE = ("", "N/A", "INVALID_TYPE")
 _TASK = re.compile(r"task[_ ]?id", re.IGNORECASE)
@@ -174,7 +174,7 @@ class CsvTable:
         self._notes.ledger.keep(self.source, table, len(self) if rows is None else rows)
 
     def drop(self, dropped: Bools, reason: str, affects: Affects = ()) -> None:
-        """Drop rows with a note; see :meth:`npuprof.notes.Notes.leave_out`."""
+        """Drop rows with a note; see :meth:`npuprof.tables.notes.Notes.leave_out`."""
         count = int(np.count_nonzero(dropped))
         if not count:
             return

@@ -27,13 +27,13 @@ import pyarrow.compute as pc
 from npuprof import tables
 from npuprof.arrays import Bools, Int64
 from npuprof.errors import SourceError
-from npuprof.notes import Notes
-from npuprof.schema import SCHEMA, Column
 from npuprof.sources.columns.decimals import KB_TO_BYTES, MB_TO_BYTES, US_TO_NS
 from npuprof.sources.columns.shares import as_fractions
 from npuprof.sources.overlap import COMMUNICATION_KERNELS
 from npuprof.sources.text.csv_table import CsvTable, without_quotes
 from npuprof.sources.trace.nesting import starting_at
+from npuprof.tables.notes import Notes
+from npuprof.tables.schema import SCHEMA, Column
 
 COMMUNICATION_CORES = ("HCCL", "COMMUNICATION")
 _COMMUNICATION_NAME = "hcom_"

@@ -19,11 +19,11 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.errors import SourceError
-from npuprof.notes import Notes
-from npuprof.schema import SCHEMA
 from npuprof.sources.columns.builders import module_component
 from npuprof.sources.columns.decimals import KB_TO_BYTES, MB_TO_BYTES, US_TO_NS
 from npuprof.sources.text.csv_table import CsvTable
+from npuprof.tables.notes import Notes
+from npuprof.tables.schema import SCHEMA
 
 _UNITS = {"KB": KB_TO_BYTES, "MB": MB_TO_BYTES}
 _EVENTS = {"app": "APP", "device": "Device"}

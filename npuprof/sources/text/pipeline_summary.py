@@ -18,12 +18,12 @@ import msgspec
 import pandas as pd
 
 from npuprof.errors import SourceError
-from npuprof.ledger import STATISTICS
-from npuprof.notes import Notes
-from npuprof.quantities import counted
 from npuprof.sources.files.gzip_file import read_head, read_whole
 from npuprof.sources.text.csv_table import note_damage
-from npuprof.texts import repaired_json
+from npuprof.tables.ledger import STATISTICS
+from npuprof.tables.notes import Notes
+from npuprof.words.quantities import counted
+from npuprof.words.texts import repaired_json
 
 NAME = "minddata_pipeline_summary"
 _OPERATORS = "pipeline_ops"

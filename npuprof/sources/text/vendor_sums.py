@@ -15,15 +15,15 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.errors import SourceError
-from npuprof.notes import Notes
-from npuprof.quantities import counted
-from npuprof.schema import SCHEMA
 from npuprof.sources.base import Decoded
 from npuprof.sources.columns.builders import ABSENT, optional, recoded, whole_numbers
 from npuprof.sources.columns.decimals import MS_TO_NS, US_TO_NS, scaled
 from npuprof.sources.overlap import COMMUNICATION_KERNELS
 from npuprof.sources.text.csv_table import CsvTable
 from npuprof.sources.trace.communication import operator_type
+from npuprof.tables.notes import Notes
+from npuprof.tables.schema import SCHEMA
+from npuprof.words.quantities import counted
 
 DURATIONS = {
     **{name: header for name, (header,) in SCHEMA["step_times"].names_in("csv").items() if name.endswith("_ns")},

@@ -12,13 +12,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from npuprof.errors import SourceError
-from npuprof.info import Info
-from npuprof.notes import Notes
 from npuprof.sources.base import Decoded, Source, describe_by_name, size_of_files
 from npuprof.sources.result_folder.description import describe
 from npuprof.sources.result_folder.layout import OUTPUT, find
 from npuprof.sources.torch_npu.raw_files import read_layout
 from npuprof.sources.torch_npu.result import TextResultReading, parts
+from npuprof.tables.info import Info
+from npuprof.tables.notes import Notes
 
 __all__ = ["SOURCE", "read", "recognises"]
 

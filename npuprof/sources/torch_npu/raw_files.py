@@ -17,8 +17,6 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.errors import SourceError
-from npuprof.info import Info
-from npuprof.notes import Notes
 from npuprof.sources import raw
 from npuprof.sources.base import Decoded, Source, describe_by_name
 from npuprof.sources.columns.concatenation import stacked
@@ -35,6 +33,8 @@ from npuprof.sources.result_folder.description import describe, load
 from npuprof.sources.result_folder.layout import OUTPUT, ResultFiles, find
 from npuprof.sources.selection import SelectedPart, SelectedWindows, Selection
 from npuprof.sources.torch_npu.result import TextResultReading
+from npuprof.tables.info import Info
+from npuprof.tables.notes import Notes
 
 _OF_DEVICE = ("kernels", "communication")
 

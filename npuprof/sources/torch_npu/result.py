@@ -16,7 +16,6 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.errors import SourceError
-from npuprof.notes import Notes
 from npuprof.sources.base import Decoded, PartReader
 from npuprof.sources.columns.builders import recoded
 from npuprof.sources.columns.concatenation import stacked
@@ -45,6 +44,7 @@ from npuprof.sources.trace.links import build_links
 from npuprof.sources.trace.marks import add_device_sides
 from npuprof.sources.trace.plain_slices import is_mindspore
 from npuprof.sources.trace.producer import exported_trace
+from npuprof.tables.notes import Notes
 
 _IN_TABLES = in_tables("torch_npu", "mindspore")
 _MEMORY = {name: read for name, read in MEMORY_READERS.items() if name in _IN_TABLES}

@@ -19,13 +19,13 @@ import numpy as np
 import numpy.typing as npt
 
 from npuprof.arrays import Bools, Int32, Int64, Records
-from npuprof.notes import Notes
 from npuprof.sources.columns.builders import MAX_NAME, Codebook, GatheredColumns, floats, whole_numbers
 from npuprof.sources.columns.decimals import MAX_DURATION_US, MAX_TIME_NS, US_TO_NS, column_ns, scaled
 from npuprof.sources.columns.repetitions import REPEATED, repetitions
 from npuprof.sources.trace.event import Event
 from npuprof.sources.trace.events import UNREADABLE, readable
 from npuprof.sources.trace.layouts import VENDOR, Layouts, SliceLayout, lost_arguments
+from npuprof.tables.notes import Notes
 
 LAST_THREAD = 1 << 62
 """Thread numbers from here on are replaced."""

@@ -17,7 +17,6 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.arrays import Int32, Int64, Records
-from npuprof.notes import ANY, Notes
 from npuprof.sources.columns.builders import ABSENT, SENTINELS, GatheredColumns, flags, optional, recoded
 from npuprof.sources.columns.steps import step_of
 from npuprof.sources.trace.columns import Trace
@@ -26,6 +25,7 @@ from npuprof.sources.trace.counters import counters_table
 from npuprof.sources.trace.maker import TableMaker, TraceTables, names, span, used_names
 from npuprof.sources.trace.marks import marks_rows
 from npuprof.sources.trace.plain_slices import leave_out_repeated, take_iteration_parts, take_mindspore
+from npuprof.tables.notes import ANY, Notes
 
 _LEVELS = {"hccl": "communication"}
 _LEVEL_OF_PREFIX = {"AscendCL": "acl", "GE": "model"}

@@ -13,10 +13,10 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.arrays import Int64
-from npuprof.notes import Notes
 from npuprof.sources.columns.builders import GatheredColumns, recoded
 from npuprof.sources.columns.shares import HIT_RATE, PORT_SHARES, converted
 from npuprof.sources.trace.columns import Trace
+from npuprof.tables.notes import Notes
 
 _INSTANCE_KEYS = ("acc_id", "PA Link ID", "PCIE ID")  # arguments that identify the instance of a counter
 _DIE = re.compile(r"die \d+")

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from npuprof.arrays import Bools, Int64, first_rows
-from npuprof.notes import Notes
+from npuprof.tables.notes import Notes
 
 
 class Event(msgspec.Struct, gc=False):

@@ -23,12 +23,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from npuprof.errors import SourceError
-from npuprof.notes import ANY, Notes
 from npuprof.progress import report_progress
 from npuprof.sources.files.encodings import NOT_UTF_8, UTF_8, ToUtf8
 from npuprof.sources.trace.content import KEY, content_of, is_archive
 from npuprof.sources.trace.event import Documents, Event
-from npuprof.texts import repaired_json
+from npuprof.tables.notes import ANY, Notes
+from npuprof.words.texts import repaired_json
 
 CHUNK_BYTES = 1 << 20  # the events of a chunk stay in the CPU cache until they are in columns
 _MAX_EVENT_BYTES = 32 << 20  # a longer event is damage

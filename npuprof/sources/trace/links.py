@@ -14,13 +14,13 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.arrays import Bools, Int64, first_rows
-from npuprof.notes import Notes
-from npuprof.quantities import share
 from npuprof.sources.trace.columns import Trace
 from npuprof.sources.trace.maker import TraceTables
 from npuprof.sources.trace.marks import add_ids
 from npuprof.sources.trace.nesting import innermost, starting_at
 from npuprof.sources.trace.torch_categories import FORWARD_BACKWARD, GPU_LAUNCHES
+from npuprof.tables.notes import Notes
+from npuprof.words.quantities import share
 
 _DEVICE = ("tasks", "communication")
 _KINDS = {  # of links between operators

@@ -12,11 +12,11 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.arrays import Bools, Int32, Int64, Records
-from npuprof.notes import Notes
 from npuprof.sources.columns.builders import GatheredColumns, recoded
 from npuprof.sources.columns.steps import step_numbers
 from npuprof.sources.trace.columns import LAST_THREAD, Trace
 from npuprof.sources.trace.nesting import python_calls
+from npuprof.tables.notes import Notes
 
 
 @dataclass

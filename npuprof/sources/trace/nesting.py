@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from npuprof.arrays import Int64, Records, first_rows
-from npuprof.notes import Notes
 from npuprof.sources.columns.builders import ABSENT, optional
+from npuprof.tables.notes import Notes
 
 _MAX_ID = 1 << 62
 _MAX_LEVELS = 256  # deeper nesting is not searched

@@ -13,10 +13,10 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.arrays import Bools
-from npuprof.ledger import STATISTICS
-from npuprof.notes import Notes
 from npuprof.sources.columns.builders import ABSENT, GatheredColumns
 from npuprof.sources.trace.columns import Trace
+from npuprof.tables.ledger import STATISTICS
+from npuprof.tables.notes import Notes
 
 _OPERATORS = ("MindSpore", "CPU OP")
 _SCOPES = "Scope Layer"

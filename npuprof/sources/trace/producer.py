@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from npuprof.errors import SourceError
-from npuprof.notes import Notes
 from npuprof.progress import watched
 from npuprof.sources.files.gzip_file import read_head
 from npuprof.sources.trace.event import Event
 from npuprof.sources.trace.events import arguments_of, read_events
 from npuprof.sources.trace.torch_categories import is_of_torch
+from npuprof.tables.notes import Notes
 
 Kind: TypeAlias = Literal["ascend", "kineto", ""]
 

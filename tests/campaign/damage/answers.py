@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import pandas as pd
 
 from npuprof.analysis.by import Key
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.ranks.profile_set import ProfileSet
 
 _Answer = TypeVar("_Answer", bound=Callable[..., pd.DataFrame])

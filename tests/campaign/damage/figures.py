@@ -10,7 +10,7 @@ import pandas as pd
 
 from npuprof import tables as schema
 from npuprof.analysis.by import KEYS
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from tests.campaign.damage.answers import breakdown, by, memory_peak
 from tests.campaign.damage.concerns import COMMUNICATION, HOST, KERNELS, MEMORY, STEPS
 

@@ -28,7 +28,7 @@ from npuprof.analysis.step_statistics import WHOLE
 from npuprof.figures.steps import NAMES as BARS
 from npuprof.flame.tree import merged_calls
 from npuprof.loading import open_path
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.ranks.profile_set import ProfileSet
 from npuprof.sources.overlap import are_compute
 from npuprof.timeline.state import Timeline

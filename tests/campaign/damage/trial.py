@@ -13,7 +13,7 @@ from typing import Literal
 import npuprof
 from npuprof.errors import NpuprofError
 from npuprof.exports.text import clock_lines
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from tests.campaign.damage.concerns import concerning
 from tests.campaign.damage.figures import Figure, difference, figures
 from tests.campaign.damage.invariants import contradictions

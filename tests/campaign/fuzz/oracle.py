@@ -14,9 +14,9 @@ import pandas as pd
 from npuprof import tables
 from npuprof.errors import NpuprofError
 from npuprof.loading import open_path
-from npuprof.notes import Notes
 from npuprof.ranks.profile_set import ProfileSet
 from npuprof.sources.detect import detect
+from npuprof.tables.notes import Notes
 
 _DERIVED = ("links", "overlap")  # made of other tables, whose rows are accounted for
 _IMBALANCES = (

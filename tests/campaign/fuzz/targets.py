@@ -21,8 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from npuprof.dynamic import keys, requests
-from npuprof.notes import Notes
-from npuprof.recording import Recording
+from npuprof.recordings.recording import Recording
 from npuprof.sources import raw, saved
 from npuprof.sources.database.connection import open_database
 from npuprof.sources.files import archives
@@ -32,6 +31,7 @@ from npuprof.sources.raw.records.slices import Streams
 from npuprof.sources.recording import journal, python_stacks
 from npuprof.sources.trace.columns import gather
 from npuprof.sources.trace.events import read_events
+from npuprof.tables.notes import Notes
 from tests.campaign.fuzz import mutations, oracle, seeds
 from tests.campaign.fuzz.oracle import Load, Outcome
 from tests.sources.files.packing import SUFFIXES, pack

@@ -23,8 +23,8 @@ from unittest import mock
 
 import msgspec
 
-from npuprof import small_files
 from npuprof.errors import NpuprofError
+from npuprof.files import small_files
 from npuprof.sources.kineto import layouts as of_kineto
 from npuprof.sources.trace import layouts as of_ascend
 from npuprof.sources.trace.event import Event

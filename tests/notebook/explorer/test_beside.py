@@ -7,9 +7,9 @@ import pytest
 
 from npuprof.notebook.explorer.canvas import CanvasWidget
 from npuprof.notebook.explorer.tabs import explorer_of
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
+from npuprof.tables.notes import Notes
 from npuprof.timeline.linking import align
 from npuprof.timeline.state import Timeline
 from tests import factories

@@ -9,7 +9,7 @@ import numpy as np
 from npuprof.notebook.explorer.code import CodeWidget
 from npuprof.notebook.explorer.explorer import Explorer
 from npuprof.notebook.explorer.tabs import explorer_of
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from tests import factories
 from tests.exports.test_code import profile, recorded
 from tests.exports.test_html import HOSTILE

@@ -15,9 +15,9 @@ from npuprof.notebook.explorer import explorer as lazy
 from npuprof.notebook.explorer.canvas import CanvasWidget
 from npuprof.notebook.explorer.explorer import Explorer, Tab
 from npuprof.notebook.explorer.tabs import _TABS, explorer_of, register
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
+from npuprof.tables.notes import Notes
 from tests import factories
 
 _HOSTILE = "<img src=x onerror=alert(1)>"

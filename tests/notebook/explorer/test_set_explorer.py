@@ -11,10 +11,10 @@ import pytest
 
 from npuprof.loading import open_path
 from npuprof.notebook.explorer.set_explorer import SetExplorer
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.ranks.profile_set import ProfileSet
 from npuprof.sources.base import Decoded
+from npuprof.tables.notes import Notes
 from tests import factories
 
 

@@ -14,11 +14,11 @@ import pytest
 from npuprof import tables
 from npuprof.browser.tables import KINDS, described, kind_of
 from npuprof.notebook.explorer.table import TableView
-from npuprof.notes import Notes
-from npuprof.profile_selection import SelectedRows
-from npuprof.profiles import Profile
-from npuprof.schema import SCHEMA
+from npuprof.profiles.profile import Profile
+from npuprof.profiles.selection import SelectedRows
 from npuprof.sources.base import Decoded
+from npuprof.tables.notes import Notes
+from npuprof.tables.schema import SCHEMA
 from tests import factories
 from tests.factories import START_NS, profile
 

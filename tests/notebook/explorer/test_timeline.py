@@ -11,9 +11,9 @@ from npuprof.browser.script import script
 from npuprof.notebook.explorer import timeline as module
 from npuprof.notebook.explorer.canvas import CanvasWidget
 from npuprof.notebook.explorer.timeline import TimelineView
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
+from npuprof.tables.notes import Notes
 from npuprof.timeline.state import Timeline
 from tests import factories
 

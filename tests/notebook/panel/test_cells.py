@@ -17,7 +17,7 @@ from npuprof.notebook.magics import NpuprofMagics
 from npuprof.notebook.panel.controller import PanelController
 from npuprof.notebook.panel.live import PanelCells
 from npuprof.options import Options
-from npuprof.recording import Recording
+from npuprof.recordings.recording import Recording
 from npuprof.session.session import Session
 from tests.fakes import FakeCollector
 

@@ -12,14 +12,14 @@ from npuprof.errors import CollectorError
 from npuprof.notebook.controller import Cell, Controller
 from npuprof.notebook.panel.controller import PanelController
 from npuprof.notebook.panel.state import Question
-from npuprof.notes import Notes
 from npuprof.options import Options
-from npuprof.profiles import Profile
-from npuprof.recording import Recording
+from npuprof.profiles.profile import Profile
+from npuprof.recordings.recording import Recording
 from npuprof.session import active as running
 from npuprof.session import history as run_history
 from npuprof.session.session import Session
 from npuprof.sources.base import Decoded
+from npuprof.tables.notes import Notes
 from tests import factories
 from tests.conftest import FakeClock
 from tests.fakes import FakeCollector

@@ -14,11 +14,11 @@ from npuprof.notebook.controller import Controller
 from npuprof.notebook.panel.controller import PanelController
 from npuprof.notebook.panel.state import Opened
 from npuprof.notebook.panel.view import PanelView, opened_view
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.session import history as run_history
 from npuprof.simulator import npu
 from npuprof.sources.base import Decoded
+from npuprof.tables.notes import Notes
 from tests import factories
 from tests.difference import runs
 

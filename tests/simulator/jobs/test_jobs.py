@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 
 from npuprof.loading import load_set
-from npuprof.notes import Notes
 from npuprof.simulator.jobs import SIZES, Faults, Plan, frames, simulate, text
 from npuprof.sources.text.communication_json import read_communication
 from npuprof.sources.text.communication_times import read_times
+from npuprof.tables.notes import Notes
 
 _SMALL = replace(SIZES[8], steps=2, microbatches=4, layers=1)
 

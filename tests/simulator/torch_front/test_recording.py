@@ -10,7 +10,7 @@ import pytest
 
 import npuprof
 from npuprof import simulator
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.simulator import Simulator
 
 from .conftest import Profiled

@@ -17,7 +17,7 @@ import npuprof
 from npuprof import tables
 from npuprof.errors import SourceError
 from npuprof.loading import open_path
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources import cluster
 from tests.sources.cluster import maker
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npuprof.notes import Notes
 from npuprof.sources.columns.shares import Unit, converted, unit_of_shares
 from npuprof.sources.database import SOURCE as DATABASE
 from npuprof.sources.text.kernel_details import read_kernel_details
 from npuprof.sources.trace.columns import gather
 from npuprof.sources.trace.conversion import build_tables
 from npuprof.sources.trace.events import read_events
+from npuprof.tables.notes import Notes
 from tests.sources.database.maker import Maker
 from tests.sources.trace.maker import TraceMaker
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from npuprof import tables
-from npuprof.notes import Notes
 from npuprof.sources import database
 from npuprof.sources.base import Decoded
 from npuprof.sources.database.connection import open_database
+from npuprof.tables.notes import Notes
 from tests.budget import examples
 from tests.sources.database.maker import Maker, add_launches, framework_database
 

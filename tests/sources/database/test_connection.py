@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npuprof.errors import SourceError
-from npuprof.notes import Notes
 from npuprof.sources.columns.builders import ABSENT
 from npuprof.sources.database import connection
 from npuprof.sources.database.connection import _DIGITS, _WHOLE, is_database, open_database
 from npuprof.sources.database.names import TextsById
+from npuprof.tables.notes import Notes
 from tests.budget import examples
 from tests.sources.database.maker import START_NS, Maker, checksum
 

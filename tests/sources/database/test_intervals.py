@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from npuprof.notes import Notes
 from npuprof.sources.database import intervals
 from npuprof.sources.database.intervals import pairs_of
+from npuprof.tables.notes import Notes
 
 
 def test_every_wanted_key_is_paired_with_every_row_that_has_it() -> None:

@@ -11,12 +11,12 @@ import pandas as pd
 import pytest
 
 import npuprof
-from npuprof.info import Info
-from npuprof.notes import Notes
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources import database
 from npuprof.sources.database.connection import open_database
 from npuprof.sources.database.lost_tables import note_lost_sums, note_lost_tables
+from npuprof.tables.info import Info
+from npuprof.tables.notes import Notes
 from tests.sources.database.maker import Maker, add_launches
 
 _FACTS = ("SESSION_TIME_INFO", "NPU_INFO", "HOST_INFO", "META_DATA", "RANK_DEVICE_MAP")

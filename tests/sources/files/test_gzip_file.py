@@ -128,7 +128,7 @@ _PEAK = """
 import resource, sys, tempfile
 from npuprof.errors import SourceError
 from npuprof.sources.text.csv_table import CsvTable
-from npuprof.notes import Notes
+from npuprof.tables.notes import Notes
 from pathlib import Path
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:

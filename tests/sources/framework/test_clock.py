@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npuprof.notes import Notes
 from npuprof.sources.framework.clock import framework_clock
 from npuprof.sources.raw.metadata.control_files import RecordedSide, read_sides
+from npuprof.tables.notes import Notes
 from tests.sources.framework.writer import EPOCH_OFFSET_NS, START_NS, profiler_info
 
 OTHER_OFFSET_US = 1_763_700_000_000_000

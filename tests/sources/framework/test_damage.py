@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from npuprof.notes import Notes
 from npuprof.sources.files import memory_limit
 from npuprof.sources.framework.files import read_content
+from npuprof.tables.notes import Notes
 from tests.budget import examples
 from tests.sources.framework.conftest import Reader
 from tests.sources.framework.writer import Framework, small

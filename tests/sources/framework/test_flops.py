@@ -9,8 +9,8 @@ import pytest
 
 import npuprof
 from npuprof import tables
-from npuprof.notes import Notes
 from npuprof.sources.framework.correlation import add_flops
+from npuprof.tables.notes import Notes
 from tests.sources.trace.maker import CANN, small_trace
 
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npuprof.notes import Notes
 from npuprof.sources.framework import files
 from npuprof.sources.framework.files import read_texts
+from npuprof.tables.notes import Notes
 from tests.sources.framework.test_tlv import content
 
 

@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npuprof.notes import Notes
 from npuprof.sources.framework.tlv import PADDING_BYTES, PaddedBytes, scan
+from npuprof.tables.notes import Notes
 from tests.sources.framework.writer import record, text
 
 KIND, FIXED = 3, 4

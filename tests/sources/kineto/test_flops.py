@@ -8,8 +8,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from npuprof.notes import Notes
 from npuprof.sources.kineto.operators import add_flops
+from npuprof.tables.notes import Notes
 
 _OPERATORS = pd.DataFrame({"external_id": pd.array([7, 8, None], "Int64")})
 

@@ -8,7 +8,7 @@ import npuprof
 from npuprof.analysis.device_words import HOST_DEVICE
 from npuprof.analysis.host_accounting import is_of_host
 from npuprof.ranks.profile_set import ProfileSet
-from npuprof.recording import TRACE_FILE_NAME, Recording
+from npuprof.recordings.recording import TRACE_FILE_NAME, Recording
 from tests.sources.kineto.traces import KinetoTrace
 
 _STEP_US, _STEPS, _MOVE_US = 1_000.0, 5, 40.0

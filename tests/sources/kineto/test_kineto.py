@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import npuprof
 from npuprof import tables
 from npuprof.errors import SourceError
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources import kineto
 from npuprof.sources.detect import detect
 from npuprof.sources.kineto.kernel_names import short_name

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import npuprof
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from tests.sources.kineto.real_traces import device_time
 
 _TRACES = {

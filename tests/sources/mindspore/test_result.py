@@ -9,7 +9,7 @@ import pytest
 
 import npuprof
 from npuprof import tables
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from tests.sources.mindspore.maker import KERNEL, LAUNCH, result, trace
 from tests.sources.text.kinds import KINDS
 from tests.sources.trace.maker import ns

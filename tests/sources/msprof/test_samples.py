@@ -13,7 +13,7 @@ import pytest
 
 import npuprof
 from npuprof import tables
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources.columns.decimals import US_TO_NS, scaled_one
 
 CANN6 = "msprof/cann6_graph_mode/PROF_000001_20230818142704322_COJGGGCANRMICFBC"

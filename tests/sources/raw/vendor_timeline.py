@@ -8,10 +8,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from npuprof.notes import Notes
 from npuprof.sources.trace.columns import gather
 from npuprof.sources.trace.conversion import build_tables
 from npuprof.sources.trace.events import read_events
+from npuprof.tables.notes import Notes
 
 from .vendor import ROUNDED_NS, Check, Sample, file_kind, ns, number, rows
 

@@ -12,13 +12,13 @@ import pytest
 import npuprof
 from npuprof import simulator
 from npuprof.errors import SourceError
-from npuprof.notes import Notes
 from npuprof.options import Options
-from npuprof.profiles import Profile
-from npuprof.recording import FILE_NAME, Recording
+from npuprof.profiles.profile import Profile
+from npuprof.recordings.recording import FILE_NAME, Recording
 from npuprof.session.session import Session
 from npuprof.simulator import Tensor
 from npuprof.sources.recording.files import note_changes
+from npuprof.tables.notes import Notes
 from tests.fakes import FakeCollector
 
 _STREAMS = (
@@ -221,7 +221,7 @@ def test_nothing_is_listed_as_long_as_a_collector_may_still_write(tmp_path: Path
 def test_files_that_cannot_be_listed_are_reported_and_the_recording_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("npuprof.recording._MAX_FILES", 0)
+    monkeypatch.setattr("npuprof.recordings.recording._MAX_FILES", 0)
     recording = _record(tmp_path, _Writing())
     assert recording.stopped_ns
     assert recording.metadata == {"model": "tiny"}

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from npuprof import tables
 from npuprof.errors import SourceError
-from npuprof.notes import Notes
 from npuprof.sources.recording import lines, lists
+from npuprof.tables.notes import Notes
 from tests.budget import examples
 
 _PATH = Path("lines.parquet")

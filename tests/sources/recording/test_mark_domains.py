@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 
 from npuprof import tables
-from npuprof.notes import Notes
 from npuprof.sources.recording.files import assign
+from npuprof.tables.notes import Notes
 
 
 def marks(*rows: tuple[str, int]) -> pd.DataFrame:

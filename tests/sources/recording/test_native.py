@@ -10,11 +10,11 @@ import pytest
 import npuprof
 from npuprof import tables
 from npuprof.errors import SourceError
-from npuprof.notes import Notes
-from npuprof.recording import TRACE_FILE_NAME, Recording
+from npuprof.recordings.recording import TRACE_FILE_NAME, Recording
 from npuprof.simulator import synthesise
 from npuprof.sources.raw.metadata.clocks import epoch_offset
 from npuprof.sources.raw.metadata.control_files import read_sides
+from npuprof.tables.notes import Notes
 from tests.sources.framework.writer import EPOCH_OFFSET_NS, START_NS, Framework, small
 from tests.sources.kineto.traces import KinetoTrace, ns
 from tests.sources.torch_npu.test_raw_files import LAUNCHES, run_around

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from npuprof import tables
 from npuprof.analysis.intervals import covering, within
 from npuprof.errors import SourceError
-from npuprof.frames import Frame
-from npuprof.notes import Notes
+from npuprof.lines.frames import Frame
 from npuprof.sources.recording import python_stacks
 from npuprof.sources.recording.python_stacks import Samples, merge, node_depths
+from npuprof.tables.notes import Notes
 
 EPOCH_NS = 1_763_600_000_000_000_000
 _TEXT = ("frame_file", "frame_function", "frame_module")

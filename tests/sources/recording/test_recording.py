@@ -12,7 +12,7 @@ import npuprof
 from npuprof import simulator, tables
 from npuprof.errors import SourceError
 from npuprof.options import Options
-from npuprof.recording import FILE_NAME, Recording
+from npuprof.recordings.recording import FILE_NAME, Recording
 from npuprof.session.session import Session
 from npuprof.simulator import Tensor
 

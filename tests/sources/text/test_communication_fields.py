@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 
 from npuprof.errors import SourceError
-from npuprof.notes import Notes
 from npuprof.sources.cluster import text_files
 from npuprof.sources.text import communication_json
+from npuprof.tables.notes import Notes
 from tests.field_damage import WRONG, damaged, places
 from tests.sources.cluster import maker
 

@@ -13,7 +13,7 @@ import pytest
 
 import npuprof
 from npuprof import tables
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources.text import csv_kinds
 from tests.sources.msprof.results import STAMP, csv, device_trace
 from tests.sources.text.kind import Kind

@@ -9,8 +9,8 @@ import pytest
 
 import npuprof
 from npuprof import tables
-from npuprof.schema import SCHEMA
 from npuprof.sources.text.kernels_of_tasks import damaged_types
+from npuprof.tables.schema import SCHEMA
 from tests.sources.msprof.results import csv
 from tests.sources.trace.maker import at, ns
 

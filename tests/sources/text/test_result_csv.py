@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from npuprof import tables
 from npuprof.errors import SourceError
-from npuprof.notes import Notes
 from npuprof.sources.text import csv_table
 from npuprof.sources.text.communication_json import read_communication, read_communication_matrix
 from npuprof.sources.text.csv_table import CsvTable, read_statistic
@@ -35,6 +34,7 @@ from npuprof.sources.text.memory_csv import (
     read_operator_memory,
 )
 from npuprof.sources.text.vendor_sums import read_step_times
+from npuprof.tables.notes import Notes
 
 T = "1763600000000"
 LEVEL1 = (

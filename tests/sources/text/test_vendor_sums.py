@@ -14,7 +14,7 @@ import pytest
 import npuprof
 from npuprof import tables as schema
 from npuprof.loading import open_path
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.ranks.profile_set import ProfileSet
 from npuprof.sources.base import Decoded
 from npuprof.sources.text.vendor_sums import check_collectives

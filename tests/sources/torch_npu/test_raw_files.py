@@ -15,13 +15,13 @@ import pytest
 import npuprof
 from npuprof import tables
 from npuprof.errors import SourceError
-from npuprof.notes import Notes
 from npuprof.simulator import synthesise
 from npuprof.sources import raw, torch_npu
 from npuprof.sources.base import Decoded
 from npuprof.sources.raw.metadata.clocks import epoch_offset
 from npuprof.sources.raw.metadata.control_files import read_sides
 from npuprof.sources.torch_npu import raw_files
+from npuprof.tables.notes import Notes
 from tests.sources.framework.writer import Framework, profiler_info, small
 from tests.sources.trace.maker import small_trace
 

@@ -10,13 +10,13 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from npuprof.notes import Notes
 from npuprof.sources import torch_npu
 from npuprof.sources.columns.builders import MAX_NAME
 from npuprof.sources.trace import columns as trace_columns
 from npuprof.sources.trace import events as trace_events
 from npuprof.sources.trace.columns import gather
 from npuprof.sources.trace.events import read_events
+from npuprof.tables.notes import Notes
 from tests.sources.trace.maker import at
 
 _MIB = 1 << 20

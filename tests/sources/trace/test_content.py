@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import npuprof
-from npuprof.notes import Notes
 from npuprof.sources.trace.events import is_trace, read_events
+from npuprof.tables.notes import Notes
 from tests.budget import examples
 from tests.sources.kineto.traces import KinetoTrace
 from tests.sources.trace.maker import small_trace

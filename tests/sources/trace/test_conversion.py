@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from npuprof import tables
-from npuprof.notes import Notes
 from npuprof.sources import torch_npu
 from npuprof.sources.trace.columns import gather
 from npuprof.sources.trace.conversion import build_tables
@@ -17,6 +16,7 @@ from npuprof.sources.trace.events import read_events
 from npuprof.sources.trace.links import build_links, renumbered
 from npuprof.sources.trace.marks import add_device_sides
 from npuprof.sources.trace.producer import kind_of_trace
+from npuprof.tables.notes import Notes
 from tests.sources.trace.maker import GC, HCCL, HOST, NPU, TraceMaker, ns, small_trace
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from npuprof.notes import Notes
 from npuprof.sources.trace.columns import gather
 from npuprof.sources.trace.conversion import build_tables
 from npuprof.sources.trace.events import read_events
+from npuprof.tables.notes import Notes
 from tests.sources.trace.maker import TraceMaker
 
 

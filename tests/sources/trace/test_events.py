@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from npuprof.errors import SourceError
-from npuprof.notes import Notes
 from npuprof.sources.trace import events as reader
 from npuprof.sources.trace.event import Event
 from npuprof.sources.trace.events import is_trace, read_events
+from npuprof.tables.notes import Notes
 from tests.budget import examples
 
 nasty = st.sampled_from(['}, {"ph":"X"', "a, b", '"', "\\", "é\n", "]}", "{", "", "nn.Module: Conv2d_0"])

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources.columns.decimals import MB_TO_BYTES
 from tests.sources.truth.facts import Facts, Family, equal, from_us, in_ns, longest
 

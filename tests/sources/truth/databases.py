@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from tests.sources.truth.facts import Facts, Family, equal, from_us, longest
 
 OF_THE_FILE = "a fact about how the file stores things, which no table keeps"

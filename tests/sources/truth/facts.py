@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from npuprof.sources.columns.decimals import US_TO_NS, scaled_one
 
 Check: TypeAlias = Callable[[Profile, Any], None]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import npuprof
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from tests.sources.truth import csv_files, databases, timelines
 from tests.sources.truth.facts import Family
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from npuprof.profiles import Profile
+from npuprof.profiles.profile import Profile
 from tests.sources.truth.facts import Facts, Family, close, equal, from_us, in_ns, longest
 
 SPANS = ("steps", "operators", "python", "api", "tasks", "communication", "communication_tasks", "overlap")

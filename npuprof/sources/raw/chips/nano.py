@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from npuprof.arrays import Records, Uint64
-from npuprof.notes import Notes
 from npuprof.sources.raw.device.metrics import UNSPLIT, metric_columns, metrics_of
 from npuprof.sources.raw.device.pmu import Kernels, profiling_events
 from npuprof.sources.raw.device.reader import RawDevice
@@ -22,6 +21,7 @@ from npuprof.sources.raw.join_keys import joins
 from npuprof.sources.raw.metadata.clocks import parse_frequency
 from npuprof.sources.raw.metadata.dictionaries import NameColumn
 from npuprof.sources.raw.records import chip_layouts, enums
+from npuprof.tables.notes import Notes
 
 _STREAM = "nano_stars_profile"
 _COUNTERS = 10

@@ -14,12 +14,12 @@ import numpy as np
 import pandas as pd
 
 from npuprof.arrays import Int64, Records
-from npuprof.notes import Notes
 from npuprof.sources.raw.device.reader import RawDevice
 from npuprof.sources.raw.device.tasks import DeviceTasks, Track, join, pair_rows
 from npuprof.sources.raw.join_keys.batches import Flips
 from npuprof.sources.raw.metadata.dictionaries import NameColumn
 from npuprof.sources.raw.records import chip_layouts, enums, layouts
+from npuprof.tables.notes import Notes
 
 _TASK_START, _TASK_END = 0, 1
 _FUSED_START, _FUSED_END = 0b010110, 0b010111

@@ -12,10 +12,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from npuprof.notes import Notes
 from npuprof.sources.raw.correlation.launch_tables import DecodedLaunches
 from npuprof.sources.raw.records import enums
 from npuprof.sources.raw.records.folders import tables_of
+from npuprof.tables.notes import Notes
 
 _FEW = 16  # at the end of the collection a few tasks may lack a host or device record
 

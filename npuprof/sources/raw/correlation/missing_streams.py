@@ -14,8 +14,6 @@ import numpy as np
 import pandas as pd
 
 from npuprof.arrays import Bools
-from npuprof.notes import Notes
-from npuprof.quantities import share
 from npuprof.sources.raw.correlation.launch_tables import DecodedLaunches
 from npuprof.sources.raw.device.reader import RawDevice
 from npuprof.sources.raw.host.operators import take
@@ -23,6 +21,8 @@ from npuprof.sources.raw.host.reader import RawHost
 from npuprof.sources.raw.metadata.control_files import RecordedSide
 from npuprof.sources.raw.records import enums
 from npuprof.sources.raw.records.folders import tables_of
+from npuprof.tables.notes import Notes
+from npuprof.words.quantities import share
 
 _FEW = 16  # tasks that were launched before the collection began may run beside later ones
 _SWITCHES = {

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from npuprof.ledger import Ledger
+from npuprof.tables.ledger import Ledger
 
 _MADE_OF = {
     "kernels": "tasks",

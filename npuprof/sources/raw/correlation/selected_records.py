@@ -16,7 +16,6 @@ import pandas as pd
 
 from npuprof.analysis.intervals import Spans, union
 from npuprof.arrays import Bools, Int64
-from npuprof.info import Info
 from npuprof.sources.overlap import WITHOUT_SPAN
 from npuprof.sources.raw.correlation.launches import may_be_kernels
 from npuprof.sources.raw.device.reader import RawDevice
@@ -29,6 +28,7 @@ from npuprof.sources.raw.metadata.chip_families import Family
 from npuprof.sources.raw.metadata.dictionaries import HASHES, TYPES
 from npuprof.sources.raw.records import enums
 from npuprof.sources.selection import SelectedPart, SelectedWindows, Selection, Windows
+from npuprof.tables.info import Info
 
 _MARGIN_NS = 10_000  # longer than a tick of any host counter
 _COVERED = frozenset(

@@ -13,12 +13,12 @@ import numpy.typing as npt
 import pandas as pd
 
 from npuprof.arrays import Bools, Float64, Int64, Records, taken
-from npuprof.ledger import STATISTICS
 from npuprof.sources.columns.builders import ABSENT, optional
 from npuprof.sources.raw.device.reader import RawDevice
 from npuprof.sources.raw.join_keys import joins
 from npuprof.sources.raw.metadata.dictionaries import Dictionaries, NameColumn, hash_of
 from npuprof.sources.raw.records import enums, layouts
+from npuprof.tables.ledger import STATISTICS
 
 
 def stream_ids(device: RawDevice, records: Records, field: str = "stream") -> Int64:

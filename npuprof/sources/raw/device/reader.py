@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from npuprof.arrays import Records, taken
-from npuprof.notes import Notes
 from npuprof.sources.raw.metadata.chip_families import Family, family_of
 from npuprof.sources.raw.metadata.clocks import DeviceCounters
 from npuprof.sources.raw.metadata.control_files import RecordedSide
 from npuprof.sources.raw.records.repeated_records import REPEATED, repeated_records
 from npuprof.sources.raw.records.slices import Streams
+from npuprof.tables.notes import Notes
 
 _Rows = TypeVar("_Rows", bound=Sized)
 STREAM_BITS = 11
@@ -94,7 +94,7 @@ class RawDevice:
             self.notes.ledger.leave_out(self._account(stream), count)
 
     def keep(self, stream: str, table: str, count: int, made: int | None = None) -> None:
-        """Register records that become rows of a table; see :meth:`npuprof.ledger.Ledger.keep`."""
+        """Register records that become rows of a table; see :meth:`npuprof.tables.ledger.Ledger.keep`."""
         if count or made:
             self.notes.ledger.keep(self._account(stream), table, count, made)
 

@@ -13,11 +13,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from npuprof.arrays import Float64, Int64, Records
-from npuprof.ledger import STATISTICS
 from npuprof.sources.raw.device.reader import RawDevice
 from npuprof.sources.raw.join_keys import joins
 from npuprof.sources.raw.metadata.chip_families import Family
 from npuprof.sources.raw.records import layouts
+from npuprof.tables.ledger import STATISTICS
 
 _STREAM_BITS = 11
 _MOST_EVENTS = 8

@@ -15,7 +15,6 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.arrays import Int64, Records
-from npuprof.ledger import STATISTICS
 from npuprof.sources.raw.device.aicpu import moments, stream_ids
 from npuprof.sources.raw.device.reader import RawDevice
 from npuprof.sources.raw.device.tasks import Track
@@ -23,6 +22,7 @@ from npuprof.sources.raw.join_keys import joins
 from npuprof.sources.raw.metadata.chip_families import Family
 from npuprof.sources.raw.metadata.dictionaries import NameColumn
 from npuprof.sources.raw.records import enums, layouts
+from npuprof.tables.ledger import STATISTICS
 
 _COPY_STATES = {0: "created", 1: "started", 2: "ended"}
 _CHIPS = (Family.STARS, Family.HWTS)  # streams with records of this length

@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from npuprof.arrays import Records, taken
-from npuprof.notes import Notes
 from npuprof.sources.raw.metadata.clocks import CounterClock
 from npuprof.sources.raw.metadata.dictionaries import Dictionaries
 from npuprof.sources.raw.records.repeated_records import REPEATED, repeated_records
 from npuprof.sources.raw.records.slices import Streams
 from npuprof.sources.selection import Windows
+from npuprof.tables.notes import Notes
 
 JOINED = frozenset(
     {
@@ -107,6 +107,6 @@ class RawHost:
             self.notes.ledger.leave_out(self.streams.account(stream), count)
 
     def keep(self, stream: str, table: str, count: int, made: int | None = None) -> None:
-        """Register records that become rows of a table; see :meth:`npuprof.ledger.Ledger.keep`."""
+        """Register records that become rows of a table; see :meth:`npuprof.tables.ledger.Ledger.keep`."""
         if count or made:
             self.notes.ledger.keep(self.streams.account(stream), table, count, made)

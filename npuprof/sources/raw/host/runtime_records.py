@@ -15,10 +15,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from npuprof.arrays import Records
-from npuprof.ledger import STATISTICS
 from npuprof.sources.raw.host.reader import RawHost
 from npuprof.sources.raw.metadata.dictionaries import NameColumn
 from npuprof.sources.raw.records import enums, layouts
+from npuprof.tables.ledger import STATISTICS
 
 _STREAM_SQ, _DPU, _COPY, _FILL, _MEMORY = 807, 806, 810, 811, 812
 _STATES = {0: "created", 1: "destroyed"}

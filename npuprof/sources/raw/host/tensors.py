@@ -14,9 +14,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from npuprof.arrays import Bools, Int64, Records, taken
-from npuprof.notes import Notes
 from npuprof.sources.raw.metadata.dictionaries import NameColumn
 from npuprof.sources.raw.records import enums, layouts
+from npuprof.tables.notes import Notes
 
 COLUMNS = ("input_shapes", "input_dtypes", "input_formats", "output_shapes", "output_dtypes", "output_formats")
 """The columns of `kernels` that tensors fill."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from enum import Enum
 
-from npuprof.notes import Notes
+from npuprof.tables.notes import Notes
 
 
 class Family(Enum):

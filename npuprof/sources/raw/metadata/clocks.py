@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from npuprof.arrays import Bools, Int64, Uint64
-from npuprof.notes import Notes
 from npuprof.sources.raw.metadata.control_files import RecordedSide, whole_number
 from npuprof.sources.raw.records import chip_layouts
 from npuprof.sources.raw.records.slices import Streams
+from npuprof.tables.notes import Notes
 
 _FREQUENCY = re.compile(r"\d{1,4}(\.\d{0,6})?")
 _MAX_MHZ = 9000  # with six decimals, the arithmetic below stays within 63 bits

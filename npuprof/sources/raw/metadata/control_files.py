@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from npuprof.info import Info
-from npuprof.notes import Notes
-from npuprof.small_files import decode, read_fields
+from npuprof.files.small_files import decode, read_fields
 from npuprof.sources.raw.metadata.control_types import CpuFacts, DeviceFacts, InfoFile, MomentFile, SampleFile
+from npuprof.tables.info import Info
+from npuprof.tables.notes import Notes
 
 _MAX_BYTES = 4 << 20  # control files hold a few kilobytes
 _ANCHOR_LINE = re.compile(r"^\s*(clock_monotonic_raw|cntvct|cntvct_diff)\s*:\s*(-?\d{1,19})\b", re.MULTILINE)

@@ -15,9 +15,9 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.arrays import Bools, Int32, Int64
-from npuprof.notes import Notes
 from npuprof.sources.raw.records import enums
 from npuprof.sources.raw.records.slices import Streams
+from npuprof.tables.notes import Notes
 
 HASHES = "unaging.additional.hash_dic"
 TYPES = "unaging.additional.type_info_dic"

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from npuprof.quantities import counted
+from npuprof.words.quantities import counted
 
 _SLICE = re.compile(r"(?P<stream>.+)\.slice_(?P<number>\d{1,9})(?P<mark>\.done)?")
 _NOT_DATA = (".done", ".complete", ".zip")

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from npuprof.arrays import Records, Uint8
-from npuprof.notes import Notes
 from npuprof.progress import report_progress
-from npuprof.quantities import counted
 from npuprof.sources.files.memory_limit import ALWAYS_BYTES, too_large, written_parts
 from npuprof.sources.raw.records.folders import Folder, Slice, read_folder, tables_of
 from npuprof.sources.raw.records.framing import Framed, frame
 from npuprof.sources.raw.records.layouts import magic_word
+from npuprof.tables.notes import Notes
+from npuprof.words.quantities import counted
 
 _MAX_SLICES = 5  # slices named in a note
 _MAX_NAMED = 60  # unread streams and files named in notes

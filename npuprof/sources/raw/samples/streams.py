@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from npuprof.arrays import Bools, Float64, Int64, Records
-from npuprof.notes import Notes
 from npuprof.sources.raw.device.reader import RawDevice
 from npuprof.sources.raw.records.slices import Streams
+from npuprof.tables.notes import Notes
 
 _REACH_NS = 366 * 86_400_000_000_000  # as for counters: no profile lasts a year
 _VERSIONS = ("1.0", "2.0")

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npuprof.notes import Notes
 from npuprof.sources.raw.metadata.clocks import CounterClock, device_clock, epoch_offset, host_clock, parse_frequency
 from npuprof.sources.raw.metadata.control_files import RecordedSide
+from npuprof.tables.notes import Notes
 
 _frequencies = st.sampled_from(["100.000000", "49.999001", "50", "1000", "1800", "8999.999999", "0.000001", "24.576"])
 

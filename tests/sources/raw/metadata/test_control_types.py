@@ -8,10 +8,10 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from npuprof.notes import Notes
 from npuprof.sources import raw
 from npuprof.sources.raw.metadata import control_types
 from npuprof.sources.raw.metadata.control_files import RecordedSide, read_sides
+from npuprof.tables.notes import Notes
 from tests.field_damage import WRONG
 from tests.sources.raw.writers.directory import RawDirectory
 

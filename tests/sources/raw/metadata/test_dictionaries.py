@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from npuprof.notes import Notes
 from npuprof.sources import raw
 from npuprof.sources.raw.metadata.dictionaries import hash_of
+from npuprof.tables.notes import Notes
 from tests.sources.raw.conftest import raw_sample
 from tests.sources.raw.writers.directory import RawDirectory
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import npuprof
-from npuprof.notes import Notes
 from npuprof.simulator import synthesise
 from npuprof.sources.raw.records import chip_layouts, layouts
 from npuprof.sources.raw.records.slices import Streams
+from npuprof.tables.notes import Notes
 
 _COUNT = 400
 _LAYOUTS = {

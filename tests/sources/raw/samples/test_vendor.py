@@ -11,12 +11,12 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from npuprof.notes import Notes
 from npuprof.sources import raw
 from npuprof.sources.base import Decoded
 from npuprof.sources.trace.columns import gather
 from npuprof.sources.trace.conversion import build_tables
 from npuprof.sources.trace.events import read_events
+from npuprof.tables.notes import Notes
 from tests.sources.raw.conftest import raw_sample
 
 _ROUNDED_NS = 128  # half the grain of a float64 near today's epoch

@@ -1,0 +1,183 @@
+"""Facts about a run besides its tables: machine, software, and how the run was collected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypedDict
+
+from npuprof.words.texts import LongText, encodable, plain_lines
+
+
+class Selected(TypedDict, total=False):
+    """The selected part of a run: step numbers, or bounds in UTC epoch nanoseconds."""
+
+    steps: list[int]
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True)
+class DeviceClock:
+    """The clock of a device beside that of its host, as causality shows it.
+
+    Attributes
+    ----------
+    device_id
+        The device.
+    launches, early, earliest_ns
+        Tasks compared with the calls that launched them; how many of them start before the call, as recorded, and by
+        how much at most.
+    waits, late, latest_ns
+        Calls compared with the tasks that they waited for; how many of them return before the end of these tasks, as
+        recorded, and by how much at most.
+    left_out
+        Early tasks that say nothing of the clock, since their links are wrong.
+    shift_ns, drift_ppb, since_ns
+        What analysis adds to the recorded times of the device: `shift_ns` at the epoch time `since_ns`, and `drift_ppb`
+        nanoseconds more each second; 0 if the times are right as recorded.
+    least_ns, most_ns
+        The least and the most that could be added at `since_ns`; None if nothing bounds it.
+    joined
+        Whether times of device and host can be compared at all.
+    """
+
+    device_id: int
+    launches: int = 0
+    early: int = 0
+    earliest_ns: int = 0
+    waits: int = 0
+    late: int = 0
+    latest_ns: int = 0
+    left_out: int = 0
+    shift_ns: int = 0
+    drift_ppb: int = 0
+    since_ns: int = 0
+    least_ns: int | None = None
+    most_ns: int | None = None
+    joined: bool = True
+
+
+def common_cells(several: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """Return the ids of cells by number of several runs, without numbers that stand for different cells."""
+    ids: dict[str, set[str]] = {}
+    for cells in several:
+        for number, id_ in cells.items():
+            ids.setdefault(number, set()).add(id_)
+    return {number: next(iter(known)) for number, known in ids.items() if len(known) == 1}
+
+
+@dataclass(repr=False)
+class Info(LongText):
+    """Facts about one run.
+
+    Attributes
+    ----------
+    name
+        The name that the user gave the run, or else the name of its directory.
+    collector
+        The front end that recorded the run: ``acl``, ``torch_npu``, ``mindspore``, ``tensorflow``, ``msprof``,
+        ``kineto``, ``simulator``; empty if unknown.
+    reason
+        Why that front end was chosen; empty if the user requested it.
+    source
+        The format that was read, and whether it is raw data or the vendor's parsed result.
+    simulated
+        Whether any of the data comes from the simulated NPU.
+    emulated_ns
+        Time that a simulated run does not count, because the computer was emulating the NPU.
+    overhead
+        The cost of profiling: ``start_ns`` and ``stop_ns`` of the collector, ``code_ns`` of the profiled code between
+        them, ``written_bytes``, and, if measured, ``repeat_ns`` of the same code without profiling.
+    chip
+        The chip's name, such as ``Ascend 910B``.
+    rank, devices
+        The global rank, if known, and the ids of the devices with data.
+    started_ns, stopped_ns
+        Start and end of collection, UTC epoch nanoseconds.
+    versions
+        Software versions by name (``cann``, ``driver``, ``torch_npu``, ``python`` ...).
+    options
+        The options of the session, in the form of ``Options.to_dict``.
+    environment
+        Host name, operating system, CPU and whatever else the files have on the machine.
+    metadata
+        Metadata that the user attached with ``add_metadata``.
+    recording
+        The directory or file that was read.
+    selection
+        The selected part of the run; empty for the whole run: ``steps``, or ``start_ns`` and ``end_ns`` in UTC epoch
+        nanoseconds. The other facts describe the whole run.
+    executed
+        Name, start and end of each cell that ran, where a run was started by hand in a notebook; the time between
+        them is no part of the run.
+    clocks
+        The clock of each device that has launches to compare; complete when notes are.
+    unprofiled_children
+        As in :class:`npuprof.recordings.recording.Recording`.
+    failed
+        The exception of the profiled code, as ``Type: message``; empty if the code ended normally.
+    code
+        The text of the profiled code by file, if the recording has it: first that of the profiled cell.
+    cells
+        The ids of the notebook's cells whose code ran, by their numbers, as far as they are known.
+    """
+
+    name: str = ""
+    collector: str = ""
+    source: str = ""
+    simulated: bool = False
+    chip: str = ""
+    rank: int | None = None
+    devices: list[int] = field(default_factory=list)
+    started_ns: int | None = None
+    stopped_ns: int | None = None
+    versions: dict[str, str] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)
+    recording: Path | None = None
+    selection: Selected = field(default_factory=Selected)
+    failed: str = ""
+    reason: str = ""
+    emulated_ns: int = 0
+    overhead: dict[str, int] = field(default_factory=dict)
+    clocks: list[DeviceClock] = field(default_factory=list)
+    code: dict[str, str] = field(default_factory=dict, repr=False)
+    cells: dict[str, str] = field(default_factory=dict, repr=False)
+    executed: list[tuple[str, int, int]] = field(default_factory=list)
+    unprofiled_children: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def thinking_ns(self) -> int:
+        """The time of the run in which no cell ran; 0 unless cells are known."""
+        if not self.executed or self.started_ns is None or self.stopped_ns is None:
+            return 0
+        return max(
+            0, self.stopped_ns - self.started_ns - sum(end_ns - start_ns for _, start_ns, end_ns in self.executed)
+        )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, encodable(value) if isinstance(value, str) else value)
+
+    def _one_line(self) -> str:
+        """Return the name of the run, its front end, chip and rank."""
+        by = f" of {self.collector or self.source}" if self.collector or self.source else ""
+        rank = "" if self.rank is None else f", rank {self.rank}"
+        chip = f", {self.chip}" if self.chip else ""
+        return f"{self.name}{by}{chip}{rank}{', simulated' if self.simulated else ''}; print() shows all facts"
+
+    def __str__(self) -> str:
+        """Return all facts that are known, one a line; of the code, the names of its files, of cells their numbers."""
+        facts = {item.name: getattr(self, item.name) for item in fields(self)}
+        facts |= {"code": list(self.code), "cells": list(self.cells)}
+        return plain_lines(
+            "\n".join(f"{name}: {value}" for name, value in facts.items() if value not in (None, "", [], {}))
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-serializable dictionary, which :mod:`npuprof.files.small_files` reads back."""
+        plain = asdict(self)
+        plain["recording"] = None if self.recording is None else str(self.recording)
+        return plain

@@ -1,0 +1,197 @@
+"""Notes on what a reader repaired, skipped or could not know: the rows of ``run.notes``, shown in the report."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sized
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from npuprof.tables.ledger import Ledger
+from npuprof.words.texts import encodable
+
+Severity: TypeAlias = Literal["info", "warning", "error"]
+Key: TypeAlias = tuple[Severity, str, str]
+
+
+class Loss(NamedTuple):
+    """What is missing in a run.
+
+    Attributes
+    ----------
+    tables
+        The tables that lack rows.
+    rows
+        How many rows of the input are missing, 0 if that is unknown.
+    """
+
+    tables: frozenset[str]
+    rows: int
+
+
+Contents: TypeAlias = tuple[dict[Key, int], dict[Key, Loss], Ledger]
+
+ANY = ("any",)
+"""What lacks rows of an input that may fill any table."""
+
+Affects: TypeAlias = tuple[str, ...] | str
+
+_LIMIT = 1000  # a damaged file must not create a million notes
+
+
+_NUMBER = re.compile(r"\d+")
+_MAX_ALIKE = 5  # more notes than this that differ only in numbers are shown as one note
+
+
+def _fold(alike: list[tuple[Key, int, Loss]]) -> list[tuple[str, str, str, int, Loss]]:
+    if len(alike) <= _MAX_ALIKE:
+        return [(*key, count, loss) for key, count, loss in alike]
+    severity, source, message = alike[0][0]
+    losses = [loss for _, _, loss in alike]
+    whole = Loss(frozenset().union(*(loss.tables for loss in losses)), sum(loss.rows for loss in losses))
+    counted = sum(count for _, count, _ in alike)
+    return [(severity, source, f"{message} (and {len(alike) - 1} notes like it)", counted, whole)]
+
+
+_NOTHING = Loss(frozenset(), 0)
+
+
+@dataclass
+class Notes:
+    """A list of notes in which repeated notes are counted.
+
+    Severities: ``info`` is worth knowing; ``warning`` means that something was repaired or skipped; ``error`` means
+    that requested data is missing. A note on lost data also names the tables that lack rows (`lacks`).
+
+    Attributes
+    ----------
+    ledger
+        The accounts of the rows read, which :meth:`leave_out` and :meth:`fail` keep consistent with the notes.
+    """
+
+    _counts: dict[Key, int] = field(default_factory=dict)
+    _losses: dict[Key, Loss] = field(default_factory=dict)
+    ledger: Ledger = field(default_factory=Ledger)
+
+    def info(self, source: str, message: str, count: int = 1) -> None:
+        """Note information worth knowing about a file or layer (`source`)."""
+        self._add("info", source, message, count)
+
+    def warning(self, source: str, message: str, count: int = 1, *, lacks: Iterable[str] = ()) -> None:
+        """Note that something was repaired or skipped; `lacks` are the tables that lack rows."""
+        self._add("warning", source, message, count, Loss(frozenset(lacks), 0))
+
+    def error(self, source: str, message: str, count: int = 1, *, lacks: Iterable[str] = ()) -> None:
+        """Note that requested data could not be read or collected; `lacks` are the tables that lack rows."""
+        self._add("error", source, message, count, Loss(frozenset(lacks), 0))
+
+    def leave_out(
+        self, source: str, reason: str, rows: int, *, affects: Affects = (), severity: Severity = "warning"
+    ) -> None:
+        """Note input rows that are in no table, and account for them.
+
+        Parameters
+        ----------
+        source
+            The input, as registered in :attr:`ledger`.
+        reason
+            The reason, worded for one row: ``a row has no readable time``.
+        rows
+            The number of rows; no note for 0.
+        affects
+            The tables that lack rows, or in words what else is incomplete: ``copied bytes``. Nothing by default.
+        severity
+            ``info`` if no data of the run is lost (totals, repetitions, data that was not requested).
+        """
+        if not rows:
+            return
+        tables = () if isinstance(affects, str) else affects
+        words = affects if isinstance(affects, str) else "the tables" if affects == ANY else " and ".join(affects)
+        effect = f"; counts and sums of {words} are too low" if words else ""
+        loss = Loss(frozenset(tables), rows) if tables and severity != "info" else _NOTHING
+        self._add(severity, source, f"{reason}; left out{effect}", rows, loss)
+        self.ledger.leave_out(source, rows)
+
+    def fail(self, source: str, message: str, *, lacks: Iterable[str] = ANY) -> None:
+        """Note that an input could not be read completely; its remaining rows are accounted for as left out."""
+        self.error(source, message, lacks=lacks)
+        self.ledger.leave_out(source, max(self.ledger.open_rows(source), 0))
+
+    def settle(self, frames: Mapping[str, Sized]) -> None:
+        """Warn of rows that are not accounted for; see :meth:`npuprof.tables.ledger.Ledger.imbalances`."""
+        for source, message, rows in self.ledger.imbalances(frames):
+            self.warning(source, message, rows)
+
+    def extend(self, other: Notes) -> None:
+        """Add the notes and accounts of another list."""
+        self.ledger.extend(other.ledger)
+        for key, count in other._counts.items():
+            self._add(*key, count, other._losses.get(key, _NOTHING))
+
+    def contents(self) -> Contents:
+        """Return the notes and accounts, for :meth:`put`."""
+        return self._counts, self._losses, self.ledger
+
+    def put(self, contents: Contents) -> None:
+        """Replace all notes and accounts."""
+        self._counts, self._losses, self.ledger = contents
+
+    def rewrite(self, change: Callable[[str], str]) -> None:
+        """Change the messages, for example the paths in them."""
+        (counts, losses), self._counts, self._losses = (self._counts, self._losses), {}, {}
+        for (severity, source, message), count in counts.items():
+            loss = losses.get((severity, source, message), _NOTHING)
+            self._add(severity, source, change(message), count, loss)
+
+    def _add(self, severity: Severity, source: str, message: str, count: int, loss: Loss = _NOTHING) -> None:
+        key = (severity, encodable(source), encodable(message))
+        if key not in self._counts and len(self._counts) >= _LIMIT:
+            key = ("warning", "notes", f"more than {_LIMIT} different notes; the rest are only counted here")
+        self._counts[key] = self._counts.get(key, 0) + count
+        if loss.tables:
+            known = self._losses.get(key, _NOTHING)
+            self._losses[key] = Loss(known.tables | loss.tables, known.rows + loss.rows)
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the notes as a table, in their order.
+
+        If many notes differ only in numbers, as notes per process or rank do, they become one row.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``severity``, ``source``, ``message``, ``count``; ``lacks`` (the tables that lack rows, separated by spaces,
+            ``any`` if these may be all) and ``missing_rows`` (how many rows of the input, absent if unknown).
+        """
+        alike: dict[tuple[str, ...], list[tuple[Key, int, Loss]]] = {}
+        for key, count in self._counts.items():
+            group = alike.setdefault(tuple(_NUMBER.sub("#", part) for part in key), [])
+            group.append((key, count, self._losses.get(key, _NOTHING)))
+        rows = [row for group in alike.values() for row in _fold(group)]
+        columns = ["severity", "source", "message", "count"]
+        frame: pd.DataFrame = pd.DataFrame([row[:4] for row in rows], columns=columns, dtype=object)
+        losses = [loss for *_, loss in rows]
+        missing = np.array([loss.rows for loss in losses], np.int64)
+        frame["lacks"] = pd.Series([" ".join(sorted(loss.tables)) for loss in losses], dtype=object)
+        frame["missing_rows"] = pd.arrays.IntegerArray(missing, missing == 0)
+        frame["count"] = frame["count"].astype("int64")
+        return frame
+
+    @classmethod
+    def from_frame(cls, frame: pd.DataFrame) -> Notes:
+        """Build the list from the result of :meth:`to_frame`, or of that of an earlier version, without losses."""
+        notes = cls()
+        is_told = "lacks" in frame and bool(frame["lacks"].notna().all())
+        known = frame if is_told else frame.assign(lacks="", missing_rows=pd.array([0] * len(frame), "Int64"))
+        names = ["severity", "source", "message", "count", "lacks"]
+        missing = known["missing_rows"].astype("Int64").to_numpy(np.int64, na_value=0).tolist()
+        rows_of = zip(known[names].to_numpy(dtype=object).tolist(), missing, strict=True)
+        for (severity, source, message, count, lacks), rows in rows_of:
+            notes._add(severity, source, message, count, Loss(frozenset(lacks.split()), rows))
+        return notes
