@@ -203,8 +203,8 @@ def find() -> Path:
     if tool is None:
         raise FrontEndAbsentError(
             "msprof is not installed (neither on PATH nor in ASCEND_HOME_PATH): install the CANN toolkit and "
-            "`source set_env.sh`, or use another collector; without an NPU, `npuprof demo` and %%npuprof in a notebook "
-            "run on the simulated one"
+            "`source set_env.sh`, or use another collector; without an NPU, --collector simulator, `npuprof demo` and "
+            "%%npuprof in a notebook use the simulated one"
         )
     return tool
 

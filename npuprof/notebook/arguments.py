@@ -172,7 +172,7 @@ class RunArguments:
     timeout_s: float | None
 
 
-_OF_CELLS = ("if_unavailable", "overhead")
+_OF_CELLS = ("if_unavailable", "overhead", "engines")
 """The arguments of ``%%npuprof`` that a program has no use for."""
 
 
