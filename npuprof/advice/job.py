@@ -11,11 +11,11 @@ import pandas as pd
 
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding
-from npuprof.advice.findings import Advice
 from npuprof.advice.gains import Gain, Replayed
+from npuprof.advice.job_member import Member
 from npuprof.advice.to_collect import is_unknown
 from npuprof.advice.wording import ranks_called
-from npuprof.analysis.accounting import Accounting, joined
+from npuprof.analysis.accounting import joined
 from npuprof.analysis.backlog import Backlog
 from npuprof.analysis.device_words import GPU, NONE, NPU, DeviceName
 from npuprof.analysis.prediction import TOLERANCE
@@ -34,10 +34,11 @@ from npuprof.analysis.rank_replay import (
     replay,
     replay_steps,
     unknown_before,
+    without_group,
 )
 from npuprof.analysis.rank_roles import Role, program_of, roles, stages
 from npuprof.analysis.rank_stages import or_hosts, uneven
-from npuprof.analysis.rank_suspects import LEAST_STEPS, Kind, Once, Suspect, at_most, once, suspects
+from npuprof.analysis.rank_suspects import LEAST_STEPS, WORTH, Kind, Once, Suspect, at_most, once, suspects
 from npuprof.analysis.rank_variants import Less, step_times, without
 from npuprof.arrays import Int64
 from npuprof.errors import NpuprofError
@@ -46,29 +47,6 @@ from npuprof.words.quantities import formatted_ranks
 
 POINT_TO_POINT = r"send|recv|receive"
 """What the types of sends and receives have in common."""
-
-
-@dataclass(frozen=True)
-class Member:
-    """A rank of a job.
-
-    Attributes
-    ----------
-    rank
-        The rank's number.
-    tables, accounting
-        The run of the rank.
-    advice
-        The findings of the rank alone.
-    host
-        The number or name of the rank's host; None if unknown.
-    """
-
-    rank: int
-    tables: Mapping[str, pd.DataFrame]
-    accounting: Accounting
-    advice: Advice
-    host: int | str | None = None
 
 
 @dataclass(frozen=True)
@@ -276,7 +254,7 @@ class JobFacts(Facts):
     @cached_property
     def joint(self) -> Joint | None:
         """The suspects without which the steps would be shorter; None if no replay can tell."""
-        if self.played is None or self._replayed_ns is None or not self.modelled:
+        if self.played is None or self._replayed_ns is None or not self.modelled or self.unjoined:
             return None
         return joint(self.played, self.usual.own_ns, self.usual.moving_ns, self.suspects)
 
@@ -294,7 +272,7 @@ class JobFacts(Facts):
         extra = sum(each.extra_ns for each in self.suspects)
         faster = self.without_absent(self.usual.without(self.suspects))
         gain = self.gain_ns(faster.own_ns, faster.moving_ns, than_ns=self.usual.own_ns)
-        most = extra if gain is None else min(gain, extra)
+        most = extra if gain is None or self.unjoined else min(gain, extra)
         return [Part(each, each.extra_ns * most // max(extra, 1), min(each.extra_ns, most)) for each in self.suspects]
 
     def without_absent(self, times: Times, *, alike: bool = False) -> Times:
@@ -351,6 +329,14 @@ class JobFacts(Facts):
         """Those of :attr:`missing` that have not all collectives of most steps here: what they did is not known."""
         seen = [] if self.job is None or self.played is None else mostly_here(self.job, self.played)
         return frozenset(self.missing) - frozenset(seen)
+
+    @cached_property
+    def unjoined(self) -> bool:
+        """Whether operators whose group is not known take 1 % of the steps: whom they wait for is not known."""
+        if self.job is None:
+            return False
+        rows = self.job.rows[without_group(self.job.rows)]
+        return int(rows["moving_ns"].sum()) > WORTH * self.usual_ns * self.steps * len(self.job.ranks)
 
     @property
     def modelled(self) -> bool:

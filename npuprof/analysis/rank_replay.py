@@ -22,6 +22,10 @@ from npuprof.errors import NpuprofError, OptionsError
 Floats: TypeAlias = npt.NDArray[np.float64]
 
 
+NO_GROUP = "no group"
+"""What the groups of operators begin with that name none, each of one rank."""
+
+
 @dataclass(frozen=True)
 class Job:
     """The collectives of a job on one clock, ready for a replay.
@@ -127,6 +131,9 @@ class Job:
 def job(communication: pd.DataFrame) -> Job:
     """Prepare the collectives of all ranks.
 
+    An operator whose group is not known is one of its rank alone, and all of its duration moves data: how much of it is
+    waiting, and for whom, nothing tells, but it is no time of the rank's own.
+
     Parameters
     ----------
     communication
@@ -137,7 +144,7 @@ def job(communication: pd.DataFrame) -> Job:
     NpuprofError
         If no collective has a rank and a group.
     """
-    rows, estimated = aligned(communication)
+    rows, estimated = aligned(_with_groups(communication))
     rank, starts = rows["rank"].to_numpy(np.int64), rows["start_ns"].to_numpy(np.int64)
     if ((rank[1:] == rank[:-1]) & (starts[1:] < starts[:-1])).any():  # a clock with much drift
         rows = rows.sort_values(["rank", "start_ns"], kind="stable").reset_index(drop=True)
@@ -150,6 +157,25 @@ def job(communication: pd.DataFrame) -> Job:
     before = np.where(first, starts.min(), np.append(0, ends[:-1]))
     prepared = rows.assign(own_ns=starts - before)
     return Job(tuple(sorted(set(rank.tolist()))), prepared, int(starts.min()), int(ends.max()), estimated)
+
+
+def _with_groups(communication: pd.DataFrame) -> pd.DataFrame:
+    """Return operators of which those without a group have one that is their rank's alone, if any have a group."""
+    rank, group = communication["rank"], communication["group"]
+    lacking = (group.isna() & rank.notna()).to_numpy(bool)
+    if not lacking.any() or lacking.all():
+        return communication
+    alone = NO_GROUP + " of rank " + rank[lacking].astype(str)
+    grouped: pd.DataFrame = communication.assign(group=group.astype(object).mask(lacking, alone))
+    return grouped
+
+
+def without_group(rows: pd.DataFrame) -> Bools:
+    """Return which rows of a job are operators whose group is not known."""
+    group = rows["group"].astype("category")
+    of_name = group.cat.categories.astype(str).str.startswith(NO_GROUP)
+    lacking: Bools = np.append(of_name, False)[group.cat.codes.to_numpy()].astype(bool)
+    return lacking
 
 
 def before_steps(played: Job) -> Bools:

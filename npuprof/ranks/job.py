@@ -26,7 +26,8 @@ from npuprof.tables.info import Info
 from npuprof.words.quantities import formatted_ranks
 
 if TYPE_CHECKING:
-    from npuprof.advice.job import JobFacts, Member
+    from npuprof.advice.job import JobFacts
+from npuprof.advice.job_member import Member
 
 _CALLED = {"duration_ns": "step"}
 FEW = 8
@@ -127,7 +128,7 @@ def _member(
 ) -> Member | None:
     from npuprof.advice.facts import Facts
     from npuprof.advice.findings import Advice
-    from npuprof.advice.job import Member
+    from npuprof.advice.job_member import Member
 
     run = entry.profile if entry.profile is not None or parts is not None else read_or_none(entry)
     if run is not None:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from npuprof.analysis.intervals import Spans, covering
 from npuprof.analysis.rank_clocks import Lead, clocks
-from npuprof.analysis.rank_replay import Job, job
+from npuprof.analysis.rank_replay import Job, job, without_group
 from npuprof.analysis.rank_waits import collectives, waits
 from npuprof.exports.chrome_trace import TracedRun
 from npuprof.ranks.clocks import RunClock, run_clocks
@@ -139,7 +139,14 @@ class RankTables:
     def waits(self) -> pd.DataFrame:
         """Return the waits of all ranks; see :func:`npuprof.analysis.rank_waits.waits`."""
         played = self.job()
-        return waits(self.operators()) if played is None else played.rows.drop(columns="own_ns")
+        if played is None:
+            return waits(self.operators())
+        lacking = without_group(played.rows)
+        rows: pd.DataFrame = played.rows.drop(columns="own_ns")
+        if lacking.any():
+            rows = rows[~lacking].reset_index(drop=True)
+            rows = rows.assign(op=pd.factorize(rows["op"])[0])
+        return rows
 
     def clocks(self) -> list[RunClock]:
         """Return the clock of each run, without analyses of all ranks, which come last."""

@@ -8,7 +8,8 @@ from npuprof import tables
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding
 from npuprof.advice.findings import Advice
-from npuprof.advice.job import JobFacts, Member
+from npuprof.advice.job import JobFacts
+from npuprof.advice.job_member import Member
 from npuprof.advice.job_rules import (
     absent_ranks,
     late_host,

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 import npuprof
 from npuprof import tables as schema
 from npuprof.advice.findings import Advice, advise
-from npuprof.advice.job import JobFacts, Member
+from npuprof.advice.job import JobFacts
 from npuprof.advice.job_findings import advise_job
+from npuprof.advice.job_member import Member
 from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, account
 from npuprof.analysis.idle_causes import UNEXPLAINED, UNKNOWN
 from npuprof.profiles.profile import Profile

@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 
 from npuprof.advice.findings import Advice
+from npuprof.advice.job import JobFacts
 from npuprof.advice.job_findings import advise_job
-from npuprof.simulator.jobs import SIZES, Faults, simulate
-from tests.advice.generated import facts_of
+from npuprof.simulator.jobs import SIZES, Faults, Plan, simulate
+from tests.advice.generated import facts_of, step_ns
 from tests.advice.test_job import advice_of
 from tests.analysis.test_rank_faults import with_steps
 from tests.analysis.test_rank_waits import rows, synchronised
@@ -85,3 +86,40 @@ def test_times_that_are_all_zero_or_go_back_are_no_reason_to_fail() -> None:
     blamed(advice_of(still.assign(duration_ns=np.zeros(20, np.int64))))
     crossed = rows((0, "a", 0, 30), (0, "b", 40, 50), (1, "b", 0, 30), (1, "a", 40, 50))
     blamed(advice_of(crossed))
+
+
+_PIPELINE = Plan(1, 4, 2, steps=4, microbatches=8, layers=1, ranks_per_host=2)
+
+
+def advice_without_groups_of_sends(faults: Faults) -> Advice:
+    """Findings of a pipeline whose sends name no group, as those that torch groups on a GPU."""
+    facts = facts_of(simulate(_PIPELINE, faults, 3))
+    rows = facts.communication
+    named = rows["group"].astype(object).mask(rows["op_type"].astype(str).str.contains("Send"))
+    members = list(facts.members.values())
+    return advise_job(JobFacts(members, rows.assign(group=named), [], simulated=False))
+
+
+def test_time_in_sends_without_a_group_is_no_rank_s_own() -> None:
+    faults = Faults(slow_ranks={3: 0.2})
+    found = advice_without_groups_of_sends(faults)
+    assert blamed(found) == ["slow_rank"]
+    slow = found["slow_rank"]
+    true_ns = step_ns(_PIPELINE, faults, 3) - step_ns(_PIPELINE, Faults(), 3)
+    assert (slow.place, slow.confidence, slow.gain_lo_ns) == ("rank 3", "bounded", 0)
+    assert 0.99 * true_ns < slow.gain_hi_ns < 1.6 * true_ns
+
+
+@pytest.mark.long
+def test_of_a_healthy_job_nobody_is_blamed_for_sends_without_a_group() -> None:
+    assert not blamed(advice_without_groups_of_sends(Faults()))
+
+
+def test_the_only_rank_of_a_stage_may_be_slow_instead() -> None:
+    """Its extra time looks like more work; as fast as the others the job gains more than with its work spread."""
+    plan, faults = Plan(1, 4, 1, steps=4, layers=1), Faults(slow_ranks={2: 0.2})
+    uneven = {one.rule: one for one in advise_job(facts_of(simulate(plan, faults, 3)))}["pipeline_imbalance"]
+    true_ns = step_ns(plan, faults, 3) - step_ns(plan, Faults(), 3)
+    assert (uneven.title, uneven.confidence) == ("Pipeline imbalance, or rank 2 is slow", "bounded")
+    assert uneven.gain_lo_ns == 0
+    assert true_ns / 1.05 < uneven.gain_hi_ns < 1.2 * true_ns

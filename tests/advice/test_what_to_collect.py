@@ -12,8 +12,9 @@ import pytest
 
 import npuprof
 from npuprof.advice.findings import advise
-from npuprof.advice.job import JobFacts, Member
+from npuprof.advice.job import JobFacts
 from npuprof.advice.job_findings import advise_job
+from npuprof.advice.job_member import Member
 from npuprof.advice.job_rules import JOB_RULES
 from npuprof.advice.rules import RULES
 from npuprof.advice.to_collect import Recorded, more_steps

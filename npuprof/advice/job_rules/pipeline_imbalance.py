@@ -42,22 +42,52 @@ def _imbalance(facts: JobFacts, played: Job, parts: Sequence[Part]) -> Finding:
     same = "" if len(one_host) > 1 or None in one_host else _same_host(facts, heaviest, *one_host)
     evidence, reason, of_rank = _difference(facts, stages, heaviest)
     together = named_parts(parts)
+    gain = facts.gain_of(parts, of_host=True)
+    alone = None if reason or either else _alone(facts, stages[heaviest])
+    if alone is not None:
+        title = f"Pipeline imbalance, or rank {alone} is slow"
+        less_ns = _as_fast(facts, played, alone, [time for place, time in enumerate(of_stage) if place != heaviest])
+        gain |= {"gain_lo_ns": 0, "gain_hi_ns": max(gain["gain_hi_ns"], less_ns), "confidence": "bounded"}
+        same += f"; of its stage there is rank {alone} only, and more work and a slow card take longer alike"
+    else:
+        title = _title(either, all_of_them=len(either) == len(parts))
     stage_times = [f"{ranks_called(stage)} {duration(time)}" for stage, time in zip(stages, of_stage, strict=True)]
     return Finding(
         NAME,
         "fires",
-        title=_title(either, all_of_them=len(either) == len(parts)),
+        title=title,
         cost_ns=0 if facts.job is None else facts.job.waiting_ns(),
-        **facts.gain_of(parts, of_host=True),
+        **gain,
         detail=f"the stages wait for each other; outside collectives, a step takes {', '.join(stage_times)}{reason}"
         f"{same}{together and f'; {together}'}",
         action=f"move layers away from the stage of {ranks_called(stages[heaviest])}: the LM head and the loss count "
-        "as layers; a fused or chunked bfloat16 cross entropy",
+        "as layers; a fused or chunked bfloat16 cross entropy" + ("" if alone is None else _compared(facts, alone)),
         place=ranks_called(sorted(rank for part in parts for rank in part.suspect.ranks)),
         table="kernels",
         rows=evidence,
         rank=of_rank,
     )
+
+
+def _alone(facts: JobFacts, stage: Sequence[int]) -> int | None:
+    """Return the rank of a stage of which only one is known, so that none alike tells whether it is slow."""
+    seen = [rank for rank in stage if rank not in facts.unseen]
+    return seen[0] if len(seen) == 1 else None
+
+
+def _compared(facts: JobFacts, rank: int) -> str:
+    """Return how to see whether the card of a rank is slow, beside one of another stage."""
+    others = [other for other in facts.members if other != rank]
+    return f"; runs.side_by_side([{rank}, {others[0]}]) shows whether the same kernels take longer" if others else ""
+
+
+def _as_fast(facts: JobFacts, played: Job, rank: int, others_ns: Sequence[int]) -> int:
+    """Return what a step gains at most if a rank takes as long as those of the other stages."""
+    usual, rows = facts.usual.own_ns, (played.rows["rank"] == rank).to_numpy(bool)
+    taken = float(usual[rows].sum()) / len(played.steps)
+    factor = min(1.0, float(np.median(others_ns)) / max(taken, 1.0))
+    gain = facts.gain_ns(np.where(rows, usual * factor, usual), than_ns=usual)
+    return round(taken * (1 - factor)) if gain is None else gain
 
 
 def _title(either: Sequence[Suspect], *, all_of_them: bool) -> str:
