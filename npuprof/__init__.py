@@ -147,12 +147,9 @@ def _called_by_help() -> bool:
     return frame is not None and frame.f_code.co_name == "docmodule"  # in ``python -m pydoc``, a function of __main__
 
 
+# Names and rooms are kept from pydoc, which would print every method of every class, 2,800 lines: `help` shows the
+# docstring alone, a screen. (A docstring here would be in what IPython shows for ``npuprof?``.)
 class _Package(ModuleType):
-    """The package, of which ``help`` shows the docstring alone: a screen.
-
-    Its names and rooms are kept from pydoc, which would print every method of every class: 2,800 lines.
-    """
-
     @property
     def __path__(self) -> list[str]:  # type: ignore[override]
         if _called_by_help():
