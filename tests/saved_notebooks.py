@@ -38,6 +38,15 @@ def read(path: Path) -> Any:
     return nbformat.read(path, as_version=4)
 
 
+def with_claims(notebook: Any, claims: Mapping[str, str]) -> Any:
+    """Return a notebook in which cells of claims stand, each after the cell whose id it has."""
+    from nbformat import v4
+
+    cells = [[cell, *([v4.new_code_cell(claims[cell.id])] if cell.id in claims else [])] for cell in notebook.cells]
+    notebook.cells = [cell for some in cells for cell in some]
+    return notebook
+
+
 def code_cells(notebook: Any) -> dict[str, Any]:
     """Return the code cells of a notebook by their id."""
     return {cell["id"]: cell for cell in notebook.cells if cell.cell_type == "code"}

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tests import saved_notebooks
-from tests.guide_claims import CLAIMS
 from tests.may_differ import MAY_DIFFER
+from tests.notebook_claims import CLAIMS
 from tests.samples import FOLDER
 
 _FOLDER = Path(__file__).parents[1] / "notebooks" / "guides"
@@ -80,16 +80,11 @@ def test_its_links_lead_somewhere(path: Path) -> None:
 def test_it_runs_shows_what_is_saved_and_its_claims_hold(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    from nbformat import v4
-
     if part := _ON_SAMPLES.get(path.stem):
         folder = request.getfixturevalue("samples")
         assert (folder / part).exists()
         monkeypatch.setenv("NPUPROF_SAMPLES", str(FOLDER))
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    notebook = saved_notebooks.read(path)
-    claims = CLAIMS[path.stem]
-    executed = [[cell, *([v4.new_code_cell(claims[cell.id])] if cell.id in claims else [])] for cell in notebook.cells]
-    notebook.cells = [cell for cells in executed for cell in cells]
+    notebook = saved_notebooks.with_claims(saved_notebooks.read(path), CLAIMS[path.stem])
     saved_notebooks.execute(notebook, tmp_path, monkeypatch)
     assert saved_notebooks.changes(saved_notebooks.read(path), notebook, MAY_DIFFER.get(path.stem, {})) == []

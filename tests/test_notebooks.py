@@ -12,6 +12,7 @@ import pytest
 from tests import saved_notebooks
 from tests.browser.unpacking import data_of
 from tests.may_differ import MAY_DIFFER
+from tests.notebook_claims import CLAIMS
 
 _FOLDER = Path(__file__).parent.parent / "notebooks"
 _NAMES = ("load_my_result", "explorer_tour", "compare", "cluster", "two_ranks")
@@ -33,10 +34,10 @@ def code(notebook: Any) -> list[Any]:
 @pytest.mark.kernel
 @pytest.mark.long
 @pytest.mark.parametrize("name", _NAMES)
-def test_it_runs_from_top_to_bottom_and_shows_what_is_saved(
+def test_it_runs_shows_what_is_saved_and_its_claims_hold(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    notebook = read(name)
+    notebook = saved_notebooks.with_claims(read(name), CLAIMS.get(name, {}))
     made = saved_notebooks.execute(notebook, tmp_path, monkeypatch)
     assert saved_notebooks.changes(read(name), notebook, MAY_DIFFER.get(name, {})) == []
     assert list(made.glob("npuprof-*"))
@@ -98,38 +99,6 @@ def test_each_fault_planted_in_64_ranks_is_found_and_called_simulated() -> None:
     assert [line.split(". ")[0] for line in verdicts.splitlines()] == [f"{of} planted: {it}" for of, it in told.items()]
     gains = re.findall(r"([0-9.]+) ms", cells["mended"].outputs[0].text)
     assert float(gains[0]) == pytest.approx(float(gains[1]), rel=0.1)
-
-
-@pytest.mark.long
-def test_the_findings_of_two_ranks_name_their_faults_and_predict_what_mending_them_gains(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    cells = {cell.id: cell.source.replace("%load_ext npuprof", "") for cell in code(read("two_ranks"))}
-    model = cells["model"].splitlines()
-
-    def line_of(text: str) -> str:
-        (number,) = [number for number, code in enumerate(model, 1) if text in code]
-        return f"model.py:{number}"
-
-    names: dict[str, Any] = {}
-    for cell, source in cells.items():
-        exec(compile(source, f"{cell}.py", "exec"), names)
-    waits, late = (run.advice() for run in names["runs"])
-    assert waits["waiting"].place == "rank 1"
-    assert set(names["runs"].blame()["root_rank"]) == {1}
-    starved = late["host_bound"].detail
-    assert f"data loader (10 calls; {line_of('DataLoader')})" in starved
-    assert f"since the host waited for the NPU (10 calls; {line_of('loss.item()')})" in starved
-    assert line_of("write_log") in starved
-    assert line_of("np.sqrt(second)") in late["small_kernels"].detail
-    assert line_of("return 0.5 * x * (1 + np.tanh") in late["fusible_repeats"].detail
-    assert late.step_ns / 1e6 == pytest.approx(names["step_ms"]["before"])
-    found_ms = names["step_ms"]["before"] - names["step_ms"]["after"]
-    assert names["predicted_ms"] == pytest.approx(found_ms, rel=0.1)
-    mended = names["mended"][1].advice()
-    assert mended.parts()["computing"] > 0.5 * mended.step_ns
-    assert mended["host_bound"].state == "clean"
 
 
 @pytest.mark.parametrize("path", sorted(_FOLDER.glob("*.ipynb")), ids=lambda path: path.stem)

@@ -1,4 +1,4 @@
-"""What the guides claim: code that is executed after cells of theirs, by guide and cell."""
+"""What guides and notebooks claim: code that is executed after cells of theirs, by notebook and cell."""
 
 from __future__ import annotations
 
@@ -183,6 +183,31 @@ assert next(iter(run.advice())).rule == "host_bound"
 """,
         "mended": """\
 assert abs(predicted_ns - gained_ns) < 0.3 * gained_ns
+""",
+    },
+    "two_ranks": {
+        "gain": """\
+model = In[1].splitlines()
+
+def line_of(text):
+    (number,) = [number for number, code in enumerate(model, 1) if text in code]
+    return f"the cell, line {number}"
+
+waits, late = (run.advice() for run in runs)
+assert waits["waiting"].place == "rank 1"
+assert set(runs.blame()["root_rank"]) == {1}
+starved = late["host_bound"].detail
+assert f"data loader (10 calls; {line_of('DataLoader')})" in starved
+assert f"since the host waited for the NPU (10 calls; {line_of('loss.item()')})" in starved
+assert line_of("write_log") in starved
+assert line_of("np.sqrt(second)") in late["small_kernels"].detail
+assert line_of("return 0.5 * x * (1 + np.tanh") in late["fusible_repeats"].detail
+assert abs(late.step_ns / 1e6 - step_ms["before"]) < 1e-6 * step_ms["before"]
+found_ms = step_ms["before"] - step_ms["after"]
+assert abs(predicted_ms - found_ms) < 0.1 * found_ms
+after = mended[1].advice()
+assert after.parts()["computing"] > 0.5 * after.step_ns
+assert after["host_bound"].state == "clean"
 """,
     },
     "untouched_code": {
