@@ -58,7 +58,7 @@ def _line(place: Any, text: str) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("width", "dark"), [(1400, False), (900, True)])
+@pytest.mark.parametrize(("width", "dark"), [pytest.param(1400, False, marks=pytest.mark.exhaustive), (900, True)])
 def test_a_line_of_the_cell_chooses_its_kernels(
     open_notebook: OpenNotebook, tmp_path: Path, width: int, dark: bool
 ) -> None:

@@ -107,7 +107,7 @@ def _pipes(page: Any) -> tuple[list[list[float]], float]:
     return bars, width
 
 
-@pytest.mark.parametrize(("width", "dark"), [(1400, False), (900, True)])
+@pytest.mark.parametrize(("width", "dark"), [pytest.param(1400, False, marks=pytest.mark.exhaustive), (900, True)])
 def test_a_selected_kernel_is_described_in_detail(open_explorer: Open, tmp_path: Path, width: int, dark: bool) -> None:
     page = open_explorer(launches=200, setup=_COUNTERS, width=width, dark=dark)
     assert page.evaluate(_PIPES) == []
@@ -179,7 +179,9 @@ def test_its_controls_do_not_wait_for_a_running_cell(open_explorer: Open) -> Non
     assert "*" in page.locator(".jp-Cell").nth(1).locator(".jp-InputPrompt").inner_text()
 
 
-@pytest.mark.parametrize(("width", "dark"), [(1400, True), (900, False), (900, True)])
+@pytest.mark.parametrize(
+    ("width", "dark"), [pytest.param(1400, True, marks=pytest.mark.exhaustive), (900, False), (900, True)]
+)
 def test_it_fits_and_follows_the_theme(open_explorer: Open, tmp_path: Path, width: int, dark: bool) -> None:
     page = open_explorer(launches=3_000, width=width, dark=dark)
     page.screenshot(path=tmp_path / f"explorer_{width}.png")

@@ -375,7 +375,7 @@ def test_callers_and_callees_of_a_clicked_frame_are_below_and_lead_on(open_flame
     assert shown.said(".long").endswith("launch")  # the graph itself stays
 
 
-@pytest.mark.parametrize(("width", "dark"), [(1400, False), (900, True)])
+@pytest.mark.parametrize(("width", "dark"), [pytest.param(1400, False, marks=pytest.mark.exhaustive), (900, True)])
 def test_keys_and_controls_in_jupyterlab(open_notebook: OpenNotebook, tmp_path: Path, width: int, dark: bool) -> None:
     more = "import time\nprint('begun', flush=True)\nwhile True: time.sleep(0.1)"
     notebook = open_notebook([_SOURCE.format(root=str(Path(__file__).parents[2])), more], width=width, dark=dark)

@@ -83,7 +83,14 @@ def test_the_first_click_takes_the_keys_in_notebook_7(open_notebook7: Callable[.
     page.wait_for_function(f"() => document.querySelectorAll('{_CELLS}').length === 3")
 
 
-@pytest.mark.parametrize("shown", ["the panel", "a report", "the explorer", "a comparison"])
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "the panel",
+        "the explorer",
+        *(pytest.param(name, marks=pytest.mark.exhaustive) for name in ("a report", "a comparison")),
+    ],
+)
 def test_no_key_pressed_in_an_output_reaches_notebook_7(
     open_notebook7: Callable[..., NotebookPage], tmp_path: Path, shown: str
 ) -> None:

@@ -84,7 +84,7 @@ def test_stop_acts_while_a_cell_is_running(
     panel.get_by_role("grid", name="Runs", exact=True).locator("tbody tr[data-id]", has_text="this kernel").wait_for()
 
 
-@pytest.mark.parametrize("width", [1400, 900])
+@pytest.mark.parametrize("width", [pytest.param(1400, marks=pytest.mark.exhaustive), 900])
 def test_no_button_moves_while_a_run_records(open_cells: Callable[..., NotebookPage], width: int) -> None:
     notebook = open_cells(_PANEL, _SETUP, width=width)
     panel = notebook.run(0)
@@ -119,7 +119,7 @@ def _places(panel: Any) -> list[tuple[str, float, float]]:
     return found
 
 
-@pytest.mark.parametrize(("width", "dark"), [(1400, False), (900, True)])
+@pytest.mark.parametrize(("width", "dark"), [pytest.param(1400, False, marks=pytest.mark.exhaustive), (900, True)])
 def test_options_say_why_they_cannot_be_chosen_and_runs_can_be_managed(
     open_cells: Callable[..., NotebookPage], tmp_path: Path, width: int, dark: bool
 ) -> None:

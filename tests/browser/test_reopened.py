@@ -212,7 +212,9 @@ def test_as_nbviewer_shows_it(browser: Any, outputs: list[list[Any]], tmp_path: 
 
 
 @pytest.mark.filterwarnings("ignore:Your element with mimetype")  # a stored figure may have no other form
-@pytest.mark.parametrize("run_again", [False, True], ids=["stored", "run_again"])
+@pytest.mark.parametrize(
+    "run_again", [False, pytest.param(True, marks=pytest.mark.exhaustive)], ids=["stored", "run_again"]
+)
 def test_the_quickstart_as_nbviewer_shows_it(browser: Any, tmp_path: Path, run_again: bool) -> None:
     exporters = pytest.importorskip("nbconvert.exporters")
     stored = notebook_path()

@@ -56,7 +56,7 @@ def _wait_count(grid: Any, text: str) -> None:
     grid.locator(".count", has_text=text).wait_for()
 
 
-@pytest.mark.parametrize(("width", "dark"), [(1400, False), (900, True)])
+@pytest.mark.parametrize(("width", "dark"), [pytest.param(1400, False, marks=pytest.mark.exhaustive), (900, True)])
 def test_single_rows_are_sorted_filtered_and_turned(
     table: Callable[..., NotebookPage], tmp_path: Path, width: int, dark: bool
 ) -> None:
