@@ -5,7 +5,8 @@ The table of invariants is :mod:`tests.campaign.damage.invariants`; the campaign
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from tests import factories
 from tests.campaign.damage.invariants import OF_RUN, contradictions
 from tests.campaign.damage.recordings import GENERATED
 from tests.campaign.fuzz import seeds
+from tests.samples.forms import forms
 from tests.sources.kineto.jobs import TorchJob
 
 FOLDERS = (
@@ -37,27 +39,30 @@ _DATA = "data"  # folders of raw records, of which no file is a run by itself
 _ROUNDED_NS = 2  # of each row, in files whose starts and durations were each rounded
 
 
-def runs(folder: Path) -> Iterator[Profile]:
-    """Read every run below a folder, in both forms where it has raw data, and every file that is one by itself."""
-    for found in _found(folder):
-        yield from [found] if isinstance(found, Profile) else found
-
-
-def _found(folder: Path) -> Iterator[Profile | ProfileSet]:
+def whole(folder: Path) -> Iterator[Profile | ProfileSet]:
+    """Read the runs below a folder, in both forms where it has raw data."""
     preferences: tuple[Preference, ...] = ("raw", "parsed") if any(folder.rglob("host")) else (None,)
     for source in preferences:
-        try:
+        with suppress(SourceError):
             yield open_path(folder, source=source)
-        except SourceError:
-            continue
-    for file in sorted(folder.rglob("*")):
-        if file.is_file() and _DATA not in file.parts and file.suffix in (".json", ".csv", ".db", ".gz"):
-            try:
-                found = open_path(file)
-            except SourceError:
-                continue
+
+
+def alone(files: Iterable[Path]) -> Iterator[Profile]:
+    """Read the files that are runs by themselves."""
+    for file in files:
+        with suppress(SourceError):
+            found = open_path(file)
             if isinstance(found, Profile):
                 yield found
+
+
+def forms_below(folder: Path) -> list[list[Path]]:
+    """Return the files below a folder of which each may be a run by itself, those of one form together."""
+    return forms(
+        file
+        for file in folder.rglob("*")
+        if file.is_file() and _DATA not in file.parts and file.suffix in (".json", ".csv", ".db", ".gz")
+    )
 
 
 @pytest.mark.slow
@@ -100,18 +105,34 @@ def test_every_invariant_compares_two_answers_of_some_run(tmp_path: Path) -> Non
     assert {one.name for one in OF_RUN} - compared <= exceptions
 
 
+each_folder = pytest.mark.parametrize("folder", [*FOLDERS, "kineto"])
+
+
+def _compared(found: Profile | ProfileSet) -> int:
+    """Return how many kernels a result has that says the same in every way."""
+    assert not contradictions(found, dear=isinstance(found, Profile)), found
+    count = 0
+    for run in [found] if isinstance(found, Profile) else found:
+        count += len(run.kernels)
+        assert run is found or not contradictions(run), run.info.recording
+        contradicts = run.notes["source"].isin(["overlap", "step_times"]) & (run.notes["severity"] == "warning")
+        assert not contradicts.any(), run.notes
+    return count
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("folder", [*FOLDERS, "kineto"])
+@each_folder
 def test_real_results_say_the_same_in_every_way(samples: Path, folder: str) -> None:
-    compared = 0
-    for found in _found(samples / folder):
-        assert not contradictions(found, dear=isinstance(found, Profile)), found
-        for run in [found] if isinstance(found, Profile) else found:
-            compared += len(run.kernels)
-            assert not contradictions(run), run.info.recording
-            contradicts = run.notes["source"].isin(["overlap", "step_times"]) & (run.notes["severity"] == "warning")
-            assert not contradicts.any(), run.notes
+    files = [same[0] for same in forms_below(samples / folder)]
+    compared = sum(_compared(found) for found in (*whole(samples / folder), *alone(files)))
     assert bool(compared) != (folder in ("cluster", "mindspore", "torch_npu/host_only_raw"))
+
+
+@pytest.mark.exhaustive
+@each_folder
+def test_further_files_of_a_form_say_the_same_in_every_way(samples: Path, folder: str) -> None:
+    for found in alone(file for same in forms_below(samples / folder) for file in same[1:]):
+        _compared(found)
 
 
 @pytest.mark.slow
@@ -120,10 +141,10 @@ def test_real_results_say_the_same_in_every_way(samples: Path, folder: str) -> N
 )
 def test_a_timeline_alone_has_the_kernels_of_the_whole_result(samples: Path, name: str) -> None:
     root = samples / "torch_npu" / name
-    whole, alone = npuprof.load(root), npuprof.load(root / "ASCEND_PROFILER_OUTPUT" / "trace_view.json")
-    assert alone.kernels["name"].tolist() == whole.kernels["name"].tolist()
-    assert (alone.kernels["duration_ns"] - whole.kernels["duration_ns"]).abs().max() <= _ROUNDED_NS
-    assert not set(alone.kernels["task_type"]) & {"Other", "NOTIFY_WAIT", "MEMCPY_ASYNC"}
+    complete, timeline = npuprof.load(root), npuprof.load(root / "ASCEND_PROFILER_OUTPUT" / "trace_view.json")
+    assert timeline.kernels["name"].tolist() == complete.kernels["name"].tolist()
+    assert (timeline.kernels["duration_ns"] - complete.kernels["duration_ns"]).abs().max() <= _ROUNDED_NS
+    assert not set(timeline.kernels["task_type"]) & {"Other", "NOTIFY_WAIT", "MEMCPY_ASYNC"}
 
 
 def test_of_the_oldest_timeline_copies_are_no_kernels(samples: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,8 +24,7 @@ from tests import factories
 from tests.budget import examples
 from tests.generated_tables import runs as generated_runs
 from tests.same_runs import assert_same_frames, assert_same_run
-from tests.test_agreement import FOLDERS
-from tests.test_agreement import runs as runs_below
+from tests.test_agreement import FOLDERS, alone, forms_below, whole
 
 EXPORTS: dict[str, Callable[[Profile, Path], Path]] = {
     "trace.json": Profile.to_chrome_trace,
@@ -58,6 +57,12 @@ def _kineto(samples: Path) -> Iterator[Profile]:
         yield run
 
 
+def _runs_below(folder: Path, files: Iterable[Path]) -> Iterator[Profile]:
+    for found in whole(folder):
+        yield from [found] if isinstance(found, Profile) else found
+    yield from alone(files)
+
+
 _LARGE = ("msprof", "raw", "torch_npu/text", "torch_npu/llm_4ranks")
 
 
@@ -67,8 +72,19 @@ _LARGE = ("msprof", "raw", "torch_npu/text", "torch_npu/llm_4ranks")
     "folder", [pytest.param(each, marks=pytest.mark.long if each in _LARGE else ()) for each in (*FOLDERS, "kineto")]
 )
 def test_real_results(samples: Path, tmp_path: Path, folder: str, name: str) -> None:
-    found = _kineto(samples) if folder == "kineto" else runs_below(samples / folder)
+    files = [same[0] for same in forms_below(samples / folder)]
+    found = _kineto(samples) if folder == "kineto" else _runs_below(samples / folder, files)
     for number, run in enumerate(found):
+        if run.info.source != "cluster analysis" or any(map(len, run.tables.values())):
+            _check(run, name, tmp_path / str(number))
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", ["trace.json", "saved"])
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_further_files_of_a_form(samples: Path, tmp_path: Path, folder: str, name: str) -> None:
+    files = [file for same in forms_below(samples / folder) for file in same[1:]]
+    for number, run in enumerate(alone(files)):
         if run.info.source != "cluster analysis" or any(map(len, run.tables.values())):
             _check(run, name, tmp_path / str(number))
 

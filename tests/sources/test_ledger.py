@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from npuprof.sources.base import Decoded, Preference
 from npuprof.sources.decoding import decode_run
 from npuprof.sources.detect import DetectedResult, detect
 from npuprof.sources.selection import choose
+from tests.samples.forms import forms
 from tests.sources.kineto.traces import KinetoTrace
 from tests.sources.trace.maker import CANN, HBM, HOST, NPU, at, small_trace
 
@@ -45,14 +46,6 @@ def _runs(samples: Path, preferred: Preference) -> Iterator[DetectedResult]:
                 yield from detect(folder, preferred).results
             except SourceError:
                 assert preferred  # a folder may hold no raw data, or nothing but raw data
-
-
-def _distinct_files(samples: Path) -> Iterator[Path]:
-    seen = set()
-    for path in sorted(samples.rglob("*")):
-        if path.is_file() and (size := path.stat().st_size) and (path.name, size) not in seen:
-            seen.add((path.name, size))
-            yield path
 
 
 @pytest.mark.slow
@@ -86,17 +79,31 @@ def test_a_selected_part_of_every_sample_balances(samples: Path) -> None:
     assert cut >= 5
 
 
-@pytest.mark.long
-def test_every_file_of_the_samples_balances_by_itself(samples: Path) -> None:
+def _gaps(files: Iterable[Path]) -> dict[str, list[str]]:
+    """Return what is wrong with the accounts of files that are runs by themselves."""
     gaps: dict[str, list[str]] = {}
-    for path in _distinct_files(samples):
+    for path in files:
         try:
             decoded = decode_run(detect(path).results[0])
         except SourceError:
             continue
         if wrong := unaccounted(decoded):
             gaps[str(path)] = wrong
-    assert not gaps
+    return gaps
+
+
+def _forms(samples: Path) -> list[list[Path]]:
+    return forms(path for path in samples.rglob("*") if path.is_file() and path.stat().st_size)
+
+
+@pytest.mark.long
+def test_a_file_of_each_form_balances_by_itself(samples: Path) -> None:
+    assert not _gaps(same[0] for same in _forms(samples))
+
+
+@pytest.mark.exhaustive
+def test_further_files_of_a_form_balance_by_themselves(samples: Path) -> None:
+    assert not _gaps(file for same in _forms(samples) for file in same[1:])
 
 
 LOST: dict[str, tuple[dict[str, Any], str]] = {
