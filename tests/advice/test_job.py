@@ -144,7 +144,7 @@ def test_stages_that_wait_for_each_other_are_balanced_or_not() -> None:
     assert (uneven.state, uneven.place, uneven.confidence) == ("fires", "rank 1", "bounded")
     assert uneven.title == "Pipeline imbalance, or rank 1 is slow"  # of a stage of one rank times do not tell
     assert uneven.rank is None  # without kernels nothing tells what the stage computes
-    assert uneven.gain_hi_ns == pytest.approx(7 * 700, rel=0.1)  # what is before the first one is not known
+    assert uneven.gain_hi_ns == pytest.approx(7 * 700, rel=0.12)  # what is before the first one is not known
     for first in (300, 1_000):  # in turns, the same work takes as long however it is spread
         assert advice_of(pipeline(first, 1_000))["pipeline_imbalance"].state == "clean"
     parallel = rows(*[(rank, "g", 10 * at + rank, 10 * at + 5) for at in range(5) for rank in (0, 1)])
