@@ -89,7 +89,11 @@ def _checking(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        for name, value in signature.bind(*args, **kwargs).arguments.items():
+        try:
+            given = signature.bind(*args, **kwargs).arguments
+        except TypeError:  # the call itself names the function, too
+            given = {}
+        for name, value in given.items():
             parameter = signature.parameters[name]
             if parameter.kind is not parameter.VAR_KEYWORD:
                 for each in value if parameter.kind is parameter.VAR_POSITIONAL else [value]:

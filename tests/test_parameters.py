@@ -17,6 +17,7 @@ from npuprof.profiles.comparison import Comparison
 from npuprof.profiles.profile import Profile
 from npuprof.ranks.profile_set import ProfileSet
 from npuprof.sources.base import Decoded
+from tests import factories
 from tests.factories import profile
 
 _OWNERS: Mapping[str, type] = {"Profile": Profile, "ProfileSet": ProfileSet, "Comparison": Comparison}
@@ -110,3 +111,11 @@ def test_messages_say_what_a_parameter_takes() -> None:
         with pytest.raises(OptionsError) as caught:
             call(**options)
         assert str(caught.value) == message
+
+
+def test_an_argument_that_is_missing_or_unknown_is_told_with_the_name_of_the_method() -> None:
+    run = Profile(Decoded(profile(2), factories.info()))
+    with pytest.raises(TypeError, match=r"to_html\(\) missing 1 required positional argument: 'path'"):
+        run.to_html()  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"timeline\(\) got an unexpected keyword argument 'most'"):
+        run.timeline(most=3)  # type: ignore[call-arg]

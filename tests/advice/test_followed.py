@@ -544,6 +544,7 @@ def test_a_framework_is_not_told_to_set_variables_of_another(framework: str) -> 
 def test_the_actions_of_rules_have_the_words_of_the_framework(framework: str) -> None:
     made = [trial.before() for trials in (*_TRIALS.values(), *_OF_JOB.values()) for trial in trials]
     assert _of_torch([finding.action for finding in made]) != []
+    assert [made_of.title for made_of in made if _OF_TORCH.search(f"{made_of.title} {made_of.detail}")] == []
     info = Info(collector=framework)  # whose environment has no variables of torch_npu: see above
     found = [actions.for_framework(made_of.action, info) for made_of in made if made_of.rule != "environment"]
     assert _of_torch(found) == []

@@ -49,7 +49,7 @@ def check(facts: Facts) -> Finding:
     return Finding(
         NAME,
         "fires",
-        title="torch_npu has fused operators for these",
+        title="fused operators exist for these",
         cost_ns=facts.kernels_per_step(rows["duration_ns"].to_numpy(np.int64)),
         **facts.gain(cost, saved_ns=rows["saved_ns"], surely=pd.Series(False, rows.index)),
         detail="; ".join(_described(facts, table, number) for number in worth),
@@ -124,4 +124,4 @@ def _kernels(facts: Facts, place: Int64) -> pd.DataFrame:
     return replaced
 
 
-RULE = Rule(NAME, "operators that torch_npu has a fused operator for", check, frozenset({NPU}))
+RULE = Rule(NAME, "operators for which a fused one exists", check, frozenset({NPU}))
