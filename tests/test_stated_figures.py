@@ -1,0 +1,253 @@
+"""Figures on pages are those of the code, were measured by a benchmark that the page names, or are told apart here."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import npuprof
+from npuprof import browser
+from npuprof.advice import facts, findings
+from npuprof.advice.job_rules import JOB_RULES
+from npuprof.advice.rules import RULES
+from npuprof.analysis import device_clocks, digests
+from npuprof.exports import code, explorer
+from npuprof.figures import drawing
+from npuprof.files import cache
+from npuprof.lines import recorder, source_texts
+from npuprof.notebook import report
+from npuprof.ranks import scan
+from npuprof.recordings import journal
+from npuprof.recordings.recording import SAMPLING_INTERVAL_NS
+from npuprof.session import engines
+from npuprof.simulator import jobs
+from npuprof.sources import unread
+from npuprof.sources.files import members
+from tests.advice.test_reference import section
+from tests.campaign import bombs, cells
+from tests.campaign.fuzz import trial, worker
+
+_ROOT = Path(npuprof.__file__).parents[1]
+_REFERENCE = _ROOT / "notebooks" / "reference"
+_RUN_JS = (Path(browser.__file__).parent / "scripts" / "run.js").read_text("utf-8")
+
+
+def _held() -> int:
+    match = re.search(r"const MOST_HELD = ([\d_]+);", _RUN_JS)
+    assert match is not None
+    return int(match[1])
+
+
+_STATED: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
+    "limits": {
+        "Of {} launches or more, one in {:,}": (device_clocks._FEW, device_clocks._MAY_CONTRADICT),
+        "starts more than {} s after its launch": (device_clocks._MOST_DELAY_NS // 10**9,),
+        "larger than {} KiB reads nothing": (unread.SMALL_BYTES >> 10,),
+        "The limits are {:,} members, and the least of {} GiB, {} times the size of the archive (at least {} MiB)": (
+            members.Limits.members,
+            members.Limits.total_bytes >> 30,
+            members._MAX_RATIO,
+            members._ALWAYS_BYTES >> 20,
+        ),
+        "Each file is limited to {} MiB": (journal._MAX_BYTES >> 20,),
+        "Where statements take {} µs or more": (recorder._CHEAP_NS // 1000,),
+        "whose statements take less than {} µs is thinned": (recorder._CHEAP_NS // 1000,),
+        "none of them farther than {} ms from the launch": (SAMPLING_INTERVAL_NS // 10**6,),
+        "contains samples, taken every {} ms": (SAMPLING_INTERVAL_NS // 10**6,),
+        "up to {} files of {} KiB, {} MiB together": (
+            source_texts._MOST_FILES,
+            source_texts._MOST_FILE >> 10,
+            source_texts._MOST_BYTES >> 20,
+        ),
+        "shows up to {} lines of a cell, and of other files the lines with at least {:g} %": (
+            code._MOST_LINES[0],
+            100 * code._MATTERS,
+        ),
+        "within {} MB (`run.explore(saved_bytes=...)`)": (report.SAVED_BYTES // 10**6,),
+        "A page of `to_html` has {} MB for up to {:,} slices, and {} bytes for each further one": (
+            explorer.PAGE_BYTES // 10**6,
+            explorer.PAGE_BYTES // explorer.PAGE_BYTES_A_SLICE,
+            explorer.PAGE_BYTES_A_SLICE,
+        ),
+        "it holds {:g} million slices at most": (_held() / 1e6,),
+    },
+    "SECURITY": {
+        "after every {} inputs": (worker._ROUND,),
+        "{} GiB of zeros in {} kinds of file, {} GiB compressed in {} ways, each within {} MiB": (
+            bombs._SPARSE_BYTES >> 30,
+            len(bombs._SPARSE),
+            bombs._UNPACKED_BYTES >> 30,
+            len(bombs._PACKED),
+            bombs._MOST_MIB,
+        ),
+        "fuzz: {} MiB and {:g} s of CPU time per input": (trial._MORE_MIB, trial._PER_INPUT_S),
+        "no more memory (within {} MiB)": (cells._MORE_MIB,),
+    },
+    "processes": {"sent in pieces of {} MiB": (engines._PIECE_BYTES >> 20,)},
+    "cluster": {
+        "If more than {} ranks are unread": (scan.FEW,),
+        "of more than {} kernels come from a t-digest": (digests.EXACT,),
+        "at most {} GiB, the least recently used": (cache.MOST_BYTES >> 30,),
+        "simulated jobs of {} and {} ranks": tuple(jobs.SIZES)[:2],
+        "analyses a simulated job of {} ranks": (list(jobs.SIZES)[1],),
+    },
+    "viewers": {
+        "the explorer of the run, at most {} MB": (report.SAVED_BYTES // 10**6,),
+        "as `text/html` with a script, at most {} MB": (report.SAVED_BYTES // 10**6,),
+        "a plain SVG of at most {} kB": (drawing.LIMIT_BYTES // 1000,),
+    },
+    "advice": {
+        "a possible gain of at least {:g} % of a step are listed": (100 * findings._SHOWN,),
+        "has more than {:,} tasks": (facts._MOST_TASKS,),
+    },
+}
+"""Sentences with figures of the code, by page."""
+
+_MEASURED: Mapping[str, tuple[str, ...]] = {
+    "limits": (
+        "about 8 µs of CPU time per step, 15 µs per marker and 18 µs per range on a slow machine",
+        "a cell of ten steps with operators takes 1.05 times as long",
+        "A stamp takes about 0.2 µs, an iteration 0.4, and 0.03 while its loop is thinned",
+        "1.2 to 1.9 % (±0.6) of a run of a second, and 1 to 2 % more of one of a tenth of a second",
+        "0.8 µs for three frames",
+        "exact for planted functions that alternate every 20 µs",
+    ),
+    "processes": (
+        "0.22 s of CPU of its own with torch and 0.17 s with the simulated NPU",
+        "of a Python process that imports no front end, 0.013 s",
+        "takes 1.4 s beside it, and `import torch` 1.6 s",
+        "took 1.3 s. There, to read 8 ranks with 10,000 kernels each and show their report took 5.1 s of CPU",
+    ),
+}
+"""Sentences with what was measured: a benchmark is named in their paragraph."""
+
+_OTHERWISE: Mapping[str, Mapping[str, str]] = {
+    "limits": {
+        r"910A, 310P and 610 \(`hwts`; one real recording of 2020": "chips and the sample's year",
+        r"310B, the 950 family|Tasks of the 310|tables of the 950 family|before CANN 9|of early 2024": "names",
+        r"`share_error` \(95 %\)": "tests/analysis/test_sampled_functions.py",
+    },
+    "SECURITY": {
+        r"its exit status is 1 if": "tests/campaign",
+        r"directories 0700, files 0600": "tests/recordings/test_recording.py",
+    },
+    "errors": {r"returns 0 for success, 1 for a failure .*? 2 for .*? 3 for .*? 4 for one": "tests/test_cli.py"},
+    "cluster": {
+        r"rank 17": "an example",
+        r"the 95 % quantile is between the exact 94 and 96 % quantiles": "tests/analysis/test_digests.py",
+    },
+    "viewers": {r"JupyterLab 4, Notebook 7|JupyterLab 4 and Notebook 7": "releases"},
+    "processes": {},
+}
+"""Patterns of sentences whose figures are neither, and what they are or who tests them."""
+
+_NUMBER = re.compile(r"(?<![\w.\-/])\d[\d,]*(?:\.\d+)?(?!\w)")
+
+
+def _page(name: str) -> str:
+    folder = _ROOT if name.isupper() else _REFERENCE
+    text = re.sub(r"```.*?```", " ", (folder / f"{name}.md").read_text("utf-8"), flags=re.DOTALL)
+    return " ".join(text.split())
+
+
+def _stated(name: str) -> list[str]:
+    return [sentence.format(*values) for sentence, values in _STATED.get(name, {}).items()]
+
+
+def _plain(text: str) -> str:
+    """The text without what is in code or the address of a link, as many characters as before."""
+    blank = re.compile(r"`[^`]*`|\]\([^)]*\)")
+    return blank.sub(lambda match: "_" * len(match[0]), text)
+
+
+@pytest.mark.parametrize("name", [name for name in _STATED if _STATED[name]])
+def test_a_page_states_the_figures_of_the_code(name: str) -> None:
+    page = _page(name)
+    assert [sentence for sentence in _stated(name) if sentence not in page] == []
+
+
+@pytest.mark.parametrize("name", _MEASURED)
+def test_what_was_measured_names_its_benchmark(name: str) -> None:
+    whole = (_REFERENCE / f"{name}.md").read_text("utf-8")
+    paragraphs = [" ".join(part.split()) for part in re.split(r"\n\n|\n- ", whole)]
+    for sentence in _MEASURED[name]:
+        (paragraph,) = [each for each in paragraphs if sentence in each]
+        (named, *_) = re.findall(r"tests\.benchmarks\.(\w+)", paragraph)
+        assert (_ROOT / "tests" / "benchmarks" / f"{named}.py").is_file(), sentence
+
+
+@pytest.mark.parametrize("name", _OTHERWISE)
+def test_every_figure_of_a_page_is_of_the_code_or_measured(name: str) -> None:
+    page = _page(name)
+    known: set[int] = set()
+    for sentence in [*_stated(name), *_MEASURED.get(name, ())]:
+        at = page.index(sentence)
+        known |= set(range(at, at + len(sentence)))
+    for pattern, who in _OTHERWISE[name].items():
+        found = list(re.finditer(pattern, page))
+        assert found, pattern
+        assert not who.startswith("tests/") or (_ROOT / who).exists(), who
+        known |= {place for match in found for place in range(match.start(), match.end())}
+    left = [
+        page[max(match.start() - 40, 0) : match.end() + 20]
+        for match in _NUMBER.finditer(_plain(page))
+        if match.start() not in known
+    ]
+    assert left == [], "the figure stands in _STATED, _MEASURED or _OTHERWISE"
+
+
+# -- thresholds of rules -------------------------------------------------------------------------------------------
+
+_UNITS = {
+    "%": 0.01,
+    "us": 1e3,
+    "ms": 1e6,
+    "bytes": 1,
+    "KiB": 1 << 10,
+    "MiB": 1 << 20,
+    "GB/s": 1,
+    "": 1,
+}
+_ELSEWHERE: Mapping[str, str] = {
+    "host_bound": "npuprof.advice.host_causes",
+    "fusible_repeats": "npuprof.analysis.repeats",
+    "once": "npuprof.analysis.usual_steps",
+    "environment": "npuprof.advice.rules.host_bound",
+    "slow_link": "npuprof.analysis.links",
+    "pipeline_imbalance": "npuprof.analysis.rank_stages",
+    "late_host": "npuprof.analysis.rank_suspects",
+    "stall": "npuprof.analysis.rank_suspects",
+}
+"""Modules that hold thresholds of a rule beside its own."""
+
+_NO_THRESHOLD = re.compile(r"within a factor of 2|at least 0 |gains 0,|_ 0 or 1,|\(p - 1\) / \(m \+ p - 1\)")
+"""Powers of two and formulas, which no constant holds, and values of variables."""
+
+
+def _held_in(value: Any) -> Iterator[float]:
+    """Yield the numbers in a constant."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        yield float(value)
+    elif isinstance(value, Mapping | tuple | list):
+        for each in value.values() if isinstance(value, Mapping) else value:
+            yield from _held_in(each)
+
+
+@pytest.mark.parametrize("rule", [*RULES, *JOB_RULES], ids=lambda rule: f"{rule.check.__module__.split('.', 2)[2]}")
+def test_thresholds_on_the_page_of_findings_are_those_of_the_rules(rule: Any) -> None:
+    modules = [import_module(name) for name in (rule.check.__module__, _ELSEWHERE.get(rule.name, "")) if name]
+    held = [number for module in modules for value in vars(module).values() for number in _held_in(value)]
+    table = section("Rules" if rule in RULES else "Ranks")
+    rows = re.findall(rf"^\| `{rule.name}` \|.*$", table, re.MULTILINE)
+    assert rows
+    for row in rows:
+        text = _NO_THRESHOLD.sub("", _plain(row))
+        for number, unit in re.findall(rf"({_NUMBER.pattern})(?: ?(%|us|ms|bytes|KiB|MiB|GB/s)(?!\w))?", text):
+            value = float(number.replace(",", "")) * _UNITS[unit]
+            assert any(math.isclose(value, other) for other in held), f"{number} {unit} is of no constant of {modules}"
