@@ -17,15 +17,17 @@ from npuprof.advice import facts, findings
 from npuprof.advice.job_rules import JOB_RULES
 from npuprof.advice.rules import RULES
 from npuprof.analysis import device_clocks, digests
+from npuprof.difference import tree
 from npuprof.exports import code, explorer
 from npuprof.figures import drawing
 from npuprof.files import cache
 from npuprof.lines import recorder, source_texts
+from npuprof.noise import model
 from npuprof.notebook import report
 from npuprof.ranks import scan
 from npuprof.recordings import journal
 from npuprof.recordings.recording import SAMPLING_INTERVAL_NS
-from npuprof.session import engines
+from npuprof.session import engines, reruns
 from npuprof.simulator import jobs
 from npuprof.sources import unread
 from npuprof.sources.files import members
@@ -101,6 +103,12 @@ _STATED: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         "the explorer of the run, at most {} MB": (report.SAVED_BYTES // 10**6,),
         "as `text/html` with a script, at most {} MB": (report.SAVED_BYTES // 10**6,),
         "a plain SVG of at most {} kB": (drawing.LIMIT_BYTES // 1000,),
+    },
+    "compare": {
+        "Recordings of more than {} MiB are not read": (reruns._LARGEST_BYTES >> 20,),
+        "(the first {:,} of a step)": (tree._MOST_OF_STEP,),
+        "at most one in {:g} of the rows called": (1 / model.LEVEL,),
+        "of the whole step is of {:g} %": (100 * (1 - model.LEVEL),),
     },
     "advice": {
         "a possible gain of at least {:g} % of a step are listed": (100 * findings._SHOWN,),
