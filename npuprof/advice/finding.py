@@ -100,9 +100,10 @@ class Finding:
         return True if low[0] >= least_ns else False if high[0] < least_ns else None
 
     def __repr__(self) -> str:
-        costs = f": costs {duration(self.cost_ns)} of a step" if self.cost_ns else ""
+        what = self.title or self.detail or self.collect
+        costs = f"costs {duration(self.cost_ns)} of a step" if self.cost_ns else ""
         gain = f", gain {duration(self.gain_lo_ns)} to {duration(self.gain_hi_ns)}" if self.gain_hi_ns else ""
-        return plain_line(f"<Finding {self.rule} {self.state}: {self.title or self.detail}{costs}{gain}>")
+        return plain_line(f"<Finding {': '.join(filter(None, [f'{self.rule} {self.state}', what, costs]))}{gain}>")
 
     @property
     def expected_ns(self) -> int:

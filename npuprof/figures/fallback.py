@@ -63,7 +63,15 @@ class FigureWithFallback(go.Figure):  # type: ignore[misc]  # plotly has no anno
         bundle = mimebundle(self)
         if picture := self._picture() if self._picture else figure_svg(self):
             bundle["image/svg+xml"] = picture
-        return {**bundle, "text/plain": self._text() if self._text else data_text(self, self._called)}
+        return {**bundle, "text/plain": str(self)}
+
+    def __repr__(self) -> str:
+        # Of several in a tuple, IPython shows this line of each; plotly's is all of the data.
+        return f"<{self._called}: a figure, which a cell shows as its last line, display() anywhere, print() as text>"
+
+    def __str__(self) -> str:
+        """Return the figure as text."""
+        return self._text() if self._text else data_text(self, self._called)
 
     def _repr_html_(self) -> str | None:
         # HTML would hide the picture in viewers that prefer HTML, and plotly's HTML loads scripts from another host.

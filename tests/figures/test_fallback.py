@@ -86,3 +86,12 @@ def test_a_copy_is_a_figure_without_its_own_picture(copied: Any, by_default: str
     assert isinstance(again, go.Figure)
     assert again.to_dict() == figure.to_dict()
     assert again._repr_mimebundle_().get("image/svg+xml") != _SVG
+
+
+def test_among_other_values_a_figure_is_one_line_and_printed_it_is_its_text(shell: InteractiveShell) -> None:
+    figure = pictured()
+    shown = shell.display_formatter.format((figure, figure))[0]["text/plain"]  # type: ignore[union-attr]
+    assert len(shown.splitlines()) == 2
+    assert shown.count("<timeline: a figure, ") == 2
+    assert str(figure) == "timeline: figure\nbar 1: 2 values, 1 to 2\n    1: 2\n    0: 1"
+    assert str(FigureWithFallback(_figure(), text=lambda: "two bars")) == "two bars"

@@ -20,6 +20,7 @@ from npuprof import tables
 from npuprof.analysis.intervals import Spans, pieces
 from npuprof.arrays import Bools, Int64
 from npuprof.lines.frames import Frame, cell_name
+from npuprof.recordings.recording import SAMPLING_INTERVAL_NS
 from npuprof.sources.python_frames import AFTERWARDS, MAGIC, PROFILER, USER, begins_cell, role_of_frame, shown_frames
 from npuprof.sources.recording import lists
 from npuprof.tables.notes import Notes
@@ -239,7 +240,9 @@ def _calls(
     notes.ledger.keep(SOURCE, "python", shown, len(calls.node))
     notes.ledger.use(SOURCE, len(visible.node) - shown)  # they end the stacks of earlier lines
     if not len(calls.node):
-        notes.info(SOURCE, "no Python code of the user's was seen: the run was shorter than the sampling interval")
+        notes.info(
+            SOURCE, f"no sample met Python code of the user's: they are taken every {SAMPLING_INTERVAL_NS / 1e6:g} ms"
+        )
     return _table(calls, visible.node_frame, [_name(file, line, function) for file, line, function, _ in frames])
 
 
