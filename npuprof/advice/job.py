@@ -217,7 +217,7 @@ class JobFacts(Facts):
         """The ranks and groups of ranks that take longer than others, the costliest first."""
         if self.played is None:
             return []
-        return suspects(self.played, self.roles, self.usual.own_ns, self._named_groups())
+        return suspects(self.played, self.roles, self.usual.own_ns, self._named_groups(), self.unseen)
 
     def _named_groups(self) -> dict[str, list[int]]:
         """Return the ranks of each host and tensor group, by what it is called."""
@@ -309,6 +309,7 @@ class JobFacts(Facts):
         # An absent rank may have waited for these as long as the others did, and have no part in it.
         of_absent = [each for each in self.parts("slow", "late") if set(each.suspect.ranks) <= self.unseen]
         most = gain + sum(each.share_ns for each in of_absent if each not in parts)
+        most = max(most, self._present_gain_ns(parts))
         by_step = self.joint.gains_ns * (gain / whole) if self.joint is not None and whole else np.zeros(0)
         return Gain(
             gain_lo_ns=least,
@@ -317,6 +318,19 @@ class JobFacts(Facts):
             saves=None,
             gains_ns=tuple(np.rint(by_step).astype(np.int64).tolist()),
         )
+
+    def _present_gain_ns(self, parts: Sequence[Part]) -> int:
+        """Return what a step gains without suspects if absent ranks are as early as can be; 0 where all are here.
+
+        What an absent rank takes is not known where nobody waits for it: it may be slow too, or not.
+        """
+        if not self.missing or self.joint is None:
+            return 0
+        both = self.usual, self.usual.without([part.suspect for part in parts])
+        early = [self.without_absent(times) for times in both]
+        before, after = (self.gain_ns(times.own_ns, times.moving_ns) for times in early)
+        gain = 0 if before is None or after is None else max(0, after - before)
+        return round(gain * self.steps / len(self.played.steps)) if self.played is not None else 0
 
     @property
     def missing(self) -> list[int]:

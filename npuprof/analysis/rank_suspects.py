@@ -7,7 +7,7 @@ whose ranks are slow replaces them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -205,7 +205,13 @@ class _Compared:
     noise_ns: float
 
 
-def suspects(played: Job, roles: Sequence[Role], own_ns: Floats, groups: Mapping[str, Sequence[int]]) -> list[Suspect]:
+def suspects(
+    played: Job,
+    roles: Sequence[Role],
+    own_ns: Floats,
+    groups: Mapping[str, Sequence[int]],
+    unseen: Collection[int] = (),
+) -> list[Suspect]:
     """Return the ranks and groups of ranks that take longer than others with the same work.
 
     Parameters
@@ -218,9 +224,11 @@ def suspects(played: Job, roles: Sequence[Role], own_ns: Floats, groups: Mapping
         The time of each row's rank before it arrives, without what happened once.
     groups
         The hosts and tensor groups, by what they are called.
+    unseen
+        Ranks of which too little is known to compare others with them.
     """
     own_ns, step_ns = _comparable(played, roles, own_ns), played.usual_ns
-    compared = [_compare(role, own_ns, groups, step_ns) for role in roles if len(role.ranks) > 1]
+    compared = [_compare(role, own_ns, groups, step_ns, unseen) for role in roles if len(role.ranks) > 1]
     if not compared:
         return []
     p_values = np.concatenate([np.atleast_1d(of_role.ratio.p_values()) for of_role in compared])
@@ -242,10 +250,14 @@ def suspects(played: Job, roles: Sequence[Role], own_ns: Floats, groups: Mapping
     return _grouped(single, groups, {rank for of_role in compared for rank in of_role.role.ranks}, beyond)
 
 
-def _compare(role: Role, own_ns: Floats, groups: Mapping[str, Sequence[int]], step_ns: float) -> _Compared:
+def _compare(
+    role: Role, own_ns: Floats, groups: Mapping[str, Sequence[int]], step_ns: float, unseen: Collection[int]
+) -> _Compared:
     times = role.by_step(own_ns)
     count, steps = times.shape
-    half = faster_half(times.mean(axis=1)) & ~few_fast(times)
+    seen, half = ~np.isin(role.ranks, list(unseen)), np.zeros(count, bool)
+    seen = seen if seen.any() else ~seen
+    half[seen] = faster_half(times[seen].mean(axis=1)) & ~few_fast(times[seen])
     usual = np.median(times[half], axis=0)
     beyond = times - usual
     more, least = beyond.mean(axis=1), lower_median(beyond, axis=1)
@@ -268,7 +280,8 @@ def _compare(role: Role, own_ns: Floats, groups: Mapping[str, Sequence[int]], st
         if several and (more[here] > _ALIKE * more[here].mean()).all():
             outlier |= here & is_far(float(more[here].mean()), float(share[here].mean()), int(here.sum()))
     outlier &= least > _ALIKE * more  # in most steps, and not in a few of them
-    healthy = ~outlier if not outlier.all() else half
+    healthy = seen & ~outlier
+    healthy = healthy if healthy.any() else half
     # The noise of few ranks in two steps says little.
     large = large.all(axis=1) & (count < FEW) & (steps == _FEWEST)
     return _Compared(role, outlier, large, healthy, _ratio(times, usual, healthy), float(noise))

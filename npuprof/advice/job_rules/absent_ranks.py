@@ -13,7 +13,11 @@ _MOSTLY = 0.5  # of the limit
 
 
 def check(facts: JobFacts) -> Finding:
-    """Fire if steps may be shorter by 1 % without what ranks that have no collectives here take longer than others."""
+    """Fire if steps may be shorter by 1 % without what ranks that have no collectives here take longer than others.
+
+    Where collectives take as long in each step, and nothing is recorded that tells how long their transfers take, that
+    may be waiting in a healthy job too: it is a limit of what is known, and no finding.
+    """
     if facts.job is None and not len(facts.lacking.ops):
         return Finding(NAME, "cannot tell", collect="load the profiles of ranks with collectives")
     if not facts.missing:
@@ -28,7 +32,13 @@ def check(facts: JobFacts) -> Finding:
     limit = int(facts.lacking.absent_ns.sum()) // facts.steps + alike if gain is None else gain
     if limit <= WORTH * facts.usual_ns:
         return Finding(NAME, "clean", cost_ns=limit)
+    seen = _seen_ns(facts)
     slow = [part.suspect.ranks for part in facts.parts("slow", "late") if set(part.suspect.ranks) <= facts.unseen]
+    if not slow and seen <= WORTH * facts.usual_ns:
+        unknown = f"0 to {duration(limit)} a step that look like moving data may be waiting for {called_name}"
+        return Finding(
+            NAME, "cannot tell", cost_ns=limit, collect=f"load {called_name}: no transfers are recorded, so {unknown}"
+        )
     verb = "arrive" if sum(map(len, slow)) > 1 else "arrives"
     named = f"; {', '.join(map(ranks_called, slow))} {verb} later than ranks alike" if slow else ""
     is_here = facts.job is not None and bool(facts.job.rows["rank"].isin(facts.missing).any())  # with some of them
@@ -62,6 +72,18 @@ def _in_each_step(facts: JobFacts, alike_ns: int) -> str:
     moves = int(facts.lacking.surely_ns.sum()) // facts.steps
     known = f"transfers take {duration(moves)} of it" if moves else "no transfers are recorded that tell"
     return f"; in each step alike {duration(alike_ns + moves)} look like moving data, or like waiting: {known}"
+
+
+def _seen_ns(facts: JobFacts) -> int:
+    """Return what a step gains if nobody waits for absent ranks, as far as other collectives or transfers tell."""
+    lacking, tells = facts.lacking, facts.lacking.surely_ns > 0
+    gain = None
+    if facts.completed is not None:
+        faster = without(facts, facts.usual)
+        moving, unknown = faster.moving_ns.copy(), lacking.ops[~tells]
+        moving[unknown] = facts.without_absent(facts.usual).moving_ns[unknown]
+        gain = facts.gain_ns(faster.own_ns, moving, than_ns=facts.usual.own_ns)
+    return int(lacking.absent_ns.sum() + lacking.alike_ns[tells].sum()) // facts.steps if gain is None else gain
 
 
 def without(facts: JobFacts, times: Times) -> Times:
