@@ -169,6 +169,7 @@ assert 0 < cost["written_bytes"] < 10_000_000
     "shell_ranks": {
         "picture": """\
 assert npuprof.load_set(job).overview().verdict.startswith("Rank 21 is slow")
+assert npuprof.load_set(job).advice().fired[0].rule == "slow_rank"
 """,
     },
     "slow_step": {

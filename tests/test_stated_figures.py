@@ -13,7 +13,7 @@ import pytest
 
 import npuprof
 from npuprof import browser
-from npuprof.advice import facts, findings
+from npuprof.advice import facts, finding, findings
 from npuprof.advice.job_rules import JOB_RULES
 from npuprof.advice.rules import RULES
 from npuprof.analysis import device_clocks, digests
@@ -31,6 +31,7 @@ from npuprof.session import engines, reruns
 from npuprof.simulator import jobs
 from npuprof.sources import unread
 from npuprof.sources.files import members
+from npuprof.words.glossary import TERMS
 from tests.advice.test_reference import section
 from tests.campaign import bombs, cells
 from tests.campaign.fuzz import trial, worker
@@ -259,3 +260,10 @@ def test_thresholds_on_the_page_of_findings_are_those_of_the_rules(rule: Any) ->
         for number, unit in re.findall(rf"({_NUMBER.pattern})(?: ?(%|us|ms|bytes|KiB|MiB|GB/s)(?!\w))?", text):
             value = float(number.replace(",", "")) * _UNITS[unit]
             assert any(math.isclose(value, other) for other in held), f"{number} {unit} is of no constant of {modules}"
+
+
+def test_the_order_of_findings_is_told_as_it_is() -> None:
+    assert finding._WAY_TO_IDEAL == 10
+    told = "a tenth of the way from", "the lower to the upper one"
+    assert all(part in TERMS["bounded"] for part in told)
+    assert "or a tenth of the way from its lower limit to the upper one" in _page("advice")

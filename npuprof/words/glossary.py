@@ -15,8 +15,8 @@ TERMS: Mapping[str, str] = {
     "between samples": "The line of a kernel that was launched too long after a sample of the Python stack to tell.",
     "between steps": "The time from the end of a step's mark to the next step, less what the device did in it.",
     "block": "A share of a kernel that one core computes. A kernel of fewer blocks than cores leaves cores unused.",
-    "bounded": "Of a gain: the time lies between two limits, and its place among the findings is that of their middle. "
-    "It was not replayed, since the recording does not say enough.",
+    "bounded": "Of a gain: the time lies between two limits, and findings are ordered by a tenth of the way from the "
+    "lower to the upper one. It was not replayed, since the recording does not say enough.",
     "busiest pipe": "The pipe of the AI Core that was busy for the greatest share of a kernel. It limits the kernel.",
     "CANN": "The software of Ascend chips below the frameworks: operators, runtime, compiler and profiler.",
     "cannot tell": "The answer of a rule that lacks something in the recording. It names the option that records it.",

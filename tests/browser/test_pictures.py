@@ -117,6 +117,8 @@ def test_the_panel_in_the_order_of_its_clicks(open_notebook: OpenNotebook, theme
     take("panel-1-idle", panel)
     panel.get_by_role("button", name="Options ▾").click()
     panel.get_by_label("Collector", exact=True).wait_for()
+    panel.get_by_label("Name", exact=True).fill("my_step")
+    panel.get_by_label("Name", exact=True).blur()
     take("panel-2-options", panel)
     panel.get_by_role("button", name="Options ▾").click()
     panel.get_by_role("button", name="Start", exact=True).click()
@@ -144,7 +146,8 @@ def test_the_explorer(open_notebook: OpenNotebook, theme: str, take: Take) -> No
     ):
         cell.get_by_role("tab", name=tab, exact=True).click()
         cell.locator(ready).locator("visible=true").first.wait_for()
-        take(f"explorer-{tab.lower().replace(' ', '-')}", cell.locator(".jp-OutputArea-output").first)
+        shown = cell.locator(".jp-OutputArea-output").first
+        take(f"explorer-{tab.lower().replace(' ', '-')}", shown, tallest=1000 if tab == "Kernels" else _TALLEST)
 
 
 def test_the_steps_the_history_and_what_a_change_brought(open_notebook: OpenNotebook, theme: str, take: Take) -> None:
