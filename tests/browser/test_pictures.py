@@ -125,6 +125,8 @@ def test_the_panel_in_the_order_of_its_clicks(open_notebook: OpenNotebook, theme
     cell.locator(".npuprof-phase", has_text="Recording").wait_for()
     notebook.run(2)
     wait_for_text(panel, "on disk")
+    is_whole = "line => line.scrollWidth <= line.clientWidth"
+    assert panel.locator(".npuprof-changing").evaluate(is_whole)
     take("panel-3-recording", panel, still=False)
     panel.get_by_role("button", name="Stop", exact=True).click()
     panel.get_by_role("grid", name="Runs", exact=True).locator("tbody tr[data-id]", has_text="this kernel").wait_for()

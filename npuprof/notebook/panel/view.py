@@ -116,7 +116,7 @@ class PanelView:
         )
         self._mode.observe(self._observer(panel.set_mode), "value")
         # A hidden bar keeps its space, so that no button moves under the pointer.
-        self._bar = widgets.FloatProgress(min=0, max=1, layout={"width": "150px", "visibility": "hidden"})
+        self._bar = widgets.FloatProgress(min=0, max=1, layout={"width": "150px", "display": "none"})
         self._form = FormView(panel, self._observer)
         self._more = widgets.ToggleButton(
             description="Options ▾", tooltip="Show and change what a run collects", layout={"width": "auto"}
@@ -163,7 +163,7 @@ class PanelView:
             ):
                 button.disabled = not is_usable
             self._mode.value = panel.mode
-            self._bar.layout.visibility = "visible" if state.fraction is not None else "hidden"
+            self._bar.layout.display = "none" if state.fraction is None else ""
             self._bar.value = state.fraction or 0.0
             self._form.refresh()
             self._runs.show(panel.runs.page())
