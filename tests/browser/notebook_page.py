@@ -87,6 +87,16 @@ def wait_for_text(place: Any, text: str) -> None:
     expect(place).to_contain_text(text, timeout=pace.milliseconds(_WAIT_MS))
 
 
+def wait_until_described(control: Any, words: str) -> None:
+    """Wait until a control is described by an element, and by its title, in which some words are."""
+    from playwright.sync_api import expect
+
+    described = control.and_(control.page.locator("[aria-describedby]"))
+    said, timeout = re.compile(re.escape(words)), pace.milliseconds(_WAIT_MS)
+    expect(described).to_have_accessible_description(said, timeout=timeout)
+    expect(described).to_have_attribute("title", said, timeout=timeout)
+
+
 def settle(page: Any) -> None:
     """Wait until the kernel has answered and nothing in the notebook changes any more.
 

@@ -9,7 +9,13 @@ from typing import Any
 
 import pytest
 
-from tests.browser.notebook_page import NotebookPage, OpenNotebook, wait_for_text, wait_until_enabled
+from tests.browser.notebook_page import (
+    NotebookPage,
+    OpenNotebook,
+    wait_for_text,
+    wait_until_described,
+    wait_until_enabled,
+)
 
 pytestmark = pytest.mark.browser
 
@@ -130,12 +136,8 @@ def test_options_say_why_they_cannot_be_chosen_and_runs_can_be_managed(
     panel.get_by_role("button", name="options that no front end here has").click()
     modules = panel.get_by_label("modules", exact=True)
     wait_until_enabled(modules, enabled=False)
-    notebook.page.wait_for_function("field => field.getAttribute('aria-describedby')", arg=modules.element_handle())
-    described = modules.evaluate("field => document.getElementById(field.getAttribute('aria-describedby')).textContent")
-    assert "it knows CANN's operators only" in described
-    assert modules.get_attribute("title") == described
-    memory = panel.get_by_label("memory", exact=True)
-    assert memory.get_attribute("title").startswith("Sample the device's memory.")
+    wait_until_described(modules, "it knows CANN's operators only")
+    panel.get_by_label("memory", exact=True).and_(panel.get_by_title("Sample the device's memory.")).wait_for()
     panel.get_by_label("Level", exact=True).select_option(label="none")
     panel.get_by_text("needs level 1 or 2").first.wait_for()
     wait_until_enabled(panel.get_by_label("Metrics", exact=True), enabled=False)
@@ -149,11 +151,10 @@ def test_options_say_why_they_cannot_be_chosen_and_runs_can_be_managed(
     panel.get_by_text("--memory").wait_for()
     panel.get_by_role("button", name="next cell").click()
     _phase(notebook, "The next cell will be profiled")
-    assert "SIMULATED" in notebook.run(1).inner_text()
+    wait_for_text(notebook.run(1), "SIMULATED")
     runs = panel.get_by_role("grid", name="Runs", exact=True)
     rows = runs.locator("tbody tr[data-id]", has_text="this kernel")
-    rows.wait_for()
-    assert rows.inner_text().startswith("<img src=x")
+    wait_for_text(rows, "<img src=x")
     rows.focus()
     notebook.page.keyboard.press("Space")
     panel.get_by_role("button", name="Open", exact=True).click()
