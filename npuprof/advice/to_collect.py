@@ -128,7 +128,7 @@ def _needed_of_torch(run: Recorded, options: Sequence[str]) -> str:
         "--activities cpu,npu": len(tables["operators"]) and len(tables["tasks"]),
     }
     lacking = [option for option in options if option in _OF_TORCH and not recorded[option]]
-    if info.source.startswith("recording"):
+    if info.source.startswith("recording") or "npuprof" in info.versions:
         return f"collect with {' '.join(_OF_TORCH[option][0] for option in lacking)}" if lacking else ""
     return f"collect with {', '.join(_OF_TORCH[option][1] for option in lacking)}" if lacking else ""
 

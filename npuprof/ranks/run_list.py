@@ -127,7 +127,6 @@ class RunList:
             name=self.root.name,
             chip=_only({info.chip for info in facts}),
             collector=_only({info.collector for info in facts}),
-            source=_only({info.source for info in facts}),
             versions=_common([info.versions for info in facts]),
             options=_common([info.options for info in facts]),
             simulated=any(info.simulated for info in facts),

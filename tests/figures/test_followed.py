@@ -16,12 +16,14 @@ import npuprof
 from npuprof.collectors import capabilities
 from npuprof.errors import NpuprofError, OptionsError
 from npuprof.figures import chart
+from npuprof.figures.memory import plot_memory
 from npuprof.options import Options
 from npuprof.options.specification import FRONT_ENDS
 from npuprof.profiles.profile import Profile
 from npuprof.ranks.profile_set import ProfileSet
 from npuprof.simulator import jobs, npu, ranks
 from npuprof.simulator.jobs import text
+from npuprof.tables.info import Info
 from tests import factories
 from tests.advice.test_collected_as_told import asked_for, beginnings
 from tests.analysis.test_launches import training
@@ -372,3 +374,11 @@ def test_no_front_end_is_told_to_collect_what_it_refuses(collector: str) -> None
                 capabilities.check(collector, changed)
                 assert changed != options, words
     assert tried >= 3
+
+
+@pytest.mark.parametrize(
+    ("versions", "told"), [({"npuprof": "1"}, "collect with --memory"), ({}, "profile_memory=True")]
+)
+def test_ranks_of_torch_are_told_in_the_words_of_who_recorded_them(versions: dict[str, str], told: str) -> None:
+    figure = plot_memory(factories.all_tables(), Info(collector="kineto", versions=versions))
+    assert told in _text(figure)
