@@ -16,7 +16,7 @@ from npuprof import browser
 from npuprof.advice import facts, finding, findings
 from npuprof.advice.job_rules import JOB_RULES
 from npuprof.advice.rules import RULES
-from npuprof.analysis import device_clocks, digests
+from npuprof.analysis import device_clocks, digests, rank_blame, rank_numbers, rank_pairs, rank_waits, usual_steps
 from npuprof.difference import tree
 from npuprof.exports import code, explorer
 from npuprof.figures import drawing
@@ -30,7 +30,7 @@ from npuprof.recordings.recording import SAMPLING_INTERVAL_NS
 from npuprof.session import engines, reruns
 from npuprof.simulator import jobs
 from npuprof.sources import unread
-from npuprof.sources.files import members
+from npuprof.sources.files import members, walk
 from npuprof.words.glossary import TERMS
 from tests.advice.test_reference import section
 from tests.campaign import bombs, cells
@@ -114,6 +114,10 @@ _STATED: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "advice": {
         "a possible gain of at least {:g} % of a step are listed": (100 * findings._SHOWN,),
         "has more than {:,} tasks": (facts._MOST_TASKS,),
+        "by {:g} % of the time of all in sum": (100 * usual_steps._WORTH,),
+        "known by ending within {:g} ms of each other": (rank_pairs._CLOSE_NS / 1e6,),
+        "somebody waited for more than {:g} ms in it": (rank_waits.LEAST_WAIT_NS / 1e6,),
+        "wait by wait in jobs of up to {} ranks": (rank_blame._MOST_RANKS,),
     },
 }
 """Sentences with figures of the code, by page."""
@@ -267,3 +271,31 @@ def test_the_order_of_findings_is_told_as_it_is() -> None:
     told = "a tenth of the way from", "the lower to the upper one"
     assert all(part in TERMS["bounded"] for part in told)
     assert "or a tenth of the way from its lower limit to the upper one" in _page("advice")
+
+
+@pytest.mark.parametrize(
+    ("page", "sentence", "values", "said"),
+    [
+        ("advice", "by a fifth and by five times the spread", (usual_steps._OVER, usual_steps._SPREADS), (0.2, 5)),
+        (
+            "advice",
+            "so are fewer than a third of at least three steps",
+            (usual_steps._ONCE, usual_steps.LEAST_STEPS),
+            (3, 3),
+        ),
+        ("advice", "for more than three times the error of the clocks", (rank_waits._CLOCK_ERRORS,), (3,)),
+        ("advice", "four times closer than any other shift", (rank_numbers._CLEARLY,), (4,)),
+        ("advice", "agree within a quarter of a step", (rank_numbers._NEAR,), (0.25,)),
+        (
+            "limits",
+            "After eight million stamps",
+            (recorder._MOST_NUMBERS,),
+            (2 * 8_000_000,),
+        ),  # a time and a number each
+        ("limits", "off by more than a second", (device_clocks._MOST_SHIFT_NS,), (10**9,)),
+        ("limits", "searched six levels deep", (walk.MAX_DEPTH,), (6,)),
+    ],
+)
+def test_figures_in_words_are_those_of_the_code(page: str, sentence: str, values: Any, said: Any) -> None:
+    assert sentence in _page(page)
+    assert values == said
