@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof.analysis.rank_replay import Floats, Job
-from npuprof.analysis.rank_roles import connected
+from npuprof.analysis.rank_roles import connected, lower_median
 from npuprof.analysis.rank_suspects import Suspect
 from npuprof.analysis.rank_variants import Less
 
@@ -16,9 +16,9 @@ _UNEVEN = 0.05  # over the mean of the stages
 
 
 def of_stages(played: Job, own_ns: Floats, stages: Sequence[Sequence[int]]) -> list[int]:
-    """Return the time outside collectives of a step of each stage, the median of its ranks: one may be slow."""
+    """Return the time outside collectives of a step of each stage, the lower median of its ranks: half may be slow."""
     sums = pd.Series(own_ns).groupby(played.rows["rank"].to_numpy(np.int64)).sum() / len(played.steps)
-    return [round(float(sums[list(stage)].median())) for stage in stages]
+    return [round(float(lower_median(sums[list(stage)].to_numpy(np.float64), axis=0))) for stage in stages]
 
 
 def uneven(played: Job, own_ns: Floats, stages: Sequence[Sequence[int]]) -> Suspect | None:

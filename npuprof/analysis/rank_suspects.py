@@ -31,6 +31,7 @@ LEAST_STEPS = 3
 """The steps of which one can be told from the others."""
 
 _FEWEST = 2  # steps that noise can be told from
+_KNOWN = 0.5  # of a step lies between collectives
 _ONCE = 1 / 3  # of the steps
 _LEAST_RATIO = 0.1  # of the usual time: a rank that seems to take less overlaps, which no ratio is of
 _OVER_FEW = 1.05  # among few ranks
@@ -270,8 +271,9 @@ def _compare(
         far &= enough
         return far
 
-    # Where no test follows; what lies before the first collective is not known.
-    large = times - times.mean(axis=0) > (_OVER_FEW - 1) * np.maximum(times.mean(axis=0), step_ns)
+    # Where no test follows; what lies before the first collective is not known, which may be most of a short job.
+    level = np.where(usual > _KNOWN * step_ns, usual, times.mean(axis=0))
+    large = times - level > (_OVER_FEW - 1) * np.maximum(level, step_ns)
     of_few = share > _OVER_FEW - 1 if steps > 1 else large[:, 0]
     outlier = is_far(more, share) if count >= FEW else of_few
     for ranks in groups.values():

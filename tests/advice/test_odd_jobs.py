@@ -123,3 +123,11 @@ def test_the_only_rank_of_a_stage_may_be_slow_instead() -> None:
     assert (uneven.title, uneven.confidence) == ("Pipeline imbalance, or rank 2 is slow", "bounded")
     assert uneven.gain_lo_ns == 0
     assert true_ns / 1.05 < uneven.gain_hi_ns < 1.2 * true_ns
+
+
+def test_in_a_stage_of_two_ranks_the_slow_one_is_told_from_more_work() -> None:
+    """Half of its ranks are slow, and times of one step say nothing of noise: the other one is not blamed."""
+    plan = Plan(1, 4, 2, steps=1, microbatches=8, layers=1, ranks_per_host=8)
+    found = advise_job(facts_of(simulate(plan, Faults(slow_ranks={5: 0.3}), 3)))
+    assert blamed(found) == ["slow_rank"]
+    assert (found["slow_rank"].place, found["slow_rank"].confidence) == ("rank 5", "bounded")

@@ -20,6 +20,8 @@ from npuprof.tables.notes import Notes
 _MAX_BYTES = 64 << 20
 _LEVELS: dict[str, str | int] = {"Level_none": "none", "LevelNone": "none", "Level0": 0, "Level1": 1, "Level2": 2}
 _MINDSPORE_KEYS = ("profiler_parameters", "ms_profiler_info", "ms_version")  # writes the same tree of files
+_OF_WORKER = re.compile(r"(.+)_(\d+)_\d{17}_ascend_ms")
+"""The name of a folder of MindSpore's: host, process and time, unless the worker was given a name."""
 _RANK_IN_NAME = re.compile(r"profiler_info_(\d+)\.json")
 
 
@@ -81,9 +83,17 @@ def describe(layout: ResultFiles, notes: Notes) -> Info:
     info.rank = _rank(layout.profiler_info, profiler_info, metadata)
     variables = metadata.take("ENV_VARIABLES", dict[str, Any], {})
     info.environment = {key: str(value) for key, value in variables.items() if value not in ("", None)}
+    if info.collector == "mindspore" and (host := _host_of_name(layout.root.name, info.rank)):
+        info.environment["hostname"] = host
     info.metadata = metadata.plain
     info.simulated = metadata.take("npuprof_simulated", bool, default=False)  # written by npuprof.simulator.jobs
     return info
+
+
+def _host_of_name(name: str, rank: int | None) -> str:
+    """Return the host that the name of MindSpore's folder begins with; empty if it has a rank in place of a process."""
+    match = _OF_WORKER.fullmatch(name)
+    return match[1] if match and int(match[2]) != rank else ""
 
 
 def _options(config: _Fields) -> dict[str, Any]:

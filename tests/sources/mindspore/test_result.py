@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pandas as pd
@@ -10,7 +11,7 @@ import pytest
 import npuprof
 from npuprof import tables
 from npuprof.profiles.profile import Profile
-from tests.sources.mindspore.maker import KERNEL, LAUNCH, result, trace
+from tests.sources.mindspore.maker import INFO, KERNEL, LAUNCH, result, trace
 from tests.sources.text.kinds import KINDS
 from tests.sources.trace.maker import ns
 
@@ -139,3 +140,22 @@ def test_a_kernel_without_a_task_keeps_the_name_of_its_file(tmp_path: Path) -> N
     run = npuprof.load(path)
     assert run.kernels["name"].tolist() == [f"{LAUNCH}/another"]
     assert run.notes["message"].str.contains("a kernel has no task in the timeline").any()
+
+
+@pytest.mark.parametrize(
+    ("name", "host"),
+    [
+        ("node-1_311_20261120132453803_ascend_ms", "node-1"),
+        ("my_host_311_20261120132453803_ascend_ms", "my_host"),
+        ("rank_2_20261120132453803_ascend_ms", None),  # a worker that was named by its rank, 2
+        ("rank-2_20261120132453803_ascend_ms", None),
+        ("renamed", None),
+    ],
+)
+def test_the_host_is_known_by_the_name_of_the_folder(tmp_path: Path, name: str, host: str | None) -> None:
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "profiler_info_2.json").write_text(json.dumps(INFO))
+    (tmp_path / name / "ASCEND_PROFILER_OUTPUT").mkdir()
+    head = "Step,Computing,Communication,Free\n"
+    (tmp_path / name / "ASCEND_PROFILER_OUTPUT" / "step_trace_time.csv").write_text(f"{head}3,10.5,50,4\n")
+    assert npuprof.load(tmp_path / name).info.environment.get("hostname") == host
