@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables as schema
+from npuprof.analysis.intervals import Spans
 from npuprof.arrays import Bools, Int64
 
 _MOST = 0.9  # of the launches of the loop around it
@@ -36,6 +37,8 @@ class Loop:
     begins, ends
         Rows of ``statements`` with which each iteration begins, and with which its end begins; the number of rows for
         an iteration that nothing follows.
+    place
+        Its line, and the cell where several have loops: ``line 3 of cell [2]``.
     thinned
         How many iterations were only counted: such a loop makes no steps.
     """
@@ -46,6 +49,7 @@ class Loop:
     update: int
     begins: Int64
     ends: Int64
+    place: str
     thinned: int = 0
 
 
@@ -138,12 +142,19 @@ def iterations_of(loop: Loop, loops: Sequence[Loop], statements: pd.DataFrame) -
     return starts[loop.begins], np.concatenate((starts, last))[loop.ends], outside
 
 
-def steps_of(loop: Loop, loops: Sequence[Loop], statements: pd.DataFrame, others: Sequence[Loop] = ()) -> pd.DataFrame:
+def steps_of(
+    loop: Loop,
+    loops: Sequence[Loop],
+    statements: pd.DataFrame,
+    others: Sequence[Loop] = (),
+    cells: Spans | None = None,
+) -> pd.DataFrame:
     """Return the table ``steps`` of the iterations of a loop, and of other loops as steps of another kind.
 
-    Steps are numbered in order of time, whatever their kind. The table has the columns ``kind``, such as
-    ``loop of line 3``, ``outer_iteration``: the iteration of the loop around it, such as the epoch, counted from 0, and
-    with `others` ``counted``: whether figures per step are of its kind.
+    Steps are numbered in order of time, whatever their kind; from one of `cells`, given by their begins and ends, to
+    the next a number is left out, since the last step of a cell does not last until the next cell. The table has the
+    columns ``kind``, such as ``loop of line 3``, ``outer_iteration``: the iteration of the loop around it, such as the
+    epoch, counted from 0, and with `others` ``counted``: whether figures per step are of its kind.
     """
     kinds = [loop, *others]
     parts = [iterations_of(each, loops, statements) for each in kinds]
@@ -152,13 +163,21 @@ def steps_of(loop: Loop, loops: Sequence[Loop], statements: pd.DataFrame, others
     order = np.argsort(starts, kind="stable")
     starts, ends, outside, kind = (column[order] for column in (starts, ends, outside, kind))
     columns = {
-        "step": np.arange(len(starts), dtype=np.int64),
+        "step": np.arange(len(starts)) + _cells_before(starts, cells),
         "start_ns": starts,
         "duration_ns": ends - starts,
-        "kind": schema.categorical(kind, [f"loop of line {each.line}" for each in kinds]),
+        "kind": schema.categorical(kind, [f"loop of {each.place}" for each in kinds]),
         "outer_iteration": pd.arrays.IntegerArray(np.maximum(outside, 0), outside < 0),
     }
     return schema.build("steps", columns | ({"counted": kind == 0} if others else {}))
+
+
+def _cells_before(starts: Int64, cells: Spans | None) -> Int64:
+    """Return how many other cells have steps before each step."""
+    if cells is None or not len(starts):
+        return np.zeros(len(starts), np.int64)
+    cell = np.searchsorted(cells[0], starts, side="right")
+    return np.concatenate(([0], np.cumsum(np.diff(cell) != 0)))
 
 
 def iterations(loops: Sequence[Loop], statements: pd.DataFrame) -> pd.DataFrame:

@@ -145,8 +145,8 @@ class AnnotatedCode(LongText):
 
     def _lines_of(self, file: str, costs: pd.DataFrame, *, whole: bool) -> pd.DataFrame:
         """Return the lines of a file that have a cost, or all whose text is known, with their text."""
-        texts = self._texts.lines(file) if whole else []
-        lines = sorted({*(range(1, len(texts) + 1)), *costs["line"].tolist()})
+        texts = self._texts.lines(file)
+        lines = sorted({*(range(1, len(texts) + 1) if whole else ()), *costs["line"].tolist()})
         costs = costs.set_index("line").reindex(pd.Index(lines, dtype="Int64", name="line")).reset_index()
         known = [name for name in MEASURES if self._costs[name].notna().any()]
         within = [texts[line - 1] if line <= len(texts) else None for line in lines]
@@ -410,7 +410,8 @@ class AnnotatedCode(LongText):
 def annotate(advice: Advice, root: Path | None = None) -> AnnotatedCode:
     """Return the code of the run that findings are of; its text is looked for below `root` if it was not recorded."""
     info = advice.facts.info
-    return AnnotatedCode(advice.facts.code_lines, advice, CodeTexts(info.code, root, info.started_ns))
+    texts = CodeTexts(info.code, root, info.started_ns, of_cell=not info.executed)
+    return AnnotatedCode(advice.facts.code_lines, advice, texts)
 
 
 def _marks(lines: CodeLines, advice: Advice) -> list[str]:

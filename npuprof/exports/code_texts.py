@@ -26,6 +26,8 @@ class CodeTexts:
         The folder below which other files are looked for; None for none. Nothing outside of it is read.
     started_ns
         The start of the run, if known: a file that was changed later is noted.
+    of_cell
+        Whether the run is of one cell.
 
     Attributes
     ----------
@@ -33,8 +35,16 @@ class CodeTexts:
         What the texts rest on, after they were read.
     """
 
-    def __init__(self, recorded: Mapping[str, str], root: Path | None = None, started_ns: int | None = None) -> None:
+    def __init__(
+        self,
+        recorded: Mapping[str, str],
+        root: Path | None = None,
+        started_ns: int | None = None,
+        *,
+        of_cell: bool = True,
+    ) -> None:
         self._recorded = recorded
+        self._of_cell = of_cell
         self._root = None if root is None else root.resolve()
         self._started_ns = started_ns
         self._read: dict[str, list[str]] = {}
@@ -43,7 +53,7 @@ class CodeTexts:
     @property
     def cell(self) -> str:
         """The name of the profiled cell, whose text comes first; empty without one."""
-        first = next(iter(self._recorded), "")
+        first = next(iter(self._recorded), "") if self._of_cell else ""
         return first if first.startswith("<cell") or cell_name(first) else ""
 
     def lines(self, file: str) -> list[str]:

@@ -36,6 +36,7 @@ _MODULE = re.compile(r"(?:\w+/)*\w+\.py")
 _SHELL = re.compile(r"(?:^|[/\\](?:site|dist)-packages[/\\])(?:IPython|ipykernel)[/\\]")
 _KERNEL_CELL = re.compile(r"(?:^|[/\\])ipykernel_\d+[/\\]\d+\.py$")
 _TERMINAL_CELL = re.compile(r"<ipython-input-(\d+)-\w+>$")
+_NUMBER_IN_TERMINAL = re.compile(r"^(<ipython-input-)\d+-(?=\w+>$)")
 _NAMED_CELL = re.compile(r"<cell(?: \[(\d{1,9})\])?>")
 
 
@@ -133,6 +134,11 @@ def cell_name(file: str, number: int = 0) -> str:
     if number:
         return f"<cell [{number}]>"
     return "<cell>" if _KERNEL_CELL.search(file) else ""
+
+
+def same_text(file: str) -> str:
+    """Return what cells of one text have in common in the names of their code's files; the name of any other file."""
+    return _NUMBER_IN_TERMINAL.sub(r"\1", file)
 
 
 def cell_text(file: str) -> str:

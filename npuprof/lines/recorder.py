@@ -1,8 +1,8 @@
-"""Writes the stamps of a cell and the stacks of calls into a recording, and thins the stamps of cheap loops.
+"""Writes the stamps of cells and the stacks of calls into a recording.
 
-A thread looks at new stamps ten to fifty times a second. A loop whose statements take less than 20 µs on average is
-only counted from then on; once in a while it is stamped again for some milliseconds, in case its statements have become
-slower. Ten times a second what is new is appended to a journal, so that a kill loses no more than a tenth of a second.
+A thread looks at new stamps ten to fifty times a second, and thins those of cheap loops
+(:mod:`npuprof.lines.cell_stamps`). Ten times a second what is new is appended to a journal, so that a kill loses no
+more than a tenth of a second.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ import os
 import sys
 import threading
 from array import array
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -21,8 +20,8 @@ from npuprof.errors import SessionError
 from npuprof.files import list_files
 from npuprof.lines import call_stacks
 from npuprof.lines.call_stacks import TAKEN, CallStacks
-from npuprof.lines.frames import cell_name
-from npuprof.lines.stamps import LEAST_TIME, Stamps, now
+from npuprof.lines.cell_stamps import CellStamps, RunningCell
+from npuprof.lines.stamps import now
 from npuprof.recordings.clock import Clock, SystemClock, TracedClock
 from npuprof.recordings.journal import Journal
 
@@ -34,59 +33,22 @@ Columns: TypeAlias = dict[str, Any]  # lists, or arrays of integers
 _TICK_S, _LOOK_S = 0.02, 0.002
 _LOOKS = 10  # the time from one look to the next is this part of the run: what a cheap loop costs until it is seen
 _KEEP_NS = 100_000_000
-_CHEAP_NS = 20_000  # a stamp is below 2 % of a statement that takes longer
-_MOST_ITERATIONS = 0.9
-_MANY = 200  # stamps that show what the statements of a loop take
-_MOST_LOOKED_AT = 10_000  # numbers of the newest stamps: a look shall take the same time however many there are
-_AGAIN_NS = 1_000_000_000  # after that a thinned loop is looked at again, then after twice that, and so on
 _MOST_NUMBERS = 16_000_000  # 128 MB
 _JOIN_S = 2.0
 
 INTEGERS = (
-    *("statement_line", "statement_last_line", "statement_loop", "statement_is_loop", "statement_update"),
-    *("cell_thread_id", "cell_number", "stamp_number", "stamp_time_ns", "stopped_ns"),
+    *("statement_cell", "statement_line", "statement_last_line", "statement_loop", "statement_is_loop"),
+    *("statement_update", "cell_thread_id", "cell_number", "stamp_number", "stamp_time_ns", "stopped_ns"),
     *("call_thread_id", "call_time_ns", "call_stack", "stack_length", "stack_line", "line_number", "line_cell"),
     *("counted_loop", "counted_iterations", "thinned_ns"),
 )
 TEXTS = ("cell_file", "line_file", "line_function", "line_module")
 """The columns of the file, lists in one row; times are those of the run's monotonic clock.
 
-``stack_line`` holds the frames of all stacks one after the other, the innermost of each first; ``line_cell`` is the
-number of the cell whose code it is, 0 for other code.
+Statements are numbered through all cells, which ``statement_cell`` counts from 0. ``stack_line`` holds the frames of
+all stacks one after the other, the innermost of each first; ``line_cell`` is the number of the cell whose code it is, 0
+for other code.
 """
-
-
-@dataclass(frozen=True)
-class RunningCell:
-    """The cell, or the module of a script, that a run profiles.
-
-    Attributes
-    ----------
-    file
-        The file name of its code, at which the stacks of calls end; empty without a cell.
-    stamps
-        Its stamps; None where it is not rewritten.
-    number_of
-        Returns the number of the cell whose code has a file name; 0 for other files.
-    id_of
-        Returns the id of the cell of a number, as the front end names it; empty where it is not known.
-    text
-        Its source.
-    origin
-        Its ``id``, and the ``notebook`` that it is of, as the front end names them.
-    """
-
-    file: str = ""
-    stamps: Stamps | None = None
-    number_of: Callable[[str], int] = lambda _file: 0
-    id_of: Callable[[int], str] = lambda _number: ""
-    text: str = ""
-    origin: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        """Its name, as tables have it: ``<cell [3]>``, or the file of a script."""
-        return cell_name(self.file, self.number_of(self.file)) or self.file
 
 
 class LineRecorder:
@@ -99,14 +61,15 @@ class LineRecorder:
     journal
         The path of the file that receives what is new every tenth of a second.
     cell
-        The profiled cell.
+        The profiled cell; of a run that spans cells none, and :meth:`add` takes each as it begins.
     """
 
     def __init__(self, clock: Clock, journal: Path, cell: RunningCell | None = None) -> None:
         self._pid = os.getpid()
         self._clock = clock
         self._cell = RunningCell() if cell is None else cell
-        self._stamps = self._cell.stamps
+        self._cells: list[CellStamps] = []
+        self._statement_count = 0
         self._calls = CallStacks(self._cell.file)
         self._journal, self._journal_path = Journal(), journal
         self._trace = array("q")
@@ -117,11 +80,8 @@ class LineRecorder:
         self._thread.__dict__.update(pydev_do_not_trace=True, is_pydev_daemon_thread=True)
         self._taking = threading.Lock()
         self._taken: list[Columns] = []  # batches
-        self._done = {"pairs": 0, "calls": 0, "stacks": 0, "lines": 0, "looked": 0}
-        self._thinned: dict[int, int] = {}  # since when, by loop
-        self._pause_ns: dict[int, int] = {}
-        self._thinned_ns: dict[int, int] = {}
-        self._kept_ns = self._looked_ns = now()
+        self._done = {"calls": 0, "stacks": 0, "lines": 0}
+        self._kept_ns = now()
         self._running = False
         self._is_full = False
 
@@ -141,17 +101,33 @@ class LineRecorder:
         import numpy as np  # noqa: F401 - before the profiled code: the thread needs it
 
         self._journal.open(self._journal_path)
-        if self._stamps is not None and isinstance(self._clock, TracedClock):
+        self._running = True
+        if self._cell.file or self._cell.stamps is not None:
+            self.add(self._cell)
+        call_stacks.current = self._calls
+        self._halt.acquire()
+        self._thread.start()
+
+    def add(self, cell: RunningCell) -> None:
+        """Record the stamps of a cell that begins, on its thread; without a recording in progress, do nothing."""
+        if not self._running:
+            return
+        if cell.stamps is not None and not self._trace:
+            self._follow_clock()
+        with self._taking:
+            added = CellStamps(cell, len(self._cells), self._statement_count)
+            self._statement_count += len(added.statements)
+            self._cells.append(added)
+        self._take(added.described())
+
+    def _follow_clock(self) -> None:
+        """Note what turns times of stamps into those of the run's clock."""
+        if isinstance(self._clock, TracedClock):
             self._untrace = self._clock.trace(self._trace)
         else:
             raw_ns = now()
             own_ns = raw_ns if isinstance(self._clock, SystemClock) else self._clock.monotonic_raw_ns()
             self._trace.extend((raw_ns, own_ns, 1))
-        self._take(self._described())
-        call_stacks.current = self._calls
-        self._halt.acquire()
-        self._running = True
-        self._thread.start()
 
     def stop(self) -> list[str]:
         """Stop recording, in bounded time, and return the problems; a second call has no effect."""
@@ -159,8 +135,8 @@ class LineRecorder:
             return []
         self._running = False
         call_stacks.current = None
-        if self._stamps is not None:
-            self._stamps.mute()
+        for cell in self._cells:
+            cell.mute()
         self._halt.release()
         self._thread.join(_JOIN_S)
         self._take(self._ends())
@@ -218,54 +194,15 @@ class LineRecorder:
 
     def _look(self) -> bool:
         """Thin the loops whose statements are cheap; return whether a thinned loop is stamped again for a while."""
-        if self._stamps is None or self._is_full:
+        if self._is_full:
             return False
-        pairs, now_ns = self._stamps.pairs, now()
-        begin, self._done["looked"] = self._done["looked"], len(pairs)
-        since_ns, self._looked_ns = self._looked_ns, now_ns
-        if len(pairs) > _MOST_NUMBERS:
+        if sum(cell.count for cell in self._cells) > _MOST_NUMBERS:
             self._is_full = True
-            self._stamps.mute()
+            for cell in self._cells:
+                cell.mute()
             return False
-        if (len(pairs) - begin) // 2 * _CHEAP_NS > now_ns - since_ns:  # else all of them cost little: most looks
-            for loop in self._cheap(_whole_pairs(pairs[max(begin, len(pairs) - _MOST_LOOKED_AT) :])):
-                self._stamps.set_flag(loop, False)
-                self._thinned[loop] = now_ns
-        looks = False
-        for loop, since_ns in list(self._thinned.items()):
-            pause_ns = self._pause_ns.get(loop, _AGAIN_NS)
-            if now_ns - since_ns > pause_ns:
-                self._pause_ns[loop] = 2 * pause_ns
-                self._note_thinned(loop, now_ns)
-                self._stamps.set_flag(loop, True)
-                looks = True
-        return looks
-
-    def _note_thinned(self, loop: int, now_ns: int) -> None:
-        self._thinned_ns[loop] = self._thinned_ns.get(loop, 0) + now_ns - self._thinned.pop(loop)
-
-    def _cheap(self, pairs: tuple[Int64, Int64]) -> list[int]:
-        """Return the loops whose statements took little time by some stamps.
-
-        An iteration counts as at most what nine tenths of them take: no garbage collection decides.
-        """
-        import numpy as np
-
-        numbers, times = pairs
-        if len(numbers) <= _MANY or self._stamps is None:
-            return []
-        statements = self._stamps.statements
-        loops = np.array([n if each.is_loop else each.loop for n, each in enumerate(statements)], np.int64)[
-            numbers[:-1]
-        ]
-        cheap = []
-        for loop in np.flatnonzero(np.bincount(loops[loops >= 0], minlength=len(statements)) >= _MANY).tolist():
-            rows = np.flatnonzero(loops == loop)
-            iterations = np.bincount(np.cumsum(numbers[rows] == loop), np.diff(times)[rows])
-            limited = np.minimum(iterations, np.sort(iterations)[int(_MOST_ITERATIONS * (len(iterations) - 1))])
-            if limited.sum() < len(rows) * _CHEAP_NS:
-                cheap.append(loop)
-        return cheap
+        looks = [cell.look() for cell in self._cells]
+        return any(looks)
 
     # -- batches ---------------------------------------------------------------------------------------------------
 
@@ -280,29 +217,13 @@ class LineRecorder:
                 numbers = {name: column.tobytes() for name, column in batch.items() if not isinstance(column, list)}
                 self._journal.write({name: batch[name] for name in batch if name not in numbers}, numbers)
 
-    def _described(self) -> Columns:
-        """Return the statements of the cell, and its thread."""
-        statements = self._stamps.statements if self._stamps is not None else []
-        return {
-            "statement_line": [each.line for each in statements],
-            "statement_last_line": [each.last_line for each in statements],
-            "statement_loop": [each.loop for each in statements],
-            "statement_is_loop": [int(each.is_loop) for each in statements],
-            "statement_update": [each.update for each in statements],
-            "cell_thread_id": [threading.get_native_id()],
-            "cell_number": [self._cell.number_of(self._cell.file)],
-            "cell_file": [self._cell.file],
-        }
-
     def _ends(self) -> Columns:
         """Return what is known at the end: the iterations that were only counted."""
-        for loop in list(self._thinned):
-            self._note_thinned(loop, now())
-        counts = {} if self._stamps is None else {loop: self._stamps.counted(loop) for loop in self._thinned_ns}
+        counted = [row for cell in self._cells for row in cell.counted()]
         return {
-            "counted_loop": list(counts),
-            "counted_iterations": list(counts.values()),
-            "thinned_ns": [self._thinned_ns[loop] for loop in counts],
+            "counted_loop": [loop for loop, _, _ in counted],
+            "counted_iterations": [iterations for _, iterations, _ in counted],
+            "thinned_ns": [thinned_ns for _, _, thinned_ns in counted],
         }
 
     def _new(self) -> Columns:
@@ -310,14 +231,12 @@ class LineRecorder:
         return {**self._new_stamps(), **self._new_calls()}
 
     def _new_stamps(self) -> Columns:
-        done = self._done
-        if self._stamps is None or len(self._stamps.pairs) == done["pairs"]:
+        import numpy as np
+
+        parts = [part for cell in self._cells if (part := cell.new()) is not None]
+        if not parts:
             return {}
-        pairs = self._stamps.pairs[done["pairs"] :]
-        if pairs[-1] < LEAST_TIME:
-            pairs.pop()  # its time is yet to come
-        done["pairs"] += len(pairs)
-        numbers, times = _whole_pairs(pairs)
+        numbers, times = (np.concatenate([part[at] for part in parts]) for at in range(2))
         return {"stamp_number": numbers, "stamp_time_ns": self._on_run_clock(times)}
 
     def _new_calls(self) -> Columns:
@@ -359,12 +278,3 @@ class LineRecorder:
             del self._trace[: 3 * int(at[-1])]
         passed: Int64 = elapsed[at] + np.where(runs[at] != 0, times - system[at], 0)
         return passed
-
-
-def _whole_pairs(pairs: array[int]) -> tuple[Int64, Int64]:
-    """Return numbers and times of the stamps that have both; an interrupt may have come in between."""
-    import numpy as np
-
-    values = np.frombuffer(pairs, np.int64) if pairs else np.zeros(0, np.int64)
-    number = np.flatnonzero((values[:-1] < LEAST_TIME) & (values[1:] >= LEAST_TIME))
-    return values[number], values[number + 1]

@@ -34,12 +34,15 @@ class Stamps:
         The statements by number.
     pairs
         The number and the time of each stamp. An interrupt between the two leaves a number alone.
+    ended_ns
+        When the cell ended, on the clock of stamps; 0 until then.
     """
 
     def __init__(self) -> None:
         self.names = StampNames(f"npuprof {next(_numbers)}")
         self.statements: list[Statement] = []
         self.pairs = array("q")
+        self.ended_ns = 0
         self._nodes: list[int] = []
         self._counts: dict[int, itertools.count[int]] = {}
 
@@ -80,6 +83,7 @@ class Stamps:
 
     def remove(self) -> None:
         """Remove the names, once the cell has ended."""
+        self.ended_ns = now()
         for node in self._nodes:
             for name in (self.names.append(node), self.names.now(node)):
                 _of_builtins.pop(name, None)

@@ -17,7 +17,7 @@ from npuprof.notebook.preloading import preload
 from npuprof.options import Options
 
 if TYPE_CHECKING:
-    from npuprof.lines.recorder import RunningCell
+    from npuprof.lines.cell_stamps import RunningCell
     from npuprof.recordings.recording import Recording
     from npuprof.session.active import ActiveRun
     from npuprof.session.engines import Engines
@@ -141,6 +141,7 @@ class Controller:
         self._held: _Held | None = None
         self._shown: Session | None = None
         self._cells: list[tuple[int, int, Callable[[], str]]] = []  # that run, with their threads, the outermost first
+        self._begins = False
         self._cell_ids: dict[int, str] = {}
         self.number_of: Callable[[str], int] = lambda _file: 0
         self.view: Callable[[], object] = lambda: None
@@ -166,7 +167,8 @@ class Controller:
     def cell_begins(self, identity: int, name: Callable[[], str]) -> None:
         """Note that the shell runs a cell; `name` returns its name, when it has ended."""
         self._cells.append((identity, threading.get_ident(), name))
-        if len(self._cells) == 1:
+        self._begins = len(self._cells) == 1
+        if self._begins:
             self._note_cell()
 
     def cell_ends(self, identity: int | None) -> None:
@@ -178,6 +180,16 @@ class Controller:
                 self._cells.remove(ended)
         if not self._cells and self.by_hand and (run := _collecting()) is not None:
             run.cells.end()
+
+    def spans_next(self) -> bool:
+        """Return, once for each cell, whether the cell that begins is one of a run that was started by hand."""
+        begins, self._begins = self._begins, False
+        return begins and self.by_hand
+
+    def add_cell(self, running: RunningCell) -> bool:
+        """Record the stamps of a cell in the run that was started by hand; return whether they are recorded."""
+        run = _collecting() if self.by_hand else None
+        return run is not None and run.add_cell(running)
 
     def note_id(self, number: int, id_: str) -> None:
         """Note the id of the cell that ran with a number, as the front end names it."""
@@ -234,7 +246,7 @@ class Controller:
         SessionBusyError, OptionsError, CollectorError
             As :meth:`npuprof.session.session.Session.start`; an earlier run continues.
         """
-        from npuprof.lines.recorder import RunningCell
+        from npuprof.lines.cell_stamps import RunningCell
 
         _check(options, cell)
         preload(report=report, of_set=options.processes or options.engines)
@@ -243,7 +255,7 @@ class Controller:
             session.children.remote = _engines(self.view()) if options.engines else None
             session.code = cell.text if cell else ""
             running = cell.running if cell else None
-            session.cell = running or RunningCell(number_of=self.number_of, id_of=self.id_of)
+            session.cell = running or RunningCell(number_of=self.number_of, id_of=self.id_of, spans=True)
             before, self._held = self._held, _Held(session, cell, report, repeat, saved_bytes)  # it may be cut
             try:
                 session.start()

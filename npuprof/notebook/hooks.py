@@ -155,6 +155,9 @@ PRIVATE_WORD = "__cell__"
 AWAITED = "__awaited__"
 """The argument of the line that is put before the first statement of a cell which the panel profiles."""
 
+SPANNED = "__spanned__"
+"""The argument of the line that is put before the first statement of a cell in a run that was started by hand."""
+
 # `%%npuprof?` asks for help and is left to IPython.
 _FIRST_LINE = re.compile(r"%%npuprof(?:[ \t]+(?P<arguments>.*))?\s*$")
 

@@ -16,6 +16,7 @@ from npuprof.notebook.controller import Cell, Controller, kept_when_interrupted
 from npuprof.notebook.hooks import (
     AWAITED,
     PRIVATE_WORD,
+    SPANNED,
     CellHooks,
     CellTransformer,
     cell_title,
@@ -54,7 +55,7 @@ class NpuprofMagics(Magics):
     def __init__(self, shell: InteractiveShell, controller: Controller | None = None) -> None:
         super().__init__(shell)
         self.controller = controller if controller is not None else Controller(show_session)
-        self._rewriter = CellRewriter(lambda: self.controller.awaited is not None)
+        self._rewriter = CellRewriter(self._word_of_next)
         self.controller.number_of = partial(number_of, shell)
         self.controller.view = self._engines
         self._hooks = CellHooks(shell, self.controller, self._rewriter.ended)
@@ -157,12 +158,17 @@ class NpuprofMagics(Magics):
         if cell is None:
             raise UsageError("%%npuprof profiles a cell, and no cell is running: use npuprof.profile() in a script")
         running = self._rewriter.running(self.shell, cell.identity, cell.text, cell.origin, self.controller.id_of)
+        is_added = False
         try:
             if line == AWAITED:
                 self._begin_awaited(replace(cell, running=running))
                 return
+            if line == SPANNED:
+                is_added = self.controller.add_cell(running)
+                return
             arguments = interpret(parse(self.npuprof_cell.parser, line))
             if self.controller.take_part():
+                is_added = self.controller.add_cell(running)
                 tell(
                     f"{cell.title} is recorded as a part of the run that collects already, with the options of that: "
                     "%npuprof stop reports both"
@@ -171,8 +177,13 @@ class NpuprofMagics(Magics):
             self._begin(arguments, cell.title, replace(cell, running=running))
         finally:
             held = self.controller.cell
-            if held is None or held.identity != cell.identity:
+            if not is_added and (held is None or held.identity != cell.identity):
                 self._rewriter.mute(cell.identity)
+
+    def _word_of_next(self) -> str:
+        """Return the argument of the line that the cell gets which is about to run; empty for none."""
+        is_spanned = self.controller.spans_next()
+        return AWAITED if self.controller.awaited is not None else SPANNED * is_spanned
 
     def _begin_awaited(self, cell: Cell) -> None:
         begin, self.controller.awaited = self.controller.awaited, None

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from npuprof.lines.recorder import RunningCell
+from npuprof.lines.cell_stamps import RunningCell
 from npuprof.lines.rewriting import Rewriting
 from npuprof.lines.stamps import Stamps
-from npuprof.notebook.hooks import AWAITED, PRIVATE_WORD, start_line
+from npuprof.notebook.hooks import PRIVATE_WORD, start_line
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -23,16 +23,17 @@ class CellRewriter(ast.NodeTransformer):
     """Rewrites each cell whose first line starts the profiler, and hands its stamps to the run that starts there.
 
     IPython also transforms the text that ``%%time`` or ``%timeit`` runs, and npuprof that of the unprofiled repetition:
-    these have no such first line, and stay as they are. A cell that is awaited gets one.
+    these have no such first line, and stay as they are. A cell that is profiled though its first line says nothing of
+    it gets one.
 
     Parameters
     ----------
-    is_awaited
-        Returns whether the cell that is about to run is to be profiled whatever its first line.
+    begins
+        Returns the argument of that line for the cell that is about to run; empty if it gets none.
     """
 
-    def __init__(self, is_awaited: Callable[[], bool] = lambda: False) -> None:
-        self._is_awaited = is_awaited
+    def __init__(self, begins: Callable[[], str] = lambda: "") -> None:
+        self._begins = begins
         self._rewritten: Stamps | None = None
         self._stamps: dict[int, Stamps] = {}  # by the identity of the running cell
 
@@ -41,11 +42,12 @@ class CellRewriter(ast.NodeTransformer):
         self._rewritten = None
         if not isinstance(node, ast.Module) or not node.body:
             return node
+        word = self._begins()
         if (words := _words(node.body[0])) is None:
-            if not self._is_awaited():
+            if not word or all(map(_is_magic, node.body)):
                 return node
-            words = [AWAITED]
-            node = ast.Module([*ast.parse(start_line(AWAITED)).body, *node.body], node.type_ignores)
+            words = [word]
+            node = ast.Module([*ast.parse(start_line(word)).body, *node.body], node.type_ignores)
         if len(node.body) < 2 or set(words) >= _UNTOUCHED:
             return node
         stamps = Stamps()
@@ -115,6 +117,14 @@ def _words(node: ast.stmt) -> list[str] | None:
         return None
     words = values[1].split() if isinstance(values[1], str) else []
     return words if words[:1] == [PRIVATE_WORD] else None
+
+
+def _is_magic(node: ast.stmt) -> bool:
+    """Return whether a statement is a magic, whose text, if it has one, runs as it is."""
+    call = node.value if isinstance(node, ast.Expr) else None
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return False
+    return call.func.attr in ("run_line_magic", "run_cell_magic")
 
 
 def _running_file(shell: InteractiveShell) -> str:

@@ -34,7 +34,7 @@ from npuprof.session.marking import Marking
 from npuprof.words.texts import repaired
 
 if TYPE_CHECKING:
-    from npuprof.lines.recorder import RunningCell
+    from npuprof.lines.cell_stamps import RunningCell
 
 _process_lock = threading.RLock()
 _current: ActiveRun | None = None
@@ -283,6 +283,10 @@ class ActiveRun(RecordedRun):
         run.emulated_ns = max(0, self._left_out_ns() - run.emulated_ns)
         run.clock_step_ns = step_ns(self._clock, run.raw_clock_epoch_ns, run.stopped_ns - run.started_ns)
         self._host.stop(run)
+
+    def add_cell(self, cell: RunningCell) -> bool:
+        """Record the stamps of a cell that begins, in a run that spans cells; return whether they are recorded."""
+        return self.collecting and self._host.add(cell, self.recording)
 
     def _pass_facts(self) -> None:
         if self.native and isinstance(self.collector, TakesFacts):

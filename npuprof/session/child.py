@@ -32,7 +32,7 @@ from npuprof.session.precedence import end_for_others
 
 if TYPE_CHECKING:
     from npuprof.collectors.base import Collector
-    from npuprof.lines.recorder import RunningCell
+    from npuprof.lines.cell_stamps import RunningCell
     from npuprof.options import Options
     from npuprof.recordings.recording import Recording
 
@@ -379,7 +379,7 @@ def forked(folder: Path, job: JobFile, make: MakeSession, cell: RunningCell | No
             _of_process = None
             return
         # The stamps of the cell are the parent's; its code is the child's too.
-        own_cell = None if cell is None else replace(cell, stamps=None)
+        own_cell = None if cell is None else replace(cell, stamps=None, spans=False)
         _of_process = child = ChildProcess(folder, job, make, own_cell, samples=samples)
         job_folder.append(folder, "began", parent=os.getppid(), arguments=[word[:200] for word in sys.argv[:12]])
         child.begin_forked()

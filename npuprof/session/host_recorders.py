@@ -24,7 +24,8 @@ from npuprof.words.texts import repaired
 
 if TYPE_CHECKING:
     from npuprof.collectors.python_stacks import PythonStacks
-    from npuprof.lines.recorder import LineRecorder, RunningCell
+    from npuprof.lines.cell_stamps import RunningCell
+    from npuprof.lines.recorder import LineRecorder
 
 
 class HostRecorders:
@@ -45,7 +46,9 @@ class HostRecorders:
         takes_calls = collector.drives(options) and options.lines and collector.name in LAUNCH_IN_PYTHON
         self._follows_pyacl = takes_calls and collector.name == "acl"
         self._put_back: Callable[[], None] = lambda: None
-        self._follows = takes_calls or (cell is not None and cell.stamps is not None)
+        stamped = cell is not None and (cell.stamps is not None or (cell.spans and (options.lines or options.steps)))
+        self._follows = takes_calls or stamped
+        self._added: set[int] = set()  # numbers of cells
         self._directory = Path()
         self._unstarted: tuple[PythonStacks | None, LineRecorder | None] = None, None
         self._stacks: PythonStacks | None = None
@@ -98,6 +101,16 @@ class HostRecorders:
             stacks.start()
             self._stacks = stacks
 
+    def add(self, cell: RunningCell, recording: Recording) -> bool:
+        """Record the stamps of a further cell of a run that spans cells; return whether it is."""
+        if self._cell is None or not self._cell.spans or self._lines is None:
+            return False
+        self._lines.add(cell)
+        self._added.add(cell.number_of(cell.file))
+        if self._options.code:
+            recording.code[cell.name] = repaired(cell.text)
+        return True
+
     def stop(self, recording: Recording) -> None:
         """Stop recording, in bounded time, and note problems."""
         self._put_back()
@@ -109,6 +122,7 @@ class HostRecorders:
         number_of = (lambda _file: 0) if self._cell is None else self._cell.number_of
         if self._cell is not None:
             of_cell, numbers = number_of(self._cell.file), {number_of(file) for file, _ in self._frames()}
+            numbers |= self._added
             ids = {number: self._cell.id_of(number) for number in sorted(numbers | {of_cell})}
             ids |= {of_cell: self._cell.origin.get("id", "")} if self._cell.origin else {}  # which has not ended
             recording.cells = repaired({str(number): id_ for number, id_ in ids.items() if number and id_})

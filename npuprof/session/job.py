@@ -32,7 +32,7 @@ from npuprof.words.quantities import counted
 
 if TYPE_CHECKING:
     from npuprof.collectors.base import Collector
-    from npuprof.lines.recorder import RunningCell
+    from npuprof.lines.cell_stamps import RunningCell
 
 STARTUP = Path(__file__).parent / "startup"
 """The folder with the start-up hook."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 
 from npuprof.errors import NpuprofError, describe_failure
-from npuprof.lines.recorder import RunningCell
+from npuprof.lines.cell_stamps import RunningCell
 from npuprof.lines.rewriting import Rewriting
 from npuprof.lines.stamps import Stamps
 from npuprof.options import Options

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from typing_extensions import Unpack
 
-    from npuprof.lines.recorder import RunningCell
+    from npuprof.lines.cell_stamps import RunningCell
     from npuprof.session.streams import OperatorStream
 
 _NO_REASONS = ("asked for", "given")  # a choice by the user needs no explanation

@@ -15,7 +15,7 @@ def _loop(
     number: int, iterations: list[tuple[int, int]], *, outer: int = -1, update: int = 0, thinned: int = 0
 ) -> Loop:
     begins, ends = (np.array(column, np.int64) for column in zip(*iterations, strict=True))
-    return Loop(number, number + 2, outer, update, begins, ends, thinned)
+    return Loop(number, number + 2, outer, update, begins, ends, f"line {number + 2}", thinned)
 
 
 def _ranges(first: int, length: int, count: int) -> list[tuple[int, int]]:

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from npuprof.lines.recorder import LineRecorder, RunningCell
+from npuprof.lines.cell_stamps import RunningCell
+from npuprof.lines.recorder import LineRecorder
 from npuprof.recordings.clock import SystemClock
 from tests.benchmarks.bench_lines import cost_of_call_ns
 from tests.lines.stamped import FIRST_LINE, rewritten

@@ -11,7 +11,8 @@ import pytest
 
 from npuprof.errors import SessionError
 from npuprof.lines import call_stacks
-from npuprof.lines.recorder import LineRecorder, RunningCell
+from npuprof.lines.cell_stamps import CellStamps, RunningCell
+from npuprof.lines.recorder import LineRecorder
 from npuprof.lines.stamps import now
 from npuprof.recordings.clock import SystemClock
 from npuprof.simulator.clock import EmulationClock, VirtualClock, begin_recording
@@ -78,26 +79,26 @@ def test_a_loop_of_cheap_statements_is_thinned_and_its_iterations_are_counted(tm
     ("statement_ns", "once_ns", "is_cheap"), [(1_000, 0, True), (1_000, 10**9, True), (30_000, 0, False)]
 )
 def test_one_long_iteration_does_not_decide_whether_a_loop_is_thinned(
-    tmp_path: Path, statement_ns: int, once_ns: int, is_cheap: bool
+    statement_ns: int, once_ns: int, is_cheap: bool
 ) -> None:
     with rewritten("for i in range(300):\n    a = i\n    b = a") as (_, stamps):
-        recorder = LineRecorder(SystemClock(), tmp_path / "lines.jsonl", RunningCell("<code>", stamps))
+        cell = CellStamps(RunningCell("<code>", stamps), 0, 0)
         loop = next(number for number, each in enumerate(stamps.statements) if each.is_loop)
         numbers = np.tile(np.array([loop, loop + 1, loop + 2]), 300)
         spent = np.full(len(numbers), statement_ns)
         spent[numbers == loop + 2] *= 2  # a statement that takes more in every iteration counts
         spent[450] += once_ns
-        assert recorder._cheap((numbers, np.cumsum(spent))) == [loop] * is_cheap
+        assert cell.cheap((numbers, np.cumsum(spent))) == [loop] * is_cheap
 
 
-def test_a_statement_that_takes_long_in_each_iteration_keeps_its_loop_stamped(tmp_path: Path) -> None:
+def test_a_statement_that_takes_long_in_each_iteration_keeps_its_loop_stamped() -> None:
     body = "".join(f"    a{number} = i\n" for number in range(30))
     with rewritten(f"for i in range(300):\n{body}") as (_, stamps):
-        recorder = LineRecorder(SystemClock(), tmp_path / "lines.jsonl", RunningCell("<code>", stamps))
+        cell = CellStamps(RunningCell("<code>", stamps), 0, 0)
         loop = next(number for number, each in enumerate(stamps.statements) if each.is_loop)
         numbers = np.tile(np.arange(loop, loop + 31), 300)
         spent = np.where(numbers == loop + 7, 2_000_000, 500)
-        assert recorder._cheap((numbers, np.cumsum(spent))) == []
+        assert cell.cheap((numbers, np.cumsum(spent))) == []
 
 
 def test_calls_have_their_stacks_up_to_the_cell(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -55,16 +56,84 @@ def test_the_time_between_cells_is_left_out_and_sums_add_up(cells: Cells) -> Non
     covered = sum(end - start for _, start, end in run.info.executed)
     assert covered + thinking_ns == run.info.stopped_ns - run.info.started_ns
     assert run.summary.wall_ns == covered
-    (step,) = run.accounting.steps.to_dict("records")
-    assert step["duration_ns"] <= covered
+    steps = run.accounting.steps
+    assert steps["duration_ns"].sum() <= covered
     parts = run.accounting.by_part()
-    assert parts[list(run.summary.devices[0].parts)].sum(axis=1).tolist() == [step["duration_ns"]]
-    assert parts["computing"].tolist() == [run.kernels["duration_ns"].sum()]
+    assert parts[list(run.summary.devices[0].parts)].sum(axis=1).tolist() == steps["duration_ns"].tolist()
+    assert 0 < parts["computing"].sum() <= run.kernels["duration_ns"].sum()
     assert set(run.by("line")["line"]) == {"In [3], line 2", "In [4], line 2"}
     assert _recording(run).cell == {}
     assert {"<cell [3]>", "<cell [4]>"} <= set(_recording(run).code)
     text = summary_text(run.summary, run.info, run.notes, run.advice())
     assert "thinking time, " in text.splitlines()[1]
+
+
+def test_the_loops_of_its_cells_are_steps_and_each_line_has_its_own(cells: Cells) -> None:
+    loop = "for i in range(4):\n    y = np.sin(x)\n    z = np.cos(y)"
+    cells.run(_START.format(output(cells.folder)))
+    cells.run(loop)
+    cells.run("def work(x):\n    return np.exp(x)")
+    cells.run("for i in range(3):\n    y = work(x)")
+    time.sleep(0.3)
+    cells.run(loop)  # again: its loop goes on
+    cells.run("%npuprof stop")
+    run = npuprof.last()
+    steps = run.steps
+    # No step lasts from one cell to the next: a number is left out.
+    assert steps["step"].tolist() == [*range(4), *range(5, 8), *range(9, 13)]
+    kinds = [f"loop of line 1 of cell [{number}]" for number in (3, 5)]
+    assert steps["kind"].tolist() == [kinds[0]] * 4 + [kinds[1]] * 3 + [kinds[0]] * 4
+    assert steps["counted"].tolist() == [True] * 4 + [False] * 3 + [True] * 4
+    statements = run.statements
+    places = Counter(zip(statements["file"], statements["line"], strict=True))
+    assert {place: times for place, times in places.items() if place[0] != "<cell [4]>"} == {
+        **{(f"<cell [{number}]>", line): times for number in (3, 6) for line, times in ((1, 5), (2, 4), (3, 4))},
+        **{("<cell [5]>", line): times for line, times in ((1, 4), (2, 3))},
+    }
+    spans = [(start, end) for _, start, end in run.info.executed]
+    ends = statements["start_ns"] + statements["duration_ns"]
+    for start, end in zip(statements["start_ns"], ends, strict=True):
+        assert any(begin <= start <= end <= last for begin, last in spans)
+    assert set(run.by("line")["line"]) == {
+        *(f"In [{cell}], line {line}" for cell in (3, 6) for line in (2, 3)),
+        "In [4], line 2",
+    }
+    recording = _recording(run)
+    assert recording.code["<cell [3]>"] == recording.code["<cell [6]>"] == loop
+    assert f"the {kinds[0]}, 8 iterations" in run.notes.to_string()
+    assert "--step-line" not in run.notes.to_string()  # which is an option of profiled cells
+
+
+def test_code_of_many_cells_is_that_which_ran(cells: Cells) -> None:
+    cells.run(_START.format(output(cells.folder)))
+    for number in range(14):
+        cells.run(f"a = sum(range(100_000))\nb{number} = a")
+    cells.run("%npuprof stop")
+    code = npuprof.last().code()
+    assert code.to_frame()["text"].iloc[:-1].notna().all()
+    assert "fewer lines" not in str(code)
+
+
+@pytest.mark.parametrize(
+    ("code", "value"),
+    [
+        ("for i in range(3):\n    if i == 1:\n        raise ValueError('mine')", None),
+        ("values = [i for i in range(3)]\nvalues", [0, 1, 2]),
+        ("%%time\nfor i in range(3):\n    y = np.sin(x)", None),
+        ("get_ipython().run_cell('for i in range(3):\\n    y = np.sin(x)');", None),
+        ("from __future__ import annotations\n'a text'", "a text"),
+        ("import asyncio\nfor i in range(2):\n    await asyncio.sleep(0)\ni", 1),
+    ],
+)
+def test_cells_run_as_they_do_without_it(cells: Cells, code: str, value: object) -> None:
+    cells.run(_START.format(output(cells.folder)))
+    result = cells.magics.shell.run_cell(code)
+    after = cells.magics.shell.run_cell("i = 7\ni")
+    cells.run("%npuprof stop")
+    assert result.result == value
+    assert ("raise" in code) == (result.error_in_exec is not None)
+    assert after.result == 7
+    assert set(npuprof.last().notes["severity"]) <= {"info"}
 
 
 @pytest.mark.slow

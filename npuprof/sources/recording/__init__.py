@@ -89,7 +89,8 @@ def _read(path: Path, selection: Selection | None) -> Decoded:
     take_steps(decoded.tables, _steps(recording), recording.collector, decoded.notes)
     if read_lines is not None and recording.options.get("steps", True) and not len(decoded.tables.get("steps", ())):
         step_line = recording.options.get("step_line")
-        loops.add_steps(decoded, read_lines, step_line if isinstance(step_line, int) else None, recording.collector)
+        chosen = step_line if isinstance(step_line, int) else None
+        loops.add_steps(decoded, read_lines, chosen, recording.collector, of_cell=not recording.executed)
     if recording.process:
         _describe_process(decoded, recording)
     if recording.domains and "marks" in decoded.tables:
@@ -137,7 +138,7 @@ def _add_stacks(
     readers = [reader for reader in readers if (path / reader[0]).is_file()]
     if columns is not None:
         readers = [(STACKS_FILE_NAME, partial(python_stacks.read_columns, columns))]
-    cells = executed_spans(recording.executed) if recording.executed and recording.stopped_ns else None
+    cells = _cells(recording)
     for name, read_stacks in readers:
         try:
             frames = read_stacks(path / name, decoded.notes, cells)
@@ -146,6 +147,11 @@ def _add_stacks(
             break
         except SourceError as error:
             decoded.notes.error(name, str(error))
+
+
+def _cells(recording: Recording) -> Spans | None:
+    """Return begins and ends of the cells that ran in a run that spans cells and has ended."""
+    return executed_spans(recording.executed) if recording.executed and recording.stopped_ns else None
 
 
 def _add_lines(
@@ -162,7 +168,8 @@ def _add_lines(
             content = lists.read_journal(journal_file, lines.KINDS, decoded.notes, lines.SOURCE)
         else:
             return None
-        read = lines.decode(content, file, clock_epoch(path, recording), recording.stopped_ns, decoded.notes)
+        epoch_ns, cells = clock_epoch(path, recording), _cells(recording)
+        read = lines.decode(content, file, epoch_ns, recording.stopped_ns, decoded.notes, cells)
     except SourceError as error:
         decoded.notes.error(lines.SOURCE, str(error))
         return None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,10 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
+from npuprof.analysis.intervals import Spans
 from npuprof.analysis.loops import Loop
 from npuprof.arrays import Bools, Int64
-from npuprof.lines.frames import cell_name
+from npuprof.lines.frames import cell_name, same_text
 from npuprof.lines.recorder import INTEGERS, TEXTS
 from npuprof.lines.rewriting import NO_STATEMENT
 from npuprof.sources.python_frames import AFTERWARDS, PROFILER, role_of_frame
@@ -34,19 +37,24 @@ class Lines:
     Attributes
     ----------
     statements
-        The table, with rows of line 0 between statements, while IPython compiles the next one.
+        The table, with rows of line 0 between statements, while IPython compiles the next one, and between cells.
     loops
         The loops that ran, outer ones first.
     calls
         ``thread_id``, ``time_ns`` and ``stack`` of each call whose stack was taken.
+    cells
+        Begins and ends of the cells that ran, where the run spans cells.
     """
 
     statements: pd.DataFrame
     loops: list[Loop]
     calls: pd.DataFrame
+    cells: Spans | None = None
 
 
-def decode(columns: Mapping[str, Any], path: Path, epoch_ns: int, stopped_ns: int, notes: Notes) -> Lines:
+def decode(
+    columns: Mapping[str, Any], path: Path, epoch_ns: int, stopped_ns: int, notes: Notes, cells: Spans | None = None
+) -> Lines:
     """Return what the columns of a file hold.
 
     Parameters
@@ -61,6 +69,8 @@ def decode(columns: Mapping[str, Any], path: Path, epoch_ns: int, stopped_ns: in
         The end of the run in epoch nanoseconds; 0 if unknown.
     notes
         Receives how many iterations were only counted.
+    cells
+        Begins and ends of the cells that ran, where the run spans cells: a statement ends with its cell.
 
     Raises
     ------
@@ -70,17 +80,19 @@ def decode(columns: Mapping[str, Any], path: Path, epoch_ns: int, stopped_ns: in
     _check(columns, path)
     last = int(columns["stopped_ns"][-1]) + epoch_ns if len(columns["stopped_ns"]) else 0
     end_ns = stopped_ns or last
+    cell_of = _cell_of_stamps(columns)
+    columns = {**columns, **_same_again(columns)}
     times, numbers = columns["stamp_time_ns"] + epoch_ns, columns["stamp_number"]
     loops = _loops(columns, numbers)
     notes.ledger.read(SOURCE, len(times) + len(columns["call_time_ns"]))
     notes.ledger.use(SOURCE, len(columns["call_time_ns"]))
     for loop in loops:
         if loop.thinned:
-            spent = columns["thinned_ns"][columns["counted_loop"] == loop.number]
+            spent = columns["thinned_ns"][columns["counted_loop"] == loop.number].sum()
             notes.info(
                 SOURCE,
-                f"the statements of the loop of line {loop.line} took less than 20 µs: "
-                f"{counted(loop.thinned, 'iteration')} in {duration(int(spent[-1]))} were counted, not timed",
+                f"the statements of the loop of {loop.place} took less than 20 µs: "
+                f"{counted(loop.thinned, 'iteration')} in {duration(int(spent))} were counted, not timed",
             )
     calls: pd.DataFrame = pd.DataFrame(
         {
@@ -89,17 +101,21 @@ def decode(columns: Mapping[str, Any], path: Path, epoch_ns: int, stopped_ns: in
             "stack": _stacks(columns)[columns["call_stack"]] if len(columns["call_stack"]) else _stacks(columns)[:0],
         }
     )
-    return Lines(_statements(columns, times, numbers, end_ns, loops), loops, calls)
+    ends = np.append(times[1:], max(end_ns, int(times[-1]) if len(times) else 0))[: len(times)]
+    if cells is not None and len(cells[0]):
+        ends = np.minimum(ends, _ends_of_cells(times, *cells))
+    return Lines(_statements(columns, times, ends, cell_of, loops), loops, calls, cells)
 
 
 def _check(columns: Mapping[str, Any], path: Path) -> None:
     """Raise an error if the lengths of columns differ, or they refer to what is missing."""
-    for prefix in ("statement_", "stamp_", "call_", "line_", "counted_"):
+    for prefix in ("statement_", "stamp_", "call_", "line_", "counted_", "cell_"):
         if len({len(columns[name]) for name in columns if name.startswith(prefix)}) != 1:
             raise lists.damage_error(path, f"has columns of different lengths among {prefix}*")
     statements, stacks, lines = (len(columns[name]) for name in ("statement_line", "stack_length", "line_file"))
     for name, least, most in (
         ("statement_loop", -1, np.arange(statements)),
+        ("statement_cell", 0, len(columns["cell_file"])),
         ("stamp_number", NO_STATEMENT, statements),
         ("counted_loop", 0, statements),
         ("call_stack", 0, stacks),
@@ -110,26 +126,82 @@ def _check(columns: Mapping[str, Any], path: Path) -> None:
             raise lists.damage_error(path, f"refers to a missing entry in {name}")
     if int(columns["stack_length"].sum()) != len(columns["stack_line"]):
         raise lists.damage_error(path, "has stacks of other lengths than it says")
-    if len(columns["cell_file"]) > 1 or len(columns["cell_thread_id"]) != len(columns["cell_file"]):
-        raise lists.damage_error(path, "has more than one cell")
+    if (np.diff(columns["statement_cell"]) < 0).any():
+        raise lists.damage_error(path, "has statements of cells in another order than the cells")
+
+
+def _cell_of_stamps(columns: Mapping[str, Any]) -> Int64:
+    """Return the cell of each stamp, from 0; of one between statements that of the statement before."""
+    numbers: Int64 = columns["stamp_number"]
+    if not len(numbers):
+        return numbers
+    of_statement = np.append(columns["statement_cell"], 0)  # the last is for none
+    before = np.maximum.accumulate(np.where(numbers >= 0, np.arange(len(numbers)), 0))
+    cells: Int64 = of_statement[numbers[before]]
+    return cells
+
+
+def _same_again(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Return columns in which a cell that ran again has the numbers of its first time: its loops go on.
+
+    A cell is the same if its file, which IPython names by its text, and each of its statements are.
+    """
+    names = ("line", "last_line", "is_loop", "update")
+    cells = columns["statement_cell"]
+    begins = np.searchsorted(cells, np.arange(len(columns["cell_file"]) + 1))
+    known: dict[tuple[Any, ...], int] = {}
+    number = np.arange(len(cells))
+    for cell, (begin, end) in enumerate(pairwise(begins.tolist())):
+        inner = columns["statement_loop"][begin:end]
+        parts = [columns[f"statement_{name}"][begin:end].tolist() for name in names]
+        key = (
+            same_text(columns["cell_file"][cell]),
+            str(parts),
+            str(np.where(inner < 0, inner, inner - begin).tolist()),
+        )
+        number[begin:end] = known.setdefault(key, begin) + np.arange(end - begin)
+    of_stamp, of_loop = columns["stamp_number"], columns["counted_loop"]
+    if not len(number):
+        return {}
+    return {
+        "stamp_number": np.where(of_stamp < 0, of_stamp, number[of_stamp]),
+        "counted_loop": number[of_loop] if len(of_loop) else of_loop,
+    }
 
 
 def _loops(columns: Mapping[str, Any], numbers: Int64) -> list[Loop]:
-    inner = columns["statement_loop"]
-    counted_of = dict(zip(columns["counted_loop"].tolist(), columns["counted_iterations"].tolist(), strict=True))
+    inner, cells = columns["statement_loop"], columns["statement_cell"]
+    counted_of: Counter[int] = Counter()
+    for loop, iterations in zip(columns["counted_loop"].tolist(), columns["counted_iterations"].tolist(), strict=True):
+        counted_of[loop] += iterations
+    ran = [number for number in np.flatnonzero(columns["statement_is_loop"]).tolist() if (numbers == number).any()]
+    one_cell = len(columns["cell_file"]) == 1
     loops = []
-    for number in np.flatnonzero(columns["statement_is_loop"]).tolist():
+    for number in ran:
         within = np.append(_within(inner, number), False)[numbers]
         headers = numbers == number
-        if not headers.any():
-            continue
         # An iteration is the fetch of an item that a statement of the body follows.
         begins = np.flatnonzero(headers[:-1] & within[1:])
         leaves = np.append(np.flatnonzero(headers | ~within), len(numbers))
         ends = leaves[np.searchsorted(leaves, begins, side="right")]
         line, update = (int(columns[f"statement_{name}"][number]) for name in ("line", "update"))
-        loops.append(Loop(number, line, int(inner[number]), update, begins, ends, counted_of.get(number, 0)))
+        place = f"line {line}" if one_cell else f"line {line} of {_title(columns, int(cells[number]))}"
+        loops.append(Loop(number, line, int(inner[number]), update, begins, ends, place, counted_of[number]))
     return loops
+
+
+def _title(columns: Mapping[str, Any], cell: int) -> str:
+    """Return what users call a cell: ``cell [3]``."""
+    number = int(columns["cell_number"][cell])
+    return f"cell [{number}]" if number else str(columns["cell_file"][cell])
+
+
+def _ends_of_cells(times: Int64, begins: Int64, ends: Int64) -> Int64:
+    """Return the end of the cell in which each moment lies; of others none."""
+    at = np.searchsorted(begins, times, side="right") - 1
+    never = np.iinfo(np.int64).max
+    found: Int64 = np.where((at >= 0) & (times < ends[at]), ends[at], never)
+    return found
 
 
 def _within(inner: Int64, loop: int) -> Bools:
@@ -141,10 +213,10 @@ def _within(inner: Int64, loop: int) -> Bools:
 
 
 def _statements(
-    columns: Mapping[str, Any], times: Int64, numbers: Int64, end_ns: int, loops: list[Loop]
+    columns: Mapping[str, Any], times: Int64, ends: Int64, cell_of: Int64, loops: list[Loop]
 ) -> pd.DataFrame:
-    """Return the table ``statements``: each lasts until the next one begins."""
-    ends = np.append(times[1:], max(end_ns, int(times[-1]) if len(times) else 0))[: len(times)]
+    """Return the table ``statements``: each lasts until the next one begins, or its cell ends."""
+    numbers = columns["stamp_number"]
     # The last entries are for no statement.
     lines, last, inner = (
         np.append(columns[f"statement_{name}"], none) for name, none in (("line", 0), ("last_line", 0), ("loop", -1))
@@ -154,18 +226,21 @@ def _statements(
     for loop in loops:
         rows = np.flatnonzero(around == loop.number)
         iteration[rows] = np.searchsorted(loop.begins, rows, side="right") - 1
-    file = columns["cell_file"][0] if len(columns["cell_file"]) else ""
-    file = cell_name(file, int(columns["cell_number"][0]) if file else 0) or file
-    thread_id = int(columns["cell_thread_id"][0]) if len(columns["cell_thread_id"]) else 0
+    files = [
+        cell_name(file, int(number)) or file or "<cell>"
+        for file, number in zip(columns["cell_file"], columns["cell_number"], strict=True)
+    ] or ["<cell>"]
+    names = list(dict.fromkeys(files))
+    threads = columns["cell_thread_id"] if len(columns["cell_thread_id"]) else np.zeros(1, np.int64)
     return tables.build(
         "statements",
         {
             "start_ns": times,
             "duration_ns": np.maximum(ends - times, 0),
-            "file": tables.categorical(np.zeros(len(times), np.int64), [file or "<cell>"]),
+            "file": tables.categorical(np.array([names.index(file) for file in files], np.int64)[cell_of], names),
             "line": lines[numbers],
             "last_line": last[numbers],
-            "thread_id": np.full(len(times), thread_id, np.int64),
+            "thread_id": threads[cell_of],
             "loop": pd.arrays.IntegerArray(np.where(around >= 0, lines[around], 0), around < 0),
             "iteration": pd.arrays.IntegerArray(np.maximum(iteration, 0), iteration < 0),
         },

@@ -19,7 +19,7 @@ _NOTED = "steps"
 _MOST_NAMED = 5
 
 
-def add_steps(decoded: Decoded, lines: Lines, line: int | None, collector: str) -> None:
+def add_steps(decoded: Decoded, lines: Lines, line: int | None, collector: str, *, of_cell: bool) -> None:
     """Make the iterations of a loop the steps of a run that has none, and say which loop it is.
 
     Parameters
@@ -32,6 +32,8 @@ def add_steps(decoded: Decoded, lines: Lines, line: int | None, collector: str) 
         The line of the loop that the user has chosen; None for the one that :func:`step_loop` returns.
     collector
         The front end.
+    of_cell
+        Whether the run is of one cell, which takes ``--step-line``.
     """
     weights = _weights(decoded.tables, lines)
     if line is not None:
@@ -46,16 +48,14 @@ def add_steps(decoded: Decoded, lines: Lines, line: int | None, collector: str) 
     if loop is None or not len(loop.begins):
         return
     others = other_loops(loop, lines.loops, weights)
-    take_steps(decoded.tables, steps_of(loop, lines.loops, lines.statements, others), collector, decoded.notes, SOURCE)
+    steps = steps_of(loop, lines.loops, lines.statements, others, lines.cells)
+    take_steps(decoded.tables, steps, collector, decoded.notes, SOURCE)
     beside = "".join(
-        f"; those of line {each.line}, {counted(len(each.begins), 'iteration')}, are a kind of their own"
-        for each in others
+        f"; those of {each.place}, {counted(len(each.begins), 'iteration')}, are a kind of their own" for each in others
     )
     choices = [f"{each.line} ({len(each.begins) + each.thinned:,})" for each in lines.loops if each is not loop]
-    choice = f"; --step-line chooses another: {', '.join(choices[:_MOST_NAMED])}" if choices else ""
-    decoded.notes.info(
-        _NOTED, f"the loop of line {loop.line}, {counted(len(loop.begins), 'iteration')}{beside}{choice}"
-    )
+    choice = f"; --step-line chooses another: {', '.join(choices[:_MOST_NAMED])}" if choices and of_cell else ""
+    decoded.notes.info(_NOTED, f"the loop of {loop.place}, {counted(len(loop.begins), 'iteration')}{beside}{choice}")
 
 
 def _weights(tables: Mapping[str, pd.DataFrame], lines: Lines) -> Int64:

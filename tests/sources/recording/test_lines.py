@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npuprof import tables
+from npuprof.analysis.loops import steps_of
 from npuprof.errors import SourceError
 from npuprof.sources.recording import lines, lists
 from npuprof.tables.notes import Notes
@@ -23,6 +24,7 @@ _PATH = Path("lines.parquet")
 def _columns(**changed: Any) -> dict[str, Any]:
     columns: dict[str, Any] = {name: [] for name in lines.KINDS}
     columns |= {
+        "statement_cell": [0, 0],
         "statement_line": [2, 3],
         "statement_last_line": [3, 3],
         "statement_loop": [-1, 0],
@@ -60,9 +62,40 @@ def test_statements_iterations_and_stacks() -> None:
     assert read.calls["stack"].tolist() == ["/home/me/model.py(5): forward\n<cell [4]>(3): <module>"]
 
 
+def _of_three_cells() -> dict[str, Any]:
+    """A cell, another one, and the first again."""
+    one = {"line": [2, 3], "last_line": [3, 3], "is_loop": [1, 0], "update": [0, 0]}
+    return _columns(
+        **{f"statement_{name}": values * 3 for name, values in one.items()},
+        statement_cell=[0, 0, 1, 1, 2, 2],
+        statement_loop=[-1, 0, -1, 2, -1, 4],
+        cell_thread_id=[7, 7, 7],
+        cell_number=[4, 5, 6],
+        cell_file=["/tmp/ipykernel_1/2.py", "/tmp/ipykernel_1/3.py", "/tmp/ipykernel_1/2.py"],
+        stamp_number=[0, 1, 0, -1, 2, 3, 2, -1, 4, 5, 4, 5, 4, -1],
+        stamp_time_ns=[10, 20, 30, 35, 110, 120, 130, 135, 210, 220, 230, 240, 250, 255],
+    )
+
+
+def test_a_cell_that_ran_again_goes_on_with_its_loop_and_statements_end_with_their_cell() -> None:
+    cells = np.array([0, 100, 200]), np.array([40, 140, 260])
+    read = lines.decode(_of_three_cells(), _PATH, 0, 300, Notes(), cells)
+    tables.check("statements", read.statements)
+    first, second = read.loops
+    assert (first.place, second.place) == ("line 2 of cell [4]", "line 2 of cell [5]")
+    assert (first.begins.tolist(), second.begins.tolist()) == ([0, 8, 10], [4])
+    assert read.statements["duration_ns"].tolist() == [10, 10, 5, 5, 10, 10, 5, 5, 10, 10, 10, 10, 5, 5]
+    files = [f"<cell [{number}]>" for number in (4, 5, 6)]
+    assert read.statements["file"].tolist() == [files[0]] * 4 + [files[1]] * 4 + [files[2]] * 6
+    steps = steps_of(first, read.loops, read.statements, [second], read.cells)
+    assert steps["step"].tolist() == [0, 2, 4, 5]
+
+
 @pytest.mark.parametrize(
     "changed",
     [
+        {"statement_cell": [0, 1]},
+        {"statement_cell": [1, 0], "cell_file": ["a", "b"], "cell_number": [0, 0], "cell_thread_id": [1, 1]},
         {"stamp_number": [0, 1]},
         {"stamp_number": [0, 1, 0, 1, 0, 2]},
         {"stamp_number": [0, 1, 0, 1, 0, -2]},

@@ -1,0 +1,196 @@
+"""The stamps of one running cell in a recording: those of cheap loops are thinned.
+
+A loop whose statements take less than 20 µs on average is only counted from then on; once in a while it is stamped
+again for some milliseconds, in case its statements have become slower.
+"""
+
+from __future__ import annotations
+
+import threading
+from array import array
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from npuprof.lines.frames import cell_name
+from npuprof.lines.rewriting import Statement
+from npuprof.lines.stamps import LEAST_TIME, Stamps, now
+
+if TYPE_CHECKING:
+    from npuprof.arrays import Int64
+
+_CHEAP_NS = 20_000  # a stamp is below 2 % of a statement that takes longer
+_MOST_ITERATIONS = 0.9
+_MANY = 200  # stamps that show what the statements of a loop take
+_MOST_LOOKED_AT = 10_000  # numbers of the newest stamps: a look shall take the same time however many there are
+_AGAIN_NS = 1_000_000_000  # after that a thinned loop is looked at again, then after twice that, and so on
+
+
+@dataclass(frozen=True)
+class RunningCell:
+    """The cell, or the module of a script, that a run profiles, or the cells that it spans.
+
+    Attributes
+    ----------
+    file
+        The file name of its code, at which the stacks of calls end; empty without a cell.
+    stamps
+        Its stamps; None where it is not rewritten.
+    number_of
+        Returns the number of the cell whose code has a file name; 0 for other files.
+    id_of
+        Returns the id of the cell of a number, as the front end names it; empty where it is not known.
+    text
+        Its source.
+    origin
+        Its ``id``, and the ``notebook`` that it is of, as the front end names them.
+    spans
+        Whether it stands for the cells that run until the run is stopped by hand, and has no code itself.
+    """
+
+    file: str = ""
+    stamps: Stamps | None = None
+    number_of: Callable[[str], int] = lambda _file: 0
+    id_of: Callable[[int], str] = lambda _number: ""
+    text: str = ""
+    origin: Mapping[str, str] = field(default_factory=dict)
+    spans: bool = False
+
+    @property
+    def name(self) -> str:
+        """Its name, as tables have it: ``<cell [3]>``, or the file of a script."""
+        return cell_name(self.file, self.number_of(self.file)) or self.file
+
+
+class CellStamps:
+    """The stamps of a cell from its first statement on.
+
+    Parameters
+    ----------
+    cell
+        The cell, which runs on this thread.
+    number
+        Its number among the cells of the recording, from 0.
+    first
+        The number of its first statement in the recording.
+    """
+
+    def __init__(self, cell: RunningCell, number: int, first: int) -> None:
+        self._cell, self._number, self._first = cell, number, first
+        self._stamps = cell.stamps
+        self._thread_id = threading.get_native_id()
+        self._kept = self._looked = 0
+        self._looked_ns = now()
+        self._thinned: dict[int, int] = {}  # since when, by loop
+        self._pause_ns: dict[int, int] = {}
+        self._thinned_ns: dict[int, int] = {}
+
+    @property
+    def statements(self) -> list[Statement]:
+        """Its statements; none if it is not rewritten."""
+        return [] if self._stamps is None else self._stamps.statements
+
+    @property
+    def count(self) -> int:
+        """How many numbers its stamps have left, two a stamp."""
+        return 0 if self._stamps is None else len(self._stamps.pairs)
+
+    def mute(self) -> None:
+        """Stamp nothing from now on."""
+        if self._stamps is not None:
+            self._stamps.mute()
+
+    def described(self) -> dict[str, Any]:
+        """Return the columns of the file that say what the cell is."""
+        return {
+            "statement_cell": [self._number] * len(self.statements),
+            "statement_line": [each.line for each in self.statements],
+            "statement_last_line": [each.last_line for each in self.statements],
+            "statement_loop": [each.loop if each.loop < 0 else each.loop + self._first for each in self.statements],
+            "statement_is_loop": [int(each.is_loop) for each in self.statements],
+            "statement_update": [each.update for each in self.statements],
+            "cell_thread_id": [self._thread_id],
+            "cell_number": [self._cell.number_of(self._cell.file)],
+            "cell_file": [self._cell.file],
+        }
+
+    def new(self) -> tuple[Int64, Int64] | None:
+        """Return number and time of each stamp since the last call; None if there is none."""
+        import numpy as np
+
+        if self._stamps is None or len(self._stamps.pairs) == self._kept:
+            return None
+        pairs = self._stamps.pairs[self._kept :]
+        if pairs[-1] < LEAST_TIME:
+            pairs.pop()  # its time is yet to come
+        self._kept += len(pairs)
+        numbers, times = _whole_pairs(pairs)
+        return np.where(numbers < 0, numbers, numbers + self._first), times
+
+    def look(self) -> bool:
+        """Thin the loops whose statements are cheap; return whether a thinned loop is stamped again for a while."""
+        if self._stamps is None or self._stamps.ended_ns:
+            return False
+        pairs, now_ns = self._stamps.pairs, now()
+        begin, self._looked = self._looked, len(pairs)
+        since_ns, self._looked_ns = self._looked_ns, now_ns
+        if (len(pairs) - begin) // 2 * _CHEAP_NS > now_ns - since_ns:  # else all of them cost little: most looks
+            for loop in self.cheap(_whole_pairs(pairs[max(begin, len(pairs) - _MOST_LOOKED_AT) :])):
+                self._stamps.set_flag(loop, False)
+                self._thinned[loop] = now_ns
+        looks = False
+        for loop, thinned_ns in list(self._thinned.items()):
+            pause_ns = self._pause_ns.get(loop, _AGAIN_NS)
+            if now_ns - thinned_ns > pause_ns:
+                self._pause_ns[loop] = 2 * pause_ns
+                self._note_thinned(loop, now_ns)
+                self._stamps.set_flag(loop, True)
+                looks = True
+        return looks
+
+    def cheap(self, pairs: tuple[Int64, Int64]) -> list[int]:
+        """Return the loops whose statements took little time by some stamps.
+
+        An iteration counts as at most what nine tenths of them take: no garbage collection decides.
+
+        Parameters
+        ----------
+        pairs
+            Number in the cell and time of each stamp.
+        """
+        import numpy as np
+
+        numbers, times = pairs
+        if len(numbers) <= _MANY:
+            return []
+        loops = np.array([n if each.is_loop else each.loop for n, each in enumerate(self.statements)], np.int64)[
+            numbers[:-1]
+        ]
+        cheap = []
+        for loop in np.flatnonzero(np.bincount(loops[loops >= 0], minlength=len(self.statements)) >= _MANY).tolist():
+            rows = np.flatnonzero(loops == loop)
+            iterations = np.bincount(np.cumsum(numbers[rows] == loop), np.diff(times)[rows])
+            limited = np.minimum(iterations, np.sort(iterations)[int(_MOST_ITERATIONS * (len(iterations) - 1))])
+            if limited.sum() < len(rows) * _CHEAP_NS:
+                cheap.append(loop)
+        return cheap
+
+    def counted(self) -> list[tuple[int, int, int]]:
+        """Return the thinned loops at the end: number, iterations that were only counted, and nanoseconds of that."""
+        if self._stamps is None:
+            return []
+        for loop in list(self._thinned):
+            self._note_thinned(loop, self._stamps.ended_ns or now())
+        return [(self._first + loop, self._stamps.counted(loop), spent) for loop, spent in self._thinned_ns.items()]
+
+    def _note_thinned(self, loop: int, now_ns: int) -> None:
+        self._thinned_ns[loop] = self._thinned_ns.get(loop, 0) + now_ns - self._thinned.pop(loop)
+
+
+def _whole_pairs(pairs: array[int]) -> tuple[Int64, Int64]:
+    """Return numbers and times of the stamps that have both; an interrupt may have come in between."""
+    import numpy as np
+
+    values = np.frombuffer(pairs, np.int64) if pairs else np.zeros(0, np.int64)
+    number = np.flatnonzero((values[:-1] < LEAST_TIME) & (values[1:] >= LEAST_TIME))
+    return values[number], values[number + 1]
