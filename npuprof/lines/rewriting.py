@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 NO_STATEMENT = -1
-"""The number that is stamped at the end of a node: IPython compiles the next one."""
+"""The number that is stamped at the end of a node, as IPython compiles the next one, and at the end of the cell."""
 
 _MOST_STATEMENTS = 100_000  # numbers of statements must stay below every time
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)

@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Callable
 from functools import partial
 
-from npuprof.lines.rewriting import StampNames, Statement
+from npuprof.lines.rewriting import NO_STATEMENT, StampNames, Statement
 
 LEAST_TIME = 1 << 20
 """What is less is the number of a statement: no program runs in the first millisecond after the boot."""
@@ -82,8 +82,9 @@ class Stamps:
             self.set_flag(loop, False)
 
     def remove(self) -> None:
-        """Remove the names, once the cell has ended."""
+        """Remove the names, once the cell has ended, which ends its last statement."""
         self.ended_ns = now()
+        self.pairs.extend((NO_STATEMENT, self.ended_ns))
         for node in self._nodes:
             for name in (self.names.append(node), self.names.now(node)):
                 _of_builtins.pop(name, None)

@@ -190,3 +190,27 @@ def test_a_stamp_that_comes_while_a_batch_is_taken_keeps_its_time(tmp_path: Path
         stamps.pairs.extend((0, stamped_ns))
         recorder.stop()
     assert recorder.columns()["stamp_time_ns"] == [began_ns + 5_000]
+
+
+def test_cells_of_one_run_are_recorded_one_after_the_other(tmp_path: Path) -> None:
+    recorder = LineRecorder(SystemClock(), tmp_path / "lines.jsonl", RunningCell(spans=True))
+    ended_ns: dict[str, int] = {}
+    recorder.start()
+    for number, code in enumerate(("a = 1\nfor i in range(2):\n    b = i", "c = 2", "for i in range(3):\n    d = i")):
+        with rewritten(code) as (tree, stamps):
+            recorder.add(RunningCell(f"<code {number}>", stamps))
+            exec(compile(tree, f"<code {number}>", "exec"), {})
+        ended_ns[f"<code {number}>"] = now()
+        time.sleep(0.01)  # no cell runs
+    recorder.stop()
+    in_memory = lists.arrays(recorder.columns(), lines.KINDS, tmp_path)
+    in_journal = lists.read_journal(tmp_path / "lines.jsonl", lines.KINDS, Notes(), "lines")
+    for columns in (in_memory, in_journal):
+        decoded = lines.decode(columns, tmp_path, 0, 0, Notes())
+        rows = decoded.statements[decoded.statements["line"] > 0]
+        of_cells = rows.groupby("file", observed=True)["line"].apply(list).to_dict()
+        assert of_cells == {"<code 0>": [2, 3, 4, 3, 4, 3], "<code 1>": [2], "<code 2>": [2, 3, 2, 3, 2, 3, 2]}
+        for file, end in zip(rows["file"], rows["start_ns"] + rows["duration_ns"], strict=True):
+            assert end <= ended_ns[file]
+        places = [(loop.place, len(loop.begins)) for loop in decoded.loops]
+        assert places == [("line 3 of <code 0>", 2), ("line 2 of <code 2>", 3)]
