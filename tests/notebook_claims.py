@@ -184,6 +184,7 @@ assert next(iter(run.advice())).rule == "host_bound"
 """,
         "mended": """\
 assert abs(predicted_ns - gained_ns) < 0.3 * gained_ns
+assert mended.advice()["host_bound"].cost_ns < 0.5 * run.advice()["host_bound"].cost_ns
 """,
     },
     "two_ranks": {

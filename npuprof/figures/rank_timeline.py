@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _TITLE = "All ranks on one clock"
 _WHY = "no two ranks have collectives in common"
 _HOW = "collect communication (level 1 or higher) on the ranks of one job"
+_COLLECTED = "load ranks that take part in the same collectives"
 _STATES = (
     ("computing", PARTS["computing"]),
     ("waiting for other ranks", PARTS["waiting"]),
@@ -65,7 +66,8 @@ def plot_rank_timeline(
         The result of :func:`npuprof.analysis.rank_waits.counts`, by ``op``; by default all waits count.
     """
     if not len(rows):
-        return nothing(_TITLE, info, _WHY, _HOW, "load the ranks of one job")
+        how = _COLLECTED if str(info.options.get("level")) in ("1", "2") else _HOW
+        return nothing(_TITLE, info, _WHY, how, "load the ranks of one job")
     begin, end = window
     ranks = sorted(set(rows["rank"].tolist()))
     unit_ns, unit = unit_of(end - begin)

@@ -118,10 +118,10 @@ def _without(run: Profile, table: str) -> Profile:
     return run
 
 
-def _apart(folder: Path) -> ProfileSet:
+def _apart(folder: Path, *, level: int) -> ProfileSet:
     """Two runs that have nothing to do with each other."""
     for name in ("one", "other"):
-        _run(folder, name=name)
+        _run(folder, name=name, level=level)
     return npuprof.load_set(folder)
 
 
@@ -211,7 +211,13 @@ _TRIALS: dict[str, Trial] = {
     "clock": Trial(
         lambda runs: _text(runs.plot_ranks()),
         "collect communication (level 1 or higher) on the ranks of one job",
-        lambda folder: _apart(folder),
+        lambda folder: _apart(folder, level=0),
+        lambda folder, _: _of_ranks(folder),
+    ),
+    "clock of runs at a level": Trial(
+        lambda runs: _text(runs.plot_ranks()),
+        "load ranks that take part in the same collectives",
+        lambda folder: _apart(folder, level=1),
         lambda folder, _: _of_ranks(folder),
     ),
     "pipeline": Trial(
