@@ -86,7 +86,8 @@ def missing(tables: Mapping[str, pd.DataFrame], info: Info, options: Sequence[st
     """Return what to collect or to load so that a figure of a device has data; see :func:`needed`."""
     run = Recorded(tables, info, device_of(info, tables), joined=True)
     of_host = run.device == NPU and info.options.get("activities") == ["cpu"]
-    return needed(run, [*["--activities cpu,npu"] * of_host, *options], level)
+    more = ["--activities cpu,npu"] if of_host and "--activities cpu,npu" not in options else []
+    return needed(run, [*more, *options], level)
 
 
 def needed_operators(run: Recorded, options: Sequence[str]) -> str:

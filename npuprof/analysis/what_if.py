@@ -10,6 +10,7 @@ import pandas as pd
 from npuprof.analysis.accounting import moves_data
 from npuprof.analysis.device_clocks import apart
 from npuprof.analysis.device_lanes import COMMUNICATION, COPY, KERNEL, DeviceLanes
+from npuprof.analysis.device_words import runtime_of
 from npuprof.analysis.idle_causes import CAUSES, UNEXPLAINED, unmeasured_causes
 from npuprof.analysis.intervals import covering, within
 from npuprof.analysis.prediction import Prediction, checked_factor, checked_factors
@@ -198,7 +199,9 @@ def task_durations(
         return scaled
     tasks = tables["communication_tasks"]
     if not len(tasks):
-        raise NpuprofError("waiting and moving of collectives cannot be separated: collect with level=1")
+        is_npu = runtime_of(tables["api"]["name"].cat.categories) == "CANN"
+        how = "collect with level=1" if is_npu else "load all ranks together, and ask the set"
+        raise NpuprofError(f"waiting and moving of collectives cannot be separated: {how}")
     moves = tasks[moves_data(tasks)]
     spans = covering(moves["start_ns"].to_numpy(np.int64), moves["duration_ns"].to_numpy(np.int64))
     moved = within(spans, device.starts[collective], device.ends[collective])

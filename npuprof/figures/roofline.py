@@ -61,6 +61,9 @@ def plot_roofline(
     """
     if max_points < 1:
         raise OptionsError(f"max_points is {max_points}; it must be at least 1")
+    if not len(tables["kernels"]):
+        how = missing(tables, info, ["--activities cpu,npu", "--aic-metrics ArithmeticUtilization"], "kernels")
+        return nothing(_TITLE, info, "this run has no kernels", how, of_torch="")
     points = placeable(work_of_run(tables, 4 * max_points)[0]).head(max_points)
     if not len(points):
         return nothing(_TITLE, info, _WHY, missing(tables, info, ["--aic-metrics ArithmeticUtilization"], "shapes"))

@@ -166,6 +166,12 @@ _TRIALS: dict[str, Trial] = {
         lambda folder: _run(folder, level=0),
         lambda folder, said: _as_told(folder, said, level=0),
     ),
+    "roofline of a host": Trial(
+        lambda run: _text(run.plot_roofline()),
+        "this run has no kernels<br>collect with --activities cpu,npu --aic-metrics ArithmeticUtilization",
+        lambda folder: _run(folder, activities=("cpu",)),
+        lambda folder, said: _as_told(folder, said),
+    ),
     "kernel": Trial(
         lambda run: _text(run.plot_kernel(1)),
         "collect with --level 1 --aic-metrics PipeUtilization",
