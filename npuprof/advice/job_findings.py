@@ -62,7 +62,8 @@ def advise_job(
     """Run the rules about ranks on a job, and add the findings of single ranks.
 
     Of each rule for single ranks, the finding with the greatest gain is taken; its ``place`` names the rank. Findings
-    on waiting and communication are replaced by those about all ranks.
+    on waiting and communication are replaced by those about all ranks: what a rank alone sees of waits names members of
+    groups that may be here, and only as late as a pipeline makes them.
     """
     if not facts.step_ns:
         return Advice(facts, [], explore, scope=scope, html=html)
@@ -73,6 +74,8 @@ def advise_job(
         for finding in member.advice.findings:
             if rank in spokesmen or finding.rule in _OF_EACH_RANK:
                 alone.setdefault(finding.rule, []).append(_rank_finding(finding, rank, facts))
+    if together[absent_ranks.NAME].state != "cannot tell":  # what they are waited for is known
+        alone.pop(waiting.NAME, None)
     known = {name: finding for name, finding in together.items() if finding.state != "cannot tell" or name not in alone}
     single = {name: _replay(max(findings, key=_weight), facts) for name, findings in alone.items() if name not in known}
     findings = [*single.values(), *known.values()]

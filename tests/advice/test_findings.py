@@ -136,7 +136,7 @@ def test_the_latest_member_of_each_collective_is_named() -> None:
     assert not len(late_peers(tasks[:0]))
 
 
-def ring(*waits: tuple[int, int], member: int = 1, steps: int = 1) -> Advice:
+def ring(*waits: tuple[int, int], member: int = 1, steps: int = 1, op_type: str = "hcom_allReduce_") -> Advice:
     """Findings of steps of 100 ms, each with a collective of one plane that waits for members, one after the other."""
     kinds: dict[str, list[int]] = {name: [] for name in ("start_ns", "duration_ns", "op_id", "dst_rank")}
     for op in range(steps):
@@ -165,9 +165,15 @@ def ring(*waits: tuple[int, int], member: int = 1, steps: int = 1) -> Advice:
     return advice(
         steps=table("steps", [(100_000_000 * op, 100_000_000 * (op + 1)) for op in range(steps)]),
         kernels=table("kernels", [(0, 10)]),
-        communication=table("communication", spans),
+        communication=table("communication", spans, op_type=op_type),
         communication_tasks=tasks,
     )
+
+
+def test_a_neighbour_in_a_pipeline_is_not_called_late() -> None:
+    assert ring((1, 43_100_000), member=0)["waiting"].place
+    for sends in ("hcom_batchSendRecv_", "hcom_receive_"):
+        assert ring((1, 43_100_000), member=0, op_type=sends)["waiting"].title == "Waiting for other ranks"
 
 
 def test_of_a_ring_of_one_plane_the_member_is_named_that_is_waited_for_longest() -> None:

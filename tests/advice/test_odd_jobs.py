@@ -8,10 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from npuprof.advice.finding import Finding
 from npuprof.advice.findings import Advice
 from npuprof.advice.job import JobFacts
 from npuprof.advice.job_findings import advise_job
-from npuprof.simulator.jobs import SIZES, Faults, Plan, simulate
+from npuprof.ranks.job import recorded_groups
+from npuprof.simulator.jobs import SIZES, Faults, Plan, frames, simulate
 from tests.advice.generated import facts_of, step_ns
 from tests.advice.test_job import advice_of
 from tests.analysis.test_rank_faults import with_steps
@@ -131,3 +133,15 @@ def test_in_a_stage_of_two_ranks_the_slow_one_is_told_from_more_work() -> None:
     found = advise_job(facts_of(simulate(plan, Faults(slow_ranks={5: 0.3}), 3)))
     assert blamed(found) == ["slow_rank"]
     assert (found["slow_rank"].place, found["slow_rank"].confidence) == ("rank 5", "bounded")
+
+
+def test_what_a_rank_alone_sees_of_waits_is_not_told_where_all_ranks_tell_more() -> None:
+    """With an absent rank the job's own rule on waits cannot tell, and a member that is waited for may be here."""
+    job = simulate(_PIPELINE, Faults(absent=frozenset({6})), 3)
+    facts, groups = facts_of(job), recorded_groups(frames.info(job, rank) for rank in job.recorded_ranks)
+    alone = Finding("waiting", "fires", "Waiting for member 1 of the group", 500, 0, 500, place="member 1 of the group")
+    members = [replace(member, advice=Advice(member.advice.facts, [alone])) for member in facts.members.values()]
+    known = advise_job(JobFacts(members, facts.communication, [6], simulated=False, groups=groups))
+    assert (known["absent_ranks"].state, known["waiting"].state) == ("clean", "cannot tell")
+    unknown = advise_job(JobFacts(members, facts.communication, [6], simulated=False))
+    assert (unknown["absent_ranks"].state, unknown["waiting"].state) == ("cannot tell", "fires")

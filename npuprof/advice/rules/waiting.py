@@ -16,10 +16,14 @@ _THRESHOLD = 0.02  # of the step
 _MOST_OPS = 2
 _LEAST_NS = 100_000  # that the last member comes after the others in a collective
 _WORTH = 0.01  # of the step: what a member is named for
+_POINT_TO_POINT = r"send|recv|receive"
 
 
 def check(facts: Facts) -> Finding:
-    """Fire if waiting for other ranks takes more than 2 % of the step, and name the rank that arrives last."""
+    """Fire if waiting for other ranks takes more than 2 % of the step, and name the rank that arrives last.
+
+    Nobody is named for sends and receives: stages of a pipeline wait for each other though none of them is late.
+    """
     unsplit = facts.per_step(["communication"], [SPLIT_UNKNOWN])
     cost = facts.per_step(["waiting"])
     if not cost and unsplit > _THRESHOLD * facts.usual_ns:
@@ -36,14 +40,14 @@ def check(facts: Facts) -> Finding:
     rows = facts.tables["communication"]
     steps = facts.steps
     collectives = late["op_id"].nunique()
-    late = late[(late["latest_ns"] - late["next_ns"] >= _LEAST_NS).to_numpy(bool)]
-    sums = late.groupby("peer")["latest_ns"].sum()
+    late = _of_several(late[(late["latest_ns"] - late["next_ns"] >= _LEAST_NS).to_numpy(bool)], rows)
+    sums = late.groupby(["group", "peer"])["latest_ns"].sum()
     if not len(sums) or sums.max() < _WORTH * facts.usual_ns * steps:
         return _for_anyone(cost, rows)
-    peer = int(sums.index[int(sums.argmax())])
-    of_peer = late[late["peer"] == peer]
+    group, peer = sums.index[int(sums.argmax())]
+    of_peer = late[((late["group"] == group) & (late["peer"] == peer)).to_numpy(bool)]
     possible = int((of_peer["latest_ns"] - of_peer["next_ns"]).sum()) // steps
-    name = _name(facts, peer)
+    name = _name(facts, int(peer))
     worst = of_peer.sort_values("latest_ns", ascending=False).head(_MOST_OPS)
     when = " and ".join(
         f"{duration(int(time))} ({_op(rows, int(op))})"
@@ -62,6 +66,16 @@ def check(facts: Facts) -> Finding:
         rows=rows[rows.index.isin(of_peer["op_id"])],
         parts=("waiting",),
     )
+
+
+def _of_several(late: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the last members of collectives, without sends and receives, with the number of each group."""
+    is_send = rows["op_type"].astype(str).str.contains(_POINT_TO_POINT, case=False, regex=True).to_numpy(bool)
+    op = late["op_id"].to_numpy(np.int64)
+    place = np.where((op >= 0) & (op < len(rows)), op, len(rows))  # the last is of those without a row
+    group = np.append(pd.factorize(rows["group"])[0], -1)[place]
+    numbered: pd.DataFrame = late.assign(group=group)[~np.append(is_send, False)[place]]
+    return numbered
 
 
 def _for_anyone(cost: int, rows: pd.DataFrame) -> Finding:
