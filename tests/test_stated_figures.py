@@ -21,7 +21,7 @@ from npuprof.difference import tree
 from npuprof.exports import code, explorer
 from npuprof.figures import drawing
 from npuprof.files import cache
-from npuprof.lines import recorder, source_texts
+from npuprof.lines import cell_stamps, recorder, source_texts
 from npuprof.noise import model
 from npuprof.notebook import report
 from npuprof.ranks import scan
@@ -59,8 +59,8 @@ _STATED: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
             members._ALWAYS_BYTES >> 20,
         ),
         "Each file is limited to {} MiB": (journal._MAX_BYTES >> 20,),
-        "Where statements take {} µs or more": (recorder._CHEAP_NS // 1000,),
-        "whose statements take less than {} µs is thinned": (recorder._CHEAP_NS // 1000,),
+        "Where statements take {} µs or more": (cell_stamps._CHEAP_NS // 1000,),
+        "whose statements take less than {} µs is thinned": (cell_stamps._CHEAP_NS // 1000,),
         "none of them farther than {} ms from the launch": (SAMPLING_INTERVAL_NS // 10**6,),
         "contains samples, taken every {} ms": (SAMPLING_INTERVAL_NS // 10**6,),
         "up to {} files of {} KiB, {} MiB together": (
