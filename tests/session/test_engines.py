@@ -166,6 +166,14 @@ def test_what_is_no_client_is_refused(tmp_path: Path) -> None:
         Options(engines=True, processes=True)
 
 
+def _wait_for(path: str) -> None:
+    import time
+    from pathlib import Path
+
+    while not Path(path).exists():
+        time.sleep(0.05)
+
+
 def _lose_npuprof() -> None:
     import sys
 
@@ -186,12 +194,14 @@ def test_engines_without_npuprof_or_that_do_not_answer_are_named_and_the_others_
 ) -> None:
     late_s = pace.seconds(5)
     client[1].apply_sync(_lose_npuprof)
-    busy = client[3].apply_async(time.sleep, 3 * late_s)
+    free = tmp_path / "free"
+    busy = client[3].apply_async(_wait_for, str(free))
     session = npuprof.engines(client, timeout_s=late_s, collector="simulator", output=tmp_path / "out")
     session.start()
     client[[0, 2]].apply_sync(_multiply, 1)
     session.stop()
     client[1].apply_sync(_find_npuprof)
+    free.touch()
     busy.get()
     runs = _set(session)
     assert _kernels(runs) == {0: 2, 2: 2}
