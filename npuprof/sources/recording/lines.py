@@ -86,14 +86,7 @@ def decode(
     loops = _loops(columns, numbers)
     notes.ledger.read(SOURCE, len(times) + len(columns["call_time_ns"]))
     notes.ledger.use(SOURCE, len(columns["call_time_ns"]))
-    for loop in loops:
-        if loop.thinned:
-            spent = columns["thinned_ns"][columns["counted_loop"] == loop.number].sum()
-            notes.info(
-                SOURCE,
-                f"the statements of the loop of {loop.place} took less than 20 µs: "
-                f"{counted(loop.thinned, 'iteration')} in {duration(int(spent))} were counted, not timed",
-            )
+    _note_thinned(loops, columns, notes)
     calls: pd.DataFrame = pd.DataFrame(
         {
             "thread_id": columns["call_thread_id"],
@@ -105,6 +98,17 @@ def decode(
     if cells is not None and len(cells[0]):
         ends = np.minimum(ends, _ends_of_cells(times, *cells))
     return Lines(_statements(columns, times, ends, cell_of, loops), loops, calls, cells)
+
+
+def _note_thinned(loops: list[Loop], columns: Mapping[str, Any], notes: Notes) -> None:
+    for loop in loops:
+        if loop.thinned:
+            spent = columns["thinned_ns"][columns["counted_loop"] == loop.number].sum()
+            notes.info(
+                SOURCE,
+                f"the statements of the loop of {loop.place} took less than 20 µs: "
+                f"{counted(loop.thinned, 'iteration')} in {duration(int(spent))} were counted, not timed",
+            )
 
 
 def _check(columns: Mapping[str, Any], path: Path) -> None:
@@ -200,8 +204,8 @@ def _ends_of_cells(times: Int64, begins: Int64, ends: Int64) -> Int64:
     """Return the end of the cell in which each moment lies; of others none."""
     at = np.searchsorted(begins, times, side="right") - 1
     never = np.iinfo(np.int64).max
-    found: Int64 = np.where((at >= 0) & (times < ends[at]), ends[at], never)
-    return found
+    cell_ends: Int64 = np.where((at >= 0) & (times < ends[at]), ends[at], never)
+    return cell_ends
 
 
 def _within(inner: Int64, loop: int) -> Bools:
