@@ -53,3 +53,22 @@ def test_every_picture_was_taken_by_the_test_that_looks_whether_it_is_old() -> N
     names = json.loads((_PICTURES / "labels.json").read_text("utf-8"))
     files = {path.name for path in _PICTURES.glob("*.png")}
     assert files == {f"{name}-{theme}.png" for name in names for theme in ("light", "dark")}
+
+
+@pytest.mark.parametrize("notebook", sorted((_ROOT / "notebooks").rglob("*.ipynb")), ids=lambda notebook: notebook.stem)
+def test_every_link_of_a_notebook_is_there(notebook: Path) -> None:
+    cells = json.loads(notebook.read_text("utf-8"))["cells"]
+    text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    assert _missing(text, notebook.parent) == []
+
+
+def test_contributors_are_told_of_each_room_and_of_no_other() -> None:
+    page = (_ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    rows = re.findall(
+        r"^\| (`.*?) \|", page.partition("| room | what is in it |")[2].partition("\n\n")[0], re.MULTILINE
+    )
+    told = {name for row in rows for name in re.findall(r"`([\w/.]+)`", row)}
+    package = _ROOT / "npuprof"
+    rooms = {f"{path.name}/" for path in package.iterdir() if (path / "__init__.py").exists()}
+    files = {path.name for path in package.glob("[a-z]*.py")}
+    assert told == rooms | files
