@@ -259,11 +259,14 @@ class NpuprofMagics(Magics):
             raise UsageError(str(error)) from None
 
     def _run(self, line: str) -> None:
-        from npuprof.notebook.arguments import parse_run
+        from npuprof.notebook.arguments import parse_run, usage
         from npuprof.session.applications import run_application
         from npuprof.session.mixins import last
         from npuprof.session.programs import run_processes
 
+        if line.split()[:1] in (["-h"], ["--help"]):
+            _print(usage())
+            return
         words = parse_run(line)
         if words.options.processes:
             ran = run_processes(words.program, words.options, echo=_print, timeout_s=words.timeout_s)
