@@ -379,3 +379,22 @@ def test_threads_that_wait_and_what_runs_a_cell_are_left_out_of_python_calls(tmp
     assert run.operators["stack"].tolist() == ["/tmp/ipykernel_7/1.py(1): <module>"]
     assert not len(run.notes)
     assert run.ledger[["rows", "in_tables", "used", "left_out"]].to_numpy().tolist() == [[10, 3, 7, 0]]
+
+
+def test_sends_in_a_group_of_all_stages_are_joined_by_the_ranks_that_they_name(tmp_path: Path) -> None:
+    """Rank 1 receives from rank 0 and sends to rank 2 so soon after that ends do not tell the two apart."""
+    sends = {0: [("send", 1, 100, 200)], 1: [("recv", 0, 150, 200), ("send", 2, 210, 260)], 2: [("recv", 1, 215, 260)]}
+    for rank, operators in sends.items():
+        trace = KinetoTrace(head={"schemaVersion": 1, "distributedInfo": {"rank": rank, "world_size": 3}})
+        trace.slice("user_annotation", "ProfilerStep#1", 0, 1000)
+        for number, (kind, peer, begin, end) in enumerate(operators):
+            trace.slice("cuda_runtime", "cudaLaunchKernelExC", 10 + number, 1, correlation=number + 1)
+            args = {"Collective name": kind, "Process Group Name": "pp", "Process Group Ranks": "[0, 1, 2]"}
+            args["Dst Rank" if kind == "send" else "Src Rank"] = peer
+            name = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
+            trace.on_gpu("kernel", name, begin, end - begin, 0, stream=20, correlation=number + 1, **args)
+        trace.write(tmp_path / f"rank{rank}.pt.trace.json")
+    waits = npuprof.load_set(tmp_path).waits()
+    of_op = waits.groupby("op")["rank"].agg(list).tolist()
+    assert of_op == [[0, 1], [1, 2]]
+    assert set(waits["group"]) == {"pp, ranks 0 and 1", "pp, ranks 1 and 2"}
