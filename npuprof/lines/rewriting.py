@@ -214,13 +214,21 @@ class Rewriting:
     def _stamp(self, number: int, node: ast.stmt) -> ast.stmt:
         """Return the stamp of a statement, at the location of `node`."""
         append, now = self.names.append(self._node), self.names.now(self._node)
-        both: list[ast.expr] = [_call(append, ast.Constant(number)), _call(append, _call(now))]
+        both: list[ast.expr] = [_call(append, _Constant(number)), _call(append, _call(now))]
         return _at(ast.If(test=ast.BoolOp(op=ast.Or(), values=both), body=[ast.Pass()], orelse=[]), node)
+
+
+class _Constant(ast.Constant):
+    """A constant of a stamp, which a transformer of the user's constants does not visit: the class has another name."""
+
+
+class _Call(ast.Call):
+    """As :class:`_Constant`."""
 
 
 def _joined(nodes: list[ast.stmt]) -> ast.If:
     """Return one node for several."""
-    joined = ast.If(test=ast.Constant(True), body=nodes, orelse=[])
+    joined = ast.If(test=_Constant(True), body=nodes, orelse=[])
     return _at(joined, nodes[0]) if nodes else joined
 
 
@@ -263,7 +271,7 @@ def _name(name: str) -> ast.Name:
 
 
 def _call(name: str, *values: ast.expr) -> ast.Call:
-    return ast.Call(func=_name(name), args=list(values), keywords=[])
+    return _Call(func=_name(name), args=list(values), keywords=[])
 
 
 def _at(made: _Node, node: ast.stmt) -> _Node:

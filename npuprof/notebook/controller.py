@@ -142,6 +142,7 @@ class Controller:
         self._shown: Session | None = None
         self._cells: list[tuple[int, int, Callable[[], str]]] = []  # that run, with their threads, the outermost first
         self._begins = False
+        self._stamped = 0  # the cell whose stamps are recorded
         self._cell_ids: dict[int, str] = {}
         self.number_of: Callable[[str], int] = lambda _file: 0
         self.view: Callable[[], object] = lambda: None
@@ -178,6 +179,8 @@ class Controller:
         for ended in running[0 if identity is None else place :]:
             if ended[1] == thread:  # a kernel with subshells runs several cells at once
                 self._cells.remove(ended)
+                self._stamped = 0 if self._stamped == ended[0] else self._stamped
+        self._begins = False
         if not self._cells and self.by_hand and (run := _collecting()) is not None:
             run.cells.end()
 
@@ -187,9 +190,16 @@ class Controller:
         return begins and self.by_hand
 
     def add_cell(self, running: RunningCell) -> bool:
-        """Record the stamps of a cell in the run that was started by hand; return whether they are recorded."""
+        """Record the stamps of a cell in the run that was started by hand; return whether they are recorded.
+
+        Those of a cell that a stamped one runs are not: it is a part of the statement that runs it.
+        """
         run = _collecting() if self.by_hand else None
-        return run is not None and run.add_cell(running)
+        running_cells = [cell for cell, *_ in self._cells]
+        if run is None or self._stamped in running_cells or not run.add_cell(running):
+            return False
+        self._stamped = running_cells[-1] if running_cells else 0
+        return True
 
     def note_id(self, number: int, id_: str) -> None:
         """Note the id of the cell that ran with a number, as the front end names it."""

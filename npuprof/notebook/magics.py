@@ -55,7 +55,7 @@ class NpuprofMagics(Magics):
     def __init__(self, shell: InteractiveShell, controller: Controller | None = None) -> None:
         super().__init__(shell)
         self.controller = controller if controller is not None else Controller(show_session)
-        self._rewriter = CellRewriter(self._word_of_next)
+        self._rewriter = CellRewriter(self._word_of_next, self._begin_cell, lambda: shell.user_global_ns)
         self.controller.number_of = partial(number_of, shell)
         self.controller.view = self._engines
         self._hooks = CellHooks(shell, self.controller, self._rewriter.ended)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import builtins
+import itertools
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -11,12 +13,14 @@ from typing import TYPE_CHECKING
 from npuprof.lines.cell_stamps import RunningCell
 from npuprof.lines.rewriting import Rewriting
 from npuprof.lines.stamps import Stamps
-from npuprof.notebook.hooks import PRIVATE_WORD, start_line
+from npuprof.notebook.hooks import PRIVATE_WORD
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 _UNTOUCHED = frozenset({"--no-steps", "--no-lines"})
+_numbers = itertools.count()
+_of_builtins: dict[str, object] = builtins.__dict__
 
 
 class CellRewriter(ast.NodeTransformer):
@@ -24,16 +28,25 @@ class CellRewriter(ast.NodeTransformer):
 
     IPython also transforms the text that ``%%time`` or ``%timeit`` runs, and npuprof that of the unprofiled repetition:
     these have no such first line, and stay as they are. A cell that is profiled though its first line says nothing of
-    it gets one.
+    it gets a call of a name that is no identifier, whatever the user has named ``get_ipython``.
 
     Parameters
     ----------
     begins
-        Returns the argument of that line for the cell that is about to run; empty if it gets none.
+        Returns the argument of that call for the cell that is about to run; empty if it gets none.
+    begin
+        What is called with it.
+    names
+        Returns the names of the cells. Where these have ``__builtins__`` of their own, nothing is rewritten.
     """
 
-    def __init__(self, begins: Callable[[], str] = lambda: "") -> None:
-        self._begins = begins
+    def __init__(
+        self,
+        begins: Callable[[], str] = lambda: "",
+        begin: Callable[[str], None] = lambda _word: None,
+        names: Callable[[], Mapping[str, object]] = dict,
+    ) -> None:
+        self._begins, self._begin, self._names = begins, begin, names
         self._rewritten: Stamps | None = None
         self._stamps: dict[int, Stamps] = {}  # by the identity of the running cell
 
@@ -43,11 +56,14 @@ class CellRewriter(ast.NodeTransformer):
         if not isinstance(node, ast.Module) or not node.body:
             return node
         word = self._begins()
+        of_names = self._names().get("__builtins__", builtins)
+        if of_names is not builtins and of_names is not _of_builtins:
+            return node
         if (words := _words(node.body[0])) is None:
             if not word or all(map(_is_magic, node.body)):
                 return node
             words = [word]
-            node = ast.Module([*ast.parse(start_line(word)).body, *node.body], node.type_ignores)
+            node = ast.Module([self._call_of(word), *node.body], node.type_ignores)
         if len(node.body) < 2 or set(words) >= _UNTOUCHED:
             return node
         stamps = Stamps()
@@ -61,6 +77,20 @@ class CellRewriter(ast.NodeTransformer):
         stamps.install(rewriting.statements, rewriting.nodes)
         self._rewritten = stamps
         return rewritten
+
+    def _call_of(self, word: str) -> ast.stmt:
+        """Return the statement that begins a cell whose first line does not."""
+        name = f"npuprof begins {next(_numbers)}"
+
+        def begin() -> None:
+            _of_builtins.pop(name, None)
+            self._begin(word)
+
+        _of_builtins[name] = begin
+        # A condition, not an expression, which IPython could show.
+        called = ast.Call(func=ast.Name(id=name, ctx=ast.Load()), args=[], keywords=[])
+        made = ast.If(test=called, body=[ast.Pass()], orelse=[], lineno=1, col_offset=0)
+        return ast.fix_missing_locations(made)
 
     def running(
         self,

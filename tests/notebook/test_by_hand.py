@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import builtins
 import time
 from collections import Counter
 from collections.abc import Iterator
+from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 
@@ -134,6 +136,56 @@ def test_cells_run_as_they_do_without_it(cells: Cells, code: str, value: object)
     assert ("raise" in code) == (result.error_in_exec is not None)
     assert after.result == 7
     assert set(npuprof.last().notes["severity"]) <= {"info"}
+
+
+_OTHER_CONSTANTS = """
+import ast, fractions
+class Exact(ast.NodeTransformer):
+    def visit_Constant(self, node):
+        exact = ast.Call(ast.Name("Exact", ast.Load()), [node], [])
+        return exact if type(node.value) is int else node
+def Exact_of(shell):
+    shell.ast_transformers.append(Exact())
+Exact_of(get_ipython())
+Exact = fractions.Fraction
+"""
+
+
+def test_cells_run_as_they_do_without_it_whatever_the_user_has_named_and_changed(cells: Cells) -> None:
+    cells.run(_START.format(output(cells.folder)))
+    cells.run("get_ipython = None")
+    assert cells.run("first = 7\nfirst") == 7
+    cells.run("del get_ipython")
+    cells.run("__builtins__ = {'range': range}")
+    assert cells.run("for i in range(3):\n    j = i\nj") == 2
+    cells.shell.user_ns["__builtins__"] = builtins
+    cells.run(_OTHER_CONSTANTS)
+    try:
+        assert cells.run("for each in 'abc':\n    third = 1 / 3\nthird") == Fraction(1, 3)
+    finally:
+        cells.shell.ast_transformers.pop()
+    cells.run("%npuprof stop")
+    lines = npuprof.last().statements[["file", "line"]].drop_duplicates()
+    stamped = lines.groupby("file", observed=True)["line"].apply(sorted).to_dict()
+    assert stamped["<cell [4]>"] == [1, 2]
+    assert "<cell [7]>" not in stamped  # its names are not those that stamps are in
+    assert [1, 2, 3] in stamped.values()
+
+
+def test_cells_that_a_stamped_cell_profiles_are_a_part_of_its_statement(cells: Cells) -> None:
+    inner = "for i in range(3):\n    y = np.tan(x)\n"
+    cells.run(_START.format(output(cells.folder)))
+    cells.run(
+        f"z = 1\nget_ipython().run_cell_magic('npuprof', '--no-report', {inner!r})\nfor i in range(4):\n    y = -x"
+    )
+    cells.run(f"get_ipython().run_cell_magic('npuprof', '--no-report', {inner!r})")  # it is not stamped itself
+    cells.run("%npuprof stop")
+    statements = npuprof.last().statements
+    assert statements["start_ns"].is_monotonic_increasing
+    assert statements["duration_ns"].sum() <= npuprof.last().summary.wall_ns
+    counts = statements[statements["loop"].notna()].groupby("line").size()
+    assert counts.to_dict() == {3: 3, 4: 4}
+    assert len(npuprof.last().steps) in (0, 4)
 
 
 @pytest.mark.slow
