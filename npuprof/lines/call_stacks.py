@@ -38,16 +38,24 @@ class _Thread(local):
 
 
 class StackLine(NamedTuple):
-    """A line of a function that is in a stack."""
+    """A line of a function that is in a stack, and the number of its cell, 0 for none: one file may run in many."""
 
     file: str
     line: int
     function: str
     module: str
+    cell: int
 
 
 class CallStacks:
     """The calls of one run with their stacks.
+
+    Parameters
+    ----------
+    cell_file
+        The file name of the cell's code, at which stacks end; empty without one.
+    number_of
+        Returns the number of the cell whose code has a file name, as of now; 0 for other files.
 
     Attributes
     ----------
@@ -59,11 +67,11 @@ class CallStacks:
         The frames by number.
     """
 
-    def __init__(self, cell_file: str = "") -> None:
+    def __init__(self, cell_file: str = "", number_of: Callable[[str], int] = lambda _file: 0) -> None:
         self.calls = array("q")
         self.stacks: list[tuple[int, ...]] = []
         self.lines: list[StackLine] = []
-        self._cell_file = cell_file
+        self._cell_file, self._number_of = cell_file, number_of
         self._numbers: dict[tuple[int, ...], int] = {}
         self._line_numbers: dict[StackLine, int] = {}
         self._positions: dict[_Position, int] = {}
@@ -109,6 +117,7 @@ class CallStacks:
             frame.f_lineno or 0,
             encodable(code.co_name),
             encodable(name) if type(name) is str else "",
+            self._number_of(code.co_filename),
         )
         with self._adding:
             number = self._line_numbers.setdefault(line, len(self.lines))

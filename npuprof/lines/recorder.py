@@ -70,7 +70,7 @@ class LineRecorder:
         self._cell = RunningCell() if cell is None else cell
         self._cells: list[CellStamps] = []
         self._statement_count = 0
-        self._calls = CallStacks(self._cell.file)
+        self._calls = CallStacks(self._cell.file, self._cell.number_of)
         self._journal, self._journal_path = Journal(), journal
         self._trace = array("q")
         self._untrace: Callable[[], None] = lambda: None
@@ -258,7 +258,7 @@ class LineRecorder:
             "stack_length": [len(stack) for stack in stacks],
             "stack_line": [line for stack in stacks for line in stack],
             "line_number": [each.line for each in lines],
-            "line_cell": [self._cell.number_of(each.file) for each in lines],
+            "line_cell": [each.cell for each in lines],
             "line_file": [each.file for each in lines],
             "line_function": [each.function for each in lines],
             "line_module": [each.module for each in lines],

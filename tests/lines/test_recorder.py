@@ -214,3 +214,17 @@ def test_cells_of_one_run_are_recorded_one_after_the_other(tmp_path: Path) -> No
             assert end <= ended_ns[file]
         places = [(loop.place, len(loop.begins)) for loop in decoded.loops]
         assert places == [("line 3 of <code 0>", 2), ("line 2 of <code 2>", 3)]
+
+
+def test_calls_of_a_cell_that_runs_again_have_its_number_then(tmp_path: Path) -> None:
+    number = {"/tmp/ipykernel_1/2.py": 0}  # kernels name the code of a cell by its text
+    recorder = LineRecorder(
+        SystemClock(), tmp_path / "lines.jsonl", RunningCell(spans=True, number_of=lambda each: number.get(each, 0))
+    )
+    recorder.start()
+    (file,) = number
+    for number[file] in (4, 7):
+        exec(compile("take(1)", file, "exec"), {"take": call_stacks.take})
+    recorder.stop()
+    calls = lines.decode(lists.arrays(recorder.columns(), lines.KINDS, tmp_path), tmp_path, 0, 0, Notes()).calls
+    assert [stack.partition("\n")[0] for stack in calls["stack"]] == [f"<cell [{n}]>(1): <module>" for n in (4, 7)]

@@ -180,9 +180,10 @@ def test_cells_that_a_stamped_cell_profiles_are_a_part_of_its_statement(cells: C
     )
     cells.run(f"get_ipython().run_cell_magic('npuprof', '--no-report', {inner!r})")  # it is not stamped itself
     cells.run("%npuprof stop")
-    statements = npuprof.last().statements
+    statements, wall_ns = npuprof.last().statements, npuprof.last().summary.wall_ns
+    assert wall_ns is not None
     assert statements["start_ns"].is_monotonic_increasing
-    assert statements["duration_ns"].sum() <= npuprof.last().summary.wall_ns
+    assert statements["duration_ns"].sum() <= wall_ns
     counts = statements[statements["loop"].notna()].groupby("line").size()
     assert counts.to_dict() == {3: 3, 4: 4}
     assert len(npuprof.last().steps) in (0, 4)
