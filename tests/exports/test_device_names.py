@@ -35,7 +35,8 @@ _ALIKE = str.maketrans({**dict.fromkeys("023456789", "1"), **dict.fromkeys("<,",
 _TRACES = (
     "amd/mi250",
     "old_categories/inference_rank_1",
-    *(pytest.param(name, marks=pytest.mark.long) for name in ("two_ranks/rank-0", "sendrecv/rank0", "nccl/nccl_data")),
+    *(pytest.param(name, marks=pytest.mark.long) for name in ("two_ranks/rank-0", "nccl/nccl_data")),
+    pytest.param("sendrecv/rank0", marks=pytest.mark.exhaustive),
 )
 
 
