@@ -137,7 +137,7 @@ def test_processes_are_named_after_the_device_and_are_read_again(gpu: Profile, t
 def test_an_npu_keeps_the_names_of_its_vendor(tmp_path: Path) -> None:
     run = Profile(Decoded(factories.all_tables(**factories.profile(20)), factories.info()))
     assert {"CANN", "Ascend Hardware 0"} <= set(_processes(run.to_chrome_trace(tmp_path / "t.json")))
-    assert "level 1" in run.plot_roofline().to_json() + run.plot_kernel(0).to_json()
+    assert "--aic-metrics" in run.plot_roofline().to_json() + run.plot_kernel(0).to_json()
     assert "--memory" in npuprof.Profile(Decoded()).plot_memory().to_json()
 
 
