@@ -389,7 +389,11 @@ def test_sends_in_a_group_of_all_stages_are_joined_by_the_ranks_that_they_name(t
         trace.slice("user_annotation", "ProfilerStep#1", 0, 1000)
         for number, (kind, peer, begin, end) in enumerate(operators):
             trace.slice("cuda_runtime", "cudaLaunchKernelExC", 10 + number, 1, correlation=number + 1)
-            args = {"Collective name": kind, "Process Group Name": "pp", "Process Group Ranks": "[0, 1, 2]"}
+            args: dict[str, object] = {
+                "Collective name": kind,
+                "Process Group Name": "pp",
+                "Process Group Ranks": "[0, 1, 2]",
+            }
             args["Dst Rank" if kind == "send" else "Src Rank"] = peer
             name = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
             trace.on_gpu("kernel", name, begin, end - begin, 0, stream=20, correlation=number + 1, **args)
