@@ -6,7 +6,7 @@ each other, and what they take longer than these few is told apart from what is 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,12 +14,13 @@ import numpy as np
 from npuprof.analysis.rank_replay import Floats
 from npuprof.analysis.rank_roles import BEYOND, FEW, Role, lower_median, spread
 from npuprof.analysis.rank_variants import Less
-from npuprof.arrays import Bools
+from npuprof.arrays import Bools, Int64
 from npuprof.noise.ratios import of_ranks
 
 _APART = 0.5  # of what they take less: no rank takes so much more than the slowest of them, and less than the others
 _MORE = 0.02  # of the time of a rank: less is no difference
 _MORE_OF_FEW = 0.05
+_MOSTLY = 0.5  # of the ranks of a host
 _RARE = 0.01  # of roles without a cause: how often any rank seems fast
 
 
@@ -67,6 +68,15 @@ def few_fast(times: Floats) -> Bools:
     p_values = of_ranks(np.maximum(times, 1.0), ~few).p_values()[few]
     is_noise = bool((p_values > _RARE / count).any())  # of any rank
     return few if is_apart and is_usual and not is_noise else np.zeros(count, bool)
+
+
+def are_of_two_hosts(ranks: Int64, few: Bools, groups: Mapping[str, Sequence[int]]) -> bool:
+    """Return whether a few fast ranks are most of one of two hosts of a role: the faster host is the usual one then."""
+    hosts = [np.isin(ranks, members) for name, members in groups.items() if name.startswith("host ")]
+    hosts = [here for here in hosts if here.any()]
+    if not few.any() or len(hosts) != 2 or not (hosts[0] ^ hosts[1]).all():
+        return False
+    return any(bool((few[here].mean() > _MOSTLY) and not few[~here].any()) for here in hosts)
 
 
 def faster(roles: Sequence[Role], own_ns: Floats, unseen: Collection[int] = ()) -> list[Faster]:

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from npuprof.analysis.rank_fast import few_fast
+from npuprof.analysis.rank_fast import are_of_two_hosts, few_fast
 from npuprof.analysis.rank_replay import Floats, Job, unknown_before
 from npuprof.analysis.rank_roles import BEYOND, FEW, Role, deviation, faster_half, lower_median, spread, unusual
 from npuprof.analysis.rank_variants import Less
@@ -258,7 +258,9 @@ def _compare(
     count, steps = times.shape
     seen, half = ~np.isin(role.ranks, list(unseen)), np.zeros(count, bool)
     seen = seen if seen.any() else ~seen
-    half[seen] = faster_half(times[seen].mean(axis=1)) & ~few_fast(times[seen])
+    few = few_fast(times[seen])
+    of_two = are_of_two_hosts(np.array(role.ranks)[seen], few, groups)
+    half[seen] = few if of_two else faster_half(times[seen].mean(axis=1)) & ~few
     usual = np.median(times[half], axis=0)
     beyond = times - usual
     more, least = beyond.mean(axis=1), lower_median(beyond, axis=1)

@@ -192,6 +192,15 @@ def test_of_most_ranks_that_are_slow_one_may_be_absent(slow: int, ranks: int, ru
     assert found[rule].gain_hi_ns == pytest.approx(per_step * 150_000, rel=0.06)
 
 
+def test_of_two_unlike_hosts_the_faster_one_is_the_usual_one_though_it_is_small() -> None:
+    """Host 1 has four of twelve ranks, one of them slow: the others are few, and late host 0 is still told as such."""
+    job = simulate(Plan(1, 1, 12, steps=6, layers=4), Faults(late_hosts={0: 20_000_000}, slow_ranks={9: 0.3}), 3)
+    found = {one.rule: one for one in advise_job(facts_of(job))}
+    assert found["late_host"].place == "ranks 0-7"
+    assert found["slow_rank"].place == "rank 9"
+    assert "fast_rank" not in found
+
+
 @pytest.mark.slow
 def test_what_all_ranks_wait_for_in_each_step_takes_nothing_from_the_gain_of_a_slow_one() -> None:
     own = [
