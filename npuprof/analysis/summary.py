@@ -13,7 +13,7 @@ import pandas as pd
 from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, PARTS, Accounting, account
 from npuprof.analysis.device_words import runtime_of
 from npuprof.analysis.host_times import HostTimes, host_times
-from npuprof.analysis.intervals import total, union
+from npuprof.analysis.intervals import executed_spans, total, union, within
 from npuprof.analysis.memory_peak import BLOCKS, owning_devices, peak_of_blocks
 from npuprof.analysis.step_windows import Basis, of_counted_kind, run_window
 from npuprof.tables.info import Info
@@ -173,7 +173,10 @@ def summarise(
 def _wall_ns(tables: Mapping[str, pd.DataFrame], info: Info) -> int | None:
     bounds = info.selection.get("start_ns", info.started_ns), info.selection.get("end_ns", info.stopped_ns)
     if bounds[0] is not None and bounds[1] is not None and "steps" not in info.selection:
-        return int(bounds[1] - bounds[0]) - (0 if info.selection else info.thinking_ns)
+        begin, end = int(bounds[0]), max(int(bounds[0]), int(bounds[1]))
+        if not info.executed:
+            return end - begin
+        return int(within(executed_spans(info.executed), np.array([begin]), np.array([end]))[0])
     span = run_window(tables)
     return None if span is None else span[1] - span[0]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import shutil
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -104,6 +105,38 @@ def test_the_loops_of_its_cells_are_steps_and_each_line_has_its_own(cells: Cells
     assert recording.code["<cell [3]>"] == recording.code["<cell [6]>"] == loop
     assert f"the {kinds[0]}, 8 iterations" in run.notes.to_string()
     assert "--step-line" not in run.notes.to_string()  # which is an option of profiled cells
+
+
+def test_a_run_that_was_killed_has_the_text_of_its_cells_and_the_time_of_the_last(cells: Cells) -> None:
+    cells.run(_START.format(output(cells.folder)))
+    cells.run("for i in range(3):\n    y = np.sin(x)")
+    killed = cells.folder / "killed"
+    cells.shell.user_ns["keep"] = lambda: shutil.copytree(next(cells.folder.glob("run_*")), killed)
+    cells.run("for i in range(4):\n    time.sleep(0.05)\ntime.sleep(0.3)\nkeep()")
+    cells.run("%npuprof stop")
+    run = npuprof.load(killed)
+    frame = run.code().to_frame()
+    lasting = frame.set_index(["file", "line"])["host_ns"]
+    assert lasting["<cell [4]>", 2] >= 200_000_000
+    assert frame["text"].iloc[:-1].notna().all()
+    assert "--step-line" not in run.notes.to_string()
+
+
+def test_the_time_of_a_part_is_that_of_its_cells(cells: Cells) -> None:
+    cells.run(_START.format(output(cells.folder)))
+    cells.run("y = np.sin(x)")
+    time.sleep(0.1)
+    cells.run("y = np.cos(x)")
+    cells.run("%npuprof stop")
+    run = npuprof.last()
+    path, (_, first, second, _) = run.info.recording, [(start, end) for _, start, end in run.info.executed]
+    assert path is not None
+    for start_ns, end_ns, expected_ns in (
+        (first[0], second[1], first[1] - first[0] + second[1] - second[0]),
+        (first[1], second[0], 0),
+        (second[1] + 10**12, None, 0),  # after the run
+    ):
+        assert npuprof.load(path, start=start_ns, end=end_ns).summary.wall_ns == expected_ns
 
 
 def test_code_of_many_cells_is_that_which_ran(cells: Cells) -> None:

@@ -261,7 +261,9 @@ def _describe(decoded: Decoded, recording: Recording, path: Path) -> None:
     info.metadata = {**_of_process(recording), **recording.metadata}
     info.rank = info.rank if (rank := rank_of(recording)) is None else rank
     info.failed, info.reason = recording.failed, recording.reason
-    info.recording, info.executed = path, [(name, start, max(start, end)) for name, start, end in recording.executed]
+    info.recording = path
+    if recording.stopped_ns:  # of a killed run the last cell is not known to have ended
+        info.executed = [(name, start, max(start, end)) for name, start, end in recording.executed]
     info.code, info.cells = recording.code, recording.cells
     info.unprofiled_children = recording.unprofiled_children
     if recording.unprofiled_children:
