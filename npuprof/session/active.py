@@ -12,7 +12,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -286,11 +286,7 @@ class ActiveRun(RecordedRun):
 
     def add_cell(self, cell: RunningCell) -> bool:
         """Record the stamps of a cell that begins, in a run that spans cells; return whether they are recorded."""
-        is_added = self.collecting and self._host.add(cell, self.recording)
-        if is_added and self.recording.code:
-            with suppress(NpuprofError):  # of a run that ends the text is written again
-                self.recording.write(is_begun=True)
-        return is_added
+        return self.collecting and self._host.add(cell, self.recording)
 
     def _pass_facts(self) -> None:
         if self.native and isinstance(self.collector, TakesFacts):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from npuprof.collectors.base import Collector
 from npuprof.collectors.capabilities import LAUNCH_IN_PYTHON
-from npuprof.errors import SessionError
+from npuprof.errors import NpuprofError, SessionError
 from npuprof.lines.source_texts import defined_files, imported_files, source_texts
 from npuprof.options import Options
 from npuprof.recordings.clock import Clock
@@ -109,6 +109,8 @@ class HostRecorders:
         self._added.add(cell.number_of(cell.file))
         if self._options.code:
             recording.code[cell.name] = repaired(cell.text)
+            with suppress(NpuprofError):  # for a run that is killed; at the end it is written again
+                recording.write(is_begun=True)
         return True
 
     def stop(self, recording: Recording) -> None:
