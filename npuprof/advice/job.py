@@ -309,7 +309,7 @@ class JobFacts(Facts):
         # An absent rank may have waited for these as long as the others did, and have no part in it.
         of_absent = [each for each in self.parts("slow", "late") if set(each.suspect.ranks) <= self.unseen]
         most = gain + sum(each.share_ns for each in of_absent if each not in parts)
-        most = max(most, self._present_gain_ns(parts))
+        most = max(most, round(gain * self._present_gain_ns / max(whole, 1)))
         by_step = self.joint.gains_ns * (gain / whole) if self.joint is not None and whole else np.zeros(0)
         return Gain(
             gain_lo_ns=least,
@@ -319,18 +319,16 @@ class JobFacts(Facts):
             gains_ns=tuple(np.rint(by_step).astype(np.int64).tolist()),
         )
 
-    def _present_gain_ns(self, parts: Sequence[Part]) -> int:
-        """Return what a step gains without suspects if absent ranks are as early as can be; 0 where all are here.
-
-        What an absent rank takes is not known where nobody waits for it: it may be slow too, or not.
-        """
-        if not self.missing or self.joint is None:
+    @cached_property
+    def _present_gain_ns(self) -> int:
+        """What a step gains without the named suspects, if absent ranks, of which little is known, are not late too."""
+        if not self.missing or self.joint is None or self.played is None:
             return 0
-        both = self.usual, self.usual.without([part.suspect for part in parts])
-        early = [self.without_absent(times) for times in both]
+        both = self.usual, self.usual.without([part.suspect for part in self.joint.parts])
+        early = map(self.without_absent, both)
         before, after = (self.gain_ns(times.own_ns, times.moving_ns) for times in early)
         gain = 0 if before is None or after is None else max(0, after - before)
-        return round(gain * self.steps / len(self.played.steps)) if self.played is not None else 0
+        return round(gain * self.steps / len(self.played.steps))
 
     @property
     def missing(self) -> list[int]:
