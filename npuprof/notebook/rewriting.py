@@ -6,6 +6,7 @@ import ast
 import builtins
 import itertools
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
 _UNTOUCHED = frozenset({"--no-steps", "--no-lines"})
 _numbers = itertools.count()
 _of_builtins: dict[str, object] = builtins.__dict__
+
+
+class _Rewritten(threading.local):
+    """What was rewritten last on this thread: subshells of a kernel run cells at once."""
+
+    stamps: Stamps | None = None
 
 
 class CellRewriter(ast.NodeTransformer):
@@ -47,12 +54,12 @@ class CellRewriter(ast.NodeTransformer):
         names: Callable[[], Mapping[str, object]] = dict,
     ) -> None:
         self._begins, self._begin, self._names = begins, begin, names
-        self._rewritten: Stamps | None = None
+        self._rewritten = _Rewritten()
         self._stamps: dict[int, Stamps] = {}  # by the identity of the running cell
 
     def visit(self, node: ast.AST) -> ast.AST:
         """Return the tree to run for that of a cell."""
-        self._rewritten = None
+        self._rewritten.stamps = None
         if not isinstance(node, ast.Module) or not node.body:
             return node
         word = self._begins()
@@ -75,7 +82,7 @@ class CellRewriter(ast.NodeTransformer):
         if rewritten is None:
             return node
         stamps.install(rewriting.statements, rewriting.nodes)
-        self._rewritten = stamps
+        self._rewritten.stamps = stamps
         return rewritten
 
     def _call_of(self, word: str) -> ast.stmt:
@@ -115,7 +122,7 @@ class CellRewriter(ast.NodeTransformer):
         id_of
             As :class:`npuprof.lines.recorder.RunningCell` has it.
         """
-        stamps, self._rewritten = self._rewritten, None
+        stamps, self._rewritten.stamps = self._rewritten.stamps, None
         if stamps is not None:
             self._stamps[identity] = stamps
         return RunningCell(_running_file(shell), stamps, partial(number_of, shell), id_of, text, origin or {})

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 import shutil
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from IPython.core.error import UsageError
+from IPython.core.interactiveshell import InteractiveShell
 
 import npuprof
 from npuprof import simulator
 from npuprof.errors import OptionsError
 from npuprof.exports.text import summary_text
 from npuprof.notebook.panel.controller import PanelController
+from npuprof.notebook.rewriting import CellRewriter
 from npuprof.profiles.profile import Profile
 from npuprof.recordings.recording import Recording
 from tests.notebook.cells import Cells, output
@@ -203,6 +209,27 @@ def test_cells_run_as_they_do_without_it_whatever_the_user_has_named_and_changed
     assert stamped["<cell [4]>"] == [1, 2]
     assert "<cell [7]>" not in stamped  # its names are not those that stamps are in
     assert [1, 2, 3] in stamped.values()
+
+
+def test_what_another_thread_compiles_meanwhile_takes_no_stamps_away() -> None:
+    words: list[str] = []
+    rewriter = CellRewriter(lambda: "word", words.append)
+    tree = rewriter.visit(ast.parse("a = 1\nb = 2"))
+    for code in ("", "c = 3"):
+        other = threading.Thread(target=rewriter.visit, args=(ast.parse(code),))
+        other.start()
+        other.join()
+    shell = SimpleNamespace(user_global_ns={}, compile=None)
+    stamps = rewriter.running(cast("InteractiveShell", shell), 1, "").stamps
+    assert stamps is not None
+    try:
+        names: dict[str, int] = {}
+        exec(compile(cast("ast.Module", tree), "<code>", "exec"), names)
+        assert words == ["word"]
+        assert (names["a"], names["b"]) == (1, 2)
+        assert [number for number in stamps.pairs[::2] if number >= 0] == [0, 1]
+    finally:
+        rewriter.ended(1)
 
 
 def test_cells_that_a_stamped_cell_profiles_are_a_part_of_its_statement(cells: Cells) -> None:
