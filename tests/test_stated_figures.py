@@ -29,6 +29,7 @@ from npuprof.recordings import journal
 from npuprof.recordings.recording import SAMPLING_INTERVAL_NS
 from npuprof.session import engines, reruns
 from npuprof.simulator import jobs
+from npuprof.simulator.jobs import text
 from npuprof.sources import unread
 from npuprof.sources.files import members, walk
 from npuprof.words.glossary import TERMS
@@ -299,3 +300,11 @@ def test_the_order_of_findings_is_told_as_it_is() -> None:
 def test_figures_in_words_are_those_of_the_code(page: str, sentence: str, values: Any, said: Any) -> None:
     assert sentence in _page(page)
     assert values == said
+
+
+@pytest.mark.long
+def test_the_columns_that_a_set_adds_are_its_last(tmp_path: Path) -> None:
+    runs = npuprof.load_set(text.write(jobs.simulate(jobs.SIZES[8]), tmp_path))
+    assert "whose last columns are `run`, `rank` and `host`" in _page("tables")
+    for name in ("communication", "step_times", "kernels", "api"):
+        assert list(runs.table(name))[-3:] == ["run", "rank", "host"]
