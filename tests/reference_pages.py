@@ -30,10 +30,11 @@ FOLDER = Path(__file__).parents[1] / "notebooks" / "reference"
 _TABLES = """# Tables and columns
 
 Every run has every table, as a pandas DataFrame: `run.kernels`, `run.tables["kernels"]`, and of a set
-`runs.table("kernels")`, whose last columns are `run`, `rank` and `host`. A table that the data does not have is empty.
-A source may add columns of its own. Times are whole nanoseconds of the UTC epoch; an absent value is `<NA>` or NaN,
-never a number that means none. `npuprof.explain("kernels.block_num")` prints what stands here of a column, with the names that
-it has in files. This page is written by `python -m tests.reference_pages` from `npuprof/tables/schema.py`.
+`runs.table("kernels")`, whose last columns are `run`, `rank` and `host`. A table that the data does not have is
+empty. A source may add columns of its own. Times are whole nanoseconds of the UTC epoch; an absent value is `<NA>` or
+NaN, never a number that means none. `npuprof.explain("kernels.block_num")` prints what stands here of a column, with
+the names that it has in files. This page is written by `python -m tests.reference_pages` from
+`npuprof/tables/schema.py`.
 
 """
 _ERRORS = """# Errors
