@@ -7,7 +7,6 @@ import re
 import textwrap
 from collections.abc import Iterator
 from functools import cached_property
-from importlib import import_module
 from typing import Any
 
 import npuprof
@@ -94,10 +93,7 @@ def _entry(name: str, value: Any) -> Iterator[str]:
 
 
 def _returned_elsewhere(documented: str) -> str:
-    """Return what the function that a docstring refers to says of its result."""
-    for module, name in re.findall(r"[Ss]ee\s+:func:`~?(npuprof[\w.]*)\.(\w+)`", documented):
-        of = getattr(import_module(module), name, None)
-        return _sections(inspect.getdoc(of) or "")[1].get("Returns", "")
+    """Return what the method that a docstring refers to says of its result."""
     for home, name in re.findall(r"[Ss]ee\s+:meth:`~?(?:npuprof[\w.]*\.)?(\w+)\.(\w+)`", documented):
         of = getattr(getattr(npuprof, home, None), name, None)
         own = inspect.getdoc(of) or ""

@@ -18,7 +18,10 @@ from typing import Any
 import pytest
 
 import npuprof
+from npuprof.advice.finding import Finding
+from npuprof.advice.findings import Advice
 from npuprof.options import Options
+from npuprof.ranks.overview import Overview
 from npuprof.sources.base import Decoded
 from npuprof.tables.notes import Notes
 from tests import factories
@@ -252,3 +255,25 @@ def test_help_on_the_package_fits_a_screen() -> None:
     rooms = {module.name for module in pkgutil.iter_modules(npuprof.__path__)}
     assert {"session", "sources"} <= rooms
     assert "Parameters" in pydoc.render_doc(npuprof.load)
+
+
+def test_docstrings_of_what_is_public_name_nothing_internal() -> None:
+    named = re.compile(r":\w+:`~?npuprof\.([\w.]+)`|(?<!:)``npuprof\.([\w.]+)``")
+    public = {*npuprof.__all__, "callbacks", "dynamic", "tensorflow", "simulator"}
+    wrong = {
+        f"{name}: {match.group()}"
+        for name, documented in _public_docstrings()
+        for match in named.finditer(documented)
+        if (match[1] or match[2]).partition(".")[0] not in public
+    }
+    assert wrong == set(), "say it there, or name what users reach"
+
+
+def _public_docstrings() -> Iterator[tuple[str, str]]:
+    values = [*(getattr(npuprof, name) for name in npuprof.__all__), Advice, Finding, Overview]
+    for value in values:
+        yield value.__name__, inspect.getdoc(value) or ""
+        for name in dir(value) if inspect.isclass(value) else ():
+            if not name.startswith("_"):
+                member = inspect.getattr_static(value, name)
+                yield f"{value.__name__}.{name}", inspect.getdoc(getattr(member, "__func__", member)) or ""

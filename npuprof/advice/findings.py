@@ -206,7 +206,15 @@ class Advice(LongText):
         return {**parts, **self.facts.activities} if self.facts.accounting.of_host else parts
 
     def budget(self) -> pd.DataFrame:
-        """Return where a mean step goes, to the nanosecond; see :func:`npuprof.advice.budget.budget`."""
+        """Return where a mean step goes, to the nanosecond, and a usual one.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``part`` (``computing``, ``waiting``, ``moving``, ``communication``, ``copy``, ``host``, ``idle``,
+            ``between_steps``, and last ``unknown``: idle time without a known cause), ``cause`` (of idle time, and what
+            the host did), ``time_ns``, ``usual_ns`` and ``collect``: what to record to know the cause.
+        """
         table: pd.DataFrame = self._budget.copy()
         return table
 

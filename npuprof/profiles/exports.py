@@ -67,7 +67,7 @@ class Exports(Figures):
     def to_speedscope(self, path: str | PathLike[str]) -> Path:
         """Write calls, device tasks and collectives of all ranks as JSON for speedscope; return its path.
 
-        The file is compressed if its name ends in ``.gz``. See :func:`npuprof.exports.speedscope.write`.
+        The file is compressed if its name ends in ``.gz``.
         """
         from npuprof.exports import speedscope
 
@@ -94,7 +94,7 @@ class Exports(Figures):
         return target
 
     def to_folded_stacks(self, path: str | PathLike[str], weight: SelfTime = "host") -> Path:
-        """Write the stacks, summed over ranks, as folded text; see :func:`npuprof.exports.stacks.folded_stacks`.
+        """Write the stacks, summed over ranks, as folded text.
 
         Raises
         ------
@@ -145,8 +145,8 @@ class Exports(Figures):
         """Query the tables with SQL: ``run.sql("select name, duration_ns from kernels")``.
 
         DuckDB runs the query (``pip install 'npuprof[sql]'``), with at most 2 GB of memory, and without access to files
-        and the network. Nanoseconds stay exact. The tables are those of :data:`npuprof.tables.schema.SCHEMA`,
-        ``launches``, ``notes`` and :attr:`Profile.statistics` of a run, or ``info`` of a set.
+        and the network. Nanoseconds stay exact. The tables are those of the run, ``launches``, ``notes``
+        and :attr:`Profile.statistics` of a run, or ``info`` of a set; :func:`npuprof.explain` describes them.
 
         Parameters
         ----------
@@ -172,7 +172,7 @@ class Exports(Figures):
         """Write a table by name, or a result such as ``run.by("line")``, as CSV; return its path.
 
         The file is compressed if its name ends in ``.gz``. Texts are written so that a spreadsheet does not take them
-        for formulas: see :func:`npuprof.exports.spreadsheet.write_csv`.
+        for formulas.
 
         Raises
         ------
@@ -193,8 +193,7 @@ class Exports(Figures):
         """Write tables as an Excel workbook, by default all tables with rows and the notes; return its path.
 
         A mapping names results: ``run.to_xlsx("lines.xlsx", {"lines": run.by("line")})``. Numbers of more than 15
-        digits, such as times, are written as text, because Excel would round them. See
-        :func:`npuprof.exports.spreadsheet.write_xlsx`.
+        digits, such as times, are written as text, because Excel would round them.
 
         Raises
         ------

@@ -123,12 +123,17 @@ class Figures(TableAttributes):
 
     @with_fallback("steps")
     def plot_steps(self, *, max_bars: int = 240) -> go.Figure:
-        """Draw the breakdown of each step, for each rank; see :func:`npuprof.figures.steps.plot_step_parts`.
+        """Draw the breakdown of each step, for each rank.
 
         Parameters
         ----------
         max_bars
             Maximum number of bars; beyond that, the first, last, longest and shortest steps are drawn.
+
+        Returns
+        -------
+        plotly.graph_objects.Figure
+            The parts of each bar add up to the step. The title says whether they come from the vendor's step trace.
         """
         from npuprof.figures.steps import plot_step_parts
 
@@ -136,12 +141,22 @@ class Figures(TableAttributes):
 
     @with_fallback("memory")
     def plot_memory(self, *, max_points: int = 1_000) -> go.Figure:
-        """Draw the memory over time; see :func:`npuprof.figures.memory.plot_memory`.
+        """Draw the memory over time.
 
         Parameters
         ----------
         max_points
             Maximum number of points per line; peaks and troughs are kept.
+
+        Returns
+        -------
+        plotly.graph_objects.Figure
+            Above, a line for each device, component and sampled size, in MiB over the timeline's time; a star marks the
+            highest allocation, with the operators of its blocks. A history without times is drawn over the numbers of
+            its entries. If memory leaks, another line is the sum of the blocks that stay allocated (those of
+            :meth:`Profile.memory_leaks`). Below, fragmentation: reserved memory that is not
+            allocated. Beyond 12 components the largest are drawn. Totals of driver modules, the program and the device
+            are hidden until clicked in the legend: allocators would look flat next to them.
         """
         from npuprof.figures.memory import plot_memory
 
@@ -149,7 +164,7 @@ class Figures(TableAttributes):
 
     @with_fallback("counters")
     def plot_counters(self, *, counters: Sequence[str] | None = None, max_points: int = 500) -> go.Figure:
-        """Draw the sampled counters; see :func:`npuprof.figures.counters.plot_counters`.
+        """Draw the sampled counters.
 
         Parameters
         ----------
@@ -157,6 +172,12 @@ class Figures(TableAttributes):
             Prefixes of counter names, such as ``["HBM", "PCIe post"]``; by default the most common counters.
         max_points
             Maximum number of points per line; peaks and troughs are kept.
+
+        Returns
+        -------
+        plotly.graph_objects.Figure
+            Origin and unit of time are those of :meth:`timeline`. A panel has at most the 8
+            lines with the highest mean and says so; a figure has at most 10 panels.
         """
         from npuprof.figures.counters import plot_counters
 
@@ -164,12 +185,18 @@ class Figures(TableAttributes):
 
     @with_fallback("communication")
     def plot_communication(self, *, max_points: int = 600) -> go.Figure:
-        """Draw the time of collectives and link bandwidths; see :func:`npuprof.figures.communication.plot_collectives`.
+        """Draw the time of collectives and link bandwidths.
 
         Parameters
         ----------
         max_points
             Maximum number of points per link; the slowest and fastest are kept.
+
+        Returns
+        -------
+        plotly.graph_objects.Figure
+            The parts of each bar add up to the time of its operators: ``moving data``; ``waiting`` for a notification
+            while no data moves; ``neither``. Beyond 24 operators, one bar has the sum of the rest.
         """
         from npuprof.figures.communication import plot_collectives
 
@@ -179,7 +206,7 @@ class Figures(TableAttributes):
     def plot_communication_matrix(
         self, *, value: Literal["size", "time", "bandwidth"] = "size", max_ranks: int = 64
     ) -> go.Figure:
-        """Draw the traffic between ranks; see :func:`npuprof.figures.communication.plot_traffic`.
+        """Draw the traffic between ranks.
 
         Ranks are global ranks. The traffic comes from the tasks of collectives, or else from the vendor's statistics.
 
@@ -196,7 +223,7 @@ class Figures(TableAttributes):
 
     @with_fallback("roofline")
     def plot_roofline(self, *, limits: ChipLimits | None = None, max_points: int = 300) -> go.Figure:
-        """Draw kernels against the chip's limits; see :func:`npuprof.figures.roofline.plot_roofline`.
+        """Draw kernels against the chip's limits.
 
         Parameters
         ----------
@@ -204,6 +231,13 @@ class Figures(TableAttributes):
             The limits of the chip; by default those known for ``info.chip``.
         max_points
             Maximum number of points: the kernels with the most time are drawn.
+
+        Returns
+        -------
+        plotly.graph_objects.Figure
+            Both axes are logarithmic; a point's area is its total time. Filled markers come from counters; hollow
+            markers are estimates from shapes: operations by the operator's definition, and every operand moved once.
+            Kernels without operations, such as copies, are left out.
         """
         from npuprof.figures.roofline import plot_roofline
 
@@ -291,7 +325,7 @@ class ProfileFigures(Figures):
 
     @with_fallback("kernel")
     def plot_kernel(self, row: int, *, limits: ChipLimits | None = None) -> go.Figure:
-        """Draw the pipe utilisation of one kernel; see :func:`npuprof.figures.kernel_detail.plot_kernel`.
+        """Draw the pipe utilisation of one kernel.
 
         Parameters
         ----------
@@ -299,6 +333,13 @@ class ProfileFigures(Figures):
             Row of ``kernels``, from 0.
         limits
             The limits of the chip; by default those known for ``info.chip``.
+
+        Returns
+        -------
+        plotly.graph_objects.Figure
+            A bar per pipe and kind of core, in percent of the core's cycles; without pipe metrics, a bar per recorded
+            ratio. Pipes work concurrently, so bars do not add up. The roofline is drawn if operations and bytes are
+            known.
         """
         from npuprof.figures.kernel_detail import plot_kernel
 

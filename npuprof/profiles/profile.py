@@ -51,7 +51,7 @@ _ADVICE_BYTES, _ADVICE_BYTES_OF_KERNELS = 100, 400  # for each row, and more for
 class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, ProfileFigures, Exports):
     """A run: its tables as attributes (``run.kernels``), ``info``, ``notes`` and figures.
 
-    Every table of :data:`npuprof.tables.schema.SCHEMA` is present; a table without data is empty. Tables of some
+    Every table that :func:`npuprof.explain` knows is present; a table without data is empty. Tables of some
     formats are made when they are first touched, and their notes with them; whatever shows notes makes all tables
     first.
 
@@ -60,7 +60,7 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
     tables
         The tables by name.
     info
-        Facts about the run, see :class:`npuprof.tables.info.Info`.
+        Facts about the run, such as ``info.chip``, ``info.collector`` and ``info.simulated``; shown, a line each.
     statistics
         Tables that the vendor has already summed, by file name without suffix.
     """
@@ -119,7 +119,7 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
     def aligned(self) -> Mapping[str, pd.DataFrame]:
         """The tables with the times of devices on the host's clock, as every analysis takes them that joins both.
 
-        They are :attr:`tables` where no clock needs a correction; see :mod:`npuprof.analysis.device_clocks`.
+        They are :attr:`tables` where no clock needs a correction; notes tell of each that does.
         """
         from npuprof.analysis.device_clocks import on_host_clock
 
@@ -134,7 +134,7 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
 
     @cached_property
     def accounting(self) -> Accounting:
-        """Each nanosecond of each step by part and cause; see :mod:`npuprof.analysis.accounting`.
+        """Each nanosecond of each step by part and cause; :meth:`breakdown` is its table.
 
         Returns
         -------
@@ -159,7 +159,10 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
         """Return the time of each step by part and cause: rank, device_id, step, part, cause and duration_ns.
 
         The rows of a step add up exactly to its duration: the time of its mark that no later step covers, and the
-        work of the device between it and the next consecutive step. See :data:`npuprof.analysis.accounting.PARTS`.
+        work of the device between it and the next consecutive step. The parts are
+        ``computing``, exposed communication (``waiting``, ``moving``, or ``communication`` where neither is known),
+        ``copy``, idle time before, between and after the work of a step (``idle_head``, ``idle_inside``,
+        ``idle_tail``), ``between_steps``, and ``host`` of a run without a device.
         Of a selection of rows the parts are of the time that its rows cover, and the rest is ``not selected``.
         """
         from npuprof.analysis.coverage import with_rest
@@ -199,7 +202,7 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
         """Return the user's code with the costs of each line; show it, or take the table with ``.to_frame()``.
 
         The costs of a line are device time (with that of the backward pass), idle time of the device meanwhile, host
-        time, launches, and memory at the peak; see :class:`npuprof.analysis.code_lines.CodeLines`. The text is that of
+        time, launches, and memory at the peak. The text is that of
         the recording, or of the files below the folder ``code_root`` of :func:`npuprof.load`.
 
         Returns
@@ -229,7 +232,23 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
     def launches(self) -> pd.DataFrame:
         """Each kernel with the operator, the CANN call and the line of Python that launched it.
 
-        See :func:`npuprof.analysis.launches.launches` for its columns.
+        Returns
+        -------
+        pandas.DataFrame
+            A row per row of ``kernels``, in the same order:
+
+            * ``device_id``, ``stream_id``, ``start_ns`` and ``duration_ns`` (as recorded), ``name`` and ``op_type`` of
+              the kernel, and ``step``: the one in which it started, as :meth:`breakdown` counts it;
+            * ``operator`` and ``operator_row``: the innermost operator that launched the kernel, if recorded, and its
+              row in ``operators``; ``outer_operator``: the outermost operator; ``op`` and ``op_row``: the innermost
+              operator of the framework's library, such as ``aten::mul`` where ``operator`` is ``aclnnMuls``;
+            * ``api``, ``api_row``, ``thread_id`` and ``launch_ns``: the CANN call, its thread and its start (of the
+              launching operator, for a kernel without a call), and ``launch_delay_ns``: the time from then to the start
+              of the kernel on the host's clock, absent where that is negative: the clocks of host and device are then
+              further apart than the launch took;
+            * ``file``, ``line``, ``function`` and ``module`` of the user's code that launched it, of a kernel of the
+              backward pass those of its forward pass; ``entered``: whether the line is only the start of the function;
+              and ``known``: how the line is known.
         """
         from npuprof.analysis.launches import launches
 
@@ -242,7 +261,7 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
         -------
         pandas.DataFrame
             ``rank``, ``device_id``, ``part``, ``steps``, ``median_ns``, ``p95_ns``, ``max_ns`` and ``outliers`` (step
-            numbers); see :func:`npuprof.analysis.step_statistics.step_statistics`.
+            numbers).
         """
         from npuprof.analysis.step_statistics import step_statistics
 
@@ -351,7 +370,7 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
         pandas.DataFrame
             ``device_id``, ``time_ns``, ``category`` (``allocated before this run``, ``temporary``, ``optimizer``,
             ``backward``, ``forward`` or ``unknown``), ``line``, ``module``, ``op``, ``blocks``, ``size_bytes`` and
-            ``share``, largest first; sizes add up to the peak. See :mod:`npuprof.analysis.memory_peak`.
+            ``share``, largest first; sizes add up to the peak.
         """
         from npuprof.analysis.memory_peak import memory_peak
 
@@ -396,7 +415,7 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
         Parameters
         ----------
         finding
-            A finding of :meth:`advice` whose evidence is shown first; see :meth:`npuprof.advice.finding.Finding.show`.
+            A finding of :meth:`advice` whose evidence is shown first; ``finding.show()`` does the same.
         window
             Start and end of the timeline's window in epoch nanoseconds; the timeline tab is opened.
         beside

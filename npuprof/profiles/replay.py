@@ -122,8 +122,7 @@ class ProfileReplay:
         -------
         pandas.DataFrame
             ``segment``, ``rank``, ``step``, ``lane`` (a thread or a stream), ``kind``, ``start_ns``, ``duration_ns``,
-            ``name``, ``table`` and ``row`` of the call or task; the durations of a step add up to it exactly. See
-            :func:`npuprof.analysis.replay_path.critical_path`.
+            ``name``, ``table`` and ``row`` of the call or task; the durations of a step add up to it exactly.
 
         Raises
         ------

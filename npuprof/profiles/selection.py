@@ -123,8 +123,9 @@ class ProfileSelection:
         line
             A line of the profiled cell by its number, or of a file as ``"model.py:12"``.
         where
-            Comparisons joined by ``and``, such as ``"duration_ns > 1ms and stream_id = 3"``; see
-            :mod:`npuprof.analysis.where`.
+            Comparisons joined by ``and``, such as ``"duration_ns > 1ms and stream_id = 3"``, with
+            ``<``, ``<=``, ``>``, ``>=``, ``=``, ``!=`` and ``~`` (a part of a text, in any case), and units of time and
+            size.
         lanes
             Titles of lanes or groups of the timeline, such as ``["stream 3", "Communication"]``.
 

@@ -39,11 +39,14 @@ class Overview(LongText):
     advice
         The findings about ranks, stages and waits.
     steps
-        The parts of each step of each rank, see :func:`npuprof.analysis.rank_steps.ranks_by_step`.
+        A row for each step of each rank: ``rank``, ``step`` (from 0 if the run has no numbers), ``duration_ns``,
+        ``computing_ns``, ``waiting_ns``, ``moving_ns``, ``communication_ns`` (not known to be either), ``copy_ns``,
+        ``idle_ns`` and ``between_steps_ns``, which add up to the step.
     groups
         The groups that communicate.
     communication
-        The costs of communication by kind of group, see :func:`npuprof.analysis.rank_groups.groups_by_kind`.
+        A row for each kind of group: ``kind``, ``basis`` (``recorded`` or ``inferred``), ``groups``, ``size`` (of the
+        largest), ``operators``, ``wait_ns`` and ``moving_ns`` (per rank and step).
     caused
         How long all ranks wait per step for the own time of each rank, by rank; empty without common collectives.
     ranks, absent
@@ -72,7 +75,7 @@ class Overview(LongText):
 
     @with_fallback("steps of all ranks")
     def plot(self) -> go.Figure:
-        """Draw the steps of all ranks; see :func:`npuprof.figures.rank_steps.plot_rank_steps`."""
+        """Draw a heat map of ranks and steps for each part of steps, and the waiting that each rank causes."""
         from npuprof.figures.rank_steps import plot_rank_steps
 
         return plot_rank_steps(self.steps, self.caused, self.info, absent=self.absent[:64])

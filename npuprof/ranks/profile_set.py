@@ -227,8 +227,8 @@ class ProfileSet(LongText, Exports):
     def clocks(self) -> pd.DataFrame:
         """Return the clock of each run, and its lead over the clock of the first rank.
 
-        Members of a collective end together: the offsets of all ranks are fitted to all ends, by weighted least squares
-        (:func:`npuprof.analysis.rank_clocks.clocks`). For a rank with several sessions, the newest counts.
+        Members of a collective end together: the offsets of all ranks are fitted to all ends, by weighted least
+        squares. For a rank with several sessions, the newest counts.
 
         Returns
         -------
@@ -237,7 +237,7 @@ class ProfileSet(LongText, Exports):
             unknown), `offset_ns` (lead over the first rank's clock in the middle of the recording, absent if unknown),
             `drift_ns_per_s` (by how much it grows; 0 unless collectives span 10 s), `basis` (``estimate``; ``same
             clock`` for a run without collectives on the host of one that has them; ``unknown``), and for an estimate
-            the number of `collectives` and their `spread_ns`; see :mod:`npuprof.ranks.clocks` for its accuracy.
+            the number of `collectives` and their `spread_ns`.
         """
         clocks = self._ranks.clocks()
         ranks = [entry.info.rank for entry in self._runs.entries[: len(clocks)]]
@@ -385,7 +385,13 @@ class ProfileSet(LongText, Exports):
         """Return how long each rank waited in each collective, and for which rank.
 
         Where nobody waited for more than 0.1 ms, or three times the error of the clocks, no rank is named.
-        See :func:`npuprof.analysis.rank_absent.with_absent`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``rank``, ``step``, ``group``, ``k``, ``op_type``, ``start_ns`` (on the common clock), ``wait_ns``,
+            ``moving_ns`` and ``absent_ns``, which add up to the duration, ``last_rank`` (the lowest of several; absent
+            where `tells_last` is false, or ``absent_ns`` of the last recorded member is more than 0.1 ms) and ``op``.
         """
         groups = job.recorded_groups(entry.known for entry in self._runs.entries)
         rows, played = self._ranks.waits(), self._ranks.job()
@@ -395,7 +401,7 @@ class ProfileSet(LongText, Exports):
         """Return the ranks whose own time causes the waits of all ranks, traced through ranks that waited in between.
 
         Waits in which nobody waited for more than 0.1 ms, and causes of less than 1 % of the time of any rank, are
-        ``small``. See :func:`npuprof.analysis.rank_blame.blame`.
+        ``small``.
 
         Parameters
         ----------
@@ -422,8 +428,16 @@ class ProfileSet(LongText, Exports):
     def bandwidths(self) -> pd.DataFrame:
         """Return the bandwidth of each link between ranks, compared with links of the same kind.
 
-        For ranks that were not read, the vendor's communication matrix is used. See
-        :func:`npuprof.analysis.links.links`; ``links`` itself is the table of causes and effects, as in a single run.
+        For ranks that were not read, the vendor's communication matrix is used. ``links`` itself is the table
+        of causes and effects, as in a single run.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``src_rank``, ``dst_rank``, ``transport``, ``op_type``, ``size_bytes`` and ``duration_ns`` (of all
+            transfers), ``gb_per_s``, ``peers`` (number of links compared, including the link itself),
+            ``usual_gb_per_s`` (their median, absent for fewer than 3), ``ratio`` (to the median), and ``slow`` (below
+            0.7); slowest first. Copies within a rank are left out.
         """
         from npuprof.analysis.links import links
         from npuprof.analysis.traffic import link_transfers
@@ -454,7 +468,7 @@ class ProfileSet(LongText, Exports):
         return job.side_by_side(self._ranks, sorted(set(self.ranks if ranks is None else ranks)))
 
     def pipeline(self, number: int = 0, *, step: int | None = None) -> pd.DataFrame:
-        """Return the work of pipeline stages in a step; see :func:`npuprof.analysis.rank_pipeline.pipeline_work`.
+        """Return the work of pipeline stages in a step.
 
         Parameters
         ----------
@@ -462,6 +476,13 @@ class ProfileSet(LongText, Exports):
             The number of the pipeline, in the order of ranks, if replicas have several.
         step
             The step; by default the longest.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``stage``, ``rank``, ``kind`` (``forward``, ``backward``, ``forward and backward``, ``work``, ``waiting`` or
+            ``moving``), ``microbatch`` (from 0; <NA> if unknown; for ``forward and backward`` that of the forward
+            pass), ``start_ns`` and ``duration_ns``.
 
         Raises
         ------
@@ -481,10 +502,7 @@ class ProfileSet(LongText, Exports):
 
     @with_fallback("steps of all ranks")
     def plot_overview(self) -> go.Figure:
-        """Draw the parts of each step of each rank as heat maps, and the waits that each rank causes.
-
-        See :func:`npuprof.figures.rank_steps.plot_rank_steps`.
-        """
+        """Draw the parts of each step of each rank as heat maps, and the waits that each rank causes."""
         return self.overview().plot()
 
     def what_if(
@@ -538,7 +556,11 @@ class ProfileSet(LongText, Exports):
     def critical_path(self) -> pd.DataFrame:
         """Return the critical path of the job; durations add up exactly to its time.
 
-        See :func:`npuprof.analysis.rank_replay.critical_path`.
+        Returns
+        -------
+        pandas.DataFrame
+            ``rank``, ``kind`` (``own`` or ``transfer``), ``op_type``, ``group``, ``start_ns`` and ``duration_ns``, in
+            order of time; durations add up to that of the job.
         """
         from npuprof.analysis.rank_replay import critical_path
 
@@ -561,7 +583,7 @@ class ProfileSet(LongText, Exports):
         Parameters
         ----------
         weight, root, orientation, search, regex, max_nodes, longest_name
-            See :func:`npuprof.flame.figure.flamegraph`.
+            As :meth:`npuprof.Profile.flamegraph` has them.
         """
         from npuprof.flame.figure import flamegraph
 
@@ -581,8 +603,7 @@ class ProfileSet(LongText, Exports):
     def plot_ranks(self, *, step: int | None = None) -> go.Figure:
         """Draw what each rank did over time, on a common clock, with the collectives in which ranks waited longest.
 
-        Small files of ranks are enough; kernels are drawn for ranks that were read. See
-        :func:`npuprof.figures.rank_timeline.plot_rank_timeline`.
+        Small files of ranks are enough; kernels are drawn for ranks that were read.
 
         Parameters
         ----------
@@ -614,7 +635,7 @@ class ProfileSet(LongText, Exports):
     def plot_pipeline(self, number: int = 0, *, step: int | None = None) -> go.Figure:
         """Draw the stages of a pipeline over a step, with the microbatch that each stage works on.
 
-        See :func:`npuprof.figures.pipeline.plot_stages`; without a pipeline, the figure says so.
+        Without a pipeline, the figure says so.
 
         Parameters
         ----------
@@ -703,7 +724,7 @@ class ProfileSet(LongText, Exports):
         Parameters
         ----------
         finding
-            A finding of :meth:`advice` whose evidence is shown first; see :meth:`npuprof.advice.finding.Finding.show`.
+            A finding of :meth:`advice` whose evidence is shown first; ``finding.show()`` does the same.
         window
             Start and end of the timeline's window in epoch nanoseconds; the timeline tab is opened.
         """

@@ -171,7 +171,7 @@ def engines(client: Any, *, timeout_s: float = 60.0, **options: Unpack[OptionVal
     timeout_s
         How long an engine may take to answer; those that do not, or die, are named in the notes of the set.
     **options
-        The fields of :class:`npuprof.options.Options`.
+        The fields of :class:`npuprof.Options`.
 
     Returns
     -------

@@ -435,7 +435,7 @@ def profile(
     start_profile
         Has no effect: no session starts by itself, and a ``with`` block starts each one, as it does in MindSpore.
     **options
-        The fields of :class:`npuprof.options.Options`.
+        The fields of :class:`npuprof.Options`.
 
     Returns
     -------

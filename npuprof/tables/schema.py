@@ -322,7 +322,7 @@ def explain(name: str) -> str:
     Parameters
     ----------
     name
-        ``table.column``, ``table``, or a word such as ``HCCS`` (:data:`npuprof.words.glossary.TERMS`).
+        ``table.column``, ``table``, or a word such as ``HCCS``.
 
     Returns
     -------
