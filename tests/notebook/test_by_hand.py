@@ -24,9 +24,11 @@ from npuprof import simulator
 from npuprof.errors import OptionsError
 from npuprof.exports.text import summary_text
 from npuprof.notebook.panel.controller import PanelController
+from npuprof.notebook.panel.runs import ListedRuns
 from npuprof.notebook.rewriting import CellRewriter
 from npuprof.profiles.profile import Profile
 from npuprof.recordings.recording import Recording
+from npuprof.words.quantities import duration
 from tests.notebook.cells import Cells, output
 
 _START = "%npuprof start --collector simulator --no-report {}"
@@ -352,6 +354,18 @@ def test_the_panel_opens_the_parts_with_the_run(cells: Cells, monkeypatch: pytes
     assert panel.opened is not None
     assert [run.info.name for run in panel.opened.parts] == [f"cell [3] of {npuprof.last().info.name}"]
     assert len(panel.opened.parts[0].kernels) == 1
+
+
+def test_the_list_of_runs_has_the_wall_time_of_the_report(cells: Cells) -> None:
+    cells.run(_START.format(output(cells.folder)))
+    cells.run("y = np.cos(x)")
+    time.sleep(0.5)
+    cells.run("%npuprof stop")
+    wall_ns = npuprof.last().summary.wall_ns
+    assert wall_ns is not None
+    newest = ListedRuns().page().rows[0]
+    assert newest[0] == npuprof.last().info.name
+    assert newest[3] == duration(wall_ns)
 
 
 def test_a_report_says_how_its_run_is_opened_in_another_kernel(

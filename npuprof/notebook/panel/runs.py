@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from npuprof.errors import NpuprofError, SourceError
 from npuprof.files import atomic
@@ -69,6 +69,7 @@ _OURS = (
 )
 
 
+_Outcome: TypeAlias = tuple[str, str, int]
 _MOST_EARLIER = 50
 _THIS, _EARLIER, _LOADED = "this kernel", "an earlier kernel", "loaded"
 
@@ -85,7 +86,7 @@ class ListedRuns:
         self._loaded: dict[Path, EndedRun] = {}
         self._numbers: dict[Path, int] = {}
         self._busy: dict[Path, str] = {}
-        self._kept: dict[Path, tuple[int, tuple[str, str]]] = {}  # when the recording was written, and its texts
+        self._kept: dict[Path, tuple[int, _Outcome]] = {}  # when the recording was written, and what it says
 
     def newest_first(self) -> list[tuple[EndedRun, str, str]]:
         """Return each run, how it ended, and where it is from."""
@@ -177,33 +178,42 @@ class ListedRuns:
             with suppress(Exception):  # the report shows the error
                 self.note(run.directory, profile.summary)
         has_end = run.stopped_ns > run.started_ns
-        kept, change = self._outcome(run.directory)
+        kept, change, between_ns = self._outcome(run.directory)
         return (
             title(run),
             _when(run.started_ns) if run.started_ns else ABSENT,
             f"{run.collector} (simulated)" if run.simulated else run.collector,
-            duration(run.stopped_ns - run.started_ns) if has_end else ABSENT,
+            duration(run.stopped_ns - run.started_ns - between_ns) if has_end else ABSENT,
             self._busy.get(run.directory, kept),
             change,
             ended,
             origin,
         )
 
-    def _outcome(self, directory: Path) -> tuple[str, str]:
-        """Return the busy time and the change since the run of the same cell before, as the recording has them."""
+    def _outcome(self, directory: Path) -> _Outcome:
+        """Return what the recording says: busy time, change since the same cell before, and thinking time."""
         try:
             written_ns = (directory / FILE_NAME).stat().st_mtime_ns
             if self._kept.get(directory, (0, ""))[0] != written_ns:
-                self._kept[directory] = written_ns, _outcome_of(Recording.read(directory))
+                recording = Recording.read(directory)
+                self._kept[directory] = written_ns, (*_outcome_of(recording), _thinking_ns(recording))
             return self._kept[directory][1]
         except (OSError, NpuprofError):  # a set, a result of another tool, or gone
-            return ABSENT, ABSENT
+            return ABSENT, ABSENT, 0
 
     def note(self, directory: Path, summary: Summary) -> None:
         """Store the busy time of a decoded run."""
         from npuprof.session import reruns  # with pandas, which a list of other runs does not need
 
         self._busy[directory] = reruns.busy_text(*reruns.busy_times(summary))
+
+
+def _thinking_ns(recording: Recording) -> int:
+    """Return the time of a run in which no cell ran, as its report leaves it out."""
+    if not recording.executed or not recording.stopped_ns:
+        return 0
+    ran_ns = sum(end_ns - start_ns for _, start_ns, end_ns in recording.executed)
+    return max(0, recording.stopped_ns - recording.started_ns - ran_ns)
 
 
 def _outcome_of(recording: Recording) -> tuple[str, str]:
