@@ -13,10 +13,24 @@ import pytest
 
 import npuprof
 from npuprof import browser
-from npuprof.advice import facts, finding, findings
+from npuprof.advice import budget, facts, finding, findings
 from npuprof.advice.job_rules import JOB_RULES
 from npuprof.advice.rules import RULES
-from npuprof.analysis import device_clocks, digests, rank_blame, rank_numbers, rank_pairs, rank_waits, usual_steps
+from npuprof.analysis import (
+    backlog,
+    device_clocks,
+    digests,
+    prediction,
+    rank_blame,
+    rank_fast,
+    rank_joint,
+    rank_numbers,
+    rank_pairs,
+    rank_roles,
+    rank_suspects,
+    rank_waits,
+    usual_steps,
+)
 from npuprof.difference import tree
 from npuprof.exports import code, explorer
 from npuprof.figures import drawing
@@ -119,6 +133,21 @@ _STATED: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         "known by ending within {:g} ms of each other": (rank_pairs._CLOSE_NS / 1e6,),
         "somebody waited for more than {:g} ms in it": (rank_waits.LEAST_WAIT_NS / 1e6,),
         "wait by wait in jobs of up to {} ranks": (rank_blame._MOST_RANKS,),
+        "ranks that make no other wait for {:g} % of the time in sum": (100 * rank_blame._WORTH,),
+        "differs from the recording by more than {:g} %, the run is refused": (100 * prediction.TOLERANCE,),
+        "differs from the recording by more than {:g} %. `runs": (100 * prediction.TOLERANCE,),
+        "is {:g} standard deviations beyond the median of the faster half": (rank_roles.BEYOND,),
+        "and by {:.0f} % or by {:g} % of the step; the deviation": (
+            100 * (rank_suspects._OVER_MANY - 1),
+            100 * rank_suspects.WORTH,
+        ),
+        "{:.0f} % over the faster half are needed, or {:.0f} % of the step over the mean": (
+            *2 * [100 * (rank_suspects._OVER_FEW - 1)],
+        ),
+        "one that takes {:.0f} % longer than their mean in both": (100 * (rank_suspects._OVER_FEW - 1),),
+        "All suspects, at most {} (the smallest": (rank_joint.MOST,),
+        "as long as that loses less than {:g} % of the step": (100 * rank_suspects.WORTH,),
+        "| `version` | {} |": (findings._VERSION,),
     },
 }
 """Sentences with figures of the code, by page."""
@@ -131,6 +160,12 @@ _MEASURED: Mapping[str, tuple[str, ...]] = {
         "1.2 to 1.9 % (±0.6) of a run of a second, and 1 to 2 % more of one of a tenth of a second",
         "0.8 µs for three frames",
         "exact for planted functions that alternate every 20 µs",
+    ),
+    "advice": (
+        "take less than 4 CPU seconds and 0.7 GB beyond the tables",
+        "generated jobs of 64 ranks with one to eight faults at once",
+        "a noise of 1 to 20 % of each piece of computing",
+        "Faults count that alone cost 2 % of the step",
     ),
     "processes": (
         "0.22 s of CPU of its own with torch and 0.17 s with the simulated NPU",
@@ -155,6 +190,15 @@ _OTHERWISE: Mapping[str, Mapping[str, str]] = {
     "cluster": {
         r"rank 17": "an example",
         r"the 95 % quantile is between the exact 94 and 96 % quantiles": "tests/analysis/test_digests.py",
+    },
+    "advice": {
+        r"\| rule \| fires if.*?(?=Gains come|Several causes)": "the tables of rules: see below",
+        r"\| jobs \| faults of 2 %.*?(?=## As data)": "printed by tests.benchmarks.bench_blame, which the page names",
+        r"0.6 ms of `0-6 ms|by 0 and the|\(level 0\)": "an example, limits of 0, and a name",
+        r"with 3 if a finding may gain at least 5 %|, 4 if that interval|, 0 if neither holds, 1 if the|, and 2 if": (
+            "tests/test_cli.py"
+        ),
+        r"if the 95 % interval of its mean|its 95 % interval": "compare.md states the level, and is tested above",
     },
     "viewers": {r"JupyterLab 4, Notebook 7|JupyterLab 4 and Notebook 7": "releases"},
     "processes": {},
@@ -285,6 +329,10 @@ def test_the_order_of_findings_is_told_as_it_is() -> None:
             (3, 3),
         ),
         ("advice", "for more than three times the error of the clocks", (rank_waits._CLOCK_ERRORS,), (3,)),
+        ("advice", "at least a tenth of a step is idle without a known cause", (budget._FIRST,), (0.1,)),
+        ("advice", "takes a tenth longer for a step than the host does", (backlog._LONGER,), (1.1,)),
+        ("advice", "half of the time to the others apart from each", (rank_fast._APART,), (0.5,)),
+        ("advice", "Of fewer than four ranks", (rank_roles.FEW,), (4,)),
         ("advice", "four times closer than any other shift", (rank_numbers._CLEARLY,), (4,)),
         ("advice", "agree within a quarter of a step", (rank_numbers._NEAR,), (0.25,)),
         (
