@@ -89,6 +89,7 @@ def test_of_three_steps_one_may_have_a_stall_beside_a_slow_card() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_of_two_steps_neither_is_usual_and_the_gain_of_a_slow_card_is_bounded() -> None:
     plan, faults = replace(_PLAN, steps=2), Faults(slow_ranks={5: 0.15}, stalls={(21, 11): 200_000_000})
     every = {rule.name: rule.check(facts_of(simulate(plan, faults, 3))) for rule in RULES}

@@ -107,6 +107,7 @@ def test_details_of_a_slice_have_the_units_of_reports_and_raw_values_on_request(
     assert page.locator(".selection").is_hidden()  # it takes no room until there is a slice
     shown.press("l")
     page.mouse.click(shown.box["x"] + 5, shown.box["y"] + 5)
+    shown.settle()  # what is there is not selected after the kernel is
     shown.do(lambda: timeline.select(timeline.slices.first["kernels"]))
     selection = page.locator(".selection")
     facts = dict(zip(selection.locator("dt").all_inner_texts(), selection.locator("dd").all_inner_texts(), strict=True))
