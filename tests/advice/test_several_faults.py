@@ -88,7 +88,6 @@ def test_of_three_steps_one_may_have_a_stall_beside_a_slow_card() -> None:
     assert gain_of(found) == pytest.approx(true_gain(plan, faults, 3), rel=0.05)
 
 
-@pytest.mark.slow
 @pytest.mark.long
 def test_of_two_steps_neither_is_usual_and_the_gain_of_a_slow_card_is_bounded() -> None:
     plan, faults = replace(_PLAN, steps=2), Faults(slow_ranks={5: 0.15}, stalls={(21, 11): 200_000_000})
