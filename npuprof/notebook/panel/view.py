@@ -114,7 +114,9 @@ class PanelView:
             tooltips=["with Start and Stop", "the next cell that is run", "every cell from now on"],
             style={"button_width": "auto"},
         )
-        self._mode.observe(self._observer(panel.set_mode), "value")
+        self._refreshing = 0  # the thread that shows the mode, which is no choice of the user's
+        choose = self._observer(panel.set_mode)
+        self._mode.observe(lambda change: threading.get_ident() == self._refreshing or choose(change), "value")
         # A hidden bar keeps its space, so that no button moves under the pointer.
         self._bar = widgets.FloatProgress(min=0, max=1, layout={"width": "150px", "display": "none"})
         self._form = FormView(panel, self._observer)
@@ -162,7 +164,9 @@ class PanelView:
                 ((self._start, state.can_start), (self._stop, state.can_stop)), key=lambda pair: not pair[1]
             ):
                 button.disabled = not is_usable
-            self._mode.value = panel.mode
+            self._refreshing = threading.get_ident()
+            self._mode.value = panel.mode  # which may be another one when what observes it is called
+            self._refreshing = 0
             self._bar.layout.display = "none" if state.fraction is None else ""
             self._bar.value = state.fraction or 0.0
             self._form.refresh()

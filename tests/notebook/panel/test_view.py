@@ -12,7 +12,7 @@ import pytest
 
 from npuprof.notebook.controller import Controller
 from npuprof.notebook.panel.controller import PanelController
-from npuprof.notebook.panel.state import Opened
+from npuprof.notebook.panel.state import MODES, Opened
 from npuprof.notebook.panel.view import PanelView, opened_view
 from npuprof.profiles.profile import Profile
 from npuprof.session import history as run_history
@@ -191,3 +191,13 @@ def test_options_that_no_front_end_here_has_are_folded_away_and_each_control_is_
     texts = dict(described)
     assert texts["npuprof-option-memory"].startswith("Sample the device&#x27;s memory.")
     assert "no such hardware" in texts["npuprof-option-sys_io"]
+
+
+def test_a_mode_that_changes_while_it_is_shown_is_not_chosen_again(panel: PanelController, view: PanelView) -> None:
+    """GIVEN the next cell begins, and ends its mode, as another thread shows that mode THEN it stays ended."""
+    panel.mode = MODES[1]
+    observers: list[Any] = view._mode._trait_notifiers["value"]["change"]
+    observers.insert(0, lambda _: setattr(panel, "mode", MODES[0]))
+    view.refresh()
+    assert panel.mode == MODES[0]
+    observers.pop(0)
